@@ -1,0 +1,1 @@
+"""Optimization of problems whose curvature has structure."""

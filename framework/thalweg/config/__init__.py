@@ -1,0 +1,1 @@
+"""Configuration files, checked against what the plugins declare."""

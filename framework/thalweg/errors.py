@@ -1,0 +1,55 @@
+"""Every error that thalweg raises on purpose, with the exit code it maps to.
+
+An error's text is one sentence that a user can act on.  Anything else that
+escapes is a defect, shown with its traceback and the number of its rank.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ThalwegError(Exception):
+    """Base of the errors raised on purpose; ``exit_code`` is the process's."""
+
+    exit_code = 3
+
+
+class InputError(ThalwegError, ValueError):
+    """The user's data, option or file cannot be used; the text says what to change."""
+
+    exit_code = 2
+
+
+class CapabilityError(InputError):
+    """An objective lacks something that a preconditioner or solver needs."""
+
+
+class PluginError(InputError):
+    """A plugin cannot be loaded, or two plugins collide."""
+
+
+class CheckpointError(InputError):
+    """A checkpoint is damaged, or belongs to another run."""
+
+
+class NumericalError(ThalwegError, ArithmeticError):
+    """The computation produced a value it cannot go on from."""
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Phrase that names the nearest known names, or lists them if none is near.
+
+    Returns
+    -------
+    str
+        A sentence tail such as ``"; did you mean 'spectral'?"``.
+    """
+    candidates = sorted(set(known))
+    near = difflib.get_close_matches(name, candidates, n=3, cutoff=0.5)
+    if near:
+        return "; did you mean " + " or ".join(repr(n) for n in near) + "?"
+    if candidates:
+        return "; known: " + ", ".join(candidates)
+    return ""

@@ -1,0 +1,134 @@
+"""What an objective may offer beyond a value and a gradient.
+
+Each capability is a small abstract class.  Preconditioners and solvers name
+those they need in ``requires``; the match is checked before any work is done.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import scipy.sparse
+
+from thalweg.parallel import PETSc
+
+
+class Capability(ABC):
+    """Base of all capabilities; ``phrase`` completes "this objective has no ..."."""
+
+    phrase: str
+
+
+class HessianProduct(Capability):
+    """Products with the Hessian, which is never formed."""
+
+    phrase = "Hessian product"
+
+    @abstractmethod
+    def hessian_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+        """Overwrite ``product`` with ``H(x) direction``."""
+
+
+class GaussNewtonProduct(Capability):
+    """Products with a positive semidefinite Gauss-Newton matrix."""
+
+    phrase = "Gauss-Newton product"
+
+    @abstractmethod
+    def gauss_newton_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+        """Overwrite ``product`` with ``G(x) direction``."""
+
+
+class HessianDiagonal(Capability):
+    """A positive diagonal that stands for the Hessian."""
+
+    phrase = "Hessian diagonal"
+
+    @abstractmethod
+    def hessian_diagonal(self, x: PETSc.Vec, diagonal: PETSc.Vec) -> None:
+        """Overwrite ``diagonal`` with the diagonal of the Hessian, entries of either sign."""
+
+
+class AttractiveLaplacian(Capability):
+    """An attractive term whose Hessian is ``scale * L``, L the Laplacian of a graph.
+
+    Vladymyrov and Carreira-Perpinan's partial Hessian 4 L+: block diagonal over
+    the columns of the variable, positive semidefinite.
+    """
+
+    phrase = "attractive Laplacian"
+
+    #: Whether the weights change with x; if not, one factorization serves all iterates.
+    attraction_changes: bool = False
+
+    #: Factor of the Laplacian in the Hessian.
+    attraction_scale: float = 4.0
+
+    @abstractmethod
+    def attractive_weights(self, x: PETSc.Vec) -> scipy.sparse.csr_matrix | np.ndarray:
+        """This rank's rows of the symmetric weights, shape ``(local_rows, rows)``.
+
+        Non-negative with zero diagonal; a CSR matrix, or a dense array.
+        """
+
+
+class RepulsiveBlocks(Capability):
+    """The positive part of the repulsive Hessian that is block diagonal over columns.
+
+    For SD-: ``8 lambda L^xx_(i.,i.)`` with positive weights only.
+    """
+
+    phrase = "block-diagonal repulsive Hessian"
+
+    @abstractmethod
+    def repulsive_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+        """Overwrite ``product`` with the block-diagonal part times ``direction``."""
+
+
+class Homotopy(Capability):
+    """A scalar parameter that leads from an easy problem to the wanted one."""
+
+    phrase = "homotopy parameter"
+
+    #: Name of the parameter as users write it, for instance ``"lambda"``.
+    homotopy_name: str = "lambda"
+
+    @property
+    @abstractmethod
+    def homotopy(self) -> float:
+        """Present value of the parameter."""
+
+    @homotopy.setter
+    @abstractmethod
+    def homotopy(self, value: float) -> None: ...
+
+
+class StiefelVariable(Capability):
+    """The variable is a matrix with orthonormal columns (replicated, rows x columns)."""
+
+    phrase = "variable with orthonormal columns"
+
+
+class SpectralFixedPoint(StiefelVariable):
+    """Stationary points are eigenvectors of a matrix that depends on them.
+
+    KDAC: W is stationary when its columns are eigenvectors of Phi(W).
+    """
+
+    phrase = "spectral fixed point"
+
+    @abstractmethod
+    def fixed_point_matrix(self, x: PETSc.Vec) -> np.ndarray:
+        """Phi(x), symmetric, shape ``(layout.rows, layout.rows)``, equal on all ranks."""
+
+
+class SecantConstraints(Capability):
+    """Bounds on how much a linear map may change the length of any secant of a set."""
+
+    phrase = "secant set"
+
+    @property
+    @abstractmethod
+    def points(self) -> np.ndarray:
+        """This rank's points, shape ``(n_local, dimension)``."""

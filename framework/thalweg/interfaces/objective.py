@@ -1,0 +1,109 @@
+"""The objective: what is minimised."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from thalweg.parallel import MPI, Layout, PETSc
+
+
+class Objective(ABC):
+    """A function of a distributed variable, with its gradient.
+
+    The variable is a PETSc ``Vec`` laid out by :attr:`layout`: distributed by
+    rows, or, on ``COMM_SELF``, replicated.  A value must be the same number on
+    every rank of :attr:`comm`; all methods but the properties are collective.
+
+    An objective offers more by also inheriting the capabilities in
+    :mod:`thalweg.interfaces.capabilities`.  Authors who would rather see NumPy
+    arrays than ``Vec`` inherit :class:`RowObjective`.
+
+    Parameters
+    ----------
+    comm
+        The ranks that work together; kept as :attr:`comm`.
+    layout
+        Shape and distribution of the variable; kept as :attr:`layout`.
+    """
+
+    def __init__(self, comm: MPI.Comm, layout: Layout) -> None:
+        self.comm = comm
+        self.layout = layout
+
+    @abstractmethod
+    def initial_point(self, seed: int) -> PETSc.Vec:
+        """A new vector to start from; the same for a seed at any number of ranks."""
+
+    @abstractmethod
+    def value(self, x: PETSc.Vec) -> float:
+        """Objective at ``x``."""
+
+    @abstractmethod
+    def value_and_gradient(self, x: PETSc.Vec, gradient: PETSc.Vec) -> float:
+        """Objective at ``x``; its gradient overwrites ``gradient``."""
+
+    def extent(self, x: PETSc.Vec) -> float | None:
+        """Typical length of the variable, for step caps; None where it has no meaning."""
+        return None
+
+    def metrics(self, x: PETSc.Vec) -> Mapping[str, Any]:
+        """What is worth reporting about a final iterate, for ``result.json``."""
+        return {}
+
+    def solution(self, x: PETSc.Vec) -> np.ndarray:
+        """This rank's rows of what the user asked for, by default ``x`` itself.
+
+        Returns
+        -------
+        ndarray, shape (local_rows, k)
+        """
+        return np.array(self.layout.reading(x))
+
+    def fingerprint(self) -> str:
+        """Text that differs between two problems whose checkpoints must not be mixed."""
+        return f"{type(self).__qualname__}/{self.layout.rows}x{self.layout.columns}"
+
+    def destroy(self) -> None:
+        """Free what PETSc and MPI hold.  Collective."""
+
+
+class RowObjective(Objective):
+    """An objective written with NumPy: it sees this rank's rows, without a copy.
+
+    Subclasses define :meth:`rows_value_and_gradient`, and :meth:`rows_value`
+    where a value alone is cheaper.  Both are called on all ranks together and
+    must return the *global* value (see :func:`thalweg.parallel.sum_over_ranks`).
+    """
+
+    @abstractmethod
+    def rows_value_and_gradient(self, rows: np.ndarray, gradient: np.ndarray) -> float:
+        """Objective; its gradient with respect to ``rows`` overwrites ``gradient``.
+
+        Parameters
+        ----------
+        rows
+            Read-only view, shape ``(local_rows, columns)``, float64.
+        gradient
+            Writable view of the same shape.
+        """
+
+    def rows_value(self, rows: np.ndarray) -> float:
+        """Objective at the point whose local rows are ``rows``."""
+        return self.rows_value_and_gradient(rows, np.empty_like(rows))
+
+    def initial_point(self, seed: int) -> PETSc.Vec:
+        """Standard normal numbers, the same at any number of ranks."""
+        return self.layout.vec_from(self.layout.random_normal(seed))
+
+    def value(self, x: PETSc.Vec) -> float:
+        """Objective at ``x``."""
+        return float(self.rows_value(self.layout.reading(x)))
+
+    def value_and_gradient(self, x: PETSc.Vec, gradient: PETSc.Vec) -> float:
+        """Objective at ``x``; its gradient overwrites ``gradient``."""
+        with self.layout.writing(gradient) as block:
+            return float(self.rows_value_and_gradient(self.layout.reading(x), block))

@@ -1,0 +1,50 @@
+"""The preconditioner: B in ``B p = -g``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from thalweg.interfaces.capabilities import Capability
+from thalweg.interfaces.objective import Objective
+from thalweg.parallel import PETSc
+
+
+class Preconditioner(ABC):
+    """A positive definite matrix that stands for the Hessian, and can be solved with.
+
+    It composes with every descent solver: as the metric of gradient descent, in
+    preconditioned nonlinear CG, as H0 of L-BFGS, inside TAO.  The constructor
+    takes options only; all methods are collective.
+    """
+
+    #: Capabilities that the objective must have.
+    requires: ClassVar[tuple[type[Capability], ...]] = ()
+
+    @abstractmethod
+    def setup(self, objective: Objective, x: PETSc.Vec) -> None:
+        """Factor, or prepare, what is constant.  Called once, before any other method.
+
+        ``x`` is the starting point of the run, also when a run is resumed.
+        """
+
+    def update(self, x: PETSc.Vec) -> None:
+        """Adapt to a new iterate, where the matrix changes with it."""
+
+    @abstractmethod
+    def apply(self, residual: PETSc.Vec, direction: PETSc.Vec) -> None:
+        """Overwrite ``direction`` with the solution of ``B direction = residual``."""
+
+    def state(self) -> Mapping[str, Any]:
+        """Memory that a resumed run needs beyond :meth:`setup` and :meth:`update`.
+
+        Values are Vecs, arrays or scalars, as in a solver's state.
+        """
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take back what :meth:`state` gave."""
+
+    def destroy(self) -> None:
+        """Free what PETSc holds.  Collective."""

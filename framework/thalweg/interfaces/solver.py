@@ -1,0 +1,104 @@
+"""The solver: options that never change, a state value, and steps between states."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
+
+from thalweg.interfaces.capabilities import Capability
+from thalweg.interfaces.objective import Objective
+from thalweg.interfaces.preconditioner import Preconditioner
+from thalweg.parallel import PETSc
+from thalweg.result import Status
+
+#: Metadata of a state's field that a checkpoint leaves out, since ``init`` builds it anew.
+TRANSIENT: Mapping[str, Any] = {"transient": True}
+
+
+@dataclass(kw_only=True)
+class SolverState:
+    """What every solver's state has; a solver adds fields in a dataclass of its own.
+
+    A field is a ``Vec``, a NumPy array (equal on all ranks), a number, a text,
+    None, or a list, tuple or dict (with text keys) of these.  The driver saves
+    and restores them without knowing the solver.
+
+    Attributes
+    ----------
+    objective
+        The problem, not saved.
+    x, value
+        Iterate and objective there.
+    gradient
+        Gradient at ``x``, or None for a solver that has none.
+    gradient_norm
+        Its Euclidean norm, or a residual that plays its part; NaN if unknown.
+    evaluations
+        Evaluations of the objective so far, with or without gradient.
+    step_length
+        Length factor of the last step, NaN if it has no meaning.
+    """
+
+    objective: Objective = field(metadata=TRANSIENT)
+    x: PETSc.Vec
+    value: float
+    gradient: PETSc.Vec | None = None
+    gradient_norm: float = float("nan")
+    evaluations: int = 0
+    step_length: float = float("nan")
+
+
+S = TypeVar("S", bound=SolverState)
+
+
+class Solver(ABC, Generic[S]):
+    """An algorithm: :meth:`init`, then :meth:`step` as long as :meth:`status` says so.
+
+    Subclasses are frozen dataclasses whose fields are the options; nothing
+    mutable hides in a solver.  The driver owns the loop, the stopping rules,
+    the trace and the checkpoints.  All methods are collective.
+    """
+
+    #: Capabilities that the objective must have.
+    requires: ClassVar[tuple[type[Capability], ...]] = ()
+
+    #: Whether the solver takes a preconditioner, as its field ``preconditioner``.
+    preconditioned: ClassVar[bool] = False
+
+    #: Columns that the solver adds to the trace.
+    trace_columns: ClassVar[tuple[str, ...]] = ()
+
+    preconditioner: Preconditioner | None = None
+
+    @abstractmethod
+    def init(self, objective: Objective, x: PETSc.Vec) -> S:
+        """State at the starting point ``x``, which the state takes over.
+
+        Sets up the preconditioner.
+        """
+
+    @abstractmethod
+    def step(self, state: S) -> S:
+        """The next state.  It may reuse the vectors of the one given, which is then void."""
+
+    def status(self, state: S) -> Status:
+        """``Status.RUNNING``, or why the solver itself wants to end."""
+        return Status.RUNNING
+
+    def trace_row(self, state: S) -> Mapping[str, float]:
+        """Values of :attr:`trace_columns` at this state."""
+        return {}
+
+    def reset(self, state: S) -> S:
+        """State after the objective itself changed (homotopy): forget what no longer holds.
+
+        The default starts afresh from ``state.x``, keeping the count of evaluations.
+        """
+        fresh = self.init(state.objective, state.x)
+        fresh.evaluations += state.evaluations
+        return fresh
+
+    def destroy(self, state: S) -> None:
+        """Free what the state holds beyond its Vecs.  Collective."""

@@ -1,0 +1,39 @@
+"""Everything that knows about ranks: layouts, reductions, failures and the engines.
+
+The three engines are :mod:`~thalweg.parallel.laplacian` (graph Laplacians
+factored once), :mod:`~thalweg.parallel.hessian` (matrix-free operators) and
+:mod:`~thalweg.parallel.pairs` (all row pairs, streamed round a ring of ranks).
+"""
+
+from mpi4py import MPI
+
+from thalweg.parallel.failures import abort_on_error, agreed, on_root
+from thalweg.parallel.kernels import kernel
+from thalweg.parallel.layout import Layout
+from thalweg.parallel.petsc import PETSc, options_prefix, temporary_options
+from thalweg.parallel.reductions import (
+    any_over_ranks,
+    max_over_ranks,
+    min_over_ranks,
+    sum_large,
+    sum_over_ranks,
+)
+from thalweg.parallel.threads import limit_threads
+
+__all__ = [
+    "MPI",
+    "Layout",
+    "PETSc",
+    "abort_on_error",
+    "agreed",
+    "any_over_ranks",
+    "kernel",
+    "limit_threads",
+    "max_over_ranks",
+    "min_over_ranks",
+    "on_root",
+    "options_prefix",
+    "sum_large",
+    "sum_over_ranks",
+    "temporary_options",
+]

@@ -1,0 +1,172 @@
+"""How the rows of an array, and the variable itself, lie on the ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from mpi4py import MPI
+
+from thalweg.parallel.petsc import PETSc
+
+
+class Layout:
+    """An array of ``rows x columns`` float64 in contiguous row blocks over a communicator.
+
+    Parameters
+    ----------
+    comm
+        The ranks that share the rows.  ``MPI.COMM_SELF`` makes a replicated array.
+    rows, columns
+        Global shape; either may be 0 on some or all ranks.
+    local_rows
+        Rows of this rank.  By default the rows are shared out evenly, the first
+        ``rows % comm.size`` ranks holding one more; a rank may hold none.
+
+    Attributes
+    ----------
+    starts : ndarray of int64, shape (comm.size + 1,)
+        Rank ``r`` owns rows ``starts[r]`` to ``starts[r + 1]``.
+
+    Notes
+    -----
+    Creating a layout with ``local_rows`` is collective.
+    """
+
+    def __init__(
+        self, comm: MPI.Comm, rows: int, columns: int = 1, local_rows: int | None = None
+    ) -> None:
+        self.comm = comm
+        self.rows = int(rows)
+        self.columns = int(columns)
+        if local_rows is None:
+            share, rest = divmod(self.rows, comm.size)
+            counts = np.full(comm.size, share, dtype=np.int64)
+            counts[:rest] += 1
+        else:
+            counts = np.asarray(comm.allgather(int(local_rows)), dtype=np.int64)
+            if counts.sum() != self.rows:
+                raise ValueError(f"the ranks hold {counts.sum()} rows together, not {self.rows}")
+        self.starts = np.concatenate([[0], np.cumsum(counts)])
+
+    def __repr__(self) -> str:
+        return f"Layout(rows={self.rows}, columns={self.columns}, ranks={self.comm.size})"
+
+    @property
+    def start(self) -> int:
+        """First row of this rank."""
+        return int(self.starts[self.comm.rank])
+
+    @property
+    def stop(self) -> int:
+        """One past the last row of this rank."""
+        return int(self.starts[self.comm.rank + 1])
+
+    @property
+    def local_rows(self) -> int:
+        """Number of rows of this rank."""
+        return self.stop - self.start
+
+    @property
+    def replicated(self) -> bool:
+        """Whether every rank holds the whole array."""
+        return bool(MPI.Comm.Compare(self.comm, MPI.COMM_SELF) in (MPI.IDENT, MPI.CONGRUENT))
+
+    def counts(self) -> np.ndarray:
+        """Rows of each rank, shape ``(comm.size,)``."""
+        return np.diff(self.starts)
+
+    def with_columns(self, columns: int) -> Layout:
+        """The same rows with another number of columns.  Not collective."""
+        other = object.__new__(Layout)
+        other.comm, other.rows, other.columns = self.comm, self.rows, int(columns)
+        other.starts = self.starts
+        return other
+
+    # -- vectors ---------------------------------------------------------------------------
+
+    def create_vec(self) -> PETSc.Vec:
+        """A new zero vector of this layout.  Collective; the caller destroys it."""
+        vec = PETSc.Vec().create(self.comm)
+        vec.setSizes(
+            (self.local_rows * self.columns, self.rows * self.columns), bsize=max(1, self.columns)
+        )
+        vec.setType(PETSc.Vec.Type.MPI if self.comm.size > 1 else PETSc.Vec.Type.SEQ)
+        vec.set(0.0)
+        return vec
+
+    def vec_from(self, block: np.ndarray) -> PETSc.Vec:
+        """A new vector that holds a copy of this rank's ``(local_rows, columns)`` block."""
+        vec = self.create_vec()
+        with self.writing(vec) as rows:
+            rows[...] = np.asarray(block, dtype=float).reshape(rows.shape)
+        return vec
+
+    def reading(self, vec: PETSc.Vec) -> np.ndarray:
+        """This rank's block of ``vec`` as a read-only view, shape ``(local_rows, columns)``."""
+        view = vec.getArray(readonly=True).reshape(self.local_rows, self.columns)
+        view.flags.writeable = False
+        return view
+
+    @contextmanager
+    def writing(self, vec: PETSc.Vec) -> Iterator[np.ndarray]:
+        """This rank's block of ``vec`` as a writable view, shape ``(local_rows, columns)``.
+
+        PETSc caches norms by a vector's state: leaving the block tells it of the change.
+        """
+        view = vec.getArray().reshape(self.local_rows, self.columns)
+        try:
+            yield view
+        finally:
+            del view
+            vec.stateIncrease()
+
+    # -- moving rows -----------------------------------------------------------------------
+
+    def gather_rows(self, block: np.ndarray) -> np.ndarray:
+        """All ranks' row blocks on every rank, shape ``(rows, ...)``.  Collective."""
+        block = np.ascontiguousarray(block)
+        if self.comm.size == 1:
+            return block.copy()
+        width = int(np.prod(block.shape[1:], dtype=np.int64))
+        whole = np.empty((self.rows, *block.shape[1:]), dtype=block.dtype)
+        # A row is one MPI item, so that counts stay below 2**31 whatever the width.
+        row = MPI.BYTE.Create_contiguous(max(1, width) * block.dtype.itemsize).Commit()
+        try:
+            counts = self.counts() if width else np.zeros(self.comm.size, dtype=np.int64)
+            displacements = self.starts[:-1] if width else np.zeros(self.comm.size, dtype=np.int64)
+            self.comm.Allgatherv(
+                [block, self.local_rows if width else 0, row], [whole, counts, displacements, row]
+            )
+        finally:
+            row.Free()
+        return whole
+
+    def gather(self, vec: PETSc.Vec) -> np.ndarray:
+        """The whole of ``vec`` on every rank, shape ``(rows, columns)``.  Collective."""
+        return self.gather_rows(self.reading(vec))
+
+    def local(self, whole: np.ndarray) -> np.ndarray:
+        """This rank's rows of a replicated array, as a view."""
+        return whole[self.start : self.stop]
+
+    def random_normal(self, seed: int, scale: float = 1.0) -> np.ndarray:
+        """This rank's block of a standard normal array that does not depend on the ranks.
+
+        Rows are drawn in blocks of 4096, each with a stream of its own, so that a
+        rank draws only what it owns.
+
+        Returns
+        -------
+        ndarray of float64, shape (local_rows, columns)
+        """
+        size = 4096
+        block = np.empty((self.local_rows, self.columns))
+        for number in range(self.start // size, -(-self.stop // size)):
+            stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
+            first, last = number * size, min((number + 1) * size, self.rows)
+            drawn = stream.standard_normal((last - first, self.columns))
+            low, high = max(first, self.start), min(last, self.stop)
+            block[low - self.start : high - self.start] = drawn[low - first : high - first]
+        return scale * block

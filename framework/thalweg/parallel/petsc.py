@@ -1,0 +1,51 @@
+"""PETSc, initialised once in the way thalweg needs it.
+
+Import ``PETSc`` from here, never from petsc4py: the first import decides the
+options that PETSc starts with.  Its signal handler stays out of the way, so
+that the driver's own can write a checkpoint.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import petsc4py
+
+petsc4py.init(["thalweg", "-no_signal_handler"])
+
+from petsc4py import PETSc  # noqa: E402
+
+__all__ = ["PETSc", "options_prefix", "temporary_options"]
+
+_numbers = itertools.count()
+
+
+def options_prefix(purpose: str) -> str:
+    """A PETSc options prefix that no other object of this process has.
+
+    Solvers are created collectively and in the same order everywhere, so the
+    running number is the same on every rank.
+    """
+    return f"thalweg_{purpose}_{next(_numbers)}_"
+
+
+@contextmanager
+def temporary_options(prefix: str, values: Mapping[str, object]) -> Iterator[None]:
+    """Set ``-<prefix><name> <value>`` for a ``with`` block, and remove them after it.
+
+    A value that the user gave on PETSc's options database under the same key wins.
+    """
+    options = PETSc.Options()
+    added = []
+    for name, value in values.items():
+        key = prefix + name
+        if not options.hasName(key):
+            options.setValue(key, value)
+            added.append(key)
+    try:
+        yield
+    finally:
+        for key in added:
+            options.delValue(key)

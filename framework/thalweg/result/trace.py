@@ -1,0 +1,83 @@
+"""The record of a run: one row an iterate, columns declared beforehand."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TextIO
+
+import numpy as np
+
+
+class Trace:
+    """Table of numbers with fixed columns, one row for each recorded iterate.
+
+    Recording is not displaying: a trace never prints.
+
+    Parameters
+    ----------
+    columns
+        Column names, in the order in which they are written.
+    """
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        if len(set(columns)) != len(columns):
+            raise ValueError(f"trace columns repeat: {list(columns)}")
+        self._columns = tuple(columns)
+        self._rows: list[tuple[float, ...]] = []
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return self._columns
+
+    def append(self, row: Mapping[str, float]) -> None:
+        """Add one row; a column that ``row`` lacks becomes NaN, an unknown one is an error."""
+        unknown = set(row) - set(self._columns)
+        if unknown:
+            raise KeyError(f"trace has no column {sorted(unknown)}; it has {list(self._columns)}")
+        self._rows.append(tuple(float(row.get(name, np.nan)) for name in self._columns))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, column: str) -> np.ndarray:
+        """Values of one column, shape ``(len(self),)``, float64."""
+        if column not in self._columns:
+            raise KeyError(f"trace has no column {column!r}; it has {list(self._columns)}")
+        index = self._columns.index(column)
+        return np.array([row[index] for row in self._rows], dtype=float)
+
+    def __iter__(self) -> Iterator[dict[str, float]]:
+        for row in self._rows:
+            yield dict(zip(self._columns, row, strict=True))
+
+    def to_array(self) -> np.ndarray:
+        """All rows, shape ``(len(self), len(self.columns))``, float64."""
+        return np.array(self._rows, dtype=float).reshape(len(self._rows), len(self._columns))
+
+    @classmethod
+    def from_array(cls, columns: Sequence[str], values: np.ndarray) -> Trace:
+        """Inverse of :meth:`to_array`."""
+        trace = cls(columns)
+        trace._rows = [tuple(float(v) for v in row) for row in np.atleast_2d(values) if len(row)]
+        return trace
+
+    def write_csv(self, stream: TextIO) -> None:
+        """Write a header and the rows; numbers keep every bit (``repr``)."""
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(self._columns)
+        for row in self._rows:
+            writer.writerow([_shortest(value) for value in row])
+
+    @classmethod
+    def read_csv(cls, stream: TextIO) -> Trace:
+        """Inverse of :meth:`write_csv`."""
+        reader = csv.reader(stream)
+        trace = cls(next(reader))
+        trace._rows = [tuple(float(value) for value in row) for row in reader]
+        return trace
+
+
+def _shortest(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)

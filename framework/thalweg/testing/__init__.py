@@ -1,0 +1,1 @@
+"""The conformance suite that plugin authors run on their own code."""

@@ -1,0 +1,1 @@
+"""Generic descent: directions, line searches, and adapters to TAO and SciPy."""

@@ -1,0 +1,1 @@
+"""Nonlinear embeddings and the preconditioners made from their graph Laplacians."""
