@@ -43,12 +43,13 @@ class Kernel:
         import numba
 
         functools.update_wrapper(self, function)
-        numba.config.CACHE_DIR = str(cache_folder() / "kernels")
+        numba.config.CACHE_DIR = str(cache_folder() / "kernels")  # type: ignore[attr-defined]
         self._typeof = numba.typeof
         self.dispatcher = numba.njit(cache=True, nogil=True, **options)(function)
         self._compiled: set[tuple[Any, ...]] = set()
 
     def __call__(self, *arguments: Any) -> Any:
+        """Run the kernel, compiling it first if these types are new."""
         types = tuple(self._typeof(argument) for argument in arguments)
         if types not in self._compiled:
             self._compile(types)

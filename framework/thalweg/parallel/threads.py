@@ -32,5 +32,6 @@ def limit_threads(comm: MPI.Comm) -> int:
 
     threads = threads_per_rank(comm)
     threadpoolctl.threadpool_limits(limits=threads)
-    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+    most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    numba.set_num_threads(min(threads, most))
     return threads

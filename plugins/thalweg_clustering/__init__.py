@@ -1,0 +1,1 @@
+"""Alternative clustering (KDAC): iterative spectral method, Stiefel descent, dimension growth."""

@@ -1,0 +1,1 @@
+"""Near-isometric linear embeddings: NuMax, FroMax, NILE-Pro, secants by column generation."""
