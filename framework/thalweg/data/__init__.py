@@ -1,5 +1,7 @@
 """Data sets: what they are, and how they are read."""
 
 from thalweg.data.dataset import Dataset
+from thalweg.data.load import data_options, load_data
+from thalweg.data.sets import data_sets
 
-__all__ = ["Dataset"]
+__all__ = ["Dataset", "data_options", "data_sets", "load_data"]

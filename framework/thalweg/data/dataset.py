@@ -27,6 +27,8 @@ class Dataset:
         Text of label ``i`` at position ``i``, or None.
     image_shape
         Shape of a row seen as a picture, or None.
+    notes
+        Sentences on what the loader did that the user might not expect.
     """
 
     values: np.ndarray
@@ -35,6 +37,7 @@ class Dataset:
     name: str = "data"
     label_names: tuple[str, ...] | None = None
     image_shape: tuple[int, ...] | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def comm(self) -> MPI.Comm:

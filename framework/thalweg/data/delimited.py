@@ -1,0 +1,220 @@
+"""Text tables: csv, tsv and their kin, with or without a header, plain or gzipped."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thalweg.data.source import Source
+from thalweg.errors import InputError, suggestion
+
+#: Delimiters that are tried, the likeliest first; blanks only if nothing else fits.
+_DELIMITERS = (",", ";", "\t", "|")
+
+#: Lines looked at to tell delimiter and header.
+_SAMPLE = 20
+
+
+def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
+    """Source of a text table.
+
+    The delimiter is the one that splits the first lines into the same number of
+    fields, most of them.  The first line is a header if it holds a text where
+    the next line has a number.  Lines that are blank or begin with ``#`` are
+    skipped.  ``labels`` may name a column, or give its number from 0 (negative
+    numbers count from the last); that column is then no part of the data.
+
+    Raises
+    ------
+    InputError
+        A text where a number should be, lines of different length, or an
+        unknown column.
+    """
+    lines = _lines(path)
+    delimiter = options.get("delimiter") or _sniff(lines)
+    fields = _split(lines[:_SAMPLE], delimiter)
+    header = options.get("header")
+    if header is None:
+        header = _has_header(fields)
+    names = [name.strip() for name in fields[0]] if header else []
+    body = lines[1:] if header else lines
+    if not body:
+        raise InputError(f"'{path}' is empty: it has a header but no rows")
+    width = len(_split(body[:1], delimiter)[0])
+
+    labels_column = _labels_column(options.get("labels"), names, width, path)
+    chosen = options.get("columns")
+    if chosen is None:
+        columns = [c for c in range(width) if c != labels_column]
+    else:
+        columns = [_column(c, names, width, path) for c in chosen]
+    if not columns:
+        raise InputError(f"'{path}' has no columns besides the labels")
+
+    labels = None
+    if labels_column is not None:
+        labels = _texts(body, delimiter, labels_column, width, path)
+    if len(columns) == 1 and chosen is None and labels is None and _is_text(fields[-1][0]):
+        # A file of one column of text is a list of labels.
+        array = _texts(body, delimiter, columns[0], width, path)
+        return Source(len(array), (1,), array.dtype, whole=array[:, None], columns_chosen=True)
+    array = _numbers(body, delimiter, columns, names, width, path)
+    source = Source.of(array, f"'{path}'", labels)
+    return Source(
+        source.rows,
+        source.row_shape,
+        source.dtype,
+        whole=source.whole,
+        labels=labels,
+        columns_chosen=True,
+        notes=(f"the first line of '{path.name}' was read as a header",) if header else (),
+    )
+
+
+def _lines(path: Path) -> list[str]:
+    opener = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
+            text = stream.read()
+    except UnicodeDecodeError as error:
+        raise InputError(f"'{path}' is no text in UTF-8: {error.reason}") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"'{path}' is damaged or truncated: {error}") from error
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    if not lines:
+        raise InputError(f"'{path}' is empty")
+    return lines
+
+
+def _split(lines: Sequence[str], delimiter: str) -> list[list[str]]:
+    if delimiter == " ":
+        return [line.split() for line in lines]
+    return list(csv.reader(lines, delimiter=delimiter, skipinitialspace=True))
+
+
+def _sniff(lines: Sequence[str]) -> str:
+    best, most = "", 1
+    for delimiter in (*_DELIMITERS, " "):
+        widths = {len(row) for row in _split(lines[:_SAMPLE], delimiter)}
+        if len(widths) == 1 and max(widths) > most:
+            best, most = delimiter, max(widths)
+    if best:
+        return best
+    # Lines of different length: the delimiter that is there at all, to report the line.
+    return next((d for d in _DELIMITERS if d in lines[0]), ",")
+
+
+def _is_text(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return bool(field.strip())
+    return False
+
+
+def _has_header(fields: list[list[str]]) -> bool:
+    if len(fields) < 2:
+        return False
+    first, second = fields[0], fields[1]
+    return any(_is_text(a) and not _is_text(b) for a, b in zip(first, second, strict=False))
+
+
+def _column(wanted: Any, names: Sequence[str], width: int, path: Path) -> int:
+    if isinstance(wanted, str):
+        if wanted not in names:
+            hint = suggestion(wanted, names) if names else "; it has no header"
+            raise InputError(f"'{path}' has no column '{wanted}'{hint}")
+        return list(names).index(wanted)
+    if not isinstance(wanted, int) or isinstance(wanted, bool) or not -width <= wanted < width:
+        raise InputError(f"'{path}' has no column {wanted!r}: its columns are 0 to {width - 1}")
+    return wanted % width
+
+
+def _labels_column(wanted: Any, names: Sequence[str], width: int, path: Path) -> int | None:
+    if isinstance(wanted, int) or wanted in names:
+        return _column(wanted, names, width, path)
+    return None
+
+
+def _numbers(
+    body: list[str],
+    delimiter: str,
+    columns: list[int],
+    names: Sequence[str],
+    width: int,
+    path: Path,
+) -> np.ndarray:
+    try:
+        array = np.loadtxt(
+            body,
+            delimiter=None if delimiter == " " else delimiter,
+            usecols=columns,
+            ndmin=2,
+            comments=None,
+            quotechar='"',
+        )
+    except (ValueError, IndexError) as error:
+        raise _diagnosis(body, delimiter, columns, names, width, path) or InputError(
+            f"'{path}' cannot be read as a table of numbers: {error}"
+        ) from error
+    # loadtxt with usecols does not mind longer lines; we do.
+    longer = _uneven(body, delimiter, width, path) if delimiter != " " else None
+    if longer is not None:
+        raise longer
+    return array
+
+
+def _uneven(body: list[str], delimiter: str, width: int, path: Path) -> InputError | None:
+    for row, line in enumerate(body):
+        if line.count(delimiter) != width - 1:
+            found = len(_split([line], delimiter)[0])
+            if found != width:
+                return InputError(
+                    f"row {row} of '{path}' (rows counted from 0, without the header) has "
+                    f"{found} fields, the first has {width}"
+                )
+    return None
+
+
+def _diagnosis(
+    body: list[str],
+    delimiter: str,
+    columns: list[int],
+    names: Sequence[str],
+    width: int,
+    path: Path,
+) -> InputError | None:
+    """Say which field cannot be read."""
+    for row, fields in enumerate(_split(body, delimiter)):
+        where = f"row {row} of '{path}' (rows counted from 0, without the header)"
+        if len(fields) != width:
+            return InputError(f"{where} has {len(fields)} fields, the first has {width}")
+        for column in columns:
+            field = fields[column]
+            name = f"column {column}" + (f" ('{names[column]}')" if names else "")
+            if not field.strip():
+                return InputError(f"{where} has nothing in {name}")
+            if _is_text(field):
+                return InputError(
+                    f"{where} has the text '{field}' in {name}, where a number should be; make "
+                    f"that column the labels, or choose others by 'columns'"
+                )
+    return None
+
+
+def _texts(body: list[str], delimiter: str, column: int, width: int, path: Path) -> np.ndarray:
+    values = []
+    for row, fields in enumerate(_split(body, delimiter)):
+        if len(fields) != width:
+            raise InputError(
+                f"row {row} of '{path}' (rows counted from 0, without the header) has "
+                f"{len(fields)} fields, the first has {width}"
+            )
+        values.append(fields[column].strip())
+    return np.array(values)

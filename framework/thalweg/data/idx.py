@@ -1,0 +1,74 @@
+"""IDX, the format of MNIST, plain or compressed by gzip.
+
+Big-endian: two zero bytes, a type code, the number of dimensions, the
+dimensions as 32-bit numbers, then the values.
+"""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from thalweg.data.source import FileRows, Source, check_array
+from thalweg.errors import InputError
+
+_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+
+
+def read_idx(path: Path, options: Mapping[str, Any]) -> Source:
+    """Source of an IDX file; an uncompressed one stays on disk.
+
+    Raises
+    ------
+    InputError
+        No IDX file, or one whose length is not what its header promises.
+    """
+    if path.suffix == ".gz":
+        return _read_compressed(path)
+    with path.open("rb") as stream:
+        dtype, shape = _header(stream, path)
+        offset = stream.tell()
+    _check_length(path.stat().st_size - offset, dtype, shape, path)
+    check_array(dtype, shape, f"'{path}'")
+    shape = shape if len(shape) > 1 else (*shape, 1)
+    return Source(shape[0], shape[1:], dtype, reader=FileRows(path, offset, dtype, shape))
+
+
+def _read_compressed(path: Path) -> Source:
+    try:
+        with gzip.open(path, "rb") as stream:
+            dtype, shape = _header(stream, path)
+            body = stream.read()
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"'{path}' is damaged or truncated: {error}") from error
+    _check_length(len(body), dtype, shape, path)
+    array = np.frombuffer(body, dtype=dtype).reshape(shape)
+    return Source.of(array if array.ndim > 1 else array[:, None], f"'{path}'")
+
+
+def _header(stream: BinaryIO | gzip.GzipFile, path: Path) -> tuple[np.dtype, tuple[int, ...]]:
+    magic = stream.read(4)
+    if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _TYPES or not magic[3]:
+        raise InputError(f"'{path}' is no IDX file: it begins with the bytes {magic.hex(' ')}")
+    dimensions = magic[3]
+    sizes = stream.read(4 * dimensions)
+    if len(sizes) < 4 * dimensions:
+        raise InputError(f"'{path}' is truncated within its header")
+    return np.dtype(_TYPES[magic[2]]), struct.unpack(f">{dimensions}I", sizes)
+
+
+def _check_length(found: int, dtype: np.dtype, shape: tuple[int, ...], path: Path) -> None:
+    promised = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    if found != promised:
+        verb = "is truncated" if found < promised else "is too long"
+        size = " x ".join(map(str, shape))
+        raise InputError(
+            f"'{path}' {verb}: its header promises {size} values, {promised} bytes, "
+            f"but {found} bytes follow"
+        )

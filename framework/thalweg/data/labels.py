@@ -1,0 +1,77 @@
+"""Labels: whole numbers from 0, whatever they were in the file."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thalweg.errors import InputError
+
+
+def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """Labels as whole numbers from 0 to k - 1, and what they are called.
+
+    Parameters
+    ----------
+    raw
+        Numbers or texts, one a row; or a one-hot table of 0 and 1.
+
+    Returns
+    -------
+    labels : ndarray of int64, shape (n,)
+    names : tuple of str, or None
+        Name of each label; None if the labels were 0 to k - 1 already.
+
+    Raises
+    ------
+    InputError
+        Fractions, NaN, or a table that is not one-hot.
+    """
+    raw = np.asarray(raw)
+    if raw.ndim > 1 and raw.size == len(raw):
+        raw = raw.reshape(-1)
+    if raw.ndim == 2:
+        raw = _from_one_hot(raw, what)
+    if raw.ndim != 1:
+        raise InputError(f"{what} must be one label a row, not of shape {raw.shape}")
+    if raw.dtype.kind == "S":
+        raw = np.char.decode(raw, "utf-8", "replace")
+    if raw.dtype.kind == "U":
+        try:
+            raw = raw.astype(float)
+        except ValueError:
+            values, labels = np.unique(raw, return_inverse=True)
+            return labels.astype(np.int64), tuple(str(value) for value in values)
+    if raw.dtype.kind not in "buif":
+        raise InputError(f"{what} must be whole numbers or texts, not {raw.dtype}")
+    if raw.dtype.kind == "f":
+        wrong = np.flatnonzero(~(np.isfinite(raw) & (raw == np.rint(raw))))
+        if len(wrong):
+            raise InputError(
+                f"{what} must be whole numbers or texts, but row {wrong[0]} (counted from 0) "
+                f"has {raw[wrong[0]]}"
+            )
+    whole = raw.astype(np.int64)
+    values, labels = np.unique(whole, return_inverse=True)
+    if np.array_equal(values, np.arange(len(values))):
+        return whole, None
+    return labels.astype(np.int64), tuple(str(value) for value in values)
+
+
+def keep_labels(
+    labels: np.ndarray, names: tuple[str, ...] | None, chosen: np.ndarray | slice
+) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """Labels of chosen rows, numbered without gaps again."""
+    kept, positions = np.unique(labels[chosen], return_inverse=True)
+    if names is None and np.array_equal(kept, np.arange(len(kept))):
+        return labels[chosen], None
+    texts = [str(value) if names is None else names[value] for value in kept]
+    return positions.astype(np.int64), tuple(texts)
+
+
+def _from_one_hot(raw: np.ndarray, what: str) -> np.ndarray:
+    if raw.dtype.kind in "buif" and np.isin(raw, (0, 1)).all() and (raw.sum(axis=1) == 1).all():
+        return raw.argmax(axis=1)
+    raise InputError(
+        f"{what} must be one label a row, or a table with a single 1 in each row; "
+        f"it has {raw.shape[1]} columns of other values"
+    )

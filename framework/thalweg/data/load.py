@@ -1,0 +1,267 @@
+"""From the section ``[data]`` of a configuration to a data set on the ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thalweg.data.components import principal_components
+from thalweg.data.dataset import Dataset
+from thalweg.data.distribute import broadcast_labels, local_rows, open_source, rebalance
+from thalweg.data.formats import format_of
+from thalweg.data.labels import encode_labels, keep_labels
+from thalweg.data.options import BY_FORMAT, COMMON
+from thalweg.data.scaling import check_finite, scale_standard, scale_unit
+from thalweg.data.sets import find_data_set
+from thalweg.data.source import Source
+from thalweg.errors import InputError, suggestion
+from thalweg.parallel import MPI, Layout, on_root
+from thalweg.plugins import Option, resolve_options
+
+_OWNER = "section [data]"
+
+_PATH, _NAME = COMMON[0], COMMON[1]
+
+Labels = tuple[np.ndarray | None, tuple[str, ...] | None]
+
+
+def data_options(name: str | None = None) -> list[Option]:
+    """Options of the section ``[data]``: all that apply to any file, or to a named data set.
+
+    Raises
+    ------
+    InputError
+        Unknown name.
+    """
+    if name is None:
+        return [*COMMON, *BY_FORMAT]
+    own = find_data_set(name)[0].options
+    taken = {option.name for option in own}
+    return [*(option for option in COMMON if option.name not in taken), *own]
+
+
+def load_data(
+    section: Mapping[str, Any], comm: MPI.Comm = MPI.COMM_SELF, folder: Path | str | None = None
+) -> Dataset:
+    """Read, select, scale and distribute a data set.  Collective.
+
+    Every rank ends with its rows alone; ``.npy`` and uncompressed IDX files and
+    folders of pictures are read by each rank for itself, other formats on rank 0.
+    More ranks than rows leave some ranks without any.
+
+    Parameters
+    ----------
+    section
+        The section ``[data]``: ``path`` or ``name``, and the options that
+        :func:`data_options` lists.  Equal on all ranks.
+    comm
+        The ranks that share the rows.
+    folder
+        Folder that relative paths start from; by default the current one.
+
+    Returns
+    -------
+    Dataset
+        Finite numbers, with labels from 0 if there are any.
+
+    Raises
+    ------
+    InputError
+        On all ranks: an unknown or ill-fitting option, a file that is missing,
+        damaged, empty or not of numbers, NaN or infinity, labels that do not fit.
+
+    Examples
+    --------
+    >>> from thalweg.data import load_data
+    >>> load_data({"name": "digits", "rows": 100, "scale": "unit"}).values.shape
+    (100, 64)
+    """
+    has_path, has_name = section.get("path") is not None, section.get("name") is not None
+    if has_path == has_name:
+        resolve_options(data_options(), section, _OWNER)
+        which = "both 'path' and 'name'" if has_path else "neither 'path' nor 'name'"
+        raise InputError(f"{_OWNER} has {which}; give one of them")
+    start = Path(folder or ".")
+    return _from_file(section, comm, start) if has_path else _from_set(section, comm, start)
+
+
+# -- files -----------------------------------------------------------------------------------
+
+
+def _from_file(section: Mapping[str, Any], comm: MPI.Comm, folder: Path) -> Dataset:
+    resolve_options([_PATH], {"path": section["path"]}, _OWNER)
+    path = folder / section["path"]
+    kind = on_root(comm, lambda: format_of(path))
+    allowed = [*COMMON, *kind.options]
+    _refuse_foreign(section, allowed, f"'{path.name}'")
+    options = resolve_options(allowed, section, _OWNER)
+    source, full = open_source(comm, lambda: kind.read(path, options))
+    if source.dtype.kind in "US":
+        raise InputError(f"'{path}' holds texts, not numbers")
+    what = f"'{path.name}'"
+    rows, chosen = _choose_rows(options, source.rows, what)
+    layout = Layout(comm, rows, source.columns)
+    values = local_rows(source, full, layout, chosen)
+    shape = source.image_shape
+    if options["columns"] is not None and not source.columns_chosen:
+        values = values[:, _column_numbers(options["columns"], source.columns, what)]
+        layout, shape = layout.with_columns(values.shape[1]), None
+    labels, names = _labels(comm, options, full, folder, path, (source.rows, rows), chosen)
+    dataset = Dataset(values, layout, labels, path.name, names, shape, source.notes)
+    return _prepared(dataset, options, chosen)
+
+
+def _labels(
+    comm: MPI.Comm,
+    options: Mapping[str, Any],
+    full: Source | None,
+    folder: Path,
+    path: Path,
+    rows: tuple[int, int],
+    chosen: np.ndarray | None,
+) -> Labels:
+    """Labels of the chosen rows on all ranks, from the data file or one of their own."""
+    kept: list[np.ndarray] = []
+    available, wanted = rows
+
+    def read() -> tuple[str, ...] | None:
+        assert full is not None
+        raw = full.labels
+        if raw is None and options["labels"] is not None:
+            raw = _labels_file(options, folder, path)
+        if raw is None:
+            return None
+        if len(raw) != available:
+            raise InputError(
+                f"there are {len(raw)} labels for the {available} rows of '{path.name}'"
+            )
+        codes, names = encode_labels(raw, f"the labels of '{path.name}'")
+        codes, names = keep_labels(codes, names, slice(wanted) if chosen is None else chosen)
+        kept.append(codes)
+        return names or ()
+
+    names = on_root(comm, read)
+    if names is None:
+        return None, None
+    return broadcast_labels(comm, kept[0] if kept else None, wanted), names or None
+
+
+def _labels_file(options: Mapping[str, Any], folder: Path, path: Path) -> np.ndarray:
+    wanted = options["labels"]
+    if isinstance(wanted, int):
+        raise InputError(
+            f"labels = {wanted} is a column number, but '{path.name}' is no text table"
+        )
+    file = folder / wanted
+    if not file.exists():
+        raise InputError(
+            f"labels = '{wanted}' is neither a file nor a column or array of '{path.name}'"
+        )
+    source = format_of(file).read(file, {"key": options["labels_key"]})
+    if source.whole is not None:
+        return source.whole
+    assert source.reader is not None
+    return source.reader(slice(None))
+
+
+def _choose_rows(
+    options: Mapping[str, Any], available: int, what: str
+) -> tuple[int, np.ndarray | None]:
+    """How many rows, and which in ascending order; None for the first ones."""
+    rows = options["rows"]
+    if rows is None:
+        return available, None
+    if rows > available:
+        raise InputError(f"option 'rows' of [data] is {rows}, but {what} has {available} rows")
+    if not options["sample"] or rows == available:
+        return rows, None
+    drawn = np.random.default_rng(options["seed"]).choice(available, rows, replace=False)
+    return rows, np.sort(drawn)
+
+
+def _column_numbers(wanted: list[Any], columns: int, what: str) -> list[int]:
+    for column in wanted:
+        if not isinstance(column, int) or not -columns <= column < columns:
+            raise InputError(f"{what} has no column {column!r}: its columns are 0 to {columns - 1}")
+    return [column % columns for column in wanted]
+
+
+# -- named data sets -------------------------------------------------------------------------
+
+
+def _from_set(section: Mapping[str, Any], comm: MPI.Comm, folder: Path) -> Dataset:
+    resolve_options([_NAME], {"name": section["name"]}, _OWNER)
+    spec, filled = find_data_set(section["name"])
+    own = {option.name for option in spec.options}
+    allowed = data_options(section["name"])
+    _refuse_foreign(section, allowed, spec.owner)
+    options = resolve_options(allowed, {**section, **filled}, _OWNER)
+    dataset = spec.resolve()(comm, **{name: options[name] for name in own})
+    what = spec.owner
+    chosen = None
+    if "rows" not in own:
+        dataset, chosen = _take_rows(dataset, options, what)
+    if options["columns"] is not None:
+        columns = _column_numbers(options["columns"], dataset.layout.columns, what)
+        dataset = dataset.with_values(np.ascontiguousarray(dataset.values[:, columns]))
+    if options["labels"] is not None:
+        raise InputError(f"option 'labels' of [data] goes with 'path': {what} brings its own")
+    return _prepared(dataset, options, chosen)
+
+
+def _take_rows(
+    dataset: Dataset, options: Mapping[str, Any], what: str
+) -> tuple[Dataset, np.ndarray | None]:
+    """Some rows of a data set, shared out evenly.  Collective."""
+    held = dataset.layout
+    rows, chosen = _choose_rows(options, held.rows, what)
+    if rows == held.rows:
+        return dataset, None
+    numbers = np.arange(rows) if chosen is None else chosen
+    mine = numbers[(numbers >= held.start) & (numbers < held.stop)] - held.start
+    uneven = Layout(held.comm, rows, held.columns, local_rows=len(mine))
+    even = Layout(held.comm, rows, held.columns)
+    values = rebalance(dataset.values[mine], uneven, even)
+    labels, names = dataset.labels, dataset.label_names
+    if labels is not None:
+        labels, names = keep_labels(labels, names, numbers)
+    taken = replace(dataset, values=values, layout=even, labels=labels, label_names=names)
+    return taken, chosen
+
+
+# -- both ------------------------------------------------------------------------------------
+
+
+def _refuse_foreign(section: Mapping[str, Any], allowed: list[Option], what: str) -> None:
+    """Tell an option that exists but has no meaning here from one that does not exist."""
+    names = {option.name for option in allowed}
+    everywhere = {option.name for option in data_options()}
+    for name in section:
+        if name not in names:
+            if name in everywhere:
+                raise InputError(f"option '{name}' of [data] has no meaning for {what}")
+            hint = suggestion(name, names | everywhere)
+            raise InputError(f"{_OWNER} has no option '{name}'{hint}")
+
+
+def _prepared(dataset: Dataset, options: Mapping[str, Any], chosen: np.ndarray | None) -> Dataset:
+    """The data set in the wanted type, checked, scaled and projected.  Collective."""
+    layout = dataset.layout
+    stored = dataset.values.dtype
+    with np.errstate(over="ignore"):
+        values = np.array(dataset.values, dtype=options["dtype"], order="C")
+    if stored.kind == "f":
+        check_finite(values, layout, chosen, f"'{dataset.name}'")
+    notes = dataset.notes
+    if options["scale"] == "unit":
+        scale_unit(values, layout, stored)
+    elif options["scale"] == "standard":
+        notes += scale_standard(values, layout)
+    if options["components"] is None:
+        return replace(dataset, values=values, notes=notes)
+    projected = principal_components(values, layout, options["components"])
+    return replace(dataset.with_values(projected), notes=notes)

@@ -1,0 +1,92 @@
+"""MATLAB's ``.mat``: version 5 through SciPy, version 7.3 (HDF5) through h5py."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thalweg.data.keys import choose_key
+from thalweg.data.source import Source
+from thalweg.errors import InputError
+
+
+def read_mat(path: Path, options: Mapping[str, Any]) -> Source:
+    """Source of one variable of a mat file, named by ``key`` if there are several.
+
+    Labels are taken from the same file if ``labels`` is one of its variables.
+
+    Raises
+    ------
+    InputError
+        A damaged file, an unknown variable, a cell array or struct, or a
+        version 7.3 file without h5py.
+    """
+    with path.open("rb") as stream:
+        modern = stream.read(10) == b"MATLAB 7.3"
+    names, fetch = _open_hdf5(path) if modern else _open_version5(path)
+    wanted = options.get("labels")
+    labels_key = wanted if isinstance(wanted, str) and wanted in names else None
+    key = choose_key([name for name in names if name != labels_key], options.get("key"), path)
+    array = fetch(key)
+    labels = None if labels_key is None else fetch(labels_key)
+    if array.dtype.kind in "US":
+        return Source(len(array), array.shape[1:], array.dtype, whole=array, labels=labels)
+    return Source.of(array, f"variable '{key}' of '{path}'", labels)
+
+
+def _open_version5(path: Path) -> tuple[list[str], Any]:
+    import scipy.io
+    import scipy.sparse
+    from scipy.io.matlab import MatReadError
+
+    damaged = (ValueError, TypeError, OSError, EOFError, IndexError, zlib.error, MatReadError)
+    try:
+        names = [name for name, _, _ in scipy.io.whosmat(path, appendmat=False)]
+    except damaged as error:
+        raise InputError(f"'{path}' is damaged, or no mat file: {error}") from error
+
+    def fetch(key: str) -> np.ndarray:
+        try:
+            value = scipy.io.loadmat(path, appendmat=False, variable_names=[key])[key]
+        except damaged as error:
+            raise InputError(f"'{path}' is damaged: {error}") from error
+        if scipy.sparse.issparse(value):
+            value = value.toarray()
+        value = np.asarray(value)
+        if value.dtype.kind not in "buifUS":
+            raise InputError(
+                f"variable '{key}' of '{path}' is a cell array, struct or complex matrix; "
+                f"save it as a matrix of real numbers"
+            )
+        return value
+
+    return names, fetch
+
+
+def _open_hdf5(path: Path) -> tuple[list[str], Any]:
+    try:
+        import h5py
+    except ImportError as error:
+        raise InputError(
+            f"'{path}' is a MATLAB 7.3 file, which needs h5py: install it, or save the file "
+            f"in MATLAB with '-v7'"
+        ) from error
+    try:
+        with h5py.File(path, "r") as file:
+            names = [name for name in file if isinstance(file[name], h5py.Dataset)]
+    except OSError as error:
+        raise InputError(f"'{path}' is damaged: {error}") from error
+
+    def fetch(key: str) -> np.ndarray:
+        with h5py.File(path, "r") as file:
+            kind = file[key].dtype.kind
+            if kind not in "buif":
+                raise InputError(f"variable '{key}' of '{path}' is no matrix of real numbers")
+            # MATLAB stores columns first: HDF5 shows the axes in reverse.
+            return np.asarray(file[key]).T
+
+    return names, fetch

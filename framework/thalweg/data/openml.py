@@ -1,0 +1,63 @@
+"""Data sets of OpenML, through scikit-learn, which keeps what it has fetched."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+
+from thalweg.data.dataset import Dataset
+from thalweg.data.distribute import broadcast_labels, local_rows, open_source
+from thalweg.data.labels import encode_labels
+from thalweg.data.source import Source
+from thalweg.errors import InputError
+from thalweg.parallel import MPI, Layout
+
+
+def openml(comm: MPI.Comm, dataset: str, version: int | None = None) -> Dataset:
+    """A data set of OpenML by its name, fetched once and then kept by scikit-learn.
+
+    Raises
+    ------
+    InputError
+        It cannot be fetched, or it has columns of text.
+    """
+    kept: list[tuple[np.ndarray, tuple[str, ...] | None]] = []
+
+    def read() -> Source:
+        array, target = _fetch(dataset, version)
+        if target is not None:
+            # A target that is measured, and no class, makes no labels.
+            with contextlib.suppress(InputError):
+                kept.append(encode_labels(np.asarray(target).astype(str), "the target"))
+        return Source.of(array, f"data set 'openml:{dataset}'")
+
+    source, full = open_source(comm, read)
+    names = comm.bcast(kept[0][1] if kept else None, root=0)
+    has_labels = comm.bcast(bool(kept), root=0)
+    layout = Layout(comm, source.rows, source.columns)
+    values = local_rows(source, full, layout, None)
+    labels = None
+    if has_labels:
+        labels = broadcast_labels(comm, kept[0][0] if kept else None, source.rows)
+    return Dataset(values, layout, labels, dataset, names)
+
+
+def _fetch(dataset: str, version: int | None) -> tuple[np.ndarray, np.ndarray | None]:
+    import sklearn.datasets
+
+    try:
+        found = sklearn.datasets.fetch_openml(
+            dataset, version=version or "active", as_frame=False, parser="liac-arff"
+        )
+    except (OSError, ValueError, sklearn.datasets._openml.OpenMLError) as error:
+        raise InputError(
+            f"data set '{dataset}' cannot be fetched from OpenML: {str(error) or type(error)}"
+        ) from error
+    values = found.data
+    if hasattr(values, "toarray"):
+        values = values.toarray()
+    try:
+        return np.asarray(values, dtype=float), found.target
+    except (ValueError, TypeError) as error:
+        raise InputError(f"data set 'openml:{dataset}' has columns of text") from error

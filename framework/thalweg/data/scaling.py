@@ -1,0 +1,82 @@
+"""Centring and scaling of distributed rows, by sums that hardly notice the number of ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thalweg.errors import InputError
+from thalweg.parallel import Layout, max_over_ranks, min_over_ranks, sum_over_ranks
+
+#: A feature whose standard deviation is below this times its size is constant.
+_CONSTANT = 1e-12
+
+
+def scale_unit(values: np.ndarray, layout: Layout, stored: np.dtype) -> None:
+    """Divide, in place, by the largest value possible: pixels of 8 bits by 255.  Collective.
+
+    Unsigned numbers of 8 or 16 bits are divided by 255 or 65,535; all others by
+    the largest absolute value there is, so that they lie within -1 and 1.
+    """
+    if stored.kind == "u" and stored.itemsize <= 2:
+        largest = float(np.iinfo(stored).max)
+    else:
+        largest = max_over_ranks(layout.comm, np.abs(values).max(initial=0.0))
+    if largest > 0:
+        values /= values.dtype.type(largest)
+
+
+def scale_standard(values: np.ndarray, layout: Layout) -> tuple[str, ...]:
+    """Give each feature, in place, mean zero and variance one.  Collective.
+
+    A constant feature has no variance to divide by: it becomes zero.
+
+    Returns
+    -------
+    tuple of str
+        A sentence on constant features, if there are any.
+    """
+    mean = column_means(values, layout)
+    values -= mean.astype(values.dtype)
+    squares = np.einsum("ij,ij->j", values, values, dtype=float)
+    deviation = np.sqrt(np.asarray(sum_over_ranks(layout.comm, squares)) / layout.rows)
+    floor = _CONSTANT if values.dtype == np.float64 else 1e-6
+    constant = deviation <= floor * np.maximum(np.abs(mean), np.finfo(float).tiny)
+    values /= np.where(constant, 1.0, deviation).astype(values.dtype)
+    values[:, constant] = 0.0
+    if not constant.any():
+        return ()
+    which = np.flatnonzero(constant)
+    if len(which) == len(mean):
+        raise InputError("every column of the data is constant, so they cannot be standardised")
+    shown = ", ".join(map(str, which[:5])) + (", ..." if len(which) > 5 else "")
+    some = "1 column is" if len(which) == 1 else f"{len(which)} columns are"
+    return (f"{some} constant and set to zero by scale = 'standard': {shown}",)
+
+
+def column_means(values: np.ndarray, layout: Layout) -> np.ndarray:
+    """Mean of each column, shape ``(columns,)``, equal on all ranks.  Collective."""
+    sums = values.sum(axis=0, dtype=float) if len(values) else np.zeros(values.shape[1])
+    return np.asarray(sum_over_ranks(layout.comm, sums)) / layout.rows
+
+
+def check_finite(values: np.ndarray, layout: Layout, chosen: np.ndarray | None, what: str) -> None:
+    """Refuse NaN and infinity, naming the first row and column.  Collective."""
+    bad = ~np.isfinite(values)
+    row = float("inf")
+    if bad.any():
+        row = layout.start + int(np.argmax(bad.any(axis=1)))
+    first = min_over_ranks(layout.comm, row)
+    if first == float("inf"):
+        return
+    owner = int(np.searchsorted(layout.starts, first, side="right")) - 1
+    found = None
+    if layout.comm.rank == owner:
+        local = int(first) - layout.start
+        column = int(np.argmax(bad[local]))
+        found = column, float(values[local, column])
+    column, value = layout.comm.bcast(found, root=owner)
+    number = int(first) if chosen is None else int(chosen[int(first)])
+    raise InputError(
+        f"{what} has {value} in row {number}, column {column} (both counted from 0); "
+        f"remove such rows or fill them in"
+    )

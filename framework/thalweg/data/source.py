@@ -1,0 +1,118 @@
+"""What a reader found in a file, before its rows go to the ranks.
+
+Readers are serial and know nothing of ranks: they run on rank 0 and return a
+:class:`Source`.  Where the format allows it, the source says how any rank can
+read some rows by itself; otherwise it holds the whole array.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from thalweg.errors import InputError
+
+#: Rows to read: all from the first to the last, or these.
+Rows = slice | np.ndarray
+
+
+class RowReader(Protocol):
+    """Reads rows on any rank; it travels between ranks, so it holds no open file."""
+
+    def __call__(self, rows: Rows) -> np.ndarray:
+        """Those rows, shape ``(len, *row_shape)``, in the file's own type."""
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """Rows that lie uncompressed in a file, one after the other."""
+
+    path: Path
+    offset: int
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    fortran: bool = False
+
+    def __call__(self, rows: Rows) -> np.ndarray:
+        """Copy those rows out of a memory map: nothing else of the file is read."""
+        mapped = np.memmap(
+            self.path,
+            dtype=self.dtype,
+            mode="r",
+            offset=self.offset,
+            shape=self.shape,
+            order="F" if self.fortran else "C",
+        )
+        return np.array(mapped[rows], order="C")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows that a reader found.
+
+    Attributes
+    ----------
+    rows, row_shape, dtype
+        Number of rows, shape of one row as the file has it, type of its numbers.
+    reader
+        Reads rows on any rank, or None.
+    whole
+        All rows, shape ``(rows, *row_shape)``, on rank 0 alone, if there is no reader.
+    labels
+        Label of each row, numbers or texts, on rank 0 alone; or None.
+    columns_chosen
+        Whether the reader has already seen to the option ``columns``.
+    notes
+        Sentences for the user.
+    """
+
+    rows: int
+    row_shape: tuple[int, ...]
+    dtype: np.dtype
+    reader: RowReader | None = None
+    whole: np.ndarray | None = None
+    labels: np.ndarray | None = None
+    columns_chosen: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> int:
+        """Numbers in a row."""
+        return int(np.prod(self.row_shape, dtype=np.int64))
+
+    @property
+    def image_shape(self) -> tuple[int, ...] | None:
+        """Shape of a row that is a picture."""
+        return self.row_shape if len(self.row_shape) > 1 else None
+
+    def described(self) -> Source:
+        """The same without the arrays that only rank 0 has: small enough to send."""
+        return replace(self, whole=None, labels=None)
+
+    @classmethod
+    def of(cls, array: np.ndarray, what: str, labels: np.ndarray | None = None) -> Source:
+        """Source of an array that rank 0 has in memory.
+
+        Raises
+        ------
+        InputError
+            Anything but a non-empty array of real numbers.
+        """
+        array = np.asarray(array)
+        check_array(array.dtype, array.shape, what)
+        return cls(array.shape[0], array.shape[1:], array.dtype, whole=array, labels=labels)
+
+
+def check_array(dtype: np.dtype, shape: tuple[int, ...], what: str) -> None:
+    """Refuse what cannot be data: no rows, no columns, or something else than real numbers."""
+    if dtype.kind not in "buif":
+        kinds = {"U": "texts", "S": "texts", "O": "Python objects", "c": "complex numbers"}
+        held = kinds.get(dtype.kind, f"values of type {dtype}")
+        raise InputError(f"{what} holds {held}, not real numbers")
+    if len(shape) == 0:
+        raise InputError(f"{what} holds a single number, not rows of data")
+    if 0 in shape:
+        raise InputError(f"{what} is empty: its shape is {' x '.join(map(str, shape))}")
