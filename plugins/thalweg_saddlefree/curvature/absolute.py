@@ -1,0 +1,144 @@
+"""What the three ways of applying |H| have in common.
+
+With damping ``lam`` the matrix is ``(H^2 + lam^2 I)^(1/2)``: |H| itself without
+damping, and never singular with it.  The step is minus its inverse times the
+gradient.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.errors import InputError
+from thalweg_saddlefree.curvature.operator import Product
+from thalweg_saddlefree.curvature.slices import Slices
+
+#: Smallest singular value, relative to the largest, that a direction without damping bears.
+SINGULAR = 1e-11
+
+
+@dataclass(frozen=True)
+class Model:
+    """The objective's quadratic model along a step: ``slope + curvature/2`` is its change.
+
+    Attributes
+    ----------
+    slope
+        ``g'p``.
+    curvature
+        ``p'Hp``, of either sign.
+    """
+
+    slope: float
+    curvature: float
+
+    @property
+    def change(self) -> float:
+        """Change that the model predicts; negative for every saddle-free step."""
+        return self.slope + 0.5 * self.curvature
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A saddle-free step with what is known about it.
+
+    Attributes
+    ----------
+    step
+        This rank's slice of ``-(H^2 + damping^2 I)^(-1/2) g``.
+    model
+        The quadratic model along it.
+    error
+        Estimated relative error of ``step``.
+    converged
+        Whether that estimate meets the tolerance.
+    """
+
+    step: np.ndarray
+    model: Model
+    error: float
+    converged: bool
+
+
+class AbsoluteSolver(ABC):
+    """One way of applying ``(H^2 + damping^2 I)^(-1/2)`` to minus a gradient.
+
+    Parameters
+    ----------
+    slices
+        How vectors lie on the ranks.
+    product
+        Product with H.
+    gradient
+        This rank's slice of g.
+    tolerance
+        Wanted relative error of the step.
+    limit
+        Most Krylov steps.
+
+    Attributes
+    ----------
+    products : int
+        Products with H so far.
+    steps : int
+        Krylov steps (Lanczos steps, or CG iterations) so far.
+    """
+
+    def __init__(
+        self,
+        slices: Slices,
+        product: Product,
+        gradient: np.ndarray,
+        tolerance: float,
+        limit: int,
+    ) -> None:
+        self.slices = slices
+        self.gradient = gradient
+        self.gradient_norm = slices.norm(gradient)
+        self.tolerance = tolerance
+        self.limit = limit
+        self.products = 0
+        self.steps = 0
+        self._plain_product = product
+        if not self.gradient_norm > 0:
+            raise InputError(
+                "the gradient is zero or not finite, so |H| gives no direction from it; "
+                "start from another point"
+            )
+
+    def product(self, piece: np.ndarray) -> np.ndarray:
+        """A counted product with H."""
+        self.products += 1
+        return self._plain_product(piece)
+
+    @property
+    @abstractmethod
+    def lowest(self) -> float:
+        """Most negative Ritz value of H seen, NaN before the first direction."""
+
+    @abstractmethod
+    def direction(self, damping: float) -> Direction:
+        """The step at this damping.  Collective.
+
+        Raises
+        ------
+        InputError
+            H is singular and there is no damping, or H is not symmetric.
+        """
+
+
+def refuse_singular(smallest: float, largest: float, damping: float) -> None:
+    """Raise if H is singular to rounding and nothing damps it.
+
+    Raises
+    ------
+    InputError
+    """
+    if damping == 0.0 and not smallest > SINGULAR * largest:
+        raise InputError(
+            "the Hessian is singular and the damping is zero, so |H| has no inverse; "
+            "set damping to a positive number"
+        )

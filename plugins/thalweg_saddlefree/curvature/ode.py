@@ -1,0 +1,107 @@
+"""|H| by a differential equation: the reference method of the saddle-free note.
+
+Arjovsky (2015), "Saddle-free Hessian-free optimization", after Allen, Baglama
+and Boyd (2000): with ``A = (H^2 + damping^2 I) / s`` the solution of
+
+    dx/dt = -1/2 (t A + (1 - t) I)^(-1) (I - A) x,   x(0) = v      (4)
+
+is ``x(1) = A^(1/2) v``; then ``H^2 step = -|H| g`` is solved by conjugate
+gradients (3).  Every stage of every Runge-Kutta step is a linear solve with
+H^2, so a direction takes thousands of products.  It is kept to be measured
+against.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thalweg_saddlefree.curvature.absolute import (
+    AbsoluteSolver,
+    Direction,
+    Model,
+    refuse_singular,
+)
+from thalweg_saddlefree.curvature.conjugate_gradients import conjugate_gradients
+from thalweg_saddlefree.curvature.fehlberg import integrate
+from thalweg_saddlefree.curvature.lanczos import LanczosBasis
+from thalweg_saddlefree.curvature.operator import Product
+from thalweg_saddlefree.curvature.slices import Slices
+
+#: Lanczos steps that bound the norm of H.
+BOUND_STEPS = 12
+
+
+class OdeAbsolute(AbsoluteSolver):
+    """The note's way: Runge-Kutta-Fehlberg 4(5) with conjugate gradients inside."""
+
+    def __init__(
+        self,
+        slices: Slices,
+        product: Product,
+        gradient: np.ndarray,
+        tolerance: float = 1e-6,
+        limit: int = 500,
+    ) -> None:
+        super().__init__(slices, product, gradient, tolerance, limit)
+        self._lowest = float("nan")
+        self._norm: float | None = None
+        self._smallest = 0.0
+
+    @property
+    def lowest(self) -> float:
+        """Most negative Ritz value of the few Lanczos steps that scale H^2."""
+        return self._lowest
+
+    def direction(self, damping: float) -> Direction:
+        """The step at this damping; nothing is shared between dampings but the scale."""
+        if self._norm is None:
+            self._bound_norm()
+        assert self._norm is not None
+        refuse_singular(self._smallest, self._norm, damping)
+        scale = self._norm**2 + damping**2
+        # The products below are with A, whose eigenvalues lie in (0, 1].
+        inner = 0.1 * self.tolerance
+        worst = 0.0
+
+        def shrunk(piece: np.ndarray) -> np.ndarray:
+            return (self.product(self.product(piece)) + damping**2 * piece) / scale
+
+        def slope(t: float, x: np.ndarray) -> np.ndarray:
+            nonlocal worst
+
+            def blend(piece: np.ndarray) -> np.ndarray:
+                return t * shrunk(piece) + (1.0 - t) * piece
+
+            solution, iterations, residual = conjugate_gradients(
+                self.slices, blend, x - shrunk(x), inner, self.limit
+            )
+            self.steps += iterations
+            worst = max(worst, residual)
+            return -0.5 * solution
+
+        root = integrate(self.slices, slope, self.gradient, self.tolerance).x
+        # |H| g = sqrt(scale) A^(1/2) g, and (H^2 + damping^2 I) step = -|H| g.
+        solution, iterations, residual = conjugate_gradients(
+            self.slices, shrunk, root, inner, self.limit
+        )
+        self.steps += iterations
+        if not np.isfinite(max(worst, residual)):
+            refuse_singular(0.0, self._norm, damping)
+        step = -solution / np.sqrt(scale)
+        model = Model(
+            slope=self.slices.dot(self.gradient, step),
+            curvature=self.slices.dot(step, self.product(step)),
+        )
+        reached = max(worst, residual) <= inner
+        error = self.tolerance if reached else max(worst, residual)
+        return Direction(step, model, error, reached)
+
+    def _bound_norm(self) -> None:
+        basis = LanczosBasis(self.slices, self.gradient)
+        while len(basis) < BOUND_STEPS and not basis.complete:
+            basis.extend(self.product)
+        values = basis.ritz_values()
+        self._lowest = float(values[0])
+        # A Ritz value is off by at most the norm of what the last step left over.
+        self._norm = float(np.abs(values).max()) + basis.off_diagonal[-1]
+        self._smallest = float(np.abs(values).min()) if basis.complete else self._norm

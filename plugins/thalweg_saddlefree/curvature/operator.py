@@ -1,0 +1,112 @@
+"""Products with the Hessian (or Gauss-Newton matrix) at a point, counted and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from thalweg.errors import InputError, NumericalError
+from thalweg.interfaces import GaussNewtonProduct, HessianProduct, Objective
+from thalweg.parallel import PETSc, any_over_ranks
+from thalweg_saddlefree.curvature.slices import Slices
+
+#: What a Krylov method multiplies with: this rank's slice in, this rank's slice out.
+Product: TypeAlias = Callable[[np.ndarray], np.ndarray]
+
+#: Largest relative asymmetry of a product that passes for rounding (single precision included).
+ASYMMETRY = 1e-4
+
+
+class CurvatureOperator:
+    """The curvature of an objective at one point, as a function of slices.
+
+    Parameters
+    ----------
+    slices
+        How vectors lie on the ranks.
+    objective
+        Must offer a Hessian product, or a Gauss-Newton product.
+    x
+        The point; it must not change while the operator is in use.
+    gauss_newton
+        Multiply with the Gauss-Newton matrix instead of the Hessian.
+
+    Attributes
+    ----------
+    products : int
+        Products made so far.
+    """
+
+    def __init__(
+        self, slices: Slices, objective: Objective, x: PETSc.Vec, gauss_newton: bool = False
+    ) -> None:
+        self.slices = slices
+        self.objective = objective
+        self.x = x
+        self.gauss_newton = gauss_newton
+        self.products = 0
+        self._direction = objective.layout.create_vec()
+        self._product = objective.layout.create_vec()
+
+    def __call__(self, piece: np.ndarray) -> np.ndarray:
+        """Slice of the product.  Collective.
+
+        Raises
+        ------
+        NumericalError
+            The product is not finite.
+        """
+        self.slices.put(piece, self._direction)
+        if self.gauss_newton:
+            assert isinstance(self.objective, GaussNewtonProduct)
+            self.objective.gauss_newton_product(self.x, self._direction, self._product)
+        else:
+            assert isinstance(self.objective, HessianProduct)
+            self.objective.hessian_product(self.x, self._direction, self._product)
+        self.products += 1
+        result = self.slices.take(self._product)
+        if any_over_ranks(self.slices.comm, not bool(np.isfinite(result).all())):
+            raise NumericalError(
+                f"the curvature product of {type(self.objective).__name__} is not finite; "
+                "start from a smaller point or scale the data"
+            )
+        return result
+
+    def destroy(self) -> None:
+        """Free the two work vectors.  Collective."""
+        self._direction.destroy()
+        self._product.destroy()
+
+
+def refuse_asymmetry(relative: float) -> None:
+    """Raise if a measured relative asymmetry cannot be rounding.
+
+    Raises
+    ------
+    InputError
+    """
+    if relative > ASYMMETRY:
+        raise InputError(
+            f"the Hessian product is not symmetric (relative asymmetry {relative:.1e}): correct "
+            "hessian_product, since methods that use |H| have no meaning without symmetry"
+        )
+
+
+def check_symmetry(slices: Slices, product: Product, seed: int) -> None:
+    """Refuse a product that is not symmetric, by two products with random vectors.
+
+    Compares ``u'Hv`` with ``v'Hu`` for standard normal ``u`` and ``v``.
+
+    Raises
+    ------
+    InputError
+        They differ by more than :data:`ASYMMETRY` of their natural size.
+    """
+    u, v = slices.random_normal(seed), slices.random_normal(seed + 1)
+    image_u, image_v = product(u), product(v)
+    difference = abs(slices.dot(u, image_v) - slices.dot(v, image_u))
+    # u'Hv of random vectors has the size of the Frobenius norm, as Hu and Hv have.
+    size = max(slices.norm(image_u), slices.norm(image_v))
+    refuse_asymmetry(difference / size if size > 0 else 0.0)

@@ -1,0 +1,93 @@
+"""The variable cut into one slice a rank, so that a Krylov basis is stored once in all.
+
+A replicated variable (network weights) is whole on every rank.  Its Krylov
+basis need not be: each rank keeps the basis vectors on a slice of its own,
+inner products are summed over the ranks, and only the vector that is about to
+be multiplied is put together again.  That shares out the memory and the work of
+orthogonalising, and makes every rank see the same numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thalweg.interfaces import Objective
+from thalweg.parallel import MPI, Layout, PETSc, sum_over_ranks
+
+
+class Slices:
+    """Slices of vectors of ``size`` numbers over the ranks of ``comm``, with inner products.
+
+    Parameters
+    ----------
+    comm
+        The ranks that share each vector.
+    size
+        Length of a vector over all ranks.
+    local_size
+        Length of this rank's slice, by default an even share.
+
+    Notes
+    -----
+    All methods are collective.
+    """
+
+    def __init__(self, comm: MPI.Comm, size: int, local_size: int | None = None) -> None:
+        self.comm = comm
+        self.layout = Layout(comm, size, 1, local_size)
+
+    @classmethod
+    def of(cls, objective: Objective) -> Slices:
+        """Slices of an objective's variable: its row blocks, or shares of a replicated one."""
+        layout = objective.layout
+        size = layout.rows * layout.columns
+        if layout.comm.size == 1:
+            return cls(objective.comm, size)
+        return cls(layout.comm, size, layout.local_rows * layout.columns)
+
+    @property
+    def size(self) -> int:
+        """Length of a vector over all ranks."""
+        return self.layout.rows
+
+    @property
+    def local_size(self) -> int:
+        """Length of this rank's slice."""
+        return self.layout.local_rows
+
+    def take(self, vec: PETSc.Vec) -> np.ndarray:
+        """This rank's slice of ``vec`` as a new array, shape ``(local_size,)``."""
+        whole = vec.getArray(readonly=True)
+        if whole.size == self.local_size:
+            return np.array(whole)
+        return np.array(whole[self.layout.start : self.layout.stop])
+
+    def put(self, piece: np.ndarray, vec: PETSc.Vec) -> None:
+        """Overwrite ``vec`` with the vector whose slices are ``piece``."""
+        target = vec.getArray()
+        if target.size == piece.size:
+            target[...] = piece
+        else:
+            target[...] = self.layout.gather_rows(piece.reshape(-1, 1)).ravel()
+        del target
+        vec.stateIncrease()
+
+    def dot(self, a: np.ndarray, b: np.ndarray) -> float:
+        """Inner product of two vectors."""
+        return float(sum_over_ranks(self.comm, float(a @ b)))
+
+    def norm(self, a: np.ndarray) -> float:
+        """Euclidean norm."""
+        return float(np.sqrt(self.dot(a, a)))
+
+    def dots(self, basis: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """Inner products of the rows of ``basis``, shape ``(k, local_size)``, with ``a``."""
+        return self.total(basis @ a)
+
+    def total(self, parts: np.ndarray) -> np.ndarray:
+        """Sum over the ranks of a small array, the same bits everywhere."""
+        return np.asarray(sum_over_ranks(self.comm, parts))
+
+    def random_normal(self, seed: int) -> np.ndarray:
+        """This rank's slice of a standard normal vector that does not depend on the ranks."""
+        return self.layout.random_normal(seed).ravel()

@@ -1,0 +1,1 @@
+"""Feed-forward networks with exact Hessian and Gauss-Newton products."""

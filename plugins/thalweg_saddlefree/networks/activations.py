@@ -1,0 +1,99 @@
+"""Activation functions, with derivatives written in terms of their own value."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from scipy.special import expit
+
+
+class Activation(ABC):
+    """``a = phi(z)``, applied to arrays in place."""
+
+    @abstractmethod
+    def apply(self, z: np.ndarray) -> None:
+        """Overwrite ``z`` with ``phi(z)``."""
+
+    @abstractmethod
+    def times_slope(self, a: np.ndarray, values: np.ndarray) -> None:
+        """Multiply ``values`` by ``phi'(z)``, given ``a = phi(z)``."""
+
+    @abstractmethod
+    def bend(self, a: np.ndarray) -> np.ndarray | None:
+        """``phi''(z) / phi'(z)``, given ``a = phi(z)``; None if it is zero everywhere."""
+
+
+class Tanh(Activation):
+    """Hyperbolic tangent."""
+
+    def apply(self, z: np.ndarray) -> None:
+        """Overwrite ``z`` with its tanh."""
+        np.tanh(z, out=z)
+
+    def times_slope(self, a: np.ndarray, values: np.ndarray) -> None:
+        """Multiply by ``1 - a^2``."""
+        slope = a * a
+        np.subtract(1, slope, out=slope)
+        values *= slope
+
+    def bend(self, a: np.ndarray) -> np.ndarray:
+        """``-2 a``."""
+        return -2 * a
+
+
+class Sigmoid(Activation):
+    """Logistic function."""
+
+    def apply(self, z: np.ndarray) -> None:
+        """Overwrite ``z`` with ``1 / (1 + exp(-z))``."""
+        expit(z, out=z)
+
+    def times_slope(self, a: np.ndarray, values: np.ndarray) -> None:
+        """Multiply by ``a (1 - a)``."""
+        slope = a * a
+        np.subtract(a, slope, out=slope)
+        values *= slope
+
+    def bend(self, a: np.ndarray) -> np.ndarray:
+        """``1 - 2 a``."""
+        return 1 - 2 * a
+
+
+class Relu(Activation):
+    """Positive part; its slope at zero is taken as zero."""
+
+    def apply(self, z: np.ndarray) -> None:
+        """Overwrite ``z`` with its positive part."""
+        np.maximum(z, 0, out=z)
+
+    def times_slope(self, a: np.ndarray, values: np.ndarray) -> None:
+        """Multiply by 1 where ``a > 0``, else by 0."""
+        values *= a > 0
+
+    def bend(self, a: np.ndarray) -> None:
+        """None: the function is piecewise linear."""
+        return
+
+
+class Linear(Activation):
+    """The identity."""
+
+    def apply(self, z: np.ndarray) -> None:
+        """Leave ``z`` as it is."""
+
+    def times_slope(self, a: np.ndarray, values: np.ndarray) -> None:
+        """Leave ``values`` as they are."""
+
+    def bend(self, a: np.ndarray) -> None:
+        """None: the function is linear."""
+        return
+
+
+#: Activations by the name that users write.
+ACTIVATIONS: dict[str, Activation] = {
+    "tanh": Tanh(),
+    "sigmoid": Sigmoid(),
+    "relu": Relu(),
+    "linear": Linear(),
+}

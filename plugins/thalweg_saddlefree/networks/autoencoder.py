@@ -1,0 +1,94 @@
+"""Deep autoencoders: the data set is its own target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from thalweg.data.dataset import Dataset
+from thalweg.errors import InputError
+from thalweg.parallel import MPI, max_over_ranks, min_over_ranks
+from thalweg_saddlefree.networks.activations import ACTIVATIONS
+from thalweg_saddlefree.networks.losses import LogisticCrossEntropy, Loss, SquaredError
+from thalweg_saddlefree.networks.network import Network
+from thalweg_saddlefree.networks.objective import NetworkObjective
+from thalweg_saddlefree.networks.sizes import checked_sizes
+
+
+def build_autoencoder(
+    dataset: Dataset,
+    comm: MPI.Comm,
+    *,
+    layers: Sequence[int] | None = None,
+    activation: str = "tanh",
+    code: str = "linear",
+    output: str = "linear",
+    loss: str = "squared",
+    l2: float = 0.0,
+    initialisation: str = "glorot",
+    scale: float = 1.0,
+    precision: str = "double",
+) -> NetworkObjective:
+    """Objective ``autoencoder``.
+
+    Parameters
+    ----------
+    dataset
+        Rows to be reproduced.
+    layers
+        Sizes from the input to the code, mirrored for the decoder, or all sizes if
+        the last equals the first. Default: d, d/2, d/8 for d columns.
+    activation, code
+        Of the hidden layers, and of the code layer (the middle one).
+    output, loss
+        Activation of the output with ``loss="squared"``; ``"cross-entropy"`` has
+        logistic outputs and needs values between 0 and 1.
+
+    Raises
+    ------
+    InputError
+        Layer sizes that do not fit the data; values that do not fit the loss.
+    """
+    columns = dataset.layout.columns
+    encoder = list(layers) if layers is not None else _default_layers(columns)
+    checked_sizes(encoder)
+    if encoder[0] != columns:
+        raise InputError(
+            f"the first of the layers is {encoder[0]}, but the data have {columns} columns; "
+            f"write layers = [{columns}, ...]"
+        )
+    whole = len(encoder) > 2 and encoder[-1] == encoder[0]
+    sizes = encoder if whole else [*encoder, *encoder[-2::-1]]
+    hidden = [ACTIVATIONS[activation]] * (len(sizes) - 2)
+    hidden[len(hidden) // 2] = ACTIVATIONS[code]
+    criterion: Loss
+    if loss == "cross-entropy":
+        _refuse_outside_unit_interval(dataset, comm)
+        criterion = LogisticCrossEntropy()
+    else:
+        criterion = SquaredError(ACTIVATIONS[output])
+    return NetworkObjective(
+        comm,
+        dataset.layout,
+        Network(sizes, hidden, criterion),
+        dataset.values,
+        dataset.values,
+        l2=l2,
+        initialisation=initialisation,
+        scale=scale,
+        precision=precision,
+    )
+
+
+def _default_layers(columns: int) -> list[int]:
+    return [columns, max(1, columns // 2), max(1, columns // 8)]
+
+
+def _refuse_outside_unit_interval(dataset: Dataset, comm: MPI.Comm) -> None:
+    values = dataset.values
+    low = min_over_ranks(comm, float(values.min()) if values.size else 0.0)
+    high = max_over_ranks(comm, float(values.max()) if values.size else 0.0)
+    if not (low >= 0.0 and high <= 1.0):
+        raise InputError(
+            f"cross-entropy needs values between 0 and 1, but the data reach from {low:g} to "
+            f"{high:g}; scale the data or take loss = 'squared'"
+        )

@@ -1,0 +1,56 @@
+"""A deep linear network: a product of matrices that shall equal a given one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thalweg.data.dataset import Dataset
+from thalweg.parallel import MPI, Layout
+from thalweg_saddlefree.networks.activations import ACTIVATIONS
+from thalweg_saddlefree.networks.losses import SquaredError
+from thalweg_saddlefree.networks.network import Network
+from thalweg_saddlefree.networks.objective import NetworkObjective
+
+
+def build_deep_linear(
+    dataset: Dataset | None,
+    comm: MPI.Comm,
+    *,
+    size: int = 6,
+    depth: int = 3,
+    start: float = 0.1,
+    seed: int = 0,
+) -> NetworkObjective:
+    """Objective ``deep-linear``: half the mean squared gap of ``W_1 ... W_depth`` to a target.
+
+    All matrices zero is a saddle point (for depth 3 and more even the Hessian is
+    singular there), and so is every product of lower rank that fits a part of
+    the target's singular values; every local minimum is global (Kawaguchi, 2016).
+
+    Parameters
+    ----------
+    dataset
+        Not used; None.
+    size, depth
+        Size of the square matrices, and how many there are.
+    start
+        Standard deviation of the starting weights; small is near the saddle.
+    seed
+        Seed of the target, whose singular values fall from 2 to 1/2.
+    """
+    stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(997,)))
+    left, _ = np.linalg.qr(stream.standard_normal((size, size)))
+    right, _ = np.linalg.qr(stream.standard_normal((size, size)))
+    target = left @ np.diag(np.geomspace(2.0, 0.5, size)) @ right
+    rows = Layout(comm, size, size)
+    # A row of the identity in, the row of the product out; sqrt(size) undoes the mean over rows.
+    inputs = rows.local(np.sqrt(size) * np.eye(size))
+    targets = rows.local(np.sqrt(size) * target)
+    network = Network(
+        [size] * (depth + 1), [ACTIVATIONS["linear"]] * (depth - 1), SquaredError(
+            ACTIVATIONS["linear"]
+        )
+    )
+    return NetworkObjective(
+        comm, rows, network, inputs, targets, initialisation="normal", scale=start
+    )

@@ -1,0 +1,131 @@
+"""Losses as functions of the last layer's pre-activations z, with curvature in z."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from scipy.special import expit
+
+from thalweg_saddlefree.networks.activations import Activation
+
+
+class Loss(ABC):
+    """A loss summed over rows; arrays have shape ``(rows, outputs)``.
+
+    ``output`` is what the network answers, computed once from z and handed to
+    the other methods.
+    """
+
+    @abstractmethod
+    def output(self, z: np.ndarray) -> np.ndarray:
+        """The network's answer; may be ``z`` itself, overwritten only by :meth:`delta`."""
+
+    @abstractmethod
+    def total(self, z: np.ndarray, output: np.ndarray, target: np.ndarray) -> float:
+        """Sum of the losses of the rows, in float64."""
+
+    @abstractmethod
+    def delta(self, output: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """Derivative of the loss by z, a new array."""
+
+    @abstractmethod
+    def hessian(self, output: np.ndarray, delta: np.ndarray, rz: np.ndarray) -> np.ndarray:
+        """Second derivative by z, times ``rz``, row by row."""
+
+    @abstractmethod
+    def gauss_newton(self, output: np.ndarray, rz: np.ndarray) -> np.ndarray:
+        """Its positive semidefinite part, times ``rz``."""
+
+
+class SquaredError(Loss):
+    """``|output - target|^2 / 2`` with any activation on the output."""
+
+    def __init__(self, activation: Activation) -> None:
+        self.activation = activation
+
+    def output(self, z: np.ndarray) -> np.ndarray:
+        """``phi(z)``."""
+        output = z.copy()
+        self.activation.apply(output)
+        return output
+
+    def total(self, z: np.ndarray, output: np.ndarray, target: np.ndarray) -> float:
+        """Half the sum of squares."""
+        gap = output - target
+        return 0.5 * float(np.einsum("ij,ij->", gap, gap, dtype=np.float64))
+
+    def delta(self, output: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """``phi' (output - target)``."""
+        delta = output - target
+        self.activation.times_slope(output, delta)
+        return delta
+
+    def hessian(self, output: np.ndarray, delta: np.ndarray, rz: np.ndarray) -> np.ndarray:
+        """``(phi'^2 + phi'' (output - target)) rz``, the latter being ``bend * delta``."""
+        product = self.gauss_newton(output, rz)
+        bend = self.activation.bend(output)
+        if bend is not None:
+            product += bend * delta * rz
+        return product
+
+    def gauss_newton(self, output: np.ndarray, rz: np.ndarray) -> np.ndarray:
+        """``phi'^2 rz``."""
+        product = rz.copy()
+        self.activation.times_slope(output, product)
+        self.activation.times_slope(output, product)
+        return product
+
+
+class LogisticCrossEntropy(Loss):
+    """``-sum t log s(z) + (1 - t) log(1 - s(z))`` with the logistic function s."""
+
+    def output(self, z: np.ndarray) -> np.ndarray:
+        """``s(z)``."""
+        return np.asarray(expit(z))
+
+    def total(self, z: np.ndarray, output: np.ndarray, target: np.ndarray) -> float:
+        """Sum of ``log(1 + exp(z)) - t z``, without overflow."""
+        return float(np.logaddexp(0, z).sum(dtype=np.float64)) - float(
+            np.einsum("ij,ij->", target, z, dtype=np.float64)
+        )
+
+    def delta(self, output: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """``s(z) - t``."""
+        return output - target
+
+    def hessian(self, output: np.ndarray, delta: np.ndarray, rz: np.ndarray) -> np.ndarray:
+        """``s (1 - s) rz``: the loss is convex in z."""
+        return self.gauss_newton(output, rz)
+
+    def gauss_newton(self, output: np.ndarray, rz: np.ndarray) -> np.ndarray:
+        """``s (1 - s) rz``."""
+        return np.asarray(output * (1 - output) * rz)
+
+
+class SoftmaxCrossEntropy(Loss):
+    """``-sum t log p`` with ``p = softmax(z)`` and t a one-hot row."""
+
+    def output(self, z: np.ndarray) -> np.ndarray:
+        """``softmax(z)``."""
+        shifted = np.exp(z - z.max(axis=1, keepdims=True))
+        return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
+
+    def total(self, z: np.ndarray, output: np.ndarray, target: np.ndarray) -> float:
+        """Sum of ``log sum exp(z) - t z``."""
+        top = z.max(axis=1, keepdims=True)
+        logs = np.log(np.exp(z - top).sum(axis=1, keepdims=True)) + top
+        return float((logs - (target * z).sum(axis=1, keepdims=True)).sum(dtype=np.float64))
+
+    def delta(self, output: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """``p - t``."""
+        return output - target
+
+    def hessian(self, output: np.ndarray, delta: np.ndarray, rz: np.ndarray) -> np.ndarray:
+        """``p rz - p (p'rz)``: the loss is convex in z."""
+        return self.gauss_newton(output, rz)
+
+    def gauss_newton(self, output: np.ndarray, rz: np.ndarray) -> np.ndarray:
+        """``p rz - p (p'rz)``."""
+        weighted = output * rz
+        return np.asarray(weighted - output * weighted.sum(axis=1, keepdims=True))

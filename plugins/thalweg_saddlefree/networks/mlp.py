@@ -1,0 +1,80 @@
+"""Multilayer perceptrons: labels, or columns, predicted from the data rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from thalweg.data.dataset import Dataset
+from thalweg.errors import InputError
+from thalweg.parallel import MPI
+from thalweg_saddlefree.networks.activations import ACTIVATIONS
+from thalweg_saddlefree.networks.losses import Loss, SoftmaxCrossEntropy, SquaredError
+from thalweg_saddlefree.networks.network import Network
+from thalweg_saddlefree.networks.objective import NetworkObjective
+from thalweg_saddlefree.networks.sizes import checked_sizes
+
+
+def build_mlp(
+    dataset: Dataset,
+    comm: MPI.Comm,
+    *,
+    layers: Sequence[int] | None = None,
+    activation: str = "tanh",
+    output: str = "linear",
+    loss: str = "cross-entropy",
+    l2: float = 0.0,
+    initialisation: str = "glorot",
+    scale: float = 1.0,
+    precision: str = "double",
+) -> NetworkObjective:
+    """Objective ``mlp``: classify the data rows by their labels.
+
+    Parameters
+    ----------
+    dataset
+        Rows with labels.
+    layers
+        All sizes from the columns to the number of different labels. Default: one
+        hidden layer of 64 units.
+    activation
+        Of the hidden layers.
+    output, loss
+        ``"cross-entropy"`` has softmax outputs; ``"squared"`` compares the output
+        activation with one-hot rows.
+
+    Raises
+    ------
+    InputError
+        No labels, or layer sizes that do not fit the data.
+    """
+    if dataset.labels is None:
+        raise InputError("objective 'mlp' needs labels; name them in [data] or use 'autoencoder'")
+    known, codes = np.unique(dataset.labels, return_inverse=True)
+    columns, classes = dataset.layout.columns, len(known)
+    sizes = list(layers) if layers is not None else [columns, 64, classes]
+    checked_sizes(sizes)
+    if sizes[0] != columns or sizes[-1] != classes:
+        raise InputError(
+            f"the layers lead from {sizes[0]} to {sizes[-1]} units, but the data have {columns} "
+            f"columns and {classes} labels; write layers = [{columns}, ..., {classes}]"
+        )
+    mine = codes.reshape(-1)[dataset.layout.start : dataset.layout.stop]
+    targets = np.zeros((len(mine), classes))
+    targets[np.arange(len(mine)), mine] = 1.0
+    criterion: Loss
+    criterion = SoftmaxCrossEntropy() if loss == "cross-entropy" else SquaredError(
+        ACTIVATIONS[output]
+    )
+    return NetworkObjective(
+        comm,
+        dataset.layout,
+        Network(sizes, [ACTIVATIONS[activation]] * (len(sizes) - 2), criterion),
+        dataset.values,
+        targets,
+        l2=l2,
+        initialisation=initialisation,
+        scale=scale,
+        precision=precision,
+    )

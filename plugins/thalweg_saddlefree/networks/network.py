@@ -1,0 +1,219 @@
+"""Layers of a feed-forward network: values, gradients and the R-operator on rows of data.
+
+Notation: ``a[l]`` are the activations of layer l (``a[0]`` the input rows),
+``delta[l]`` the derivative of the loss by the pre-activations of layer l. R{.}
+is the derivative along a direction of parameter space (Pearlmutter, 1994); a
+leading ``r`` marks it. Everything here is local to a rank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg_saddlefree.networks.activations import Activation
+from thalweg_saddlefree.networks.losses import Loss
+from thalweg_saddlefree.networks.multiply import multiply
+
+
+@dataclass(frozen=True)
+class Linearised:
+    """What a curvature product needs to know of one chunk of rows.
+
+    Attributes
+    ----------
+    activations
+        ``a[0] ... a[L-1]``: inputs and hidden layers.
+    deltas
+        ``delta[1] ... delta[L]``, as sums over rows would use them.
+    output
+        The network's answer.
+    """
+
+    activations: list[np.ndarray]
+    deltas: list[np.ndarray]
+    output: np.ndarray
+
+
+class Network:
+    """A chain of fully connected layers ``a[l] = phi_l(a[l-1] W[l] + b[l])``.
+
+    Parameters
+    ----------
+    sizes
+        Units of every layer, inputs and outputs included.
+    activations
+        One for each hidden layer, ``len(sizes) - 2`` of them; the last layer's
+        belongs to the loss.
+    loss
+        Function of the last layer's pre-activations.
+    """
+
+    def __init__(self, sizes: list[int], activations: list[Activation], loss: Loss) -> None:
+        self.sizes = list(sizes)
+        self.activations = list(activations)
+        self.loss = loss
+        self.offsets = [0]
+        for fan_in, fan_out in zip(sizes[:-1], sizes[1:], strict=True):
+            self.offsets.append(self.offsets[-1] + (fan_in + 1) * fan_out)
+
+    @property
+    def depth(self) -> int:
+        """Number of layers with weights."""
+        return len(self.sizes) - 1
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights and biases."""
+        return self.offsets[-1]
+
+    def weights(self, flat: np.ndarray, layer: int) -> np.ndarray:
+        """W of a layer (counted from 0) as a view, shape ``(fan_in, fan_out)``."""
+        fan_in, fan_out = self.sizes[layer], self.sizes[layer + 1]
+        start = self.offsets[layer]
+        return flat[start : start + fan_in * fan_out].reshape(fan_in, fan_out)
+
+    def biases(self, flat: np.ndarray, layer: int) -> np.ndarray:
+        """Biases of a layer as a view, shape ``(fan_out,)``."""
+        return flat[self.offsets[layer + 1] - self.sizes[layer + 1] : self.offsets[layer + 1]]
+
+    # -- cost ------------------------------------------------------------------------------
+
+    def flops(self, kind: str) -> int:
+        """Operations in matrix products per row of data.
+
+        ``kind`` is ``"value"``, ``"gradient"``, ``"hessian"`` or ``"gauss-newton"``;
+        curvature products are counted with the linearisation at hand.
+        """
+        sizes = list(zip(self.sizes[:-1], self.sizes[1:], strict=True))
+        every = 2 * sum(i * o for i, o in sizes)
+        inner = 2 * sum(i * o for i, o in sizes[1:])  # layers that pass something back
+        return {
+            "value": every,
+            "gradient": 2 * every + inner,
+            "hessian": 2 * every + 4 * inner,
+            "gauss-newton": 2 * every + 2 * inner,
+        }[kind]
+
+    # -- passes ----------------------------------------------------------------------------
+
+    def forward(self, flat: np.ndarray, rows: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+        """Activations ``a[0] ... a[L-1]`` and the last pre-activations."""
+        activations = [rows]
+        for layer in range(self.depth):
+            z = np.empty((len(rows), self.sizes[layer + 1]), dtype=flat.dtype)
+            multiply(activations[-1], self.weights(flat, layer), z)
+            z += self.biases(flat, layer)
+            if layer == self.depth - 1:
+                return activations, z
+            self.activations[layer].apply(z)
+            activations.append(z)
+        raise AssertionError("a network has at least one layer")
+
+    def loss_of(self, flat: np.ndarray, rows: np.ndarray, target: np.ndarray) -> float:
+        """Summed loss of some rows."""
+        _, z = self.forward(flat, rows)
+        return self.loss.total(z, self.loss.output(z), target)
+
+    def answer(self, flat: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """The network's output for some rows."""
+        return self.loss.output(self.forward(flat, rows)[1])
+
+    def linearise(
+        self, flat: np.ndarray, rows: np.ndarray, target: np.ndarray
+    ) -> tuple[float, Linearised]:
+        """Summed loss, and all activations and deltas."""
+        activations, z = self.forward(flat, rows)
+        output = self.loss.output(z)
+        total = self.loss.total(z, output, target)
+        delta = self.loss.delta(output, target)
+        deltas = [delta]
+        for layer in range(self.depth - 1, 0, -1):
+            back = np.empty_like(activations[layer])
+            multiply(delta, self.weights(flat, layer).T, back)
+            self.activations[layer - 1].times_slope(activations[layer], back)
+            deltas.append(back)
+            delta = back
+        return total, Linearised(activations, deltas[::-1], output)
+
+    def add_gradient(self, point: Linearised, gradient: np.ndarray) -> None:
+        """Add the gradient of the summed loss to ``gradient``."""
+        for layer in range(self.depth):
+            delta = point.deltas[layer]
+            multiply(point.activations[layer].T, delta, self.weights(gradient, layer), add=True)
+            self.biases(gradient, layer)[...] += delta.sum(axis=0)
+
+    def add_gradient_squares(self, point: Linearised, squares: np.ndarray) -> None:
+        """Add, for every parameter, the sum over rows of its squared derivative."""
+        for layer in range(self.depth):
+            delta2 = point.deltas[layer] ** 2
+            a2 = point.activations[layer] ** 2
+            multiply(a2.T, delta2, self.weights(squares, layer), add=True)
+            self.biases(squares, layer)[...] += delta2.sum(axis=0)
+
+    def add_hessian_product(
+        self, flat: np.ndarray, point: Linearised, direction: np.ndarray, product: np.ndarray
+    ) -> None:
+        """Add ``H direction`` of the summed loss to ``product``."""
+        rz, ra = self._r_forward(flat, point, direction)
+        rdelta = self.loss.hessian(point.output, point.deltas[-1], rz[-1])
+        for layer in range(self.depth - 1, -1, -1):
+            delta = point.deltas[layer]
+            target = self.weights(product, layer)
+            multiply(point.activations[layer].T, rdelta, target, add=True)
+            self.biases(product, layer)[...] += rdelta.sum(axis=0)
+            if layer == 0:
+                return
+            multiply(ra[layer].T, delta, target, add=True)
+            activation, a = self.activations[layer - 1], point.activations[layer]
+            back = np.empty_like(a)
+            multiply(rdelta, self.weights(flat, layer).T, back)
+            multiply(delta, self.weights(direction, layer).T, back, add=True)
+            activation.times_slope(a, back)
+            bend = activation.bend(a)
+            if bend is not None:
+                bend *= point.deltas[layer - 1]
+                bend *= rz[layer - 1]
+                back += bend
+            rdelta = back
+
+    def add_gauss_newton_product(
+        self, flat: np.ndarray, point: Linearised, direction: np.ndarray, product: np.ndarray
+    ) -> None:
+        """Add ``G direction`` to ``product``, G = J' (second derivative of the loss) J.
+
+        Schraudolph (2002): the R-forward pass, then ordinary back-propagation.
+        """
+        rz, _ = self._r_forward(flat, point, direction)
+        rdelta = self.loss.gauss_newton(point.output, rz[-1])
+        for layer in range(self.depth - 1, -1, -1):
+            a = point.activations[layer]
+            multiply(a.T, rdelta, self.weights(product, layer), add=True)
+            self.biases(product, layer)[...] += rdelta.sum(axis=0)
+            if layer == 0:
+                return
+            back = np.empty_like(a)
+            multiply(rdelta, self.weights(flat, layer).T, back)
+            self.activations[layer - 1].times_slope(a, back)
+            rdelta = back
+
+    def _r_forward(
+        self, flat: np.ndarray, point: Linearised, direction: np.ndarray
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        # rz[l] belongs to the pre-activations of layer l (from 0), ra[l] to its inputs.
+        rz: list[np.ndarray] = []
+        ra: list[np.ndarray] = [np.empty(0)]
+        for layer in range(self.depth):
+            a = point.activations[layer]
+            z = np.empty((len(a), self.sizes[layer + 1]), dtype=flat.dtype)
+            multiply(a, self.weights(direction, layer), z)
+            if layer:
+                multiply(ra[layer], self.weights(flat, layer), z, add=True)
+            z += self.biases(direction, layer)
+            rz.append(z)
+            if layer < self.depth - 1:
+                moved = z.copy()
+                self.activations[layer].times_slope(point.activations[layer + 1], moved)
+                ra.append(moved)
+        return rz, ra
