@@ -48,7 +48,7 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
         raise InputError(f"'{path}' is empty: it has a header but no rows")
     width = len(_split(body[:1], delimiter)[0])
 
-    labels_column = _labels_column(options.get("labels"), names, width, path)
+    labels_column = _labels_column(options, names, width, path)
     chosen = options.get("columns")
     if chosen is None:
         columns = [c for c in range(width) if c != labels_column]
@@ -136,9 +136,16 @@ def _column(wanted: Any, names: Sequence[str], width: int, path: Path) -> int:
     return wanted % width
 
 
-def _labels_column(wanted: Any, names: Sequence[str], width: int, path: Path) -> int | None:
+def _labels_column(
+    options: Mapping[str, Any], names: Sequence[str], width: int, path: Path
+) -> int | None:
+    wanted = options.get("labels")
     if isinstance(wanted, int) or wanted in names:
         return _column(wanted, names, width, path)
+    if wanted is not None and not (Path(options.get("folder", ".")) / wanted).exists():
+        # Said here, since the column that was meant would be refused for its texts.
+        hint = suggestion(wanted, names) if names else ""
+        raise InputError(f"labels = '{wanted}' is neither a file nor a column of '{path}'{hint}")
     return None
 
 

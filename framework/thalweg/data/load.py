@@ -99,7 +99,7 @@ def _from_file(section: Mapping[str, Any], comm: MPI.Comm, folder: Path) -> Data
     allowed = [*COMMON, *kind.options]
     _refuse_foreign(section, allowed, f"'{path.name}'")
     options = resolve_options(allowed, section, _OWNER)
-    source, full = open_source(comm, lambda: kind.read(path, options))
+    source, full = open_source(comm, lambda: kind.read(path, {**options, "folder": folder}))
     if source.dtype.kind in "US":
         raise InputError(f"'{path}' holds texts, not numbers")
     what = f"'{path.name}'"

@@ -25,10 +25,11 @@ def read_npz(path: Path, options: Mapping[str, Any]) -> Source:
     InputError
         No npz file, a damaged one, an unknown key, or an array of objects.
     """
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"'{path}' is damaged, or no npz file")
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise InputError(f"'{path}' is no npz file: it holds a single array")
+        # NumPy would leave the file open where the archive is damaged.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             wanted = options.get("labels")
             labels_key = wanted if isinstance(wanted, str) and wanted in archive.files else None
             others = [name for name in archive.files if name != labels_key]

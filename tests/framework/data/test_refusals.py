@@ -1,0 +1,172 @@
+"""What cannot be data is refused on all ranks, in one sentence that says what to change."""
+
+import gzip
+import re
+import struct
+
+import numpy as np
+import pytest
+import scipy.io
+from PIL import Image
+from thalweg.data import load_data
+from thalweg.data.distribute import local_rows
+from thalweg.data.source import FileRows, Source
+from thalweg.errors import InputError
+from thalweg.parallel import Layout
+
+TABLE = np.arange(12.0).reshape(4, 3)
+IDX = struct.pack(">BBBBII", 0, 0, 8, 2, 4, 3) + bytes(range(12))
+CSV = "a,b,species\n1,2,oak\n3,4,ash\n"
+
+
+@pytest.fixture
+def folder(comm, tmp_path):
+    """A folder that all ranks see, with one file of every kind, good and bad."""
+    folder = type(tmp_path)(comm.bcast(str(tmp_path)))
+    if comm.rank == 0:
+        _fill(folder)
+    comm.barrier()
+    return folder
+
+
+def _fill(folder):
+    np.save(folder / "good.npy", TABLE)
+    good = (folder / "good.npy").read_bytes()
+    (folder / "short.npy").write_bytes(good[:-8])
+    (folder / "wrong.npy").write_bytes(b"not an array at all")
+    (folder / "bare.npy").write_bytes(b"")
+    np.save(folder / "objects.npy", np.array([{}, 1], dtype=object), allow_pickle=True)
+    np.save(folder / "empty.npy", np.zeros((0, 3)))
+    np.save(folder / "complex.npy", TABLE + 1j)
+    np.save(folder / "scalar.npy", np.float64(3))
+    for name, value in {"nan": np.nan, "inf": -np.inf}.items():
+        bad = TABLE.copy()
+        bad[2, 1] = bad[3, 0] = value
+        np.save(folder / f"{name}.npy", bad)
+    np.save(folder / "large.npy", np.full((2, 2), 1e300))
+    np.save(folder / "fractions.npy", np.array([0, 1, 0.5, 2]))
+    np.save(folder / "three.npy", np.arange(3))
+    np.savez(folder / "two.npz", points=TABLE, others=TABLE)
+    np.savez(folder / "objects.npz", a=np.array([None], dtype=object))
+    (folder / "short.npz").write_bytes((folder / "two.npz").read_bytes()[:-40])
+    (folder / "short-idx2-ubyte").write_bytes(IDX[:-3])
+    (folder / "long-idx2-ubyte").write_bytes(IDX + b"1")
+    (folder / "wrong-idx2-ubyte").write_bytes(b"\x89PNG" + IDX)
+    (folder / "cut-idx2-ubyte.gz").write_bytes(gzip.compress(IDX)[:-6])
+    (folder / "plain-idx2-ubyte.gz").write_bytes(IDX)
+    (folder / "table.csv").write_text(CSV)
+    (folder / "ragged.csv").write_text("1,2,3\n4,5,6\n7,8\n")
+    (folder / "wide.csv").write_text("1,2\n4,5,6\n")
+    (folder / "hole.csv").write_text("1,2,3\n4,,6\n")
+    (folder / "header.csv").write_text("a,b\n")
+    (folder / "blank.csv").write_text("\n\n")
+    (folder / "bytes.csv").write_bytes(b"\xff\xfe1,2\n")
+    scipy.io.savemat(folder / "cell.mat", {"c": np.array([[1, "a"]], dtype=object)})
+    (folder / "wrong.mat").write_bytes(b"MATLAB 5.0 and then nothing")
+    (folder / "data.xyz").write_text("1 2 3")
+    (folder / "nothing").mkdir()
+    (folder / "sizes").mkdir()
+    Image.new("L", (3, 4)).save(folder / "sizes" / "a.png")
+    Image.new("L", (4, 4)).save(folder / "sizes" / "b.png")
+    (folder / "broken").mkdir()
+    noise = np.random.default_rng(0).integers(0, 255, (32, 32), dtype=np.uint8)
+    Image.fromarray(noise).save(folder / "broken" / "a.png")
+    (folder / "broken" / "a.png").write_bytes((folder / "broken" / "a.png").read_bytes()[:600])
+
+
+CASES = [
+    ({}, "neither 'path' nor 'name'"),
+    ({"path": "good.npy", "name": "iris"}, "both 'path' and 'name'"),
+    ({"path": "god.npy"}, "there is no file .*god.npy'; did you mean 'good.npy'"),
+    ({"path": "no/where.npy"}, "nor its folder"),
+    ({"path": 3}, "'path' of section .data. must be a text, not 3"),
+    ({"path": "short.npy"}, "truncated"),
+    ({"path": "wrong.npy"}, "is no npy file"),
+    ({"path": "bare.npy"}, "is no npy file"),
+    ({"path": "objects.npy"}, "never unpickled"),
+    ({"path": "objects.npz"}, "never unpickled"),
+    ({"path": "empty.npy"}, "empty"),
+    ({"path": "complex.npy"}, "complex numbers, not real numbers"),
+    ({"path": "scalar.npy"}, "single number"),
+    ({"path": "nan.npy"}, r"nan in row 2, column 1 \(both counted from 0\)"),
+    ({"path": "inf.npy"}, r"-inf in row 2, column 1"),
+    ({"path": "large.npy", "dtype": "float32"}, r"inf in row 0, column 0"),
+    ({"path": "good.npy", "labels": "three.npy"}, "3 labels for the 4 rows of 'good.npy'"),
+    ({"path": "good.npy", "labels": "fractions.npy"}, "row 2 .*has 0.5"),
+    ({"path": "good.npy", "labels": "there.npy"}, "neither a file nor a column"),
+    ({"path": "good.npy", "labels": "good.npy"}, "3 columns of other values"),
+    ({"path": "good.npy", "labels": 1}, "is no text table"),
+    ({"path": "good.npy", "labels": 1.5}, "a text or a column number"),
+    ({"path": "good.npy", "rows": 5}, "'rows' of .data. is 5, but 'good.npy' has 4 rows"),
+    ({"path": "good.npy", "rows": 0}, "must be at least 1"),
+    ({"path": "good.npy", "columns": [3]}, "its columns are 0 to 2"),
+    ({"path": "good.npy", "columns": [1, 1]}, "a list of different column numbers"),
+    ({"path": "good.npy", "columns": []}, "a list of different column numbers"),
+    ({"path": "good.npy", "components": 4}, "have at most 3"),
+    ({"path": "good.npy", "scale": "standart"}, "did you mean 'standard'"),
+    ({"path": "good.npy", "scael": "unit"}, "no option 'scael'; did you mean 'scale'"),
+    ({"path": "good.npy", "delimiter": ","}, "'delimiter' .* has no meaning for 'good.npy'"),
+    ({"path": "two.npz"}, "choose one by 'key': others, points"),
+    ({"path": "two.npz", "key": "point"}, "no array 'point'; did you mean 'points'"),
+    ({"path": "short.npz"}, "damaged"),
+    ({"path": "short-idx2-ubyte"}, "truncated: its header promises 4 x 3 values, 12 bytes, but 9"),
+    ({"path": "long-idx2-ubyte"}, "too long"),
+    ({"path": "wrong-idx2-ubyte"}, "no IDX file: it begins with the bytes 89 50 4e 47"),
+    ({"path": "cut-idx2-ubyte.gz"}, "damaged or truncated"),
+    ({"path": "plain-idx2-ubyte.gz"}, "damaged or truncated"),
+    ({"path": "table.csv"}, r"row 0 .* has the text 'oak' in column 2 \('species'\)"),
+    ({"path": "table.csv", "labels": "spices"}, "neither a file nor a column"),
+    ({"path": "table.csv", "columns": ["c"]}, "no column 'c'"),
+    ({"path": "ragged.csv"}, "row 2 .* has 2 fields, the first has 3"),
+    ({"path": "wide.csv"}, "row 1 .* has 3 fields, the first has 2"),
+    ({"path": "hole.csv"}, "row 1 .* has nothing in column 1"),
+    ({"path": "header.csv", "header": True}, "has a header but no rows"),
+    ({"path": "blank.csv"}, "is empty"),
+    ({"path": "bytes.csv"}, "no text in UTF-8"),
+    ({"path": "cell.mat"}, "cell array"),
+    ({"path": "wrong.mat"}, "no mat file"),
+    ({"path": "data.xyz"}, "cannot be told from its name"),
+    ({"path": "nothing"}, "holds no pictures"),
+    ({"path": "sizes"}, "'a.png' has 3 x 4 pixels, 'b.png' has 4 x 4"),
+    ({"path": "broken"}, "damaged or truncated"),
+    ({"name": "digit"}, "no data set is called 'digit'; did you mean 'digits'"),
+    ({"name": "openml:"}, "openml:NAME"),
+    ({"name": "iris", "labels": "y.npy"}, "brings its own"),
+    ({"name": "iris", "rows": 151}, "has 150 rows"),
+    ({"name": "iris", "clusters": 3}, "no option 'clusters'"),
+    ({"name": "blobs", "clusters": 0}, "must be at least 1"),
+]
+
+
+@pytest.mark.ranks(1, 3)
+def test_bad_input_is_refused_in_one_sentence(comm, folder):
+    for section, words in CASES:
+        try:
+            load_data(section, comm, folder)
+        except InputError as error:
+            text = str(error)
+        else:
+            pytest.fail(f"{section} was accepted")
+        assert re.search(words, text), f"{section}: {text}"
+        assert "\n" not in text
+        # Every rank refuses, with the same words: the next call would hang otherwise.
+        assert len(set(comm.allgather(text))) == 1
+
+
+def test_mat_of_version_7_3_asks_for_h5py(comm, folder):
+    (folder / "new.mat").write_bytes(b"MATLAB 7.3 MAT-file" + bytes(600))
+    with pytest.raises(InputError, match=r"h5py|damaged"):
+        load_data({"path": "new.mat"}, comm, folder)
+
+
+@pytest.mark.ranks(2, 3)
+def test_a_file_that_only_one_rank_cannot_read_stops_all(comm, folder):
+    class Vanishing(FileRows):
+        def __call__(self, rows):
+            raise OSError("no such file on this machine")
+
+    kind = Vanishing if comm.rank == comm.size - 1 else FileRows
+    reader = kind(folder / "good.npy", 128, np.dtype(float), (4, 3))
+    source = Source(4, (3,), np.dtype(float), reader=reader)
+    with pytest.raises(InputError, match="no such file on this machine"):
+        local_rows(source, None, Layout(comm, 4, 3), None)

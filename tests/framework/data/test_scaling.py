@@ -1,0 +1,92 @@
+"""Scaling and principal components agree with NumPy on the whole array, at any rank count."""
+
+import numpy as np
+import pytest
+from thalweg.data import components, load_data
+from thalweg.data.components import principal_components
+from thalweg.data.scaling import scale_standard, scale_unit
+from thalweg.errors import InputError
+from thalweg.parallel import Layout
+
+
+def rows(count=23, columns=6, seed=0):
+    table = np.random.default_rng(seed).standard_normal((count, columns)) * np.arange(
+        1, columns + 1
+    )
+    return table + 100
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_standard_scaling_gives_mean_zero_and_variance_one(comm):
+    whole = rows()
+    layout = Layout(comm, *whole.shape)
+    values = layout.local(whole).copy()
+    assert scale_standard(values, layout) == ()
+    wanted = (whole - whole.mean(axis=0)) / whole.std(axis=0)
+    assert np.allclose(values, layout.local(wanted), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_constant_column_becomes_zero_and_is_told(comm):
+    whole = rows()
+    whole[:, 4] = 0.1
+    layout = Layout(comm, *whole.shape)
+    values = layout.local(whole).copy()
+    (note,) = scale_standard(values, layout)
+    assert "1 column is constant" in note
+    assert note.endswith(": 4")
+    assert not values[:, 4].any()
+
+
+@pytest.mark.ranks(1, 2)
+def test_columns_that_are_all_constant_cannot_be_standardised(comm):
+    layout = Layout(comm, 4, 2)
+    with pytest.raises(InputError, match="every column"):
+        scale_standard(np.ones((layout.local_rows, 2)), layout)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_unit_scaling_divides_by_what_is_possible_or_else_by_the_largest(comm):
+    layout = Layout(comm, 2, 2)
+    whole = np.array([[0.0, 51.0], [102.0, -204.0]])
+    pixels, reals = layout.local(whole).copy(), layout.local(whole).copy()
+    scale_unit(pixels, layout, np.dtype(np.uint8))
+    scale_unit(reals, layout, np.dtype(float))
+    assert np.array_equal(pixels, layout.local(whole / 255))
+    assert np.array_equal(reals, layout.local(whole / 204))
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("way", ["covariance", "inner products", "subspace"])
+def test_principal_components_are_those_of_the_whole(comm, monkeypatch, way):
+    whole = rows(40, 50, 1)
+    limit = {"covariance": 50, "inner products": 45, "subspace": 5}[way]
+    monkeypatch.setattr(components, "EXACT_SIZE", limit)
+    layout = Layout(comm, *whole.shape)
+    found = layout.gather_rows(principal_components(layout.local(whole), layout, 3))
+    centred = whole - whole.mean(axis=0)
+    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
+    wanted = left[:, :3] * sizes[:3]
+    signs = np.sign((found * wanted).sum(axis=0))
+    assert np.allclose(found * signs, wanted, atol=1e-5 * sizes[0])
+
+
+@pytest.mark.ranks(1, 2)
+def test_as_many_components_as_rows_do_not_divide_by_zero(comm, monkeypatch):
+    monkeypatch.setattr(components, "EXACT_SIZE", 8)
+    whole = rows(5, 12)
+    layout = Layout(comm, 5, 12)
+    found = layout.gather_rows(principal_components(layout.local(whole), layout, 5))
+    assert np.isfinite(found).all()
+    assert np.allclose(found[:, 4], 0, atol=1e-6)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_components_follow_scaling_in_the_section(comm):
+    section = {"name": "wine", "scale": "standard", "components": 2, "dtype": "float32"}
+    dataset = load_data(section, comm)
+    assert dataset.values.shape == (dataset.layout.local_rows, 2)
+    assert dataset.values.dtype == np.float32
+    variances = dataset.layout.gather_rows(dataset.values).var(axis=0)
+    # The published leading eigenvalues of the correlation matrix of the wine data.
+    assert np.allclose(variances, [4.7059, 2.4970], atol=1e-3)
