@@ -7,6 +7,7 @@ those they need in ``requires``; the match is checked before any work is done.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse
@@ -102,6 +103,10 @@ class Homotopy(Capability):
     @homotopy.setter
     @abstractmethod
     def homotopy(self, value: float) -> None: ...
+
+    def default_homotopy(self) -> Sequence[float]:
+        """Values that a run passes through when the user asks for none; by default none."""
+        return ()
 
 
 class StiefelVariable(Capability):

@@ -24,9 +24,10 @@ class Preconditioner(ABC):
 
     @abstractmethod
     def setup(self, objective: Objective, x: PETSc.Vec) -> None:
-        """Factor, or prepare, what is constant.  Called once, before any other method.
+        """Factor, or prepare, what is constant.
 
-        ``x`` is the starting point of the run, also when a run is resumed.
+        The driver calls it once, before any other method and before the solver's
+        ``init``.  ``x`` is the starting point of the run, also when a run is resumed.
         """
 
     def update(self, x: PETSc.Vec) -> None:

@@ -76,7 +76,8 @@ class Solver(ABC, Generic[S]):
     def init(self, objective: Objective, x: PETSc.Vec) -> S:
         """State at the starting point ``x``, which the state takes over.
 
-        Sets up the preconditioner.
+        The preconditioner is already set up: the driver does that once, so that one
+        factorization serves all restarts (:meth:`reset`) on changed homotopy parameters.
         """
 
     @abstractmethod

@@ -1,0 +1,46 @@
+"""Following a homotopy parameter from an easy problem to the wanted one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from thalweg.driver.stopping import Stop
+from thalweg.errors import InputError
+
+
+@dataclass(frozen=True)
+class HomotopySchedule:
+    """Values of the parameter, each minimised from the last one's result.
+
+    Early exaggeration by a factor a is the same thing with lambda = 1/a first.
+
+    Attributes
+    ----------
+    values
+        One for each stage; the last is the wanted problem.
+    stage
+        Rules that end a stage and begin the next.  The last stage ends by the
+        rules of the run, whose budgets hold over all stages.
+    """
+
+    values: tuple[float, ...]
+    stage: Stop = field(default_factory=lambda: Stop(iterations=10_000, decrease=1e-6))
+
+    def __post_init__(self) -> None:
+        if not self.values or not all(math.isfinite(value) for value in self.values):
+            raise InputError(f"homotopy needs at least one finite value, not {list(self.values)}")
+
+    @classmethod
+    def logarithmic(
+        cls, first: float, last: float, stages: int, stage: Stop | None = None
+    ) -> HomotopySchedule:
+        """``stages`` values spaced evenly in the logarithm from ``first`` to ``last``."""
+        if first <= 0 or last <= 0 or stages < 1:
+            raise InputError("homotopy needs positive ends and at least one stage")
+        ratio = math.log(last / first)
+        values: Sequence[float] = [
+            first * math.exp(ratio * k / max(1, stages - 1)) for k in range(stages - 1)
+        ] + [last]
+        return cls(tuple(values)) if stage is None else cls(tuple(values), stage)

@@ -1,0 +1,253 @@
+"""The Python call: an objective, a solver, a preconditioner, by name or as objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thalweg.driver.checkpoint import Checkpoints
+from thalweg.driver.homotopy import HomotopySchedule
+from thalweg.driver.loop import Callback, drive
+from thalweg.driver.stopping import STOP_OPTIONS, Stop
+from thalweg.errors import InputError, suggestion
+from thalweg.interfaces import (
+    AttractiveLaplacian,
+    Homotopy,
+    Objective,
+    Preconditioner,
+    Solver,
+    missing_capabilities,
+    require,
+)
+from thalweg.parallel import PETSc
+from thalweg.plugins import Option, PreconditionerSpec, SolverSpec, plugins, resolve_options
+from thalweg.result import Result
+
+
+def minimize(
+    objective: Objective,
+    x0: np.ndarray | PETSc.Vec | None = None,
+    solver: str | Solver[Any] | None = None,
+    preconditioner: str | Preconditioner | None = None,
+    callback: Callback | None = None,
+    *,
+    seed: int = 0,
+    homotopy: HomotopySchedule | None = None,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    progress: bool = False,
+    **options: Any,
+) -> Result:
+    """Minimise an objective.  Collective on ``objective.comm``.
+
+    Parameters
+    ----------
+    objective
+        What to minimise.
+    x0
+        This rank's rows of the starting point, shape ``(local_rows, columns)``, or
+        a ``Vec``; by default ``objective.initial_point(seed)``.  Left as it is.
+    solver
+        A name, or a solver object; by default ``"lbfgs"``.
+    preconditioner
+        A name, or a preconditioner object; by default ``"spectral"`` where the
+        objective has an attractive Laplacian and the solver takes a
+        preconditioner, else ``"identity"``.
+    callback
+        Called on all ranks with an :class:`~thalweg.driver.Iterate` after each
+        step; a true answer ends the run.
+    seed
+        Seed of the starting point.
+    homotopy
+        Stages of the objective's homotopy parameter; by default what the
+        objective proposes, if anything.
+    checkpoint, resume
+        Folder of checkpoints, and whether to go on from the newest.
+    progress
+        Show a progress bar.
+    **options
+        Stopping rules (``iterations``, ``evaluations``, ``seconds``, ``gradient``,
+        ``decrease``) and options of the named solver and preconditioner.
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    InputError
+        An unknown name or option, a wrong type, range or shape.
+    CapabilityError
+        The parts do not fit together.
+    NumericalError
+        The objective is not finite at the starting point.
+    """
+    stop_given, solver_given, preconditioner_given = _sort_options(
+        objective, solver, preconditioner, options
+    )
+    stop = Stop(**resolve_options(STOP_OPTIONS, stop_given, "the stopping rules"))
+    owned: Preconditioner | None = None
+    if isinstance(solver, Solver):
+        algorithm = solver
+    else:
+        takes = find_solver(solver or "lbfgs")[0].resolve().preconditioned
+        chosen = preconditioner
+        if takes and not isinstance(chosen, Preconditioner):
+            name = chosen or default_preconditioner(objective)
+            chosen = owned = build_preconditioner(objective, name, preconditioner_given)
+        algorithm = build_solver(
+            objective,
+            solver or "lbfgs",
+            solver_given,
+            chosen if isinstance(chosen, Preconditioner) else None,
+        )
+    if homotopy is None and isinstance(objective, Homotopy) and objective.default_homotopy():
+        homotopy = HomotopySchedule(tuple(objective.default_homotopy()))
+    try:
+        return drive(
+            objective,
+            algorithm,
+            starting_point(objective, x0, seed),
+            stop=stop,
+            callbacks=() if callback is None else (callback,),
+            homotopy=homotopy,
+            checkpoints=None if checkpoint is None else Checkpoints(Path(checkpoint)),
+            resume=resume,
+            progress=progress,
+        )
+    finally:
+        if owned is not None:
+            owned.destroy()
+
+
+def starting_point(objective: Objective, x0: np.ndarray | PETSc.Vec | None, seed: int) -> PETSc.Vec:
+    """A new vector to start from.  Collective.
+
+    Raises
+    ------
+    InputError
+        ``x0`` has another shape than this rank's rows, or is not finite.
+    """
+    if x0 is None:
+        return objective.initial_point(seed)
+    if isinstance(x0, PETSc.Vec):
+        return x0.copy()
+    layout = objective.layout
+    block = np.asarray(x0, dtype=float)
+    wanted = (layout.local_rows, layout.columns)
+    fits = block.size == wanted[0] * wanted[1] and block.ndim <= 2
+    if not all(objective.comm.allgather(fits)):
+        raise InputError(f"x0 must have shape {wanted}, this rank's rows, not {block.shape}")
+    if not all(objective.comm.allgather(bool(np.isfinite(block).all()))):
+        raise InputError("x0 must be finite")
+    return layout.vec_from(block)
+
+
+def find_solver(name: str) -> tuple[SolverSpec, dict[str, Any]]:
+    """Spec of a solver, and the option that a ``name:TYPE`` form fills."""
+    return plugins().find(SolverSpec, name)
+
+
+def default_preconditioner(objective: Objective) -> str:
+    """``"spectral"`` where the objective has an attractive Laplacian, else ``"identity"``."""
+    known = {spec.name for spec in plugins().specs(PreconditionerSpec)}
+    if isinstance(objective, AttractiveLaplacian) and "spectral" in known:
+        return "spectral"
+    return "identity"
+
+
+def build_preconditioner(
+    objective: Objective, name: str, given: Mapping[str, Any]
+) -> Preconditioner:
+    """The named preconditioner with checked options.
+
+    Raises
+    ------
+    CapabilityError
+        The objective lacks what it needs; those that would fit are named.
+    """
+    spec, fixed = plugins().find(PreconditionerSpec, name)
+    build = spec.resolve()
+    _require(objective, build, spec, PreconditionerSpec)
+    return build(**plugins().options(spec, {**given, **fixed}))  # type: ignore[no-any-return]
+
+
+def build_solver(
+    objective: Objective,
+    name: str,
+    given: Mapping[str, Any],
+    preconditioner: Preconditioner | None,
+) -> Solver[Any]:
+    """The named solver with checked options, round the preconditioner if it takes one.
+
+    Raises
+    ------
+    CapabilityError
+        The objective lacks what it needs; those that would fit are named.
+    InputError
+        A preconditioner is given to a solver that takes none.
+    """
+    spec, fixed = find_solver(name)
+    build = spec.resolve()
+    _require(objective, build, spec, SolverSpec)
+    options = plugins().options(spec, {**given, **fixed})
+    if build.preconditioned:
+        return build(preconditioner=preconditioner, **options)  # type: ignore[no-any-return]
+    if preconditioner is not None:
+        raise InputError(f"solver '{name}' takes no preconditioner")
+    return build(**options)  # type: ignore[no-any-return]
+
+
+def _require(
+    objective: Objective,
+    build: Any,
+    spec: SolverSpec | PreconditionerSpec,
+    kind: type[SolverSpec] | type[PreconditionerSpec],
+) -> None:
+    if missing_capabilities(objective, build.requires):
+        fitting = [
+            other.name
+            for other in plugins().specs(kind)
+            if not missing_capabilities(objective, getattr(other.resolve(), "requires", ()))
+        ]
+        require(objective, build.requires, spec.owner, fitting)
+
+
+def _sort_options(
+    objective: Objective,
+    solver: str | Solver[Any] | None,
+    preconditioner: str | Preconditioner | None,
+    given: Mapping[str, Any],
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Give each option to the part that has it: stopping rules, solver, preconditioner."""
+    groups: list[tuple[str, tuple[Option, ...]]] = [("the stopping rules", STOP_OPTIONS)]
+    takes = False
+    if isinstance(solver, Solver):
+        groups.append((f"solver {type(solver).__name__}", ()))
+    else:
+        spec = find_solver(solver or "lbfgs")[0]
+        takes = bool(spec.resolve().preconditioned)
+        groups.append((spec.owner, spec.options))
+    if takes and not isinstance(preconditioner, Preconditioner):
+        name = preconditioner or default_preconditioner(objective)
+        other = plugins().find(PreconditionerSpec, name)[0]
+        groups.append((other.owner, other.options))
+    else:
+        groups.append(("", ()))
+    sorted_options: tuple[dict[str, Any], ...] = ({}, {}, {})
+    for option, value in given.items():
+        owners = [k for k, (_, known) in enumerate(groups) if option in {o.name for o in known}]
+        if not owners:
+            every = [o.name for _, known in groups for o in known]
+            listed = ", ".join(owner for owner, known in groups if known)
+            raise InputError(f"no option '{option}' in {listed}{suggestion(option, every)}")
+        if len(owners) > 1:
+            listed = " and ".join(groups[k][0] for k in owners)
+            raise InputError(
+                f"option '{option}' is one of {listed}: build the object and pass it instead"
+            )
+        sorted_options[owners[0]][option] = value
+    return sorted_options[0], sorted_options[1], sorted_options[2]
