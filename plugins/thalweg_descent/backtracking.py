@@ -1,0 +1,52 @@
+"""Armijo backtracking."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from thalweg_descent.line_function import LineFunction, Trial
+from thalweg_descent.line_search import LineSearch
+
+#: Trials evaluated with their gradient at once.  The first two are the likeliest to be
+#: accepted, and then the gradient is needed; later ones are evaluated by value alone.
+WITH_GRADIENT = 2
+
+
+@dataclass(frozen=True)
+class Backtracking(LineSearch):
+    """Shorten the step until the objective falls enough.
+
+    Each shorter step is the minimiser of the parabola through what is known,
+    between a tenth of the rejected step and ``shrink`` times it.  Where the
+    objective is not finite, a tenth is taken.
+
+    Attributes
+    ----------
+    shrink
+        Largest ratio of a step to the rejected one before it.
+    """
+
+    shrink: float = 0.8
+
+    def search(self, line: LineFunction, first: float) -> Trial | None:
+        """First trial that meets Armijo's condition (Nocedal and Wright, algorithm 3.1)."""
+        step = min(first, line.longest)
+        for number in range(self.trials):
+            trial = line.evaluate(step, gradient=number < WITH_GRADIENT)
+            if self.lowers(line, trial):
+                kept = line.keep(trial)
+                if math.isfinite(kept.slope):
+                    return kept
+            if self.hopeless(line, step):
+                return None
+            step *= self._ratio(line.start, trial)
+        return None
+
+    def _ratio(self, start: Trial, trial: Trial) -> float:
+        if not math.isfinite(trial.value):
+            return 0.1
+        excess = trial.value - start.value - trial.step * start.slope
+        if excess <= 0:
+            return self.shrink
+        return min(self.shrink, max(0.1, -0.5 * trial.step * start.slope / excess))

@@ -1,0 +1,285 @@
+"""The step that joins a direction with a line search.
+
+Each solver of this family names its direction; the line search is chosen by
+option, and stopping is the driver's.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from thalweg.errors import InputError, suggestion
+from thalweg.interfaces import TRANSIENT, Objective, Preconditioner, Solver, SolverState
+from thalweg.parallel import PETSc, max_over_ranks
+from thalweg.result import Status
+from thalweg_descent.backtracking import Backtracking
+from thalweg_descent.direction import Direction, Memory, Metric, Move
+from thalweg_descent.identity import Identity
+from thalweg_descent.line_function import LineFunction, Point, Trial
+from thalweg_descent.line_search import LineSearch
+from thalweg_descent.strong_wolfe import StrongWolfe
+
+#: Names of the line searches.
+LINE_SEARCHES = ("backtracking", "strong-wolfe")
+
+#: Steps in a row that leave the value as it is, after which a run has stalled.
+PATIENCE = 5
+
+
+@dataclass
+class Workspace:
+    """Vectors whose content matters only within a step."""
+
+    direction: PETSc.Vec
+    trial: Point
+    kept: Point
+
+    @classmethod
+    def like(cls, x: PETSc.Vec) -> Workspace:
+        """Vectors of the layout of ``x``.  Collective."""
+        points = [Point(x.duplicate(), x.duplicate()) for _ in range(2)]
+        return cls(x.duplicate(), *points)
+
+    def destroy(self) -> None:
+        """Free the vectors.  Collective."""
+        self.direction.destroy()
+        self.trial.destroy()
+        self.kept.destroy()
+
+
+@dataclass(kw_only=True)
+class DescentState(SolverState):
+    """State of gradient descent, nonlinear CG and L-BFGS.
+
+    Attributes
+    ----------
+    memory
+        What the direction remembers.
+    level_steps
+        Steps in a row that did not change the value.
+    outcome
+        Why the solver itself wants to end.
+    work
+        Space, not saved.
+    """
+
+    memory: Memory
+    level_steps: int = 0
+    outcome: Status = Status.RUNNING
+    work: Workspace = field(metadata=TRANSIENT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Descent(Solver[DescentState]):
+    """A direction and a line search; every accepted step lowers the objective, or ends the run.
+
+    Attributes
+    ----------
+    preconditioner
+        B of ``B p = -g``; None is the identity.
+    line_search
+        ``"backtracking"`` or ``"strong-wolfe"``.
+    armijo, curvature, shrink, trials
+        Parameters of the line searches (see :class:`~thalweg_descent.line_search.LineSearch`
+        and those derived from it).
+    step_cap
+        Most that a row of the variable may move in one step, in extents of the
+        iterate (``Objective.extent``) where the objective has one, else as it
+        stands.  None sets no cap.
+    step_cap_unit
+        ``"extent"``, or ``"absolute"`` for a cap that never refers to the extent.
+    """
+
+    preconditioned: ClassVar[bool] = True
+
+    preconditioner: Preconditioner | None = None
+    line_search: str = "backtracking"
+    armijo: float = 1e-4
+    curvature: float = 0.9
+    shrink: float = 0.8
+    trials: int = 40
+    step_cap: float | None = None
+    step_cap_unit: str = "extent"
+
+    def __post_init__(self) -> None:
+        if self.line_search not in LINE_SEARCHES:
+            hint = suggestion(self.line_search, LINE_SEARCHES)
+            raise InputError(f"no line search is called '{self.line_search}'{hint}")
+        if not 0 < self.armijo < self.curvature < 1:
+            raise InputError(
+                "option 'armijo' must lie between 0 and option 'curvature', and that below 1, "
+                f"not {self.armijo} and {self.curvature}"
+            )
+        if not 0.1 <= self.shrink < 1:
+            raise InputError(f"option 'shrink' must be at least 0.1 and below 1, not {self.shrink}")
+        if self.trials < 1:
+            raise InputError(f"option 'trials' must be at least 1, not {self.trials}")
+        if self.step_cap is not None and not self.step_cap > 0:
+            raise InputError(f"option 'step_cap' must be positive, not {self.step_cap}")
+        if self.step_cap_unit not in ("extent", "absolute"):
+            raise InputError(
+                f"option 'step_cap_unit' must be extent or absolute, not '{self.step_cap_unit}'"
+            )
+
+    @abstractmethod
+    def direction(self) -> Direction:
+        """The rule that chooses where to go."""
+
+    def searcher(self) -> LineSearch:
+        """The line search that :attr:`line_search` names."""
+        if self.line_search == "backtracking":
+            return Backtracking(self.armijo, self.trials, self.shrink)
+        return StrongWolfe(self.armijo, self.trials, self.curvature)
+
+    def metric(self) -> Metric:
+        """B as the directions see it."""
+        plain = self.preconditioner is None or isinstance(self.preconditioner, Identity)
+        if plain:
+            return Metric(lambda residual, out: residual.copy(out), True)
+        assert self.preconditioner is not None
+        return Metric(self.preconditioner.apply, False)
+
+    def init(self, objective: Objective, x: PETSc.Vec) -> DescentState:
+        """One evaluation at ``x``, and space for the steps."""
+        gradient = x.duplicate()
+        value = objective.value_and_gradient(x, gradient)
+        state = DescentState(
+            objective=objective,
+            x=x,
+            value=value,
+            gradient=gradient,
+            gradient_norm=gradient.norm(),
+            evaluations=1,
+            memory=self.direction().start(x),
+            work=Workspace.like(x),
+        )
+        state.outcome = _outcome_at(state)
+        return state
+
+    def step(self, state: DescentState) -> DescentState:
+        """Go down along one direction."""
+        if not state.outcome.running:
+            return state
+        assert state.gradient is not None
+        direction, metric = self.direction(), self.metric()
+        if self.preconditioner is not None:
+            self.preconditioner.update(state.x)
+        line, trial, first = self._search(state, direction, metric)
+        if trial is None or line is None:
+            state.outcome = Status.STALLED
+            return state
+        work = state.work
+        # The search may have swapped its points; the accepted one becomes the iterate, and
+        # the old iterate's vectors become space.
+        work.trial, work.kept = line.trial, line.kept
+        old = Point(state.x, state.gradient)
+        state.x, state.gradient = work.kept.x, work.kept.gradient
+        work.kept = old
+        move = Move(
+            step=trial.step,
+            slope=line.start.slope,
+            new_slope=trial.slope,
+            first_try=trial.step >= first,
+            x=state.x,
+            gradient=state.gradient,
+            old_x=old.x,
+            old_gradient=old.gradient,
+        )
+        direction.absorb(state.memory, metric, move)
+        state.level_steps = 0 if trial.value < state.value else state.level_steps + 1
+        state.value = trial.value
+        state.gradient_norm = state.gradient.norm()
+        state.step_length = trial.step
+        state.outcome = _outcome_at(state)
+        return state
+
+    def _search(
+        self, state: DescentState, direction: Direction, metric: Metric
+    ) -> tuple[LineFunction | None, Trial | None, float]:
+        """Search along the direction; if that fails, along ``-B^-1 g`` without memory."""
+        assert state.gradient is not None
+        searcher, work = self.searcher(), state.work
+        p = work.direction
+        while True:
+            fresh = direction.fresh(state.memory)
+            direction.compute(state.memory, metric, state.gradient, p)
+            slope = p.dot(state.gradient)
+            if not (slope < 0 and math.isfinite(slope)):
+                if not fresh:
+                    direction.forget(state.memory)
+                    continue
+                # B is not positive definite here, or its solve failed.
+                state.gradient.copy(p)
+                p.scale(-1.0)
+                slope = -(state.gradient_norm**2)
+            reach = self._largest_row(state, p)
+            longest = self._longest(state, reach)
+            first = direction.first_step(state.memory, metric, slope)
+            if first is None:
+                first = self._unscaled_first(state, reach)
+            first = min(first, longest)
+            line = LineFunction(
+                state.objective, state.x, state.value, p, slope, longest, work.trial, work.kept
+            )
+            trial = searcher.search(line, first) if first > 0 and reach > 0 else None
+            work.trial, work.kept = line.trial, line.kept
+            state.evaluations += line.evaluations
+            if trial is not None or fresh:
+                return line, trial, first
+            direction.forget(state.memory)
+
+    def _longest(self, state: DescentState, reach: float) -> float:
+        if self.step_cap is None or reach == 0:
+            return 1e20
+        extent = None
+        if self.step_cap_unit == "extent":
+            extent = state.objective.extent(state.x)
+        cap = self.step_cap * (extent if extent is not None and extent > 0 else 1.0)
+        return cap / reach
+
+    @staticmethod
+    def _unscaled_first(state: DescentState, reach: float) -> float:
+        """First step along a direction of unknown scale: a tenth of the extent, or of 1."""
+        if reach == 0:
+            return 0.0
+        extent = state.objective.extent(state.x)
+        return min(1.0, 0.1 * (extent if extent is not None and extent > 0 else 1.0) / reach)
+
+    @staticmethod
+    def _largest_row(state: DescentState, vec: PETSc.Vec) -> float:
+        layout = state.objective.layout
+        rows = layout.reading(vec)
+        largest = float(np.einsum("ij,ij->i", rows, rows).max()) if rows.size else 0.0
+        return math.sqrt(max_over_ranks(layout.comm, largest))
+
+    def status(self, state: DescentState) -> Status:
+        """Whether the solver itself wants to end."""
+        return state.outcome
+
+    def reset(self, state: DescentState) -> DescentState:
+        """Evaluate anew and forget the curvature; a step length stays a good guess."""
+        assert state.gradient is not None
+        self.direction().forget(state.memory)
+        state.value = state.objective.value_and_gradient(state.x, state.gradient)
+        state.gradient_norm = state.gradient.norm()
+        state.evaluations += 1
+        state.level_steps = 0
+        state.outcome = _outcome_at(state)
+        return state
+
+    def destroy(self, state: DescentState) -> None:
+        """Free the space.  Collective."""
+        state.work.destroy()
+
+
+def _outcome_at(state: DescentState) -> Status:
+    if not math.isfinite(state.value) or not math.isfinite(state.gradient_norm):
+        return Status.DIVERGED
+    if state.gradient_norm == 0.0:
+        return Status.GRADIENT
+    return Status.STALLED if state.level_steps >= PATIENCE else Status.RUNNING

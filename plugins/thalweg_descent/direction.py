@@ -1,0 +1,85 @@
+"""What every direction must do.
+
+A direction is an immutable rule; what it remembers of earlier steps lives in
+the solver's state, as a dict of vectors, arrays and numbers, so that it is
+checkpointed with it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from thalweg.parallel import PETSc
+
+#: What a direction remembers between steps.
+Memory = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """B of ``B p = -g``.
+
+    Attributes
+    ----------
+    apply
+        ``apply(residual, direction)`` overwrites ``direction`` with the inverse
+        of B times ``residual``.
+    plain
+        Whether B is the identity, which knows nothing of the problem's scale.
+    """
+
+    apply: Callable[[PETSc.Vec, PETSc.Vec], None]
+    plain: bool
+
+
+@dataclass
+class Move:
+    """An accepted step, with the vectors at both of its ends.
+
+    ``old_x`` and ``old_gradient`` are space that a direction may overwrite.
+    """
+
+    step: float
+    slope: float
+    new_slope: float
+    first_try: bool
+    x: PETSc.Vec
+    gradient: PETSc.Vec
+    old_x: PETSc.Vec
+    old_gradient: PETSc.Vec
+
+
+class Direction(ABC):
+    """Chooses where to go from the gradient and from what it remembers."""
+
+    @abstractmethod
+    def start(self, x: PETSc.Vec) -> Memory:
+        """Memory before the first step; ``x`` serves as a template.  Collective."""
+
+    @abstractmethod
+    def fresh(self, memory: Memory) -> bool:
+        """Whether nothing is remembered that bends the direction away from ``-B^-1 g``."""
+
+    @abstractmethod
+    def forget(self, memory: Memory) -> None:
+        """Return to ``-B^-1 g``, keeping the vectors for later use."""
+
+    @abstractmethod
+    def compute(
+        self, memory: Memory, metric: Metric, gradient: PETSc.Vec, direction: PETSc.Vec
+    ) -> None:
+        """Overwrite ``direction``.  Collective."""
+
+    @abstractmethod
+    def first_step(self, memory: Memory, metric: Metric, slope: float) -> float | None:
+        """Step to try first, or None where nothing tells the scale.
+
+        ``slope`` is the derivative along the direction.
+        """
+
+    @abstractmethod
+    def absorb(self, memory: Memory, metric: Metric, move: Move) -> None:
+        """Learn from an accepted step.  Collective."""

@@ -1,0 +1,133 @@
+"""Limited-memory BFGS with any preconditioner as H0."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.parallel import PETSc
+from thalweg_descent.direction import Direction, Memory, Metric, Move
+
+
+@dataclass(frozen=True)
+class LimitedMemory(Direction):
+    """Two-loop recursion (Nocedal and Wright, algorithm 7.4).
+
+    The inner products between stored pairs are kept, so that each loop over the
+    pairs is one block of inner products and one block of updates: two global
+    reductions a direction instead of two a pair.
+
+    Attributes
+    ----------
+    memory
+        Number of pairs.
+    scaling
+        ``"secant"``: H0 = gamma B^-1 with ``gamma = s.y / y.B^-1 y``; ``"none"``:
+        gamma = 1; ``"auto"``: secant where B is the identity, else none.
+    damping
+        ``"powell"``: a change of gradient that shows too little curvature is
+        bent towards the model's (Nocedal and Wright, procedure 18.2); ``"skip"``:
+        its pair is left out.
+    """
+
+    memory: int = 10
+    scaling: str = "auto"
+    damping: str = "skip"
+
+    def start(self, x: PETSc.Vec) -> Memory:
+        """No pairs."""
+        return {"steps": [], "changes": [], "products": np.zeros((0, 0)), "gamma": 1.0}
+
+    def fresh(self, memory: Memory) -> bool:
+        """Whether there are no pairs."""
+        return not memory["steps"]
+
+    def forget(self, memory: Memory) -> None:
+        """Drop all pairs."""
+        for vec in (*memory["steps"], *memory["changes"]):
+            vec.destroy()
+        memory.update(steps=[], changes=[], products=np.zeros((0, 0)), gamma=1.0)
+
+    def compute(
+        self, memory: Memory, metric: Metric, gradient: PETSc.Vec, direction: PETSc.Vec
+    ) -> None:
+        """``p = -H g``."""
+        steps, changes, products = memory["steps"], memory["changes"], memory["products"]
+        if not steps:
+            metric.apply(gradient, direction)
+            direction.scale(-1.0)
+            return
+        curvatures = np.diag(products)
+        # First loop: alpha_i = (s_i.g - sum over newer j of alpha_j s_i.y_j) / s_i.y_i.
+        alpha = np.asarray(gradient.mDot(steps), dtype=float)
+        for i in reversed(range(len(steps))):
+            alpha[i] = (alpha[i] - products[i, i + 1 :] @ alpha[i + 1 :]) / curvatures[i]
+        rest = gradient.duplicate()
+        gradient.copy(rest)
+        rest.maxpy(-alpha, changes)
+        metric.apply(rest, direction)
+        rest.destroy()
+        direction.scale(memory["gamma"])
+        # Second loop: the pair i gives alpha_i - beta_i, beta_i from the older ones.
+        beta = np.asarray(direction.mDot(changes), dtype=float)
+        weights = np.zeros(len(steps))
+        for i in range(len(steps)):
+            weights[i] = alpha[i] - (beta[i] + products[:i, i] @ weights[:i]) / curvatures[i]
+        direction.maxpy(weights, steps)
+        direction.scale(-1.0)
+
+    def first_step(self, memory: Memory, metric: Metric, slope: float) -> float | None:
+        """1, once pairs or the preconditioner know the scale."""
+        return None if metric.plain and self.fresh(memory) else 1.0
+
+    def absorb(self, memory: Memory, metric: Metric, move: Move) -> None:
+        """Store the pair ``s = x - x_old``, ``y = g - g_old``, if it shows curvature."""
+        # The model's own curvature along the step is known without applying it:
+        # B_k s = -step g_old, and s.B_k s = -step^2 p.g_old.
+        modelled = -(move.step**2) * move.slope
+        s = move.old_x
+        s.aypx(-1.0, move.x)
+        measured = move.step * (move.new_slope - move.slope)
+        share = 1.0
+        if self.damping == "powell" and measured < 0.2 * modelled:
+            share = 0.8 * modelled / (modelled - measured)
+        y = move.old_gradient
+        # y = share (g - g_old) + (1 - share) (-step g_old)
+        y.scale(-(share + (1.0 - share) * move.step))
+        y.axpy(share, move.gradient)
+        sy, ss, yy = s.dot(y), s.dot(s), y.dot(y)
+        if not sy > 1e-10 * math.sqrt(ss * yy) or not math.isfinite(sy + ss + yy):
+            return
+        self._store(memory, s, y)
+        wanted = metric.plain if self.scaling == "auto" else self.scaling == "secant"
+        if wanted:
+            memory["gamma"] = sy / (yy if metric.plain else self._metric_norm(metric, y))
+
+    @staticmethod
+    def _metric_norm(metric: Metric, y: PETSc.Vec) -> float:
+        z = y.duplicate()
+        metric.apply(y, z)
+        norm = float(z.dot(y))
+        z.destroy()
+        return norm
+
+    def _store(self, memory: Memory, s: PETSc.Vec, y: PETSc.Vec) -> None:
+        steps, changes = list(memory["steps"]), list(memory["changes"])
+        products = np.array(memory["products"])
+        if len(steps) == self.memory:
+            own_s, own_y = steps.pop(0), changes.pop(0)
+            products = products[1:, 1:]
+        else:
+            own_s, own_y = s.duplicate(), y.duplicate()
+        s.copy(own_s)
+        y.copy(own_y)
+        steps.append(own_s)
+        changes.append(own_y)
+        count = len(steps)
+        grown = np.zeros((count, count))
+        grown[:-1, :-1] = products
+        # Both loops need s_i.y_j only for j no older than i.
+        grown[:, -1] = own_y.mDot(steps)
+        memory.update(steps=steps, changes=changes, products=grown)

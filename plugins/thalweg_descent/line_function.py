@@ -1,0 +1,104 @@
+"""The objective along one direction, as the line searches see it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from thalweg.interfaces import Objective
+from thalweg.parallel import PETSc
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is known of one point of the line.
+
+    Attributes
+    ----------
+    step
+        Multiple of the direction, positive.
+    value
+        Objective there; infinite where it is not a finite number.
+    slope
+        Derivative along the line; NaN if it was not computed or is not finite.
+    """
+
+    step: float
+    value: float
+    slope: float = math.nan
+
+
+class Point:
+    """A variable and the gradient there."""
+
+    def __init__(self, x: PETSc.Vec, gradient: PETSc.Vec) -> None:
+        self.x, self.gradient = x, gradient
+
+    def destroy(self) -> None:
+        """Free both vectors.  Collective."""
+        self.x.destroy()
+        self.gradient.destroy()
+
+
+class LineFunction:
+    """``phi(step) = E(x + step p)``; counts evaluations and keeps the best trial's vectors.
+
+    Parameters
+    ----------
+    objective
+        The function E.
+    x, value
+        Start of the line, and E there.
+    direction, slope
+        p, and the derivative ``phi'(0) < 0``.
+    longest
+        Largest step allowed.
+    trial, kept
+        Space for the point tried last and for the one kept.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        x: PETSc.Vec,
+        value: float,
+        direction: PETSc.Vec,
+        slope: float,
+        longest: float,
+        trial: Point,
+        kept: Point,
+    ) -> None:
+        self.objective = objective
+        self.x = x
+        self.direction = direction
+        self.start = Trial(0.0, value, slope)
+        self.longest = longest
+        self.trial, self.kept = trial, kept
+        self.evaluations = 0
+
+    def evaluate(self, step: float, gradient: bool = True) -> Trial:
+        """Try a step.  Collective.
+
+        With the gradient it costs one evaluation; a trial without one costs
+        another when it is kept.
+        """
+        self.trial.x.waxpy(step, self.direction, self.x)
+        self.evaluations += 1
+        if not gradient:
+            value = self.objective.value(self.trial.x)
+            return Trial(step, value if math.isfinite(value) else math.inf)
+        value = self.objective.value_and_gradient(self.trial.x, self.trial.gradient)
+        slope = self.trial.gradient.dot(self.direction) if math.isfinite(value) else math.nan
+        if not math.isfinite(slope):
+            return Trial(step, math.inf)
+        return Trial(step, value, slope)
+
+    def keep(self, trial: Trial) -> Trial:
+        """Keep the vectors of the trial evaluated last, with its gradient.  Collective."""
+        if math.isnan(trial.slope):
+            self.evaluations += 1
+            value = self.objective.value_and_gradient(self.trial.x, self.trial.gradient)
+            slope = self.trial.gradient.dot(self.direction)
+            trial = Trial(trial.step, value, slope)
+        self.trial, self.kept = self.kept, self.trial
+        return trial

@@ -1,0 +1,61 @@
+"""What every line search must do, and when a step is long enough but not too long."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from thalweg_descent.line_function import LineFunction, Trial
+
+#: Predicted changes below this share of the objective drown in rounding.
+ROUNDING = 1e-11
+
+
+@dataclass(frozen=True)
+class LineSearch(ABC):
+    """Chooses a step along a descent direction.
+
+    Attributes
+    ----------
+    armijo
+        c1 in ``phi(a) <= phi(0) + c1 a phi'(0)``.
+    trials
+        Most evaluations of one search.
+    """
+
+    armijo: float = 1e-4
+    trials: int = 40
+
+    @abstractmethod
+    def search(self, line: LineFunction, first: float) -> Trial | None:
+        """An accepted trial, kept in ``line.kept``, or None if none was found.  Collective.
+
+        ``first`` is the step to try first.  An accepted value is never above
+        ``phi(0)``.
+        """
+
+    def lowers(self, line: LineFunction, trial: Trial) -> bool:
+        """Whether a trial lowers the objective enough.
+
+        Where the predicted decrease drowns in rounding, values say little: the
+        slopes decide, as in Hager and Zhang (2005), eq. (1.4), provided that
+        the value did not rise.
+        """
+        start = line.start
+        if trial.value > start.value or not math.isfinite(trial.value):
+            return False
+        if trial.value < start.value:
+            if trial.value <= start.value + self.armijo * trial.step * start.slope:
+                return True
+        return self.rounds(line, trial) and trial.slope <= (2 * self.armijo - 1) * start.slope
+
+    @staticmethod
+    def rounds(line: LineFunction, trial: Trial) -> bool:
+        """Whether the change that the slope predicts is at rounding level."""
+        return abs(trial.step * line.start.slope) <= ROUNDING * abs(line.start.value)
+
+    @staticmethod
+    def hopeless(line: LineFunction, step: float) -> bool:
+        """Whether no step up to this one can change the objective in floating point."""
+        return abs(step * line.start.slope) <= 1e-18 * abs(line.start.value) or step < 1e-300

@@ -1,0 +1,48 @@
+"""The direction ``p = -B^-1 g``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from thalweg.parallel import PETSc
+from thalweg_descent.direction import Direction, Memory, Metric, Move
+
+
+@dataclass(frozen=True)
+class Steepest(Direction):
+    """Steepest descent in the metric of B.
+
+    The first trial of a step is the last accepted one.  It is longer by the
+    factor ``growth`` when that one was accepted at once and the objective still
+    fell at its end, since a longer step would then have served better.
+    """
+
+    growth: float = 2.0
+
+    def start(self, x: PETSc.Vec) -> Memory:
+        """Nothing known of the scale."""
+        return {"next_step": None}
+
+    def fresh(self, memory: Memory) -> bool:
+        """Only a step length is remembered, which bends nothing."""
+        return True
+
+    def forget(self, memory: Memory) -> None:
+        """Nothing to forget."""
+
+    def compute(
+        self, memory: Memory, metric: Metric, gradient: PETSc.Vec, direction: PETSc.Vec
+    ) -> None:
+        """``p = -B^-1 g``."""
+        metric.apply(gradient, direction)
+        direction.scale(-1.0)
+
+    def first_step(self, memory: Memory, metric: Metric, slope: float) -> float | None:
+        """The last accepted step, perhaps grown; at first 1, if B knows the scale."""
+        step: float | None = memory["next_step"]
+        return step if step is not None or metric.plain else 1.0
+
+    def absorb(self, memory: Memory, metric: Metric, move: Move) -> None:
+        """Keep or grow the step."""
+        longer = move.first_try and move.new_slope < 0
+        memory["next_step"] = move.step * self.growth if longer else move.step
