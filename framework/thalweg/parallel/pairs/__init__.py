@@ -1,0 +1,6 @@
+"""All pairs of rows of a distributed array, streamed round a ring of ranks."""
+
+from thalweg.parallel.pairs.ring import Ring, Visit
+from thalweg.parallel.pairs.tiles import Tile, tiles
+
+__all__ = ["Ring", "Tile", "Visit", "tiles"]

@@ -1,0 +1,224 @@
+"""Compiled inner loops of Gaussian kernel sums: weights of row pairs, and what they multiply.
+
+The exponential is a polynomial that the compiler turns into vector
+instructions; the library's scalar ``exp`` would take most of the time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numba.extending import intrinsic
+
+from thalweg.parallel.kernels import kernel
+
+#: Visiting rows that are treated together: what they need stays in the first-level cache.
+CHUNK = 256
+
+#: Own rows after which another thread may take over.
+BAND = 32
+
+_FAST = {"contract", "nsz", "arcp", "reassoc"}
+
+
+@intrinsic
+def _double_of_bits(typing_context: Any, bits: Any) -> Any:
+    signature = numba.types.float64(numba.types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        import llvmlite.ir
+
+        return builder.bitcast(arguments[0], llvmlite.ir.DoubleType())
+
+    return signature, generate
+
+
+@numba.njit(inline="always")
+def exponential(x: float) -> float:
+    """``exp(x)`` for ``x <= 0``, to two units in the last place; 0 below -700."""
+    x = max(x, -700.0)
+    n = np.floor(x * 1.4426950408889634 + 0.5)
+    # ln 2 in two parts, so that the remainder, |r| <= ln(2)/2, keeps every bit.
+    r = x - n * 0.693147180369123816490
+    r = r - n * 1.90821492927058770002e-10
+    p = 1.0 / 479001600.0
+    p = p * r + 1.0 / 39916800.0
+    p = p * r + 1.0 / 3628800.0
+    p = p * r + 1.0 / 362880.0
+    p = p * r + 1.0 / 40320.0
+    p = p * r + 1.0 / 5040.0
+    p = p * r + 1.0 / 720.0
+    p = p * r + 1.0 / 120.0
+    p = p * r + 1.0 / 24.0
+    p = p * r + 1.0 / 6.0
+    p = p * r + 0.5
+    p = p * r + 1.0
+    p = p * r + 1.0
+    return p * _double_of_bits((np.int64(n) + 1023) << 52)
+
+
+@numba.njit(fastmath=_FAST, inline="always")
+def _fill_weights(
+    i: int,
+    width: int,
+    own_z: np.ndarray,
+    z: np.ndarray,
+    own_factor: np.ndarray,
+    factor: np.ndarray,
+    own_tangent: np.ndarray,
+    tangent: np.ndarray,
+    weights: np.ndarray,
+    scratch: np.ndarray,
+) -> None:
+    """Weights of own row ``i`` with the ``width`` visiting rows of one chunk."""
+    for j in range(width):
+        scratch[j] = 0.0
+    for a in range(own_z.shape[1]):
+        mine = own_z[i, a]
+        for j in range(width):
+            difference = mine - z[a, j]
+            scratch[j] += difference * difference
+    for j in range(width):
+        weights[j] = exponential(-0.5 * scratch[j])
+    if own_factor.shape[1] > 0:
+        for j in range(width):
+            scratch[j] = 0.0
+        for a in range(own_factor.shape[1]):
+            mine = own_factor[i, a]
+            for j in range(width):
+                scratch[j] += mine * factor[a, j]
+        for j in range(width):
+            weights[j] *= scratch[j]
+    if own_tangent.shape[1] > 0:
+        for j in range(width):
+            scratch[j] = 0.0
+        for a in range(own_tangent.shape[1]):
+            mine = own_z[i, a]
+            moving = own_tangent[i, a]
+            for j in range(width):
+                scratch[j] += (mine - z[a, j]) * (moving - tangent[a, j])
+        for j in range(width):
+            weights[j] *= scratch[j]
+
+
+@numba.njit(inline="always")
+def _load_chunk(array: np.ndarray, first: int, width: int, chunk: np.ndarray) -> None:
+    """Copy columns into a small array of its own, which the compiler knows to be disjoint."""
+    for a in range(array.shape[0]):
+        for j in range(width):
+            chunk[a, j] = array[a, first + j]
+
+
+@kernel(parallel=True, fastmath=_FAST)
+def add_pairs(
+    own_z: np.ndarray,
+    z: np.ndarray,
+    own_factor: np.ndarray,
+    factor: np.ndarray,
+    own_tangent: np.ndarray,
+    tangent: np.ndarray,
+    own_values: np.ndarray,
+    values: np.ndarray,
+    triangle: bool,
+    sums: np.ndarray,
+    reaction: np.ndarray,
+) -> None:
+    """Add the weighted values of every pair of an own with a visiting row, both ways.
+
+    Parameters
+    ----------
+    own_z, own_factor, own_tangent, own_values
+        Own rows, shapes ``(n, q)``, ``(n, r)``, ``(n, q or 0)``, ``(n, m)``.
+    z, factor, tangent, values
+        Visiting rows, transposed, ``(q, v)`` and so on.
+    triangle
+        The visiting rows are the own ones: only pairs i < j are met.
+    sums
+        ``(n, m + 1)``; the last column is the sum of the weights themselves.
+    reaction
+        ``(threads, m + 1, v)``: what the own rows add to the visiting ones.
+    """
+    count, visiting = own_z.shape[0], z.shape[1]
+    columns = values.shape[0]
+    threads = reaction.shape[0]
+    bands = (count + BAND - 1) // BAND
+    for thread in numba.prange(threads):
+        weights = np.empty(CHUNK)
+        scratch = np.empty(CHUNK)
+        chunk_z = np.empty((z.shape[0], CHUNK))
+        chunk_factor = np.empty((factor.shape[0], CHUNK))
+        chunk_tangent = np.empty((tangent.shape[0], CHUNK))
+        chunk_values = np.empty((columns, CHUNK))
+        chunk_reaction = np.empty((columns + 1, CHUNK))
+        # Bands are dealt out in turn, since in a triangle they get shorter.
+        for band in range(thread, bands, threads):
+            low = band * BAND
+            high = min(low + BAND, count)
+            start = (low + 1) // CHUNK * CHUNK if triangle else 0
+            for first in range(start, visiting, CHUNK):
+                width = min(CHUNK, visiting - first)
+                _load_chunk(z, first, width, chunk_z)
+                _load_chunk(factor, first, width, chunk_factor)
+                _load_chunk(tangent, first, width, chunk_tangent)
+                _load_chunk(values, first, width, chunk_values)
+                chunk_reaction[...] = 0.0
+                for i in range(low, high):
+                    _fill_weights(
+                        i, width, own_z, chunk_z, own_factor, chunk_factor, own_tangent,
+                        chunk_tangent, weights, scratch,
+                    )  # fmt: skip
+                    if triangle:
+                        for j in range(min(width, i + 1 - first)):
+                            weights[j] = 0.0
+                    total = 0.0
+                    for j in range(width):
+                        total += weights[j]
+                    sums[i, columns] += total
+                    for j in range(width):
+                        chunk_reaction[columns, j] += weights[j]
+                    for c in range(columns):
+                        mine = own_values[i, c]
+                        total = 0.0
+                        for j in range(width):
+                            total += weights[j] * chunk_values[c, j]
+                        sums[i, c] += total
+                        for j in range(width):
+                            chunk_reaction[c, j] += weights[j] * mine
+                for c in range(columns + 1):
+                    for j in range(width):
+                        reaction[thread, c, first + j] += chunk_reaction[c, j]
+
+
+@kernel(parallel=True, fastmath=_FAST)
+def fill_tile(
+    own_z: np.ndarray,
+    z: np.ndarray,
+    own_factor: np.ndarray,
+    factor: np.ndarray,
+    own_tangent: np.ndarray,
+    tangent: np.ndarray,
+    tile: np.ndarray,
+) -> None:
+    """Overwrite ``tile``, shape ``(n, v)``, with the weights of every pair; see `add_pairs`."""
+    count, visiting = tile.shape
+    bands = (count + BAND - 1) // BAND
+    for band in numba.prange(bands):
+        weights = np.empty(CHUNK)
+        scratch = np.empty(CHUNK)
+        chunk_z = np.empty((z.shape[0], CHUNK))
+        chunk_factor = np.empty((factor.shape[0], CHUNK))
+        chunk_tangent = np.empty((tangent.shape[0], CHUNK))
+        for first in range(0, visiting, CHUNK):
+            width = min(CHUNK, visiting - first)
+            _load_chunk(z, first, width, chunk_z)
+            _load_chunk(factor, first, width, chunk_factor)
+            _load_chunk(tangent, first, width, chunk_tangent)
+            for i in range(band * BAND, min(band * BAND + BAND, count)):
+                _fill_weights(
+                    i, width, own_z, chunk_z, own_factor, chunk_factor, own_tangent,
+                    chunk_tangent, weights, scratch,
+                )  # fmt: skip
+                for j in range(width):
+                    tile[i, first + j] = weights[j]

@@ -1,0 +1,331 @@
+"""The ring: every rank's block of rows visits every rank, transfers overlapping the work.
+
+N rows make N^2 pairs, which are never stored: at each step a rank pairs its own rows
+with one visiting block, while the next block is already on its way.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from mpi4py import MPI
+
+from thalweg.errors import InputError
+from thalweg.parallel.layout import Layout
+
+#: Arrays of a block start at multiples of this many bytes, which are also the unit of
+#: messages, so that counts stay below 2**31 for blocks of up to 128 GiB.
+UNIT = 64
+
+_BLOCK_TAG = 24001
+_REACTION_TAG = 24002
+
+#: Seconds that a loop which is left early waits for the transfers under way.
+_PATIENCE = 2.0
+
+# Buffers of transfers that never completed, because some rank failed: MPI may still write
+# into them, so they must not be freed.
+_abandoned: list[object] = []
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One block of rows that visits this rank.
+
+    Attributes
+    ----------
+    owner
+        Rank that owns the visiting rows.
+    start, stop
+        Their global row numbers.
+    arrays
+        Their rows of each array given to :meth:`Ring.visits`, read-only and
+        C-contiguous; valid until the next visit.
+    rows
+        Which of this rank's own rows to pair with them, as local row numbers.
+    own
+        Whether the visiting rows are this rank's own.  In an unordered round the
+        pairs are then those with ``i < j``.
+    reaction
+        Where to add what the visiting rows are to receive, shape ``(stop - start, ...)``;
+        None if none was asked for.
+    """
+
+    owner: int
+    start: int
+    stop: int
+    arrays: tuple[np.ndarray, ...]
+    rows: slice
+    own: bool
+    unordered: bool = False
+    reaction: np.ndarray | None = None
+    _pending: list[MPI.Request] = field(default_factory=list, repr=False)
+
+    def poll(self) -> None:
+        """Let MPI move the transfers under way; long work calls it now and then.
+
+        Many MPI libraries move large messages only while the program is inside a call.
+        """
+        if self._pending:
+            MPI.Request.Testall(self._pending)
+
+
+class Ring:
+    """Streams all pairs of rows of row-distributed arrays.
+
+    Parameters
+    ----------
+    layout
+        Rows and their distribution; blocks may be uneven or empty.  Its number of
+        columns has no meaning here.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+
+    def visits(
+        self, *arrays: np.ndarray, unordered: bool = False, reaction: np.ndarray | None = None
+    ) -> Iterator[Visit]:
+        """One round of the ring.  Collective.
+
+        Parameters
+        ----------
+        arrays
+            This rank's rows, shapes ``(local_rows, ...)``, of any numeric types; they
+            travel together in one message.
+        unordered
+            Meet each unordered pair of rows once over all ranks, instead of twice.
+            The work is shared out evenly: a rank meets half of the others, and two
+            ranks half-way round from each other (an even number of ranks) share the
+            pairs of their blocks.
+        reaction
+            This rank's rows of an array, shape ``(local_rows, ...)``, to which every
+            rank may add through :attr:`Visit.reaction`: for symmetric kernels, that
+            work on row i and row j at once.  It is complete when the round is over,
+            and added up in an order that depends on the number of ranks alone.  The
+            sums of one visit go straight to their owner during the next.
+
+        Yields
+        ------
+        Visit
+            The rank's own block first, then those of the following ranks.  An empty
+            block still makes its visit, so that all ranks count the same visits.
+
+        Raises
+        ------
+        InputError
+            The arrays' types or shapes beyond the rows differ between ranks.
+
+        Notes
+        -----
+        All ranks must run through the round, or leave it at the same visit.  Beside the
+        arrays given, a rank holds two visiting blocks, and two blocks of reactions.
+        """
+        arrays = tuple(_as_block(array) for array in arrays)
+        moving = [*arrays, *([reaction] if reaction is not None else [])]
+        for array in moving:
+            if array.shape[:1] != (self.layout.local_rows,):
+                raise ValueError(
+                    f"an array of shape {array.shape} is not one of {self.layout.local_rows} rows"
+                )
+        self._compare(moving)
+        return self._round(arrays, unordered, reaction)
+
+    def _compare(self, arrays: list[np.ndarray]) -> None:
+        if self.layout.comm.size == 1:
+            return
+        mine = tuple((array.dtype.str, array.shape[1:]) for array in arrays)
+        found = self.layout.comm.allgather(mine)
+        for rank, other in enumerate(found):
+            if other != found[0]:
+                raise InputError(
+                    f"arrays must have the same types and row shapes on all ranks, but rank 0 "
+                    f"has {found[0]} and rank {rank} has {other}"
+                )
+
+    def _round(
+        self, arrays: tuple[np.ndarray, ...], unordered: bool, reaction: np.ndarray | None
+    ) -> Iterator[Visit]:
+        comm, size = self.layout.comm, self.layout.comm.size
+        left, right = (comm.rank - 1) % size, (comm.rank + 1) % size
+        steps = size // 2 + 1 if unordered else size
+        parcel = _Parcel(self.layout, arrays)
+        homing = _Homing(self.layout, reaction, unordered) if reaction is not None else None
+        unit = MPI.BYTE.Create_contiguous(UNIT).Commit()
+        pending: list[MPI.Request] = []
+        buffer = parcel.pack(arrays) if steps > 1 else np.empty(0, np.uint8)
+        spare = np.empty(parcel.largest if steps > 1 else 0, np.uint8)
+        try:
+            for step in range(steps):
+                owner = (comm.rank + step) % size
+                if step + 1 < steps:
+                    coming = parcel.bytes_of((owner + 1) % size)
+                    pending += [
+                        comm.Irecv([spare, coming // UNIT, unit], right, _BLOCK_TAG),
+                        comm.Isend(
+                            [buffer, parcel.bytes_of(owner) // UNIT, unit], left, _BLOCK_TAG
+                        ),
+                    ]
+                rows, visiting = _shares(self.layout, comm.rank, step, unordered)
+                blocks = arrays if step == 0 else parcel.views(buffer, owner)
+                first = int(self.layout.starts[owner])
+                yield Visit(
+                    owner=owner,
+                    start=first + visiting.start,
+                    stop=first + visiting.stop,
+                    arrays=tuple(block[visiting] for block in blocks),
+                    rows=rows,
+                    own=step == 0,
+                    unordered=unordered,
+                    reaction=None if homing is None else homing.target(step),
+                    _pending=pending,
+                )
+                del blocks
+                if homing is not None:
+                    homing.send(step)
+                MPI.Request.Waitall(pending)
+                pending.clear()
+                if step == 0:
+                    buffer = np.empty(parcel.largest if steps > 2 else 0, np.uint8)
+                buffer, spare = spare, buffer
+                if homing is not None:
+                    homing.receive(step - 1)
+            if homing is not None:
+                homing.receive(steps - 1)
+                homing.finish()
+        finally:
+            unfinished = pending + (homing.requests if homing is not None else [])
+            if unfinished and not _complete(unfinished, _PATIENCE):
+                _abandoned.append((unfinished, buffer, spare, homing))
+            unit.Free()
+
+
+def _shares(layout: Layout, rank: int, step: int, unordered: bool) -> tuple[slice, slice]:
+    """Own rows, and rows of the visiting block, that a rank pairs at a step."""
+    counts, size = layout.counts(), layout.comm.size
+    owner = (rank + step) % size
+    mine, theirs = int(counts[rank]), int(counts[owner])
+    rows, visiting = slice(0, mine), slice(0, theirs)
+    if unordered and step and 2 * step == size:
+        # Both ranks meet each other: the lower one's rows are shared out between them.
+        if rank < owner:
+            rows = slice(0, -(-mine // 2))
+        else:
+            visiting = slice(-(-theirs // 2), theirs)
+    return rows, visiting
+
+
+def _as_block(array: np.ndarray) -> np.ndarray:
+    # Own and visiting arrays look alike, so that a compiled kernel sees one type.
+    block = np.ascontiguousarray(array)
+    if block.dtype.hasobject:
+        raise ValueError("arrays of Python objects cannot travel")
+    block = block.view()
+    block.flags.writeable = False
+    return block
+
+
+def _complete(requests: list[MPI.Request], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not MPI.Request.Testall(requests):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+class _Parcel:
+    """Several arrays' rows of one block, one after the other in one buffer of bytes."""
+
+    def __init__(self, layout: Layout, arrays: tuple[np.ndarray, ...]) -> None:
+        self.counts = layout.counts()
+        self.rank = layout.comm.rank
+        self.kinds = [(array.dtype, array.shape[1:]) for array in arrays]
+        self.largest = max(self.bytes_of(owner) for owner in range(layout.comm.size))
+
+    def _places(self, owner: int) -> list[tuple[int, int]]:
+        places, position = [], 0
+        for dtype, shape in self.kinds:
+            length = int(self.counts[owner]) * math.prod(shape) * dtype.itemsize
+            places.append((position, position + length))
+            position += -(-length // UNIT) * UNIT
+        return [*places, (position, position)]
+
+    def bytes_of(self, owner: int) -> int:
+        """Bytes of a rank's block, a multiple of :data:`UNIT`."""
+        return self._places(owner)[-1][0]
+
+    def views(self, buffer: np.ndarray, owner: int) -> tuple[np.ndarray, ...]:
+        """The arrays of a rank's block that lies in ``buffer``."""
+        views = []
+        for (first, last), (dtype, shape) in zip(self._places(owner), self.kinds, strict=False):
+            view = buffer[first:last].view(dtype).reshape(int(self.counts[owner]), *shape)
+            view.flags.writeable = False
+            views.append(view)
+        return tuple(views)
+
+    def pack(self, arrays: tuple[np.ndarray, ...]) -> np.ndarray:
+        """A buffer that holds this rank's block."""
+        buffer = np.empty(self.bytes_of(self.rank), np.uint8)
+        for (first, last), array in zip(self._places(self.rank), arrays, strict=False):
+            buffer[first:last] = array.reshape(-1).view(np.uint8)
+        return buffer
+
+
+class _Homing:
+    """Sums that ranks gather for the rows of others, and send to their owners."""
+
+    def __init__(self, layout: Layout, home: np.ndarray, unordered: bool) -> None:
+        self.layout, self.home, self.unordered = layout, home, unordered
+        self.item = MPI.BYTE.Create_contiguous(
+            max(1, math.prod(home.shape[1:]) * home.dtype.itemsize)
+        ).Commit()
+        self.requests: list[MPI.Request] = []
+        self._sending: dict[int, tuple[MPI.Request, np.ndarray]] = {}
+        self._coming: dict[int, tuple[MPI.Request, np.ndarray, slice]] = {}
+        self._target: np.ndarray = home
+
+    def target(self, step: int) -> np.ndarray:
+        """Array for this step's visitor; what this rank's own rows get then is expected."""
+        if step == 0:
+            return self.home
+        comm, size = self.layout.comm, self.layout.comm.size
+        visitor = (comm.rank - step) % size  # the rank that this rank's block visits now
+        mine = _shares(self.layout, visitor, step, self.unordered)[1]
+        room = np.empty((mine.stop - mine.start, *self.home.shape[1:]), self.home.dtype)
+        request = comm.Irecv([room, len(room), self.item], visitor, _REACTION_TAG)
+        self._coming[step] = request, room, mine
+        self.requests.append(request)
+        theirs = _shares(self.layout, comm.rank, step, self.unordered)[1]
+        self._target = np.zeros((theirs.stop - theirs.start, *self.home.shape[1:]), self.home.dtype)
+        return self._target
+
+    def send(self, step: int) -> None:
+        """Send this step's sums to their owner."""
+        if step == 0:
+            return
+        comm = self.layout.comm
+        owner = (comm.rank + step) % comm.size
+        message = [self._target, len(self._target), self.item]
+        request = comm.Isend(message, owner, _REACTION_TAG)
+        self._sending[step] = request, self._target
+        self.requests.append(request)
+
+    def receive(self, step: int) -> None:
+        """Add what another rank gathered at that step for this rank's rows."""
+        if step < 1:
+            return
+        request, room, mine = self._coming.pop(step)
+        request.Wait()
+        self.home[mine] += room
+        sent, _ = self._sending.pop(step)
+        sent.Wait()
+        self.requests = [r for r in self.requests if r is not request and r is not sent]
+
+    def finish(self) -> None:
+        """Release the message type."""
+        self.item.Free()

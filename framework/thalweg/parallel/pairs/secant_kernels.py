@@ -1,0 +1,281 @@
+"""Compiled loops of the secant oracle: filter a tile, measure a pair exactly, map points.
+
+Sums run in an order that depends on the length of a row alone, never on where
+the row lies in a tile or on which rank, so that every number is the same at any
+number of ranks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thalweg.parallel.kernels import kernel
+
+#: Below this share of the squared norms, a squared distance is measured without the images.
+CLOSE = 1e-8
+
+
+@kernel(fastmath={"reassoc", "contract", "nsz"})
+def squared_distance(a, b):  # type: ignore[no-untyped-def]
+    """Squared distance of two rows, differences and sum in float64."""
+    total = 0.0
+    for c in range(a.size):
+        difference = np.float64(a[c]) - np.float64(b[c])
+        total += difference * difference
+    return total
+
+
+@kernel(fastmath={"reassoc", "contract", "nsz"})
+def squared_image_of_difference(components, a, b):  # type: ignore[no-untyped-def]
+    """``||Psi (a - b)||^2``, from the difference itself: accurate however close a and b are."""
+    total = 0.0
+    for k in range(components.shape[0]):
+        product = 0.0
+        for c in range(a.size):
+            product += components[k, c] * (np.float64(a[c]) - np.float64(b[c]))
+        total += product * product
+    return total
+
+
+@kernel(parallel=False, fastmath={"reassoc", "contract", "nsz"})
+def map_rows(rows, components, images):  # type: ignore[no-untyped-def]
+    """``images = rows @ components.T`` in float64, each row by itself."""
+    for i in range(rows.shape[0]):
+        for k in range(components.shape[0]):
+            product = 0.0
+            for c in range(rows.shape[1]):
+                product += np.float64(rows[i, c]) * components[k, c]
+            images[i, k] = product
+
+
+_squared_distance = squared_distance.dispatcher
+_squared_image = squared_image_of_difference.dispatcher
+
+
+@kernel(fastmath={"contract", "nsz"})
+def measure_pair(components, a, b, image_a, image_b, size):  # type: ignore[no-untyped-def]
+    """Squared length before and after the map; ``size`` is the sum of the squared norms."""
+    length = _squared_distance(a, b)
+    if length == 0.0:
+        return 0.0, 0.0
+    if length < CLOSE * size:
+        return length, _squared_image(components, a, b)
+    return length, _squared_distance(image_a, image_b)
+
+
+_measure_pair = measure_pair.dispatcher
+
+
+@kernel(fastmath={"contract", "nsz"})
+def count_suspects(dots, images, low, high, image_low, image_high, tails, i, first, last, w):  # type: ignore[no-untyped-def]
+    """Number of columns whose distortion may reach ``w``, by bounds that hold under rounding.
+
+    ``low``, ``high``, ``image_low``, ``image_high`` and ``tails`` are pairs
+    (value of row i, values of the columns).
+    """
+    low_i, low_j = low
+    high_i, high_j = high
+    image_low_i, image_low_j = image_low
+    image_high_i, image_high_j = image_high
+    tail_i, tail_j = tails
+    two = np.float32(2.0)
+    above = np.float32(1.0) + w
+    below = np.float32(1.0) - w
+    count = np.int32(0)
+    for j in range(first, last):
+        dot = dots[i, j]
+        cross = tail_i * tail_j[j]
+        image = two * images[i, j]
+        shortest = low_i + low_j[j] - two * (dot + cross)
+        longest = high_i + high_j[j] - two * (dot - cross)
+        stretched = image_high_i + image_high_j[j] - image >= above * shortest
+        shrunk = image_low_i + image_low_j[j] - image <= below * longest
+        count += np.int32(stretched | shrunk)
+    return count
+
+
+_count_suspects = count_suspects.dispatcher
+
+
+@kernel(fastmath={"contract", "nsz"})
+def filter_tile(  # type: ignore[no-untyped-def]
+    dots,
+    images,
+    rows,
+    columns,
+    components,
+    row_start,
+    column_start,
+    triangle,
+    level,
+    best,
+    most,
+    labelled,
+    found_i,
+    found_j,
+    found_value,
+    found_length,
+    counts,
+    best_pair,
+):
+    """Keep, in each row of a tile, the ``most`` worst pairs that reach ``level``.
+
+    Parameters
+    ----------
+    dots, images
+        Products of the leading coordinates, and of the images, float32, (m, n).
+    rows, columns
+        ``(exact, size, image, low, high, image_low, image_high, tail, labels)`` of
+        the tile's row points and column points.
+    row_start, column_start
+        Global numbers of the first row and column; all rows come before all
+        columns, or, with ``triangle``, both are the same points and only
+        columns after the row count.
+    level
+        Least distortion that is kept.
+    best
+        Largest distortion known so far: pairs that may reach it are measured
+        even below ``level``.
+    found_i, found_j, found_value, found_length
+        Room for ``m * most`` pairs: global numbers, signed distortion, squared length.
+    counts
+        Overwritten: pairs kept, pairs measured, coincident pairs.
+    best_pair
+        Numbers of the pair that attains the returned value, changed if one is found.
+
+    Returns
+    -------
+    float
+        The largest distortion, ``best`` or better.
+    """
+    exact_r, size_r, image_r, low_r, high_r, image_low_r, image_high_r, tail_r, label_r = rows
+    exact_c, size_c, image_c, low_c, high_c, image_low_c, image_high_c, tail_c, label_c = columns
+    m, n = dots.shape
+    kept = 0
+    measured = 0
+    coincident = 0
+    worst_value = np.empty(most)
+    worst_size = np.empty(most)
+    worst_length = np.empty(most)
+    worst_j = np.empty(most, dtype=np.int64)
+    step = 64
+    for i in range(m):
+        filled = 0
+        begin = i + 1 if triangle else 0
+        j0 = begin
+        while j0 < n:
+            j1 = min(n, j0 + step)
+            bar = worst_size[most - 1] if filled == most else level
+            w = np.float32(min(bar, best) * 0.9999998)
+            suspects = _count_suspects(
+                dots,
+                images,
+                (low_r[i], low_c),
+                (high_r[i], high_c),
+                (image_low_r[i], image_low_c),
+                (image_high_r[i], image_high_c),
+                (tail_r[i], tail_c),
+                i,
+                j0,
+                j1,
+                w,
+            )
+            if suspects == 0:
+                j0 = j1
+                continue
+            for j in range(j0, j1):
+                if labelled and label_r[i] != label_c[j]:
+                    continue
+                bar = worst_size[most - 1] if filled == most else level
+                w = np.float32(min(bar, best) * 0.9999998)
+                one = _count_suspects(
+                    dots,
+                    images,
+                    (low_r[i], low_c),
+                    (high_r[i], high_c),
+                    (image_low_r[i], image_low_c),
+                    (image_high_r[i], image_high_c),
+                    (tail_r[i], tail_c),
+                    i,
+                    j,
+                    j + 1,
+                    w,
+                )
+                if one == 0:
+                    continue
+                measured += 1
+                length, mapped = _measure_pair(
+                    components,
+                    exact_r[i],
+                    exact_c[j],
+                    image_r[i],
+                    image_c[j],
+                    size_r[i] + size_c[j],
+                )
+                if length == 0.0:
+                    coincident += 1
+                    continue
+                value = mapped / length - 1.0
+                size = abs(value)
+                number_i = row_start + i
+                number_j = column_start + j
+                if size > best or (
+                    size == best
+                    and (
+                        number_i < best_pair[0]
+                        or (number_i == best_pair[0] and number_j < best_pair[1])
+                    )
+                ):
+                    best = size
+                    best_pair[0] = number_i
+                    best_pair[1] = number_j
+                if size < level or (filled == most and size <= worst_size[most - 1]):
+                    continue
+                # Insert behind equals, which have smaller column numbers.
+                place = filled if filled < most else most - 1
+                while place > 0 and worst_size[place - 1] < size:
+                    worst_size[place] = worst_size[place - 1]
+                    worst_value[place] = worst_value[place - 1]
+                    worst_length[place] = worst_length[place - 1]
+                    worst_j[place] = worst_j[place - 1]
+                    place -= 1
+                worst_size[place] = size
+                worst_value[place] = value
+                worst_length[place] = length
+                worst_j[place] = number_j
+                if filled < most:
+                    filled += 1
+            j0 = j1
+        for k in range(filled):
+            found_i[kept] = row_start + i
+            found_j[kept] = worst_j[k]
+            found_value[kept] = worst_value[k]
+            found_length[kept] = worst_length[k]
+            kept += 1
+    counts[0] = kept
+    counts[1] = measured
+    counts[2] = coincident
+    return best
+
+
+@kernel(fastmath={"contract", "nsz"})
+def measure_pairs(
+    first,
+    second,
+    rows,
+    others,
+    sizes,
+    other_sizes,
+    images,
+    other_images,  # type: ignore[no-untyped-def]
+    components,
+    lengths,
+    mapped,
+):
+    """Squared lengths before and after the map of the pairs (rows[first], others[second])."""
+    for k in range(first.size):
+        i = first[k]
+        j = second[k]
+        lengths[k], mapped[k] = _measure_pair(
+            components, rows[i], others[j], images[i], other_images[j], sizes[i] + other_sizes[j]
+        )

@@ -1,0 +1,145 @@
+"""The ring shows every pair of rows, once, to some rank, whatever the blocks."""
+
+import numpy as np
+import pytest
+
+from thalweg.errors import InputError
+from thalweg.parallel import MPI, Layout, sum_over_ranks
+from thalweg.parallel.pairs import Ring, tiles
+
+
+def blocks(comm, kind):
+    """Layouts of 11 rows that are even, uneven, mostly on one rank; and of very few rows."""
+    counts = {
+        "even": None,
+        "uneven": [6, 2, 3, 0],
+        "one rank has all": [0, 11, 0, 0],
+        "two rows": None,
+        "no rows": None,
+    }[kind]
+    total = {"two rows": 2, "no rows": 0}.get(kind, 11)
+    if counts is None or comm.size == 1:
+        return Layout(comm, total)
+    counts = counts[: comm.size]
+    counts[-1] += total - sum(counts)
+    return Layout(comm, total, local_rows=counts[comm.rank])
+
+
+KINDS = ["even", "uneven", "one rank has all", "two rows", "no rows"]
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.mark.ranks(1, 2, 3, 4)
+@kinds
+def test_every_rank_sees_every_row_of_every_array(comm, kind):
+    layout = blocks(comm, kind)
+    whole = (
+        np.arange(layout.rows * 3, dtype=np.float32).reshape(-1, 3),
+        np.arange(layout.rows, dtype=np.int64) ** 2,
+        np.arange(layout.rows * 5, dtype=np.uint8).reshape(-1, 5),
+    )
+    mine = [layout.local(array) for array in whole]
+    seen = np.zeros(layout.rows, dtype=int)
+    owners = []
+    for visit in Ring(layout).visits(*mine):
+        owners.append(visit.owner)
+        seen[visit.start : visit.stop] += 1
+        assert visit.own == (visit.owner == comm.rank)
+        assert visit.rows == slice(0, layout.local_rows)
+        for array, block in zip(whole, visit.arrays, strict=True):
+            assert block.dtype == array.dtype
+            assert not block.flags.writeable
+            assert np.array_equal(block, array[visit.start : visit.stop])
+    assert (seen == 1).all()
+    assert owners == [(comm.rank + step) % comm.size for step in range(comm.size)]
+
+
+@pytest.mark.ranks(1, 2, 3, 4)
+@kinds
+@pytest.mark.parametrize("memory", [8, 40, 1e6])
+def test_an_unordered_round_meets_each_pair_once(comm, kind, memory):
+    layout = blocks(comm, kind)
+    met = np.zeros((layout.rows, layout.rows))
+    index = np.arange(layout.start, layout.stop)
+    for visit in Ring(layout).visits(index, unordered=True):
+        (theirs,) = visit.arrays
+        assert np.array_equal(theirs, np.arange(visit.start, visit.stop))
+        for tile in tiles(visit, bytes_per_pair=8, memory=memory):
+            rows, columns = index[tile.rows], theirs[tile.columns]
+            assert len(rows) * len(columns) <= max(1, memory / 8)
+            for i in rows:
+                for j in columns:
+                    if not tile.diagonal or i < j:
+                        met[min(i, j), max(i, j)] += 1
+    met = sum_over_ranks(comm, met)
+    assert np.array_equal(met, np.triu(np.ones_like(met), 1))
+
+
+@pytest.mark.ranks(1, 2, 3)
+@kinds
+def test_tiles_cover_an_ordered_round_once(comm, kind):
+    layout = blocks(comm, kind)
+    met = np.zeros((layout.local_rows, layout.rows))
+    for visit in Ring(layout).visits(np.zeros((layout.local_rows, 2))):
+        for tile in tiles(visit, memory=50):
+            assert not tile.diagonal
+            met[tile.rows, visit.start : visit.stop][:, tile.columns] += 1
+    assert (met == 1).all()
+
+
+@pytest.mark.ranks(2, 3, 4)
+def test_an_unordered_round_shares_the_work_out(comm):
+    layout = Layout(comm, 240)
+    work = 0.0
+    for visit in Ring(layout).visits(np.zeros((layout.local_rows, 1)), unordered=True):
+        pairs = (visit.rows.stop - visit.rows.start) * (visit.stop - visit.start)
+        work += pairs / 2 if visit.own else pairs
+    shares = comm.allgather(work)
+    assert max(shares) <= 1.01 * min(shares)
+
+
+@pytest.mark.ranks(1, 2, 3, 4)
+@kinds
+@pytest.mark.parametrize("unordered", [True, False])
+def test_reactions_come_home(comm, kind, unordered):
+    layout = blocks(comm, kind)
+    points = layout.with_columns(2).random_normal(3)
+    whole = layout.gather_rows(points)
+    force = np.zeros_like(points)
+    for visit in Ring(layout).visits(points, unordered=unordered, reaction=force):
+        (theirs,) = visit.arrays
+        difference = points[visit.rows, None] - theirs[None]
+        if unordered and visit.own:
+            difference = np.triu(np.ones(difference.shape[:2]), 1)[..., None] * difference
+        if unordered:
+            force[visit.rows] += difference.sum(1)
+        visit.reaction[...] -= difference.sum(0)
+    expected = (whole[:, None] - whole[None]).sum(1)
+    assert np.allclose(force, layout.local(expected), atol=1e-12)
+
+
+@pytest.mark.ranks(2, 3)
+def test_a_round_can_be_left_by_all_and_another_started(comm):
+    layout = Layout(comm, 7)
+    index = np.arange(layout.start, layout.stop)
+    for _ in range(3):
+        for visit in Ring(layout).visits(index):
+            if not visit.own:
+                break
+    seen = [visit.arrays[0] for visit in Ring(layout).visits(index) if visit.own]
+    assert np.array_equal(seen[0], index)
+    total = sum(int(visit.arrays[0].sum()) for visit in Ring(layout).visits(index))
+    assert total == 21
+
+
+@pytest.mark.ranks(2)
+def test_arrays_of_different_types_are_refused_on_all_ranks(comm):
+    layout = Layout(comm, 4)
+    mine = np.zeros((layout.local_rows, 2), dtype=np.float32 if comm.rank else np.float64)
+    with pytest.raises(InputError, match="same types"):
+        Ring(layout).visits(mine)
+
+
+def test_arrays_of_another_length_are_refused():
+    with pytest.raises(ValueError, match="rows"):
+        Ring(Layout(MPI.COMM_SELF, 4)).visits(np.zeros(3))
