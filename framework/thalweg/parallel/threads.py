@@ -3,26 +3,54 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from mpi4py import MPI
+
+from thalweg.errors import InputError
+
+#: Variables in which launchers tell a rank how many ranks share its machine.
+_LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE")
+
+#: Libraries that are loaded after the limit is set read it from these.
+_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+
+#: What the user asked for, before a limit was set.
+_WISHED = os.environ.get("OMP_NUM_THREADS", "")
 
 
 def threads_per_rank(comm: MPI.Comm) -> int:
     """Threads that each rank of this machine may use.  Collective.
 
     The cores that the ranks of one machine may run on together, shared out
-    evenly; never more than this rank itself may run on.  ``THALWEG_THREADS``
-    overrides it.
+    evenly; never more than this rank itself may run on, than a container's
+    quota, or than ``OMP_NUM_THREADS`` asks for.  ``THALWEG_THREADS`` overrides
+    it all.
+
+    Raises
+    ------
+    InputError
+        ``THALWEG_THREADS`` is no positive whole number.
     """
     node = comm.Split_type(MPI.COMM_TYPE_SHARED)
     try:
-        mine = os.sched_getaffinity(0)
-        together = set().union(*node.allgather(mine))
-        share = max(1, min(len(mine), len(together) // node.size))
-        wanted = os.environ.get("THALWEG_THREADS", "")
-        return max(1, int(wanted)) if wanted.isdigit() else share
+        facts = node.allgather((os.sched_getaffinity(0), cpu_quota(), _launched_here()))
     finally:
         node.Free()
+    mine = len(os.sched_getaffinity(0))
+    together = len(set().union(*(cores for cores, _, _ in facts)))
+    ranks = max(len(facts), *(launched for _, _, launched in facts))
+    quota = min(quota for _, quota, _ in facts)
+    share = max(1, int(min(mine, together / ranks, quota / ranks)))
+
+    asked = comm.bcast(os.environ.get("THALWEG_THREADS", ""), root=0)
+    if asked:
+        if not asked.isdigit() or int(asked) == 0:
+            raise InputError(f"THALWEG_THREADS must be a positive whole number, not '{asked}'")
+        return int(asked)
+    # OpenMP allows a list, one number a nesting level.
+    wished = _WISHED.split(",")[0].strip()
+    return min(share, int(wished)) if wished.isdigit() and int(wished) > 0 else share
 
 
 def limit_threads(comm: MPI.Comm) -> int:
@@ -32,6 +60,35 @@ def limit_threads(comm: MPI.Comm) -> int:
 
     threads = threads_per_rank(comm)
     threadpoolctl.threadpool_limits(limits=threads)
+    for name in _LIMITS:
+        os.environ[name] = str(threads)
     most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     numba.set_num_threads(min(threads, most))
     return threads
+
+
+def cpu_quota(root: Path = Path("/sys/fs/cgroup")) -> float:
+    """Cores that the container's quota is worth; infinite without one.
+
+    Read from the control groups of Linux, version 2 or 1, as mounted at ``root``.
+    """
+    try:
+        quota, period = (root / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota = (root / "cpu/cpu.cfs_quota_us").read_text().strip()
+            period = (root / "cpu/cpu.cfs_period_us").read_text().strip()
+        except OSError:
+            return float("inf")
+    if not quota.isdigit() or not period.isdigit() or int(period) == 0:
+        return float("inf")  # "max", or -1 in version 1
+    return int(quota) / int(period)
+
+
+def _launched_here() -> int:
+    # A communicator may hold only some of a machine's ranks, COMM_SELF one of them.
+    for name in _LOCAL_SIZES:
+        value = os.environ.get(name, "")
+        if value.isdigit():
+            return int(value)
+    return 1

@@ -1,0 +1,141 @@
+"""Kernels are compiled once, whoever asks, and run wherever the cache may or may not lie."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import filelock
+import numba
+import numpy as np
+import pytest
+
+from thalweg.parallel import kernel, kernels
+from thalweg.parallel.kernels import cache_folder
+
+
+def total(values):
+    result = 0.0
+    for i in range(values.shape[0]):
+        result += values[i]
+    return result
+
+
+@pytest.fixture
+def cache(comm, tmp_path, monkeypatch):
+    """An empty cache folder that all ranks share."""
+    folder = Path(comm.bcast(str(tmp_path), root=0)) / "cache"
+    monkeypatch.setenv("THALWEG_CACHE", str(folder))
+    return folder
+
+
+def compilations(compiled):
+    return sum(compiled.dispatcher.stats.cache_misses.values())
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_ranks_that_start_at_once_compile_once_together(comm, cache):
+    compiled = kernel()(total)
+    comm.Barrier()
+    assert compiled(np.arange(5.0)) == 10.0
+    assert sum(comm.allgather(compilations(compiled))) == 1
+    assert all(comm.allgather(cache_folder() == cache))
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_later_run_loads_without_waiting_for_anyone(comm, cache):
+    kernel()(total)(np.arange(5.0))
+    comm.Barrier()
+    lock = filelock.FileLock(cache / "kernels" / "lock")
+    if comm.rank == 0:
+        lock.acquire()
+    comm.Barrier()
+    try:
+        later = kernel()(total)
+        assert later(np.arange(4.0)) == 6.0
+        assert compilations(later) == 0
+    finally:
+        comm.Barrier()
+        lock.release()
+
+
+def test_each_argument_type_is_compiled_for_itself(cache):
+    compiled = kernel()(total)
+    assert compiled(np.arange(4)) == 6
+    assert compiled(np.arange(4.0)) == 6.0
+    assert compiled(np.arange(5.0)) == 10.0
+    assert compilations(compiled) == 2
+
+
+def test_a_lock_that_is_never_freed_costs_a_compilation_not_the_run(cache, monkeypatch):
+    monkeypatch.setattr(kernels, "PATIENCE", 0.1)
+    (cache / "kernels").mkdir(parents=True)
+    with filelock.FileLock(cache / "kernels" / "lock", is_singleton=False):
+        assert kernel()(total)(np.arange(3.0)) == 3.0
+
+
+def test_a_file_system_without_locks_costs_nothing_else(cache, monkeypatch):
+    class NoLocks:
+        def __init__(self, *_, **__):
+            raise NotImplementedError("no flock here")
+
+    monkeypatch.setattr(filelock, "FileLock", NoLocks)
+    assert kernel()(total)(np.arange(3.0)) == 3.0
+
+
+def test_a_marked_kernel_whose_cache_was_emptied_is_compiled_again(cache):
+    kernel()(total)(np.arange(3.0))
+    for entry in cache.rglob("*.nb?"):
+        entry.unlink()
+    again = kernel()(total)
+    assert again(np.arange(3.0)) == 3.0
+    assert compilations(again) == 1
+
+
+def test_an_unwritable_cache_is_replaced_by_a_private_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("THALWEG_CACHE", "/proc/thalweg")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = cache_folder()
+    assert folder == tmp_path / f"thalweg-{os.getuid()}"
+    assert folder.stat().st_mode & 0o077 == 0
+    kernels._usable_folder.cache_clear()
+
+
+def test_code_is_never_loaded_from_a_temporary_folder_open_to_others(monkeypatch, tmp_path):
+    monkeypatch.setenv("THALWEG_CACHE", "/proc/thalweg")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    trap = tmp_path / f"thalweg-{os.getuid()}"
+    trap.mkdir()
+    trap.chmod(0o777)
+    kernels._usable_folder.cache_clear()
+    assert cache_folder() != trap
+    kernels._usable_folder.cache_clear()
+
+
+def test_default_cache_follows_the_desktop_convention(monkeypatch, tmp_path):
+    monkeypatch.delenv("THALWEG_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "thalweg"
+
+
+def test_other_packages_keep_their_own_numba_cache(cache):
+    before = numba.config.CACHE_DIR
+    kernel()(total)(np.arange(3.0))
+    assert before == numba.config.CACHE_DIR
+
+
+def test_kernels_run_as_plain_python_when_numba_is_switched_off(tmp_path):
+    program = (
+        "import numpy as np\n"
+        "from thalweg.parallel import kernel\n"
+        "@kernel(parallel=True)\n"
+        "def double(x):\n    return 2 * x\n"
+        "print(double(np.arange(3.0)))\n"
+    )
+    script = tmp_path / "program.py"
+    script.write_text(program)
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "THALWEG_CACHE": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[0. 2. 4.]"

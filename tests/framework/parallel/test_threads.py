@@ -1,0 +1,114 @@
+"""Ranks times threads do not exceed the cores."""
+
+import os
+
+import pytest
+import threadpoolctl
+
+from thalweg.errors import InputError
+from thalweg.parallel import MPI, limit_threads, threads
+from thalweg.parallel.threads import cpu_quota, threads_per_rank
+
+
+@pytest.fixture(autouse=True)
+def _no_wishes(monkeypatch):
+    monkeypatch.delenv("THALWEG_THREADS", raising=False)
+    monkeypatch.setattr(threads, "_WISHED", "")
+    for name in threads._LIMITS:
+        monkeypatch.setenv(name, os.environ.get(name, "1"))  # put back after the test
+
+
+def pretend(monkeypatch, cores, quota=float("inf"), launched=1):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(cores))
+    monkeypatch.setattr(threads, "cpu_quota", lambda: quota)
+    monkeypatch.setattr(threads, "_launched_here", lambda: launched)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_unbound_ranks_share_the_cores_evenly(comm, monkeypatch):
+    pretend(monkeypatch, range(12))
+    assert threads_per_rank(comm) == 12 // comm.size
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_a_rank_bound_to_its_own_cores_uses_all_of_them(comm, monkeypatch):
+    pretend(monkeypatch, range(4 * comm.rank, 4 * comm.rank + 4))
+    assert threads_per_rank(comm) == 4
+
+
+@pytest.mark.ranks(2, 3)
+def test_more_ranks_than_cores_get_one_thread_each(comm, monkeypatch):
+    pretend(monkeypatch, {0})
+    assert threads_per_rank(comm) == 1
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_containers_quota_counts_as_cores(comm, monkeypatch):
+    pretend(monkeypatch, range(64), quota=4.0)
+    assert threads_per_rank(comm) == 4 // comm.size
+
+
+@pytest.mark.ranks(1, 2)
+def test_one_ranks_communicator_leaves_room_for_the_other_ranks(comm, monkeypatch):
+    pretend(monkeypatch, range(8), launched=4)
+    assert threads_per_rank(MPI.COMM_SELF) == 2
+
+
+def test_launchers_tell_how_many_ranks_share_the_machine(monkeypatch):
+    for name in threads._LOCAL_SIZES:
+        monkeypatch.delenv(name, raising=False)
+    assert threads._launched_here() == 1
+    for name in ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"):  # Open MPI, MPICH
+        with monkeypatch.context() as patch:
+            patch.setenv(name, "3")
+            assert threads._launched_here() == 3
+
+
+def test_openmp_variable_lowers_the_share_and_never_raises_it(monkeypatch):
+    pretend(monkeypatch, range(8))
+    for wished, expected in (("2", 2), ("4,2", 4), ("99", 8), ("many", 8), ("0", 8)):
+        monkeypatch.setattr(threads, "_WISHED", wished)
+        assert threads_per_rank(MPI.COMM_SELF) == expected
+
+
+def test_own_variable_overrides_everything(monkeypatch):
+    pretend(monkeypatch, {0})
+    monkeypatch.setenv("THALWEG_THREADS", "3")
+    assert threads_per_rank(MPI.COMM_SELF) == 3
+
+
+@pytest.mark.parametrize("wrong", ["0", "-1", "two", "1.5"])
+def test_own_variable_must_be_a_positive_whole_number(monkeypatch, wrong):
+    monkeypatch.setenv("THALWEG_THREADS", wrong)
+    with pytest.raises(InputError, match="THALWEG_THREADS must be a positive whole number"):
+        threads_per_rank(MPI.COMM_SELF)
+
+
+def test_limit_reaches_blas_numba_and_libraries_loaded_later(monkeypatch):
+    import numba
+
+    before, numba_before = threadpoolctl.threadpool_info(), numba.get_num_threads()
+    monkeypatch.setenv("THALWEG_THREADS", "1")
+    try:
+        assert limit_threads(MPI.COMM_SELF) == 1
+        assert all(pool["num_threads"] == 1 for pool in threadpoolctl.threadpool_info())
+        assert numba.get_num_threads() == 1
+        assert {os.environ[name] for name in threads._LIMITS} == {"1"}
+    finally:
+        for pool in before:
+            threadpoolctl.threadpool_limits(pool["num_threads"], user_api=pool["user_api"])
+        numba.set_num_threads(numba_before)
+
+
+def test_quota_is_read_from_both_versions_of_control_groups(tmp_path):
+    assert cpu_quota(tmp_path / "nowhere") == float("inf")
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu/cpu.cfs_quota_us").write_text("-1\n")
+    (tmp_path / "cpu/cpu.cfs_period_us").write_text("100000\n")
+    assert cpu_quota(tmp_path) == float("inf")
+    (tmp_path / "cpu/cpu.cfs_quota_us").write_text("150000\n")
+    assert cpu_quota(tmp_path) == 1.5
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    assert cpu_quota(tmp_path) == float("inf")
+    (tmp_path / "cpu.max").write_text("250000 100000\n")
+    assert cpu_quota(tmp_path) == 2.5
