@@ -18,7 +18,6 @@ import numpy as np
 from mpi4py import MPI
 
 from thalweg.parallel.layout import Layout
-
 from thalweg.parallel.pairs.gaussian_tiles import add_pairs, fill_tile
 
 #: With more value columns than this, tiles are stored and multiplied by BLAS.

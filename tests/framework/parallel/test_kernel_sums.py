@@ -1,0 +1,86 @@
+"""Streamed Gaussian kernel sums equal the sums written out."""
+
+import numpy as np
+import pytest
+from thalweg.parallel import Layout
+from thalweg.parallel.pairs.gaussian_tiles import exponential
+from thalweg.parallel.pairs.kernel_sums import WIDE, KernelSums
+
+ROWS = 601
+
+
+def _written_out(z, values, factor=None, signs=None, tangent=None):
+    difference = z[:, None] - z[None]
+    weights = np.exp(-0.5 * (difference**2).sum(-1))
+    if factor is not None:
+        weights = weights * ((factor * signs) @ factor.T)
+    if tangent is not None:
+        weights = weights * (difference * (tangent[:, None] - tangent[None])).sum(-1)
+    return weights @ values, weights.sum(1)
+
+
+def _problem(columns):
+    stream = np.random.default_rng(3)
+    z = stream.standard_normal((ROWS, 3))
+    z[7] = z[411]  # duplicated rows
+    return {
+        "z": z,
+        "values": stream.standard_normal((ROWS, columns)),
+        "factor": stream.standard_normal((ROWS, 4)),
+        "signs": np.array([1.0, -0.3, 2.0, -1.0]),
+        "tangent": stream.standard_normal((ROWS, 3)),
+    }
+
+
+def _local_rows(comm):
+    """Uneven blocks; the last rank of several holds nothing."""
+    if comm.size == 1:
+        return ROWS
+    share = ROWS // (comm.size - 1)
+    counts = [share] * (comm.size - 1) + [0]
+    counts[0] += ROWS - sum(counts)
+    return counts[comm.rank]
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("columns", [0, 2, WIDE + 3])
+@pytest.mark.parametrize(
+    "given", [(), ("factor", "signs"), ("factor", "signs", "tangent"), ("tangent",)]
+)
+def test_sums_equal_the_sums_written_out(comm, columns, given):
+    problem = _problem(columns)
+    chosen = {name: problem[name] for name in given}
+    expected, totals = _written_out(problem["z"], problem["values"], **chosen)
+    for layout in (Layout(comm, ROWS), Layout(comm, ROWS, 1, _local_rows(comm))):
+        local = {k: v if k == "signs" else layout.local(v) for k, v in chosen.items()}
+        sums, weights = KernelSums(layout).sums(
+            layout.local(problem["z"]), layout.local(problem["values"]), **local
+        )
+        np.testing.assert_allclose(sums, layout.local(expected), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(weights, layout.local(totals), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_stored_rows_are_those_of_the_kernel_matrix(comm):
+    z = _problem(1)["z"]
+    layout = Layout(comm, ROWS)
+    rows = KernelSums(layout).kernel_rows(layout.local(z))
+    expected = np.exp(-0.5 * ((z[:, None] - z[None]) ** 2).sum(-1))
+    np.testing.assert_allclose(rows, layout.local(expected), rtol=1e-13, atol=1e-300)
+
+
+@pytest.mark.ranks(1, 3)
+def test_fewer_rows_than_ranks(comm):
+    z = np.array([[0.0], [1.0]])
+    layout = Layout(comm, 2)
+    sums, totals = KernelSums(layout).sums(layout.local(z), layout.local(z))
+    near = np.exp(-0.5)
+    np.testing.assert_allclose(sums, layout.local(np.array([[near], [1.0]])), rtol=1e-15)
+    np.testing.assert_allclose(totals, layout.local(np.array([1 + near, 1 + near])), rtol=1e-15)
+
+
+def test_exponential_is_accurate_to_the_last_places():
+    points = -np.concatenate([np.linspace(0, 50, 2001), np.geomspace(1e-12, 690, 2000)])
+    found = np.array([exponential(point) for point in points])
+    np.testing.assert_allclose(found, np.exp(points), rtol=4e-15)
+    assert exponential(-1e4) < 1e-300
