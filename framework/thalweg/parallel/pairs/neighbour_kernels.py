@@ -1,0 +1,185 @@
+"""Compiled selection of nearest neighbours from lower bounds of their scores.
+
+Each row keeps its best pairs as a heap whose first entry is the worst, ordered by exact
+squared distance, then by row number; and *candidates* of the present visit: a lower
+bound of the score and a column.  A row's limit is a score that no pair among the k best
+exceeds.
+"""
+
+# Numba's functions take arrays whose types are given by the callers alone.
+# mypy: disallow-untyped-defs=False
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from thalweg.parallel.kernels import kernel
+
+#: Columns that are compared at once before any of them is looked at.
+CHUNK = 64
+
+
+@numba.njit(nogil=True)
+def _squared_distance(x, y):
+    # Four sums side by side; the order is fixed, and that of x and y does not matter.
+    a = b = c = d = 0.0
+    whole = len(x) // 4 * 4
+    for t in range(0, whole, 4):
+        a += (x[t] - y[t]) ** 2
+        b += (x[t + 1] - y[t + 1]) ** 2
+        c += (x[t + 2] - y[t + 2]) ** 2
+        d += (x[t + 3] - y[t + 3]) ** 2
+    for t in range(whole, len(x)):
+        a += (x[t] - y[t]) ** 2
+    return (a + b) + (c + d)
+
+
+@numba.njit(nogil=True)
+def _worse(distance, index, other_distance, other_index):
+    return distance > other_distance or (distance == other_distance and index > other_index)
+
+
+@numba.njit(nogil=True)
+def _sink(distances, indices, size, distance, index):
+    """Put a pair in the place of the worst of a heap."""
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        if child + 1 < size and _worse(
+            distances[child + 1], indices[child + 1], distances[child], indices[child]
+        ):
+            child += 1
+        if not _worse(distances[child], indices[child], distance, index):
+            break
+        distances[place], indices[place] = distances[child], indices[child]
+        place = child
+    distances[place], indices[place] = distance, index
+
+
+@numba.njit(nogil=True)
+def _raised(score):
+    # To single precision, upwards, with room for what double precision rounded off.
+    return np.float32(score + 2.0**-22 * abs(score))
+
+
+@numba.njit(nogil=True)
+def _limit(worst_distance, norm, scale):
+    if worst_distance == np.inf:
+        return np.float32(np.inf)
+    scaled = worst_distance * scale * scale
+    return _raised(0.5 * (scaled - norm * norm) + 2.0**-40 * (scaled + norm * norm))
+
+
+@numba.njit(nogil=True)
+def _evaluate(
+    row, start, distances, indices, lower, columns, counts, limits,
+    points, theirs, norms, their_norms, scale, bound,
+):  # fmt: skip
+    """Move a row's candidates, evaluated, into its heap."""
+    k = distances.shape[1]
+    for c in range(counts[row]):
+        if lower[row, c] <= limits[row]:
+            column = columns[row, c]
+            distance = _squared_distance(points[row], theirs[column])
+            index = start + column
+            if _worse(distances[row, 0], indices[row, 0], distance, index):
+                _sink(distances[row], indices[row], k, distance, index)
+                limits[row] = min(limits[row], _limit(distances[row, 0], norms[row], scale))
+    counts[row] = 0
+
+
+@numba.njit(nogil=True)
+def _prune(
+    row, distances, lower, columns, counts, limits, norms, their_norms, bound
+):  # fmt: skip
+    """Drop candidates that k others are certainly nearer than."""
+    k, count = distances.shape[1], counts[row]
+    upper = np.empty(count)
+    for c in range(count):
+        norm = their_norms[columns[row, c]]
+        upper[c] = lower[row, c] + 2.0 * bound * (norms[row] * norm + 0.5 * norm * norm)
+    limit = min(limits[row], _raised(np.partition(upper, k - 1)[k - 1]))
+    kept = 0
+    for c in range(count):
+        if lower[row, c] <= limit:
+            lower[row, kept], columns[row, kept] = lower[row, c], columns[row, c]
+            kept += 1
+    counts[row], limits[row] = kept, limit
+
+
+@kernel()
+def renew_limits(
+    distances, indices, lower, columns, counts, limits,
+    points, theirs, norms, their_norms, scale, bound,
+):  # fmt: skip
+    """Limits of a band of rows from the worst pairs of their heaps."""
+    for row in range(len(limits)):
+        limits[row] = _limit(distances[row, 0], norms[row], scale)
+
+
+@kernel()
+def sift(
+    tile, first, own, start, distances, indices, lower, columns, counts, limits,
+    points, theirs, norms, their_norms, scale, bound,
+):  # fmt: skip
+    """Take the candidates from a tile of lower bounds, shape (rows, columns from ``first``).
+
+    Row ``i`` itself is the visiting column ``own + i``, wherever that lies.
+    """
+    k, room = distances.shape[1], lower.shape[1]
+    width = tile.shape[1]
+    for row in range(tile.shape[0]):
+        scores = tile[row]
+        for low in range(0, width, CHUNK):
+            limit = limits[row]
+            promising = False
+            if low + CHUNK <= width:
+                for t in range(CHUNK):
+                    promising |= scores[low + t] <= limit
+            else:
+                for t in range(width - low):
+                    promising |= scores[low + t] <= limit
+            if not promising:
+                continue
+            count = counts[row]
+            for t in range(low, min(low + CHUNK, width)):
+                if scores[t] <= limit and first + t != own + row:
+                    lower[row, count], columns[row, count] = scores[t], first + t
+                    count += 1
+            counts[row] = count
+            if count > room - CHUNK:
+                _prune(row, distances, lower, columns, counts, limits, norms, their_norms, bound)
+                if counts[row] > k + CHUNK // 2:
+                    # Ties, or distances that single precision cannot tell apart.
+                    _evaluate(
+                        row, start, distances, indices, lower, columns, counts, limits,
+                        points, theirs, norms, their_norms, scale, bound,
+                    )  # fmt: skip
+
+
+@kernel()
+def settle(
+    start, distances, indices, lower, columns, counts, limits,
+    points, theirs, norms, their_norms, scale, bound,
+):  # fmt: skip
+    """Evaluate what candidates are left at the end of a visit."""
+    for row in range(len(counts)):
+        if counts[row] > distances.shape[1]:
+            _prune(row, distances, lower, columns, counts, limits, norms, their_norms, bound)
+        _evaluate(
+            row, start, distances, indices, lower, columns, counts, limits,
+            points, theirs, norms, their_norms, scale, bound,
+        )  # fmt: skip
+
+
+@kernel()
+def sort_rows(distances, indices):
+    """Turn each row's heap into a list, nearest first."""
+    for row in range(distances.shape[0]):
+        for size in range(distances.shape[1] - 1, 0, -1):
+            distance, index = distances[row, size], indices[row, size]
+            distances[row, size], indices[row, size] = distances[row, 0], indices[row, 0]
+            _sink(distances[row], indices[row], size, distance, index)

@@ -1,0 +1,109 @@
+"""Nearest neighbours are exact, whatever the data, the blocks and the number of ranks."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from thalweg.errors import InputError
+from thalweg.parallel import MPI, Layout
+from thalweg.parallel.pairs import nearest_neighbours
+
+
+def brute_force(points, k):
+    points = np.asarray(points, dtype=float)
+    indices, distances = [], []
+    for i, point in enumerate(points):
+        squared = ((points - point) ** 2).sum(axis=1)
+        order = np.lexsort((np.arange(len(points)), squared))
+        order = order[order != i][:k]
+        indices.append(order)
+        distances.append(squared[order])
+    return np.array(indices), np.array(distances)
+
+
+def assert_exact(comm, points, k, local_rows=None):
+    layout = Layout(comm, len(points), points.shape[1], local_rows=local_rows)
+    indices, distances = nearest_neighbours(layout, layout.local(points), k)
+    assert indices.shape == distances.shape == (layout.local_rows, k)
+    expected, squared = brute_force(points, k)
+    assert np.array_equal(indices, layout.local(expected))
+    assert np.allclose(distances, layout.local(squared), rtol=1e-13, atol=0)
+
+
+def cloud(rows, columns, seed=0):
+    # Differences of such numbers, their squares and sums are exact in any order.
+    return np.random.default_rng(seed).integers(-1000, 1000, (rows, columns)).astype(float)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("k", [1, 7, 300])
+def test_neighbours_of_a_cloud(comm, k):
+    assert_exact(comm, cloud(1300, 5), k)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_ties_go_to_the_lower_row(comm):
+    assert_exact(comm, load_digits().data[:700, 20:23], 12)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_a_grid_of_ties_far_from_the_origin(comm):
+    grid = np.stack(np.meshgrid(np.arange(30.0), np.arange(20.0)), -1).reshape(-1, 2)
+    assert_exact(comm, grid + 2.0**30, 9)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_copies_of_a_point_are_its_neighbours_at_distance_0(comm):
+    points = np.repeat(cloud(40, 3), 20, axis=0)
+    assert_exact(comm, points, 25)
+    assert_exact(comm, np.zeros((50, 4)), 30)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_close_pairs_far_from_the_centre_are_told_apart(comm):
+    # Distances of 1e-6 at norms of 1: norms and products in single precision see nothing.
+    rng = np.random.default_rng(1)
+    centres = rng.integers(-512, 512, (12, 6)) / 512
+    points = np.repeat(centres, 50, axis=0) + rng.integers(-64, 64, (600, 6)) / 2.0**26
+    assert_exact(comm, points, 20)
+
+
+@pytest.mark.ranks(1, 2)
+def test_an_outlier_does_not_blur_the_others(comm):
+    points = cloud(500, 4)
+    points[17] = 2.0**24
+    assert_exact(comm, points, 10)
+
+
+@pytest.mark.ranks(2, 3)
+def test_uneven_and_empty_blocks(comm):
+    counts = {2: [0, 60], 3: [50, 0, 10]}[comm.size]
+    assert_exact(comm, cloud(60, 3), 5, local_rows=counts[comm.rank])
+    assert_exact(comm, cloud(2, 3), 1)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_results_are_the_same_bits_at_any_number_of_ranks(comm):
+    points = np.random.default_rng(3).standard_normal((900, 37)).astype(np.float32)
+    alone = nearest_neighbours(Layout(MPI.COMM_SELF, 900, 37), points, 15)
+    layout = Layout(comm, 900, 37)
+    together = nearest_neighbours(layout, layout.local(points), 15)
+    for mine, whole in zip(together, alone, strict=True):
+        assert np.array_equal(mine, layout.local(whole))
+
+
+@pytest.mark.ranks(1, 2)
+def test_too_many_neighbours_are_refused(comm):
+    layout = Layout(comm, 8, 2)
+    for k in (0, 8):
+        with pytest.raises(InputError, match="rows"):
+            nearest_neighbours(layout, np.zeros((layout.local_rows, 2)), k)
+
+
+@pytest.mark.ranks(1, 2)
+def test_values_that_are_not_finite_are_refused_on_all_ranks(comm):
+    layout = Layout(comm, 8, 2)
+    points = np.zeros((8, 2))
+    points[6, 1] = np.nan
+    with pytest.raises(InputError, match="row 6"):
+        nearest_neighbours(layout, layout.local(points), 3)
