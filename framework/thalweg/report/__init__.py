@@ -1,1 +1,31 @@
-"""Tables and pictures of what a run did."""
+"""From results to pictures, tables and measures; drawing is left to one rank."""
+
+from thalweg.report.animation import draw_animation
+from thalweg.report.aside import written_aside
+from thalweg.report.convergence_picture import draw_convergence
+from thalweg.report.embedding_picture import draw_embedding
+from thalweg.report.machine import describe_machine, versions
+from thalweg.report.quality import (
+    CORE_METRICS,
+    embedding_quality,
+    nearest_neighbour_error,
+    neighbour_preservation,
+    trustworthiness,
+)
+from thalweg.report.tables import comparison_rows, format_table
+
+__all__ = [
+    "CORE_METRICS",
+    "comparison_rows",
+    "describe_machine",
+    "draw_animation",
+    "draw_convergence",
+    "draw_embedding",
+    "embedding_quality",
+    "format_table",
+    "nearest_neighbour_error",
+    "neighbour_preservation",
+    "trustworthiness",
+    "versions",
+    "written_aside",
+]

@@ -1,0 +1,210 @@
+"""How good an embedding is: neighbours kept, classes apart.
+
+All measures take a seeded sample of at most :data:`SAMPLE` rows, whose
+neighbours are sought among *all* rows, so that they stay cheap for a million.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from thalweg.data import Dataset
+from thalweg.parallel import MPI, Layout
+from thalweg.plugins import MetricSpec
+
+#: Rows that are measured, at most.
+SAMPLE = 2000
+
+#: Neighbours that are compared.
+NEIGHBOURS = 10
+
+#: Products of the search for neighbours, at most; it decides the sample of wide data.
+_BUDGET = 5e10
+
+#: Metrics of the core, described as a plugin describes its own.
+CORE_METRICS: tuple[MetricSpec, ...] = (
+    MetricSpec(
+        name="embedding-quality",
+        summary="neighbours kept, and nearest-neighbour error if there are labels",
+        load="thalweg.report.quality:embedding_quality",
+    ),
+)
+
+
+def embedding_quality(solution: np.ndarray, dataset: Dataset | None, comm: MPI.Comm) -> dict:
+    """Measures of an embedding, for ``result.json``.  Collective.
+
+    Parameters
+    ----------
+    solution
+        This rank's rows, shape ``(local_rows, d)``.
+
+    Returns
+    -------
+    dict
+        ``neighbour_preservation``, and with labels ``nearest_neighbour_error``,
+        both between 0 and 1; empty if the rows of the solution are not those of
+        the data, or fewer than three.
+    """
+    if dataset is None:
+        return {}
+    layout = dataset.layout
+    fits = solution.ndim == 2 and len(solution) == layout.local_rows
+    if not all(comm.allgather(bool(fits))) or layout.rows < 3:
+        return {}
+    finite = bool(np.isfinite(solution).all())
+    if not all(comm.allgather(finite)):
+        return {}
+    found: dict[str, Any] = {
+        "neighbour_preservation": neighbour_preservation(dataset.values, solution, layout)
+    }
+    if dataset.labels is not None:
+        found["nearest_neighbour_error"] = nearest_neighbour_error(solution, dataset.labels, layout)
+    return found
+
+
+def neighbour_preservation(
+    values: np.ndarray,
+    embedding: np.ndarray,
+    layout: Layout,
+    neighbours: int = NEIGHBOURS,
+    seed: int = 0,
+) -> float:
+    """Share of a row's nearest neighbours that are its neighbours in the embedding too.
+
+    Parameters
+    ----------
+    values, embedding
+        This rank's rows of the data and of the embedding.
+    neighbours
+        How many are compared; fewer if there are not as many other rows.
+
+    Returns
+    -------
+    float
+        Mean over the sampled rows, 1 at best; equal on all ranks.
+    """
+    count = min(neighbours, layout.rows - 1)
+    sample = _sample(layout, values.shape[1], seed)
+    before = nearest_rows(values, sample, layout, count)
+    after = nearest_rows(embedding, sample, layout, count)
+    kept = (before[:, :, None] == after[:, None, :]).any(axis=2)
+    return float(kept.mean())
+
+
+def nearest_neighbour_error(
+    embedding: np.ndarray, labels: np.ndarray, layout: Layout, seed: int = 0
+) -> float:
+    """Share of rows whose nearest other row in the embedding has another label.
+
+    Parameters
+    ----------
+    embedding
+        This rank's rows.
+    labels
+        All labels, shape ``(layout.rows,)``.
+    """
+    sample = _sample(layout, embedding.shape[1], seed)
+    nearest = nearest_rows(embedding, sample, layout, 1)[:, 0]
+    return float(np.mean(labels[nearest] != labels[sample]))
+
+
+def trustworthiness(
+    values: np.ndarray,
+    embedding: np.ndarray,
+    layout: Layout,
+    neighbours: int = NEIGHBOURS,
+    seed: int = 0,
+) -> float:
+    """How far neighbours in the embedding are neighbours in the data (Venna and Kaski 2001).
+
+    Measured within the sample alone, since it needs the rank of every distance.
+
+    Returns
+    -------
+    float
+        Between 0 and 1; 1 if every neighbour in the embedding is one in the data.
+    """
+    sample = _sample(layout, 1, seed)
+    data, shown = _take(values, sample, layout), _take(embedding, sample, layout)
+    n = len(sample)
+    count = min(neighbours, (n - 1) // 2)
+    apart = _squared_distances(data, data)
+    near = _squared_distances(shown, shown)
+    np.fill_diagonal(apart, -np.inf)
+    np.fill_diagonal(near, np.inf)
+    # The row itself has rank 0, its nearest neighbour rank 1.
+    ranks = np.argsort(np.argsort(apart, axis=1, kind="stable"), axis=1, kind="stable")
+    closest = np.argsort(near, axis=1, kind="stable")[:, :count]
+    excess = np.maximum(np.take_along_axis(ranks, closest, axis=1) - count, 0).sum()
+    return float(1 - 2 * excess / (n * count * (2 * n - 3 * count - 1)))
+
+
+def nearest_rows(values: np.ndarray, sample: np.ndarray, layout: Layout, count: int) -> np.ndarray:
+    """Nearest other rows of the sampled rows, the nearest first.  Collective.
+
+    Each rank finds the nearest among its own rows; the candidates are merged.
+
+    Parameters
+    ----------
+    values
+        This rank's rows.
+    sample
+        Global numbers of the rows that are asked about, equal on all ranks.
+
+    Returns
+    -------
+    ndarray of int64, shape (len(sample), count)
+        Global row numbers, equal on all ranks; ties go to the smaller number.
+    """
+    asked = _take(values, sample, layout)
+    here = min(count, layout.local_rows)
+    rows = np.full((len(sample), count), layout.rows, dtype=np.int64)
+    distances = np.full((len(sample), count), np.inf)
+    own = np.asarray(values, dtype=float)
+    if here:
+        step = max(1, int(4e6) // layout.local_rows)
+        for start in range(0, len(sample), step):
+            block = slice(start, start + step)
+            apart = _squared_distances(asked[block], own)
+            itself = sample[block] - layout.start
+            inside = (itself >= 0) & (itself < layout.local_rows)
+            apart[np.flatnonzero(inside), itself[inside]] = np.inf
+            best = np.argpartition(apart, here - 1, axis=1)[:, :here]
+            distances[block, :here] = np.take_along_axis(apart, best, axis=1)
+            rows[block, :here] = best + layout.start
+    if layout.comm.size > 1:
+        rows = np.concatenate(layout.comm.allgather(rows), axis=1)
+        distances = np.concatenate(layout.comm.allgather(distances), axis=1)
+    order = np.lexsort((rows, distances), axis=1)[:, :count]
+    return np.take_along_axis(rows, order, axis=1)
+
+
+def _sample(layout: Layout, columns: int, seed: int) -> np.ndarray:
+    """Row numbers to measure, ascending; all of them if there are few."""
+    affordable = int(_BUDGET / max(1.0, float(layout.rows) * columns))
+    wanted = min(SAMPLE, max(200, affordable))
+    if layout.rows <= wanted:
+        return np.arange(layout.rows)
+    return np.sort(np.random.default_rng(seed).choice(layout.rows, wanted, replace=False))
+
+
+def _take(values: np.ndarray, sample: np.ndarray, layout: Layout) -> np.ndarray:
+    """Sampled rows on every rank.  Collective."""
+    mine = sample[(sample >= layout.start) & (sample < layout.stop)] - layout.start
+    block = np.asarray(values[mine], dtype=float)
+    held = Layout(layout.comm, len(sample), values.shape[1], local_rows=len(mine))
+    return held.gather_rows(block)
+
+
+def _squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """All squared distances between rows of ``a`` and of ``b``, shape ``(len(a), len(b))``."""
+    middle = a.mean(axis=0) if len(a) else np.zeros(a.shape[1])
+    a, b = a - middle, b - middle
+    apart = a @ b.T
+    apart *= -2
+    apart += np.einsum("ij,ij->i", a, a)[:, None]
+    apart += np.einsum("ij,ij->i", b, b)[None, :]
+    return np.maximum(apart, 0, out=apart)

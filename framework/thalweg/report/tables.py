@@ -1,0 +1,100 @@
+"""Tables of numbers, for a terminal and for Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from thalweg.result import Result
+
+
+def format_table(rows: Sequence[Mapping[str, Any]], markdown: bool = False) -> str:
+    """Rows as lines of aligned columns; numbers stand to the right.
+
+    Parameters
+    ----------
+    rows
+        What each column holds, by its heading; the first row gives the columns.
+        None and NaN are shown as a dash.
+    markdown
+        Write a Markdown table.
+
+    Returns
+    -------
+    str
+        Lines without a newline at the end.
+    """
+    if not rows:
+        return ""
+    headings = list(rows[0])
+    cells = [[format_cell(row.get(heading)) for heading in headings] for row in rows]
+    shown = list(headings)
+    if markdown:
+        shown, *cells = [[t.replace("|", "\\|") for t in line] for line in (headings, *cells)]
+    numeric = [
+        all(_is_number(row.get(heading)) or row.get(heading) is None for row in rows)
+        for heading in headings
+    ]
+    widths = [
+        max(3, len(heading), *(len(line[column]) for line in cells))
+        for column, heading in enumerate(shown)
+    ]
+
+    def aligned(line: Sequence[str]) -> list[str]:
+        return [
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, numeric, strict=True)
+        ]
+
+    if markdown:
+        rule = ["-" * (w - 1) + ":" if n else "-" * w for w, n in zip(widths, numeric, strict=True)]
+        lines = [shown, rule, *cells]
+        return "\n".join("| " + " | ".join(aligned(line)) + " |" for line in lines)
+    rule = ["─" * width for width in widths]
+    return "\n".join("  ".join(aligned(line)).rstrip() for line in (headings, rule, *cells))
+
+
+def format_cell(value: Any) -> str:
+    """A value as text: six significant digits for a fraction, groups of three for a count."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if hasattr(value, "item") and not isinstance(value, float):
+        return format_cell(value.item())
+    if isinstance(value, Seconds):
+        return str(value)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)
+
+
+def comparison_rows(results: Mapping[str, Result]) -> list[dict[str, Any]]:
+    """One row a method: final value, iterations, evaluations, seconds, how it ended."""
+    return [
+        {
+            "method": name,
+            "objective": float(result.objective),
+            "iterations": int(result.iterations),
+            "evaluations": int(result.evaluations),
+            "seconds": Seconds(result.seconds.get("total", math.nan)),
+            "status": result.status.name.lower(),
+        }
+        for name, result in results.items()
+    ]
+
+
+class Seconds(float):
+    """A time that a table shows with two decimals below a minute, and one above."""
+
+    def __str__(self) -> str:
+        if math.isnan(self):
+            return "–"
+        return f"{float(self):.2f}" if self < 60 else f"{float(self):.1f}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) or hasattr(value, "item")

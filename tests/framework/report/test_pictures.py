@@ -1,0 +1,132 @@
+"""Pictures are written whole, whatever the points and traces look like."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from thalweg.report import draw_animation, draw_convergence, draw_embedding, written_aside
+from thalweg.report.colours import class_colours
+from thalweg.result import Trace
+
+WHITE = np.array([255, 255, 255])
+
+
+def pixels(path):
+    with Image.open(path) as picture:
+        return np.asarray(picture.convert("RGB"))
+
+
+def points(count, columns, seed=0):
+    return np.random.default_rng(seed).standard_normal((count, columns))
+
+
+def trace(values, seconds=1.0):
+    made = Trace(["evaluations", "seconds", "objective"])
+    for number, value in enumerate(values):
+        made.append({"evaluations": number, "seconds": number * seconds, "objective": value})
+    return made
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 5])
+@pytest.mark.parametrize("labelled", [False, True])
+def test_an_embedding_of_any_dimension_is_drawn(tmp_path, columns, labelled):
+    labels = np.arange(50) % 3 if labelled else None
+    draw_embedding(tmp_path / "map.png", points(50, columns), labels, title="50 points")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["map.png"]
+    assert (pixels(tmp_path / "map.png") != WHITE).any(axis=2).mean() > 0.005
+
+
+def test_points_have_the_colour_of_their_label(tmp_path):
+    labels = np.repeat([0, 1], 200)
+    apart = points(400, 2) + 20 * labels[:, None]
+    draw_embedding(tmp_path / "map.png", apart, labels)
+    found = pixels(tmp_path / "map.png").astype(int)
+    _height, width, _ = found.shape
+    map_only = found[:, : int(0.85 * width)]
+    colours = (255 * class_colours(2)).round().astype(int)
+    # The second class lies to the upper right of the first.
+    places = [np.argwhere(np.abs(map_only - colour).sum(axis=2) < 90) for colour in colours]
+    assert all(len(place) > 100 for place in places)
+    assert places[1][:, 0].mean() < places[0][:, 0].mean()
+    assert places[1][:, 1].mean() > places[0][:, 1].mean()
+
+
+def test_the_legend_lies_beside_the_points(tmp_path):
+    names = [f"a rather long name of class {number}" for number in range(45)]
+    labels = np.arange(900) % 45
+    draw_embedding(tmp_path / "named.png", points(900, 2), labels, names)
+    found = (pixels(tmp_path / "named.png") != WHITE).any(axis=2)
+    empty = ~found.any(axis=0)
+    # Columns of nothing separate the map from three columns of names.
+    runs = np.flatnonzero(np.diff(np.concatenate([[0], empty.astype(int), [0]])) == 1)
+    assert len(runs) >= 3
+
+
+@pytest.mark.parametrize("count", [1, 2, 10, 11, 20, 40, 100])
+def test_classes_have_colours_of_their_own_that_show_on_white(count):
+    colours = class_colours(count)
+    assert colours.shape == (count, 3)
+    assert colours.min() >= 0
+    assert colours.max() <= 1
+    assert len(np.unique(colours.round(3), axis=0)) == count
+    assert (np.linalg.norm(1 - colours, axis=1) > 0.3).all()
+
+
+def test_names_with_dollars_and_odd_letters_are_drawn(tmp_path):
+    draw_embedding(
+        tmp_path / "map.png", points(9, 2), np.arange(9) % 3, ["a$", "$x_1$", "b\\c"], "cost in $"
+    )
+    assert (tmp_path / "map.png").exists()
+
+
+def test_degenerate_maps_are_drawn(tmp_path):
+    draw_embedding(tmp_path / "one.png", np.zeros((1, 2)), np.zeros(1, dtype=int))
+    draw_embedding(tmp_path / "same.png", np.ones((20, 2)))
+    draw_embedding(tmp_path / "flat.png", np.ones((20, 3)))
+
+
+def test_convergence_of_several_methods(tmp_path):
+    traces = {
+        "slow": trace(1e4 / np.arange(1.0, 500)),
+        "fast": trace(1e4 * 0.5 ** np.arange(10.0)),
+        "fails": trace([1e4, np.inf, np.nan]),
+        "at once": trace([1e4]),
+    }
+    draw_convergence(tmp_path / "convergence.png", traces, "a comparison")
+    draw_convergence(tmp_path / "gap.png", traces, best=1e4 * 0.5**9)
+    for name in ("convergence.png", "gap.png"):
+        picture = pixels(tmp_path / name)
+        for colour in (255 * class_colours(4)).round()[:2]:
+            assert (np.abs(picture - colour).sum(axis=2) < 30).sum() > 200
+
+
+def test_negative_values_and_traces_without_rows_are_drawn(tmp_path):
+    draw_convergence(tmp_path / "a.png", {"one": trace([3.0, -1.0, -2.0]), "none": trace([])})
+    draw_convergence(tmp_path / "b.png", {"none": trace([])})
+    assert (tmp_path / "b.png").exists()
+
+
+def test_an_animation_has_its_frames_on_white(tmp_path):
+    frames = [points(30, 2) * size for size in (0.1, 0.5, 1.0, 0.7)]
+    captions = [f"iteration {number}" for number in range(4)]
+    draw_animation(tmp_path / "run.gif", frames, np.arange(30) % 3, captions)
+    with Image.open(tmp_path / "run.gif") as picture:
+        assert picture.n_frames == 4
+        for number in range(4):
+            picture.seek(number)
+            assert picture.convert("RGB").getpixel((1, 60)) == (255, 255, 255)
+
+
+def test_a_failed_writer_leaves_what_was_there(tmp_path):
+    path = tmp_path / "table.txt"
+    path.write_text("before")
+
+    def fail():
+        with written_aside(path) as aside:
+            aside.write_text("half")
+            raise RuntimeError("disk full")
+
+    with pytest.raises(RuntimeError, match="disk full"):
+        fail()
+    assert path.read_text() == "before"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["table.txt"]
