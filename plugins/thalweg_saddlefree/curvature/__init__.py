@@ -1,7 +1,8 @@
 """Functions of a symmetric matrix that is known by its products alone."""
 
 from thalweg_saddlefree.curvature.absolute import AbsoluteSolver, Direction, Model
-from thalweg_saddlefree.curvature.lanczos import LanczosAbsolute, LanczosBasis
+from thalweg_saddlefree.curvature.basis import LanczosBasis
+from thalweg_saddlefree.curvature.lanczos import LanczosAbsolute
 from thalweg_saddlefree.curvature.ode import OdeAbsolute
 from thalweg_saddlefree.curvature.operator import CurvatureOperator
 from thalweg_saddlefree.curvature.rational import RationalAbsolute

@@ -13,11 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.errors import InputError
+from thalweg_saddlefree.curvature.basis import LanczosBasis
 from thalweg_saddlefree.curvature.operator import Product
 from thalweg_saddlefree.curvature.slices import Slices
 
 #: Smallest singular value, relative to the largest, that a direction without damping bears.
 SINGULAR = 1e-11
+
+#: Lanczos steps that tell the size of the spectrum.
+SCALE_STEPS = 8
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,13 @@ class AbsoluteSolver(ABC):
         """A counted product with H."""
         self.products += 1
         return self._plain_product(piece)
+
+    def largest(self) -> float:
+        """Estimate of the largest eigenvalue of H in size, from a few Lanczos steps.  Collective."""
+        basis = LanczosBasis(self.slices, self.gradient)
+        while len(basis) < SCALE_STEPS and not basis.complete:
+            basis.extend(self.product)
+        return float(np.abs(basis.ritz_values()).max())
 
     @property
     @abstractmethod

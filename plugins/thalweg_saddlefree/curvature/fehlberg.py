@@ -38,7 +38,7 @@ def integrate(
     slope: Callable[[float, np.ndarray], np.ndarray],
     start: np.ndarray,
     tolerance: float,
-    most_steps: int = 2000,
+    most_steps: int = 500,
 ) -> Integral:
     """``x(1)`` of ``dx/dt = slope(t, x)``, ``x(0) = start``; this rank's slices.
 

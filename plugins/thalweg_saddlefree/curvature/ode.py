@@ -23,7 +23,7 @@ from thalweg_saddlefree.curvature.absolute import (
 )
 from thalweg_saddlefree.curvature.conjugate_gradients import conjugate_gradients
 from thalweg_saddlefree.curvature.fehlberg import integrate
-from thalweg_saddlefree.curvature.lanczos import LanczosBasis
+from thalweg_saddlefree.curvature.basis import LanczosBasis
 from thalweg_saddlefree.curvature.operator import Product
 from thalweg_saddlefree.curvature.slices import Slices
 

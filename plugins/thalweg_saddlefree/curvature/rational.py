@@ -26,7 +26,7 @@ from thalweg_saddlefree.curvature.absolute import (
     Model,
     refuse_singular,
 )
-from thalweg_saddlefree.curvature.lanczos import LanczosBasis
+from thalweg_saddlefree.curvature.basis import LanczosBasis
 from thalweg_saddlefree.curvature.operator import Product, refuse_asymmetry
 from thalweg_saddlefree.curvature.slices import Slices
 

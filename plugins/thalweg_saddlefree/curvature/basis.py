@@ -1,0 +1,135 @@
+"""Orthonormal basis of a Krylov space, kept orthogonal to rounding."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+
+from thalweg.errors import NumericalError
+from thalweg_saddlefree.curvature.operator import Product, refuse_asymmetry
+from thalweg_saddlefree.curvature.slices import Slices
+
+#: Vectors that the storage of a basis grows by.
+GROWTH = 16
+
+
+class LanczosBasis:
+    """Orthonormal basis of a Krylov space of H, kept orthogonal to rounding.
+
+    Parameters
+    ----------
+    slices
+        How vectors lie on the ranks.
+    start
+        This rank's slice of the vector that the space starts from; not zero.
+
+    Attributes
+    ----------
+    diagonal, off_diagonal : list of float
+        Entries of T; ``off_diagonal[k]`` is the norm of what step ``k`` left over.
+    complete : bool
+        Whether the space is invariant, so that more steps bring nothing.
+    """
+
+    def __init__(self, slices: Slices, start: np.ndarray) -> None:
+        self.slices = slices
+        self.start_norm = slices.norm(start)
+        self.diagonal: list[float] = []
+        self.off_diagonal: list[float] = []
+        self.complete = False
+        self._blocks = [np.empty((GROWTH, slices.local_size))]
+        self._blocks[0][0] = start / self.start_norm
+        self._scale = 0.0
+
+    def __len__(self) -> int:
+        """Steps taken."""
+        return len(self.diagonal)
+
+    def vector(self, index: int) -> np.ndarray:
+        """This rank's slice of one basis vector, as a view."""
+        return self._blocks[index // GROWTH][index % GROWTH]
+
+    def extend(self, product: Product) -> None:
+        """Take one step: one product, orthogonalised against the whole basis.
+
+        Raises
+        ------
+        InputError
+            The product is not symmetric: H v_k has a part along older vectors.
+        NumericalError
+            A product is not finite.
+        """
+        k = len(self)
+        image = np.array(product(self.vector(k)))
+        before = self._coefficients(image, k + 1)
+        self._scale = max(self._scale, float(np.linalg.norm(before)))
+        self._refuse_asymmetry(before, k)
+        self._subtract(before, image)
+        again = self._coefficients(image, k + 1)
+        self._subtract(again, image)
+        left = self.slices.norm(image)
+        if not np.isfinite(left):
+            raise NumericalError("a Hessian product is not finite")
+        self._scale = max(self._scale, left)
+        self.diagonal.append(float(before[k] + again[k]))
+        self.off_diagonal.append(left)
+        if left <= 1e-13 * self._scale or k + 1 >= self.slices.size:
+            self.off_diagonal[k] = 0.0
+            self.complete = True
+        else:
+            if (k + 1) % GROWTH == 0:
+                self._blocks.append(np.empty((GROWTH, self.slices.local_size)))
+            self.vector(k + 1)[...] = image / left
+
+    def combine(self, coefficients: np.ndarray) -> np.ndarray:
+        """Slice of the vector with these coefficients in the basis.  Not collective."""
+        result = np.zeros(self.slices.local_size)
+        for block, part in self._parts(len(coefficients)):
+            result += coefficients[part] @ block
+        return result
+
+    def tridiagonal(self, steps: int | None = None) -> np.ndarray:
+        """T of the first ``steps`` steps, shape ``(steps + 1, steps)``."""
+        m = len(self) if steps is None else steps
+        matrix = np.zeros((m + 1, m))
+        index = np.arange(m)
+        matrix[index, index] = self.diagonal[:m]
+        matrix[index + 1, index] = self.off_diagonal[:m]
+        matrix[index[:-1], index[1:]] = self.off_diagonal[: m - 1]
+        return matrix
+
+    def ritz_values(self) -> np.ndarray:
+        """Eigenvalues of the square part of T, ascending."""
+        return np.asarray(
+            scipy.linalg.eigvalsh_tridiagonal(self.diagonal, self.off_diagonal[: len(self) - 1])
+        )
+
+    def lowest_ritz_pair(self) -> tuple[float, np.ndarray]:
+        """Most negative Ritz value, and this rank's slice of its unit Ritz vector."""
+        values, vectors = scipy.linalg.eigh_tridiagonal(
+            self.diagonal, self.off_diagonal[: len(self) - 1], select="i", select_range=(0, 0)
+        )
+        return float(values[0]), self.combine(vectors[:, 0])
+
+    def _parts(self, count: int) -> list[tuple[np.ndarray, slice]]:
+        parts = []
+        for number, block in enumerate(self._blocks):
+            first, last = number * GROWTH, min((number + 1) * GROWTH, count)
+            if first < last:
+                parts.append((block[: last - first], slice(first, last)))
+        return parts
+
+    def _coefficients(self, image: np.ndarray, count: int) -> np.ndarray:
+        local = np.concatenate([block @ image for block, _ in self._parts(count)])
+        return self.slices.total(local)
+
+    def _subtract(self, coefficients: np.ndarray, image: np.ndarray) -> None:
+        for block, part in self._parts(len(coefficients)):
+            image -= coefficients[part] @ block
+
+    def _refuse_asymmetry(self, coefficients: np.ndarray, k: int) -> None:
+        if k == 0:
+            return
+        expected = np.zeros(k)
+        expected[k - 1] = self.off_diagonal[k - 1]
+        refuse_asymmetry(float(np.linalg.norm(coefficients[:k] - expected)) / (self._scale or 1.0))

@@ -1,0 +1,1 @@
+"""Classical test functions with exact Hessian products: valleys, saddles, flat minima."""

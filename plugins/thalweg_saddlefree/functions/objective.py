@@ -1,0 +1,127 @@
+"""A function of a few replicated numbers as an objective."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from thalweg.interfaces import GaussNewtonProduct, HessianProduct, Objective
+from thalweg.parallel import MPI, Layout, PETSc
+
+
+class Function(ABC):
+    """A twice differentiable function of ``size`` numbers; arrays have shape ``(size,)``."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    @abstractmethod
+    def start(self) -> np.ndarray:
+        """The customary starting point."""
+
+    @abstractmethod
+    def value(self, x: np.ndarray) -> float:
+        """f(x)."""
+
+    @abstractmethod
+    def gradient(self, x: np.ndarray) -> np.ndarray:
+        """Gradient at x."""
+
+    @abstractmethod
+    def hessian_product(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Hessian at x times v."""
+
+
+class LeastSquares(Function):
+    """A sum of squared residuals: ``f = r'r``, so that Gauss-Newton has a meaning."""
+
+    @abstractmethod
+    def residuals(self, x: np.ndarray) -> np.ndarray:
+        """r(x)."""
+
+    @abstractmethod
+    def forward(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Jacobian times v."""
+
+    @abstractmethod
+    def backward(self, x: np.ndarray, r: np.ndarray) -> np.ndarray:
+        """Transposed Jacobian times r."""
+
+    @abstractmethod
+    def bending(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """``sum_i r_i (second derivative of residual i) v``."""
+
+    def value(self, x: np.ndarray) -> float:
+        """Sum of squares."""
+        r = self.residuals(x)
+        return float(r @ r)
+
+    def gradient(self, x: np.ndarray) -> np.ndarray:
+        """``2 J'r``."""
+        return 2.0 * self.backward(x, self.residuals(x))
+
+    def gauss_newton_product(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """``2 J'J v``."""
+        return 2.0 * self.backward(x, self.forward(x, v))
+
+    def hessian_product(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """``2 (J'J + sum r_i D^2 r_i) v``."""
+        return self.gauss_newton_product(x, v) + 2.0 * self.bending(x, self.residuals(x), v)
+
+
+class FunctionObjective(Objective, HessianProduct):
+    """Objective of a :class:`Function`, the same work on every rank.
+
+    Parameters
+    ----------
+    comm
+        The ranks that run together.
+    function
+        What is minimised.
+    spread
+        Standard deviation of a seeded normal shift of the customary start.
+    """
+
+    def __init__(self, comm: MPI.Comm, function: Function, spread: float = 0.0) -> None:
+        super().__init__(comm, Layout(MPI.COMM_SELF, function.size))
+        self.function = function
+        self.spread = spread
+
+    def initial_point(self, seed: int) -> PETSc.Vec:
+        """The customary start, shifted at random if the objective was told to."""
+        start = self.function.start().reshape(-1, 1)
+        return self.layout.vec_from(start + self.layout.random_normal(seed, self.spread))
+
+    def value(self, x: PETSc.Vec) -> float:
+        """f(x)."""
+        return float(self.function.value(self.layout.reading(x)[:, 0]))
+
+    def value_and_gradient(self, x: PETSc.Vec, gradient: PETSc.Vec) -> float:
+        """f(x) and its gradient."""
+        point = self.layout.reading(x)[:, 0]
+        with self.layout.writing(gradient) as target:
+            target[:, 0] = self.function.gradient(point)
+        return float(self.function.value(point))
+
+    def hessian_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+        """Exact Hessian times a direction."""
+        point, along = self.layout.reading(x)[:, 0], self.layout.reading(direction)[:, 0]
+        with self.layout.writing(product) as target:
+            target[:, 0] = self.function.hessian_product(point, along)
+
+    def fingerprint(self) -> str:
+        """Function and size."""
+        return f"{type(self.function).__name__}/{self.function.size}"
+
+
+class LeastSquaresObjective(FunctionObjective, GaussNewtonProduct):
+    """The same for a sum of squares, with Gauss-Newton products."""
+
+    function: LeastSquares
+
+    def gauss_newton_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+        """``2 J'J`` times a direction."""
+        point, along = self.layout.reading(x)[:, 0], self.layout.reading(direction)[:, 0]
+        with self.layout.writing(product) as target:
+            target[:, 0] = self.function.gauss_newton_product(point, along)

@@ -1,0 +1,244 @@
+"""Hessian-free optimization: truncated Gauss-Newton steps by conjugate gradients.
+
+Martens (2010), "Deep learning via Hessian-free optimization", with the section
+numbers of that paper: damping by the ratio of decreases (4.1), Gauss-Newton
+products (4.2), the relative-progress stopping rule (4.4), starting CG from the
+last direction (4.5), CG backtracking (4.6) and the diagonal preconditioner (4.7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from thalweg.errors import InputError
+from thalweg.interfaces import Capability, GaussNewtonProduct, Objective, Solver, SolverState
+from thalweg.parallel import PETSc
+from thalweg.result import Status
+from thalweg_saddlefree.batches import CurvatureBatches
+from thalweg_saddlefree.curvature import CurvatureOperator, Slices
+from thalweg_saddlefree.gradient_squares import GradientSquares
+from thalweg_saddlefree.truncated_cg import Truncated, truncated_cg
+
+#: Trials of the final line search.
+TRIALS = 30
+
+
+@dataclass(kw_only=True)
+class HessianFreeState(SolverState):
+    """State of :class:`HessianFree`.
+
+    Attributes
+    ----------
+    last
+        Last CG solution, from which the next one starts.
+    counter
+        Iterations, which also number the samples of curvature rows.
+    damping
+        For the next step.
+    products
+        Gauss-Newton products so far.
+    ratio
+        Actual over predicted decrease of the last step.
+    outcome
+        Name of the solver's own status.
+    """
+
+    last: PETSc.Vec | None = None
+    counter: int = 0
+    damping: float = 0.0
+    products: int = 0
+    ratio: float = float("nan")
+    outcome: str = "RUNNING"
+
+
+@dataclass(frozen=True)
+class HessianFree(Solver[HessianFreeState]):
+    """Solver ``hessian-free``.
+
+    Parameters
+    ----------
+    damping
+        First damping.
+    progress
+        CG stops when its model falls by less than this part an iteration.
+    steps
+        Most CG iterations a direction.
+    decay
+        Factor of the last direction as the start of CG.
+    exponent
+        Power of the diagonal preconditioner; 0 switches it off.
+    curvature_rows
+        Data rows that curvature products see in an iteration; default all.
+    seed
+        Seed of those samples.
+
+    Raises
+    ------
+    InputError
+        The objective is not finite at the start.
+    """
+
+    damping: float = 1.0
+    progress: float = 5e-4
+    steps: int = 250
+    decay: float = 0.95
+    exponent: float = 0.75
+    curvature_rows: int | None = None
+    seed: int = 0
+
+    requires: ClassVar[tuple[type[Capability], ...]] = (GaussNewtonProduct,)
+    trace_columns: ClassVar[tuple[str, ...]] = ("products", "damping", "ratio")
+
+    def __post_init__(self) -> None:
+        if not (self.damping > 0 and self.steps >= 1 and self.progress > 0):
+            raise InputError("damping, progress and steps must be positive")
+
+    def init(self, objective: Objective, x: PETSc.Vec) -> HessianFreeState:
+        """Evaluate the start."""
+        if self.curvature_rows is not None and not isinstance(objective, CurvatureBatches):
+            raise InputError(
+                f"{type(objective).__name__} has no data rows to sample; leave curvature_rows out"
+            )
+        gradient = objective.layout.create_vec()
+        value = objective.value_and_gradient(x, gradient)
+        norm = float(gradient.norm())
+        if not np.isfinite(value) or not np.isfinite(norm):
+            raise InputError(
+                f"the objective or its gradient is not finite at the starting point ({value}); "
+                "start from another point or scale the data"
+            )
+        return HessianFreeState(
+            objective=objective,
+            x=x,
+            value=value,
+            gradient=gradient,
+            gradient_norm=norm,
+            evaluations=1,
+            last=objective.layout.create_vec(),
+            damping=self.damping,
+        )
+
+    def step(self, state: HessianFreeState) -> HessianFreeState:
+        """One iteration: CG, CG backtracking, line search, new damping."""
+        objective = state.objective
+        assert state.gradient is not None
+        assert state.last is not None
+        if state.gradient_norm == 0.0:
+            state.outcome = Status.GRADIENT.name
+            return state
+        if isinstance(objective, CurvatureBatches):
+            objective.draw_curvature_rows(self.seed, state.counter, self.curvature_rows)
+        slices = Slices.of(objective)
+        operator = CurvatureOperator(slices, objective, state.x, gauss_newton=True)
+        trial = state.x.duplicate()
+        try:
+            solution = truncated_cg(
+                slices,
+                operator,
+                slices.take(state.gradient),
+                state.damping,
+                start=self.decay * slices.take(state.last),
+                diagonal=self._diagonal(state, slices),
+                progress=self.progress,
+                limit=self.steps,
+            )
+        finally:
+            state.products += operator.products
+            operator.destroy()
+        slices.put(solution.iterates[-1], state.last)
+        moved = self._take(state, slices, solution, trial)
+        if moved:
+            state.x, trial = trial, state.x
+            state.value = objective.value_and_gradient(state.x, state.gradient)
+            state.gradient_norm = slices.norm(slices.take(state.gradient))
+            state.evaluations += 1
+        else:
+            # CG from a stale direction may fail; from zero it gives descent.
+            if state.last.norm() == 0.0 or state.damping > 1e12:
+                state.outcome = Status.STALLED.name
+            state.last.set(0.0)
+            state.damping *= 4.0
+        state.counter += 1
+        trial.destroy()
+        return state
+
+    def status(self, state: HessianFreeState) -> Status:
+        """Stalled when no step lowers the objective, whatever the damping."""
+        return Status[state.outcome]
+
+    def trace_row(self, state: HessianFreeState) -> Mapping[str, float]:
+        """Products so far, damping and ratio."""
+        return {"products": state.products, "damping": state.damping, "ratio": state.ratio}
+
+    # -- parts -----------------------------------------------------------------------------
+
+    def _diagonal(self, state: HessianFreeState, slices: Slices) -> np.ndarray | None:
+        """``(mean squared gradient + damping)^exponent`` (section 4.7)."""
+        if self.exponent == 0.0 or not isinstance(state.objective, GradientSquares):
+            return None
+        squares = state.x.duplicate()
+        state.objective.gradient_squares(state.x, squares)
+        diagonal = (slices.take(squares) + state.damping) ** self.exponent
+        squares.destroy()
+        return np.asarray(diagonal)
+
+    def _take(
+        self,
+        state: HessianFreeState,
+        slices: Slices,
+        solution: Truncated,
+        trial: PETSc.Vec,
+    ) -> bool:
+        """Choose among CG's iterates and shorten the step until the objective falls."""
+        gradient = slices.take(state.gradient)
+        index = len(solution.iterates) - 1
+        value = self._try(state, slices, solution.iterates[index], trial)
+        # Section 4.6: go back through CG's iterates as long as that is an improvement.
+        while index > 0:
+            earlier = self._try(state, slices, solution.iterates[index - 1], trial)
+            if not earlier < value:
+                break
+            value, index = earlier, index - 1
+        # Section 4.1: the ratio belongs to the chosen iterate and the undamped model.
+        predicted = solution.models[index]
+        state.ratio = (value - state.value) / predicted if predicted < 0 else float("-inf")
+        step = solution.iterates[index]
+        slope = slices.dot(gradient, step)
+        length = 1.0
+        for _ in range(TRIALS):
+            if value < state.value and value <= state.value + 1e-2 * length * min(slope, 0.0):
+                break
+            length *= 0.8
+            value = self._try(state, slices, length * step, trial)
+        if not np.isfinite(state.ratio):
+            state.ratio = -1.0
+        if state.ratio < 0.25:
+            state.damping *= 1.5
+        elif state.ratio > 0.75:
+            state.damping /= 1.5
+        if not value < state.value:
+            return False
+        self._move(state, slices, length * step, trial)
+        state.step_length = length
+        return True
+
+    def _try(
+        self, state: HessianFreeState, slices: Slices, step: np.ndarray, trial: PETSc.Vec
+    ) -> float:
+        """Objective at ``x + step``; infinite if it is not finite."""
+        self._move(state, slices, step, trial)
+        state.evaluations += 1
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = state.objective.value(trial)
+        return value if np.isfinite(value) else float("inf")
+
+    def _move(
+        self, state: HessianFreeState, slices: Slices, step: np.ndarray, trial: PETSc.Vec
+    ) -> None:
+        """Overwrite ``trial`` with ``x + step``."""
+        slices.put(step, trial)
+        trial.axpy(1.0, state.x)
