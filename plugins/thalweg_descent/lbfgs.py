@@ -33,9 +33,7 @@ class LBFGS(Descent):
         if self.memory < 1:
             raise InputError(f"option 'memory' must be at least 1, not {self.memory}")
         if self.scaling not in ("auto", "secant", "none"):
-            raise InputError(
-                f"option 'scaling' must be auto, secant or none, not '{self.scaling}'"
-            )
+            raise InputError(f"option 'scaling' must be auto, secant or none, not '{self.scaling}'")
         if self.damping not in ("skip", "powell"):
             raise InputError(f"option 'damping' must be skip or powell, not '{self.damping}'")
 

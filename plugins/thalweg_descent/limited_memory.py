@@ -9,6 +9,7 @@ import numpy as np
 
 from thalweg.parallel import PETSc
 from thalweg_descent.direction import Direction, Memory, Metric, Move
+from thalweg_descent.inner_products import inner_products
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class LimitedMemory(Direction):
             return
         curvatures = np.diag(products)
         # First loop: alpha_i = (s_i.g - sum over newer j of alpha_j s_i.y_j) / s_i.y_i.
-        alpha = np.asarray(gradient.mDot(steps), dtype=float)
+        alpha = inner_products(gradient, steps)
         for i in reversed(range(len(steps))):
             alpha[i] = (alpha[i] - products[i, i + 1 :] @ alpha[i + 1 :]) / curvatures[i]
         rest = gradient.duplicate()
@@ -71,7 +72,7 @@ class LimitedMemory(Direction):
         rest.destroy()
         direction.scale(memory["gamma"])
         # Second loop: the pair i gives alpha_i - beta_i, beta_i from the older ones.
-        beta = np.asarray(direction.mDot(changes), dtype=float)
+        beta = inner_products(direction, changes)
         weights = np.zeros(len(steps))
         for i in range(len(steps)):
             weights[i] = alpha[i] - (beta[i] + products[:i, i] @ weights[:i]) / curvatures[i]
@@ -129,5 +130,5 @@ class LimitedMemory(Direction):
         grown = np.zeros((count, count))
         grown[:-1, :-1] = products
         # Both loops need s_i.y_j only for j no older than i.
-        grown[:, -1] = own_y.mDot(steps)
+        grown[:, -1] = inner_products(own_y, steps)
         memory.update(steps=steps, changes=changes, products=grown)

@@ -29,8 +29,9 @@ class NonlinearCG(Descent):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.beta not in BETA_RULES:
-            raise InputError(f"no rule for beta is called '{self.beta}'"
-                             f"{suggestion(self.beta, BETA_RULES)}")
+            raise InputError(
+                f"no rule for beta is called '{self.beta}'{suggestion(self.beta, BETA_RULES)}"
+            )
         if self.restart is not None and self.restart < 1:
             raise InputError(f"option 'restart' must be at least 1, not {self.restart}")
 

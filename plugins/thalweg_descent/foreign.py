@@ -1,0 +1,329 @@
+"""What the adapters to TAO and SciPy share: state, restarts, and exact resumption.
+
+The memory of a foreign solver cannot be saved.  It is therefore started afresh
+every so many iterations, and a state knows the iterate of the last start and
+the number of iterations since.  A state without a running foreign solver (one
+that was restored from a checkpoint) first repeats those iterations silently;
+since nothing in them is random, it arrives at the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from thalweg.errors import InputError
+from thalweg.interfaces import TRANSIENT, HessianProduct, Objective, Solver, SolverState
+from thalweg.parallel import PETSc
+from thalweg.result import Status
+
+#: Iterations in a row that leave the iterate where it is, after which a foreign solver has ended.
+PATIENCE = 100
+
+
+#: Points remembered with their values: iterates are usually among those evaluated last.
+REMEMBERED = 3
+
+
+@dataclass
+class Evaluation:
+    """A point, and value and gradient there."""
+
+    x: PETSc.Vec
+    gradient: PETSc.Vec
+    value: float = math.nan
+    finite: bool = True
+
+
+class Evaluator:
+    """Evaluations and Hessian products on all ranks, counted, the last points remembered.
+
+    Foreign solvers often ask for the value and then for the gradient at one
+    point, or again for the point where they start: that costs one evaluation.
+    A value that is not finite is replaced by one so large that any solver backs
+    off, since foreign line searches do not all bear an infinity.
+    """
+
+    def __init__(
+        self, objective: Objective, x: PETSc.Vec, value: float, gradient: PETSc.Vec | None
+    ) -> None:
+        self.objective = objective
+        self.evaluations = 0
+        self.products = 0
+        self.best = value
+        self._unused = [Evaluation(x.duplicate(), x.duplicate()) for _ in range(REMEMBERED)]
+        self._recent: list[Evaluation] = []  # the newest first
+        if gradient is not None:
+            known = self._unused.pop()
+            x.copy(known.x)
+            gradient.copy(known.gradient)
+            known.value = value
+            self._recent.append(known)
+
+    def evaluate(self, x: PETSc.Vec, gradient: PETSc.Vec | None = None) -> float:
+        """Value at ``x``, and its gradient if a vector is given.  Collective."""
+        found = self._find(x)
+        if gradient is not None:
+            found.gradient.copy(gradient)
+        return found.value
+
+    def _find(self, x: PETSc.Vec) -> Evaluation:
+        found = next((entry for entry in self._recent if entry.x.equal(x)), None)
+        if found is None:
+            found = self._unused.pop() if self._unused else self._recent.pop()
+            self._evaluate(x, found)
+            self._recent.insert(0, found)
+        return found
+
+    def take(self, x: PETSc.Vec, state: ForeignState) -> bool:
+        """Make ``x`` the state's iterate, unless the objective is not finite there.  Collective."""
+        assert state.gradient is not None
+        found = self._find(x)
+        if not found.finite:
+            return False
+        x.copy(state.x)
+        found.gradient.copy(state.gradient)
+        state.value, state.gradient_norm = found.value, state.gradient.norm()
+        return True
+
+    def _evaluate(self, x: PETSc.Vec, entry: Evaluation) -> None:
+        x.copy(entry.x)
+        entry.value = self.objective.value_and_gradient(entry.x, entry.gradient)
+        self.evaluations += 1
+        norm = entry.gradient.norm() if math.isfinite(entry.value) else math.nan
+        entry.finite = math.isfinite(norm)
+        if not entry.finite:
+            entry.value = self.best + 1e8 * (1.0 + abs(self.best))
+            entry.gradient.set(0.0)
+        self.best = min(self.best, entry.value)
+
+    def product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+        """Hessian at ``x`` times ``direction``.  Collective."""
+        assert isinstance(self.objective, HessianProduct)
+        self.objective.hessian_product(x, direction, product)
+        self.products += 1
+
+    def destroy(self) -> None:
+        """Free the vectors.  Collective."""
+        for entry in (*self._unused, *self._recent):
+            entry.x.destroy()
+            entry.gradient.destroy()
+
+
+class Live(ABC):
+    """A foreign solver in the middle of its loop."""
+
+    evaluator: Evaluator
+
+    #: Iterates given so far.
+    iterates: int = 0
+
+    @abstractmethod
+    def advance(self, state: ForeignState) -> bool:
+        """Run to the next iterate; put it, its value and gradient, into the state.  Collective.
+
+        Returns
+        -------
+        bool
+            False if the foreign solver ended instead.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the foreign loop, and free what it holds.  Collective."""
+
+
+@dataclass(kw_only=True)
+class ForeignState(SolverState):
+    """State of an adapter.
+
+    Attributes
+    ----------
+    origin
+        Iterate at which the foreign solver was last started.
+    since
+        Iterations since then.
+    memory
+        The preconditioner's state at that time.
+    products
+        Hessian products so far.
+    outcome
+        Why the solver itself wants to end.
+    live
+        The running foreign solver, not saved.
+    """
+
+    origin: PETSc.Vec
+    since: int = 0
+    memory: dict[str, Any]
+    products: int = 0
+    outcome: Status = Status.RUNNING
+    live: Live | None = field(default=None, metadata=TRANSIENT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Foreign(Solver[ForeignState]):
+    """An adapter; subclasses start the foreign solver.
+
+    Attributes
+    ----------
+    restart
+        Iterations after which the foreign solver is started afresh; a resumed
+        run repeats up to as many.
+    """
+
+    restart: int = 200
+
+    trace_columns = ("hessian_products",)
+
+    def __post_init__(self) -> None:
+        if self.restart < 1:
+            raise InputError(f"option 'restart' must be at least 1, not {self.restart}")
+
+    @abstractmethod
+    def check(self, objective: Objective) -> None:
+        """Refuse an objective that lacks what this method needs.
+
+        Raises
+        ------
+        CapabilityError
+        """
+
+    @abstractmethod
+    def start(self, state: ForeignState, known: bool) -> Live:
+        """The foreign solver at ``state.origin``.  Collective.
+
+        ``known`` says that ``state.value`` and ``state.gradient`` belong there.
+        """
+
+    def init(self, objective: Objective, x: PETSc.Vec) -> ForeignState:
+        """One evaluation at ``x``; the foreign solver starts with the first step."""
+        self.check(objective)
+        gradient = x.duplicate()
+        value = objective.value_and_gradient(x, gradient)
+        norm = gradient.norm()
+        state = ForeignState(
+            objective=objective,
+            x=x,
+            value=value,
+            gradient=gradient,
+            gradient_norm=norm,
+            evaluations=1,
+            origin=x.copy(),
+            memory=self._preconditioner_state(),
+        )
+        if not math.isfinite(value) or not math.isfinite(norm):
+            state.outcome = Status.DIVERGED
+        return state
+
+    def step(self, state: ForeignState) -> ForeignState:
+        """Run the foreign solver to its next iterate."""
+        if not state.outcome.running:
+            return state
+        if state.live is not None and state.live.iterates != state.since:
+            self._stop(state)
+        if state.live is None and state.since:
+            self._repeat(state)
+        if state.since >= self.restart:
+            self._renew(state)
+        while True:
+            if state.live is None:
+                state.live = self.start(state, known=True)
+            moved = self._advance(state)
+            if moved:
+                break
+            # The foreign solver sees no way on.  Started afresh it may find one; a fresh
+            # one that does not move at all has the last word.
+            if state.since == 0:
+                state.outcome = Status.GRADIENT if state.gradient_norm == 0 else Status.STALLED
+                self._stop(state)
+                break
+            self._renew(state)
+        return state
+
+    def _advance(self, state: ForeignState) -> bool:
+        live = state.live
+        assert live is not None
+        counts = live.evaluator.evaluations, live.evaluator.products
+        moved = live.advance(state)
+        state.evaluations += live.evaluator.evaluations - counts[0]
+        state.products += live.evaluator.products - counts[1]
+        if moved:
+            live.iterates += 1
+            state.since = live.iterates
+        return moved
+
+    def _repeat(self, state: ForeignState) -> None:
+        """Bring a new foreign solver to where the saved one stood."""
+        counts = state.evaluations, state.products
+        since = state.since
+        if self.preconditioner is not None:
+            self.preconditioner.restore(_copied(state.memory))
+        state.live = self.start(state, known=False)
+        for _ in range(since):
+            self._advance(state)
+        state.evaluations, state.products = counts
+
+    def _renew(self, state: ForeignState) -> None:
+        """Make the present iterate the origin of a new foreign solver."""
+        self._stop(state)
+        state.x.copy(state.origin)
+        state.since = 0
+        _destroy(state.memory)
+        state.memory = self._preconditioner_state()
+
+    def _preconditioner_state(self) -> dict[str, Any]:
+        return {} if self.preconditioner is None else _copied(dict(self.preconditioner.state()))
+
+    @staticmethod
+    def _stop(state: ForeignState) -> None:
+        if state.live is not None:
+            state.live.close()
+            state.live = None
+
+    def status(self, state: ForeignState) -> Status:
+        """Whether the solver itself wants to end."""
+        return state.outcome
+
+    def trace_row(self, state: ForeignState) -> Mapping[str, float]:
+        """Hessian products so far."""
+        return {"hessian_products": float(state.products)}
+
+    def reset(self, state: ForeignState) -> ForeignState:
+        """Evaluate anew, and start afresh from here."""
+        assert state.gradient is not None
+        self._renew(state)
+        state.value = state.objective.value_and_gradient(state.x, state.gradient)
+        state.gradient_norm = state.gradient.norm()
+        state.evaluations += 1
+        state.outcome = Status.RUNNING
+        return state
+
+    def destroy(self, state: ForeignState) -> None:
+        """End the foreign loop.  Collective."""
+        self._stop(state)
+
+
+def _copied(value: Any) -> Any:
+    """A deep copy of a preconditioner's state."""
+    if isinstance(value, PETSc.Vec):
+        return value.copy()
+    if isinstance(value, Mapping):
+        return {key: _copied(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_copied(entry) for entry in value)
+    return value.copy() if hasattr(value, "copy") else value
+
+
+def _destroy(value: Any) -> None:
+    if isinstance(value, PETSc.Vec):
+        value.destroy()
+    elif isinstance(value, Mapping):
+        for entry in value.values():
+            _destroy(entry)
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            _destroy(entry)

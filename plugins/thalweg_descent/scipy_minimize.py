@@ -1,0 +1,217 @@
+"""``scipy.optimize.minimize`` as a provider of solvers, at any number of ranks.
+
+Only rank 0 runs SciPy, on the whole variable.  Each of its requests is
+broadcast and served by all ranks together, so that no collective call stands
+in a branch that only some ranks take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thalweg.errors import InputError, NumericalError, suggestion
+from thalweg.interfaces import HessianProduct, Objective, require
+from thalweg.parallel import PETSc
+from thalweg_descent.coroutine import Coroutine
+from thalweg_descent.foreign import PATIENCE, Evaluator, Foreign, ForeignState, Live
+
+#: Far beyond any budget of the driver.
+ENDLESS = 2**30
+
+#: For each method, what keeps it going until the driver says stop.
+METHODS: dict[str, dict[str, Any]] = {
+    "Nelder-Mead": {"xatol": 0.0, "fatol": 0.0, "maxiter": ENDLESS, "maxfev": ENDLESS},
+    "Powell": {"xtol": 0.0, "ftol": 0.0, "maxiter": ENDLESS, "maxfev": ENDLESS},
+    "CG": {"gtol": 0.0, "maxiter": ENDLESS},
+    "BFGS": {"gtol": 0.0, "maxiter": ENDLESS},
+    "L-BFGS-B": {"gtol": 0.0, "ftol": 0.0, "maxiter": ENDLESS, "maxfun": ENDLESS},
+    "TNC": {"gtol": 0.0, "ftol": 0.0, "xtol": 0.0, "maxfun": ENDLESS},
+    "SLSQP": {"ftol": 0.0, "maxiter": ENDLESS},
+    "Newton-CG": {"xtol": 0.0, "maxiter": ENDLESS},
+    "trust-ncg": {"gtol": 0.0, "maxiter": ENDLESS},
+    "trust-krylov": {"gtol": 0.0, "maxiter": ENDLESS},
+    "trust-constr": {"gtol": 0.0, "xtol": 0.0, "maxiter": ENDLESS},
+}
+
+#: Methods that work with values alone.
+WITHOUT_GRADIENT = ("Nelder-Mead", "Powell")
+
+#: Methods that need Hessian products, and one that uses them where there are any.
+WITH_PRODUCT = ("Newton-CG", "trust-ncg", "trust-krylov")
+MAY_USE_PRODUCT = ("trust-constr",)
+
+
+def _method(name: str) -> str:
+    """SciPy's spelling of a method, which users may write in any case."""
+    by_lower = {method.lower(): method for method in METHODS}
+    if name.lower() not in by_lower:
+        hint = suggestion(name, METHODS)
+        if "known" not in hint:
+            hint += " These fit: " + ", ".join(sorted(METHODS))
+        raise InputError(f"SciPy has no method '{name}' that fits this problem{hint}")
+    return by_lower[name.lower()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScipyMinimize(Foreign):
+    """A method of ``scipy.optimize.minimize`` for problems without constraints.
+
+    The whole variable passes through rank 0, and some methods (BFGS, SLSQP,
+    trust-constr) store matrices of its size squared there.
+
+    Attributes
+    ----------
+    method
+        SciPy's name of it, in any case.
+    """
+
+    method: str = "L-BFGS-B"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _method(self.method)
+
+    def check(self, objective: Objective) -> None:
+        """The Newton methods need a Hessian product."""
+        method = _method(self.method)
+        if method in WITH_PRODUCT:
+            fitting = [f"scipy:{name}" for name in METHODS if name not in WITH_PRODUCT]
+            require(objective, (HessianProduct,), f"solver 'scipy:{method}'", fitting)
+
+    def start(self, state: ForeignState, known: bool) -> Live:
+        """SciPy at ``state.origin``."""
+        method = _method(self.method)
+        evaluator = Evaluator(
+            state.objective, state.origin, state.value, state.gradient if known else None
+        )
+        return _LiveScipy(method, evaluator, state)
+
+
+class _LiveScipy(Live):
+    """SciPy suspended on rank 0, and the service of its requests on all ranks."""
+
+    def __init__(self, method: str, evaluator: Evaluator, state: ForeignState) -> None:
+        self.method = method
+        self.evaluator = evaluator
+        self.layout = state.objective.layout
+        self.comm = state.objective.comm
+        self.point = state.origin.copy()
+        self.given = state.origin.duplicate()
+        self.found = state.origin.duplicate()
+        whole = self.layout.gather(state.origin).ravel()
+        self.seen = whole.copy()
+        self.shape = whole.shape
+        self.answer: Any = None
+        self.coroutine: Coroutine | None = None
+        if self.comm.rank == 0:
+            products = isinstance(state.objective, HessianProduct)
+            self.coroutine = Coroutine(lambda ask: _run_scipy(ask, method, whole, products))
+
+    def advance(self, state: ForeignState) -> bool:
+        """Serve requests until SciPy shows an iterate that differs from the last."""
+        repeated = 0
+        while True:
+            kind, arrays = self._next_request()
+            if kind == "evaluate":
+                self.answer = self._evaluate(arrays[0])
+            elif kind == "product":
+                self.answer = self._product(*arrays)
+            elif kind == "iterate" or (kind == "end" and arrays):
+                self.answer = None
+                if not np.array_equal(arrays[0], self.seen) and self._take(arrays[0], state):
+                    return True
+                repeated += 1
+                if kind == "end" or repeated >= PATIENCE:
+                    return False
+            else:
+                return False
+
+    def _next_request(self) -> tuple[str, list[np.ndarray]]:
+        """SciPy's next request, on all ranks.  Collective."""
+        kind, arrays, failure = "end", [], ""
+        if self.coroutine is not None and not self.coroutine.ended:
+            try:
+                kind, arrays = self.coroutine.resume(self.answer)
+            except Exception as error:
+                failure = f"{type(error).__name__}: {error}"
+        kind, count, failure = self.comm.bcast((kind, len(arrays), failure), root=0)
+        if failure:
+            raise NumericalError(f"SciPy's {self.method} failed: {failure}")
+        if self.comm.rank != 0:
+            arrays = [np.empty(self.shape) for _ in range(count)]
+        for array in arrays:
+            self.comm.Bcast(array, root=0)
+        return kind, arrays
+
+    def _scatter(self, whole: np.ndarray, vec: PETSc.Vec) -> None:
+        with self.layout.writing(vec) as rows:
+            rows[...] = self.layout.local(whole.reshape(self.layout.rows, self.layout.columns))
+
+    def _evaluate(self, whole: np.ndarray) -> tuple[float, np.ndarray]:
+        self._scatter(whole, self.point)
+        value = self.evaluator.evaluate(self.point, self.given)
+        return value, self.layout.gather(self.given).ravel()
+
+    def _product(self, whole: np.ndarray, direction: np.ndarray) -> np.ndarray:
+        self._scatter(whole, self.point)
+        self._scatter(direction, self.given)
+        self.evaluator.product(self.point, self.given, self.found)
+        return self.layout.gather(self.found).ravel()
+
+    def _take(self, whole: np.ndarray, state: ForeignState) -> bool:
+        self._scatter(whole, self.point)
+        if not self.evaluator.take(self.point, state):
+            return False
+        state.step_length = float(np.linalg.norm(whole - self.seen))
+        self.seen[...] = whole
+        return True
+
+    def close(self) -> None:
+        """Leave SciPy's loop, and free the vectors."""
+        if self.coroutine is not None:
+            self.coroutine.close()
+        for vec in (self.point, self.given, self.found):
+            vec.destroy()
+        self.evaluator.destroy()
+
+
+def _run_scipy(
+    ask: Callable[[Any], Any], method: str, start: np.ndarray, products: bool
+) -> tuple[str, list[np.ndarray]]:
+    """SciPy's loop, on rank 0: every call it makes becomes a request."""
+    import scipy.optimize
+
+    def whole(x: np.ndarray) -> np.ndarray:
+        return np.array(x, dtype=float).ravel()
+
+    def value_and_gradient(x: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = ask(("evaluate", [whole(x)]))
+        return value, gradient
+
+    def value_only(x: np.ndarray) -> float:
+        return float(value_and_gradient(x)[0])
+
+    def product(x: np.ndarray, direction: np.ndarray) -> np.ndarray:
+        return np.asarray(ask(("product", [whole(x), whole(direction)])))
+
+    def show(x: np.ndarray, *more: Any) -> None:
+        ask(("iterate", [whole(x)]))
+
+    more: dict[str, Any] = {}
+    if method in WITH_PRODUCT or (method in MAY_USE_PRODUCT and products):
+        more["hessp"] = product
+    without = method in WITHOUT_GRADIENT
+    result = scipy.optimize.minimize(
+        value_only if without else value_and_gradient,
+        start,
+        method=method,
+        jac=None if without else True,
+        callback=show,
+        options=METHODS[method],
+        **more,
+    )
+    return "end", [whole(result.x)]

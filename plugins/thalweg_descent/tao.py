@@ -1,0 +1,237 @@
+"""PETSc's TAO as a provider of solvers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from thalweg.errors import InputError, NumericalError, suggestion
+from thalweg.interfaces import HessianProduct, Objective, Preconditioner, require
+from thalweg.parallel import PETSc, options_prefix
+from thalweg_descent.coroutine import Coroutine
+from thalweg_descent.foreign import PATIENCE, Evaluator, Foreign, ForeignState, Live
+from thalweg_descent.identity import Identity
+
+#: Newton methods: our preconditioner is the PC of their inner Krylov solver.
+NEWTON = ("nls", "ntr", "ntl", "bnls", "bntr", "bntl", "tron")
+
+#: Limited-memory methods whose H0 can be set.
+WITH_H0 = ("lmvm", "blmvm")
+
+#: Methods that have no place for a preconditioner.
+PLAIN = ("cg", "bncg", "bqnls", "bqnkls", "bqnktr", "bqnktl")
+
+#: TAO's other types want constraints, residuals or an l1 term, or show no iterate (``nm``).
+FITTING = tuple(sorted((*NEWTON, *WITH_H0, *PLAIN)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tao(Foreign):
+    """A TAO solver for smooth problems without constraints.
+
+    Attributes
+    ----------
+    type
+        TAO type; those that take Hessian products need an objective that has them.
+    preconditioner
+        Inside: the PC of Newton methods, the H0 of lmvm and blmvm.  Other types
+        take none but the identity.
+    """
+
+    preconditioned: ClassVar[bool] = True
+
+    type: str = "lmvm"
+    preconditioner: Preconditioner | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.type not in FITTING:
+            hint = suggestion(self.type, FITTING)
+            if "known" not in hint:
+                hint += " These fit: " + ", ".join(FITTING)
+            raise InputError(f"TAO has no type '{self.type}' that fits this problem{hint}")
+        if self.type in PLAIN and not self._plain:
+            takers = ", ".join(sorted((*NEWTON, *WITH_H0)))
+            raise InputError(
+                f"solver 'tao:{self.type}' has no place for a preconditioner; "
+                f"use the preconditioner 'identity', or one of the types {takers}"
+            )
+
+    def check(self, objective: Objective) -> None:
+        """The Newton types need a Hessian product."""
+        if self.type in NEWTON:
+            fitting = [f"tao:{kind}" for kind in FITTING if kind not in NEWTON]
+            require(objective, (HessianProduct,), f"solver 'tao:{self.type}'", fitting)
+
+    @property
+    def _plain(self) -> bool:
+        return self.preconditioner is None or isinstance(self.preconditioner, Identity)
+
+    def start(self, state: ForeignState, known: bool) -> Live:
+        """TAO at ``state.origin``."""
+        evaluator = Evaluator(
+            state.objective,
+            state.origin,
+            state.value,
+            state.gradient if known else None,
+        )
+        return _LiveTao(self.type, evaluator, None if self._plain else self.preconditioner, state)
+
+
+class _LiveTao(Live):
+    """A TAO object whose loop is suspended in its convergence test."""
+
+    def __init__(
+        self,
+        kind: str,
+        evaluator: Evaluator,
+        preconditioner: Preconditioner | None,
+        state: ForeignState,
+    ) -> None:
+        self.kind = kind
+        self.evaluator = evaluator
+        self.x = state.origin.copy()
+        self.seen = state.origin.copy()
+        self.gradient = state.origin.duplicate()
+        self.curvature = _Hessian(evaluator, self.x)
+        self.preconditioner = _Inner(preconditioner) if preconditioner is not None else None
+        self.objects: list[Any] = []
+        self.tao = self._build(kind)
+        self.coroutine = Coroutine(self._solve)
+
+    def _build(self, kind: str) -> PETSc.TAO:
+        comm = self.x.getComm()
+        tao = PETSc.TAO().create(comm)
+        tao.setOptionsPrefix(options_prefix("tao"))
+        tao.setType(kind)
+        tao.setObjectiveGradient(self._value_and_gradient, self.gradient)
+        tao.setObjective(self._value)
+        # The driver decides when to stop: TAO's own tolerances and budgets are out of the way.
+        tao.setTolerances(gatol=0.0, grtol=0.0, gttol=0.0)
+        tao.setMaximumIterations(2**30)
+        tao.setMaximumFunctionEvaluations(2**30)
+        if kind in NEWTON:
+            hessian = self._shell(self.curvature)
+            tao.setHessian(self._move_hessian, hessian, hessian)
+            tao.getKSP().getPC().setType(PETSc.PC.Type.NONE)
+        tao.setSolution(self.x)
+        tao.setFromOptions()
+        if self.preconditioner is not None:
+            if kind in WITH_H0:
+                # With "preonly", H0 is the preconditioner; its matrix is never multiplied with.
+                tao.setLMVMH0(self._shell(self.preconditioner))
+                krylov = tao.getLMVMH0KSP()
+                krylov.setType(PETSc.KSP.Type.PREONLY)
+            else:
+                krylov = tao.getKSP()
+            inner = krylov.getPC()
+            inner.setType(PETSc.PC.Type.PYTHON)
+            inner.setPythonContext(self.preconditioner)
+        return tao
+
+    def _shell(self, context: Any) -> PETSc.Mat:
+        sizes = self.x.getSizes()
+        matrix = PETSc.Mat().createPython((sizes, sizes), context, comm=self.x.getComm())
+        matrix.setUp()
+        self.objects.append(matrix)
+        return matrix
+
+    # -- what TAO calls --------------------------------------------------------------------
+
+    def _value(self, tao: PETSc.TAO, x: PETSc.Vec) -> float:
+        return self.evaluator.evaluate(x)
+
+    def _value_and_gradient(self, tao: PETSc.TAO, x: PETSc.Vec, gradient: PETSc.Vec) -> float:
+        return self.evaluator.evaluate(x, gradient)
+
+    def _move_hessian(
+        self, tao: PETSc.TAO, x: PETSc.Vec, hessian: PETSc.Mat, inner: PETSc.Mat
+    ) -> None:
+        self.curvature.move(x)
+        hessian.assemble()
+
+    def _solve(self, ask: Callable[[Any], Any]) -> None:
+        def pause(tao: PETSc.TAO) -> bool | None:
+            """TAO's convergence test: hand over, and end the loop if told to."""
+            # None lets TAO go on in every version of petsc4py; False does not.
+            return True if ask("iterate") else None
+
+        self.tao.setConvergenceTest(pause)
+        self.tao.solve()
+
+    # -- what the adapter calls ------------------------------------------------------------
+
+    def advance(self, state: ForeignState) -> bool:
+        """Resume TAO until its iterate has changed."""
+        for _ in range(PATIENCE):
+            if self.preconditioner is not None:
+                self.preconditioner.current = self.x
+            try:
+                self.coroutine.resume(False)
+            except PETSc.Error as error:
+                self.close()
+                raise NumericalError(f"TAO's {self.kind} failed: {error}") from error
+            except BaseException:
+                # PETSc must not be left with objects that call into Python: it outlives it.
+                self.close()
+                raise
+            moved = not self.seen.equal(self.x) and self.evaluator.take(self.x, state)
+            if moved:
+                self.seen.axpy(-1.0, self.x)
+                state.step_length = self.seen.norm()
+                self.x.copy(self.seen)
+                return True
+            if self.coroutine.ended:
+                break
+        return False
+
+    def close(self) -> None:
+        """Let TAO's loop return, and free everything."""
+        if not self.coroutine.ended:
+            self.coroutine.resume(True)
+        self.coroutine.close()
+        self.tao.destroy()
+        for item in self.objects:
+            item.destroy()
+        for vec in (self.x, self.seen, self.gradient, self.curvature.x):
+            vec.destroy()
+        self.evaluator.destroy()
+
+
+class _Hessian:
+    """Context of the Hessian's shell matrix, at a point of its own.
+
+    Newton methods with a line search add a multiple of the identity where the
+    Hessian is not positive definite.
+    """
+
+    def __init__(self, evaluator: Evaluator, x: PETSc.Vec) -> None:
+        self.evaluator, self.x = evaluator, x.copy()
+        self.added = 0.0
+
+    def move(self, x: PETSc.Vec) -> None:
+        x.copy(self.x)
+        self.added = 0.0
+
+    def shift(self, matrix: PETSc.Mat, amount: float) -> None:
+        self.added += amount
+
+    def mult(self, matrix: PETSc.Mat, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+        self.evaluator.product(self.x, direction, product)
+        if self.added:
+            product.axpy(self.added, direction)
+
+
+class _Inner:
+    """Context of PETSc's preconditioner: ours."""
+
+    def __init__(self, preconditioner: Preconditioner) -> None:
+        self.preconditioner = preconditioner
+        self.current: PETSc.Vec | None = None
+
+    def apply(self, pc: PETSc.PC, residual: PETSc.Vec, direction: PETSc.Vec) -> None:
+        if self.current is not None:
+            self.preconditioner.update(self.current)
+            self.current = None
+        self.preconditioner.apply(residual, direction)
