@@ -1,6 +1,7 @@
 """The three interfaces, and the capabilities that connect them."""
 
 from thalweg.interfaces.capabilities import (
+    Alternation,
     AttractiveLaplacian,
     Capability,
     GaussNewtonProduct,
@@ -19,6 +20,7 @@ from thalweg.interfaces.solver import TRANSIENT, Solver, SolverState
 
 __all__ = [
     "TRANSIENT",
+    "Alternation",
     "AttractiveLaplacian",
     "Capability",
     "GaussNewtonProduct",

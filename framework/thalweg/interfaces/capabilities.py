@@ -7,7 +7,7 @@ those they need in ``requires``; the match is checked before any work is done.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import scipy.sparse
@@ -125,7 +125,42 @@ class SpectralFixedPoint(StiefelVariable):
 
     @abstractmethod
     def fixed_point_matrix(self, x: PETSc.Vec) -> np.ndarray:
-        """Phi(x), symmetric, shape ``(layout.rows, layout.rows)``, equal on all ranks."""
+        """Phi(x), symmetric, shape ``(layout.rows, layout.rows)``, equal on all ranks.
+
+        The gradient is Phi(x) x.
+        """
+
+    def value_and_fixed_point_matrix(self, x: PETSc.Vec) -> tuple[float, np.ndarray]:
+        """Objective and Phi(x); overridden where one pass over the data gives both."""
+        return self.value(x), self.fixed_point_matrix(x)
+
+    @abstractmethod
+    def value(self, x: PETSc.Vec) -> float:
+        """Objective at ``x``."""
+
+
+class Alternation(Capability):
+    """Other unknowns, held fixed while x is improved, then renewed in closed form.
+
+    KDAC: the embedding U and the degrees D.  They are arrays, equal on all ranks,
+    that a solver keeps in its state, so that a checkpoint holds them.
+    """
+
+    phrase = "block of unknowns with a closed form"
+
+    @abstractmethod
+    def initial_blocks(self, x: PETSc.Vec) -> dict[str, np.ndarray]:
+        """The other unknowns to start from.  Collective."""
+
+    @abstractmethod
+    def renewed_blocks(
+        self, x: PETSc.Vec, blocks: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, np.ndarray], float]:
+        """Their optimum at ``x``, and how much they changed: 0 not at all, 1 altogether."""
+
+    @abstractmethod
+    def use_blocks(self, blocks: Mapping[str, np.ndarray]) -> None:
+        """Hold these fixed: values and derivatives are for them from now on."""
 
 
 class SecantConstraints(Capability):
