@@ -1,0 +1,1 @@
+"""Affinities: from data, or from the user, to symmetric weights whose rows lie on the ranks."""

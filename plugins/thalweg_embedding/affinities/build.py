@@ -1,0 +1,129 @@
+"""From a data set to the weights of an embedding."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy.sparse
+
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg.parallel import sum_over_ranks
+from thalweg.parallel.pairs import nearest_neighbours
+from thalweg_embedding.affinities.entropic import entropic_rows
+from thalweg_embedding.affinities.symmetric import Weights, check_weights, transposed
+
+#: Up to this many points all pairs get an affinity, beyond it the nearest neighbours.
+DENSE_LIMIT = 3000
+
+#: Neighbours a point, in units of the perplexity.
+NEIGHBOURS_PER_PERPLEXITY = 3
+
+
+def perplexity_for(rows: int, wanted: float | None) -> float:
+    """The perplexity, checked; by default 30, or less for fewer than 100 points.
+
+    Raises
+    ------
+    InputError
+        Fewer than 3 points, or a perplexity that so few points cannot have.
+    """
+    if rows < 3:
+        raise InputError(
+            f"an embedding needs at least 3 points, and the data have n_samples = {rows}"
+        )
+    if wanted is None:
+        return min(30.0, max(1.5, (rows - 1) / 3.0)) if rows > 3 else 1.5
+    if not 1.0 < wanted < rows - 1:
+        raise InputError(
+            f"perplexity must be greater than 1 and less than the number of points minus 1 "
+            f"({rows - 1}), not {wanted:g}; lower it or use more rows"
+        )
+    return float(wanted)
+
+
+def entropic_affinities(
+    dataset: Dataset,
+    perplexity: float | None = None,
+    graph: str = "auto",
+    neighbours: str = "exact",
+    seed: int = 0,
+) -> Weights:
+    """This rank's rows of symmetric entropic affinities that sum to 1 over all ranks.
+
+    Parameters
+    ----------
+    dataset
+        Points as rows.
+    perplexity
+        Effective number of neighbours, by default 30 (see :func:`perplexity_for`).
+    graph
+        ``"dense"``: all pairs; ``"sparse"``: the 3 x perplexity nearest neighbours;
+        ``"auto"``: dense up to 3,000 points.
+    neighbours
+        ``"exact"``, or ``"approximate"`` (needs pynndescent; one rank's work).
+    seed
+        For approximate neighbours.
+
+    Returns
+    -------
+    csr_matrix or ndarray, shape (local_rows, rows)
+
+    Raises
+    ------
+    InputError
+        Too few points, or a perplexity that they cannot have.
+
+    Notes
+    -----
+    p_nm = (p_{m|n} + p_{n|m}) / 2N.  Constant features change nothing; duplicate points
+    are treated as in :func:`~thalweg_embedding.affinities.entropic.entropic_rows`.
+    """
+    layout = dataset.layout
+    perplexity = perplexity_for(layout.rows, perplexity)
+    dense = layout.rows <= DENSE_LIMIT if graph == "auto" else graph == "dense"
+    k = layout.rows - 1
+    if not dense:
+        k = min(k, max(math.ceil(NEIGHBOURS_PER_PERPLEXITY * perplexity), 2))
+    if neighbours == "approximate" and not dense:
+        from thalweg_embedding.affinities.approximate import approximate_neighbours
+
+        indices, squared = approximate_neighbours(dataset, k, seed)
+    else:
+        indices, squared = nearest_neighbours(layout, dataset.values, k)
+    conditional = entropic_rows(squared, perplexity)
+    local = layout.local_rows
+    column_type = np.int32 if layout.rows < 2**31 and local * k < 2**31 else np.int64
+    one_way = scipy.sparse.csr_matrix(
+        (
+            conditional.ravel(),
+            indices.astype(column_type).ravel(),
+            np.arange(0, local * k + 1, k, dtype=column_type),
+        ),
+        shape=(local, layout.rows),
+    )
+    weights = one_way + transposed(layout, one_way)
+    total = float(sum_over_ranks(layout.comm, float(weights.sum())))
+    weights *= 1.0 / total
+    return weights.toarray() if dense else weights.tocsr()
+
+
+def given_affinities(dataset: Dataset, normalise: bool = True) -> Weights:
+    """Affinities that the data set itself holds: a square matrix, one row a point.
+
+    Raises
+    ------
+    InputError
+        The matrix is not square, negative, asymmetric, or has a diagonal.
+    """
+    layout = dataset.layout
+    if layout.rows != layout.columns:
+        raise InputError(
+            f"precomputed affinities must be a square matrix, not {layout.rows} x {layout.columns}"
+        )
+    check_weights(layout, dataset.values)
+    weights = dataset.values.astype(float)
+    if normalise:
+        weights *= 1.0 / float(sum_over_ranks(layout.comm, float(weights.sum())))
+    return weights

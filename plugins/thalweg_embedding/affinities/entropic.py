@@ -1,0 +1,111 @@
+"""Entropic affinities: each row a Gaussian whose width gives a wanted perplexity.
+
+Hinton and Roweis (2002); root finding as in Vladymyrov and Carreira-Perpinan (2013),
+"Entropic affinities: properties and efficient numerical computation": Newton steps in
+log beta inside a bracket, each row starting from the root of the row before it.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit, prange
+
+from thalweg.parallel import kernel
+
+#: Rows that one thread treats in turn; the first of them starts cold.
+BATCH = 64
+
+#: Error of log perplexity at which a root is taken, and what a last Newton step then squares.
+TOLERANCE = 1e-10
+
+
+def entropic_rows(squared: np.ndarray, perplexity: float) -> np.ndarray:
+    """Conditional probabilities p_{m|n} over each row's neighbours.
+
+    Parameters
+    ----------
+    squared
+        Squared distances to the neighbours in ascending order, shape (n, k).
+    perplexity
+        Wanted exponential of the entropy of every row, 1 < perplexity < k.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, k)
+        Rows sum to 1.
+
+    Notes
+    -----
+    Where at least ``perplexity`` neighbours are all equally near, for instance
+    duplicates of the point at distance zero, no Gaussian is narrow enough; the row is
+    then the limit of ever narrower ones, uniform over those nearest neighbours.
+    """
+    probabilities = np.empty(squared.shape)
+    if squared.size:
+        _solve(np.ascontiguousarray(squared, dtype=float), math.log(perplexity), probabilities)
+    return probabilities
+
+
+@njit
+def _entropy(distances, beta, row):
+    """Entropy at ``beta``, its derivative in log beta; ``row`` receives the probabilities."""
+    total = 0.0
+    mean = 0.0
+    for m in range(distances.size):
+        row[m] = math.exp(-beta * (distances[m] - distances[0]))
+        total += row[m]
+    for m in range(distances.size):
+        row[m] /= total
+        mean += row[m] * (distances[m] - distances[0])
+    spread = 0.0
+    for m in range(distances.size):
+        spread += row[m] * (distances[m] - distances[0] - mean) ** 2
+    return math.log(total) + beta * mean, -beta * beta * spread
+
+
+@kernel(parallel=True)
+def _solve(squared, target, probabilities):
+    n, k = squared.shape
+    for batch in prange((n + BATCH - 1) // BATCH):
+        guess = np.nan
+        for row in range(batch * BATCH, min((batch + 1) * BATCH, n)):
+            distances = squared[row]
+            out = probabilities[row]
+            nearest = 0
+            while nearest < k and distances[nearest] <= distances[0] * (1 + 1e-14):
+                nearest += 1
+            if math.log(nearest) >= target:
+                for m in range(k):
+                    out[m] = 1.0 / nearest if m < nearest else 0.0
+                continue
+            scale = 0.0
+            for m in range(k):
+                scale += (distances[m] - distances[0]) / k
+            low = -math.log(scale) - 50.0
+            high = -math.log(scale) + 50.0
+            if not (guess > low and guess < high):
+                guess = -math.log(scale)
+            # The bracket: entropy falls as beta grows.
+            while _entropy(distances, math.exp(high), out)[0] > target and high < 600.0:
+                high += 50.0
+            for _ in range(200):
+                entropy, slope = _entropy(distances, math.exp(guess), out)
+                error = entropy - target
+                if error > 0.0:
+                    low = guess
+                else:
+                    high = guess
+                step = guess - error / slope if slope < 0.0 else np.nan
+                if abs(error) <= TOLERANCE:
+                    # One more Newton step squares the error.
+                    if step == step:
+                        _entropy(distances, math.exp(step), out)
+                    break
+                middle = 0.5 * (low + high)
+                if high - low <= 4e-16 * abs(middle):
+                    break
+                guess = step if step > low and step < high else middle

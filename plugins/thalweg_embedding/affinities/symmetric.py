@@ -1,0 +1,113 @@
+"""Symmetric weights whose rows lie on the ranks: made, checked, and looked at."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse
+from scipy.sparse.csgraph import connected_components
+
+from thalweg.errors import InputError
+from thalweg.parallel import Layout, max_over_ranks
+
+#: A CSR matrix or a dense array: SciPy's types are not known to type checkers.
+Weights: TypeAlias = Any
+
+
+def transposed(layout: Layout, matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
+    """This rank's rows of the transpose of a square row-distributed matrix.  Collective."""
+    comm = layout.comm
+    starts = layout.starts
+    # The columns of each rank's rows, turned round, are what that rank needs of these.
+    parts = [
+        matrix[:, starts[r] : starts[r + 1]].T.tocoo() if comm.size > 1 else matrix.T.tocoo()
+        for r in range(comm.size)
+    ]
+    rows, columns, values = (
+        _exchanged(comm, [getattr(part, name) for part in parts], kind)
+        for name, kind in (("row", np.int64), ("col", np.int64), ("data", float))
+    )
+    for r in range(comm.size):
+        columns[r] += starts[r]
+    shape = (layout.local_rows, layout.rows)
+    entries = (np.concatenate(rows), np.concatenate(columns))
+    return scipy.sparse.csr_matrix((np.concatenate(values), entries), shape=shape)
+
+
+def _exchanged(comm, parts, kind):  # type: ignore[no-untyped-def]
+    """What every rank has for this one, in the order of ranks."""
+    parts = [np.ascontiguousarray(part, dtype=kind) for part in parts]
+    if comm.size == 1:
+        return parts
+    counts = np.array([len(part) for part in parts], dtype=np.int64)
+    coming = np.empty_like(counts)
+    comm.Alltoall(counts, coming)
+    received = np.empty(coming.sum(), dtype=kind)
+    places = np.concatenate([[0], np.cumsum(coming)])
+    comm.Alltoallv(
+        [np.concatenate(parts), (counts, np.concatenate([[0], np.cumsum(counts)[:-1]]))],
+        [received, (coming, places[:-1])],
+    )
+    return [received[places[r] : places[r + 1]] for r in range(comm.size)]
+
+
+def check_weights(layout: Layout, weights: Weights) -> None:
+    """Refuse weights that are no symmetric, non-negative graph without loops.  Collective.
+
+    Raises
+    ------
+    InputError
+        Wrong shape, not finite, negative, asymmetric beyond 1e-9 of the largest weight,
+        a weight on the diagonal, or no positive weight at all.
+    """
+    if weights.shape != (layout.local_rows, layout.rows):
+        raise InputError(
+            f"affinities must be a square matrix over the rows, {layout.rows} x {layout.rows}; "
+            f"give one row and one column for each point"
+        )
+    sparse = scipy.sparse.csr_matrix(weights)
+    values = sparse.data
+    comm = layout.comm
+    if max_over_ranks(comm, float(not np.isfinite(values).all())):
+        raise InputError("affinities must be finite; remove NaN and infinite entries")
+    if max_over_ranks(comm, float((-values).max(initial=0.0))) > 0.0:
+        raise InputError("affinities must not be negative; clip or shift them")
+    largest = max_over_ranks(comm, float(values.max(initial=0.0)))
+    if largest == 0.0:
+        raise InputError("affinities must not all be zero; give some pair a positive weight")
+    loops = sparse.diagonal(k=layout.start) if layout.local_rows else np.zeros(0)
+    if max_over_ranks(comm, float(np.abs(loops).max(initial=0.0))) > 0.0:
+        raise InputError("affinities must have a zero diagonal; set the weights n, n to zero")
+    difference = sparse - transposed(layout, sparse)
+    if max_over_ranks(comm, float(np.abs(difference.data).max(initial=0.0))) > 1e-9 * largest:
+        raise InputError("affinities must be symmetric; pass (W + W.T) / 2")
+
+
+def components(layout: Layout, weights: Weights) -> np.ndarray:
+    """Connected component of every point, shape (rows,), equal on all ranks.  Collective."""
+    n, size = layout.rows, layout.comm.size
+    local = scipy.sparse.csr_matrix(weights)
+    padded = scipy.sparse.csr_matrix(
+        (local.data, local.indices, _padded_starts(layout, local.indptr)), shape=(n, n)
+    )
+    _, labels = connected_components(padded, directed=False)
+    if size == 1:
+        return labels.astype(np.int64)
+    # Points that some rank joins: link every point with its label on every rank.
+    every = layout.comm.allgather(labels.astype(np.int64))
+    offsets = np.concatenate([[0], np.cumsum([int(each.max(initial=-1)) + 1 for each in every])])
+    points = np.tile(np.arange(n), size)
+    hubs = np.concatenate([n + offset + each for offset, each in zip(offsets, every, strict=False)])
+    total = n + int(offsets[-1])
+    links = scipy.sparse.csr_matrix((np.ones(len(points)), (points, hubs)), shape=(total, total))
+    _, joined = connected_components(links, directed=False)
+    _, relabelled = np.unique(joined[:n], return_inverse=True)
+    return relabelled.astype(np.int64)
+
+
+def _padded_starts(layout: Layout, starts: np.ndarray) -> np.ndarray:
+    padded = np.zeros(layout.rows + 1, dtype=starts.dtype)
+    padded[layout.start : layout.stop + 1] = starts
+    padded[layout.stop + 1 :] = starts[-1]
+    return padded

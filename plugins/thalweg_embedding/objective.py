@@ -1,0 +1,269 @@
+"""The generic embedding objective: attraction of neighbours, repulsion of all.
+
+Vladymyrov and Carreira-Perpinan's formulation E(X; lambda) = E+(X) + lambda E-(X),
+with both terms sums of scalar functions of squared distances:
+
+    E+ = sum p_nm f(d_nm),    E- = sum w_nm g(d_nm)   or   log sum g(d_nm),
+
+over ordered pairs n != m of rows of the N x d map X, d_nm = ||x_n - x_m||^2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from thalweg.interfaces import (
+    AttractiveLaplacian,
+    HessianProduct,
+    Homotopy,
+    RepulsiveBlocks,
+    RowObjective,
+)
+from thalweg.parallel import Layout, PETSc, max_over_ranks, min_over_ranks, sum_over_ranks
+from thalweg_embedding.affinities.symmetric import Weights
+from thalweg_embedding.pairs.interface import PairSum
+from thalweg_embedding.partial_diagonal import PartialHessianDiagonal
+from thalweg_embedding.start import Start
+
+#: Below this the sum of an exponential repulsion is computed again, shifted.
+TINY = 1e-280
+
+
+class PairwiseEmbedding(
+    RowObjective,
+    HessianProduct,
+    PartialHessianDiagonal,
+    AttractiveLaplacian,
+    RepulsiveBlocks,
+    Homotopy,
+):
+    """E(X) = constant + sum p_nm f(d_nm) + lambda E-(X).
+
+    Parameters
+    ----------
+    layout
+        Rows and dimension of the map.
+    weights
+        This rank's rows of the attractive weights p: symmetric, non-negative, zero
+        diagonal; CSR or dense, shape (local_rows, rows).
+    attraction, repulsion
+        The sums of f, weighted by ``weights``, and of g.
+    normalised
+        Whether E- is the logarithm of the sum of g (s-SNE, t-SNE) or the sum itself.
+    strength
+        lambda.
+    repulsion_scale
+        Factor of an E- that is no logarithm, for instance 1/(N (N - 1)).
+    constant
+        Added to the value, for instance sum p log p to make it a KL divergence.
+    start
+        Where a run starts.
+    stages
+        Factors of ``strength`` that a run passes through when the user asks for none;
+        early exaggeration by 12 is the factor 1/12.
+
+    Notes
+    -----
+    With w_nm = p f' + lambda c g', where c = 1/Z or the repulsive weight, the gradient is
+    4 L X, L the graph Laplacian of w, and the Hessian
+
+        4 L (x) I + 8 L^xx - 16 (lambda / Z^2) vec(G) vec(G)^T,   G_n = sum_m g' (x_n - x_m),
+
+    the last term only where E- is a logarithm.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        weights: Weights,
+        attraction: PairSum,
+        repulsion: PairSum,
+        *,
+        normalised: bool,
+        strength: float = 1.0,
+        repulsion_scale: float = 1.0,
+        constant: float = 0.0,
+        start: Start | None = None,
+        stages: Sequence[float] = (),
+        label: str = "",
+    ) -> None:
+        super().__init__(layout.comm, layout)
+        self.weights = weights
+        self.attraction = attraction
+        self.repulsion = repulsion
+        self.normalised = normalised
+        self.constant = constant
+        self._repulsion_scale = float(repulsion_scale)
+        self.label = label
+        self._strength = float(strength)
+        self._final_strength = float(strength)
+        self._start = start if start is not None else Start(layout)
+        self._stages = tuple(stages)
+
+    # -- value and gradient ----------------------------------------------------------------
+
+    def initial_point(self, seed: int) -> PETSc.Vec:
+        """The start chosen at construction, by default small random numbers."""
+        return self.layout.vec_from(self._start.rows(seed))
+
+    def rows_value(self, rows: np.ndarray) -> float:  # noqa: D102
+        attracted = self.attraction.total(rows)
+        repelled, _, _ = self._repelled(rows, None)
+        return self.constant + attracted + self._strength * repelled
+
+    def rows_value_and_gradient(self, rows: np.ndarray, gradient: np.ndarray) -> float:  # noqa: D102
+        attracted = self.attraction.total_and_slopes(rows, gradient)
+        slopes = np.empty_like(gradient)
+        repelled, factor, _ = self._repelled(rows, slopes)
+        slopes *= self._strength * factor
+        gradient += slopes
+        gradient *= 4.0
+        return self.constant + attracted + self._strength * repelled
+
+    def _repelled(self, rows: np.ndarray, slopes: np.ndarray | None) -> tuple[float, float, float]:
+        """E-, the factor c of its derivatives (1/Z or 1), and the shift they were taken with."""
+        total, shift = self._repulsive_sum(rows, slopes, 0.0), 0.0
+        if not self.normalised:
+            return total * self._repulsion_scale, self._repulsion_scale, shift
+        if total < TINY * self.layout.rows and self.repulsion.function.exponential:
+            shift = self._smallest_distance(rows)
+            total = self._repulsive_sum(rows, slopes, shift)
+        if not total > 0.0:
+            # Nothing is left of the repulsion: a barrier, from which a line search returns.
+            return math.inf if total == 0.0 else math.nan, 0.0, shift
+        return math.log(total) - shift, 1.0 / total, shift
+
+    def _repulsive_sum(self, rows: np.ndarray, slopes: np.ndarray | None, shift: float) -> float:
+        if slopes is None:
+            return self.repulsion.total(rows, shift)
+        return self.repulsion.total_and_slopes(rows, slopes, shift)
+
+    def _smallest_distance(self, rows: np.ndarray) -> float:
+        """Smallest squared distance over all pairs of points."""
+        from thalweg.parallel.pairs import nearest_neighbours
+
+        _, squared = nearest_neighbours(self.layout, rows, 1)
+        return min_over_ranks(self.comm, float(squared.min(initial=math.inf)))
+
+    # -- second derivatives ----------------------------------------------------------------
+
+    def hessian_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+        """Overwrite ``product`` with H(x) ``direction``, at the cost of two gradients."""
+        rows, moves = self.layout.reading(x), self.layout.reading(direction)
+        slopes = np.empty_like(rows)
+        _, factor, shift = self._repelled(rows, slopes)
+        bend = np.empty_like(rows)
+        with self.layout.writing(product) as out:
+            self.attraction.product(rows, moves, out)
+            self.repulsion.product(rows, moves, bend, shift)
+            out += self._strength * factor * bend
+            if self.normalised:
+                along = sum_over_ranks(self.comm, float(np.vdot(slopes, moves)))
+                out -= (4.0 * self._strength * factor**2 * float(along)) * slopes
+            out *= 4.0
+
+    def hessian_diagonal(self, x: PETSc.Vec, diagonal: PETSc.Vec) -> None:
+        """Overwrite ``diagonal`` with the diagonal of H(x), entries of either sign."""
+        rows = self.layout.reading(x)
+        slopes = np.empty_like(rows)
+        _, factor, shift = self._repelled(rows, slopes)
+        bend = np.empty_like(rows)
+        with self.layout.writing(diagonal) as out:
+            self.attraction.diagonal(rows, out)
+            self.repulsion.diagonal(rows, bend, shift)
+            out += self._strength * factor * bend
+            if self.normalised:
+                out -= 4.0 * self._strength * factor**2 * slopes**2
+            out *= 4.0
+
+    def partial_hessian_diagonal(self, x: PETSc.Vec, diagonal: PETSc.Vec) -> None:
+        """Overwrite ``diagonal`` with 4 D+ + 8 lambda diag(L^xx), positive weights only."""
+        rows = self.layout.reading(x)
+        factor, shift = self._factor(rows)
+        with self.layout.writing(diagonal) as out:
+            self.repulsion.convex_diagonal(rows, out, shift)
+            out *= self._strength * factor
+            out += self.attractive_degrees()[:, None]
+            out *= 4.0
+
+    def repulsive_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+        """Overwrite ``product`` with 8 lambda L^xx_(i.,i.) ``direction``, positive weights only.
+
+        Of L^xx the convex part of the repulsion is kept.  What t-SNE's attraction adds to
+        it has negative weights throughout, and is left out.
+        """
+        rows = self.layout.reading(x)
+        factor, shift = self._factor(rows)
+        with self.layout.writing(product) as out:
+            self.repulsion.convex_product(rows, self.layout.reading(direction), out, shift)
+            out *= 4.0 * self._strength * factor
+
+    def _factor(self, rows: np.ndarray) -> tuple[float, float]:
+        if not self.normalised:
+            return self._repulsion_scale, 0.0
+        _, factor, shift = self._repelled(rows, None)
+        return factor, shift
+
+    # -- capabilities ----------------------------------------------------------------------
+
+    def attractive_weights(self, x: PETSc.Vec) -> Weights:
+        """p f'(0): the attraction's weights, for kernels such as t-SNE's taken at X = 0."""
+        at_zero = self.attraction.function(0.0)[1]
+        return self.weights if at_zero == 1.0 else self.weights * at_zero
+
+    def attractive_degrees(self) -> np.ndarray:
+        """Row sums of :meth:`attractive_weights`, shape (local_rows,)."""
+        sums = np.asarray(self.weights.sum(axis=1)).ravel()
+        return sums * self.attraction.function(0.0)[1]
+
+    @property
+    def homotopy(self) -> float:
+        """lambda."""
+        return self._strength
+
+    @homotopy.setter
+    def homotopy(self, value: float) -> None:
+        self._strength = float(value)
+
+    def default_homotopy(self) -> Sequence[float]:
+        """The stages chosen at construction, as values of lambda."""
+        return tuple(factor * self._final_strength for factor in self._stages)
+
+    # -- reports ---------------------------------------------------------------------------
+
+    def extent(self, x: PETSc.Vec) -> float:
+        """Largest side of the box that holds the map."""
+        rows = self.layout.reading(x)
+        sides = [
+            max_over_ranks(self.comm, float(column.max(initial=-math.inf)))
+            + max_over_ranks(self.comm, float((-column).max(initial=-math.inf)))
+            for column in rows.T
+        ]
+        return max(sides)
+
+    def metrics(self, x: PETSc.Vec) -> Mapping[str, Any]:
+        """For SNE variants the KL divergence, which is the objective at lambda = 1."""
+        if not self.normalised:
+            return {}
+        rows = self.layout.reading(x)
+        repelled, _, _ = self._repelled(rows, None)
+        return {"kl_divergence": self.constant + self.attraction.total(rows) + repelled}
+
+    def fingerprint(self) -> str:
+        """Changes with the shape, the two functions, lambda and the affinities."""
+        degrees = self.layout.gather_rows(self.attractive_degrees())
+        digest = hashlib.sha256(np.round(degrees / degrees.mean(), 6).tobytes()).hexdigest()[:16]
+        return (
+            f"{super().fingerprint()}/{self.attraction.function.name}/"
+            f"{self.repulsion.function.name}/{self.normalised}/{self._final_strength:.17g}/{digest}"
+        )
+
+    def destroy(self) -> None:
+        """Free what the sums hold.  Collective."""
+        self.attraction.destroy()
+        self.repulsion.destroy()

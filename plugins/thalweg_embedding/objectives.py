@@ -1,0 +1,222 @@
+"""The named objectives: pairs of functions, and how their weights come from data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg.parallel import MPI, Layout, sum_over_ranks
+from thalweg.parallel.pairs import Ring
+from thalweg_embedding.affinities.build import entropic_affinities, given_affinities
+from thalweg_embedding.affinities.symmetric import Weights
+from thalweg_embedding.objective import PairwiseEmbedding
+from thalweg_embedding.pairs.every import EveryPair
+from thalweg_embedding.pairs.functions import (
+    DISTANCE,
+    GAUSSIAN,
+    LOGARITHM,
+    STUDENT,
+    PairFunction,
+)
+from thalweg_embedding.pairs.interface import PairSum
+from thalweg_embedding.pairs.neighbours import NeighbourPairs
+from thalweg_embedding.start import Start, principal_components
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of embedding: two functions, and how the repulsion enters.
+
+    Parameters
+    ----------
+    name
+        As users write it.
+    attraction, repulsion
+        f and g.
+    normalised
+        Whether E- is the logarithm of the sum of g.
+    """
+
+    name: str
+    attraction: PairFunction
+    repulsion: PairFunction
+    normalised: bool
+
+
+ELASTIC_EMBEDDING = Family("elastic-embedding", DISTANCE, GAUSSIAN, normalised=False)
+SYMMETRIC_SNE = Family("s-sne", DISTANCE, GAUSSIAN, normalised=True)
+T_SNE = Family("t-sne", LOGARITHM, STUDENT, normalised=True)
+T_ELASTIC_EMBEDDING = Family("t-ee", LOGARITHM, STUDENT, normalised=False)
+
+
+def elastic_embedding(dataset: Dataset, comm: MPI.Comm, **options: Any) -> PairwiseEmbedding:
+    """Carreira-Perpinan's elastic embedding: sum w+ d + lambda sum w- exp(-d)."""
+    return embedding(ELASTIC_EMBEDDING, dataset, **options)
+
+
+def symmetric_sne(dataset: Dataset, comm: MPI.Comm, **options: Any) -> PairwiseEmbedding:
+    """Symmetric SNE, KL divergence: sum p log p + sum p d + lambda log sum exp(-d)."""
+    return embedding(SYMMETRIC_SNE, dataset, **options)
+
+
+def t_sne(dataset: Dataset, comm: MPI.Comm, **options: Any) -> PairwiseEmbedding:
+    """t-SNE, KL divergence: sum p log p + sum p log(1 + d) + lambda log sum 1/(1 + d)."""
+    return embedding(T_SNE, dataset, **options)
+
+
+def t_elastic_embedding(dataset: Dataset, comm: MPI.Comm, **options: Any) -> PairwiseEmbedding:
+    """An elastic embedding with t-SNE's kernels: sum w+ log(1 + d) + lambda sum w-/(1 + d)."""
+    return embedding(T_ELASTIC_EMBEDDING, dataset, **options)
+
+
+def embedding(
+    family: Family,
+    dataset: Dataset,
+    *,
+    dimensions: int = 2,
+    perplexity: float | None = None,
+    affinity: str = "entropic",
+    graph: str = "auto",
+    neighbours: str = "exact",
+    init: str = "random",
+    init_scale: float | None = None,
+    repulsive_weights: str = "uniform",
+    exaggeration: float | None = None,
+    start: np.ndarray | None = None,
+    weights: Weights | None = None,
+    **others: Any,
+) -> PairwiseEmbedding:
+    """An embedding of a data set's rows.  Collective.
+
+    Parameters
+    ----------
+    family
+        Which functions; your own :class:`Family` makes a new method.
+    dataset
+        Points as rows, or their affinities (``affinity="precomputed"``).
+    dimensions
+        Columns of the map.
+    perplexity
+        Effective neighbours of a point, by default 30, fewer for small data.
+    affinity
+        ``"entropic"`` or ``"precomputed"``.
+    graph, neighbours
+        See :func:`~thalweg_embedding.affinities.build.entropic_affinities`.
+    init
+        ``"random"`` or ``"pca"``.
+    init_scale
+        Deviation of the first column of the start, in map units; by default 1e-4 times
+        random numbers, or 1e-2 along principal components.
+    repulsive_weights
+        Where E- is no logarithm: ``"uniform"``, w- = 1/(N (N - 1));
+        ``"squared-distances"`` of the data, scaled to sum 1; ``"one"``, w- = 1.
+    exaggeration
+        First of the stages that lambda passes through is lambda/exaggeration; None for
+        none of them.
+    start
+        This rank's rows of a map to start from.
+    weights
+        This rank's rows of attractive weights, instead of those made from the data.
+    others
+        ``lambda``: strength of the repulsion.
+
+    Raises
+    ------
+    InputError
+        Data or options that cannot be used.
+    """
+    strength = float(others.pop("lambda", 1.0 if family.normalised else 100.0))
+    if others:
+        raise InputError(f"objective '{family.name}' has no option '{sorted(others)[0]}'")
+    layout = dataset.layout.with_columns(dimensions)
+    if weights is None:
+        if affinity == "precomputed":
+            weights = given_affinities(dataset)
+        else:
+            weights = entropic_affinities(dataset, perplexity, graph, neighbours)
+    attraction = attractive_sum(layout, family.attraction, weights)
+    scale, negative = _repulsive_weights(dataset, family, repulsive_weights)
+    if start is None and init == "pca":
+        start = principal_components(dataset, dimensions, init_scale or 1e-2)
+    return PairwiseEmbedding(
+        layout,
+        weights,
+        attraction,
+        EveryPair(layout, family.repulsion, negative),
+        normalised=family.normalised,
+        strength=strength,
+        repulsion_scale=scale,
+        constant=_negative_entropy(layout, weights) if family.normalised else 0.0,
+        start=Start(layout, start, init_scale or 1e-4),
+        stages=exaggerated_stages(exaggeration),
+        label=family.name,
+    )
+
+
+def attractive_sum(layout: Layout, function: PairFunction, weights: Weights) -> PairSum:
+    """The attraction, over all pairs or over the edges of a sparse graph."""
+    if scipy.sparse.issparse(weights):
+        return NeighbourPairs(layout, function, weights)
+    return EveryPair(layout, function, weights)
+
+
+def exaggerated_stages(exaggeration: float | None) -> tuple[float, ...]:
+    """Factors of lambda from 1/exaggeration to 1, doubling: 1/12, 1/6, 1/3, 1 for 12."""
+    if exaggeration is None or exaggeration <= 1.0:
+        return ()
+    doublings = max(1, round(math.log2(exaggeration / 3.0)) + 1) if exaggeration > 3.0 else 1
+    return (*(2.0**i / exaggeration for i in range(doublings)), 1.0)
+
+
+def _negative_entropy(layout: Layout, weights: Weights) -> float:
+    """Sum p log p, with 0 log 0 = 0."""
+    values = weights.data if scipy.sparse.issparse(weights) else np.ravel(weights)
+    values = values[values > 0.0]
+    return float(sum_over_ranks(layout.comm, float(values @ np.log(values))))
+
+
+def _repulsive_weights(
+    dataset: Dataset, family: Family, wanted: str
+) -> tuple[float, np.ndarray | None]:
+    """Factor of E-, and this rank's rows of w-, None for weights of one."""
+    n = dataset.layout.rows
+    if family.normalised or wanted == "one":
+        return 1.0, None
+    if wanted == "uniform":
+        return 1.0 / (n * (n - 1)), None
+    squared = _squared_distances(dataset)
+    total = float(sum_over_ranks(dataset.comm, float(squared.sum())))
+    if total == 0.0:
+        raise InputError(
+            "repulsive weights from squared distances need points that differ, and all are "
+            "equal; use repulsive_weights = 'uniform'"
+        )
+    return 1.0 / total, squared
+
+
+def _squared_distances(dataset: Dataset) -> np.ndarray:
+    """This rank's rows of the squared distances of all points, shape (local_rows, rows)."""
+    layout = dataset.layout
+    mean = (
+        np.asarray(sum_over_ranks(layout.comm, dataset.values.sum(axis=0, dtype=float)))
+        / layout.rows
+    )
+    values = dataset.values - mean
+    squares = (values**2).sum(axis=1)
+    distances = np.empty((layout.local_rows, layout.rows))
+    for visit in Ring(layout).visits(values, squares):
+        tile = distances[:, visit.start : visit.stop]
+        np.matmul(values, visit.arrays[0].T, out=tile)
+        tile *= -2.0
+        tile += squares[:, None]
+        tile += visit.arrays[1]
+    np.maximum(distances, 0.0, out=distances)
+    own = np.arange(layout.local_rows)
+    distances[own, layout.start + own] = 0.0
+    return distances

@@ -1,0 +1,1 @@
+"""Sums over pairs of map points: of all pairs, or of the neighbours in a sparse graph."""

@@ -1,0 +1,190 @@
+"""Scalar functions of a squared distance, with their first two derivatives.
+
+An embedding objective is a pair of them: one attracts neighbours, the other
+keeps all points apart.  Whoever writes two such functions has a new objective
+with gradient, Hessian products, Laplacians and every partial-Hessian strategy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numba
+import numpy as np
+from numba.extending import register_jitable
+
+from thalweg.errors import InputError
+
+#: What the compiler may reorder in a sum; infinities and NaN keep their meaning.
+FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
+
+
+@dataclass(frozen=True, eq=False)
+class PairFunction:
+    """A function of the squared distance d of two map points.
+
+    Parameters
+    ----------
+    function
+        ``function(d)`` returns three numbers: value, first derivative and second
+        derivative at a squared distance d >= 0.  Numba compiles it, so that it may
+        use arithmetic, ``math``, and functions under ``numba.extending.register_jitable``.
+    name
+        For messages.
+    exponential
+        Whether ``function(d + s) = exp(-s) function(d)``.  The logarithm of a sum of
+        such functions is then computed without underflow, however far apart the
+        points are.
+
+    Raises
+    ------
+    InputError
+        The derivatives do not agree with differences of the values.
+
+    Examples
+    --------
+    >>> import math
+    >>> PairFunction(lambda d: (math.log1p(d), 1 / (1 + d), -1 / (1 + d) ** 2), "log(1 + d)")
+    PairFunction('log(1 + d)')
+    """
+
+    function: Callable[[float], tuple[float, float, float]]
+    name: str
+    exponential: bool = False
+    compiled: Any = field(init=False)
+    key: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        compiled = numba.njit(fastmath=set(FASTMATH))(self.function)
+        object.__setattr__(self, "compiled", compiled)
+        object.__setattr__(self, "key", hashlib.sha256(_text(self.function).encode()).hexdigest())
+        _check_derivatives(self.function, self.name)
+
+    def __repr__(self) -> str:
+        return f"PairFunction({self.name!r})"
+
+    def __call__(self, d: float) -> tuple[float, float, float]:
+        """Value, first and second derivative at ``d``, uncompiled."""
+        value, first, second = self.function(float(d))
+        return float(value), float(first), float(second)
+
+
+def _text(thing: Any) -> str:
+    """What a function does, the same in every process: it names the code in the kernel cache."""
+    if isinstance(thing, ModuleType):
+        return thing.__name__
+    if not isinstance(thing, FunctionType):
+        return repr(thing)
+    code = thing.__code__
+    captured = [_text(cell.cell_contents) for cell in thing.__closure__ or ()]
+    outside = [
+        _text(thing.__globals__[name]) for name in code.co_names if name in thing.__globals__
+    ]
+    return repr((code.co_code, code.co_consts, code.co_names, captured, outside))
+
+
+def _check_derivatives(function: Callable[..., Any], name: str) -> None:
+    for d in (0.03, 0.7, 3.1):
+        step = 1e-5 * d
+        low, here, high = (np.array(function(d + s), dtype=float) for s in (-step, 0.0, step))
+        slopes = (high[:2] - low[:2]) / (2 * step)
+        if not np.allclose(slopes, here[1:], rtol=1e-5, atol=1e-6 * (1e-3 + abs(here).max())):
+            raise InputError(
+                f"the derivatives of pair function '{name}' at d = {d:g} are {here[1]:g} and "
+                f"{here[2]:g}, but differences of its values give {slopes[0]:g} and {slopes[1]:g}"
+            )
+
+
+@register_jitable
+def exp_minus(d: float) -> float:
+    """exp(-d) to the last bit or two, in a form that the compiler turns into vector code.
+
+    The usual reduction to |r| <= log(2)/2 and a Taylor polynomial.  Beyond d = 700
+    it stays at 1e-304 instead of falling to zero.
+    """
+    d = min(max(d, -700.0), 700.0)
+    k = math.floor(0.5 - d * 1.4426950408889634)
+    r = (-d - k * 0.6931471803691238) - k * 1.9082149292705877e-10  # log 2 in two parts
+    p = 1.0 / 479001600.0
+    p = p * r + 1.0 / 39916800.0
+    p = p * r + 1.0 / 3628800.0
+    p = p * r + 1.0 / 362880.0
+    p = p * r + 1.0 / 40320.0
+    p = p * r + 1.0 / 5040.0
+    p = p * r + 1.0 / 720.0
+    p = p * r + 1.0 / 120.0
+    p = p * r + 1.0 / 24.0
+    p = p * r + 1.0 / 6.0
+    p = p * r + 0.5
+    p = p * r + 1.0
+    p = p * r + 1.0
+    power: Any = np.int64((np.int64(k) + 1023) << 52).view(np.float64)
+    return p * power
+
+
+@register_jitable
+def log_one_plus(d: float) -> float:
+    """log(1 + d) for d >= 0, in a form that the compiler turns into vector code.
+
+    1 + d = 2^k (1 + f) with 1 + f near 1, log(1 + f) = 2 artanh(f/(2 + f)) by a
+    polynomial, and a first-order correction for what 1 + d lost of d.
+    """
+    y = 1.0 + d
+    bits = np.float64(y).view(np.int64)
+    k: Any = np.float64((bits >> 52) - 1023)
+    m: Any = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
+    halve = m > 1.4142135623730951
+    m = 0.5 * m if halve else m
+    k = k + 1.0 if halve else k
+    f = m - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    p = 1.0 / 21.0
+    p = p * z + 1.0 / 19.0
+    p = p * z + 1.0 / 17.0
+    p = p * z + 1.0 / 15.0
+    p = p * z + 1.0 / 13.0
+    p = p * z + 1.0 / 11.0
+    p = p * z + 1.0 / 9.0
+    p = p * z + 1.0 / 7.0
+    p = p * z + 1.0 / 5.0
+    p = p * z + 1.0 / 3.0
+    p = p * z + 1.0
+    return k * 0.6931471805599453 + 2.0 * s * p + (d - (y - 1.0)) / y
+
+
+def _distance(d: float) -> tuple[float, float, float]:
+    return d, 1.0, 0.0
+
+
+def _logarithm(d: float) -> tuple[float, float, float]:
+    k = 1.0 / (1.0 + d)
+    return log_one_plus(d), k, -k * k
+
+
+def _gaussian(d: float) -> tuple[float, float, float]:
+    e = exp_minus(d)
+    return e, -e, e
+
+
+def _student(d: float) -> tuple[float, float, float]:
+    k = 1.0 / (1.0 + d)
+    return k, -k * k, 2.0 * k * k * k
+
+
+#: d, the attraction of s-SNE and the elastic embedding.
+DISTANCE = PairFunction(_distance, "d")
+
+#: log(1 + d), the attraction of t-SNE.
+LOGARITHM = PairFunction(_logarithm, "log(1 + d)")
+
+#: exp(-d), the repulsion of s-SNE and the elastic embedding.
+GAUSSIAN = PairFunction(_gaussian, "exp(-d)", exponential=True)
+
+#: 1/(1 + d), the repulsion of t-SNE.
+STUDENT = PairFunction(_student, "1/(1 + d)")

@@ -1,0 +1,102 @@
+"""The loops over the edges of a sparse graph, row by row.
+
+``pair`` is replaced by a pair function (see ``specialise``).
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+from numba import njit, prange
+
+from thalweg_embedding.pairs.functions import FASTMATH
+
+
+def pair(d):
+    """Stand-in for the pair function."""
+    return d, 1.0, 0.0
+
+
+@njit(fastmath=set(FASTMATH))
+def squared_distance(rows, n, points, m):
+    """Squared distance of own row n to point m."""
+    distance = 0.0
+    for i in range(rows.shape[1]):
+        u = rows[n, i] - points[m, i]
+        distance += u * u
+    return distance
+
+
+def first_order(rows, points, starts, neighbours, weights, shift, totals, slopes):
+    """Overwrite ``totals`` with the rows' sums, and ``slopes``, unless empty, with their slopes."""
+    for n in prange(rows.shape[0]):
+        total = 0.0
+        if slopes.size > 0:
+            for i in range(rows.shape[1]):
+                slopes[n, i] = 0.0
+        for e in range(starts[n], starts[n + 1]):
+            m = neighbours[e]
+            value, slope, _ = pair(squared_distance(rows, n, points, m) - shift)
+            total += weights[e] * value
+            if slopes.size > 0:
+                for i in range(rows.shape[1]):
+                    slopes[n, i] += weights[e] * slope * (rows[n, i] - points[m, i])
+        totals[n] = total
+
+
+def product(rows, moves, points, all_moves, starts, neighbours, weights, shift, out):
+    """Hessian product (see ``PairSum.product``)."""
+    for n in prange(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            out[n, i] = 0.0
+        for e in range(starts[n], starts[n + 1]):
+            m = neighbours[e]
+            _, slope, curvature = pair(squared_distance(rows, n, points, m) - shift)
+            along = 0.0
+            for i in range(rows.shape[1]):
+                along += (rows[n, i] - points[m, i]) * (moves[n, i] - all_moves[m, i])
+            along *= 2.0 * curvature
+            for i in range(rows.shape[1]):
+                bend = slope * (moves[n, i] - all_moves[m, i]) + along * (rows[n, i] - points[m, i])
+                out[n, i] += weights[e] * bend
+
+
+def diagonal(rows, moves, points, all_moves, starts, neighbours, weights, shift, out):
+    """Diagonal (see ``PairSum.diagonal``)."""
+    for n in prange(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            out[n, i] = 0.0
+        for e in range(starts[n], starts[n + 1]):
+            m = neighbours[e]
+            _, slope, curvature = pair(squared_distance(rows, n, points, m) - shift)
+            for i in range(rows.shape[1]):
+                u = rows[n, i] - points[m, i]
+                out[n, i] += weights[e] * (slope + 2.0 * curvature * u * u)
+
+
+def convex_product(rows, moves, points, all_moves, starts, neighbours, weights, shift, out):
+    """Convex block-diagonal product (see ``PairSum.convex_product``)."""
+    for n in prange(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            out[n, i] = 0.0
+        for e in range(starts[n], starts[n + 1]):
+            m = neighbours[e]
+            _, _, curvature = pair(squared_distance(rows, n, points, m) - shift)
+            bend = 2.0 * weights[e] * max(curvature, 0.0)
+            for i in range(rows.shape[1]):
+                u = rows[n, i] - points[m, i]
+                out[n, i] += bend * u * u * (moves[n, i] - all_moves[m, i])
+
+
+def convex_diagonal(rows, moves, points, all_moves, starts, neighbours, weights, shift, out):
+    """Diagonal of ``convex_product``."""
+    for n in prange(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            out[n, i] = 0.0
+        for e in range(starts[n], starts[n + 1]):
+            m = neighbours[e]
+            _, _, curvature = pair(squared_distance(rows, n, points, m) - shift)
+            bend = 2.0 * weights[e] * max(curvature, 0.0)
+            for i in range(rows.shape[1]):
+                u = rows[n, i] - points[m, i]
+                out[n, i] += bend * u * u

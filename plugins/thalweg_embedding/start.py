@@ -1,0 +1,75 @@
+"""Where an embedding starts: small random numbers, principal components, or given points."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg.parallel import Layout, sum_over_ranks
+
+
+class Start:
+    """A starting map.
+
+    Parameters
+    ----------
+    layout
+        Rows and dimension of the map.
+    given
+        This rank's rows of a map to start from, or None for random numbers.
+    scale
+        Standard deviation of the random numbers, in map units.
+    """
+
+    def __init__(
+        self, layout: Layout, given: np.ndarray | None = None, scale: float = 1e-4
+    ) -> None:
+        self._layout = layout
+        self._given = given
+        self._scale = scale
+
+    def rows(self, seed: int) -> np.ndarray:
+        """This rank's rows, shape (local_rows, d); the same at any number of ranks."""
+        if self._given is not None:
+            return self._given.copy()
+        return self._layout.random_normal(seed, self._scale)
+
+
+def principal_components(dataset: Dataset, dimensions: int, scale: float) -> np.ndarray:
+    """This rank's rows of the leading principal components, the first of deviation ``scale``.
+
+    Signs are fixed by the largest entry of each direction.  Where the data have fewer
+    directions than ``dimensions``, or are constant, the missing columns are zero up to
+    random numbers a thousandth of ``scale``, so that no two points coincide.
+
+    Raises
+    ------
+    InputError
+        More dimensions asked for than the data have columns.
+    """
+    layout = dataset.layout
+    if dimensions > layout.columns:
+        raise InputError(
+            f"a start from principal components has at most {layout.columns} dimensions "
+            f"(the data's columns), not {dimensions}; use init = 'random'"
+        )
+    values = dataset.values.astype(float)
+    mean = np.asarray(sum_over_ranks(layout.comm, values.sum(axis=0))) / layout.rows
+    values -= mean
+    if layout.columns <= layout.rows:
+        covariance = np.asarray(sum_over_ranks(layout.comm, values.T @ values)) / layout.rows
+        _, vectors = np.linalg.eigh(covariance)
+        directions = vectors[:, ::-1][:, :dimensions]
+    else:  # more columns than rows: the small Gram matrix of the rows instead
+        whole = layout.gather_rows(values)
+        _, vectors = np.linalg.eigh(whole @ whole.T)
+        directions = whole.T @ vectors[:, ::-1][:, :dimensions]
+        directions /= np.maximum(np.linalg.norm(directions, axis=0), np.finfo(float).tiny)
+    largest = np.abs(directions).argmax(axis=0)
+    directions *= np.where(directions[largest, np.arange(dimensions)] < 0.0, -1.0, 1.0)
+    scores = values @ directions
+    squares = np.asarray(sum_over_ranks(layout.comm, (scores**2).sum(axis=0)))
+    deviation = float(np.sqrt(squares.max(initial=0.0) / max(1, layout.rows)))
+    scores *= scale / deviation if deviation > 0.0 else 0.0
+    return scores + layout.with_columns(dimensions).random_normal(0, 1e-3 * scale)
