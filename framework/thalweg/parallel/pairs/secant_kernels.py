@@ -67,34 +67,40 @@ _measure_pair = measure_pair.dispatcher
 
 
 @kernel(fastmath={"contract", "nsz"})
-def count_suspects(dots, images, low, high, image_low, image_high, tails, i, first, last, w):  # type: ignore[no-untyped-def]
-    """Number of columns whose distortion may reach ``w``, by bounds that hold under rounding.
+def mark_suspects(  # type: ignore[no-untyped-def]
+    dots, images, low, high, image_low, image_high, tails, i, first, last, w, marks
+):
+    """Mark the columns whose distortion may reach ``w``, by bounds that hold under rounding.
 
     ``low``, ``high``, ``image_low``, ``image_high`` and ``tails`` are pairs
-    (value of row i, values of the columns).
+    (value of row i, values of the columns).  Returns the number of marks.
     """
-    low_i, low_j = low
-    high_i, high_j = high
-    image_low_i, image_low_j = image_low
-    image_high_i, image_high_j = image_high
-    tail_i, tail_j = tails
+    # Loops over slices from 0 on are the ones that compilers turn into vector code.
+    dot_j = dots[i, first:last]
+    image_j = images[i, first:last]
+    low_i, low_j = low[0], low[1][first:last]
+    high_i, high_j = high[0], high[1][first:last]
+    image_low_i, image_low_j = image_low[0], image_low[1][first:last]
+    image_high_i, image_high_j = image_high[0], image_high[1][first:last]
+    tail_i, tail_j = tails[0], tails[1][first:last]
     two = np.float32(2.0)
     above = np.float32(1.0) + w
     below = np.float32(1.0) - w
     count = np.int32(0)
-    for j in range(first, last):
-        dot = dots[i, j]
+    for j in range(last - first):
         cross = tail_i * tail_j[j]
-        image = two * images[i, j]
-        shortest = low_i + low_j[j] - two * (dot + cross)
-        longest = high_i + high_j[j] - two * (dot - cross)
+        image = two * image_j[j]
+        shortest = low_i + low_j[j] - two * (dot_j[j] + cross)
+        longest = high_i + high_j[j] - two * (dot_j[j] - cross)
         stretched = image_high_i + image_high_j[j] - image >= above * shortest
         shrunk = image_low_i + image_low_j[j] - image <= below * longest
-        count += np.int32(stretched | shrunk)
+        suspect = np.uint8(stretched | shrunk)
+        marks[j] = suspect
+        count += np.int32(suspect)
     return count
 
 
-_count_suspects = count_suspects.dispatcher
+_mark_suspects = mark_suspects.dispatcher
 
 
 @kernel(fastmath={"contract", "nsz"})
@@ -158,7 +164,9 @@ def filter_tile(  # type: ignore[no-untyped-def]
     worst_size = np.empty(most)
     worst_length = np.empty(most)
     worst_j = np.empty(most, dtype=np.int64)
-    step = 64
+    step = 128
+    marks = np.zeros(step, dtype=np.uint8)
+    single = np.zeros(1, dtype=np.uint8)
     for i in range(m):
         filled = 0
         begin = i + 1 if triangle else 0
@@ -167,7 +175,7 @@ def filter_tile(  # type: ignore[no-untyped-def]
             j1 = min(n, j0 + step)
             bar = worst_size[most - 1] if filled == most else level
             w = np.float32(min(bar, best) * 0.9999998)
-            suspects = _count_suspects(
+            suspects = _mark_suspects(
                 dots,
                 images,
                 (low_r[i], low_c),
@@ -179,30 +187,36 @@ def filter_tile(  # type: ignore[no-untyped-def]
                 j0,
                 j1,
                 w,
+                marks,
             )
             if suspects == 0:
                 j0 = j1
                 continue
             for j in range(j0, j1):
+                if marks[j - j0] == 0:
+                    continue
                 if labelled and label_r[i] != label_c[j]:
                     continue
+                # The bar may have risen since this piece of the row was marked.
                 bar = worst_size[most - 1] if filled == most else level
-                w = np.float32(min(bar, best) * 0.9999998)
-                one = _count_suspects(
-                    dots,
-                    images,
-                    (low_r[i], low_c),
-                    (high_r[i], high_c),
-                    (image_low_r[i], image_low_c),
-                    (image_high_r[i], image_high_c),
-                    (tail_r[i], tail_c),
-                    i,
-                    j,
-                    j + 1,
-                    w,
-                )
-                if one == 0:
-                    continue
+                risen = np.float32(min(bar, best) * 0.9999998)
+                if risen > w:
+                    one = _mark_suspects(
+                        dots,
+                        images,
+                        (low_r[i], low_c),
+                        (high_r[i], high_c),
+                        (image_low_r[i], image_low_c),
+                        (image_high_r[i], image_high_c),
+                        (tail_r[i], tail_c),
+                        i,
+                        j,
+                        j + 1,
+                        risen,
+                        single,
+                    )
+                    if one == 0:
+                        continue
                 measured += 1
                 length, mapped = _measure_pair(
                     components,

@@ -1,0 +1,160 @@
+"""The secant oracle finds what a loop over all pairs finds, at any number of ranks."""
+
+import numpy as np
+import pytest
+
+from thalweg.errors import InputError
+from thalweg.parallel import Layout
+from thalweg.parallel.pairs.secants import SecantSet
+
+
+def cloud(n, dimension, seed=0):
+    random = np.random.default_rng(seed)
+    return random.standard_normal((n, dimension)) * np.linspace(3.0, 0.05, dimension) + 5.0
+
+
+def random_map(rank, dimension, seed=1):
+    return np.random.default_rng(seed).standard_normal((rank, dimension)) / np.sqrt(rank)
+
+
+def all_pairs(points, components):
+    points = points.astype(float)
+    i, j = np.triu_indices(len(points), 1)
+    difference = points[i] - points[j]
+    lengths = (difference**2).sum(axis=1)
+    distinct = lengths > 0
+    i, j, difference, lengths = (a[distinct] for a in (i, j, difference, lengths))
+    return i, j, ((difference @ components.T) ** 2).sum(axis=1) / lengths - 1.0, lengths
+
+
+def secants(points, comm, **options):
+    layout = Layout(comm, *points.shape)
+    return SecantSet(layout.local(points).copy(), layout, **options)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize(("n", "dimension"), [(60, 7), (2300, 80)])
+@pytest.mark.parametrize("head", [0, None, 24])
+def test_the_worst_pairs_are_those_of_a_loop_over_all_pairs(comm, n, dimension, head):
+    points, components = cloud(n, dimension), random_map(4, dimension)
+    i, j, values, lengths = all_pairs(points, components)
+    level = np.sort(np.abs(values))[-200]
+    scan = secants(points, comm).scan(components, level, most=150, per_row=n, head=head)
+    order = np.lexsort((j, i, -np.abs(values)))[:150]
+    assert scan.complete
+    assert scan.n_secants == scan.n_pairs == n * (n - 1) // 2
+    assert scan.delta == pytest.approx(np.abs(values).max(), rel=1e-12)
+    np.testing.assert_array_equal(scan.pairs, np.stack([i, j], axis=1)[order])
+    np.testing.assert_allclose(scan.distortions, values[order], rtol=1e-10)
+    np.testing.assert_allclose(scan.lengths, lengths[order], rtol=1e-12)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_coincident_points_are_counted_and_close_ones_measured_without_cancellation(comm):
+    points = cloud(50, 6)
+    points[10] = points[20] = points[41]
+    points[30] = points[31] + 1e-9 * np.eye(6)[2]
+    components = random_map(3, 6)
+    scan = secants(points, comm).scan(components, 0.0, most=5000, per_row=50)
+    assert scan.n_coincident == 3
+    assert scan.n_secants == 50 * 49 // 2 - 3
+    at = np.flatnonzero((scan.pairs == [30, 31]).all(axis=1))[0]
+    difference = points[30] - points[31]
+    exact = ((components @ difference) ** 2).sum() / (difference**2).sum() - 1.0
+    assert scan.distortions[at] == pytest.approx(exact, rel=1e-13)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_the_same_pairs_and_the_same_bits_at_any_number_of_ranks(comm):
+    from thalweg.parallel import MPI
+
+    points, components = cloud(2100, 70, seed=3).astype(np.float32), random_map(5, 70)
+    for options in ({}, {"fraction": 0.5, "seed": 7}, {"head": 30, "per_row": 1}):
+        together = secants(points, comm).scan(components, 0.5, most=400, **options)
+        alone = secants(points, MPI.COMM_SELF).scan(components, 0.5, most=400, **options)
+        assert together.delta == alone.delta
+        assert together.pair == alone.pair
+        assert together.n_pairs == alone.n_pairs
+        np.testing.assert_array_equal(together.pairs, alone.pairs)
+        np.testing.assert_array_equal(together.distortions, alone.distortions)
+        np.testing.assert_array_equal(together.lengths, alone.lengths)
+
+
+@pytest.mark.ranks(1, 3)
+def test_a_cap_per_row_spreads_the_pairs(comm):
+    points, components = cloud(300, 9), random_map(2, 9)
+    i, _, values, _ = all_pairs(points, components)
+    scan = secants(points, comm).scan(components, 0.0, most=10**6, per_row=2)
+    assert np.bincount(scan.pairs[:, 0]).max() == 2
+    for row in (0, 17, 250):
+        worst = np.sort(np.abs(values[i == row]))[::-1][:2]
+        found = np.abs(scan.distortions[scan.pairs[:, 0] == row])
+        np.testing.assert_allclose(found, worst, rtol=1e-10)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_secants_can_be_restricted_to_classes(comm):
+    points, components = cloud(120, 5), random_map(2, 5)
+    points[7] = points[8]
+    labels = np.array([3, 7])[np.random.default_rng(0).integers(0, 2, 120)]
+    labels[7], labels[8] = 3, 7
+    i, j, values, _ = all_pairs(points, components)
+    within = labels[i] == labels[j]
+    scan = secants(points, comm, labels=labels).scan(components, 0.3, most=10**5, per_row=200)
+    assert scan.n_coincident == 0
+    assert scan.n_secants == within.sum()
+    assert scan.delta == pytest.approx(np.abs(values[within]).max(), rel=1e-12)
+    assert len(scan.pairs) == (np.abs(values[within]) >= 0.3).sum()
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_secants_can_be_listed_neighbours(comm):
+    points, components = cloud(90, 5), random_map(2, 5)
+    distances = ((points[:, None] - points) ** 2).sum(axis=2) + 1e9 * np.eye(90)
+    nearest = np.argsort(distances, axis=1)[:, :4]
+    listed = {tuple(sorted((a, int(b)))) for a in range(90) for b in nearest[a]}
+    i, j, values, _ = all_pairs(points, components)
+    chosen = np.array([(a, b) in listed for a, b in zip(i, j, strict=True)])
+    layout = Layout(comm, 90, 5)
+    oracle = SecantSet(layout.local(points).copy(), layout, neighbours=layout.local(nearest))
+    scan = oracle.scan(components, 0.1, most=10**5)
+    assert scan.n_pairs == len(listed)
+    assert scan.delta == pytest.approx(np.abs(values[chosen]).max(), rel=1e-12)
+    assert len(scan.pairs) == (np.abs(values[chosen]) >= 0.1).sum()
+
+
+@pytest.mark.ranks(1, 3)
+def test_ranks_without_points_take_part(comm):
+    points, components = cloud(2, 5), random_map(2, 5)
+    scan = secants(points, comm).scan(components, 0.0, most=10)
+    assert scan.pair == (0, 1)
+    assert scan.n_secants == 1
+
+
+@pytest.mark.ranks(1, 2)
+def test_integer_images_are_taken_without_loss(comm):
+    images = np.random.default_rng(0).integers(0, 256, (70, 30)).astype(np.uint8)
+    components = random_map(6, 30)
+    _, _, values, _ = all_pairs(images, components)
+    scan = secants(images, comm).scan(components)
+    assert scan.delta == pytest.approx(np.abs(values).max(), rel=1e-13)
+
+
+def test_progress_is_told_of_every_pair():
+    from thalweg.parallel import MPI
+
+    seen = []
+    secants(cloud(1500, 5), MPI.COMM_SELF).scan(random_map(2, 5), progress=seen.append)
+    assert sum(seen) == 1500 * 1499 // 2
+
+
+@pytest.mark.ranks(1, 2)
+def test_points_that_cannot_be_used_are_refused_on_all_ranks(comm):
+    points = cloud(40, 5)
+    points[3, 2] = np.nan
+    with pytest.raises(InputError, match="not finite"):
+        secants(points, comm)
+    with pytest.raises(InputError, match="at least two distinct points"):
+        secants(np.ones((40, 5)), comm)
+    with pytest.raises(InputError, match="rank x 5"):
+        secants(cloud(40, 5), comm).scan(np.ones((2, 4)))
