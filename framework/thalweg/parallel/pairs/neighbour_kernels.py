@@ -135,17 +135,19 @@ def sift(
         scores = tile[row]
         for low in range(0, width, CHUNK):
             limit = limits[row]
-            promising = False
-            if low + CHUNK <= width:
+            high = min(low + CHUNK, width)
+            near = np.int32(0)  # a sum, and a slice: so the comparison becomes vector code
+            if high - low == CHUNK:
+                chunk = scores[low : low + CHUNK]
                 for t in range(CHUNK):
-                    promising |= scores[low + t] <= limit
+                    near += np.int32(chunk[t] <= limit)
             else:
-                for t in range(width - low):
-                    promising |= scores[low + t] <= limit
-            if not promising:
+                for t in range(low, high):
+                    near += np.int32(scores[t] <= limit)
+            if near == 0:
                 continue
             count = counts[row]
-            for t in range(low, min(low + CHUNK, width)):
+            for t in range(low, high):
                 if scores[t] <= limit and first + t != own + row:
                     lower[row, count], columns[row, count] = scores[t], first + t
                     count += 1
