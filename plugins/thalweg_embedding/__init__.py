@@ -1,1 +1,44 @@
-"""Nonlinear embeddings and the preconditioners made from their graph Laplacians."""
+"""Nonlinear embeddings: s-SNE, t-SNE, elastic embedding, and pairs of functions of your own.
+
+>>> from thalweg_embedding import TSNE
+>>> map_ = TSNE(perplexity=30).fit_transform(images)
+
+Names are imported when first used, so that listing plugins stays quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from thalweg_embedding.estimators import TSNE, ElasticEmbedding, SymmetricSNE
+    from thalweg_embedding.objective import PairwiseEmbedding
+    from thalweg_embedding.objectives import Family, embedding
+    from thalweg_embedding.pairs.functions import PairFunction
+
+_WHERE = {
+    "TSNE": "estimators",
+    "ElasticEmbedding": "estimators",
+    "Family": "objectives",
+    "PairFunction": "pairs.functions",
+    "PairwiseEmbedding": "objective",
+    "SymmetricSNE": "estimators",
+    "embedding": "objectives",
+}
+
+__all__ = [
+    "TSNE",
+    "ElasticEmbedding",
+    "Family",
+    "PairFunction",
+    "PairwiseEmbedding",
+    "SymmetricSNE",
+    "embedding",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,282 @@
+"""Estimators of the embeddings that attract neighbours and repel all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+
+import thalweg
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg.parallel import MPI
+from thalweg_embedding.affinities.symmetric import check_weights
+from thalweg_embedding.objective import PairwiseEmbedding
+from thalweg_embedding.objectives import (
+    ELASTIC_EMBEDDING,
+    SYMMETRIC_SNE,
+    T_SNE,
+    Family,
+    embedding,
+)
+
+
+class PairwiseEstimator(  # type: ignore[misc]
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
+    """What :class:`TSNE`, :class:`SymmetricSNE` and :class:`ElasticEmbedding` share.
+
+    ``fit`` and ``fit_transform`` take an array, shape (n_samples, n_features), or a
+    :class:`thalweg.Dataset` whose rows lie on several ranks; the map then has this
+    rank's rows.
+    """
+
+    family: ClassVar[Family]
+
+    def _own_options(self) -> dict[str, Any]:
+        """Options of this family beyond the shared ones."""
+        return {}
+
+    def fit(self, X: Any, y: Any = None) -> PairwiseEstimator:
+        """Embed the rows of X.
+
+        Parameters
+        ----------
+        X
+            Points, shape (n_samples, n_features), or with ``affinity="precomputed"``
+            their symmetric affinities, shape (n_samples, n_samples), dense or sparse.
+        y
+            Ignored.
+
+        Raises
+        ------
+        InputError
+            Data or parameters that cannot be used; it is a ``ValueError``.
+        """
+        objective = self._objective(X)
+        try:
+            result = thalweg.minimize(
+                objective,
+                solver=self.solver,
+                preconditioner=self.preconditioner,
+                seed=self._seed(objective.comm),
+                iterations=self.max_iter,
+                decrease=self.tol,
+                **(self.solver_options or {}),
+            )
+            self._keep(result, objective)
+        finally:
+            objective.destroy()
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+        """Embed the rows of X; returns the map, shape (n_samples, n_components)."""
+        return np.array(self.fit(X).embedding_)
+
+    def _objective(self, X: Any) -> PairwiseEmbedding:
+        precomputed = self.affinity == "precomputed"
+        weights = None
+        if isinstance(X, Dataset):
+            dataset = X
+            self.n_features_in_ = dataset.layout.columns
+        else:
+            X = validate_data(
+                self,
+                X,
+                accept_sparse="csr" if precomputed else False,
+                dtype=(np.float64, np.float32),
+                ensure_min_samples=3,
+            )
+            if scipy.sparse.issparse(X):
+                dataset = Dataset.from_array(np.empty((*X.shape[:1], 0)))
+                weights = scipy.sparse.csr_matrix(X, dtype=float)
+                check_weights(dataset.layout, weights)
+                weights = weights / weights.sum()
+            else:
+                dataset = Dataset.from_array(X)
+        start: np.ndarray | None = None
+        init = self.init
+        if not isinstance(init, str):
+            init, start = "random", np.asarray(init, dtype=float)
+            wanted = (dataset.layout.local_rows, self.n_components)
+            if start.shape != wanted:
+                raise InputError(f"init must have shape {wanted}, not {start.shape}")
+        return embedding(
+            self.family,
+            dataset,
+            dimensions=self.n_components,
+            perplexity=self.perplexity,
+            affinity=self.affinity,
+            graph=self.graph,
+            init=init,
+            start=start,
+            weights=weights,
+            **self._own_options(),
+        )
+
+    def _seed(self, comm: MPI.Comm) -> int:
+        drawn = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return int(comm.bcast(drawn))
+
+    def _keep(self, result: thalweg.Result, objective: PairwiseEmbedding) -> None:
+        self.embedding_ = result.x
+        self.n_iter_ = max(1, result.iterations)
+        self.objective_ = result.objective
+        self.trace_ = result.trace
+        metrics: Mapping[str, Any] = objective.metrics(objective.layout.vec_from(result.x))
+        if "kl_divergence" in metrics:
+            self.kl_divergence_ = float(metrics["kl_divergence"])
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.embedding_.shape[1])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.affinity == "precomputed"
+        tags.input_tags.sparse = self.affinity == "precomputed"
+        return tags
+
+
+class TSNE(PairwiseEstimator):
+    """t-SNE, minimised by L-BFGS with the spectral direction as H0.
+
+    Parameters
+    ----------
+    n_components
+        Dimensions of the map.
+    perplexity
+        Effective number of neighbours, less than n_samples - 1; by default 30, or a third of
+        the points if that is less.
+    affinity
+        ``"entropic"``, or ``"precomputed"``: X holds symmetric non-negative affinities.
+    graph
+        Affinities of all pairs (``"dense"``), of the nearest neighbours (``"sparse"``), or
+        ``"auto"``: dense up to 3,000 points.
+    exaggeration
+        Early exaggeration: the repulsion starts at 1/exaggeration and is raised in stages.
+    init
+        ``"random"``, ``"pca"``, or an array (n_samples, n_components).
+    max_iter, tol
+        Iterations, and relative decrease of the objective in one of them, at which to stop.
+    solver, preconditioner, solver_options
+        Any of ``thalweg list``, and their options.
+    random_state
+        Seed of the start.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of float64, shape (n_samples, n_components)
+    objective_ : float
+        Final value, here the KL divergence.
+    kl_divergence_ : float
+    n_iter_ : int
+    trace_ : thalweg.Trace
+        Objective, gradient norm, evaluations and seconds of each iterate.
+    """
+
+    family = T_SNE
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        perplexity: float | None = None,
+        affinity: str = "entropic",
+        graph: str = "auto",
+        exaggeration: float | None = None,
+        init: Any = "random",
+        max_iter: int = 300,
+        tol: float = 1e-7,
+        solver: str = "lbfgs",
+        preconditioner: str = "spectral",
+        solver_options: Mapping[str, Any] | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.perplexity = perplexity
+        self.affinity = affinity
+        self.graph = graph
+        self.exaggeration = exaggeration
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.solver = solver
+        self.preconditioner = preconditioner
+        self.solver_options = solver_options
+        self.random_state = random_state
+
+    def _own_options(self) -> dict[str, Any]:
+        return {"exaggeration": self.exaggeration}
+
+
+class SymmetricSNE(TSNE):
+    """Symmetric SNE: t-SNE's problem with a Gaussian kernel in the map.
+
+    Parameters and attributes are those of :class:`TSNE`.
+    """
+
+    family = SYMMETRIC_SNE
+
+
+class ElasticEmbedding(PairwiseEstimator):
+    """The elastic embedding of Carreira-Perpinan (2010).
+
+    Parameters
+    ----------
+    strength
+        lambda, the weight of the repulsion.
+    repulsive_weights
+        w-: ``"uniform"``, ``"squared-distances"`` of the data (both sum to 1), or ``"one"``.
+    n_components, perplexity, affinity, graph, init, max_iter, tol, solver, preconditioner, \
+solver_options, random_state
+        As in :class:`TSNE`.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of float64, shape (n_samples, n_components)
+    objective_ : float
+    n_iter_ : int
+    trace_ : thalweg.Trace
+    """
+
+    family = ELASTIC_EMBEDDING
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        strength: float = 100.0,
+        repulsive_weights: str = "uniform",
+        perplexity: float | None = None,
+        affinity: str = "entropic",
+        graph: str = "auto",
+        init: Any = "random",
+        max_iter: int = 300,
+        tol: float = 1e-7,
+        solver: str = "lbfgs",
+        preconditioner: str = "spectral",
+        solver_options: Mapping[str, Any] | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.strength = strength
+        self.repulsive_weights = repulsive_weights
+        self.perplexity = perplexity
+        self.affinity = affinity
+        self.graph = graph
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.solver = solver
+        self.preconditioner = preconditioner
+        self.solver_options = solver_options
+        self.random_state = random_state
+
+    def _own_options(self) -> dict[str, Any]:
+        return {"lambda": self.strength, "repulsive_weights": self.repulsive_weights}

@@ -1,0 +1,148 @@
+"""Affinities: perplexity met, sum one, symmetric at any rank count, and bad input refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.datasets import load_digits
+
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg.parallel import MPI, Layout
+from thalweg_embedding.affinities.build import entropic_affinities, given_affinities
+from thalweg_embedding.affinities.entropic import entropic_rows
+from thalweg_embedding.affinities.symmetric import check_weights, components, transposed
+
+every_rank_count = pytest.mark.ranks(1, 2, 3)
+
+
+def digits(comm, rows=97):
+    return Dataset.from_array(load_digits().data[:rows], comm=comm)
+
+
+def dense(weights):
+    return weights.toarray() if scipy.sparse.issparse(weights) else weights
+
+
+def whole(layout, weights):
+    return layout.gather_rows(np.ascontiguousarray(dense(weights)))
+
+
+def entropies(probabilities):
+    logarithms = np.log(np.where(probabilities > 0, probabilities, 1.0))
+    return -(probabilities * logarithms).sum(axis=1)
+
+
+@pytest.mark.parametrize("perplexity", [1.5, 5.0, 30.0, 88.0])
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e12])
+def test_every_row_has_the_wanted_perplexity(perplexity, scale):
+    squared = np.sort(np.random.default_rng(0).chisquare(7, (200, 90)), axis=1)
+    rows = entropic_rows(scale * squared, perplexity)
+    np.testing.assert_allclose(entropies(rows), np.log(perplexity), atol=1e-10)
+    np.testing.assert_allclose(rows.sum(axis=1), 1.0, rtol=1e-13)
+    assert (np.diff(rows, axis=1) <= 0).all()
+
+
+def test_a_row_with_more_duplicates_than_the_perplexity_is_uniform_over_them():
+    squared = np.concatenate([np.zeros(40), np.arange(1.0, 21.0)])[None, :]
+    row = entropic_rows(squared, 30.0)[0]
+    np.testing.assert_allclose(row[:40], 1 / 40)
+    assert not row[40:].any()
+
+
+def test_a_row_of_equal_distances_is_uniform():
+    np.testing.assert_allclose(entropic_rows(np.full((1, 50), 7.0), 30.0), 1 / 50)
+
+
+def test_thousands_of_duplicates_give_finite_affinities():
+    values = np.repeat(np.random.default_rng(0).normal(size=(3, 4)), 700, axis=0)
+    for graph in ("dense", "sparse"):
+        weights = dense(entropic_affinities(Dataset.from_array(values), 30.0, graph))
+        assert np.isfinite(weights).all()
+        assert weights.sum() == pytest.approx(1.0)
+
+
+def test_constant_features_change_nothing():
+    plain = load_digits().data[:80]
+    padded = np.hstack([plain, np.full((80, 3), 1e3)])
+    found = entropic_affinities(Dataset.from_array(padded), 10.0)
+    expected = entropic_affinities(Dataset.from_array(plain), 10.0)
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+@every_rank_count
+@pytest.mark.parametrize("graph", ["dense", "sparse"])
+def test_affinities_are_symmetric_sum_to_one_and_do_not_depend_on_the_ranks(comm, graph):
+    data = digits(comm)
+    weights = entropic_affinities(data, 8.0, graph)
+    check_weights(data.layout, weights)
+    every = whole(data.layout, weights)
+    assert every.sum() == pytest.approx(1.0, rel=1e-13)
+    alone = dense(entropic_affinities(digits(MPI.COMM_SELF), 8.0, graph))
+    np.testing.assert_allclose(every, alone, atol=1e-13 * alone.max())
+
+
+@every_rank_count
+def test_transposition_over_ranks_is_exact_for_uneven_and_empty_blocks(comm):
+    rows = 0 if comm.rank == 0 and comm.size > 1 else 5 + 2 * comm.rank
+    total = comm.allreduce(rows)
+    layout = Layout(comm, total, 1, local_rows=rows)
+    full = scipy.sparse.random(total, total, 0.3, format="csr", random_state=0)
+    turned = transposed(layout, full[layout.start : layout.stop])
+    np.testing.assert_array_equal(turned.toarray(), full.T.toarray()[layout.start : layout.stop])
+
+
+@every_rank_count
+def test_components_are_found_over_ranks(comm):
+    layout = Layout(comm, 10)
+    full = np.zeros((10, 10))
+    for n, m in ((0, 9), (9, 4), (1, 2), (3, 7)):
+        full[n, m] = full[m, n] = 1.0
+    labels = components(layout, full[layout.start : layout.stop])
+    assert labels[0] == labels[9] == labels[4]
+    assert labels[1] == labels[2]
+    assert len(set(labels.tolist())) == 6
+
+
+@pytest.mark.parametrize(
+    ("rows", "perplexity", "words"),
+    [
+        (10, 9.0, "less than the number of points"),
+        (10, 50.0, "lower it or use more rows"),
+        (1, None, "n_samples = 1"),
+        (2, None, "at least 3 points"),
+    ],
+)
+def test_a_perplexity_that_so_few_points_cannot_have_is_refused(rows, perplexity, words):
+    with pytest.raises(InputError, match=words):
+        entropic_affinities(digits(MPI.COMM_SELF, rows), perplexity)
+
+
+def test_fewer_points_than_neighbours_are_used_all():
+    weights = entropic_affinities(digits(MPI.COMM_SELF, 20), 10.0, "sparse")
+    assert (np.diff(weights.indptr) == 19).all()
+
+
+@every_rank_count
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ((0, 1, -1.0), "negative"),
+        ((0, 1, 5.0), "symmetric"),
+        ((2, 2, 1.0), "diagonal"),
+        ((1, 3, np.nan), "finite"),
+    ],
+)
+def test_bad_given_affinities_are_refused_on_all_ranks(comm, entry, words):
+    matrix = np.ones((6, 6)) - np.eye(6)
+    matrix[entry[0], entry[1]] = entry[2]
+    with pytest.raises(InputError, match=words):
+        given_affinities(Dataset.from_array(matrix, comm=comm))
+
+
+def test_given_affinities_must_be_square_and_not_all_zero():
+    with pytest.raises(InputError, match="square"):
+        given_affinities(Dataset.from_array(np.ones((4, 3))))
+    with pytest.raises(InputError, match="zero"):
+        given_affinities(Dataset.from_array(np.zeros((4, 4))))

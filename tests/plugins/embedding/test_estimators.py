@@ -1,0 +1,77 @@
+"""The estimators keep scikit-learn's contract and say what they found."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.datasets import load_digits
+from sklearn.exceptions import SkipTestWarning
+from sklearn.neighbors import kneighbors_graph
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg_embedding import TSNE, ElasticEmbedding, SymmetricSNE
+
+every_estimator = pytest.mark.parametrize("kind", [TSNE, SymmetricSNE, ElasticEmbedding])
+
+
+@every_estimator
+def test_scikit_learns_own_checks_pass(kind):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkipTestWarning)
+        for estimator, check in estimator_checks_generator(kind(max_iter=20), mark="skip"):
+            try:
+                check(estimator)
+            except BaseException as problem:
+                if type(problem).__name__ != "SkipTest":
+                    raise
+
+
+@every_estimator
+def test_a_map_keeps_neighbours_and_lowers_the_objective(kind):
+    digits = load_digits()
+    estimator = kind(random_state=0, max_iter=100)
+    found = estimator.fit_transform(digits.data[:500])
+    graph = kneighbors_graph(found, 1)
+    agreement = (digits.target[graph.indices] == digits.target[:500]).mean()
+    assert agreement > 0.85
+    values = estimator.trace_["objective"]
+    assert (np.diff(values) <= 0).all()
+    assert estimator.objective_ == values[-1] < values[0]
+
+
+def test_a_seed_repeats_a_map_to_the_bit():
+    points = load_digits().data[:60]
+    first, second = (TSNE(random_state=3, max_iter=10).fit_transform(points) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_precomputed_affinities_may_be_dense_or_sparse():
+    points = load_digits().data[:80]
+    graph = kneighbors_graph(points, 8)
+    graph = scipy.sparse.csr_matrix(graph + graph.T)
+    chosen = {"affinity": "precomputed", "random_state": 0, "max_iter": 10}
+    sparse = TSNE(**chosen).fit_transform(graph)
+    dense = TSNE(**chosen).fit_transform(graph.toarray())
+    np.testing.assert_allclose(sparse, dense, atol=1e-6 * np.abs(dense).max())
+    with pytest.raises(InputError, match="symmetric"):
+        TSNE(**chosen).fit(kneighbors_graph(points, 8))
+
+
+def test_a_start_of_ones_own_must_have_the_maps_shape():
+    with pytest.raises(InputError, match="init must have shape"):
+        TSNE(init=np.zeros((3, 2))).fit(load_digits().data[:50])
+
+
+@pytest.mark.ranks(2, 3)
+def test_a_distributed_data_set_gives_the_map_of_one_rank(comm):
+    points = load_digits().data[:90]
+    data = Dataset.from_array(points, comm=comm)
+    found = TSNE(random_state=0, max_iter=20).fit_transform(data)
+    alone = TSNE(random_state=0, max_iter=20).fit_transform(points)
+    scale = np.abs(alone).max()
+    np.testing.assert_allclose(data.layout.gather_rows(found), alone, atol=1e-6 * scale)

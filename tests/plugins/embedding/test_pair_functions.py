@@ -1,0 +1,47 @@
+"""Pair functions: fast forms are exact, wrong derivatives are refused, your own work."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import thalweg
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg_embedding import Family, PairFunction, embedding
+from thalweg_embedding.pairs.functions import exp_minus, log_one_plus
+
+
+def test_fast_exponential_is_exact_to_two_units_in_the_last_place():
+    for d in np.concatenate([[0.0, 700.0], np.random.default_rng(0).uniform(0, 700, 2000)]):
+        assert exp_minus(d) == pytest.approx(math.exp(-d), rel=4.5e-16)
+
+
+def test_fast_logarithm_is_exact_to_a_few_units_in_the_last_place():
+    for d in np.concatenate([[0.0], 10.0 ** np.random.default_rng(0).uniform(-12, 12, 2000)]):
+        assert log_one_plus(d) == pytest.approx(math.log1p(d), rel=1e-15, abs=1e-300)
+
+
+def test_wrong_derivatives_are_refused():
+    with pytest.raises(InputError, match="derivatives of pair function 'd squared'"):
+        PairFunction(lambda d: (d * d, d, 2.0), "d squared")
+
+
+def test_a_family_of_ones_own_embeds():
+    heavy = PairFunction(
+        lambda d: ((1 + d) ** -0.5, -0.5 * (1 + d) ** -1.5, 0.75 * (1 + d) ** -2.5),
+        "(1 + d)^(-1/2)",
+    )
+    softened = PairFunction(
+        lambda d: (math.sqrt(1 + d) - 1, 0.5 / math.sqrt(1 + d), -0.25 * (1 + d) ** -1.5),
+        "sqrt(1 + d) - 1",
+    )
+    points = np.random.default_rng(0).normal(size=(40, 5))
+    objective = embedding(
+        Family("soft", softened, heavy, normalised=True), Dataset.from_array(points), perplexity=5.0
+    )
+    result = thalweg.minimize(objective, preconditioner="fixed-point", iterations=30)
+    assert result.objective < 0.9 * result.trace["objective"][0] or result.status.converged
+    assert np.isfinite(result.x).all()
