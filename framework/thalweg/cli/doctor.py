@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import dataclasses
 import importlib
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from thalweg.cli.arguments import Parser
 from thalweg.errors import ThalwegError
 
 #: Distributions that thalweg cannot do without, in the order shown.
@@ -63,7 +63,7 @@ class Finding:
 
 def main(argv: list[str]) -> int:
     """Report on this installation: 0 if all is well, 2 if something is broken.  Collective."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="thalweg doctor",
         description="Show what this installation is made of, and what is wrong with it. "
         "Under mpirun it shows how the ranks share cores and threads, too.",

@@ -15,7 +15,8 @@ class SignalWatch:
     """Context in which a stopping signal sets a flag instead of ending the process.
 
     A second Ctrl-C interrupts at once.  Outside the main thread, where Python
-    allows no handlers, the flag just stays down.
+    allows no handlers, the flag just stays down.  A watch inside another one
+    begins with the signal that the outer one has received.
     """
 
     def __init__(self) -> None:
@@ -25,7 +26,11 @@ class SignalWatch:
     def __enter__(self) -> SignalWatch:
         if threading.current_thread() is threading.main_thread():
             for number in STOPPING:
-                self._previous[number] = signal.signal(number, self._note)
+                previous = signal.signal(number, self._note)
+                self._previous[number] = previous
+                outer = getattr(previous, "__self__", None)
+                if isinstance(outer, SignalWatch) and outer.received is not None:
+                    self.received = outer.received
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -37,3 +42,12 @@ class SignalWatch:
         if number == signal.SIGINT and self.received == signal.SIGINT:
             raise KeyboardInterrupt
         self.received = number
+
+
+def watch_from_now_on() -> None:
+    """Keep a watch until the process ends, for commands.
+
+    A signal during set-up then stops the run at its first iteration, and one that
+    comes again while results are written does no harm.
+    """
+    SignalWatch().__enter__()

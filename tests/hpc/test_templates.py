@@ -1,0 +1,183 @@
+"""The batch templates: what they launch, and that a run stopped by a signal resumes.
+
+Small programs stand for the batch systems' commands; the template, its signals,
+the ranks and their checkpoints are real.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).parents[2]
+
+CONFIG = """
+[objective]
+name = "rosenbrock"
+[solver]
+name = "gradient-descent"
+[stop]
+iterations = {iterations}
+decrease = 0.0
+[run]
+checkpoint = 0.2
+[output]
+pictures = false
+"""
+
+
+class Cluster:
+    """A folder to submit from, with stand-ins for the batch system's commands."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        (folder / "bin").mkdir()
+        (folder / ".venv").symlink_to(Path(sys.prefix))
+        (folder / "hpc").symlink_to(TOP / "hpc")
+        self.command("scontrol", f'echo "$@" >> {folder}/scontrol.log')
+        self.command("qsub", f'echo "$@" >> {folder}/qsub.log')
+        self.command("srun", 'while [[ $1 == -* ]]; do shift; done; exec mpirun -n 2 "$@"')
+
+    def command(self, name, script):
+        program = self.folder / "bin" / name
+        program.write_text(f"#!/bin/bash\n{script}\n")
+        program.chmod(0o755)
+
+    def configure(self, iterations):
+        (self.folder / "config.toml").write_text(CONFIG.format(iterations=iterations))
+
+    def start(self, template, *arguments, **variables):
+        # What an MPI library told this very process would confuse a launcher.
+        inherited = ("OMPI_", "PMIX_", "PMI_", "PRTE_")
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(inherited)}
+        environment |= {"PATH": f"{self.folder / 'bin'}:{environment['PATH']}"} | variables
+        script = 'source "$1" && shift && exec bash "$@"'
+        setting, job = str(TOP / "scripts" / "mpi-environment"), str(TOP / "hpc" / template)
+        return subprocess.Popen(
+            ["bash", "-c", script, "bash", setting, job, *arguments],
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def log(self, name):
+        path = self.folder / f"{name}.log"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def iterations(self, run):
+        return json.loads((self.folder / run / "result.json").read_text())["iterations"]
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    return Cluster(tmp_path)
+
+
+def finish(job, seconds=60):
+    """Exit code and output of a job that ends by itself."""
+    try:
+        output, _ = job.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(job.pid, signal.SIGKILL)
+        output, _ = job.communicate()
+        pytest.fail(f"the job hung\n{output}")
+    return job.returncode, output
+
+
+def wait_for_new_checkpoint(job, folder, seconds=60):
+    began, deadline = time.time(), time.monotonic() + seconds
+    while not any(f.stat().st_mtime > began for f in (folder / "checkpoint").glob("*")):
+        if job.poll() is not None or time.monotonic() > deadline:
+            code, output = finish(job, 1)
+            pytest.fail(f"no checkpoint came; the job ended with {code}\n{output}")
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun on PATH")
+class TestSlurm:
+    def start(self, cluster):
+        return cluster.start("slurm.sh", "config.toml", SLURM_JOB_ID="7")
+
+    def test_a_run_that_finishes_is_not_queued_again(self, cluster):
+        cluster.configure(iterations=20)
+        assert finish(self.start(cluster))[0] == 0
+        assert cluster.iterations("runs/7") == 20
+        assert cluster.log("scontrol") == []
+
+    def test_bad_input_ends_the_job_and_is_not_queued_again(self, cluster):
+        (cluster.folder / "config.toml").write_text("[objective]\nname = 'no-such-thing'\n")
+        code, output = finish(self.start(cluster))
+        assert code == 2, output
+        assert cluster.log("scontrol") == []
+
+    def test_a_signal_before_the_time_limit_requeues_the_job_which_resumes(self, cluster):
+        cluster.configure(iterations=100_000_000)
+        reached = []
+        for _ in range(2):
+            job = self.start(cluster)
+            wait_for_new_checkpoint(job, cluster.folder / "runs/7")
+            os.killpg(job.pid, signal.SIGUSR1)
+            code, output = finish(job)
+            assert code == 0, output  # scontrol's
+            reached.append(cluster.iterations("runs/7"))
+        assert cluster.log("scontrol") == ["requeue 7", "requeue 7"]
+        assert 0 < reached[0] < reached[1]
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun on PATH")
+class TestPBS:
+    def start(self, cluster, **variables):
+        job = {"PBS_O_WORKDIR": str(cluster.folder), "PBS_JOBID": "7", "CONFIG": "config.toml"}
+        return cluster.start("pbs.sh", **job, **variables)
+
+    def test_a_run_that_finishes_is_not_queued_again(self, cluster):
+        cluster.configure(iterations=20)
+        code, output = finish(self.start(cluster))
+        assert code == 0, output
+        assert cluster.iterations("runs/7") == 20
+        assert cluster.log("qsub") == []
+
+    def test_the_own_time_limit_queues_a_job_that_resumes_in_the_same_folder(self, cluster):
+        cluster.configure(iterations=100_000_000)
+        code, output = finish(self.start(cluster, LIMIT="8s"))
+        assert code == 0, output
+        assert cluster.log("qsub") == ["-v CONFIG=config.toml,OUT=runs/7,LIMIT=8s hpc/pbs.sh"]
+        assert cluster.iterations("runs/7") > 0
+
+    def test_pre_emption_queues_a_job_that_resumes(self, cluster):
+        cluster.configure(iterations=100_000_000)
+        reached = []
+        for _ in range(2):
+            job = self.start(cluster)
+            wait_for_new_checkpoint(job, cluster.folder / "runs/7")
+            os.kill(job.pid, signal.SIGTERM)
+            code, output = finish(job)
+            assert code == 0, output
+            reached.append(cluster.iterations("runs/7"))
+        assert len(cluster.log("qsub")) == 2
+        assert 0 < reached[0] < reached[1]
+
+
+def test_templates_are_valid_shell_and_carry_their_directives():
+    for name, directive in (("slurm.sh", "#SBATCH --signal=USR1@"), ("pbs.sh", "#PBS -l walltime")):
+        path = TOP / "hpc" / name
+        subprocess.run(["bash", "-n", path], check=True)
+        assert directive in path.read_text()
+
+
+def test_container_recipe_copies_what_set_up_needs():
+    recipe = (TOP / "hpc" / "thalweg.def").read_text()
+    files = recipe.partition("%files")[2].splitlines()[1].split()
+    assert files[-1] == "/opt/thalweg/"
+    assert all((TOP / name).exists() for name in files[:-1])
+    assert {"pyproject.toml", "README.md", "framework", "plugins", "scripts"} <= set(files)
