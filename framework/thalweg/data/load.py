@@ -80,7 +80,8 @@ def load_data(
     >>> load_data({"name": "digits", "rows": 100, "scale": "unit"}).values.shape
     (100, 64)
     """
-    has_path, has_name = section.get("path") is not None, section.get("name") is not None
+    section = {name: value for name, value in section.items() if value is not None}
+    has_path, has_name = "path" in section, "name" in section
     if has_path == has_name:
         resolve_options(data_options(), section, _OWNER)
         which = "both 'path' and 'name'" if has_path else "neither 'path' nor 'name'"

@@ -1,1 +1,50 @@
-"""The conformance suite that plugin authors run on their own code."""
+"""The conformance suite: what plugin authors run on their own code.
+
+Every check is collective, and raises ``AssertionError`` with one sentence that
+says what is wrong and by how much; so each is a test by itself::
+
+    from thalweg.parallel import MPI
+    from thalweg.testing import check_gradient
+
+    def test_gradient():
+        objective = MyObjective(MPI.COMM_WORLD)
+        check_gradient(objective, objective.initial_point(seed=0))
+"""
+
+from thalweg.testing.capabilities import (
+    check_attractive_weights,
+    check_capabilities,
+    check_fixed_point_matrix,
+    check_homotopy,
+    check_repulsive_blocks,
+)
+from thalweg.testing.derivatives import (
+    check_gauss_newton_product,
+    check_gradient,
+    check_hessian_diagonal,
+    check_hessian_product,
+)
+from thalweg.testing.plugin_module import check_plugin
+from thalweg.testing.preconditioners import check_preconditioner
+from thalweg.testing.ranks import check_ranks
+from thalweg.testing.reference import SpringProblem
+from thalweg.testing.solvers import check_resumption, check_same_start, check_solver
+
+__all__ = [
+    "SpringProblem",
+    "check_attractive_weights",
+    "check_capabilities",
+    "check_fixed_point_matrix",
+    "check_gauss_newton_product",
+    "check_gradient",
+    "check_hessian_diagonal",
+    "check_hessian_product",
+    "check_homotopy",
+    "check_plugin",
+    "check_preconditioner",
+    "check_ranks",
+    "check_repulsive_blocks",
+    "check_resumption",
+    "check_same_start",
+    "check_solver",
+]

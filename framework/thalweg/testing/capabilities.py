@@ -1,0 +1,131 @@
+"""Every capability that an objective declares, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from thalweg.interfaces import (
+    AttractiveLaplacian,
+    GaussNewtonProduct,
+    HessianDiagonal,
+    HessianProduct,
+    Homotopy,
+    Objective,
+    RepulsiveBlocks,
+    SpectralFixedPoint,
+)
+from thalweg.parallel import PETSc
+from thalweg.testing.derivatives import (
+    check_gauss_newton_product,
+    check_hessian_diagonal,
+    check_hessian_product,
+)
+from thalweg.testing.probes import poisoned, random_direction
+
+
+def check_capabilities(objective: Objective, x: PETSc.Vec) -> list[str]:
+    """Check whatever an objective declares beyond value and gradient.  Collective.
+
+    Returns
+    -------
+    list of str
+        What was checked, in words.
+
+    Raises
+    ------
+    AssertionError
+        One sentence that says what is wrong.
+    """
+    checks: tuple[tuple[Any, Callable[[Objective, PETSc.Vec], None]], ...] = (
+        (HessianProduct, check_hessian_product),
+        (GaussNewtonProduct, check_gauss_newton_product),
+        (HessianDiagonal, check_hessian_diagonal),
+        (AttractiveLaplacian, check_attractive_weights),
+        (RepulsiveBlocks, check_repulsive_blocks),
+        (SpectralFixedPoint, check_fixed_point_matrix),
+        (Homotopy, check_homotopy),
+    )
+    done = []
+    for capability, check in checks:
+        if isinstance(objective, capability):
+            check(objective, x)
+            done.append(capability.phrase)
+    return done
+
+
+def check_attractive_weights(objective: Objective, x: PETSc.Vec) -> None:
+    """Check that the weights are symmetric and non-negative with zero diagonal.  Collective."""
+    assert isinstance(objective, AttractiveLaplacian)
+    weights = objective.attractive_weights(x)
+    layout = objective.layout
+    wanted = (layout.local_rows, layout.rows)
+    assert weights.shape == wanted, (
+        f"the attractive weights have shape {weights.shape}, not {wanted}: this rank's rows, all "
+        f"columns"
+    )
+    dense = np.asarray(weights) if isinstance(weights, np.ndarray) else weights.toarray()
+    whole = layout.with_columns(layout.rows).gather_rows(np.asarray(dense, dtype=float))
+    smallest = whole.min(initial=0.0)
+    assert smallest >= 0, f"an attractive weight is {smallest:.3e}, negative"
+    assert not np.diagonal(whole).any(), "the diagonal of the attractive weights is not zero"
+    gap = np.abs(whole - whole.T).max(initial=0.0)
+    assert gap <= 1e-12 * whole.max(initial=0.0), (
+        f"the attractive weights are not symmetric: entries differ by {gap:.1e}"
+    )
+
+
+def check_repulsive_blocks(objective: Objective, x: PETSc.Vec) -> None:
+    """Check that the repulsive part is symmetric and never negative.  Collective."""
+    assert isinstance(objective, RepulsiveBlocks)
+    u, v = random_direction(objective, 11), random_direction(objective, 12)
+    bu, bv = poisoned(x), poisoned(x)
+    objective.repulsive_product(x, u, bu)
+    objective.repulsive_product(x, v, bv)
+    size = max(u.norm() * bv.norm(), v.norm() * bu.norm(), 1e-300)
+    gap = abs(u.dot(bv) - v.dot(bu)) / size
+    assert gap <= 1e-8, f"the repulsive part is not symmetric: {gap:.1e} relative"
+    curvature = u.dot(bu)
+    assert curvature >= -1e-10 * size, (
+        f"the repulsive part has negative curvature {curvature:.3e} along a direction"
+    )
+    for vec in (u, v, bu, bv):
+        vec.destroy()
+
+
+def check_fixed_point_matrix(objective: Objective, x: PETSc.Vec) -> None:
+    """Check that Phi(x) is symmetric, and that the gradient is Phi(x) x.  Collective."""
+    assert isinstance(objective, SpectralFixedPoint)
+    matrix = objective.fixed_point_matrix(x)
+    rows = objective.layout.rows
+    assert matrix.shape == (rows, rows), f"Phi has shape {matrix.shape}, not {(rows, rows)}"
+    size = np.abs(matrix).max(initial=1e-300)
+    gap = np.abs(matrix - matrix.T).max(initial=0.0) / size
+    assert gap <= 1e-10, f"Phi is not symmetric: entries differ by {gap:.1e} relative"
+    gradient = poisoned(x)
+    objective.value_and_gradient(x, gradient)
+    found = objective.layout.gather(gradient)
+    gradient.destroy()
+    wanted = matrix @ objective.layout.gather(x)
+    gap = float(np.linalg.norm(found - wanted)) / max(float(np.linalg.norm(wanted)), 1e-300)
+    assert gap <= 1e-8, f"the gradient differs from Phi(x) x by {gap:.1e} relative"
+
+
+def check_homotopy(objective: Objective, x: PETSc.Vec) -> None:
+    """Check that the parameter takes the values proposed, and that the value follows it."""
+    assert isinstance(objective, Homotopy)
+    before, value = objective.homotopy, objective.value(x)
+    for parameter in (*objective.default_homotopy(), before):
+        objective.homotopy = float(parameter)
+        assert objective.homotopy == float(parameter), (
+            f"the parameter '{objective.homotopy_name}' was set to {parameter} and is "
+            f"{objective.homotopy}"
+        )
+        now = objective.value(x)
+        assert np.isfinite(now), f"with {objective.homotopy_name} = {parameter} the value is {now}"
+    again = objective.value(x)
+    assert again == value, (
+        f"with {objective.homotopy_name} set back to {before} the value is {again!r}, not {value!r}"
+    )

@@ -1,0 +1,269 @@
+"""Derivatives against central differences, of fourth order, at the step that suits best.
+
+Each check raises ``AssertionError`` with one sentence that says what is wrong
+and by how much.  All are collective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from thalweg.interfaces import (
+    GaussNewtonProduct,
+    HessianDiagonal,
+    HessianProduct,
+    Objective,
+)
+from thalweg.parallel import PETSc
+from thalweg.testing.probes import (
+    copied,
+    everywhere,
+    moved,
+    poisoned,
+    random_direction,
+    same_bits,
+    step_sizes,
+)
+
+#: Differences lose this many times the rounding error of one evaluation.
+_ROUNDING = 30 * np.finfo(float).eps
+
+
+def check_gradient(
+    objective: Objective,
+    x: PETSc.Vec,
+    *,
+    tolerance: float = 1e-6,
+    directions: int = 3,
+    seed: int = 0,
+) -> None:
+    """Check the value and the gradient at ``x``.
+
+    The directional derivative along random directions must agree with central
+    differences of the value; the value must be finite, equal on all ranks, and
+    the same with and without gradient; the gradient must overwrite what it is
+    given, and ``x`` must stay as it is.
+
+    Parameters
+    ----------
+    tolerance
+        Largest relative error.
+    directions
+        Random directions, besides the gradient itself.
+    """
+    before = copied(x)
+    gradient = poisoned(x)
+    value = objective.value_and_gradient(x, gradient)
+    assert np.isfinite(value), f"the value at the point checked is {value}"
+    everywhere(objective, value)
+    assert same_bits(x, before), "value_and_gradient changes x"
+    alone = objective.value(x)
+    everywhere(objective, alone)
+    assert same_bits(x, before), "value changes x"
+    gap = abs(alone - value) / max(abs(value), 1e-300)
+    assert gap <= 1e-10 or abs(alone - value) <= 1e-14, (
+        f"value gives {alone!r} but value_and_gradient gives {value!r} at the same point"
+    )
+    size = gradient.norm()
+    assert np.isfinite(size), "the gradient has entries that are not finite"
+    assert size < 1e76, "value_and_gradient adds to the gradient it is given, or leaves it as it is"
+    probes = [random_direction(objective, seed + number) for number in range(directions)]
+    if size > 0:
+        steepest = copied(gradient)
+        steepest.scale(x.getSize() ** 0.5 / size)
+        probes.append(steepest)
+    for number, direction in enumerate(probes):
+        wanted = gradient.dot(direction)
+        # Along a random direction the derivative is about as large as the gradient.
+        scale = max(abs(wanted), size * 1e-3)
+        _compare_with_differences(
+            lambda step, v=direction: _value_at(objective, x, step, v),  # type: ignore[misc]
+            x,
+            wanted,
+            scale,
+            abs(value),
+            tolerance,
+            "along itself" if size > 0 and number == directions else f"along direction {number}",
+        )
+        direction.destroy()
+    for vec in (before, gradient):
+        vec.destroy()
+
+
+def check_hessian_product(
+    objective: Objective,
+    x: PETSc.Vec,
+    *,
+    tolerance: float = 1e-6,
+    directions: int = 2,
+    seed: int = 0,
+) -> None:
+    """Check Hessian products at ``x``: against differences of the gradient, symmetric, linear."""
+    assert isinstance(objective, HessianProduct)
+    _check_symmetric_product(objective.hessian_product, objective, x, "Hessian", seed)
+    for number in range(directions):
+        direction = random_direction(objective, seed + number)
+        product = poisoned(x)
+        objective.hessian_product(x, direction, product)
+        wanted = product.norm()
+        tried = []
+        for step in step_sizes(x):
+            difference, height = _gradient_difference(objective, x, step, direction)
+            scale = max(wanted, difference.norm(), 1e-300)
+            difference.axpy(-1.0, product)
+            tried.append(difference.norm() / scale)
+            difference.destroy()
+            if tried[-1] <= tolerance + _ROUNDING * height / step / scale:
+                break
+        else:
+            raise AssertionError(
+                f"the Hessian product differs from central differences of the gradient by "
+                f"{min(tried):.1e} relative, more than {tolerance:.0e}"
+            )
+        for vec in (direction, product):
+            vec.destroy()
+
+
+def check_gauss_newton_product(objective: Objective, x: PETSc.Vec, *, seed: int = 0) -> None:
+    """Check Gauss-Newton products at ``x``: symmetric, linear, never negative."""
+    assert isinstance(objective, GaussNewtonProduct)
+    _check_symmetric_product(objective.gauss_newton_product, objective, x, "Gauss-Newton", seed)
+    for number in range(3):
+        direction = random_direction(objective, seed + number)
+        product = poisoned(x)
+        objective.gauss_newton_product(x, direction, product)
+        curvature = direction.dot(product)
+        assert curvature >= -1e-10 * direction.norm() * product.norm(), (
+            f"the Gauss-Newton matrix has negative curvature {curvature:.3e} along a direction"
+        )
+        for vec in (direction, product):
+            vec.destroy()
+
+
+def check_hessian_diagonal(
+    objective: Objective,
+    x: PETSc.Vec,
+    *,
+    tolerance: float = 1e-5,
+    entries: int = 12,
+    seed: int = 0,
+) -> None:
+    """Check entries of the Hessian diagonal at ``x`` against differences of the gradient."""
+    assert isinstance(objective, HessianDiagonal)
+    diagonal = poisoned(x)
+    objective.hessian_diagonal(x, diagonal)
+    size = x.getSize()
+    count = min(entries, size)
+    chosen = np.random.default_rng(seed).choice(size, count, replace=False)
+    first, last = diagonal.getOwnershipRange()
+    largest = diagonal.norm(PETSc.NormType.INFINITY)
+    assert largest < 1e76, "hessian_diagonal leaves entries of the vector as they are"
+    for index in map(int, chosen):
+        mine = first <= index < last
+        unit = x.duplicate()
+        unit.set(0.0)
+        if mine:
+            unit.setValue(index, 1.0)
+        unit.assemble()
+        wanted = diagonal.dot(unit)
+        tried = []
+        for step in step_sizes(x):
+            difference, height = _gradient_difference(objective, x, step, unit)
+            found = difference.dot(unit)
+            difference.destroy()
+            tried.append((abs(found - wanted), found))
+            scale = max(abs(wanted), 1e-3 * largest)
+            if tried[-1][0] <= tolerance * scale + _ROUNDING * height / step:
+                break
+        else:
+            raise AssertionError(
+                f"entry {index} of the Hessian diagonal is {wanted:.8g}, central differences of "
+                f"the gradient give {min(tried)[1]:.8g}"
+            )
+        unit.destroy()
+    diagonal.destroy()
+
+
+def _value_at(objective: Objective, x: PETSc.Vec, step: float, direction: PETSc.Vec) -> float:
+    point = moved(x, step, direction)
+    value = float(objective.value(point))
+    point.destroy()
+    return value
+
+
+def _compare_with_differences(
+    function: Callable[[float], float],
+    x: PETSc.Vec,
+    wanted: float,
+    scale: float,
+    height: float,
+    tolerance: float,
+    where: str,
+) -> None:
+    tried = []
+    for step in step_sizes(x):
+        # Fourth order: (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h.
+        near = function(step) - function(-step)
+        far = function(2 * step) - function(-2 * step)
+        found = (8 * near - far) / (12 * step)
+        if not np.isfinite(found):
+            continue
+        error = abs(found - wanted)
+        allowed = tolerance * max(scale, abs(found)) + _ROUNDING * height / step
+        if error <= allowed:
+            return
+        tried.append((error / max(scale, abs(found), 1e-300), found))
+    assert tried, "the value is not finite next to the point checked, at any step"
+    error, found = min(tried)
+    raise AssertionError(
+        f"the derivative {where} is {wanted:.10g} by the gradient and {found:.10g} by central "
+        f"differences of the value: {error:.1e} relative, more than {tolerance:.0e}"
+    )
+
+
+def _gradient_difference(
+    objective: Objective, x: PETSc.Vec, step: float, direction: PETSc.Vec
+) -> tuple[PETSc.Vec, float]:
+    """Central difference of the gradient along a direction, fourth order, and its norm there."""
+    total = x.duplicate()
+    total.set(0.0)
+    gradient = x.duplicate()
+    for multiple, weight in ((1, 8), (-1, -8), (2, -1), (-2, 1)):
+        point = moved(x, multiple * step, direction)
+        objective.value_and_gradient(point, gradient)
+        total.axpy(weight / (12 * step), gradient)
+        point.destroy()
+    height = gradient.norm()
+    gradient.destroy()
+    return total, height
+
+
+def _check_symmetric_product(
+    product: Callable[[PETSc.Vec, PETSc.Vec, PETSc.Vec], None],
+    objective: Objective,
+    x: PETSc.Vec,
+    name: str,
+    seed: int,
+) -> None:
+    before = copied(x)
+    u, v = random_direction(objective, seed + 100), random_direction(objective, seed + 101)
+    hu, hv, both = poisoned(x), poisoned(x), poisoned(x)
+    product(x, u, hu)
+    product(x, v, hv)
+    assert same_bits(x, before), f"the {name} product changes x"
+    size = max(u.norm() * hv.norm(), v.norm() * hu.norm(), 1e-300)
+    assert size < 1e76, f"the {name} product adds to the vector it is given, or leaves it as it is"
+    gap = abs(u.dot(hv) - v.dot(hu)) / size
+    assert gap <= 1e-8, f"the {name} is not symmetric: u'Hv and v'Hu differ by {gap:.1e} relative"
+    u.axpy(2.0, v)
+    product(x, u, both)
+    hu.axpy(2.0, hv)
+    both.axpy(-1.0, hu)
+    gap = both.norm() / max(hu.norm(), 1e-300)
+    assert gap <= 1e-8 or both.norm() == 0, (
+        f"the {name} product is not linear: H(u + 2v) differs from Hu + 2Hv by {gap:.1e} relative"
+    )
+    for vec in (before, u, v, hu, hv, both):
+        vec.destroy()

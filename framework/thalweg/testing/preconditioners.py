@@ -1,0 +1,102 @@
+"""What a preconditioner must be: symmetric, positive definite, linear, the same every time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thalweg.interfaces import Objective, Preconditioner, missing_capabilities
+from thalweg.parallel import PETSc
+from thalweg.testing.probes import copied, poisoned, random_direction, same_bits
+
+
+def check_preconditioner(
+    preconditioner: Preconditioner,
+    objective: Objective,
+    x: PETSc.Vec,
+    *,
+    tolerance: float = 1e-6,
+    probes: int = 4,
+    seed: int = 0,
+) -> None:
+    """Set a preconditioner up at ``x`` and probe it with random vectors.  Collective.
+
+    Parameters
+    ----------
+    tolerance
+        Largest relative error of symmetry and linearity; an inner iteration
+        leaves some.
+
+    Raises
+    ------
+    AssertionError
+        One sentence that says what is wrong and by how much.
+    """
+    missing = missing_capabilities(objective, preconditioner.requires)
+    assert not missing, f"it needs a {missing[0].phrase}, which the objective does not offer"
+    preconditioner.setup(objective, x)
+    preconditioner.update(x)
+    residuals = [random_direction(objective, seed + number) for number in range(probes)]
+    directions = [_apply(preconditioner, residual) for residual in residuals]
+    for residual, direction in zip(residuals, directions, strict=True):
+        size = residual.norm() * direction.norm()
+        product = residual.dot(direction)
+        assert product > 0, (
+            f"it is not positive definite: r'B⁻¹r is {product:.3e} for a random r, "
+            f"{product / max(size, 1e-300):.1e} relative"
+        )
+        again = _apply(preconditioner, residual)
+        assert same_bits(again, direction), "it gives another direction for the same residual"
+        again.destroy()
+    u, v = residuals[:2]
+    bu, bv = directions[:2]
+    gap = abs(u.dot(bv) - v.dot(bu)) / max(u.norm() * bv.norm(), v.norm() * bu.norm())
+    assert gap <= tolerance, (
+        f"it is not symmetric: u'B⁻¹v and v'B⁻¹u differ by {gap:.1e} relative, more than "
+        f"{tolerance:.0e}"
+    )
+    both = copied(u)
+    both.axpy(-3.0, v)
+    joined = _apply(preconditioner, both)
+    separate = copied(bu)
+    separate.axpy(-3.0, bv)
+    joined.axpy(-1.0, separate)
+    gap = joined.norm() / separate.norm()
+    assert gap <= tolerance, (
+        f"it is not linear: B⁻¹(u - 3v) differs from B⁻¹u - 3B⁻¹v by {gap:.1e} relative, more "
+        f"than {tolerance:.0e}"
+    )
+    _check_memory(preconditioner, objective, x, u, bu)
+    for vec in (both, joined, separate, *residuals, *directions):
+        vec.destroy()
+
+
+def _apply(preconditioner: Preconditioner, residual: PETSc.Vec) -> PETSc.Vec:
+    before = copied(residual)
+    direction = poisoned(residual)
+    preconditioner.apply(residual, direction)
+    assert same_bits(residual, before), "apply changes the residual"
+    size = direction.norm()
+    assert np.isfinite(size), "apply gives entries that are not finite"
+    assert size < 1e70, "apply adds to the direction it is given, or leaves it as it is"
+    before.destroy()
+    return direction
+
+
+def _check_memory(
+    preconditioner: Preconditioner,
+    objective: Objective,
+    x: PETSc.Vec,
+    residual: PETSc.Vec,
+    direction: PETSc.Vec,
+) -> None:
+    """A preconditioner that is set up anew and takes back its state acts as before."""
+    state = dict(preconditioner.state())
+    preconditioner.setup(objective, x)
+    preconditioner.restore(state)
+    preconditioner.update(x)
+    again = _apply(preconditioner, residual)
+    assert same_bits(again, direction), (
+        "set up anew and restored from its state, it gives another direction: a resumed run would "
+        "not go on to the same bits"
+    )
+    again.destroy()

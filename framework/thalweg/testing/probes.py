@@ -1,0 +1,65 @@
+"""Directions and points that checks probe with, the same at any number of ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thalweg.interfaces import Objective
+from thalweg.parallel import PETSc
+
+
+def random_direction(objective: Objective, seed: int) -> PETSc.Vec:
+    """A vector of standard normal entries in the objective's layout.  Collective."""
+    layout = objective.layout
+    return layout.vec_from(layout.random_normal(seed))
+
+
+def copied(vec: PETSc.Vec) -> PETSc.Vec:
+    """A new vector with the same entries."""
+    other = vec.duplicate()
+    vec.copy(other)
+    return other
+
+
+def moved(x: PETSc.Vec, step: float, direction: PETSc.Vec) -> PETSc.Vec:
+    """A new vector ``x + step * direction``."""
+    other = copied(x)
+    other.axpy(step, direction)
+    return other
+
+
+def poisoned(x: PETSc.Vec) -> PETSc.Vec:
+    """A vector of absurd entries: whoever must overwrite it and adds to it is found out."""
+    vec = x.duplicate()
+    vec.set(-1.2345e77)
+    return vec
+
+
+def same_bits(a: PETSc.Vec, b: PETSc.Vec) -> bool:
+    """Whether two vectors agree in every bit.  Collective."""
+    mine = np.array_equal(a.getArray(readonly=True), b.getArray(readonly=True))
+    comm = a.getComm().tompi4py()
+    return all(comm.allgather(bool(mine)))
+
+
+def typical_entry(x: PETSc.Vec) -> float:
+    """Root mean square of the entries, 1 for a zero vector.  Collective."""
+    size = float(x.norm() / max(1, x.getSize()) ** 0.5)
+    return size if size > 0 else 1.0
+
+
+def step_sizes(x: PETSc.Vec) -> list[float]:
+    """Steps for differences: fractions of the typical entry, and of one, the largest first."""
+    scales = {typical_entry(x), 1.0}
+    steps = {scale * 10.0**-power for scale in scales for power in (1, 2, 3, 4, 5)}
+    return sorted(steps, reverse=True)
+
+
+def everywhere(objective: Objective, number: float) -> None:
+    """Assert that a number is the same on every rank.  Collective."""
+    found = objective.comm.allgather(float(number))
+    different = [rank for rank, other in enumerate(found) if repr(other) != repr(found[0])]
+    assert not different, (
+        f"the value must be the same number on every rank, but rank 0 has {found[0]!r} and rank "
+        f"{different[0]} has {found[different[0]]!r}: sum over the ranks with sum_over_ranks"
+    )

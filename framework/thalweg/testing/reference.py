@@ -1,0 +1,91 @@
+"""A small problem that offers what most preconditioners and solvers ask for."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse
+
+from thalweg.interfaces import (
+    AttractiveLaplacian,
+    GaussNewtonProduct,
+    HessianDiagonal,
+    HessianProduct,
+    RepulsiveBlocks,
+    RowObjective,
+)
+from thalweg.parallel import MPI, Layout, PETSc, sum_over_ranks
+
+LOG_2 = float(np.log(2.0))
+
+
+class SpringProblem(
+    RowObjective,
+    HessianProduct,
+    GaussNewtonProduct,
+    HessianDiagonal,
+    AttractiveLaplacian,
+    RepulsiveBlocks,
+):
+    """Points on a ring of springs, each held near a place of its own: smooth and convex.
+
+    ``f(X) = sum_(i<j) 2 w_ij |x_i - x_j|² + sum_i log cosh(x_i - t_i)``, with
+    weights on a ring; the Hessian is ``4 L`` plus a diagonal between 0 and 1.
+
+    Parameters
+    ----------
+    comm
+        The ranks that share the rows.
+    rows, columns
+        Number of points, and of their coordinates.
+    """
+
+    def __init__(self, comm: MPI.Comm, rows: int = 24, columns: int = 2) -> None:
+        super().__init__(comm, Layout(comm, rows, columns))
+        self.places = 2.0 * self.layout.random_normal(7)
+        numbers = np.arange(rows)
+        strengths = 0.5 + numbers % 3
+        ring = scipy.sparse.csr_matrix(
+            (strengths, (numbers, (numbers + 1) % rows)), shape=(rows, rows)
+        )
+        self._weights = (ring + ring.T).tocsr()[self.layout.start : self.layout.stop]
+        self._degrees = np.asarray(self._weights.sum(axis=1)).reshape(-1, 1)
+
+    def _springs(self, rows: np.ndarray) -> np.ndarray:
+        """This rank's rows of ``4 L X``."""
+        whole = self.layout.gather_rows(rows)
+        return 4.0 * (self._degrees * rows - self._weights @ whole)
+
+    def rows_value_and_gradient(self, rows: np.ndarray, gradient: np.ndarray) -> float:
+        """Objective and gradient."""
+        away = rows - self.places
+        gradient[...] = self._springs(rows)
+        value = 0.5 * float(np.vdot(rows, gradient))
+        gradient += np.tanh(away)
+        return float(sum_over_ranks(self.comm, value + (np.logaddexp(away, -away) - LOG_2).sum()))
+
+    def hessian_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+        """``(4 L + D) direction``."""
+        rows = self.layout.reading(direction)
+        curvature = 1 - np.tanh(self.layout.reading(x) - self.places) ** 2
+        with self.layout.writing(product) as block:
+            block[...] = self._springs(rows) + curvature * rows
+
+    def gauss_newton_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+        """The Hessian itself, since it is positive definite."""
+        self.hessian_product(x, direction, product)
+
+    def hessian_diagonal(self, x: PETSc.Vec, diagonal: PETSc.Vec) -> None:
+        """Diagonal of ``4 L + D``."""
+        curvature = 1 - np.tanh(self.layout.reading(x) - self.places) ** 2
+        with self.layout.writing(diagonal) as block:
+            block[...] = 4.0 * self._degrees + curvature
+
+    def attractive_weights(self, x: PETSc.Vec) -> scipy.sparse.csr_matrix:
+        """The ring's weights."""
+        return self._weights
+
+    def repulsive_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+        """``D direction``."""
+        curvature = 1 - np.tanh(self.layout.reading(x) - self.places) ** 2
+        with self.layout.writing(product) as block:
+            block[...] = curvature * self.layout.reading(direction)

@@ -1,0 +1,214 @@
+"""What a solver must keep to: frozen options, a state that can be saved, exact resumption."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thalweg.driver import Checkpoints, Stop, drive
+from thalweg.driver.checkpoint import state_fields
+from thalweg.interfaces import Objective, Solver, SolverState, missing_capabilities
+from thalweg.parallel import PETSc, on_root
+from thalweg.result import Result, Status
+from thalweg.testing.probes import copied, same_bits
+
+_ALLOWED = (bool, int, float, str, np.ndarray, np.generic, PETSc.Vec, Status, type(None))
+
+
+def check_solver(
+    build: Callable[[], Solver[Any]],
+    objective: Objective,
+    x: PETSc.Vec,
+    *,
+    steps: int = 6,
+    decreasing: bool = False,
+) -> None:
+    """Run a solver by hand, then through the driver, interrupted and not.  Collective.
+
+    Parameters
+    ----------
+    build
+        Called without arguments, it returns a new solver, with a preconditioner
+        of its own if it takes one.
+    x
+        Starting point; left as it is.
+    steps
+        Iterations of the short run; the resumed one is twice as long.
+    decreasing
+        Whether the solver promises never to raise the objective.
+
+    Raises
+    ------
+    AssertionError
+        One sentence that says what is wrong.
+    """
+    solver = build()
+    _check_options(solver)
+    missing = missing_capabilities(objective, solver.requires)
+    assert not missing, f"it needs a {missing[0].phrase}, which the objective does not offer"
+    _check_steps(solver, objective, x, steps, decreasing)
+    check_resumption(build, objective, x, steps=steps)
+
+
+def check_resumption(
+    build: Callable[[], Solver[Any]], objective: Objective, x: PETSc.Vec, *, steps: int = 6
+) -> None:
+    """Check that a run stopped half-way goes on to the same bits.  Collective.
+
+    Raises
+    ------
+    AssertionError
+        The final iterates or traces differ.
+    """
+    made = on_root(objective.comm, lambda: tempfile.mkdtemp(prefix="thalweg-check-"))
+    checkpoints = Checkpoints(Path(made))
+    try:
+        whole = _run(build, objective, x, 2 * steps, None, False)
+        _run(build, objective, x, steps, checkpoints, False)
+        resumed = _run(build, objective, x, 2 * steps, checkpoints, True)
+    finally:
+        objective.comm.Barrier()
+        if objective.comm.rank == 0:
+            shutil.rmtree(made, ignore_errors=True)
+    assert resumed.iterations == whole.iterations, (
+        f"a resumed run ends after {resumed.iterations} iterations, an uninterrupted one after "
+        f"{whole.iterations}"
+    )
+    same = all(objective.comm.allgather(bool(np.array_equal(resumed.x, whole.x))))
+    gap = float(np.abs(resumed.x - whole.x).max(initial=0.0))
+    gap = max(objective.comm.allgather(gap))
+    assert same, (
+        f"a run that was stopped after {steps} iterations and resumed ends {gap:.1e} away from one "
+        f"that was not: something that steps depend on is missing from the state"
+    )
+    for column in whole.trace.columns:
+        if column != "seconds":
+            equal = np.array_equal(whole.trace[column], resumed.trace[column], equal_nan=True)
+            assert equal, f"column '{column}' of the trace differs after resuming"
+
+
+def _check_options(solver: Solver[Any]) -> None:
+    name = type(solver).__name__
+    frozen = dataclasses.is_dataclass(solver) and type(solver).__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert frozen, f"{name} must be a dataclass with frozen=True: nothing mutable hides in a solver"
+    if solver.preconditioned:
+        fields = {field.name for field in dataclasses.fields(solver)}  # type: ignore[arg-type]
+        assert "preconditioner" in fields, f"{name} has no field 'preconditioner' to take one"
+
+
+def _check_steps(
+    solver: Solver[Any], objective: Objective, x: PETSc.Vec, steps: int, decreasing: bool
+) -> None:
+    if solver.preconditioned and solver.preconditioner is not None:
+        solver.preconditioner.setup(objective, x)
+    hidden = {field.name: repr(getattr(solver, field.name)) for field in dataclasses.fields(solver)}  # type: ignore[arg-type]
+    start = float(objective.value(x))
+    state = solver.init(objective, copied(x))
+    assert isinstance(state, SolverState), (
+        f"init returns a {type(state).__name__}, which is no SolverState"
+    )
+    _check_state(solver, objective, state, "after init")
+    assert math.isclose(state.value, start, rel_tol=1e-9, abs_tol=1e-12), (
+        f"after init the state's value is {state.value!r}, the objective there is {start!r}"
+    )
+    done = 0
+    while done < steps and solver.status(state).running:
+        value, evaluations = state.value, state.evaluations
+        state = solver.step(state)
+        done += 1
+        where = f"after step {done}"
+        _check_state(solver, objective, state, where)
+        assert state.evaluations >= evaluations, (
+            f"{where} the count of evaluations fell from {evaluations} to {state.evaluations}"
+        )
+        if decreasing:
+            slack = 1e-12 * max(abs(value), abs(state.value))
+            assert state.value <= value + slack, (
+                f"{where} the objective rose from {value:.10g} to {state.value:.10g}"
+            )
+    for name, text in hidden.items():
+        if name != "preconditioner":
+            now = repr(getattr(solver, name))
+            assert now == text, f"option '{name}' changed from {text} to {now} during the run"
+    solver.destroy(state)
+
+
+def _check_state(solver: Solver[Any], objective: Objective, state: SolverState, where: str) -> None:
+    for name, value in state_fields(state).items():
+        _check_field(value, name, where)
+    assert isinstance(state.evaluations, int | np.integer), (
+        f"{where} the count of evaluations is {state.evaluations!r}, no whole number"
+    )
+    status = solver.status(state)
+    assert isinstance(status, Status), f"status returns {status!r}, which is no Status"
+    numbers = objective.comm.allgather((repr(float(state.value)), status.name))
+    assert len(set(numbers)) == 1, f"{where} the ranks do not agree on value and status: {numbers}"
+    row = dict(solver.trace_row(state))
+    unknown = set(row) - set(solver.trace_columns)
+    assert not unknown, f"trace_row returns {sorted(unknown)}, which trace_columns does not declare"
+    if status.failed:
+        return
+    there = float(objective.value(state.x))
+    assert math.isclose(state.value, there, rel_tol=1e-7, abs_tol=1e-10), (
+        f"{where} the state's value is {state.value!r}, the objective at its x is {there!r}"
+    )
+    if state.gradient is not None and not math.isnan(state.gradient_norm):
+        gradient = state.x.duplicate()
+        objective.value_and_gradient(state.x, gradient)
+        size = gradient.norm()
+        gradient.axpy(-1.0, state.gradient)
+        gap = gradient.norm()
+        gradient.destroy()
+        assert gap <= 1e-6 * max(size, 1e-8), (
+            f"{where} the state's gradient is {gap:.1e} away from the gradient at its x"
+        )
+
+
+def _check_field(value: Any, name: str, where: str) -> None:
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            assert isinstance(key, str), (
+                f"{where} a key of state field '{name}' is no text: {key!r}"
+            )
+            _check_field(entry, f"{name}.{key}", where)
+    elif isinstance(value, list | tuple):
+        for number, entry in enumerate(value):
+            _check_field(entry, f"{name}.{number}", where)
+    else:
+        assert isinstance(value, _ALLOWED), (
+            f"{where} state field '{name}' is a {type(value).__name__}; a state holds vectors, "
+            f"arrays, numbers, texts, and lists, tuples or dicts of these"
+        )
+        if isinstance(value, np.ndarray):
+            assert not value.dtype.hasobject, f"state field '{name}' is an array of objects"
+
+
+def _run(
+    build: Callable[[], Solver[Any]],
+    objective: Objective,
+    x: PETSc.Vec,
+    iterations: int,
+    checkpoints: Checkpoints | None,
+    resume: bool,
+) -> Result:
+    solver = build()
+    rules = Stop(iterations=iterations, decrease=None)
+    result = drive(objective, solver, copied(x), stop=rules, checkpoints=checkpoints, resume=resume)
+    if solver.preconditioned and solver.preconditioner is not None:
+        solver.preconditioner.destroy()
+    return result
+
+
+def check_same_start(objective: Objective, seed: int = 0) -> None:
+    """Check that the starting point is the same whenever it is asked for.  Collective."""
+    first, second = objective.initial_point(seed), objective.initial_point(seed)
+    assert same_bits(first, second), f"initial_point({seed}) gives two different points"
+    for vec in (first, second):
+        vec.destroy()
