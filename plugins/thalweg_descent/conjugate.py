@@ -105,7 +105,11 @@ class Conjugate(Direction):
         move.old_gradient.aypx(-1.0, move.gradient)
         move.old_gradient.copy(memory["change"])
         memory["old_zg"] = memory["zg"]
-        memory["step"], memory["slope"] = move.step, move.slope
+        # Where the line would have been lowest, by its slopes at both ends.
+        fall = move.slope - move.new_slope
+        longer = move.slope / fall if fall < 0 else 4.0
+        memory["step"] = move.step * max(0.25, min(4.0, longer))
+        memory["slope"] = move.slope
         memory["since"] += 1
 
 

@@ -11,6 +11,9 @@ from thalweg_descent.line_function import LineFunction, Trial
 #: Predicted changes below this share of the objective drown in rounding.
 ROUNDING = 1e-11
 
+#: Where values drown, a step must leave at most this share of the slope.
+FLATTER = 0.9
+
 
 @dataclass(frozen=True)
 class LineSearch(ABC):
@@ -39,16 +42,16 @@ class LineSearch(ABC):
         """Whether a trial lowers the objective enough.
 
         Where the predicted decrease drowns in rounding, values say little: the
-        slopes decide, as in Hager and Zhang (2005), eq. (1.4), provided that
-        the value did not rise.
+        slopes decide, as in the approximate Wolfe conditions of Hager and Zhang
+        (2005), provided that the value did not rise.
         """
         start = line.start
         if trial.value > start.value or not math.isfinite(trial.value):
             return False
-        if trial.value < start.value:
-            if trial.value <= start.value + self.armijo * trial.step * start.slope:
-                return True
-        return self.rounds(line, trial) and trial.slope <= (2 * self.armijo - 1) * start.slope
+        wanted = start.value + self.armijo * trial.step * start.slope
+        if trial.value < start.value and trial.value <= wanted:
+            return True
+        return self.rounds(line, trial) and abs(trial.slope) <= FLATTER * abs(start.slope)
 
     @staticmethod
     def rounds(line: LineFunction, trial: Trial) -> bool:

@@ -56,7 +56,7 @@ class StrongWolfe(LineSearch):
             span = high.step - low.step
             if self.hopeless(line, abs(span)) or low.step + 0.5 * span in (low.step, high.step):
                 break
-            step = self._inside(low, high)
+            step = self._inside(line, low, high)
             if abs(span) > 0.66 * width and line.evaluations > 2 and math.isfinite(high.value):
                 step = low.step + 0.5 * span
             width = abs(span)
@@ -72,12 +72,13 @@ class StrongWolfe(LineSearch):
             low = trial
         return low if low.step > 0 else None
 
-    @staticmethod
-    def _inside(low: Trial, high: Trial) -> float:
+    def _inside(self, line: LineFunction, low: Trial, high: Trial) -> float:
         span = high.step - low.step
         if not math.isfinite(high.value):
             return low.step + 0.1 * span
         share = (_cubic_minimiser(low, high) - low.step) / span
+        if high.step > 0 and self.rounds(line, high) and high.slope != low.slope:
+            share = low.slope / (low.slope - high.slope)  # values say nothing here
         if not math.isfinite(share):
             share = 0.5
         return low.step + min(0.9, max(0.1, share)) * span

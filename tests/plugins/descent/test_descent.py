@@ -1,0 +1,391 @@
+"""Native solvers: facts that hold for exact arithmetic, monotony, caps, rank counts, restarts."""
+
+import math
+
+import numpy as np
+import pytest
+from thalweg_descent.direction import Metric
+from thalweg_descent.gradient_descent import GradientDescent
+from thalweg_descent.identity import Identity
+from thalweg_descent.lbfgs import LBFGS
+from thalweg_descent.limited_memory import LimitedMemory
+from thalweg_descent.nonlinear_cg import NonlinearCG
+
+import thalweg
+from thalweg.errors import InputError
+from thalweg.interfaces import Preconditioner, RowObjective
+from thalweg.parallel import MPI, Layout
+from thalweg.result import Status
+
+SOLVERS = [
+    GradientDescent(),
+    GradientDescent(line_search="strong-wolfe"),
+    NonlinearCG(),
+    NonlinearCG(beta="hager-zhang"),
+    NonlinearCG(beta="fletcher-reeves"),
+    NonlinearCG(beta="dai-yuan"),
+    NonlinearCG(line_search="backtracking"),
+    LBFGS(),
+    LBFGS(line_search="strong-wolfe"),
+    LBFGS(damping="powell", memory=3),
+]
+
+
+# Conjugate gradients need the curvature condition to be fast.
+FAST = [
+    s for s in SOLVERS[2:] if not (isinstance(s, NonlinearCG) and s.line_search == "backtracking")
+]
+
+
+def label(solver):
+    rule = getattr(solver, "beta", getattr(solver, "damping", ""))
+    return f"{type(solver).__name__}-{solver.line_search}-{rule}"
+
+
+def minimise(objective, solver, **options):
+    options = {"iterations": 2000, "gradient": 1e-8, "decrease": 0.0, **options}
+    return thalweg.minimize(objective, solver=solver, **options)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=label)
+@pytest.mark.parametrize("problem", ["quadratic", "rosenbrock", "chain"])
+def test_every_step_lowers_the_objective(solver, problem, request):
+    objective = request.getfixturevalue(problem)(MPI.COMM_SELF)
+    result = minimise(objective, solver, iterations=300)
+    assert np.all(np.diff(result.trace["objective"]) <= 0)
+    assert np.all(np.isfinite(result.x))
+    assert result.objective < 0.01 * result.trace["objective"][0]
+
+
+@pytest.mark.parametrize("solver", FAST, ids=label)
+@pytest.mark.parametrize("problem", ["quadratic", "rosenbrock", "chain"])
+def test_fast_methods_reach_a_small_gradient(solver, problem, request):
+    objective = request.getfixturevalue(problem)(MPI.COMM_SELF)
+    result = minimise(objective, solver, gradient=1e-6)
+    assert result.status is Status.GRADIENT
+
+
+@pytest.mark.parametrize("beta", ["polak-ribiere+", "hager-zhang", "fletcher-reeves", "dai-yuan"])
+def test_conjugate_gradients_finish_a_quadratic_in_as_many_steps_as_unknowns(quadratic, beta):
+    objective = quadratic(MPI.COMM_SELF, rows=4, columns=2, condition=50.0)
+    solver = NonlinearCG(beta=beta, curvature=1e-3)
+    result = minimise(objective, solver, iterations=9)
+    assert result.trace["gradient_norm"][8] < 1e-3 * result.trace["gradient_norm"][0]
+
+
+@pytest.mark.parametrize(
+    "solver", [GradientDescent, NonlinearCG, LBFGS], ids=["gradient", "cg", "lbfgs"]
+)
+def test_the_exact_hessian_as_preconditioner_takes_one_newton_step(
+    quadratic, exact_inverse, solver
+):
+    objective = quadratic(MPI.COMM_SELF)
+    result = minimise(objective, solver(preconditioner=exact_inverse()))
+    assert result.iterations == 1
+    assert result.evaluations == 2
+    assert result.trace["step_length"][-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"solver": NonlinearCG},
+        {"solver": NonlinearCG, "beta": "hager-zhang"},
+        {"solver": LBFGS, "scaling": "secant"},
+        {"solver": GradientDescent},
+    ],
+    ids=["pr", "hz", "lbfgs", "gd"],
+)
+def test_preconditioning_is_a_change_of_variables(quadratic, exact_inverse, options):
+    # With B = S^2, minimising over x is minimising over S x without preconditioner.
+    options = dict(options)
+    solver = options.pop("solver")
+    rough = quadratic(MPI.COMM_SELF, power=1.0)
+    smooth = quadratic(MPI.COMM_SELF, power=0.5)
+    start = rough.layout.random_normal(5)
+    half = exact_inverse()  # divides by the square roots of the weights
+    half.setup(smooth, None)
+
+    class HalfWay(Preconditioner):
+        def setup(self, objective, x):
+            """B is the square root of the Hessian."""
+
+        def apply(self, residual, direction):
+            half.apply(residual, direction)
+
+    scale = np.sqrt(smooth.weights)
+    # A step of 1 scales both runs alike; without a preconditioner the first is unscaled.
+    stop = {"iterations": 6, "gradient": 0.0}
+    a = minimise(rough, solver(preconditioner=HalfWay(), **options), x0=start, **stop)
+    b = minimise(smooth, solver(preconditioner=Copying(), **options), x0=start * scale, **stop)
+    np.testing.assert_allclose(a.x * scale, b.x, rtol=0, atol=1e-9)
+
+
+class Copying(Preconditioner):
+    """The identity, but not recognised as such: the first step is 1."""
+
+    def setup(self, objective, x):
+        """Nothing to prepare."""
+
+    def apply(self, residual, direction):
+        residual.copy(direction)
+
+
+def dense_lbfgs(pairs, base):
+    """Inverse Hessian by the BFGS formula, pair after pair (Nocedal and Wright, eq. 6.17)."""
+    inverse = base.copy()
+    eye = np.eye(len(base))
+    for s, y in pairs:
+        rho = 1.0 / (s @ y)
+        left = eye - rho * np.outer(s, y)
+        inverse = left @ inverse @ left.T + rho * np.outer(s, s)
+    return inverse
+
+
+def test_the_blocked_recursion_is_the_bfgs_formula():
+    layout = Layout(MPI.COMM_SELF, 6, 2)
+    rng = np.random.default_rng(0)
+    hessian = np.diag(np.linspace(1, 9, 12)) + 0.5
+    base = np.diag(rng.uniform(0.5, 2, 12))
+    rule = LimitedMemory(memory=4, scaling="none")
+
+    def apply(residual, out):
+        with layout.writing(out) as rows:
+            rows[...] = (base @ layout.reading(residual).ravel()).reshape(rows.shape)
+
+    metric = Metric(apply, False)
+    x = layout.create_vec()
+    memory = rule.start(x)
+    pairs = []
+    for _ in range(7):
+        s = rng.standard_normal(12)
+        y = hessian @ s
+        pairs.append((s, y))
+        rule._store(memory, layout.vec_from(s), layout.vec_from(y))
+    gradient = rng.standard_normal(12)
+    direction = layout.create_vec()
+    rule.compute(memory, metric, layout.vec_from(gradient), direction)
+    expected = -dense_lbfgs(pairs[-4:], base) @ gradient
+    np.testing.assert_allclose(direction.getArray(), expected, rtol=1e-10)
+
+
+def test_powell_damping_keeps_pairs_that_show_negative_curvature(chain):
+    objective = chain(MPI.COMM_SELF)
+    start = 0.01 * objective.layout.random_normal(1)  # near the hilltop
+    counts = {}
+    for damping in ("skip", "powell"):
+        solver = LBFGS(damping=damping)
+        state = solver.init(objective, objective.layout.vec_from(start))
+        for _ in range(3):
+            state = solver.step(state)
+        counts[damping] = len(state.memory["steps"])
+        assert np.all(np.diag(state.memory["products"]) > 0)
+        solver.destroy(state)
+    assert counts["powell"] == 3
+
+
+@pytest.mark.parametrize("solver", [GradientDescent, NonlinearCG, LBFGS])
+def test_no_row_moves_farther_than_the_cap(chain, solver):
+    objective = chain(MPI.COMM_SELF)
+    places = []
+
+    def look(iterate):
+        places.append(iterate.rows.copy())
+
+    minimise(objective, solver(step_cap=0.05), iterations=30, callback=look)
+    for before, after in zip(places[:-1], places[1:], strict=True):
+        farthest = np.linalg.norm(after - before, axis=1).max()
+        assert farthest <= 0.05 * np.abs(before).max() * (1 + 1e-12)
+
+
+def test_an_absolute_cap_ignores_the_extent(chain):
+    objective = chain(MPI.COMM_SELF)
+    places = []
+    solver = LBFGS(step_cap=0.01, step_cap_unit="absolute")
+    minimise(objective, solver, iterations=5, callback=lambda i: places.append(i.rows.copy()))
+    moves = [
+        np.linalg.norm(b - a, axis=1).max() for a, b in zip(places[:-1], places[1:], strict=True)
+    ]
+    assert max(moves) == pytest.approx(0.01)
+
+
+class Hole(RowObjective):
+    """A quartic that is not a number beyond 100."""
+
+    def __init__(self):
+        super().__init__(MPI.COMM_SELF, Layout(MPI.COMM_SELF, 3, 2))
+
+    def rows_value_and_gradient(self, rows, gradient):
+        if np.abs(rows).max() > 100:
+            gradient[...] = np.nan
+            return math.nan
+        gradient[...] = 4 * rows**3
+        return float(np.sum(rows**4))
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=label)
+@pytest.mark.parametrize("size", [1e-160, 1e-8, 1.0, 99.99])
+def test_no_start_leads_to_numbers_that_are_not_finite(solver, size):
+    objective = Hole()
+    start = size * objective.layout.random_normal(0).clip(-1, 1)
+    result = minimise(objective, solver, x0=start, iterations=50)
+    assert np.all(np.isfinite(result.x))
+    assert math.isfinite(result.objective)
+
+
+def test_a_stationary_start_ends_at_once(quadratic):
+    objective = quadratic(MPI.COMM_SELF)
+    result = thalweg.minimize(objective, x0=np.zeros((20, 2)), solver="lbfgs")
+    assert result.status is Status.GRADIENT
+    assert result.iterations == 0
+
+
+def test_a_run_ends_as_stalled_where_no_step_lowers_the_value():
+    class Lying(Hole):
+        def rows_value_and_gradient(self, rows, gradient):
+            gradient[...] = 1.0
+            return 1.0 + float(np.abs(rows).sum())
+
+    objective = Lying()
+    result = minimise(objective, LBFGS(), x0=np.zeros((3, 2)))
+    assert result.status is Status.STALLED
+    assert result.objective == 1.0
+
+
+class Indefinite(Preconditioner):
+    """Points uphill."""
+
+    def setup(self, objective, x):
+        """Nothing to prepare."""
+
+    def apply(self, residual, direction):
+        residual.copy(direction)
+        direction.scale(-1.0)
+
+
+@pytest.mark.parametrize("solver", [GradientDescent, NonlinearCG, LBFGS])
+def test_a_preconditioner_that_points_uphill_does_no_harm(quadratic, solver):
+    objective = quadratic(MPI.COMM_SELF, condition=10.0)
+    result = minimise(objective, solver(preconditioner=Indefinite()), iterations=50)
+    assert np.all(np.diff(result.trace["objective"]) <= 0)
+    assert result.objective < 0.5 * result.trace["objective"][0]
+
+
+def test_evaluations_are_counted_as_the_objective_sees_them(rosenbrock):
+    objective = rosenbrock(MPI.COMM_SELF)
+    calls = []
+    inner = objective.rows_value_and_gradient
+
+    def counted(rows, gradient):
+        calls.append(1)
+        return inner(rows, gradient)
+
+    objective.rows_value_and_gradient = counted
+    for solver in SOLVERS:
+        calls.clear()
+        result = minimise(objective, solver, iterations=40)
+        assert result.evaluations == len(calls)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("solver", SOLVERS, ids=label)
+def test_twenty_iterates_do_not_depend_on_the_ranks(chain, solver, comm):
+    whole = chain(MPI.COMM_SELF)
+    start = whole.layout.random_normal(2)
+    shared = chain(comm)
+    alone = minimise(whole, solver, x0=start, iterations=20)
+    together = minimise(shared, solver, x0=shared.layout.local(start), iterations=20)
+    np.testing.assert_allclose(together.gather(), alone.x, rtol=0, atol=1e-10)
+    assert together.evaluations == alone.evaluations
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("solver", [GradientDescent(), NonlinearCG(), LBFGS()], ids=label)
+def test_replicated_variables_stay_equal_on_all_ranks(fit, solver, comm):
+    result = minimise(fit(comm), solver, iterations=30)
+    everywhere = comm.allgather(result.x.tobytes())
+    assert len(set(everywhere)) == 1
+    assert result.objective < 1e-2 * result.trace["objective"][0]
+
+
+@pytest.mark.ranks(3)
+def test_ranks_without_rows_take_part(chain, comm):
+    result = minimise(chain(comm, rows=2), LBFGS(step_cap=1.0), iterations=20)
+    alone = minimise(chain(MPI.COMM_SELF, rows=2), LBFGS(step_cap=1.0), iterations=20)
+    np.testing.assert_allclose(result.gather(), alone.x, atol=1e-10)
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("solver", SOLVERS, ids=label)
+def test_a_resumed_run_ends_on_the_same_bits(rosenbrock, solver, comm, tmp_path):
+    folder = comm.bcast(tmp_path)
+    objective = rosenbrock(comm)
+    straight = minimise(objective, solver, iterations=25)
+    minimise(objective, solver, iterations=11, checkpoint=folder)
+    resumed = minimise(objective, solver, iterations=25, checkpoint=folder, resume=True)
+    assert resumed.x.tobytes() == straight.x.tobytes()
+    assert resumed.evaluations == straight.evaluations
+
+
+def test_a_reset_keeps_the_point_and_forgets_the_curvature(rosenbrock):
+    objective = rosenbrock(MPI.COMM_SELF)
+    for solver in SOLVERS:
+        state = solver.init(objective, objective.initial_point(0))
+        for _ in range(4):
+            state = solver.step(state)
+        evaluations, value = state.evaluations, state.value
+        state = solver.reset(state)
+        assert state.value == value
+        assert state.evaluations == evaluations + 1
+        assert solver.direction().fresh(state.memory)
+        assert solver.step(state).value < value
+        solver.destroy(state)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "word"),
+    [
+        ("lbfgs", {"memory": 0}, "memory"),
+        ("lbfgs", {"line_search": "wolfe"}, "line_search"),
+        ("lbfgs", {"step_cap": -1.0}, "step_cap"),
+        ("lbfgs", {"scaling": "much"}, "scaling"),
+        ("lbfgs", {"memori": 3}, "did you mean 'memory'"),
+        ("nonlinear-cg", {"beta": "polak"}, "beta"),
+        ("nonlinear-cg", {"restart": 0}, "restart"),
+        ("gradient-descent", {"growth": 0.5}, "growth"),
+        ("gradient-descent", {"armijo": 0.0}, "armijo"),
+        ("gradient-descent", {"shrink": 1.0}, "shrink"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(quadratic, name, options, word):
+    with pytest.raises(InputError, match=word):
+        thalweg.minimize(quadratic(MPI.COMM_SELF), solver=name, **options)
+
+
+@pytest.mark.parametrize(
+    ("build", "options"),
+    [
+        (LBFGS, {"memory": 0}),
+        (LBFGS, {"line_search": "wolfe"}),
+        (LBFGS, {"damping": "some"}),
+        (LBFGS, {"scaling": "some"}),
+        (LBFGS, {"armijo": 0.95}),
+        (LBFGS, {"trials": 0}),
+        (LBFGS, {"step_cap": 0.0}),
+        (LBFGS, {"step_cap_unit": "mile"}),
+        (GradientDescent, {"growth": 0.9}),
+        (GradientDescent, {"shrink": 0.0}),
+        (NonlinearCG, {"beta": "some"}),
+        (NonlinearCG, {"restart": 0}),
+    ],
+)
+def test_solvers_built_in_python_check_their_options_too(build, options):
+    with pytest.raises(InputError):
+        build(**options)
+
+
+def test_the_identity_is_recognised(quadratic):
+    objective = quadratic(MPI.COMM_SELF)
+    a = minimise(objective, LBFGS(preconditioner=Identity()), iterations=10)
+    b = minimise(objective, LBFGS(), iterations=10)
+    assert a.x.tobytes() == b.x.tobytes()

@@ -1,0 +1,316 @@
+"""TAO and SciPy behind the same interface: every type, any rank count, resumed to the bit."""
+
+import math
+
+import numpy as np
+import pytest
+from thalweg_descent.coroutine import Coroutine
+from thalweg_descent.scipy_minimize import METHODS, WITH_PRODUCT, WITHOUT_GRADIENT, ScipyMinimize
+from thalweg_descent.tao import FITTING, NEWTON, WITH_H0, Tao
+
+import thalweg
+from thalweg.errors import CapabilityError, InputError
+from thalweg.interfaces import RowObjective
+from thalweg.parallel import MPI, Layout
+from thalweg.result import Status
+
+TAO = [f"tao:{kind}" for kind in FITTING]
+SCIPY = [f"scipy:{method}" for method in METHODS]
+#: Representatives of the ways in which foreign solvers call us.
+SEVERAL_RANKS = [
+    *("tao:lmvm", "tao:cg", "tao:nls", "tao:ntr", "tao:bntl", "tao:bqnls"),
+    *("scipy:L-BFGS-B", "scipy:TNC", "scipy:trust-krylov", "scipy:SLSQP"),
+]
+FAST = [n for n in (*TAO, *SCIPY) if n.partition(":")[2] not in WITHOUT_GRADIENT]
+
+
+def minimise(objective, solver, **options):
+    options = {"iterations": 400, "gradient": 1e-5, "decrease": 0.0, **options}
+    if solver.startswith("tao"):
+        options.setdefault("preconditioner", "identity")
+    return thalweg.minimize(objective, solver=solver, **options)
+
+
+@pytest.mark.parametrize("solver", FAST)
+def test_a_curved_valley_is_followed_to_its_end(rosenbrock, solver):
+    result = minimise(rosenbrock(MPI.COMM_SELF, rows=2), solver)
+    assert result.objective < 1e-4
+    assert np.all(np.isfinite(result.trace["objective"]))
+
+
+@pytest.mark.parametrize("solver", [f"scipy:{method}" for method in WITHOUT_GRADIENT])
+def test_methods_without_gradient_get_along_in_few_dimensions(rosenbrock, solver):
+    result = minimise(rosenbrock(MPI.COMM_SELF, rows=1), solver)
+    assert result.objective < 1e-8
+
+
+@pytest.mark.parametrize("solver", [*TAO, *SCIPY])
+def test_the_state_holds_value_and_gradient_of_its_iterate(chain, solver):
+    objective = chain(MPI.COMM_SELF, rows=3, columns=1)
+    gradient = objective.layout.create_vec()
+
+    def look(iterate):
+        value = objective.value_and_gradient(iterate.state.x, gradient)
+        assert value == iterate.objective
+        assert gradient.equal(iterate.state.gradient)
+
+    minimise(objective, solver, iterations=6, callback=look)
+
+
+@pytest.mark.parametrize("solver", [*TAO, *SCIPY])
+def test_evaluations_are_counted_as_the_objective_sees_them(chain, solver):
+    objective = chain(MPI.COMM_SELF, rows=3, columns=1)
+    calls = []
+    inner = objective.rows_value_and_gradient
+
+    def counted(rows, gradient):
+        calls.append(1)
+        return inner(rows, gradient)
+
+    objective.rows_value_and_gradient = counted
+    result = minimise(objective, solver, iterations=6)
+    assert result.evaluations == len(calls)
+
+
+@pytest.mark.parametrize("kind", [*NEWTON, *WITH_H0])
+def test_the_preconditioner_works_inside_tao(quadratic, exact_inverse, kind):
+    objective = quadratic(MPI.COMM_SELF)
+    without = minimise(objective, f"tao:{kind}", gradient=1e-4)
+    within = minimise(objective, f"tao:{kind}", gradient=1e-4, preconditioner=exact_inverse())
+    assert within.status is Status.GRADIENT
+    if kind in WITH_H0:  # a Newton step at once
+        assert within.iterations == 1
+        assert without.iterations > 10
+    else:
+        products = "hessian_products"
+        assert within.trace[products][-1] < without.trace[products][-1] / 3
+
+
+def test_a_preconditioner_that_has_no_place_is_refused(quadratic, exact_inverse):
+    with pytest.raises(InputError, match="'tao:cg' has no place for a preconditioner.*lmvm"):
+        minimise(quadratic(MPI.COMM_SELF), "tao:cg", preconditioner=exact_inverse())
+
+
+class Plain(RowObjective):
+    """An objective with nothing but a gradient."""
+
+    def __init__(self):
+        super().__init__(MPI.COMM_SELF, Layout(MPI.COMM_SELF, 3, 1))
+
+    def rows_value_and_gradient(self, rows, gradient):
+        gradient[...] = rows
+        return 0.5 * float(np.sum(rows**2))
+
+
+@pytest.mark.parametrize(
+    "solver", [*(f"tao:{kind}" for kind in NEWTON), *(f"scipy:{m}" for m in WITH_PRODUCT)]
+)
+def test_newton_methods_ask_for_a_hessian_product(solver):
+    with pytest.raises(CapabilityError, match="Hessian product.*would fit"):
+        minimise(Plain(), solver)
+
+
+@pytest.mark.parametrize(
+    ("solver", "options", "word"),
+    [
+        ("tao:lmvn", {}, "lmvm"),
+        ("tao:pounders", {}, "that fits"),
+        ("scipy:bgfs", {}, "BFGS"),
+        ("scipy:COBYLA", {}, "that fits"),
+        ("tao:lmvm", {"restart": 0}, "restart"),
+        ("scipy:BFGS", {"restart": 0}, "restart"),
+        ("scipy:BFGS", {"gtol": 1.0}, "no option 'gtol'"),
+    ],
+)
+def test_what_does_not_fit_is_refused(solver, options, word):
+    with pytest.raises(InputError, match=word):
+        minimise(Plain(), solver, **options)
+
+
+def test_methods_of_scipy_may_be_written_in_any_case():
+    assert minimise(Plain(), "scipy:l-bfgs-b").objective < 1e-10
+    with pytest.raises(InputError):
+        ScipyMinimize(method="none of them")
+    with pytest.raises(InputError):
+        Tao(type="none of them")
+
+
+@pytest.mark.parametrize("solver", [*TAO, *SCIPY])
+def test_a_resumed_run_ends_on_the_same_bits(rosenbrock, solver, tmp_path):
+    assert_resumed_to_the_bit(rosenbrock, solver, MPI.COMM_SELF, tmp_path)
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("solver", SEVERAL_RANKS)
+def test_a_resumed_run_of_several_ranks_ends_on_the_same_bits(rosenbrock, solver, comm, tmp_path):
+    assert_resumed_to_the_bit(rosenbrock, solver, comm, comm.bcast(tmp_path))
+
+
+def assert_resumed_to_the_bit(rosenbrock, solver, comm, folder):
+    objective = rosenbrock(comm, rows=3)
+    options = {"restart": 4, "gradient": 0.0}
+    straight = minimise(objective, solver, iterations=11, **options)
+    minimise(objective, solver, iterations=6, checkpoint=folder, **options)
+    resumed = minimise(objective, solver, iterations=11, checkpoint=folder, resume=True, **options)
+    assert resumed.x.tobytes() == straight.x.tobytes()
+    assert resumed.evaluations == straight.evaluations
+    np.testing.assert_array_equal(
+        resumed.trace["hessian_products"], straight.trace["hessian_products"]
+    )
+
+
+@pytest.mark.parametrize("solver", ["tao:lmvm", "tao:nls"])
+@pytest.mark.parametrize("at", [3, 4, 7])
+def test_a_preconditioner_with_memory_is_brought_back_too(
+    rosenbrock, remembering, solver, at, tmp_path
+):
+    objective = rosenbrock(MPI.COMM_SELF)
+    options = {"restart": 4, "gradient": 0.0}
+    straight = minimise(objective, solver, iterations=9, preconditioner=remembering(), **options)
+    minimise(
+        objective,
+        solver,
+        iterations=at,
+        preconditioner=remembering(),
+        checkpoint=tmp_path,
+        **options,
+    )
+    resumed = minimise(
+        objective,
+        solver,
+        iterations=9,
+        preconditioner=remembering(),
+        checkpoint=tmp_path,
+        resume=True,
+        **options,
+    )
+    assert resumed.x.tobytes() == straight.x.tobytes()
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("solver", SEVERAL_RANKS)
+def test_the_ranks_agree_with_one(chain, solver, comm):
+    whole, shared = chain(MPI.COMM_SELF, rows=4), chain(comm, rows=4)
+    start = whole.layout.random_normal(2)
+    alone = minimise(whole, solver, x0=start, iterations=8)
+    together = minimise(shared, solver, x0=shared.layout.local(start), iterations=8)
+    np.testing.assert_allclose(together.gather(), alone.x, rtol=0, atol=1e-8)
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("solver", ["tao:lmvm", "tao:bncg", "scipy:L-BFGS-B", "scipy:TNC"])
+def test_replicated_variables_stay_equal_on_all_ranks(fit, solver, comm):
+    result = minimise(fit(comm), solver, iterations=20)
+    assert len(set(comm.allgather(result.x.tobytes()))) == 1
+    assert result.objective < 0.1 * result.trace["objective"][0]
+
+
+@pytest.mark.ranks(3)
+@pytest.mark.parametrize("solver", ["tao:lmvm", "tao:ntr", "scipy:L-BFGS-B"])
+def test_ranks_without_rows_take_part(chain, solver, comm):
+    result = minimise(chain(comm, rows=2), solver, iterations=10)
+    assert math.isfinite(result.objective)
+
+
+class Broken(Plain):
+    """Fails at its third evaluation."""
+
+    calls = 0
+
+    def rows_value_and_gradient(self, rows, gradient):
+        self.calls += 1
+        if self.calls == 3:
+            raise ValueError("the third evaluation fails")
+        gradient[...] = 4 * rows**3
+        return float(np.sum(rows**4))
+
+
+@pytest.mark.parametrize("solver", ["tao:lmvm", "tao:cg", "tao:bncg", "scipy:BFGS", "scipy:TNC"])
+def test_errors_of_the_objective_pass_through_the_foreign_loop(solver):
+    with pytest.raises(ValueError, match="the third evaluation fails"):
+        minimise(Broken(), solver)
+
+
+class Walled(Plain):
+    """Not a number outside a ball."""
+
+    def rows_value_and_gradient(self, rows, gradient):
+        distance = float(np.sum(rows**2))
+        if distance > 9:
+            gradient[...] = np.nan
+            return math.nan
+        gradient[...] = -2 * rows + 4 * rows**3
+        return float(np.sum(rows**4 - rows**2))
+
+
+@pytest.mark.parametrize("solver", [*TAO, *SCIPY])
+def test_no_iterate_lies_where_the_objective_is_not_finite(solver):
+    objective = Walled() if solver not in [f"tao:{k}" for k in NEWTON] else None
+    if objective is None or solver.partition(":")[2] in WITH_PRODUCT:
+        pytest.skip("this objective has no Hessian product")
+    start = np.array([[2.9], [0.1], [-0.2]])
+    result = minimise(objective, solver, x0=start, iterations=40)
+    assert np.all(np.isfinite(result.trace["objective"]))
+    assert result.trace["objective"].max() < 100
+    assert result.objective < 0
+
+
+def test_a_state_can_be_dropped_in_the_middle_of_a_foreign_loop(rosenbrock):
+    for solver in (Tao(), Tao(type="ntr"), ScipyMinimize(), ScipyMinimize(method="TNC")):
+        objective = rosenbrock(MPI.COMM_SELF)
+        state = solver.init(objective, objective.initial_point(0))
+        state = solver.step(solver.step(state))
+        solver.destroy(state)
+        assert state.live is None
+
+
+def test_a_reset_starts_afresh_from_the_present_point(rosenbrock):
+    objective = rosenbrock(MPI.COMM_SELF)
+    solver = Tao()
+    state = solver.init(objective, objective.initial_point(0))
+    for _ in range(3):
+        state = solver.step(state)
+    value = state.value
+    state = solver.reset(state)
+    assert state.since == 0
+    assert state.value == value
+    assert solver.step(state).value < value
+    solver.destroy(state)
+
+
+def test_a_coroutine_hands_over_and_takes_back():
+    def body(ask):
+        first = ask("one")
+        second = ask("two")
+        return first + second
+
+    coroutine = Coroutine(body)
+    assert coroutine.resume() == "one"
+    assert coroutine.resume(1) == "two"
+    assert not coroutine.ended
+    assert coroutine.resume(2) == 3
+    assert coroutine.ended
+
+
+def test_a_closed_coroutine_runs_its_clean_up():
+    seen = []
+
+    def body(ask):
+        try:
+            ask("one")
+        finally:
+            seen.append("clean")
+
+    coroutine = Coroutine(body)
+    coroutine.resume()
+    coroutine.close()
+    assert coroutine.ended
+    assert seen == ["clean"]
+
+
+def test_an_error_inside_a_coroutine_comes_out():
+    def body(ask):
+        raise KeyError("inside")
+
+    with pytest.raises(KeyError, match="inside"):
+        Coroutine(body).resume()

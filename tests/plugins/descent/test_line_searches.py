@@ -1,0 +1,143 @@
+"""Line searches meet the conditions they promise, and give up only where nothing is left."""
+
+import math
+
+import numpy as np
+import pytest
+from thalweg_descent.backtracking import Backtracking
+from thalweg_descent.line_function import LineFunction, Point
+from thalweg_descent.strong_wolfe import StrongWolfe
+
+from thalweg.interfaces import RowObjective
+from thalweg.parallel import MPI, Layout
+
+
+class Curve(RowObjective):
+    """A function of one number, given with its derivative."""
+
+    def __init__(self, function, derivative):
+        super().__init__(MPI.COMM_SELF, Layout(MPI.COMM_SELF, 1, 1))
+        self.function, self.derivative = function, derivative
+        self.calls = 0
+
+    def rows_value_and_gradient(self, rows, gradient):
+        self.calls += 1
+        gradient[0, 0] = self.derivative(rows[0, 0])
+        return self.function(rows[0, 0])
+
+
+CURVES = {
+    "parabola": (lambda t: (t - 3) ** 2, lambda t: 2 * (t - 3)),
+    "far minimum": (lambda t: (t / 1e4 - 1) ** 2, lambda t: 2e-4 * (t / 1e4 - 1)),
+    "near minimum": (lambda t: (t * 1e6 - 1) ** 2, lambda t: 2e6 * (t * 1e6 - 1)),
+    "quartic": (lambda t: (t - 1) ** 4 - t, lambda t: 4 * (t - 1) ** 3 - 1),
+    "wavy": (
+        lambda t: math.sin(5 * t) - t + 0.2 * t * t,
+        lambda t: 5 * math.cos(5 * t) - 1 + 0.4 * t,
+    ),
+    "wall": (
+        lambda t: -t + 0.1 * math.log(1 / (2 - t)) if t < 2 else math.nan,
+        lambda t: -1 + 0.1 / (2 - t) if t < 2 else math.nan,
+    ),
+    "cliff": (
+        lambda t: t**2 - t if t < 5 else math.inf,
+        lambda t: 2 * t - 1 if t < 5 else math.nan,
+    ),
+}
+
+
+def line_of(curve, longest=1e20, up=False):
+    layout = curve.layout
+    x = layout.create_vec()
+    gradient = layout.create_vec()
+    value = curve.value_and_gradient(x, gradient)
+    direction = layout.vec_from(np.array([[1.0]]))
+    slope = gradient.dot(direction)
+    if slope > 0 and not up:
+        direction.scale(-1.0)
+        slope = -slope
+    curve.calls = 0
+    points = [Point(x.duplicate(), x.duplicate()) for _ in range(2)]
+    return LineFunction(curve, x, value, direction, slope, longest, *points)
+
+
+@pytest.mark.parametrize("first", [1e-6, 1e-2, 1.0, 1e3, 1e8])
+@pytest.mark.parametrize("name", CURVES)
+@pytest.mark.parametrize("curvature", [0.9, 0.1, 1e-3])
+def test_strong_wolfe_conditions_hold(name, first, curvature):
+    curve = Curve(*CURVES[name])
+    line = line_of(curve)
+    search = StrongWolfe(curvature=curvature)
+    trial = search.search(line, first)
+    assert trial is not None
+    assert trial.value <= line.start.value + search.armijo * trial.step * line.start.slope
+    assert abs(trial.slope) <= curvature * abs(line.start.slope)
+
+
+@pytest.mark.parametrize("first", [1e-6, 1e-2, 1.0, 1e3, 1e8])
+@pytest.mark.parametrize("name", CURVES)
+def test_backtracking_meets_armijos_condition(name, first):
+    line = line_of(Curve(*CURVES[name]))
+    search = Backtracking()
+    trial = search.search(line, first)
+    assert trial is not None
+    assert trial.step <= first
+    assert trial.value <= line.start.value + search.armijo * trial.step * line.start.slope
+
+
+@pytest.mark.parametrize("search", [Backtracking(), StrongWolfe()])
+@pytest.mark.parametrize("name", CURVES)
+def test_the_accepted_point_comes_with_its_value_and_gradient(search, name):
+    curve = Curve(*CURVES[name])
+    line = line_of(curve)
+    trial = search.search(line, 1e3)
+    assert curve.calls == line.evaluations
+    gradient = curve.layout.create_vec()
+    assert curve.value_and_gradient(line.kept.x, gradient) == trial.value
+    assert gradient.equal(line.kept.gradient)
+    assert gradient.dot(line.direction) == trial.slope
+    expected = line.x.copy()
+    expected.axpy(trial.step, line.direction)
+    assert expected.equal(line.kept.x)
+
+
+@pytest.mark.parametrize("search", [Backtracking(), StrongWolfe()])
+def test_no_step_is_longer_than_allowed(search):
+    curve = Curve(*CURVES["far minimum"])
+    trial = search.search(line_of(curve, longest=7.5), 100.0)
+    assert trial.step == 7.5
+
+
+@pytest.mark.parametrize("search", [Backtracking(), StrongWolfe()])
+def test_a_function_that_only_rises_is_given_up(search):
+    # The derivative lies: no step along the direction lowers the value.
+    curve = Curve(lambda t: 1 + abs(t), lambda t: -1.0)
+    assert search.search(line_of(curve), 1.0) is None
+
+
+@pytest.mark.parametrize("search", [Backtracking(), StrongWolfe()])
+def test_a_function_that_is_nowhere_finite_is_given_up(search):
+    curve = Curve(lambda t: 0.0 if t == 0 else math.nan, lambda t: -1.0)
+    assert search.search(line_of(curve), 1.0) is None
+
+
+def test_slopes_decide_where_values_drown_in_rounding():
+    # The value cannot show a change of 1e-17, the derivative can.
+    curve = Curve(lambda t: 1.0 + 1e-17 * (t - 1) ** 2, lambda t: 2e-17 * (t - 1))
+    trial = StrongWolfe(curvature=0.1).search(line_of(curve), 0.7)
+    assert trial is not None
+    assert abs(trial.step - 1.0) < 0.11
+    assert trial.value <= 1.0
+
+
+def test_a_good_first_trial_costs_one_evaluation():
+    line = line_of(Curve(*CURVES["parabola"]))
+    Backtracking().search(line, 3.0)
+    assert line.evaluations == 1
+
+
+def test_interpolation_finds_a_parabolas_minimum_at_the_second_trial():
+    line = line_of(Curve(*CURVES["parabola"]))
+    trial = Backtracking(shrink=0.99).search(line, 7.0)
+    assert line.evaluations == 2
+    assert trial.step == pytest.approx(3.0)
