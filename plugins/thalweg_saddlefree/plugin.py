@@ -27,9 +27,7 @@ _TRAINING = (
         choices=("glorot", "sparse", "normal"),
     ),
     Option("scale", float, 1.0, "factor of the starting weights", above=0.0),
-    Option(
-        "precision", str, "double", "of the matrix products", choices=("double", "single")
-    ),
+    Option("precision", str, "double", "of the matrix products", choices=("double", "single")),
 )
 _SPREAD = Option(
     "spread", float, 0.0, "standard deviation of a random shift of the start", minimum=0.0
@@ -40,13 +38,13 @@ def _size(default: int, minimum: int = 1) -> Option:
     return Option("size", int, default, "number of variables", minimum=minimum)
 
 
-def _function(name: str, summary: str, *options: Option, solver: str = "saddle-free") -> ObjectiveSpec:
+def _function(name: str, summary: str, *options: Option) -> ObjectiveSpec:
     return ObjectiveSpec(
         name=name,
         summary=summary,
         load=f"thalweg_saddlefree.functions.build:build_{name.replace('-', '_')}",
         data="none",
-        solver=solver,
+        solver="saddle-free",
         options=(*options, _SPREAD),
     )
 
@@ -130,12 +128,14 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
         ),
         _function("rosenbrock", "Rosenbrock's curved valley in any dimension", _size(2, 2)),
         _function(
-            "powell-singular", "Powell's function with a singular Hessian at its minimum", _size(4, 4)
+            "powell-singular",
+            "Powell's function with a singular Hessian at its minimum",
+            _size(4, 4),
         ),
         _function("broyden-tridiagonal", "Broyden's tridiagonal least squares", _size(100)),
         _function("monkey-saddle", "The monkey saddle, bounded below by a quartic term"),
         _function("styblinski-tang", "Separable quartic with saddles of every index", _size(20)),
-        _function("ginzburg-landau", "A chain of double wells that starts at its saddle", _size(100)),
+        _function("ginzburg-landau", "A chain of double wells, from beside a saddle", _size(100)),
         _function("himmelblau", "Himmelblau's function, from beside a saddle"),
     ]
 
@@ -157,7 +157,7 @@ def thalweg_solvers() -> list[SolverSpec]:
                     "or shifted solves",
                     choices=("lanczos", "ode", "rational"),
                 ),
-                Option("tolerance", float, 0.05, "relative error of a direction", above=0, below=1),
+                Option("tolerance", float, 0.1, "relative error of a direction", above=0, below=1),
                 Option("steps", int, 150, "most Krylov steps a direction", minimum=1),
                 Option(
                     "damping",
@@ -182,6 +182,14 @@ def thalweg_solvers() -> list[SolverSpec]:
                     "data rows that curvature products see; default all",
                     unit="rows",
                     minimum=1,
+                ),
+                Option(
+                    "exponent",
+                    float,
+                    0.75,
+                    "power of the diagonal of squared gradients that scales the variables",
+                    minimum=0.0,
+                    maximum=1.0,
                 ),
                 Option("seed", int, 0, "seed of samples and probes", minimum=0),
             ),

@@ -31,6 +31,7 @@ from thalweg_saddlefree.curvature import (
     Slices,
 )
 from thalweg_saddlefree.curvature.operator import check_symmetry
+from thalweg_saddlefree.gradient_squares import GradientSquares
 
 #: The ways of applying |H|, by the name that users write.
 WAYS: dict[str, type[AbsoluteSolver]] = {
@@ -50,6 +51,9 @@ BOLDER = 4
 
 #: Least damping over the largest Ritz value, if the user sets none.
 FLOOR = 1e-7
+
+#: Added to the mean squared gradients, in units of their mean, before the power is taken.
+METRIC_FLOOR = 0.01
 
 #: A predicted decrease below this part of the objective is lost in its rounding.
 ROUNDING = 1e-13
@@ -108,9 +112,14 @@ class SaddleFree(Solver[SaddleFreeState]):
         The damping does not fall below it. Default: 1e-7 of the largest Ritz value,
         or 0 if ``damping`` is 0.
     curvature_rows
-        Data rows that curvature products see in an iteration; default all.
+        Data rows that curvature products see in an iteration; default all. Samples
+        that are too small show as low ratios and a damping that stays high.
+    exponent
+        Where the objective knows its mean squared gradients, the variables are scaled
+        by their power ``-exponent / 2`` first, and |.| is that of the scaled Hessian;
+        0 switches it off.
     seed
-        Seed of those samples and of the probes.
+        Seed of the samples and of the probes.
 
     Raises
     ------
@@ -120,11 +129,12 @@ class SaddleFree(Solver[SaddleFreeState]):
     """
 
     way: str = "lanczos"
-    tolerance: float = 0.05
+    tolerance: float = 0.1
     steps: int = 150
     damping: float | None = None
     least_damping: float | None = None
     curvature_rows: int | None = None
+    exponent: float = 0.75
     seed: int = 0
 
     requires: ClassVar[tuple[type[Capability], ...]] = (HessianProduct,)
@@ -234,8 +244,13 @@ class SaddleFree(Solver[SaddleFreeState]):
         forcing = min(1.0, state.gradient_norm / state.largest_norm) ** 0.5
         tolerance = max(1e-10, self.tolerance * forcing)
         assert state.gradient is not None
+        metric = self._metric(state, slices)
         solver = WAYS[self.way](
-            slices, operator, slices.take(state.gradient), tolerance, self.steps
+            slices,
+            lambda piece: metric * operator(metric * piece),
+            metric * slices.take(state.gradient),
+            tolerance,
+            self.steps,
         )
         if np.isnan(state.damping):
             state.damping = 1e-2 * solver.largest()
@@ -248,7 +263,7 @@ class SaddleFree(Solver[SaddleFreeState]):
                 # Too wide a spectrum for this way; a trial's worth of damping narrows it.
                 damping = max(4.0 * damping, 1e-4 * solver.largest())
                 continue
-            value = self._try(state, slices, direction.step, trial)
+            value = self._try(state, slices, metric * direction.step, trial)
             predicted = direction.model.change
             ratio = (value - state.value) / predicted if predicted < 0 else float("-inf")
             if value < state.value and ratio > 1e-4:
@@ -268,9 +283,9 @@ class SaddleFree(Solver[SaddleFreeState]):
         value, direction, ratio = found
         if isinstance(solver, LanczosAbsolute):
             value, direction, ratio, damping = self._bolder(
-                state, slices, solver, trial, value, direction, ratio, damping
+                state, slices, metric, solver, trial, value, direction, ratio, damping
             )
-        self._move(state, slices, direction.step, trial)
+        self._move(state, slices, metric * direction.step, trial)
         state.ratio = ratio
         state.step_length = slices.norm(direction.step)
         if ratio > 0.75:
@@ -279,6 +294,19 @@ class SaddleFree(Solver[SaddleFreeState]):
             damping *= 2.0
         state.damping = max(damping, self._floor(solver))
         return True
+
+    def _metric(self, state: SaddleFreeState, slices: Slices) -> np.ndarray | float:
+        """Scaling S of the variables: |S H S| is applied, and the step is S times the result."""
+        if self.exponent == 0.0 or not isinstance(state.objective, GradientSquares):
+            return 1.0
+        squares = state.x.duplicate()
+        state.objective.gradient_squares(state.x, squares)
+        local = slices.take(squares)
+        squares.destroy()
+        mean = slices.dot(local, np.ones_like(local)) / slices.size
+        if not mean > 0:
+            return 1.0
+        return np.asarray((local / mean + METRIC_FLOOR) ** (-0.5 * self.exponent))
 
     def _floor(self, solver: AbsoluteSolver) -> float:
         if self.damping == 0.0 or self.least_damping is not None:
@@ -298,6 +326,7 @@ class SaddleFree(Solver[SaddleFreeState]):
         self,
         state: SaddleFreeState,
         slices: Slices,
+        metric: np.ndarray | float,
         solver: LanczosAbsolute,
         trial: PETSc.Vec,
         value: float,
@@ -312,7 +341,7 @@ class SaddleFree(Solver[SaddleFreeState]):
                 break
             smaller = max(damping / 3.0, floor)
             other = solver.cheap_direction(smaller)
-            reached = self._try(state, slices, other.step, trial)
+            reached = self._try(state, slices, metric * other.step, trial)
             if not reached < value:
                 break
             value, direction, damping = reached, other, smaller

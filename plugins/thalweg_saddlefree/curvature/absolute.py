@@ -119,7 +119,7 @@ class AbsoluteSolver(ABC):
         return self._plain_product(piece)
 
     def largest(self) -> float:
-        """Estimate of the largest eigenvalue of H in size, from a few Lanczos steps.  Collective."""
+        """Size of the largest eigenvalue of H, from a few Lanczos steps.  Collective."""
         basis = LanczosBasis(self.slices, self.gradient)
         while len(basis) < SCALE_STEPS and not basis.complete:
             basis.extend(self.product)

@@ -100,7 +100,9 @@ class LanczosAbsolute(AbsoluteSolver):
         span = 2 * STRIDE
         if m < 2 * span + 1:
             return float("inf")
-        now, before, earlier = (self._coordinates(damping, m - back) for back in (0, span, 2 * span))
+        now, before, earlier = (
+            self._coordinates(damping, m - back) for back in (0, span, 2 * span)
+        )
         size = float(np.linalg.norm(now))
         last = _distance(now, before) / size
         previous = _distance(before, earlier) / size

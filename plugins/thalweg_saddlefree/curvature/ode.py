@@ -21,9 +21,9 @@ from thalweg_saddlefree.curvature.absolute import (
     Model,
     refuse_singular,
 )
+from thalweg_saddlefree.curvature.basis import LanczosBasis
 from thalweg_saddlefree.curvature.conjugate_gradients import conjugate_gradients
 from thalweg_saddlefree.curvature.fehlberg import integrate
-from thalweg_saddlefree.curvature.basis import LanczosBasis
 from thalweg_saddlefree.curvature.operator import Product
 from thalweg_saddlefree.curvature.slices import Slices
 

@@ -67,7 +67,12 @@ class PowellSingular(LeastSquares):
         a, b, c, d = x.reshape(-1, 4).T
         r1, r2, r3, r4 = np.split(r, 4)
         inner, outer = 2 * (b - 2 * c) * r3, 2 * np.sqrt(10) * (a - d) * r4
-        columns = [r1 + outer, 10 * r1 + inner, np.sqrt(5) * r2 - 2 * inner, -np.sqrt(5) * r2 - outer]
+        columns = [
+            r1 + outer,
+            10 * r1 + inner,
+            np.sqrt(5) * r2 - 2 * inner,
+            -np.sqrt(5) * r2 - outer,
+        ]
         return np.stack(columns, axis=1).ravel()
 
     def bending(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:

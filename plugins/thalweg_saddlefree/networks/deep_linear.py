@@ -47,9 +47,9 @@ def build_deep_linear(
     inputs = rows.local(np.sqrt(size) * np.eye(size))
     targets = rows.local(np.sqrt(size) * target)
     network = Network(
-        [size] * (depth + 1), [ACTIVATIONS["linear"]] * (depth - 1), SquaredError(
-            ACTIVATIONS["linear"]
-        )
+        [size] * (depth + 1),
+        [ACTIVATIONS["linear"]] * (depth - 1),
+        SquaredError(ACTIVATIONS["linear"]),
     )
     return NetworkObjective(
         comm, rows, network, inputs, targets, initialisation="normal", scale=start

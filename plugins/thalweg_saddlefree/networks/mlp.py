@@ -64,8 +64,8 @@ def build_mlp(
     targets = np.zeros((len(mine), classes))
     targets[np.arange(len(mine)), mine] = 1.0
     criterion: Loss
-    criterion = SoftmaxCrossEntropy() if loss == "cross-entropy" else SquaredError(
-        ACTIVATIONS[output]
+    criterion = (
+        SoftmaxCrossEntropy() if loss == "cross-entropy" else SquaredError(ACTIVATIONS[output])
     )
     return NetworkObjective(
         comm,

@@ -8,6 +8,7 @@ leading ``r`` marks it. Everything here is local to a rank.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,7 +56,7 @@ class Network:
         self.activations = list(activations)
         self.loss = loss
         self.offsets = [0]
-        for fan_in, fan_out in zip(sizes[:-1], sizes[1:], strict=True):
+        for fan_in, fan_out in itertools.pairwise(sizes):
             self.offsets.append(self.offsets[-1] + (fan_in + 1) * fan_out)
 
     @property
@@ -86,7 +87,7 @@ class Network:
         ``kind`` is ``"value"``, ``"gradient"``, ``"hessian"`` or ``"gauss-newton"``;
         curvature products are counted with the linearisation at hand.
         """
-        sizes = list(zip(self.sizes[:-1], self.sizes[1:], strict=True))
+        sizes = list(itertools.pairwise(self.sizes))
         every = 2 * sum(i * o for i, o in sizes)
         inner = 2 * sum(i * o for i, o in sizes[1:])  # layers that pass something back
         return {

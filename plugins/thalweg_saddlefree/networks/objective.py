@@ -79,9 +79,7 @@ class NetworkObjective(
         self.dtype = np.dtype(np.float64 if precision == "double" else np.float32)
         self.inputs = np.ascontiguousarray(inputs, dtype=self.dtype)
         same = targets is inputs
-        self.targets = (
-            self.inputs if same else np.ascontiguousarray(targets, dtype=self.dtype)
-        )
+        self.targets = self.inputs if same else np.ascontiguousarray(targets, dtype=self.dtype)
         finite = bool(np.isfinite(self.inputs).all() and np.isfinite(self.targets).all())
         if any_over_ranks(comm, not finite):
             raise InputError("the data hold NaN or infinite values; remove or replace those rows")
@@ -209,7 +207,9 @@ class NetworkObjective(
         if not self.l2:
             return 0.0
         flat = self.layout.reading(x)[:, 0]
-        squares = (np.square(self.network.weights(flat, k)).sum() for k in range(self.network.depth))
+        squares = (
+            np.square(self.network.weights(flat, k)).sum() for k in range(self.network.depth)
+        )
         return 0.5 * self.l2 * math.fsum(squares)
 
     def _finish(
