@@ -130,7 +130,7 @@ def thalweg_solvers() -> list[SolverSpec]:
                     "scaling",
                     str,
                     "auto",
-                    "factor of H0: by the last pair (secant), none, or the former only where B is I (auto)",
+                    "factor of H0: the last secant, none, or the secant only where B is I (auto)",
                     choices=("auto", "secant", "none"),
                 ),
                 Option(

@@ -1,21 +1,22 @@
 """Native solvers: facts that hold for exact arithmetic, monotony, caps, rank counts, restarts."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
-from thalweg_descent.direction import Metric
-from thalweg_descent.gradient_descent import GradientDescent
-from thalweg_descent.identity import Identity
-from thalweg_descent.lbfgs import LBFGS
-from thalweg_descent.limited_memory import LimitedMemory
-from thalweg_descent.nonlinear_cg import NonlinearCG
 
 import thalweg
 from thalweg.errors import InputError
 from thalweg.interfaces import Preconditioner, RowObjective
 from thalweg.parallel import MPI, Layout
 from thalweg.result import Status
+from thalweg_descent.direction import Metric
+from thalweg_descent.gradient_descent import GradientDescent
+from thalweg_descent.identity import Identity
+from thalweg_descent.lbfgs import LBFGS
+from thalweg_descent.limited_memory import LimitedMemory
+from thalweg_descent.nonlinear_cg import NonlinearCG
 
 SOLVERS = [
     GradientDescent(),
@@ -193,7 +194,7 @@ def test_no_row_moves_farther_than_the_cap(chain, solver):
         places.append(iterate.rows.copy())
 
     minimise(objective, solver(step_cap=0.05), iterations=30, callback=look)
-    for before, after in zip(places[:-1], places[1:], strict=True):
+    for before, after in itertools.pairwise(places):
         farthest = np.linalg.norm(after - before, axis=1).max()
         assert farthest <= 0.05 * np.abs(before).max() * (1 + 1e-12)
 
@@ -203,9 +204,7 @@ def test_an_absolute_cap_ignores_the_extent(chain):
     places = []
     solver = LBFGS(step_cap=0.01, step_cap_unit="absolute")
     minimise(objective, solver, iterations=5, callback=lambda i: places.append(i.rows.copy()))
-    moves = [
-        np.linalg.norm(b - a, axis=1).max() for a, b in zip(places[:-1], places[1:], strict=True)
-    ]
+    moves = [np.linalg.norm(b - a, axis=1).max() for a, b in itertools.pairwise(places)]
     assert max(moves) == pytest.approx(0.01)
 
 

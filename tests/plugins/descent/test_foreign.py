@@ -4,15 +4,15 @@ import math
 
 import numpy as np
 import pytest
-from thalweg_descent.coroutine import Coroutine
-from thalweg_descent.scipy_minimize import METHODS, WITH_PRODUCT, WITHOUT_GRADIENT, ScipyMinimize
-from thalweg_descent.tao import FITTING, NEWTON, WITH_H0, Tao
 
 import thalweg
 from thalweg.errors import CapabilityError, InputError
 from thalweg.interfaces import RowObjective
 from thalweg.parallel import MPI, Layout
 from thalweg.result import Status
+from thalweg_descent.coroutine import Coroutine
+from thalweg_descent.scipy_minimize import METHODS, WITH_PRODUCT, WITHOUT_GRADIENT, ScipyMinimize
+from thalweg_descent.tao import FITTING, NEWTON, WITH_H0, Tao
 
 TAO = [f"tao:{kind}" for kind in FITTING]
 SCIPY = [f"scipy:{method}" for method in METHODS]
@@ -87,7 +87,7 @@ def test_the_preconditioner_works_inside_tao(quadratic, exact_inverse, kind):
 
 
 def test_a_preconditioner_that_has_no_place_is_refused(quadratic, exact_inverse):
-    with pytest.raises(InputError, match="'tao:cg' has no place for a preconditioner.*lmvm"):
+    with pytest.raises(InputError, match=r"'tao:cg' has no place for a preconditioner.*lmvm"):
         minimise(quadratic(MPI.COMM_SELF), "tao:cg", preconditioner=exact_inverse())
 
 
@@ -106,7 +106,7 @@ class Plain(RowObjective):
     "solver", [*(f"tao:{kind}" for kind in NEWTON), *(f"scipy:{m}" for m in WITH_PRODUCT)]
 )
 def test_newton_methods_ask_for_a_hessian_product(solver):
-    with pytest.raises(CapabilityError, match="Hessian product.*would fit"):
+    with pytest.raises(CapabilityError, match=r"Hessian product.*would fit"):
         minimise(Plain(), solver)
 
 

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from thalweg_descent.backtracking import Backtracking
-from thalweg_descent.line_function import LineFunction, Point
-from thalweg_descent.strong_wolfe import StrongWolfe
 
 from thalweg.interfaces import RowObjective
 from thalweg.parallel import MPI, Layout
+from thalweg_descent.backtracking import Backtracking
+from thalweg_descent.line_function import LineFunction, Point
+from thalweg_descent.strong_wolfe import StrongWolfe
 
 
 class Curve(RowObjective):
