@@ -1,0 +1,249 @@
+"""Laplacian systems are solved by every method, for any graph, at any number of ranks."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from thalweg.errors import InputError, NumericalError
+from thalweg.parallel import MPI, Layout, PETSc
+from thalweg.parallel.components import component_labels
+from thalweg.parallel.laplacian import LaplacianSolver
+from thalweg.parallel.laplacian_methods import available
+
+COLUMNS = 3
+
+
+def ring_graph(rows, extra=2, seed=0):
+    """A ring with chords, symmetric, connected."""
+    rng = np.random.default_rng(seed)
+    i = np.arange(rows)
+    first = np.concatenate([i, rng.integers(0, rows, extra * rows)])
+    second = np.concatenate([(i + 1) % rows, rng.integers(0, rows, extra * rows)])
+    half = scipy.sparse.coo_matrix((rng.random(len(first)), (first, second)), (rows, rows)).tocsr()
+    graph = (half + half.T).tolil()
+    graph.setdiag(0)
+    graph = graph.tocsr()
+    graph.eliminate_zeros()
+    return graph
+
+
+def in_pieces(sizes, lonely=0):
+    parts = [ring_graph(size, seed=size) for size in sizes]
+    return scipy.sparse.block_diag([*parts, scipy.sparse.csr_matrix((lonely, lonely))]).tocsr()
+
+
+def reference(graph, rhs, scale, pieces):
+    """Least-norm solution: the limit of a vanishing shift."""
+    dense = graph.toarray()
+    laplacian = scale * (np.diag(dense.sum(1)) - dense)
+    solution = np.zeros_like(rhs)
+    for piece in pieces:
+        rows = np.ix_(piece, piece)
+        centred = rhs[piece] - rhs[piece].mean(0)
+        solution[piece] = np.linalg.pinv(laplacian[rows]) @ centred
+        solution[piece] -= solution[piece].mean(0)
+    return solution
+
+
+def solve(layout, weights, rhs, **options):
+    solver = LaplacianSolver(layout, weights, **options)
+    right = layout.vec_from(layout.local(rhs))
+    left = layout.create_vec()
+    solver.solve(right, left)
+    first = layout.gather(left)
+    solver.solve(right, right)  # in place, and a second time with the same factor
+    again = layout.gather(right)
+    if solver.name == "mumps":  # adds up in the order in which messages arrive
+        assert np.allclose(again, first, rtol=1e-9, atol=1e-12)
+    else:
+        assert np.array_equal(again, first)
+    for thing in (solver, right, left):
+        thing.destroy()
+    return solver, first
+
+
+def right_hand_side(rows):
+    return np.random.default_rng(5).standard_normal((rows, COLUMNS))
+
+
+def layout_of(comm, rows, uneven):
+    if not uneven or comm.size == 1:
+        return Layout(comm, rows, COLUMNS)
+    counts = {2: [0, rows], 3: [rows - 5, 0, 5]}[comm.size]
+    return Layout(comm, rows, COLUMNS, local_rows=counts[comm.rank])
+
+
+def usable(method):
+    if method != "auto" and not available(method):
+        pytest.skip(f"this PETSc lacks {method}")
+
+
+METHODS = ["auto", "cholmod", "mumps", "mumps-serial", "petsc", "dense", "amg", "icc", "jacobi"]
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("uneven", [False, True], ids=["even", "uneven"])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_solves_a_connected_graph(comm, method, uneven):
+    usable(method)
+    graph = ring_graph(120)
+    layout = layout_of(comm, 120, uneven)
+    rhs = right_hand_side(120)
+    solver, x = solve(
+        layout, graph[layout.start : layout.stop], rhs, scale=4.0, method=method, rtol=1e-12
+    )
+    assert solver.components == 1
+    assert method in ("auto", solver.name)
+    expected = reference(graph, rhs, 4.0, [np.arange(120)])
+    assert np.allclose(x, expected, atol=1e-9 * np.abs(expected).max(), rtol=0)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_solves_a_graph_in_pieces(comm, method):
+    usable(method)
+    graph = in_pieces([40, 9, 30], lonely=3)
+    layout = Layout(comm, 82, COLUMNS)
+    rhs = right_hand_side(82) + 3.0
+    solver, x = solve(
+        layout, graph[layout.start : layout.stop], rhs, scale=2.0, method=method, rtol=1e-12
+    )
+    assert solver.components == 6
+    pieces = [np.arange(40), np.arange(40, 49), np.arange(49, 79)]
+    expected = reference(graph, rhs, 2.0, pieces)
+    assert np.allclose(x, expected, atol=1e-9 * np.abs(expected).max(), rtol=0)
+    assert (x[79:] == 0).all()
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("method", METHODS)
+def test_full_degrees_make_the_matrix_dominant(comm, method):
+    usable(method)
+    graph = in_pieces([50, 20], lonely=2)
+    dense = graph.toarray()
+    degrees = dense.sum(1) + np.linspace(0.1, 1.0, 72)
+    layout = Layout(comm, 72, COLUMNS)
+    rhs = right_hand_side(72)
+    rows = graph[layout.start : layout.stop]
+    solver, x = solve(layout, rows, rhs, degrees=layout.local(degrees), method=method, rtol=1e-12)
+    assert solver.components == 0
+    expected = np.linalg.solve(4.0 * (np.diag(degrees) - dense), rhs)
+    assert np.allclose(x, expected, atol=1e-9 * np.abs(expected).max(), rtol=0)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("method", ["auto", "jacobi"])
+def test_dense_weights_and_a_real_shift(comm, method):
+    rng = np.random.default_rng(2)
+    weights = rng.random((60, 60))
+    weights += weights.T
+    layout = layout_of(comm, 60, uneven=True)
+    rhs = right_hand_side(60)
+    solver, x = solve(
+        layout, layout.local(weights), rhs, shift=0.5, scale=1.0, method=method, rtol=1e-13
+    )
+    assert solver.components == 0
+    matrix = np.diag(weights.sum(1)) - weights + 0.5 * np.eye(60)
+    assert np.allclose(matrix @ x, rhs, atol=1e-9)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_only_the_pieces_without_slack_lose_their_means(comm):
+    graph = in_pieces([30, 30])
+    dense = graph.toarray()
+    slack = np.where(np.arange(60) < 30, 0.0, 0.2)
+    layout = Layout(comm, 60, COLUMNS)
+    rhs = right_hand_side(60) + 1.0
+    degrees = layout.local(dense.sum(1) + slack)
+    solver, x = solve(layout, graph[layout.start : layout.stop], rhs, degrees=degrees)
+    assert solver.components == 1
+    assert np.abs(x[:30].mean(0)).max() < 1e-12
+    expected = np.linalg.solve(4 * (np.diag(dense.sum(1) + slack) - dense)[30:, 30:], rhs[30:])
+    assert np.allclose(x[30:], expected, atol=1e-7)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_fewer_rows_than_ranks(comm):
+    graph = scipy.sparse.csr_matrix(np.array([[0.0, 2.0], [2.0, 0.0]]))
+    for method in ("dense", "jacobi", "mumps"):
+        usable(method)
+        layout = Layout(comm, 2, COLUMNS)
+        rhs = right_hand_side(2)
+        _, x = solve(layout, graph[layout.start : layout.stop], rhs, method=method)
+        difference = (rhs[0] - rhs[1]) / 32.0
+        assert np.allclose(x, [difference, -difference], atol=1e-8)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("rows", [200, 2000])
+def test_the_chosen_factor_gives_the_same_bits_as_on_one_rank(comm, rows):
+    graph = ring_graph(rows)
+    rhs = right_hand_side(rows)
+    layout = Layout(comm, rows, COLUMNS)
+    _, alone = solve(Layout(MPI.COMM_SELF, rows, COLUMNS), graph, rhs)
+    _, together = solve(layout, graph[layout.start : layout.stop], rhs)
+    # All but the means that are taken off, which are added up rank by rank.
+    assert np.allclose(alone, together, rtol=0, atol=1e-14 * np.abs(alone).max())
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_graph_without_edges_has_the_solution_zero(comm):
+    layout = Layout(comm, 6, COLUMNS)
+    empty = scipy.sparse.csr_matrix((layout.local_rows, 6))
+    _, x = solve(layout, empty, right_hand_side(6))
+    assert (x == 0).all()
+
+
+@pytest.mark.ranks(1, 2)
+def test_petsc_options_override_a_method(comm):
+    options = PETSc.Options()
+    options["thalweg_laplacian_pc_type"] = "jacobi"
+    try:
+        graph = ring_graph(50)
+        layout = Layout(comm, 50, COLUMNS)
+        solver = LaplacianSolver(layout, graph[layout.start : layout.stop], method="icc")
+        assert solver.method.ksp.getPC().getType() == "jacobi"
+        solver.destroy()
+    finally:
+        del options["thalweg_laplacian_pc_type"]
+
+
+@pytest.mark.ranks(1, 2)
+def test_bad_input_is_refused_on_all_ranks(comm):
+    layout = Layout(comm, 10, COLUMNS)
+    graph = ring_graph(10)
+    rows = graph[layout.start : layout.stop]
+    bad = rows.copy()
+    if comm.rank == 0:
+        bad.data[0] = -1.0
+    with pytest.raises(InputError, match="not negative"):
+        LaplacianSolver(layout, bad)
+    with pytest.raises(InputError, match="degrees"):
+        LaplacianSolver(layout, rows, degrees=np.zeros(layout.local_rows))
+    with pytest.raises(InputError, match="did you mean 'mumps'"):
+        LaplacianSolver(layout, rows, method="mump")
+    with pytest.raises(InputError, match="scale"):
+        LaplacianSolver(layout, rows, scale=0.0)
+
+
+def test_a_matrix_that_is_not_positive_definite_is_a_numerical_error(comm):
+    # The two rows disagree about their weight: no graph has this matrix.
+    lopsided = scipy.sparse.csr_matrix(np.array([[0.0, 9.0], [1.0, 0.0]]))
+    with pytest.raises(NumericalError):
+        LaplacianSolver(
+            Layout(comm, 2), lopsided, degrees=np.array([9.0, 1.0]), method="dense", shift=1e-3
+        )
+
+
+@pytest.mark.ranks(1, 2, 3, 4)
+@pytest.mark.parametrize("dense", [False, True])
+def test_components_are_found_across_ranks(comm, dense):
+    order = np.random.default_rng(0).permutation(95)
+    graph = in_pieces([50, 20, 20], lonely=5)[order][:, order]
+    piece = np.repeat(np.arange(8), [50, 20, 20, 1, 1, 1, 1, 1])[order]
+    layout = Layout(comm, 95)
+    rows = graph[layout.start : layout.stop]
+    count, labels = component_labels(layout, rows.toarray() if dense else rows)
+    assert count == 8
+    whole = layout.gather_rows(labels)
+    assert len(set(zip(whole.tolist(), piece.tolist(), strict=True))) == 8
