@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from thalweg.config import run
+    from thalweg.job import run
     from thalweg.data import Dataset
     from thalweg.driver import HomotopySchedule, Stop, minimize
     from thalweg.errors import InputError, NumericalError, ThalwegError
@@ -36,7 +36,7 @@ _WHERE = {
     "Trace": "result",
     "abort_on_error": "parallel",
     "minimize": "driver",
-    "run": "config",
+    "run": "job",
 }
 
 __all__ = [

@@ -55,13 +55,13 @@ class Objective(ABC):
         return {}
 
     def solution(self, x: PETSc.Vec) -> np.ndarray:
-        """This rank's rows of what the user asked for, by default ``x`` itself.
+        """What the user asked for, whole and on every rank; by default ``x`` itself.
 
         Returns
         -------
-        ndarray, shape (local_rows, k)
+        ndarray, shape (rows, k)
         """
-        return np.array(self.layout.reading(x))
+        return self.layout.gather(x)
 
     def fingerprint(self) -> str:
         """Text that differs between two problems whose checkpoints must not be mixed."""

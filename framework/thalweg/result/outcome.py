@@ -37,7 +37,7 @@ class Result:
     metrics
         What the objective and the metric plugins measured on the final iterate.
     solution
-        What ``solution.npy`` holds, this rank's rows.
+        What ``solution.npy`` holds, whole and on every rank.
     """
 
     x: np.ndarray

@@ -1,0 +1,144 @@
+"""The command ``thalweg``: picks the subcommand, and turns errors into exit codes.
+
+Subcommands import what they need when they run, so that ``--help`` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from thalweg.errors import InputError, ThalwegError, suggestion
+
+#: Subcommands of the framework: module and one line of help.  Plugins add theirs.
+COMMANDS = {
+    "run": ("thalweg.cli.run", "run a configuration"),
+    "compare": ("thalweg.cli.compare", "run several methods on one objective"),
+    "plot": ("thalweg.cli.plot", "draw the pictures of a run directory again"),
+    "list": ("thalweg.cli.list_plugins", "list objectives, preconditioners, solvers and options"),
+    "plugin": ("thalweg.cli.plugin", "begin a plugin of your own, or check one"),
+    "doctor": ("thalweg.cli.doctor", "show versions, and what is wrong with this machine's set-up"),
+}
+
+#: Set by the launchers of Open MPI, MPICH, PMIx and Slurm on each rank.
+RANK_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_STEP_NUM_TASKS")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run ``thalweg`` with these arguments; returns the exit code."""
+    argv = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _dispatch(argv)
+    except ThalwegError as error:
+        return _fail(error)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output went away, as `head` does
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        return _crash(error)
+
+
+def _dispatch(argv: list[str]) -> int:
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        _say(_usage())
+        return 0
+    if argv[0] == "--version":
+        from importlib.metadata import version
+
+        _say(f"thalweg {version('thalweg')}")
+        return 0
+    name, *rest = argv
+    return _command(name)(rest)
+
+
+def _command(name: str) -> Callable[[list[str]], int]:
+    if name in COMMANDS:
+        found: Callable[[list[str]], int] = importlib.import_module(COMMANDS[name][0]).main
+        return found
+    from thalweg.plugins import CommandSpec, plugins
+
+    specs = {spec.name: spec for spec in plugins().specs(CommandSpec)}
+    if name in specs:
+        resolved: Callable[[list[str]], int] = specs[name].resolve()
+        return resolved
+    raise InputError(f"thalweg has no command '{name}'{suggestion(name, [*COMMANDS, *specs])}")
+
+
+def _usage() -> str:
+    from thalweg.plugins import CommandSpec, plugins
+
+    commands = {name: summary for name, (_, summary) in COMMANDS.items()}
+    commands.update({spec.name: spec.summary for spec in plugins().specs(CommandSpec)})
+    width = max(map(len, commands))
+    lines = [f"  {name:<{width}}  {summary}" for name, summary in commands.items()]
+    return "\n".join(
+        [
+            "usage: thalweg COMMAND [ARGUMENT]...   or   mpirun -n P thalweg COMMAND ...",
+            "",
+            "Optimization of problems whose curvature has structure.",
+            "",
+            *lines,
+            "",
+            "thalweg COMMAND --help tells more; thalweg --version shows the version.",
+            "Exit codes: 0 converged or budget reached, 2 bad input, 3 numerical failure,",
+            "75 stopped by a signal after writing a checkpoint.",
+        ]
+    )
+
+
+# -- errors and ranks ----------------------------------------------------------------------
+
+
+def _world() -> Any | None:
+    """The world communicator if there are several ranks, else None."""
+    if "mpi4py.MPI" not in sys.modules and not any(v in os.environ for v in RANK_VARIABLES):
+        return None
+    from thalweg.parallel import MPI
+
+    return MPI.COMM_WORLD if MPI.COMM_WORLD.size > 1 else None
+
+
+def _say(text: str) -> None:
+    comm = _world()
+    if comm is None or comm.rank == 0:
+        print(text)
+
+
+def _fail(error: ThalwegError) -> int:
+    """One sentence on stderr.  If all ranks come here, rank 0 speaks; else the rank ends all."""
+    comm = _world()
+    sentence = f"thalweg: {error}"
+    if comm is None:
+        print(sentence, file=sys.stderr)
+        return error.exit_code
+    from thalweg.parallel.failures import everyone_arrives
+
+    if everyone_arrives(comm):
+        if comm.rank == 0:
+            print(sentence, file=sys.stderr, flush=True)
+        return error.exit_code
+    print(f"thalweg: rank {comm.rank}: {error}", file=sys.stderr, flush=True)
+    comm.Abort(error.exit_code)
+    return error.exit_code
+
+
+def _crash(error: BaseException) -> int:
+    """A defect: its traceback; on several ranks with the rank's number, and all are ended."""
+    comm = _world()
+    if comm is not None:
+        print(f"thalweg: rank {comm.rank} of {comm.size} failed:", file=sys.stderr)
+    traceback.print_exception(error)
+    sys.stderr.flush()
+    if comm is not None:
+        comm.Abort(1)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

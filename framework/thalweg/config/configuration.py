@@ -1,0 +1,115 @@
+"""A configuration, fully resolved: every option has its value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from thalweg.driver import HomotopySchedule, Stop
+
+Section = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A solver with its preconditioner, as one of several to be compared.
+
+    Attributes
+    ----------
+    label
+        Name in tables, pictures and folders.
+    solver, preconditioner
+        Name and options; ``preconditioner`` is None for solvers that take none.
+    """
+
+    label: str
+    solver: Section
+    preconditioner: Section | None
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """All sections with names and options; None where a section does not apply."""
+
+    data: Section | None
+    objective: Section
+    preconditioner: Section | None
+    solver: Section
+    stop: Section
+    run: Section
+    output: Section
+    homotopy: Section | None = None
+    methods: tuple[Method, ...] = ()
+
+    def stopping(self) -> Stop:
+        """The stopping rules."""
+        return Stop(**self.stop)
+
+    def schedule(self, own: float) -> HomotopySchedule | None:
+        """The homotopy stages, None if there are none.
+
+        Parameters
+        ----------
+        own
+            The objective's own value of the parameter, which the last stage has.
+        """
+        section = self.homotopy
+        if section is None:
+            return None
+        stage = Stop(iterations=section["iterations"], decrease=section["decrease"])
+        if section["values"] is not None:
+            return HomotopySchedule(tuple(float(value) for value in section["values"]), stage)
+        first = own if section["first"] is None else section["first"]
+        return HomotopySchedule.logarithmic(first, own, section["stages"], stage)
+
+    def with_method(self, method: Method) -> Configuration:
+        """This configuration with another solver and preconditioner."""
+        return replace(self, solver=method.solver, preconditioner=method.preconditioner, methods=())
+
+    def identity(self) -> dict[str, Any]:
+        """What a resumed run must agree in, as ``{"section.option": value}``."""
+        sections = {
+            "data": {k: v for k, v in (self.data or {}).items() if k != "path"},
+            "objective": self.objective,
+            "preconditioner": self.preconditioner or {},
+            "solver": self.solver,
+            "homotopy": self.homotopy or {},
+            "run": {"seed": self.run["seed"]},
+        }
+        return {
+            f"{section}.{key}": value
+            for section, options in sections.items()
+            for key, value in options.items()
+        }
+
+    def to_toml(self) -> str:
+        """The configuration as a file that gives the same run again."""
+        import tomli_w
+
+        tables: dict[str, Any] = {}
+        for name in ("data", "objective", "preconditioner", "solver", "homotopy"):
+            section = getattr(self, name)
+            if section is not None:
+                tables[name] = _written(section)
+        for name in ("stop", "run", "output"):
+            tables[name] = _written(getattr(self, name))
+        if self.methods:
+            tables["method"] = [
+                {
+                    "label": method.label,
+                    "solver": _written(method.solver),
+                    **(
+                        {"preconditioner": _written(method.preconditioner)}
+                        if method.preconditioner is not None
+                        else {}
+                    ),
+                }
+                for method in self.methods
+            ]
+        return tomli_w.dumps(tables)
+
+
+def _written(section: Section) -> dict[str, Any]:
+    # TOML has no null: an option that is left to the plugin is left out.
+    return {key: value for key, value in section.items() if value is not None}

@@ -1,0 +1,209 @@
+"""From a TOML file and ``--set`` arguments to a checked configuration."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from thalweg.config.configuration import Configuration, Method, Section
+from thalweg.config.sections import FIXED, SECTIONS
+from thalweg.errors import InputError, suggestion
+from thalweg.plugins import (
+    ObjectiveSpec,
+    PreconditionerSpec,
+    SolverSpec,
+    plugins,
+    resolve_options,
+)
+
+
+def read_configuration(
+    source: Path | str | Mapping[str, Any], changes: Sequence[str] = ()
+) -> Configuration:
+    """Read and check a configuration.  Not collective: rank 0 reads, and broadcasts.
+
+    Parameters
+    ----------
+    source
+        Path of a TOML file, or its content as a mapping.
+    changes
+        ``"section.option=value"`` each, with the value in TOML's notation; what is
+        no TOML value is taken as a text.
+
+    Raises
+    ------
+    InputError
+        No such file, no TOML, an unknown section, option or name (the nearest are
+        named), a wrong type or range.
+    """
+    folder = Path()
+    if isinstance(source, Mapping):
+        raw = dict(source)
+    else:
+        path = Path(source)
+        folder = path.parent
+        raw = _read_toml(path)
+    for change in changes:
+        raw = _changed(raw, change)
+    for name, section in raw.items():
+        if name not in SECTIONS:
+            raise InputError(f"there is no section [{name}]{suggestion(name, SECTIONS)}")
+        wanted = list if name == "method" else Mapping
+        if not isinstance(section, wanted):
+            form = f"[[{name}]]" if name == "method" else f"[{name}]"
+            raise InputError(f"'{name}' must be written as a table {form}")
+    return _resolved(raw, folder)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as stream:
+            return tomllib.load(stream)
+    except OSError as error:
+        raise InputError(
+            f"cannot read the configuration '{path}': {error.strerror or error}"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"'{path}' is no valid TOML: {error}") from error
+
+
+def _changed(raw: Mapping[str, Any], change: str) -> dict[str, Any]:
+    key, equals, text = change.partition("=")
+    section, dot, option = key.strip().partition(".")
+    if not equals or not dot or not section or not option:
+        raise InputError(f"--set needs section.option=value, not '{change}'")
+    if section == "method":
+        raise InputError("--set cannot change a [[method]]; edit the file")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    table = raw.get(section, {})
+    if not isinstance(table, Mapping):
+        raise InputError(f"'{section}' must be written as a table [{section}]")
+    table = dict(table)
+    if option == "name" and table.get("name") != value:
+        table = {}  # the options belong to the plugin of the old name
+    if section == "data" and option in ("name", "path"):
+        table.pop("path" if option == "name" else "name", None)
+    return {**raw, section: {**table, option: value}}
+
+
+def _resolved(raw: Mapping[str, Any], folder: Path) -> Configuration:
+    given = raw.get("objective", {})
+    name = _name_of(given, "objective", "")
+    objective_spec, _ = plugins().find(ObjectiveSpec, name)
+    objective = {"name": name, **plugins().options(objective_spec, _without_name(given))}
+    data: Section | None = raw.get("data")
+    if objective_spec.data == "required" and data is None:
+        raise InputError(f"{objective_spec.owner} needs a section [data]")
+    if objective_spec.data == "none" and data is not None:
+        raise InputError(f"{objective_spec.owner} takes no data; remove the section [data]")
+    default = Method("default", {"name": objective_spec.solver}, None)
+    solver, preconditioner = _method_parts(
+        raw.get("solver", {}), raw.get("preconditioner"), default, objective_spec
+    )
+    fixed = {
+        section: resolve_options(options, raw.get(section, {}), f"section [{section}]")
+        for section, options in FIXED.items()
+    }
+    base = Method("base", solver, preconditioner)
+    return Configuration(
+        data=None if data is None else _data_section(data, folder),
+        objective=objective,
+        preconditioner=preconditioner,
+        solver=solver,
+        stop=fixed["stop"],
+        run=fixed["run"],
+        output=fixed["output"],
+        homotopy=fixed["homotopy"] if "homotopy" in raw else None,
+        methods=_methods(raw.get("method", []), base, objective_spec),
+    )
+
+
+def _data_section(section: Section, folder: Path) -> Section:
+    """The section with paths beside the configuration file made absolute."""
+    found = dict(section)
+    for key in ("path", "labels"):
+        value = found.get(key)
+        if isinstance(value, str):
+            for place in (folder / value, Path(value)):
+                if place.exists():
+                    found[key] = str(place.absolute())
+                    break
+    return found
+
+
+def _methods(tables: Sequence[Any], base: Method, objective: ObjectiveSpec) -> tuple[Method, ...]:
+    methods: list[Method] = []
+    for table in tables:
+        if not isinstance(table, Mapping):
+            raise InputError("each [[method]] must be a table")
+        for key in table:
+            if key not in ("label", "solver", "preconditioner"):
+                known = suggestion(key, ("label", "solver", "preconditioner"))
+                raise InputError(f"[[method]] has no option '{key}'{known}")
+        solver, preconditioner = _method_parts(
+            table.get("solver", {}), table.get("preconditioner"), base, objective
+        )
+        label = table.get("label") or _label(solver, preconditioner)
+        if not isinstance(label, str) or "/" in label or label.startswith("."):
+            raise InputError(f"the label of a [[method]] must be a plain name, not {label!r}")
+        if label in {method.label for method in methods}:
+            raise InputError(f"two [[method]] tables are called '{label}'; give them a label")
+        methods.append(Method(label, solver, preconditioner))
+    return tuple(methods)
+
+
+def _label(solver: Section, preconditioner: Section | None) -> str:
+    if preconditioner is None or preconditioner["name"] == "identity":
+        return str(solver["name"])
+    return f"{solver['name']} + {preconditioner['name']}"
+
+
+def _method_parts(
+    solver: Any, preconditioner: Any, base: Method, objective: ObjectiveSpec
+) -> tuple[Section, Section | None]:
+    """Resolved solver and preconditioner; what is not given comes from ``base``."""
+    solver = _table(solver, "solver")
+    name = _name_of(solver, "solver", base.solver["name"])
+    spec, fixed = plugins().find(SolverSpec, name)
+    inherited = _without_name(base.solver) if name == base.solver["name"] else {}
+    options = plugins().options(spec, {**inherited, **_without_name(solver), **fixed})
+    resolved = {"name": name, **{k: v for k, v in options.items() if k not in fixed}}
+    if not spec.resolve().preconditioned:
+        if preconditioner is not None:
+            raise InputError(f"solver '{name}' takes no preconditioner")
+        return resolved, None
+    if preconditioner is None:
+        chosen: Section = base.preconditioner or {"name": objective.preconditioner}
+    else:
+        chosen = _table(preconditioner, "preconditioner")
+    default = (base.preconditioner or {"name": objective.preconditioner})["name"]
+    other = _name_of(chosen, "preconditioner", default)
+    other_spec, _ = plugins().find(PreconditionerSpec, other)
+    same = base.preconditioner is not None and base.preconditioner["name"] == other
+    inherited = _without_name(base.preconditioner or {}) if same else {}
+    given = {**inherited, **_without_name(chosen)}
+    return resolved, {"name": other, **plugins().options(other_spec, given)}
+
+
+def _table(value: Any, section: str) -> Section:
+    if isinstance(value, str):
+        return {"name": value}
+    if not isinstance(value, Mapping):
+        raise InputError(f"'{section}' must be a name or a table, not {value!r}")
+    return value
+
+
+def _name_of(section: Section, kind: str, default: str) -> str:
+    name = section.get("name", default)
+    if not isinstance(name, str) or not name:
+        raise InputError(f"section [{kind}] needs a name")
+    return name
+
+
+def _without_name(section: Section) -> dict[str, Any]:
+    return {key: value for key, value in section.items() if key != "name"}

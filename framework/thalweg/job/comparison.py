@@ -1,0 +1,132 @@
+"""Several methods on one objective from one starting point."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from thalweg.config import Configuration, read_configuration
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg.interfaces import Homotopy
+from thalweg.job.building import build_method, build_objective, refuse_different_plugins
+from thalweg.job.directory import RunDirectory
+from thalweg.job.running import finish_directory, run_method
+from thalweg.parallel import MPI, limit_threads, on_root
+from thalweg.report import comparison_rows, draw_convergence, format_table
+from thalweg.result import Result, Status
+
+
+def compare(
+    config: Path | str | Mapping[str, Any],
+    out: Path | str | None = None,
+    *,
+    changes: Sequence[str] = (),
+    quiet: bool = True,
+    comm: MPI.Comm | None = None,
+) -> dict[str, Result]:
+    """Run every ``[[method]]`` of a configuration on the same objective.  Collective.
+
+    The folder gets a run directory for each method, ``comparison.json``,
+    ``comparison.md`` and ``convergence.png``.
+
+    Returns
+    -------
+    dict
+        Result of each method, by its label.
+
+    Raises
+    ------
+    InputError
+        Something in the configuration or the data cannot be used.
+    """
+    comm = MPI.COMM_WORLD if comm is None else comm
+    configuration: Configuration = on_root(comm, lambda: read_configuration(config, changes))
+    if not configuration.methods:
+        raise InputError("a comparison needs [[method]] tables")
+    folder = out if out is not None else configuration.output["dir"]
+    directory = None if folder is None else RunDirectory(folder)
+    refuse_different_plugins(comm)
+    if directory is not None:
+        on_root(comm, lambda: directory.refuse_other_run())
+    threads = limit_threads(comm)
+    facts = {"ranks": comm.size, "threads": threads}
+    dataset, objective = build_objective(configuration, comm)
+    results: dict[str, Result] = {}
+    try:
+        solvers = {
+            method.label: build_method(configuration.with_method(method), objective)
+            for method in configuration.methods
+        }
+        if directory is not None:
+            on_root(comm, lambda: directory.claim(configuration, False))
+        own = objective.homotopy if isinstance(objective, Homotopy) else None
+        for method in configuration.methods:
+            one = configuration.with_method(method)
+            sub = None if directory is None else RunDirectory(directory.path / slug(method.label))
+            if sub is not None:
+                _claim(comm, sub, one)
+            if own is not None:
+                assert isinstance(objective, Homotopy)
+                objective.homotopy = own
+            result = run_method(one, dataset, objective, solvers[method.label], sub, quiet=quiet)
+            if sub is not None:
+                _finish(comm, sub, one, dataset, result, facts)
+            results[method.label] = result
+            if result.status is Status.INTERRUPTED:
+                break
+    finally:
+        objective.destroy()
+    if directory is not None:
+        on_root(comm, lambda: _write_comparison(directory, configuration, results, facts))
+    return results
+
+
+def slug(label: str) -> str:
+    """Folder name of a method."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", label).strip("-")
+
+
+def _claim(comm: MPI.Comm, directory: RunDirectory, configuration: Configuration) -> None:
+    on_root(comm, lambda: directory.claim(configuration, False))
+
+
+def _finish(
+    comm: MPI.Comm,
+    directory: RunDirectory,
+    configuration: Configuration,
+    dataset: Dataset | None,
+    result: Result,
+    facts: Mapping[str, Any],
+) -> None:
+    on_root(comm, lambda: finish_directory(directory, configuration, dataset, result, facts))
+
+
+def _write_comparison(
+    directory: RunDirectory,
+    configuration: Configuration,
+    results: Mapping[str, Result],
+    facts: Mapping[str, Any],
+) -> None:
+    rows = comparison_rows(results)
+    methods = [
+        {
+            "method": label,
+            "folder": slug(label),
+            "status": result.status.name.lower(),
+            "objective": result.objective,
+            "iterations": result.iterations,
+            "evaluations": result.evaluations,
+            "seconds": result.seconds["total"],
+            "metrics": dict(result.metrics),
+        }
+        for label, result in results.items()
+    ]
+    if configuration.output["pictures"]:
+        traces = {label: result.trace for label, result in results.items()}
+        name = configuration.objective["name"]
+        draw_convergence(directory.path / "convergence.png", traces, title=name)
+    (directory.path / "comparison.md").write_text(format_table(rows, markdown=True) + "\n")
+    directory.write_json("comparison.json", {"methods": methods, **facts})

@@ -1,0 +1,141 @@
+"""The run directory: what a run leaves, each file whole or not there."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thalweg.config import Configuration
+from thalweg.errors import CheckpointError, InputError
+from thalweg.report import versions, written_aside
+from thalweg.result import Result, Trace
+
+#: Files that show that a folder holds a run.
+MARKS = ("config.toml", "result.json", "comparison.json", "checkpoint")
+
+
+class RunDirectory:
+    """A folder for one run's files.  Its methods are called on rank 0 alone.
+
+    It holds ``config.toml``, ``result.json``, ``trace.csv``, ``solution.npy``,
+    ``checkpoint/`` and pictures.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    @property
+    def checkpoint(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.path / "checkpoint"
+
+    def refuse_other_run(self) -> None:
+        """Raise if the folder cannot take a new run.
+
+        Raises
+        ------
+        InputError
+            It is a file, or holds a run already.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"the output folder '{self.path}' is a file")
+        held = [mark for mark in MARKS if (self.path / mark).exists()]
+        if held:
+            raise InputError(
+                f"the output folder '{self.path}' holds another run ({held[0]}); "
+                "choose another, or give --resume to go on with it"
+            )
+
+    def claim(self, configuration: Configuration, resume: bool) -> None:
+        """Make the folder this run's, and write its configuration there.
+
+        Raises
+        ------
+        InputError
+            The folder cannot be made, or holds another run and ``resume`` is false.
+        CheckpointError
+            To be resumed is a run with another configuration.
+        """
+        if not resume:
+            self.refuse_other_run()
+        if (self.path / "config.toml").exists():
+            self._compare(configuration)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._write_text("config.toml", configuration.to_toml())
+        except OSError as error:
+            raise InputError(
+                f"cannot write into the output folder '{self.path}': {error.strerror}"
+            ) from error
+
+    def _compare(self, configuration: Configuration) -> None:
+        from thalweg.config import read_configuration
+
+        try:
+            theirs = read_configuration(self.path / "config.toml").identity()
+        except (InputError, tomllib.TOMLDecodeError) as error:
+            raise CheckpointError(f"the run in '{self.path}' cannot be resumed: {error}") from error
+        ours = configuration.identity()
+        for key in sorted({*theirs, *ours}):
+            if theirs.get(key) != ours.get(key):
+                raise CheckpointError(
+                    f"the folder '{self.path}' holds another run: {key} was "
+                    f"{theirs.get(key)!r} and is now {ours.get(key)!r}"
+                )
+
+    def write_result(self, result: Result, facts: Mapping[str, Any]) -> None:
+        """Write ``result.json``, ``trace.csv`` and ``solution.npy``."""
+        if result.solution is not None:
+            with written_aside(self.path / "solution.npy") as aside, open(aside, "wb") as stream:
+                np.lib.format.write_array(stream, result.solution, allow_pickle=False)
+        self.write_trace(result.trace)
+        self.write_json("result.json", {**summary(result), **facts})
+
+    def write_trace(self, trace: Trace) -> None:
+        """Write ``trace.csv``."""
+        text = io.StringIO()
+        trace.write_csv(text)
+        self._write_text("trace.csv", text.getvalue())
+
+    def write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        """Write JSON that any reader accepts: what is not finite becomes null."""
+        self._write_text(name, json.dumps(_plain(content), indent=2, allow_nan=False) + "\n")
+
+    def _write_text(self, name: str, text: str) -> None:
+        with written_aside(self.path / name) as aside:
+            aside.write_text(text)
+
+
+def summary(result: Result) -> dict[str, Any]:
+    """What ``result.json`` says of a result."""
+    return {
+        "status": result.status.name.lower(),
+        "message": result.message,
+        "objective": result.objective,
+        "iterations": result.iterations,
+        "evaluations": result.evaluations,
+        "seconds": dict(result.seconds),
+        "metrics": dict(result.metrics),
+        "versions": versions(),
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

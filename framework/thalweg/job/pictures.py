@@ -1,0 +1,53 @@
+"""Pictures of a run: the solution where it is a map, and the convergence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from thalweg.config import Configuration
+from thalweg.data import Dataset
+from thalweg.report import draw_convergence, draw_embedding
+from thalweg.result import Result
+
+
+def draw_run(
+    folder: Path, configuration: Configuration, dataset: Dataset | None, result: Result
+) -> list[Path]:
+    """Draw what can be drawn of a result.  Called on one rank.
+
+    Returns
+    -------
+    list of Path
+        The files written.
+    """
+    files = [folder / "convergence.png"]
+    name = configuration.objective["name"]
+    solver = configuration.solver["name"]
+    draw_convergence(files[0], {solver: result.trace}, title=f"{name} by {solver}")
+    if is_map(result.solution, dataset):
+        assert dataset is not None
+        assert result.solution is not None
+        files.append(folder / "embedding.png")
+        draw_embedding(
+            files[1],
+            result.solution,
+            dataset.labels,
+            dataset.label_names,
+            title=f"{dataset.name}: {name} by {solver}",
+        )
+    return files
+
+
+def is_map(solution: np.ndarray | None, dataset: Dataset | None) -> bool:
+    """Whether a solution has a row of one to three coordinates for each row of the data."""
+    return (
+        solution is not None
+        and dataset is not None
+        and solution.ndim == 2
+        and len(solution) == dataset.layout.rows
+        and 1 <= solution.shape[1] <= 3
+        and solution.dtype.kind == "f"
+        and bool(np.isfinite(solution).all())
+    )
