@@ -225,7 +225,8 @@ def _chosen(layout: Layout, weights: scipy.sparse.csr_matrix | np.ndarray, metho
             raise InputError(f"method '{method}' of a Laplacian needs sparse weights")
         return method
     rows = layout.rows
-    entries = layout.comm.allreduce(int(weights.nnz if sparse else weights.size))
+    here = weights.size if isinstance(weights, np.ndarray) else weights.nnz
+    entries = layout.comm.allreduce(int(here))
     if rows <= _TINY or (entries > 0.2 * rows * rows and rows <= _DENSE_ROWS):
         return "dense"
     if not sparse:

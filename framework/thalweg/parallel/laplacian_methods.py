@@ -97,7 +97,7 @@ def create_method(
 
     def build(alone: Layout, whole: scipy.sparse.csr_matrix | np.ndarray) -> Method:
         if name == "dense":
-            return DenseCholesky(whole.toarray() if scipy.sparse.issparse(whole) else whole)
+            return DenseCholesky(whole if isinstance(whole, np.ndarray) else whole.toarray())
         return PetscSolver(alone, whole, name, rtol, iterations, [], prefix)
 
     return OnRoot(layout, rows, build)
@@ -334,7 +334,7 @@ def _user_options() -> dict[str, Any]:
 
 def _matrix(layout: Layout, rows: scipy.sparse.csr_matrix | np.ndarray) -> PETSc.Mat:
     size = ((layout.local_rows, layout.rows), (layout.local_rows, layout.rows))
-    if scipy.sparse.issparse(rows):
+    if not isinstance(rows, np.ndarray):
         limit = np.iinfo(PETSc.IntType).max
         if rows.nnz > limit:
             raise InputError(

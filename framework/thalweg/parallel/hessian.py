@@ -1,0 +1,105 @@
+"""Matrices that are never formed: PETSc operators made of a product alone.
+
+They work wherever PETSc takes a matrix: in KSP, in TAO, in Lanczos methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from thalweg.parallel.layout import Layout
+from thalweg.parallel.petsc import PETSc
+
+#: ``product(direction, result)`` overwrites ``result``; it must leave ``direction`` alone.
+Product = Callable[[PETSc.Vec, PETSc.Vec], None]
+
+
+class _HasHessianProduct(Protocol):
+    layout: Layout
+
+    def hessian_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None: ...
+
+
+class _ShellContext:
+    """What PETSc calls for a Python matrix."""
+
+    def __init__(self, product: Product, diagonal: Callable[[PETSc.Vec], None] | None) -> None:
+        self.product = product
+        self.diagonal = diagonal
+
+    def mult(self, matrix: PETSc.Mat, direction: PETSc.Vec, result: PETSc.Vec) -> None:
+        """``result = matrix direction``."""
+        self.product(direction, result)
+
+    # The operators here are symmetric.
+    multTranspose = mult
+    multHermitian = mult
+
+    def getDiagonal(self, matrix: PETSc.Mat, diagonal: PETSc.Vec) -> None:
+        """The diagonal, for Jacobi preconditioners."""
+        if self.diagonal is None:
+            raise NotImplementedError("this operator does not know its diagonal")
+        self.diagonal(diagonal)
+
+    def destroy(self, matrix: PETSc.Mat) -> None:
+        """Let go of what the product refers to."""
+        del self.product, self.diagonal
+
+
+def matrix_free(
+    layout: Layout, product: Product, diagonal: Callable[[PETSc.Vec], None] | None = None
+) -> PETSc.Mat:
+    """Shell matrix of a symmetric linear map.  Collective; the caller destroys it.
+
+    Parameters
+    ----------
+    layout
+        Of the vectors that the map takes and gives.
+    product
+        Called as ``product(direction, result)`` on all ranks of the layout's communicator
+        together; overwrites ``result``.
+    diagonal
+        Called as ``diagonal(result)`` when PETSc asks for the diagonal, if given.
+
+    Returns
+    -------
+    PETSc.Mat
+        Square, of type ``python``, with ``layout.rows * layout.columns`` rows.
+
+    Notes
+    -----
+    PETSc counts references: call ``destroy`` on all ranks, at the same place, rather than
+    leave it to the garbage collector, whose order differs from rank to rank.  An error
+    raised in ``product`` passes through PETSc as ``PETSc.Error`` with the original as its
+    cause where PETSc keeps it.
+    """
+    local, total = layout.local_rows * layout.columns, layout.rows * layout.columns
+    matrix = PETSc.Mat().createPython(
+        ((local, total), (local, total)), _ShellContext(product, diagonal), comm=layout.comm
+    )
+    matrix.setBlockSize(max(1, layout.columns))
+    matrix.setUp()
+    matrix.setOption(PETSc.Mat.Option.SYMMETRIC, True)
+    matrix.setOption(PETSc.Mat.Option.SYMMETRY_ETERNAL, True)
+    return matrix
+
+
+def hessian_operator(objective: _HasHessianProduct, x: PETSc.Vec) -> PETSc.Mat:
+    """Hessian of an objective at ``x`` as a shell matrix.  Collective; the caller destroys it.
+
+    Parameters
+    ----------
+    objective
+        With the capability :class:`~thalweg.interfaces.HessianProduct`; if it also has
+        :class:`~thalweg.interfaces.HessianDiagonal`, the matrix knows its diagonal.
+    x
+        The matrix refers to this vector: when it changes, so does the matrix.
+    """
+
+    def product(direction: PETSc.Vec, result: PETSc.Vec) -> None:
+        objective.hessian_product(x, direction, result)
+
+    give: Any = getattr(objective, "hessian_diagonal", None)
+    diagonal = None if give is None else lambda result: give(x, result)
+    return matrix_free(objective.layout, product, diagonal)
