@@ -1,0 +1,108 @@
+"""A plugin distribution to start from: ``thalweg plugin new NAME``."""
+
+from __future__ import annotations
+
+import importlib.resources
+import importlib.util
+import keyword
+import os
+import re
+import shutil
+import string
+from pathlib import Path
+
+from thalweg.errors import InputError
+from thalweg.plugins.manager import HOOKS, plugins
+
+#: Files of the template, and where they go; names are filled in like their contents.
+_FILES = {
+    "pyproject.toml": "pyproject.toml",
+    "README.md": "README.md",
+    "example.toml": "example.toml",
+    "package__init__.py": "${package}/__init__.py",
+    "package_plugin.py": "${package}/plugin.py",
+    "package_objective.py": "${package}/objective.py",
+    "package_preconditioner.py": "${package}/preconditioner.py",
+    "package_solver.py": "${package}/solver.py",
+    "test_package.py": "test_${package}.py",
+}
+
+_NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
+
+
+def write_distribution(name: str, folder: Path | str) -> Path:
+    """Write a small distribution with an objective, a preconditioner and a solver.
+
+    It passes ``thalweg plugin check`` as it is, and is meant to be changed.
+
+    Parameters
+    ----------
+    name
+        Name of the distribution, such as ``thalweg-mine``; its package has
+        underscores instead, its plugins are named after what follows ``thalweg-``.
+    folder
+        Folder to make; its parent must exist.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    InputError
+        A name that no distribution or package can have, or that is taken; a
+        folder that is there already, or cannot be made.
+    """
+    package = _package_of(name)
+    short = _short_name(name)
+    names = {
+        "name": name,
+        "package": package,
+        "short": short,
+        "Class": "".join(part.capitalize() for part in re.split("[-_]", name)),
+    }
+    folder = Path(folder)
+    if folder.exists() or folder.is_symlink():
+        raise InputError(f"'{folder}' is there already; choose another folder or remove it")
+    if not folder.parent.is_dir():
+        raise InputError(f"the folder '{folder.parent}' to write in does not exist")
+    aside = folder.parent / f".{folder.name}.{os.getpid()}"
+    try:
+        for source, target in _FILES.items():
+            text = importlib.resources.files("thalweg.plugins") / "template" / f"{source}.txt"
+            filled = string.Template(text.read_text(encoding="utf-8")).substitute(names)
+            path = aside / string.Template(target).substitute(names)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(filled, encoding="utf-8")
+        aside.rename(folder)
+    except OSError as error:
+        raise InputError(f"'{folder}' cannot be written: {error.strerror}") from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return folder
+
+
+def _package_of(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"'{name}' is no name for a plugin: use lower-case letters, digits and single hyphens, "
+            f"beginning with a letter, as in 'thalweg-mine'"
+        )
+    package = name.replace("-", "_")
+    if keyword.iskeyword(package) or keyword.issoftkeyword(package):
+        raise InputError(f"'{name}' is a word of Python's own; try 'thalweg-{name}'")
+    if importlib.util.find_spec(package) is not None:
+        raise InputError(f"a Python package '{package}' is installed already; choose another name")
+    return package
+
+
+def _short_name(name: str) -> str:
+    """What the plugins are called; refused if others are called so already."""
+    short = re.sub(r"^thalweg[-_]", "", name).replace("_", "-")
+    manager = plugins()
+    taken = {provider.name for provider in (*manager.providers, *manager.broken)}
+    taken |= {spec.name for kind in HOOKS for spec in manager.specs(kind)}
+    if short in taken:
+        raise InputError(f"a plugin is called '{short}' already; choose another name than '{name}'")
+    return short
