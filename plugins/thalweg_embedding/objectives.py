@@ -26,7 +26,7 @@ from thalweg_embedding.pairs.functions import (
 )
 from thalweg_embedding.pairs.interface import PairSum
 from thalweg_embedding.pairs.neighbours import NeighbourPairs
-from thalweg_embedding.start import Start, principal_components
+from thalweg_embedding.start import START_SCALE, Start, principal_components
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ def embedding(
     init
         ``"random"`` or ``"pca"``.
     init_scale
-        Deviation of the first column of the start, in map units; by default 1e-4 times
-        random numbers, or 1e-2 along principal components.
+        Deviation of the start, in map units, by default 1e-2: so little that the map may
+        unfold in any way, and enough for the first steps to show in the objective.
     repulsive_weights
         Where E- is no logarithm: ``"uniform"``, w- = 1/(N (N - 1));
         ``"squared-distances"`` of the data, scaled to sum 1; ``"one"``, w- = 1.
@@ -143,7 +143,7 @@ def embedding(
     attraction = attractive_sum(layout, family.attraction, weights)
     scale, negative = _repulsive_weights(dataset, family, repulsive_weights)
     if start is None and init == "pca":
-        start = principal_components(dataset, dimensions, init_scale or 1e-2)
+        start = principal_components(dataset, dimensions, init_scale or START_SCALE)
     return PairwiseEmbedding(
         layout,
         weights,
@@ -153,7 +153,7 @@ def embedding(
         strength=strength,
         repulsion_scale=scale,
         constant=_negative_entropy(layout, weights) if family.normalised else 0.0,
-        start=Start(layout, start, init_scale or 1e-4),
+        start=Start(layout, start, init_scale or START_SCALE),
         stages=exaggerated_stages(exaggeration),
         label=family.name,
     )

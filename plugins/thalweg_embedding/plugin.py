@@ -126,7 +126,7 @@ def thalweg_preconditioners() -> list[PreconditionerSpec]:
                     str,
                     "auto",
                     "how the Laplacian is solved with",
-                    choices=("auto", "cholmod", "mumps", "cg"),
+                    choices=("auto", "cholmod", "petsc", "mumps", "dense", "amg", "icc", "jacobi"),
                 ),
             ),
         ),

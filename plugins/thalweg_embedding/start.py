@@ -8,6 +8,9 @@ from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import Layout, sum_over_ranks
 
+#: Deviation of a start in map units.
+START_SCALE = 1e-2
+
 
 class Start:
     """A starting map.
@@ -23,7 +26,7 @@ class Start:
     """
 
     def __init__(
-        self, layout: Layout, given: np.ndarray | None = None, scale: float = 1e-4
+        self, layout: Layout, given: np.ndarray | None = None, scale: float = START_SCALE
     ) -> None:
         self._layout = layout
         self._given = given

@@ -1,4 +1,4 @@
-"""Symmetric weights whose rows lie on the ranks: made, checked, and looked at."""
+"""Symmetric weights whose rows lie on the ranks: made and checked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
-from scipy.sparse.csgraph import connected_components
 
 from thalweg.errors import InputError
 from thalweg.parallel import Layout, max_over_ranks
@@ -82,32 +81,3 @@ def check_weights(layout: Layout, weights: Weights) -> None:
     difference = sparse - transposed(layout, sparse)
     if max_over_ranks(comm, float(np.abs(difference.data).max(initial=0.0))) > 1e-9 * largest:
         raise InputError("affinities must be symmetric; pass (W + W.T) / 2")
-
-
-def components(layout: Layout, weights: Weights) -> np.ndarray:
-    """Connected component of every point, shape (rows,), equal on all ranks.  Collective."""
-    n, size = layout.rows, layout.comm.size
-    local = scipy.sparse.csr_matrix(weights)
-    padded = scipy.sparse.csr_matrix(
-        (local.data, local.indices, _padded_starts(layout, local.indptr)), shape=(n, n)
-    )
-    _, labels = connected_components(padded, directed=False)
-    if size == 1:
-        return labels.astype(np.int64)
-    # Points that some rank joins: link every point with its label on every rank.
-    every = layout.comm.allgather(labels.astype(np.int64))
-    offsets = np.concatenate([[0], np.cumsum([int(each.max(initial=-1)) + 1 for each in every])])
-    points = np.tile(np.arange(n), size)
-    hubs = np.concatenate([n + offset + each for offset, each in zip(offsets, every, strict=False)])
-    total = n + int(offsets[-1])
-    links = scipy.sparse.csr_matrix((np.ones(len(points)), (points, hubs)), shape=(total, total))
-    _, joined = connected_components(links, directed=False)
-    _, relabelled = np.unique(joined[:n], return_inverse=True)
-    return relabelled.astype(np.int64)
-
-
-def _padded_starts(layout: Layout, starts: np.ndarray) -> np.ndarray:
-    padded = np.zeros(layout.rows + 1, dtype=starts.dtype)
-    padded[layout.start : layout.stop + 1] = starts
-    padded[layout.stop + 1 :] = starts[-1]
-    return padded

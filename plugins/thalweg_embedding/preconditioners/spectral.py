@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import scipy.sparse
-from thalweg.parallel.laplacian import LaplacianSolver
 
 from thalweg.interfaces import AttractiveLaplacian, Capability, Objective, Preconditioner
 from thalweg.parallel import PETSc, min_over_ranks
-from thalweg_embedding.affinities.symmetric import components
+from thalweg.parallel.components import component_labels
+from thalweg.parallel.laplacian import LaplacianSolver
 from thalweg_embedding.preconditioners.degrees import floored
 from thalweg_embedding.preconditioners.sparsify import strongest
 
@@ -74,7 +73,7 @@ class SpectralDirection(Preconditioner):
             weights = strongest(layout, weights, kappa)
         smallest = scale * min_over_ranks(layout.comm, float(degrees.min(initial=np.inf)))
         share = SHIFT
-        if scipy.sparse.issparse(weights) and components(layout, weights).max(initial=0) > 0:
+        if component_labels(layout, weights)[0] > 1:
             share = SHIFT_OF_PIECES
         return LaplacianSolver(
             layout,

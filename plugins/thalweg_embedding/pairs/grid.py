@@ -1,0 +1,177 @@
+"""Sums over all pairs by a regular grid: cost N log N, error chosen.
+
+A smooth function of the difference of two points is a short Fourier series on a box
+that holds all differences.  The sum over pairs is then a convolution: strengths are
+spread to the modes of the box by a non-uniform FFT, multiplied by the function's
+modes, and evaluated at the points by another one.  Derivatives multiply the modes by
+their wave numbers, and the total follows from Parseval's identity.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from thalweg.errors import InputError
+from thalweg.parallel import Layout, max_over_ranks
+from thalweg_embedding.pairs.every import EveryPair
+from thalweg_embedding.pairs.functions import PairFunction
+from thalweg_embedding.pairs.interface import PairSum
+from thalweg_embedding.pairs.radial import radial_values
+from thalweg_embedding.pairs.spectrum import Spectrum, bandwidth
+from thalweg_embedding.pairs.transforms import Transforms, require_finufft
+
+#: Dimensions that non-uniform FFTs come in.
+MOST_DIMENSIONS = 3
+
+#: Boxes grow by this factor, so that a function's modes serve many evaluations.
+GROWTH = 1.12
+
+#: Most modes of a box; a map that needs more is not summed by a grid.
+MOST_MODES = 2**25
+
+
+class GridPairs(PairSum):
+    """Sum of phi over all pairs of points, through Fourier modes.
+
+    Parameters
+    ----------
+    layout
+        Rows of the map, and its dimension, 1 to 3.
+    function
+        phi, smooth as a function of the difference of two points.
+    tolerance
+        What the modes may lose of a pair's slope, relative to the steepest slope.
+
+    Raises
+    ------
+    InputError
+        More than 3 dimensions, or finufft is missing.
+
+    Notes
+    -----
+    Ranks spread their own points, sum the modes, and evaluate at their own points.
+    Second derivatives are taken over all pairs, exactly.
+    """
+
+    def __init__(self, layout: Layout, function: PairFunction, tolerance: float = 1e-3) -> None:
+        require_finufft()
+        if layout.columns > MOST_DIMENSIONS:
+            raise InputError(
+                f"repulsion by a grid serves maps of 1 to {MOST_DIMENSIONS} dimensions, not "
+                f"{layout.columns}; use repulsion = 'exact'"
+            )
+        self.layout = layout
+        self.function = function
+        self.tolerance = tolerance
+        self._exact = EveryPair(layout, function)
+        self._values = radial_values(function)
+        self._band = bandwidth(self._values, tolerance)
+        self._spectrum: Spectrum | None = None
+        self._transforms: Transforms | None = None
+
+    def total(self, rows: np.ndarray, shift: float = 0.0) -> float:  # noqa: D102
+        return self._first_order(rows, None, shift)
+
+    def total_and_slopes(  # noqa: D102
+        self, rows: np.ndarray, slopes: np.ndarray, shift: float = 0.0
+    ) -> float:
+        return self._first_order(rows, slopes, shift)
+
+    def _first_order(self, rows: np.ndarray, slopes: np.ndarray | None, shift: float) -> float:
+        centre, extent = self._box(rows)
+        if shift != 0.0 or not self._fits(extent):
+            return self._by_pairs(rows, slopes, shift)
+        spectrum, transforms = self._modes(extent)
+        transforms.place((rows - centre) * (2.0 * math.pi / spectrum.period))
+        density = transforms.to_modes(np.ones((1, len(rows))))[0]
+        potential, total = _convolved(density, spectrum)
+        self_pairs = self.layout.rows * self.function(0.0)[0]
+        total -= self_pairs
+        if total < math.sqrt(self.tolerance) * self_pairs:
+            return self._by_pairs(rows, slopes, shift)  # points so far apart: self-pairs drown it
+        if slopes is not None:
+            waves = _wave_numbers(spectrum, transforms.real)
+            for axis in range(0, rows.shape[1], 2):
+                # Two real components of the gradient make one complex series.
+                factor = 0.5j * waves[axis]
+                if axis + 1 < rows.shape[1]:
+                    factor = factor - 0.5 * waves[axis + 1]
+                slope = transforms.at_points((potential * factor)[None])[0]
+                slopes[:, axis] = slope.real
+                if axis + 1 < rows.shape[1]:
+                    slopes[:, axis + 1] = slope.imag
+        return total
+
+    def _by_pairs(self, rows: np.ndarray, slopes: np.ndarray | None, shift: float) -> float:
+        if slopes is None:
+            return self._exact.total(rows, shift)
+        return self._exact.total_and_slopes(rows, slopes, shift)
+
+    def _box(self, rows: np.ndarray) -> tuple[np.ndarray, float]:
+        comm = self.layout.comm
+        high = [max_over_ranks(comm, float(c.max(initial=-math.inf))) for c in rows.T]
+        low = [-max_over_ranks(comm, float((-c).max(initial=-math.inf))) for c in rows.T]
+        centre = 0.5 * (np.array(high) + np.array(low))
+        return centre, float(np.max(np.array(high) - np.array(low)))
+
+    def _fits(self, extent: float) -> bool:
+        if not math.isfinite(extent):
+            return False
+        count = self._band * (2.0 * GROWTH * extent / math.pi + 16.0)
+        return bool(count**self.layout.columns <= MOST_MODES)
+
+    def _modes(self, extent: float) -> tuple[Spectrum, Transforms]:
+        rung = math.ceil(math.log(max(extent, 1.0)) / math.log(GROWTH))
+        reach = GROWTH**rung
+        if self._spectrum is None or self._spectrum.reach != reach:
+            self._spectrum = Spectrum.of(
+                self._values, self.layout.columns, reach, self._band, self.tolerance
+            )
+            self._transforms = Transforms(
+                self.layout.comm,
+                self.layout.columns,
+                self._spectrum.count,
+                max(1e-12, 0.1 * self.tolerance),
+            )
+        assert self._transforms is not None
+        return self._spectrum, self._transforms
+
+    def product(  # noqa: D102
+        self, rows: np.ndarray, direction: np.ndarray, product: np.ndarray, shift: float = 0.0
+    ) -> None:
+        self._exact.product(rows, direction, product, shift)
+
+    def diagonal(  # noqa: D102
+        self, rows: np.ndarray, diagonal: np.ndarray, shift: float = 0.0
+    ) -> None:
+        self._exact.diagonal(rows, diagonal, shift)
+
+    def convex_product(  # noqa: D102
+        self, rows: np.ndarray, direction: np.ndarray, product: np.ndarray, shift: float = 0.0
+    ) -> None:
+        self._exact.convex_product(rows, direction, product, shift)
+
+    def convex_diagonal(  # noqa: D102
+        self, rows: np.ndarray, diagonal: np.ndarray, shift: float = 0.0
+    ) -> None:
+        self._exact.convex_diagonal(rows, diagonal, shift)
+
+
+def _convolved(density: np.ndarray, spectrum: Spectrum) -> tuple[np.ndarray, float]:
+    """Modes of the potential, and its sum over the points."""
+    half = spectrum.count // 2
+    order = np.abs(np.arange(-half, half))
+    modes = spectrum.modes[np.ix_(*(order,) * density.ndim)]
+    power = density.real.astype(float) ** 2 + density.imag.astype(float) ** 2
+    return density * modes.astype(density.real.dtype), float(np.vdot(power, modes))
+
+
+def _wave_numbers(spectrum: Spectrum, real: np.dtype) -> list[np.ndarray]:
+    """Wave numbers along each axis, in radians a map unit, shaped to broadcast."""
+    half, dimensions = spectrum.count // 2, spectrum.modes.ndim
+    waves = np.arange(-half, half) * (2.0 * math.pi / spectrum.period)
+    waves[0] = 0.0  # the unpaired mode has no real derivative
+    shapes = [[-1 if axis == a else 1 for a in range(dimensions)] for axis in range(dimensions)]
+    return [waves.astype(real).reshape(shape) for shape in shapes]

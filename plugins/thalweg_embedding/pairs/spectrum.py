@@ -1,0 +1,102 @@
+"""Fourier modes of a radial function on a periodic box."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.fft
+import scipy.special
+
+#: Squared distances to values, any shape, as NumPy arrays.
+Radial = Callable[[np.ndarray], np.ndarray]
+
+
+def bandwidth(radial: Radial, tolerance: float) -> float:
+    """Wave number beyond which a radial function, seen along a line, has almost nothing.
+
+    Parameters
+    ----------
+    radial
+        Function of the squared distance.
+    tolerance
+        What may be lost of the slope, relative to the steepest slope.
+
+    Returns
+    -------
+    float
+        In radians per map unit.
+    """
+    samples, spacing = 2**14, 1.0 / 64.0
+    r = (np.arange(samples) - samples // 2) * spacing
+    window = 0.5 * scipy.special.erfc(
+        (np.abs(r) - 0.4 * samples * spacing) / (0.02 * samples * spacing)
+    )
+    values = radial(r * r) * window
+    modes = np.abs(np.fft.rfft(np.fft.ifftshift(values)))
+    wave_numbers = 2.0 * math.pi * np.fft.rfftfreq(samples, spacing)
+    slopes = np.fft.irfft(1j * wave_numbers * np.fft.rfft(np.fft.ifftshift(values)))
+    tail = np.cumsum((wave_numbers * modes)[::-1])[::-1] * 2.0 / samples
+    beyond = np.nonzero(tail > tolerance * np.abs(slopes).max())[0]
+    return float(wave_numbers[min(beyond[-1] + 1, len(tail) - 1)]) if len(beyond) else 1.0
+
+
+def _fading(places: np.ndarray, width: float, decades: float) -> np.ndarray:
+    """From 1 to 0 over an interval round 0, but for exp(-decades) at its ends."""
+    return np.asarray(0.5 * scipy.special.erfc(places * (2.0 * math.sqrt(decades) / width)))
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Modes of a radial function on a box, exact for differences of points up to ``reach``.
+
+    Attributes
+    ----------
+    period
+        Side of the box, in map units.
+    modes
+        Real modes for wave numbers 0 ... count/2 in each dimension, divided by count^d.
+    count
+        Modes in each dimension, even.
+    reach
+        Largest difference of two points in any dimension.
+    """
+
+    period: float
+    modes: np.ndarray
+    count: int
+    reach: float
+
+    @classmethod
+    def of(
+        cls, radial: Radial, dimensions: int, reach: float, band: float, tolerance: float
+    ) -> Spectrum:
+        """Modes of ``radial``, whose bandwidth is ``band``.
+
+        The function is faded out between ``reach`` and ``period - reach`` by an error
+        function, as wide as the band allows, and added up periodically: what differs from
+        the function itself lies where no difference of points does.
+        """
+        decades = math.log(10.0 / tolerance)
+        fade = 4.0 * decades / band
+        period = 2.0 * reach + fade
+        count = scipy.fft.next_fast_len(max(32, math.ceil(band * period / math.pi)))
+        count += count % 2
+        places = np.arange(count // 2 + 1) * (period / count)
+        images = np.stack([places, period - places])
+        windows = 0.5 * scipy.special.erfc(
+            (images - 0.5 * period) * (2.0 * math.sqrt(decades) / fade)
+        )
+        values = np.zeros((count // 2 + 1,) * dimensions)
+        for image in np.ndindex(*(2,) * dimensions):
+            squared, window = np.zeros(()), np.ones(())
+            for axis, side in enumerate(image):
+                shape = [1] * dimensions
+                shape[axis] = -1
+                squared = squared + (images[side] ** 2).reshape(shape)
+                window = window * windows[side].reshape(shape)
+            values += radial(squared) * window
+        modes = scipy.fft.dctn(values, type=1, overwrite_x=True, workers=-1)
+        return cls(period, modes / float(count) ** dimensions, count, reach)
