@@ -275,6 +275,8 @@ class _Run:
         if self._more_stages():
             assert self.homotopy is not None
             rules = self.homotopy.stage
+        if not self.solver.decreases:
+            rules = replace(rules, decrease=None)
         status = rules.convergence(state.value, self.at.previous, state.gradient_norm, iterations)
         if status.running and self._more_stages():
             status = replace(rules, seconds=None, evaluations=None).budget(iterations, 0, 0.0)

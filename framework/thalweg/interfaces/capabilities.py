@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse
 
 from thalweg.parallel import PETSc
+
+if TYPE_CHECKING:
+    from thalweg.parallel.pairs.secants import SecantSet
 
 
 class Capability(ABC):
@@ -164,7 +168,11 @@ class Alternation(Capability):
 
 
 class SecantConstraints(Capability):
-    """Bounds on how much a linear map may change the length of any secant of a set."""
+    """Bounds on how much a linear map may change the length of any secant of a set.
+
+    The variable is the map Psi, replicated, with at least as many rows as the
+    largest rank allowed; rows that are zero do not count.
+    """
 
     phrase = "secant set"
 
@@ -172,3 +180,18 @@ class SecantConstraints(Capability):
     @abstractmethod
     def points(self) -> np.ndarray:
         """This rank's points, shape ``(n_local, dimension)``."""
+
+    @property
+    @abstractmethod
+    def secants(self) -> SecantSet:
+        """The oracle that finds the secants whose length changes most."""
+
+    @property
+    @abstractmethod
+    def wanted_delta(self) -> float | None:
+        """Largest relative change of a squared length that is allowed; None to minimise it."""
+
+    @property
+    @abstractmethod
+    def wanted_rank(self) -> int | None:
+        """Rank of Psi; None to minimise it."""

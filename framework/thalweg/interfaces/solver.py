@@ -70,6 +70,10 @@ class Solver(ABC, Generic[S]):
     #: Columns that the solver adds to the trace.
     trace_columns: ClassVar[tuple[str, ...]] = ()
 
+    #: Whether the stopping rule on the objective's decrease means anything: not where the
+    #: solver changes its problem between steps, as in a search for the least rank.
+    decreases: ClassVar[bool] = True
+
     preconditioner: Preconditioner | None = None
 
     @abstractmethod
