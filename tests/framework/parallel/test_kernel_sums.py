@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from thalweg.parallel import Layout
 from thalweg.parallel.pairs.gaussian_tiles import exponential
 from thalweg.parallel.pairs.kernel_sums import WIDE, KernelSums
@@ -67,6 +68,19 @@ def test_stored_rows_are_those_of_the_kernel_matrix(comm):
     rows = KernelSums(layout).kernel_rows(layout.local(z))
     expected = np.exp(-0.5 * ((z[:, None] - z[None]) ** 2).sum(-1))
     np.testing.assert_allclose(rows, layout.local(expected), rtol=1e-13, atol=1e-300)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_absolute_moment_is_the_sum_over_ordered_pairs(comm):
+    problem = _problem(5)
+    z, factor, signs, points = (problem[k] for k in ("z", "factor", "signs", "values"))
+    layout = Layout(comm, ROWS)
+    found = KernelSums(layout).absolute_moment(
+        layout.local(z), layout.local(factor), signs, layout.local(points)
+    )
+    weights = np.exp(-0.5 * ((z[:, None] - z[None]) ** 2).sum(-1)) * ((factor * signs) @ factor.T)
+    lengths = ((points[:, None] - points[None]) ** 2).sum(-1)
+    assert found == pytest.approx((abs(weights) * lengths**2).sum(), rel=1e-10)
 
 
 @pytest.mark.ranks(1, 3)

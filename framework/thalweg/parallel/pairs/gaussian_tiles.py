@@ -56,7 +56,7 @@ def exponential(x: float) -> float:
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    return p * _double_of_bits((np.int64(n) + 1023) << 52)
+    return p * _double_of_bits((np.int64(n) + 1023) << 52)  # type: ignore[call-arg]
 
 
 @numba.njit(fastmath=_FAST, inline="always")
@@ -222,3 +222,52 @@ def fill_tile(
                 )  # fmt: skip
                 for j in range(width):
                     tile[i, first + j] = weights[j]
+
+
+@kernel(parallel=True, fastmath=_FAST)
+def add_absolute_moments(
+    own_z: np.ndarray,
+    z: np.ndarray,
+    own_factor: np.ndarray,
+    factor: np.ndarray,
+    own_points: np.ndarray,
+    points: np.ndarray,
+    triangle: bool,
+    sums: np.ndarray,
+) -> None:
+    """Add ``sum_j |w_ij| |x_i - x_j|^4`` of every own row, i < j in a triangle; see `add_pairs`."""
+    count, visiting = own_z.shape[0], z.shape[1]
+    bands = (count + BAND - 1) // BAND
+    for band in numba.prange(bands):
+        weights = np.empty(CHUNK)
+        scratch = np.empty(CHUNK)
+        chunk_z = np.empty((z.shape[0], CHUNK))
+        chunk_factor = np.empty((factor.shape[0], CHUNK))
+        chunk_points = np.empty((points.shape[0], CHUNK))
+        none = np.empty((own_z.shape[0], 0))
+        low = band * BAND
+        high = min(low + BAND, count)
+        start = (low + 1) // CHUNK * CHUNK if triangle else 0
+        for first in range(start, visiting, CHUNK):
+            width = min(CHUNK, visiting - first)
+            _load_chunk(z, first, width, chunk_z)
+            _load_chunk(factor, first, width, chunk_factor)
+            _load_chunk(points, first, width, chunk_points)
+            for i in range(low, high):
+                _fill_weights(
+                    i, width, own_z, chunk_z, own_factor, chunk_factor, none, none, weights, scratch
+                )
+                if triangle:
+                    for j in range(min(width, i + 1 - first)):
+                        weights[j] = 0.0
+                for j in range(width):
+                    scratch[j] = 0.0
+                for a in range(own_points.shape[1]):
+                    mine = own_points[i, a]
+                    for j in range(width):
+                        difference = mine - chunk_points[a, j]
+                        scratch[j] += difference * difference
+                total = 0.0
+                for j in range(width):
+                    total += abs(weights[j]) * scratch[j] * scratch[j]
+                sums[i] += total

@@ -13,15 +13,28 @@ it gives to the other row travels back in one reduction at the end.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numba
 import numpy as np
-from mpi4py import MPI
 
 from thalweg.parallel.layout import Layout
-from thalweg.parallel.pairs.gaussian_tiles import add_pairs, fill_tile
+from thalweg.parallel.pairs.gaussian_tiles import (
+    add_absolute_moments,
+    add_pairs,
+    fill_tile,
+)
+from thalweg.parallel.pairs.ring import Ring
+from thalweg.parallel.reductions import sum_over_ranks
 
 #: With more value columns than this, tiles are stored and multiplied by BLAS.
 WIDE = 24
+
+#: With fewer pairs than this, waking other threads costs more than they save.
+SMALL = 1 << 18
+
+#: Own rows between two calls that let MPI move the next block.
+POLL_ROWS = 8192
 
 #: Own and visiting rows of such a tile (4 MiB).
 TILE_ROWS, TILE_COLUMNS = 256, 2048
@@ -82,19 +95,18 @@ class KernelSums:
             sums[:, :columns] = own[:, None] * values
             sums[:, columns] = own
 
-        splits = np.cumsum([z.shape[1], factor.shape[1], moving.shape[1]])
-        packed = np.concatenate([z, factor, moving, values], axis=1)
         add = self._add_wide if columns > WIDE else self._add_narrow
-        size = self.layout.comm.size
-        returned = np.zeros((self.layout.rows if size > 1 else 0, columns + 1))
-        for rows, first, block, triangle in self._visits(packed):
-            parts = np.split(block, splits, axis=1)
-            other = [np.ascontiguousarray(part.T) for part in parts]
-            mine = [array[rows] for array in (z, signed, moving, values)]
-            target = sums[:] if size == 1 else returned[first : first + len(block)]
-            add(mine, other, triangle, sums[rows], target)
-        if size > 1:
-            sums += self._send_back(returned)
+        arrays = (z, factor, moving, values)
+        own_arrays = (z, signed, moving, values)
+        sent = np.zeros_like(sums)
+        for visit in Ring(self.layout).visits(*arrays, unordered=True, reaction=sent):
+            mine = [array[visit.rows] for array in own_arrays]
+            if not len(mine[0]) or visit.start == visit.stop:
+                continue
+            other = [np.ascontiguousarray(array.T) for array in visit.arrays]
+            assert visit.reaction is not None
+            add(mine, other, visit.own, sums[visit.rows], visit.reaction, visit.poll)
+        sums += sent
         return sums[:, :columns], sums[:, columns]
 
     def kernel_rows(self, z: np.ndarray) -> np.ndarray:
@@ -109,35 +121,43 @@ class KernelSums:
         if tile.size:
             none, empty = np.zeros((len(z), 0)), np.zeros((0, len(whole)))
             other = np.ascontiguousarray(whole.T)
+            threads = numba.get_num_threads()
+            if tile.size < SMALL:
+                numba.set_num_threads(1)
             fill_tile(np.ascontiguousarray(z, float), other, none, empty, none, empty, tile)
+            numba.set_num_threads(threads)
         return tile
 
+    def absolute_moment(
+        self, z: np.ndarray, factor: np.ndarray, signs: np.ndarray, points: np.ndarray
+    ) -> float:
+        """Sum over ordered pairs of ``|w_ij| |x_i - x_j|^4``, with w as in :meth:`sums`.
+
+        Collective; the same number on every rank.
+
+        Parameters
+        ----------
+        points
+            x, this rank's rows, shape ``(n_local, d)``.
+        """
+        z, factor = np.ascontiguousarray(z, float), np.ascontiguousarray(factor, float)
+        points = np.ascontiguousarray(points, float)
+        own_arrays = (z, np.ascontiguousarray(factor * signs), points)
+        total = 0.0
+        for visit in Ring(self.layout).visits(z, factor, points, unordered=True):
+            mine = [np.ascontiguousarray(array[visit.rows]) for array in own_arrays]
+            if not len(mine[0]) or visit.start == visit.stop:
+                continue
+            other = [np.ascontiguousarray(array.T) for array in visit.arrays]
+            rows = np.zeros(len(mine[0]))
+            add_absolute_moments(
+                mine[0], other[0], mine[1], other[1], mine[2], other[2], visit.own, rows
+            )
+            total += 2.0 * float(rows.sum())
+            visit.poll()
+        return float(sum_over_ranks(self.layout.comm, total))
+
     # -- the pieces ------------------------------------------------------------------------
-
-    def _visits(self, packed: np.ndarray):  # type: ignore[no-untyped-def]
-        """Own rows to pair, first global row, block, and whether it is the own triangle."""
-        if self.layout.comm.size == 1:
-            if len(packed):
-                yield slice(0, len(packed)), 0, packed, True
-            return
-        from thalweg.parallel.pairs import Ring
-
-        for visit in Ring(self.layout).visits(packed, unordered=True):
-            (block,) = visit.arrays
-            rows = visit.rows
-            paired = len(range(*rows.indices(self.layout.local_rows)))
-            if paired and len(block):
-                yield rows, visit.start, block, visit.own
-
-    def _send_back(self, returned: np.ndarray) -> np.ndarray:
-        """What all ranks computed for this rank's rows, summed."""
-        width = returned.shape[1]
-        received = np.empty((self.layout.local_rows, width))
-        row = MPI.DOUBLE
-        self.layout.comm.Reduce_scatter(
-            [returned, row], [received, row], recvcounts=(self.layout.counts() * width).tolist()
-        )
-        return received
 
     @staticmethod
     def _add_narrow(
@@ -146,13 +166,24 @@ class KernelSums:
         triangle: bool,
         sums: np.ndarray,
         target: np.ndarray,
+        poll: Callable[[], None],
     ) -> None:
-        threads = numba.get_num_threads()
-        reaction = np.zeros((threads, sums.shape[1], other[0].shape[1]))
-        add_pairs(
-            mine[0], other[0], mine[1], other[1], mine[2], other[2], mine[3], other[3],
-            triangle, sums, reaction,
-        )  # fmt: skip
+        reaction = np.zeros((numba.get_num_threads(), sums.shape[1], other[0].shape[1]))
+        count, done = len(mine[0]), 0
+        while done < count:
+            stop = min(done + POLL_ROWS, count)
+            own = [np.ascontiguousarray(array[done:stop]) for array in mine]
+            # Below the diagonal block of a triangle nothing is left to do.
+            rest = [np.ascontiguousarray(array[:, done:]) if triangle else array for array in other]
+            part = np.ascontiguousarray(reaction[:, :, done:]) if triangle else reaction
+            add_pairs(
+                own[0], rest[0], own[1], rest[1], own[2], rest[2], own[3], rest[3],
+                triangle, sums[done:stop], part,
+            )  # fmt: skip
+            if triangle:
+                reaction[:, :, done:] = part
+            poll()
+            done = stop
         for part in reaction:
             target += part.T
 
@@ -163,6 +194,7 @@ class KernelSums:
         triangle: bool,
         sums: np.ndarray,
         target: np.ndarray,
+        poll: Callable[[], None],
     ) -> None:
         columns = sums.shape[1] - 1
         count, visiting = len(mine[0]), other[0].shape[1]
@@ -184,3 +216,4 @@ class KernelSums:
                 sums[low:high, columns] += block.sum(axis=1)
                 target[first:last, :columns] += block.T @ own[3]
                 target[first:last, columns] += block.sum(axis=0)
+            poll()

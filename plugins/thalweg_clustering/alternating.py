@@ -1,0 +1,204 @@
+"""What the solvers on the Stiefel manifold share: inner steps, and rounds round them.
+
+A round improves W for fixed blocks (KDAC: U and D) until the inner test is met;
+then the blocks are renewed, and the outer test compares W and the blocks with
+those of the round before.  An objective without blocks ends after one round.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeVar
+
+import numpy as np
+
+from thalweg.interfaces import (
+    Alternation,
+    Capability,
+    Objective,
+    Solver,
+    SolverState,
+    StiefelVariable,
+)
+from thalweg.parallel import PETSc
+from thalweg.result import Status
+
+
+@dataclass(kw_only=True)
+class RoundState(SolverState):
+    """State of a solver that goes by rounds.
+
+    Attributes
+    ----------
+    blocks
+        What the objective holds fixed, on every rank.
+    anchor
+        W at the start of the round, shape ``(d, q)``.
+    round, inner
+        Rounds completed, and steps of the present one.
+    round_value
+        Objective at the start of the round.
+    change
+        How much W and the blocks changed in the last round.
+    inner_done
+        Whether the inner test is met.
+    outcome
+        How the solver wants to end, or ``Status.RUNNING``.
+    """
+
+    anchor: np.ndarray
+    blocks: dict[str, np.ndarray] = field(default_factory=dict)
+    round: int = 0
+    inner: int = 0
+    change: float = float("nan")
+    round_value: float = float("nan")
+    inner_done: bool = False
+    outcome: Status = Status.RUNNING
+
+
+S = TypeVar("S", bound=RoundState)
+
+
+@dataclass(frozen=True)
+class RoundSolver(Solver[S]):
+    """Base of the solvers: a subclass defines :meth:`begin` and :meth:`improve`.
+
+    Parameters
+    ----------
+    inner_tolerance
+        A round ends when a step lowers the objective by less than this share.
+    inner_iterations
+        Most steps of a round.
+    outer_tolerance
+        The run ends when W and the blocks change by less than this from round to
+        round (distance of subspaces, from 0 to 1).
+    outer_decrease
+        It also ends when a round changes the objective by less than this share.
+    rounds
+        Most rounds.
+    """
+
+    inner_tolerance: float = 1e-6
+    inner_iterations: int = 100
+    outer_tolerance: float = 1e-3
+    outer_decrease: float = 1e-5
+    rounds: int = 50
+
+    requires: ClassVar[tuple[type[Capability], ...]] = (StiefelVariable,)
+    trace_columns: ClassVar[tuple[str, ...]] = ("residual", "round", "change")
+
+    @abstractmethod
+    def fresh(self, objective: Objective, x: PETSc.Vec) -> S:
+        """State at ``x`` before anything was evaluated."""
+
+    @abstractmethod
+    def begin(self, state: S) -> None:
+        """Evaluate at the state's W, whose objective has just changed."""
+
+    @abstractmethod
+    def improve(self, state: S) -> None:
+        """One step on W; sets ``state.inner_done`` when no more is to be had."""
+
+    def init(self, objective: Objective, x: PETSc.Vec) -> S:
+        """State at ``x``, with the objective's first blocks."""
+        state = self.fresh(objective, x)
+        if isinstance(objective, Alternation):
+            state.blocks = objective.initial_blocks(x)
+            objective.use_blocks(state.blocks)
+        self.begin(state)
+        state.round_value = state.value
+        return state
+
+    def step(self, state: S) -> S:
+        """One inner step; at the end of a round also the renewal of the blocks."""
+        objective = state.objective
+        if isinstance(objective, Alternation):
+            objective.use_blocks(state.blocks)
+        before = state.value
+        self.improve(state)
+        state.inner += 1
+        small = before - state.value <= self.inner_tolerance * max(abs(before), abs(state.value))
+        if state.inner_done or small or state.inner >= self.inner_iterations:
+            self._end_round(state)
+        return state
+
+    def inner_floor(self, state: S) -> bool:
+        """Whether the round may end; dimension growth must first have all its columns."""
+        return True
+
+    def _end_round(self, state: S) -> None:
+        if not self.inner_floor(state):
+            return
+        objective = state.objective
+        if not isinstance(objective, Alternation):
+            state.outcome = Status.CONVERGED
+            return
+        w = matrix_of(state)
+        blocks, changed = objective.renewed_blocks(state.x, state.blocks)
+        state.change = max(changed, subspace_distance(w, state.anchor))
+        state.round += 1
+        state.blocks, state.anchor = blocks, w
+        state.inner, state.inner_done = 0, False
+        objective.use_blocks(blocks)
+        before = state.round_value
+        self.begin(state)
+        state.round_value = state.value
+        decrease = abs(before - state.value) / max(abs(state.value), 1e-300)
+        if state.change <= self.outer_tolerance or decrease <= self.outer_decrease:
+            state.outcome = Status.CONVERGED
+        elif state.round >= self.rounds:
+            state.outcome = Status.ITERATIONS
+
+    def status(self, state: S) -> Status:
+        """Converged by the outer test, or out of rounds."""
+        return state.outcome
+
+    def trace_row(self, state: S) -> Mapping[str, float]:
+        """Residual |Phi W - W Lambda|, round and change."""
+        return {"residual": state.gradient_norm, "round": state.round, "change": state.change}
+
+
+def matrix_of(state: SolverState) -> np.ndarray:
+    """A copy of the state's W, shape ``(d, q)``."""
+    return np.array(state.objective.layout.reading(state.x))
+
+
+def put_matrix(state: SolverState, w: np.ndarray) -> None:
+    """Overwrite the state's W."""
+    with state.objective.layout.writing(state.x) as rows:
+        rows[...] = w
+
+
+def evaluated(objective: Objective, w: np.ndarray) -> tuple[float, np.ndarray]:
+    """Value and gradient at W of shape ``(d, q)``."""
+    x, gradient = objective.layout.vec_from(w), objective.layout.create_vec()
+    try:
+        value = objective.value_and_gradient(x, gradient)
+        return value, np.array(objective.layout.reading(gradient))
+    finally:
+        x.destroy()
+        gradient.destroy()
+
+
+def tangent_part(w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """Projection on the tangent space of the Stiefel manifold at W."""
+    inner = w.T @ gradient
+    return gradient - w @ (0.5 * (inner + inner.T))
+
+
+def residual_norm(w: np.ndarray, gradient: np.ndarray) -> float:
+    """``|Phi W - W Lambda|`` with Lambda = W' Phi W."""
+    return float(np.linalg.norm(gradient - w @ (w.T @ gradient)))
+
+
+def orthonormal(w: np.ndarray) -> np.ndarray:
+    """The nearest matrix with orthonormal columns."""
+    u, _, v = np.linalg.svd(w, full_matrices=False)
+    return np.asarray(u @ v)
+
+
+def subspace_distance(a: np.ndarray, b: np.ndarray) -> float:
+    """Distance between the spans of two orthonormal bases, from 0 to 1."""
+    return float(np.linalg.norm(a - b @ (b.T @ a))) / np.sqrt(max(1, a.shape[1]))

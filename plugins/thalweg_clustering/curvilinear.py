@@ -1,0 +1,164 @@
+"""Gradient descent on the Stiefel manifold along Cayley curves.
+
+Wen and Yin, "A feasible method for optimization with orthogonality constraints"
+(2013): with G the gradient and A = GW' - WG', the curve
+
+    W(t) = (I + t/2 A)^(-1) (I - t/2 A) W
+
+keeps W'W = I and descends; by the Woodbury formula it costs a system of size 2q.
+Barzilai-Borwein lengths, and a monotone or a non-monotone (Zhang and Hager) test.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from thalweg.interfaces import Objective
+from thalweg.parallel import PETSc
+from thalweg_clustering.alternating import (
+    RoundSolver,
+    RoundState,
+    evaluated,
+    matrix_of,
+    orthonormal,
+    put_matrix,
+    residual_norm,
+)
+
+
+@dataclass(kw_only=True)
+class CurvilinearState(RoundState):
+    """State of :class:`Curvilinear`.
+
+    Attributes
+    ----------
+    slope
+        Gradient at W in the surrounding space, shape ``(d, q)``.
+    length
+        First length to try in the next step.
+    reference, weight
+        Zhang and Hager's running average C of the values, and its weight Q.
+    parity
+        Which of the two Barzilai-Borwein lengths comes next.
+    quiet
+        Steps in a row that lowered the objective by less than the tolerance.
+    """
+
+    slope: np.ndarray
+    length: float = 0.0
+    reference: float = 0.0
+    weight: float = 1.0
+    parity: int = 0
+    quiet: int = 0
+
+
+@dataclass(frozen=True)
+class Curvilinear(RoundSolver[CurvilinearState]):
+    """Curvilinear search by Cayley curves (the paper's SM).
+
+    Parameters
+    ----------
+    memory
+        Zhang and Hager's eta: 0 accepts only a decrease, 0.85 is usual otherwise.
+    armijo
+        Share of the promised decrease that a step must bring.
+    shrink
+        Ratio of a length to the refused one before it.
+    gradient_tolerance
+        A round also ends when the gradient along the manifold falls below this
+        share of the gradient.
+    """
+
+    inner_iterations: int = 1000
+    memory: float = 0.0
+    armijo: float = 1e-4
+    shrink: float = 0.2
+    gradient_tolerance: float = 1e-6
+
+    trace_columns: ClassVar[tuple[str, ...]] = RoundSolver.trace_columns
+
+    def fresh(self, objective: Objective, x: PETSc.Vec) -> CurvilinearState:
+        """State at ``x`` before anything was evaluated."""
+        w = np.array(objective.layout.reading(x))
+        return CurvilinearState(
+            objective=objective, x=x, value=float("nan"), anchor=w, slope=np.zeros_like(w)
+        )
+
+    def begin(self, state: CurvilinearState) -> None:
+        """Value and gradient at W, and a first length that turns W by about a tenth."""
+        w = matrix_of(state)
+        state.value, state.slope = evaluated(state.objective, w)
+        state.evaluations += 1
+        state.gradient_norm = residual_norm(w, state.slope)
+        state.reference, state.weight = state.value, 1.0
+        state.length = 0.1 / max(_along(w, state.slope), 1e-300)
+        state.quiet = 0
+
+    def improve(self, state: CurvilinearState) -> None:
+        """One step along a Cayley curve."""
+        w, slope = matrix_of(state), state.slope
+        speed = _along(w, slope)
+        if speed <= self.gradient_tolerance * max(float(np.linalg.norm(slope)), 1e-300):
+            state.inner_done = True
+            return
+        length = state.length
+        for _ in range(40):
+            candidate = cayley_point(w, slope, length)
+            value, gradient = evaluated(state.objective, candidate)
+            state.evaluations += 1
+            if value <= state.reference - self.armijo * length * speed**2:
+                break
+            length *= self.shrink
+        else:
+            state.inner_done = True
+            return
+        put_matrix(state, candidate)
+        self._next_length(state, candidate - w, _direction(candidate, gradient), w)
+        state.value, state.slope, state.step_length = value, gradient, length
+        state.gradient_norm = residual_norm(candidate, gradient)
+        heavier = self.memory * state.weight + 1.0
+        state.reference = (self.memory * state.weight * state.reference + value) / heavier
+        state.weight = heavier
+
+    def _next_length(
+        self, state: CurvilinearState, moved: np.ndarray, direction: np.ndarray, w: np.ndarray
+    ) -> None:
+        turned = direction - _direction(w, state.slope)
+        mixed = abs(float((moved * turned).sum()))
+        state.parity = 1 - state.parity
+        if state.parity:
+            length = float((moved**2).sum()) / mixed if mixed > 0 else state.length
+        else:
+            squares = float((turned**2).sum())
+            length = mixed / squares if squares > 0 else state.length
+        state.length = float(np.clip(length, 1e-15, 1e15))
+
+
+def _direction(w: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """A W, the gradient in the canonical metric."""
+    return slope - w @ (slope.T @ w)
+
+
+def _along(w: np.ndarray, slope: np.ndarray) -> float:
+    """Norm of A over the root of 2: minus the slope of F along the curve is its square."""
+    a = slope @ w.T
+    return float(np.linalg.norm(a - a.T)) / np.sqrt(2.0)
+
+
+def cayley_point(w: np.ndarray, slope: np.ndarray, length: float) -> np.ndarray:
+    """The point of the Cayley curve at ``length``, orthonormal to rounding."""
+    d, q = w.shape
+    if 2 * q < d:
+        left = np.concatenate([slope, w], axis=1)
+        right = np.concatenate([w, -slope], axis=1)
+        system = np.eye(2 * q) + (0.5 * length) * right.T @ left
+        point = w - length * left @ np.linalg.solve(system, right.T @ w)
+    else:
+        a = slope @ w.T
+        a = (0.5 * length) * (a - a.T)
+        point = np.linalg.solve(np.eye(d) + a, w - a @ w)
+    # Rounding of many steps adds up; the correction is of its size.
+    return orthonormal(point)

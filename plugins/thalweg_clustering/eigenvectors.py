@@ -1,0 +1,90 @@
+"""Eigenvectors of the smallest eigenvalues of a small symmetric matrix, four ways."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse.linalg
+
+from thalweg.errors import InputError
+from thalweg_clustering.coordinate_power import coordinate_power_smallest
+
+#: Names of the ways.
+EIGENSOLVERS = ("lapack", "lobpcg", "cpm", "slepc")
+
+
+def smallest_eigenvectors(
+    matrix: np.ndarray,
+    count: int,
+    solver: str = "lapack",
+    guess: np.ndarray | None = None,
+    tolerance: float = 1e-8,
+) -> np.ndarray:
+    """Orthonormal eigenvectors of the ``count`` smallest eigenvalues, ascending.
+
+    Parameters
+    ----------
+    matrix
+        Symmetric, shape ``(d, d)``.
+    count
+        Between 1 and d.
+    solver
+        ``"lapack"`` (exact), ``"lobpcg"`` (SciPy), ``"cpm"`` (coordinate-wise power
+        method) or ``"slepc"``; the last three start from ``guess``.
+    guess
+        Shape ``(d, count)``.
+    tolerance
+        Relative residual of the iterative ways.
+
+    Returns
+    -------
+    ndarray, shape (d, count)
+        Each column signed so that its largest entry is positive.
+
+    Raises
+    ------
+    InputError
+        An unknown way, or SLEPc is not installed.
+    """
+    d = len(matrix)
+    if solver not in EIGENSOLVERS:
+        raise InputError(f"eigen-solver must be one of {', '.join(EIGENSOLVERS)}, not {solver!r}")
+    if guess is None and solver != "lapack":
+        guess = np.linalg.qr(np.random.default_rng(0).standard_normal((d, count)))[0]
+    if solver == "cpm":
+        assert guess is not None
+        vectors = coordinate_power_smallest(matrix, guess, tolerance)
+    elif solver == "slepc":
+        vectors = _by_slepc(matrix, count, guess, tolerance)
+    elif solver == "lobpcg" and 5 * count < d:
+        vectors = _by_lobpcg(matrix, guess, tolerance)
+    else:
+        vectors = scipy.linalg.eigh(matrix, subset_by_index=[0, count - 1])[1]
+    largest = np.abs(vectors).argmax(axis=0)
+    vectors = vectors * np.where(vectors[largest, np.arange(count)] < 0, -1.0, 1.0)
+    return np.ascontiguousarray(vectors)
+
+
+def _by_lobpcg(matrix: np.ndarray, guess: np.ndarray | None, tolerance: float) -> np.ndarray:
+    scale = float(np.abs(matrix).sum(axis=1).max()) or 1.0
+    with warnings.catch_warnings():
+        # A residual above the tolerance is no harm: the outer iteration checks the decrease.
+        warnings.simplefilter("ignore")
+        _, vectors = scipy.sparse.linalg.lobpcg(
+            matrix, guess, tol=tolerance * scale, maxiter=500, largest=False
+        )
+    return np.asarray(np.linalg.qr(vectors)[0])
+
+
+def _by_slepc(
+    matrix: np.ndarray, count: int, guess: np.ndarray | None, tolerance: float
+) -> np.ndarray:
+    from thalweg.parallel import MPI, Layout
+    from thalweg_clustering.leading_subspace import slepc_leading
+
+    layout = Layout(MPI.COMM_SELF, len(matrix))
+    assert guess is not None
+    start = guess.sum(axis=1, keepdims=True)
+    return slepc_leading(layout, lambda block: -(matrix @ block), start, count, tolerance).vectors

@@ -1,0 +1,223 @@
+"""The Iterative Spectral Method: W from the smallest eigenvectors of Phi(W), safeguarded.
+
+The plain iteration W <- eig_min Phi(W) (Algorithm 2 of Wu et al.) can cycle.  Here
+no step that raises the objective is accepted.  Two ways make a refused step
+shorter, both along descent directions:
+
+* level shift: eig_min (Phi(W) - mu WW'); as mu grows, the step becomes that of
+  steepest descent with length 1/mu;
+* damping: the subspace between the old and the new one, the leading eigenvectors
+  of (1 - theta) WW' + theta W+W+'.
+
+Convergence is linear, and can be slow.  Two ways speed it up:
+
+* mixing: W+ from the mean of the last matrices Phi_i whose weights make the mean
+  of their commutators [Phi_i, W_i W_i'] smallest: Pulay's "direct inversion in the
+  iterative subspace" (1982), from self-consistent fields, where the same kind of
+  eigenproblem arises.  It costs no evaluation; a mixed step that does not lower
+  the objective is refused, and the plain one tried;
+* a finish by Riemannian trust-region steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from thalweg.errors import InputError
+from thalweg.interfaces import Capability, Objective, SpectralFixedPoint
+from thalweg.parallel import PETSc
+from thalweg_clustering.alternating import RoundSolver, RoundState, matrix_of, put_matrix
+from thalweg_clustering.eigenvectors import EIGENSOLVERS, smallest_eigenvectors
+from thalweg_clustering.trust_region import TrustRegion
+
+#: Refused steps after which W is taken to be a fixed point in floating point.
+MOST_REFUSALS = 15
+
+#: Relative increase that rounding alone explains: W is then a fixed point.
+ROUNDING = 1e-12
+
+
+@dataclass(kw_only=True)
+class ISMState(RoundState):
+    """State of :class:`ISM`: Phi at W, those of earlier steps, and how steps are shortened."""
+
+    phi: np.ndarray
+    past: list[np.ndarray] = field(default_factory=list)
+    errors: list[np.ndarray] = field(default_factory=list)
+    shift: float = 0.0
+    damping: float = 1.0
+    radius: float = 0.0
+    refusals: int = 0
+    slow: int = 0
+
+
+@dataclass(frozen=True)
+class ISM(RoundSolver[ISMState]):
+    """Iterative Spectral Method.
+
+    Parameters
+    ----------
+    eigensolver
+        ``"lapack"``, ``"lobpcg"``, ``"cpm"`` or ``"slepc"``.
+    safeguard
+        ``"level-shift"``, ``"damping"``, or ``"none"`` for the plain iteration.
+    mixing
+        Matrices that are mixed; 0 switches it off.
+    finish
+        ``"trust-region"``: once the iteration is slow, go on by Riemannian
+        trust-region steps, which converge quadratically; ``"none"``: do not.
+    """
+
+    inner_tolerance: float = 1e-4
+    eigensolver: str = "lapack"
+    mixing: int = 6
+    safeguard: str = "level-shift"
+    finish: str = "none"
+
+    requires: ClassVar[tuple[type[Capability], ...]] = (SpectralFixedPoint,)
+    trace_columns: ClassVar[tuple[str, ...]] = (*RoundSolver.trace_columns, "shift", "refusals")
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("eigensolver", self.eigensolver, EIGENSOLVERS),
+            ("safeguard", self.safeguard, ("level-shift", "damping", "none")),
+            ("finish", self.finish, ("none", "trust-region")),
+        ):
+            if value not in known:
+                raise InputError(
+                    f"option '{name}' of solver 'ism' must be one of {', '.join(known)}, "
+                    f"not {value!r}"
+                )
+
+    def fresh(self, objective: Objective, x: PETSc.Vec) -> ISMState:
+        """State at ``x`` before anything was evaluated."""
+        layout = objective.layout
+        return ISMState(
+            objective=objective,
+            x=x,
+            value=float("nan"),
+            anchor=np.array(layout.reading(x)),
+            phi=np.zeros((layout.rows, layout.rows)),
+        )
+
+    def begin(self, state: ISMState) -> None:
+        """Value and Phi at W."""
+        assert isinstance(state.objective, SpectralFixedPoint)
+        state.value, state.phi = state.objective.value_and_fixed_point_matrix(state.x)
+        state.evaluations += 1
+        state.slow = 0
+        state.past, state.errors = [], []
+        self._measure(state)
+
+    def _measure(self, state: ISMState) -> None:
+        w = matrix_of(state)
+        rotated = state.phi @ w
+        state.gradient_norm = float(np.linalg.norm(rotated - w @ (w.T @ rotated)))
+
+    def improve(self, state: ISMState) -> None:
+        """One accepted step, or the finding that none lowers the objective."""
+        if self.finish == "trust-region" and state.slow >= 3:
+            TrustRegion().move(state)
+            self._refresh_phi(state)
+            return
+        before = state.value
+        w = matrix_of(state)
+        state.refusals = 0
+        plain: np.ndarray | None = None
+        accepted = False
+        candidate = self._mixed(state, w)
+        if candidate is not None:
+            value, phi = self._evaluate(state, candidate)
+            accepted = value <= state.value
+            if not accepted:
+                state.past, state.errors = state.past[-1:], state.errors[-1:]
+        while not accepted and state.refusals < MOST_REFUSALS:
+            candidate, plain = self._candidate(state, w, plain)
+            value, phi = self._evaluate(state, candidate)
+            accepted = value <= state.value or self.safeguard == "none"
+            if not accepted:
+                if value - state.value <= ROUNDING * max(abs(value), abs(state.value)):
+                    break
+                state.refusals += 1
+                self._shorten(state)
+        if not accepted or candidate is None:
+            state.inner_done = True
+            return
+        state.step_length = float(np.linalg.norm(candidate - w @ (w.T @ candidate)))
+        put_matrix(state, candidate)
+        state.value, state.phi = value, phi
+        if state.refusals == 0:
+            self._lengthen(state)
+        decrease = before - value
+        state.slow = state.slow + 1 if decrease < 1e-2 * abs(before) else 0
+        self._measure(state)
+
+    def _evaluate(self, state: ISMState, w: np.ndarray) -> tuple[float, np.ndarray]:
+        objective = state.objective
+        assert isinstance(objective, SpectralFixedPoint)
+        x = objective.layout.vec_from(w)
+        found = objective.value_and_fixed_point_matrix(x)
+        x.destroy()
+        state.evaluations += 1
+        return found
+
+    def _mixed(self, state: ISMState, w: np.ndarray) -> np.ndarray | None:
+        """W from the mixed matrix, or None while there is nothing to mix."""
+        if self.mixing < 2 or self.safeguard == "none":
+            return None
+        commutator = (state.phi @ w) @ w.T
+        state.past = [*state.past, state.phi][-self.mixing :]
+        state.errors = [*state.errors, commutator - commutator.T][-self.mixing :]
+        count = len(state.past)
+        if count < 2:
+            return None
+        flat = np.array([error.ravel() for error in state.errors])
+        gram = flat @ flat.T
+        scale = np.trace(gram) / count
+        if not scale > 0:
+            return None
+        weights = np.linalg.lstsq(gram / scale + 1e-12 * np.eye(count), np.ones(count), 1e-14)[0]
+        total = weights.sum()
+        if not (np.isfinite(total) and abs(total) > 1e-12):
+            return None
+        mean = sum(w_i * phi for w_i, phi in zip(weights / total, state.past, strict=True))
+        return smallest_eigenvectors(np.asarray(mean), w.shape[1], self.eigensolver, w)
+
+    def _refresh_phi(self, state: ISMState) -> None:
+        assert isinstance(state.objective, SpectralFixedPoint)
+        state.phi = state.objective.fixed_point_matrix(state.x)
+        state.evaluations += 1
+        self._measure(state)
+
+    def _candidate(
+        self, state: ISMState, w: np.ndarray, plain: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        count = w.shape[1]
+        if self.safeguard == "damping":
+            if plain is None:
+                plain = smallest_eigenvectors(state.phi, count, self.eigensolver, w)
+            if state.damping >= 1.0:
+                return plain, plain
+            between = state.damping * plain @ plain.T + (1.0 - state.damping) * w @ w.T
+            return smallest_eigenvectors(-between, count), plain
+        matrix = state.phi if state.shift == 0.0 else state.phi - state.shift * w @ w.T
+        return smallest_eigenvectors(matrix, count, self.eigensolver, w), None
+
+    def _shorten(self, state: ISMState) -> None:
+        state.damping *= 0.5
+        scale = float(np.abs(np.linalg.eigvalsh(state.phi)).max())
+        state.shift = max(4.0 * state.shift, 0.05 * scale)
+
+    def _lengthen(self, state: ISMState) -> None:
+        state.damping = min(1.0, 2.0 * state.damping)
+        state.shift *= 0.25
+        if state.shift < 1e-3 * float(np.abs(state.phi).max()):
+            state.shift = 0.0
+
+    def trace_row(self, state: ISMState) -> Mapping[str, float]:
+        """Beside the common columns, the level shift and the refused steps."""
+        return {**super().trace_row(state), "shift": state.shift, "refusals": state.refusals}

@@ -1,0 +1,458 @@
+"""Kernel Dimension Alternative Clustering: another clustering than the one given.
+
+Maximise HSIC(XW, U) - lambda HSIC(XW, Y) over W'W = I and U'U = I (eq. 2 of Wu
+et al.), with K normalised by its degrees D.  For fixed U and D this is the pair
+sum F(W) with gamma = D^(-1/2) H (UU' - lambda YY') H D^(-1/2) (eq. 4); U and D
+are renewed in closed form (eq. 3), which solvers do through the capability
+:class:`~thalweg.interfaces.Alternation`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg.interfaces import Alternation
+from thalweg.parallel import MPI, Layout, PETSc, any_over_ranks, sum_large, sum_over_ranks
+from thalweg_clustering.agreement import normalized_mutual_information
+from thalweg_clustering.eigenvectors import smallest_eigenvectors
+from thalweg_clustering.exact_kernel import (
+    STORED_ROWS,
+    ProjectedKernel,
+    StoredKernel,
+    exact_kernel,
+)
+from thalweg_clustering.fourier_kernel import FourierKernel
+from thalweg_clustering.kmeans import kmeans
+from thalweg_clustering.leading_subspace import (
+    Subspace,
+    dense_leading,
+    iterative_leading,
+    slepc_leading,
+)
+from thalweg_clustering.pair_sum import GaussianPairSum
+from thalweg_clustering.weights import PairWeights
+
+#: Vectors beside the wanted ones in the iterative solver of the U-step.
+GUARDS = 3
+
+#: Relative residual of the first embedding, which only has to point the way.
+FIRST_TOLERANCE = 1e-2
+
+
+class KDACObjective(GaussianPairSum, Alternation):
+    """The W-problem of KDAC for the present U and D, and how these are renewed.
+
+    Parameters
+    ----------
+    kernel
+        Rows and width of the Gaussian kernel.
+    given
+        The clustering given, of all rows on every rank, integers 0 to k' - 1.
+    clusters
+        k, number of clusters to find.
+    columns
+        q, dimension of the subspace.
+    penalty
+        lambda, weight of the novelty.
+    start
+        ``"spectral"`` (eq. 12) or ``"random"``.
+    embedding
+        Eigen-solver of the U-step: ``"auto"``, ``"lapack"``, ``"lobpcg"`` or ``"slepc"``.
+    embedding_tolerance
+        Relative residual of the iterative ones.
+    truth
+        Labels to compare the result with, of all rows, or None.
+    seed
+        Seed of k-means.
+    bound
+        Whether condition (10), which takes another pass over all pairs, is evaluated.
+    """
+
+    def __init__(
+        self,
+        kernel: ProjectedKernel,
+        given: np.ndarray,
+        clusters: int,
+        columns: int,
+        penalty: float,
+        start: str = "spectral",
+        embedding: str = "auto",
+        embedding_tolerance: float = 1e-5,
+        truth: np.ndarray | None = None,
+        seed: int = 0,
+        bound: bool = True,
+    ) -> None:
+        n = kernel.layout.rows
+        if not 1 < clusters < n:
+            raise InputError(
+                f"the number of clusters must be at least 2 and less than the {n} rows, "
+                f"not {clusters}"
+            )
+        self.rows = kernel.layout
+        self.given, self.truth = given, truth
+        self.clusters, self.penalty = clusters, float(penalty)
+        self.start, self.embedding = start, embedding
+        self.embedding_tolerance = embedding_tolerance
+        self.seed, self.bound = seed, bound
+        self._given_factor = _centred_indicator(given)
+        empty = PairWeights(np.zeros((self.rows.local_rows, 0)), np.zeros(0))
+        super().__init__(kernel, columns, empty)
+        degrees = kernel.row_sums(np.eye(self.layout.rows))
+        self._first = self._first_embedding(degrees)
+        self.use_blocks({"degrees": self.rows.gather_rows(degrees), "embedding": self._first})
+        self._outcome_for: bytes | None = None
+        self._outcome: dict[str, Any] = {}
+
+    # -- starting point --------------------------------------------------------------------
+
+    def _first_embedding(self, degrees: np.ndarray) -> np.ndarray:
+        """U of the data as they are, kept apart from the clustering given.
+
+        Algorithm 1 starts from the clustering given itself; where lambda is small,
+        that makes the spectral initialisation find it again.
+        """
+        identity = np.eye(self.layout.rows)
+        given = np.linalg.qr(self._given_factor)[0]
+        subspace = self._leading(identity, degrees, self.rows.local(given), None, FIRST_TOLERANCE)
+        return self.rows.gather_rows(subspace.vectors)
+
+    def initial_point(self, seed: int) -> PETSc.Vec:
+        """Spectral initialisation (eq. 12), or a random point of the Stiefel manifold."""
+        if self.start == "random":
+            return super().initial_point(seed)
+        w = smallest_eigenvectors(self.kernel.flat_matrix(self.weights), self.layout.columns)
+        return self.layout.vec_from(w)
+
+    # -- alternation -----------------------------------------------------------------------
+
+    def initial_blocks(self, x: PETSc.Vec) -> dict[str, np.ndarray]:
+        """Degrees at W, and the embedding of the data as U."""
+        degrees = self.kernel.row_sums(self.matrix(x))
+        return {"degrees": self.rows.gather_rows(degrees), "embedding": self._first}
+
+    def use_blocks(self, blocks: Mapping[str, np.ndarray]) -> None:
+        """Weights gamma of these U and D."""
+        embedding = blocks["embedding"]
+        embedding = embedding - embedding.mean(axis=0)
+        both = np.concatenate([embedding, self._given_factor], axis=1)
+        factor = self.rows.local(both) / np.sqrt(self.rows.local(blocks["degrees"]))[:, None]
+        signs = np.ones(both.shape[1])
+        signs[embedding.shape[1] :] = -self.penalty
+        weights = PairWeights(np.ascontiguousarray(factor), signs)
+        if not all(self.comm.allgather(weights.same_as(self.weights))):
+            self.weights = weights
+
+    def renewed_blocks(
+        self, x: PETSc.Vec, blocks: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, np.ndarray], float]:
+        """D-step and U-step at W; the change is the distance of the subspaces of U."""
+        degrees, subspace = self.embed(self.matrix(x), blocks["embedding"])
+        whole = self.rows.gather_rows(subspace.vectors)
+        old = blocks["embedding"]
+        outside = whole - old @ (old.T @ whole)
+        change = float(np.linalg.norm(outside)) / np.sqrt(self.clusters)
+        new = {"degrees": self.rows.gather_rows(degrees), "embedding": whole}
+        return new, float(self.comm.bcast(change, root=0))
+
+    def embed(self, w: np.ndarray, guess: np.ndarray | None = None) -> tuple[np.ndarray, Subspace]:
+        """Degrees of this rank's rows, and the k leading eigenvectors of Q at W (eq. 3)."""
+        degrees = self.kernel.row_sums(w)
+        return degrees, self._leading(w, degrees, None, guess, self.embedding_tolerance)
+
+    def _leading(
+        self,
+        w: np.ndarray,
+        degrees: np.ndarray,
+        apart: np.ndarray | None,
+        guess: np.ndarray | None,
+        tolerance: float,
+    ) -> Subspace:
+        """Leading eigenvectors of H D^(-1/2) K D^(-1/2) H, orthogonal to ``apart``."""
+        rows, kernel, n = self.rows, self.kernel, self.rows.rows
+        scale = 1.0 / np.sqrt(degrees)
+        ones = np.full((rows.local_rows, 1), 1.0 / np.sqrt(n))
+        # H and the deflation in one: what is removed has orthonormal columns.
+        removed = ones if apart is None else np.concatenate([ones, apart], axis=1)
+
+        def project(block: np.ndarray) -> np.ndarray:
+            inner = sum_large(rows.comm, np.ascontiguousarray(removed.T @ block))
+            return np.asarray(block - removed @ inner)
+
+        kind = self.embedding
+        stored = isinstance(kernel, StoredKernel)
+        if kind == "auto":
+            kind = "lapack" if stored and guess is None else "lobpcg"
+        if stored or kind == "lapack":
+            if isinstance(kernel, StoredKernel):
+                matrix = kernel.kernel(w) * scale[:, None]
+            else:
+                matrix = kernel.product(w, np.eye(n)[rows.start : rows.stop]) * scale[:, None]
+            matrix = project(matrix * rows.gather_rows(scale))
+            whole = rows.gather_rows(removed)
+            matrix -= (matrix @ whole) @ whole.T
+        if kind == "lapack":
+            return dense_leading(rows, matrix, self.clusters)
+
+        def product(block: np.ndarray) -> np.ndarray:
+            if stored:
+                return matrix @ rows.gather_rows(block)
+            inner = kernel.product(w, scale[:, None] * project(block))
+            return project(scale[:, None] * inner)
+
+        block = rows.with_columns(min(self.clusters + GUARDS, n))
+        start = block.random_normal(self.seed, 1.0 / np.sqrt(n))
+        if guess is not None:
+            width = min(guess.shape[1], block.columns)
+            start[:, :width] = 1e-2 * start[:, :width] + rows.local(guess)[:, :width]
+        find = slepc_leading if kind == "slepc" else iterative_leading
+        return find(rows, product, project(start), self.clusters, tolerance)
+
+    # -- what is reported ------------------------------------------------------------------
+
+    def outcome(self, x: PETSc.Vec) -> dict[str, Any]:
+        """Labels (of this rank's rows) and all measures at W.  Collective.
+
+        U and D are computed anew at W, so that the outcome depends on W alone.
+        """
+        w = self.matrix(x)
+        key = w.tobytes()
+        if self._outcome_for == key:
+            return self._outcome
+        degrees, subspace = self.embed(w)
+        blocks = {
+            "degrees": self.rows.gather_rows(degrees),
+            "embedding": self.rows.gather_rows(subspace.vectors),
+        }
+        held = self.weights
+        self.use_blocks(blocks)
+        value, matrix = self.kernel.value_and_matrix(w, self.weights)
+        spectrum = np.linalg.eigvalsh(matrix)
+        q = self.layout.columns
+        rotated = matrix @ w
+        residual = float(np.linalg.norm(rotated - w @ (w.T @ rotated)))
+        bound = self.kernel.curvature_bound(w, self.weights) if self.bound else float("nan")
+        self.weights = held
+        gap = float(spectrum[q] - spectrum[q - 1])
+        lengths = np.linalg.norm(subspace.vectors, axis=1, keepdims=True)
+        unit = subspace.vectors / np.maximum(lengths, np.finfo(float).tiny)
+        clusters = kmeans(self.rows, unit, self.clusters, self.seed)
+        whole = self.rows.gather_rows(clusters.labels)
+        sizes = np.bincount(whole, minlength=self.clusters)
+        measures: dict[str, Any] = {
+            "cost": value,
+            "cq": float(subspace.values[: self.clusters].sum()),
+            "novelty": normalized_mutual_information(whole, self.given),
+            "residual": residual,
+            "eigengap": gap,
+            "eigengap_components": best_gap(spectrum, q),
+            "embedding_gap": float(subspace.values[self.clusters - 1] - subspace.values[-1]),
+            "condition_10": {
+                "left": self.kernel.sigma**2 * gap,
+                "right": bound,
+                "holds": bool(self.kernel.sigma**2 * gap >= bound) if bound == bound else None,
+            },
+            "cluster_sizes": [int(size) for size in sizes],
+            "degenerate": bool(np.count_nonzero(sizes) < 2 or sizes.max() >= len(whole) - 1),
+            "sigma": self.kernel.sigma,
+            "lambda": self.penalty,
+            "components": q,
+        }
+        if self.truth is not None:
+            measures["nmi"] = normalized_mutual_information(whole, self.truth)
+        self._outcome_for = key
+        self._outcome = {
+            "labels": clusters.labels,
+            "embedding": subspace.vectors,
+            "measures": measures,
+        }
+        return self._outcome
+
+    def metrics(self, x: PETSc.Vec) -> Mapping[str, Any]:
+        """The columns of Table 1, the eigengap, condition (10) and the sizes of the clusters."""
+        return dict(self.outcome(x)["measures"])
+
+    def solution(self, x: PETSc.Vec) -> np.ndarray:
+        """Labels of this rank's rows, shape ``(n_local, 1)``."""
+        return np.asarray(self.outcome(x)["labels"])[:, None]
+
+    def fingerprint(self) -> str:
+        """Shape, options and a digest of the given clustering."""
+        digest = hashlib.sha256(np.ascontiguousarray(self.given).tobytes()).hexdigest()[:12]
+        return (
+            f"KDAC/{self.rows.rows}x{self.layout.rows}/q{self.layout.columns}/k{self.clusters}/"
+            f"sigma{self.kernel.sigma!r}/lambda{self.penalty!r}/{digest}"
+        )
+
+
+def best_gap(spectrum: np.ndarray, most: int) -> int:
+    """The q <= most after which the ascending spectrum has its widest gap (eq. 11)."""
+    gaps = np.diff(spectrum)[: max(1, min(most, len(spectrum) - 1))]
+    return int(np.argmax(gaps)) + 1
+
+
+def _centred_indicator(labels: np.ndarray) -> np.ndarray:
+    """Thin factor of H YY' H, shape ``(n, k' - 1)``.
+
+    HY has its rows orthogonal to the ones vector, so that an orthonormal basis of
+    the complement loses nothing.
+    """
+    groups = int(labels.max()) + 1
+    indicator = np.eye(groups)[labels]
+    helmert = np.linalg.qr(np.concatenate([np.ones((groups, 1)), np.eye(groups)[:, 1:]], 1))[0]
+    return np.asarray((indicator - indicator.mean(axis=0)) @ helmert[:, 1:])
+
+
+def median_distance(layout: Layout, points: np.ndarray, most: int = 2000) -> float:
+    """Median distance between rows, of evenly spread ones if there are many.  Collective."""
+    whole_rows = np.unique(np.linspace(0, layout.rows - 1, min(most, layout.rows)).astype(int))
+    mine = whole_rows[(whole_rows >= layout.start) & (whole_rows < layout.stop)] - layout.start
+    sample = np.concatenate(layout.comm.allgather(points[mine]))
+    squares = np.einsum("ij,ij->i", sample, sample)
+    lengths = squares[:, None] + squares - 2.0 * sample @ sample.T
+    pairs = lengths[np.triu_indices(len(sample), 1)]
+    median = float(np.sqrt(np.median(np.maximum(pairs, 0.0)))) if pairs.size else 0.0
+    if not median > 0:
+        positive = pairs[pairs > 1e-12 * max(float(squares.max(initial=0.0)), 1e-300)]
+        median = float(np.sqrt(np.median(positive))) if positive.size else 0.0
+    return float(layout.comm.bcast(median, root=0))
+
+
+def centred_points(layout: Layout, values: np.ndarray) -> np.ndarray:
+    """Rows in float64 with their mean removed.  Collective.
+
+    Raises
+    ------
+    InputError
+        Values that are not finite.
+    """
+    points = np.array(values, dtype=float)
+    if any_over_ranks(layout.comm, not np.isfinite(points).all()):
+        raise InputError("the data contain NaN or infinite values; remove or replace them")
+    means = np.asarray(sum_over_ranks(layout.comm, points.sum(axis=0))) / max(1, layout.rows)
+    return points - means
+
+
+def active_features(layout: Layout, points: np.ndarray) -> np.ndarray:
+    """Which features are not constant, shape ``(d,)``, bool.  Collective."""
+    squares = np.asarray(sum_over_ranks(layout.comm, np.einsum("ij,ij->j", points, points)))
+    return np.asarray(squares > 1e-20 * max(float(squares.max(initial=0.0)), 1e-300))
+
+
+def given_labels(labels: np.ndarray | None, rows: int, what: str) -> np.ndarray:
+    """Labels as integers 0 to k' - 1.
+
+    Raises
+    ------
+    InputError
+        None given, another number than rows, or a single cluster.
+    """
+    if labels is None:
+        raise InputError(f"{what} is needed: give the labels of an existing clustering")
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or len(labels) != rows:
+        raise InputError(
+            f"{what} has {labels.shape[0] if labels.ndim else 0} labels for {rows} rows; "
+            "give one label a row"
+        )
+    groups, found = np.unique(labels, return_inverse=True)
+    if len(groups) < 2:
+        raise InputError(
+            f"{what} has a single cluster; an alternative needs at least two to differ from"
+        )
+    return found.astype(np.int64)
+
+
+def make_kdac(
+    layout: Layout,
+    points: np.ndarray,
+    given: np.ndarray,
+    clusters: int,
+    columns: int | None,
+    sigma: float | None,
+    penalty: float,
+    start: str = "spectral",
+    embedding: str = "auto",
+    features: int = 0,
+    stored_rows: int = STORED_ROWS,
+    truth: np.ndarray | None = None,
+    seed: int = 0,
+    bound: bool = True,
+) -> KDACObjective:
+    """The objective on centred, non-constant features; defaults filled in.  Collective.
+
+    ``columns`` None is min(k, d - 1); ``sigma`` None is half the median distance;
+    ``features`` > 0 asks for that many random Fourier features.
+
+    Raises
+    ------
+    InputError
+        An option out of its range, or rows that all coincide.
+    """
+    d = points.shape[1]
+    if d < 2:
+        raise InputError(
+            f"the data have {d} feature(s) that are not constant; a subspace needs at least 2"
+        )
+    if columns is None:
+        columns = min(clusters, d - 1)
+    if not 1 <= columns < d:
+        raise InputError(
+            f"the number of components must be at least 1 and less than the {d} features that are "
+            f"not constant, not {columns}"
+        )
+    if sigma is None:
+        sigma = 0.5 * median_distance(layout, points)
+    if not (sigma > 0 and np.isfinite(sigma)):
+        raise InputError(f"sigma must be greater than 0, not {sigma!r}")
+    if not (penalty >= 0 and np.isfinite(penalty)):
+        raise InputError(f"lambda must be at least 0, not {penalty!r}")
+    kernel: ProjectedKernel
+    if features > 0:
+        kernel = FourierKernel(layout, points, sigma, columns, features, seed)
+    else:
+        kernel = exact_kernel(layout, points, sigma, stored_rows)
+    return KDACObjective(
+        kernel, given, clusters, columns, penalty, start, embedding, truth=truth, seed=seed,
+        bound=bound,
+    )  # fmt: skip
+
+
+def build_kdac(dataset: Dataset, comm: MPI.Comm, **options: Any) -> KDACObjective:
+    """The objective of a data set whose labels are the clustering given.  Collective."""
+    layout = dataset.layout
+    given = given_labels(dataset.labels, layout.rows, "the clustering given ([data] labels)")
+    truth = None
+    if options.get("truth"):
+        from thalweg_clustering.label_file import read_labels
+
+        truth = given_labels(read_labels(comm, options["truth"]), layout.rows, "option 'truth'")
+    points = centred_points(layout, dataset.values)
+    points = np.ascontiguousarray(points[:, active_features(layout, points)])
+    settings = {
+        "clusters": options.get("clusters") or int(given.max()) + 1,
+        "columns": options.get("components"),
+        "sigma": options.get("sigma"),
+        "penalty": options.get("lambda", 1.0),
+    }
+    common: dict[str, Any] = {
+        "start": options.get("init", "spectral"),
+        "embedding": options.get("embedding", "auto"),
+        "features": options.get("fourier_features", 0),
+        "stored_rows": options.get("stored_rows", STORED_ROWS),
+        "truth": truth,
+        "seed": options.get("seed", 0),
+        "bound": options.get("condition", True),
+    }
+    if options.get("search"):
+        from thalweg_clustering.search import search_parameters
+
+        found = search_parameters(layout, points, given, settings["clusters"],
+                                  settings["columns"], seed=common["seed"])  # fmt: skip
+        settings.update(columns=found.components, sigma=found.sigma, penalty=found.penalty)
+    return make_kdac(layout, points, given, **settings, **common)

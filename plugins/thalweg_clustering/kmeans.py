@@ -1,0 +1,124 @@
+"""k-means on distributed rows, with the same labels at any number of ranks.
+
+Lloyd's iteration from k-means++ starts (Arthur and Vassilvitskii, 2007).  Random
+choices are made on global cumulative weights, so that they do not depend on how
+the rows are shared out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.parallel import Layout, sum_large, sum_over_ranks
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Result of k-means: labels of this rank's rows, centres, sum of squared distances."""
+
+    labels: np.ndarray
+    centres: np.ndarray
+    inertia: float
+    iterations: int
+
+
+def kmeans(
+    layout: Layout,
+    rows: np.ndarray,
+    count: int,
+    seed: int = 0,
+    starts: int = 10,
+    iterations: int = 300,
+) -> Clusters:
+    """The best of several runs.  Collective.
+
+    Parameters
+    ----------
+    rows
+        This rank's rows, shape ``(n_local, m)``.
+    count
+        Number of clusters; empty ones may remain where fewer rows differ.
+    seed, starts, iterations
+        Seed of the starts, their number, and the most iterations of each.
+    """
+    best: Clusters | None = None
+    for start in range(starts):
+        stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(start,)))
+        found = _lloyd(layout, rows, _spread_out(layout, rows, count, stream), iterations)
+        # By more than rounding, so that equal optima do not compete at random.
+        if best is None or found.inertia < best.inertia * (1 - 1e-9) - 1e-300:
+            best = found
+    assert best is not None
+    return Clusters(_in_order(layout, best.labels, count), best.centres, best.inertia,
+                    best.iterations)  # fmt: skip
+
+
+def _squared_distances(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    squares = np.einsum("ij,ij->i", rows, rows)[:, None] + np.einsum("ij,ij->i", centres, centres)
+    return np.maximum(squares - 2.0 * rows @ centres.T, 0.0)
+
+
+def _row(layout: Layout, rows: np.ndarray, index: int) -> np.ndarray:
+    owner = int(np.searchsorted(layout.starts, index, side="right")) - 1
+    mine = rows[index - layout.start].copy() if owner == layout.comm.rank else None
+    return np.asarray(layout.comm.bcast(mine, root=owner))
+
+
+def _spread_out(
+    layout: Layout, rows: np.ndarray, count: int, stream: np.random.Generator
+) -> np.ndarray:
+    """Centres by k-means++: each a row, drawn by its squared distance to those chosen."""
+    centres = [_row(layout, rows, int(stream.integers(layout.rows)))]
+    nearest = _squared_distances(rows, centres[0][None])[:, 0]
+    for _ in range(1, count):
+        parts = np.asarray(layout.comm.allgather(float(nearest.sum())))
+        target = stream.random() * parts.sum()
+        edges = np.concatenate([[0.0], np.cumsum(parts)])
+        owner = int(np.clip(np.searchsorted(edges, target, side="right") - 1, 0, len(parts) - 1))
+        while parts[owner] == 0 and owner > 0:
+            owner -= 1
+        mine = None
+        if owner == layout.comm.rank and len(rows):
+            place = np.searchsorted(np.cumsum(nearest), target - edges[owner], side="right")
+            mine = rows[min(int(place), len(rows) - 1)].copy()
+        chosen = layout.comm.bcast(mine, root=owner)
+        if chosen is None:  # every row coincides with a centre
+            chosen = centres[0]
+        centres.append(chosen)
+        nearest = np.minimum(nearest, _squared_distances(rows, chosen[None])[:, 0])
+    return np.array(centres)
+
+
+def _lloyd(layout: Layout, rows: np.ndarray, centres: np.ndarray, iterations: int) -> Clusters:
+    count = len(centres)
+    labels = np.full(len(rows), -1)
+    done = 0
+    while True:
+        distances = _squared_distances(rows, centres)
+        chosen = distances.argmin(axis=1)
+        moved = float(sum_over_ranks(layout.comm, float((chosen != labels).sum())))
+        labels = chosen
+        if moved == 0 or done == iterations:
+            break
+        done += 1
+        member = np.zeros((len(rows), count))
+        member[np.arange(len(rows)), labels] = 1.0
+        sums = np.concatenate([member.T @ rows, member.sum(axis=0)[:, None]], axis=1)
+        sums = sum_large(layout.comm, np.ascontiguousarray(sums))
+        filled = sums[:, -1] > 0
+        centres = centres.copy()
+        centres[filled] = sums[filled, :-1] / sums[filled, -1:]
+    inertia = float(sum_over_ranks(layout.comm, float(distances.min(axis=1).sum())))
+    return Clusters(labels, centres, inertia, done)
+
+
+def _in_order(layout: Layout, labels: np.ndarray, count: int) -> np.ndarray:
+    """Clusters renumbered by their first row, so that equal partitions have equal labels."""
+    first = np.full(count, layout.rows, dtype=np.int64)
+    np.minimum.at(first, labels, np.arange(layout.start, layout.stop))
+    first = np.min(layout.comm.allgather(first), axis=0)
+    place = np.empty(count, dtype=np.int64)
+    place[np.argsort(first, kind="stable")] = np.arange(count)
+    return place[labels]

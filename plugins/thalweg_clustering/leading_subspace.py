@@ -1,0 +1,198 @@
+"""The leading eigenvectors of a symmetric operator on distributed rows.
+
+``lapack`` gathers the matrix on one rank (small problems); ``lobpcg`` needs only
+products: a block Rayleigh-Ritz method that, like LOBPCG, expands its basis by
+the residuals, but keeps several of them before it restarts, since here a product
+(a pass over all pairs of rows) costs far more than the memory of a few thin
+blocks; ``slepc`` is Krylov-Schur through SLEPc, where that is installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from thalweg.errors import InputError, NumericalError
+from thalweg.parallel import Layout, PETSc, sum_large
+
+#: Product of the operator with this rank's rows, ``(n_local, m) -> (n_local, m)``; collective.
+Product = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Subspace:
+    """Leading invariant subspace.
+
+    Attributes
+    ----------
+    vectors
+        This rank's rows of orthonormal eigenvectors, the largest eigenvalue first.
+    values
+        Their eigenvalues, and one more (NaN if unknown), shape ``(k + 1,)``.
+    products
+        Products with the operator that it took, counted in blocks.
+    """
+
+    vectors: np.ndarray
+    values: np.ndarray
+    products: int
+
+
+def dense_leading(layout: Layout, rows: np.ndarray, count: int) -> Subspace:
+    """By LAPACK on rank 0, from this rank's rows of the matrix, ``(n_local, n)``.  Collective."""
+    comm, n = layout.comm, layout.rows
+    whole = layout.gather_rows(rows)
+    found = None
+    if comm.rank == 0:
+        first = max(0, n - count - 1)
+        values, vectors = scipy.linalg.eigh(
+            0.5 * (whole + whole.T), subset_by_index=[first, n - 1], driver="evr"
+        )
+        found = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :count])
+    values, vectors = comm.bcast(found, root=0)
+    known = np.full(count + 1, np.nan)
+    known[: len(values)] = values[: count + 1]
+    return Subspace(np.array(layout.local(vectors)), known, 0)
+
+
+def iterative_leading(
+    layout: Layout,
+    product: Product,
+    start: np.ndarray,
+    count: int,
+    tolerance: float,
+    most_products: int = 200,
+    depth: int = 6,
+) -> Subspace:
+    """By restarted block Rayleigh-Ritz from ``start``.  Collective.
+
+    Parameters
+    ----------
+    start
+        This rank's rows of a first guess, shape ``(n_local, m)``, ``m > count``
+        for guard vectors and the eigenvalue after the wanted ones.
+    tolerance
+        Norm of a residual relative to the largest eigenvalue.
+    most_products
+        Budget of products; what is reached by then is returned.
+    depth
+        Blocks that the basis may hold before it is restarted.
+    """
+    basis = _orthonormalised(layout, start, None)
+    if basis.shape[1] < count:
+        raise NumericalError(f"the embedding has fewer than {count} independent directions")
+    block = basis.shape[1]
+    images = product(basis)
+    products = 1
+    previous: np.ndarray | None = None
+    while True:
+        values, rotation = np.linalg.eigh(_symmetric(_inner(layout, basis, images)))
+        order = np.argsort(-values, kind="stable")[:block]
+        values, rotation = values[order], rotation[:, order]
+        vectors, moved = basis @ rotation, images @ rotation
+        residual = moved - vectors * values
+        norms = np.sqrt(np.maximum(np.diag(_inner(layout, residual, residual)), 0.0))
+        scale = max(abs(values[0]), np.finfo(float).tiny)
+        if (norms[:count] <= tolerance * scale).all() or products >= most_products:
+            break
+        if basis.shape[1] + block > depth * block:
+            # Restart from the Ritz vectors and the directions that led to them.
+            memory = vectors if previous is None else np.hstack([vectors, previous])
+            coefficients = _inner(layout, basis, memory)
+            frame = _small_orthonormal(coefficients)
+            basis, images = basis @ frame, images @ frame
+        previous = vectors
+        fresh = _orthonormalised(layout, residual[:, norms > 1e-3 * tolerance * scale], basis)
+        if fresh.shape[1] == 0:
+            break
+        basis = np.hstack([basis, fresh])
+        images = np.hstack([images, product(fresh)])
+        products += 1
+    known = np.full(count + 1, np.nan)
+    known[: min(count + 1, block)] = values[: count + 1]
+    return Subspace(np.ascontiguousarray(vectors[:, :count]), known, products)
+
+
+def slepc_leading(
+    layout: Layout, product: Product, start: np.ndarray, count: int, tolerance: float
+) -> Subspace:
+    """By SLEPc's Krylov-Schur method.  Collective.
+
+    Raises
+    ------
+    InputError
+        slepc4py is not installed.
+    """
+    try:
+        from slepc4py import SLEPc
+    except ImportError as error:
+        raise InputError(
+            "eigen-solver 'slepc' needs slepc4py, which is not installed; use 'lobpcg'"
+        ) from error
+    single = layout.with_columns(1)
+    counter = [0]
+
+    class Operator:
+        def mult(self, matrix: PETSc.Mat, x: PETSc.Vec, y: PETSc.Vec) -> None:
+            counter[0] += 1
+            with single.writing(y) as rows:
+                rows[...] = product(np.array(single.reading(x)))
+
+    size = (layout.local_rows, layout.rows)
+    matrix = PETSc.Mat().createPython((size, size), Operator(), comm=layout.comm)
+    matrix.setUp()
+    solver = SLEPc.EPS().create(layout.comm)
+    guess = single.vec_from(start[:, :1])
+    vector = single.create_vec()
+    try:
+        solver.setOperators(matrix)
+        solver.setProblemType(SLEPc.EPS.ProblemType.HEP)
+        solver.setWhichEigenpairs(SLEPc.EPS.Which.LARGEST_REAL)
+        solver.setDimensions(min(count + 1, layout.rows))
+        solver.setTolerances(tolerance, 1000)
+        solver.setInitialSpace([guess])
+        solver.solve()
+        found = solver.getConverged()
+        if found < count:
+            raise NumericalError(f"SLEPc found {found} of {count} eigenvectors of the embedding")
+        values = np.full(count + 1, np.nan)
+        vectors = np.empty((layout.local_rows, count))
+        for index in range(min(found, count + 1)):
+            values[index] = solver.getEigenpair(index, vector).real
+            if index < count:
+                vectors[:, index] = single.reading(vector)[:, 0]
+    finally:
+        for part in (solver, matrix, guess, vector):
+            part.destroy()
+    return Subspace(vectors, values, counter[0])
+
+
+def _inner(layout: Layout, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return sum_large(layout.comm, np.ascontiguousarray(a.T @ b))
+
+
+def _symmetric(matrix: np.ndarray) -> np.ndarray:
+    return 0.5 * (matrix + matrix.T)
+
+
+def _orthonormalised(layout: Layout, block: np.ndarray, against: np.ndarray | None) -> np.ndarray:
+    """Orthonormal columns of a block, orthogonal to a basis; dependent ones are dropped."""
+    for _ in range(2):
+        if against is not None:
+            block = block - against @ _inner(layout, against, block)
+        gram = _symmetric(_inner(layout, block, block))
+        if gram.shape[0] == 0:
+            return block
+        scale = np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
+        values, vectors = np.linalg.eigh(gram / np.outer(scale, scale))
+        kept = values > 1e-12 * values[-1] if values[-1] > 0 else values > np.inf
+        block = (block / scale) @ (vectors[:, kept] / np.sqrt(values[kept]))
+    return block
+
+
+def _small_orthonormal(matrix: np.ndarray) -> np.ndarray:
+    u, values, _ = np.linalg.svd(matrix, full_matrices=False)
+    return u[:, values > 1e-10 * values[0]]
