@@ -24,9 +24,14 @@ from thalweg_embedding.pairs.functions import (
     STUDENT,
     PairFunction,
 )
+from thalweg_embedding.pairs.grid import GridPairs
 from thalweg_embedding.pairs.interface import PairSum
 from thalweg_embedding.pairs.neighbours import NeighbourPairs
+from thalweg_embedding.pairs.transforms import has_finufft
 from thalweg_embedding.start import START_SCALE, Start, principal_components
+
+#: Rows from which the grid is quicker than all pairs, by dimension.
+GRID_ROWS = {1: 8_000, 2: 8_000, 3: 50_000}
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,8 @@ def embedding(
     init: str = "random",
     init_scale: float | None = None,
     repulsive_weights: str = "uniform",
+    repulsion: str = "auto",
+    repulsion_error: float = 1e-2,
     exaggeration: float | None = None,
     start: np.ndarray | None = None,
     weights: Weights | None = None,
@@ -116,6 +123,8 @@ def embedding(
     repulsive_weights
         Where E- is no logarithm: ``"uniform"``, w- = 1/(N (N - 1));
         ``"squared-distances"`` of the data, scaled to sum 1; ``"one"``, w- = 1.
+    repulsion, repulsion_error
+        How all pairs are summed, and what a fast way may err (see :func:`repulsive_sum`).
     exaggeration
         First of the stages that lambda passes through is lambda/exaggeration; None for
         none of them.
@@ -140,15 +149,17 @@ def embedding(
             weights = given_affinities(dataset)
         else:
             weights = entropic_affinities(dataset, perplexity, graph, neighbours)
-    attraction = attractive_sum(layout, family.attraction, weights)
     scale, negative = _repulsive_weights(dataset, family, repulsive_weights)
+    repelling = repulsive_sum(layout, family.repulsion, negative, repulsion, repulsion_error)
+    fast = isinstance(repelling, GridPairs) and repulsion_error > 1e-5
+    attracting = attractive_sum(layout, family.attraction, weights, single=fast)
     if start is None and init == "pca":
         start = principal_components(dataset, dimensions, init_scale or START_SCALE)
     return PairwiseEmbedding(
         layout,
         weights,
-        attraction,
-        EveryPair(layout, family.repulsion, negative),
+        attracting,
+        repelling,
         normalised=family.normalised,
         strength=strength,
         repulsion_scale=scale,
@@ -159,10 +170,54 @@ def embedding(
     )
 
 
-def attractive_sum(layout: Layout, function: PairFunction, weights: Weights) -> PairSum:
-    """The attraction, over all pairs or over the edges of a sparse graph."""
+def attractive_sum(
+    layout: Layout, function: PairFunction, weights: Weights, single: bool = False
+) -> PairSum:
+    """The attraction, over all pairs or over the edges of a sparse graph.
+
+    ``single`` keeps a sparse graph's weights in single precision.
+    """
     if scipy.sparse.issparse(weights):
-        return NeighbourPairs(layout, function, weights)
+        return NeighbourPairs(layout, function, weights, single)
+    return EveryPair(layout, function, weights)
+
+
+def repulsive_sum(
+    layout: Layout,
+    function: PairFunction,
+    weights: np.ndarray | None = None,
+    method: str = "auto",
+    error: float = 1e-2,
+) -> PairSum:
+    """The repulsion of all pairs.
+
+    Parameters
+    ----------
+    layout, function, weights
+        As in :class:`~thalweg_embedding.pairs.every.EveryPair`.
+    method
+        ``"exact"``: every pair. ``"grid"``: non-uniform FFTs, for maps of 1 to 3 dimensions
+        and weights of one. ``"auto"``: the grid where it is possible and quicker, from
+        8,000 points in 1 and 2 dimensions and from 50,000 in 3, and finufft is installed.
+    error
+        Of the grid (see :class:`~thalweg_embedding.pairs.grid.GridPairs`).
+
+    Raises
+    ------
+    InputError
+        A grid for a map of more than 3 dimensions or weights that differ, or without finufft.
+    """
+    if method == "grid" and weights is not None:
+        raise InputError(
+            "repulsion by a grid needs equal repulsive weights; use repulsion = 'exact' or "
+            "repulsive_weights = 'uniform'"
+        )
+    if method == "auto":
+        enough = GRID_ROWS.get(layout.columns, math.inf)
+        gains = weights is None and layout.rows >= enough and has_finufft()
+        method = "grid" if gains else "exact"
+    if method == "grid":
+        return GridPairs(layout, function, error)
     return EveryPair(layout, function, weights)
 
 

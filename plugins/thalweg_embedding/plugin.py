@@ -37,6 +37,21 @@ _MAP = (
     Option("init", str, "random", "where the map starts", choices=("random", "pca")),
     Option("init_scale", float, None, "deviation of the starting map", unit="map units", above=0),
     Option(
+        "repulsion",
+        str,
+        "auto",
+        "how all pairs are summed",
+        choices=("auto", "exact", "grid"),
+    ),
+    Option(
+        "repulsion_error",
+        float,
+        1e-2,
+        "what a grid may lose of a pair's force, relative to the strongest force",
+        minimum=1e-9,
+        maximum=0.1,
+    ),
+    Option(
         "exaggeration",
         float,
         None,

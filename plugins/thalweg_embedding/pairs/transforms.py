@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import numpy as np
@@ -88,12 +89,15 @@ class Transforms:
         return np.asarray(values).reshape(sets, -1)
 
 
+def has_finufft() -> bool:
+    """Whether the library of non-uniform FFTs is installed."""
+    return importlib.util.find_spec("finufft") is not None
+
+
 def require_finufft() -> None:
     """Raise InputError, with what to install, unless finufft is there."""
-    try:
-        import finufft  # noqa: F401
-    except ImportError as error:
+    if not has_finufft():
         raise InputError(
             "repulsion by a grid needs finufft; install it with pip install 'thalweg[large]', "
             "or use repulsion = 'exact'"
-        ) from error
+        )

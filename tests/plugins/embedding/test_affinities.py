@@ -12,7 +12,7 @@ from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg_embedding.affinities.build import entropic_affinities, given_affinities
 from thalweg_embedding.affinities.entropic import entropic_rows
-from thalweg_embedding.affinities.symmetric import check_weights, components, transposed
+from thalweg_embedding.affinities.symmetric import check_weights, transposed
 
 every_rank_count = pytest.mark.ranks(1, 2, 3)
 
@@ -91,18 +91,6 @@ def test_transposition_over_ranks_is_exact_for_uneven_and_empty_blocks(comm):
     full = scipy.sparse.random(total, total, 0.3, format="csr", random_state=0)
     turned = transposed(layout, full[layout.start : layout.stop])
     np.testing.assert_array_equal(turned.toarray(), full.T.toarray()[layout.start : layout.stop])
-
-
-@every_rank_count
-def test_components_are_found_over_ranks(comm):
-    layout = Layout(comm, 10)
-    full = np.zeros((10, 10))
-    for n, m in ((0, 9), (9, 4), (1, 2), (3, 7)):
-        full[n, m] = full[m, n] = 1.0
-    labels = components(layout, full[layout.start : layout.stop])
-    assert labels[0] == labels[9] == labels[4]
-    assert labels[1] == labels[2]
-    assert len(set(labels.tolist())) == 6
 
 
 @pytest.mark.parametrize(
