@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from thalweg.errors import InputError, NumericalError
+from thalweg.errors import InputError
 from thalweg.interfaces import Capability, HessianProduct, Objective, Solver, SolverState
 from thalweg.parallel import PETSc
 from thalweg.result import Status
@@ -29,6 +29,7 @@ from thalweg_saddlefree.curvature import (
     OdeAbsolute,
     RationalAbsolute,
     Slices,
+    SpectrumTooWide,
 )
 from thalweg_saddlefree.curvature.operator import check_symmetry
 from thalweg_saddlefree.gradient_squares import GradientSquares
@@ -259,8 +260,7 @@ class SaddleFree(Solver[SaddleFreeState]):
         for _ in range(TRIALS):
             try:
                 direction = solver.direction(damping)
-            except NumericalError:
-                # Too wide a spectrum for this way; a trial's worth of damping narrows it.
+            except SpectrumTooWide:
                 damping = max(4.0 * damping, 1e-4 * solver.largest())
                 continue
             value = self._try(state, slices, metric * direction.step, trial)

@@ -9,6 +9,7 @@ import numpy as np
 
 from thalweg_saddlefree.curvature.operator import Product
 from thalweg_saddlefree.curvature.slices import Slices
+from thalweg_saddlefree.curvature.store import Store
 
 #: Ratio of the iteration numbers whose iterates are kept (Martens 2010, section 4.6).
 KEPT = 1.3
@@ -61,30 +62,39 @@ def truncated_cg(
         Most iterations.
     """
 
+    # CG runs in the variables D^(1/2) p, where the preconditioner is the identity.
+    root = 1.0 if diagonal is None else np.sqrt(diagonal)
+
     def damped(piece: np.ndarray) -> np.ndarray:
         return product(piece) + damping * piece
 
     p = start.copy()
-    residual = -gradient - damped(p) if slices.dot(p, p) > 0 else -gradient
-    conditioned = residual if diagonal is None else residual / diagonal
-    direction = conditioned.copy()
-    rho = slices.dot(residual, conditioned)
-    # phi(p) = g'p + p'Bp/2 = -(r + b)'p/2 with b = -g.
-    phi = [-0.5 * slices.dot(residual - gradient, p)]
+    plain = -gradient - damped(p) if slices.dot(p, p) > 0 else -gradient
+    # phi(p) = g'p + p'Bp/2 = -(r + b)'p/2 with b = -g and r the residual.
+    phi = [-0.5 * slices.dot(plain - gradient, p)]
+    residual = plain / root
+    direction = residual.copy()
+    rho = slices.dot(residual, residual)
+    residuals = Store(slices)
     iterates: list[np.ndarray] = []
     models: list[float] = []
     keep_at = 1
     iteration = 0
     while iteration < limit and rho > 0:
-        image = damped(direction)
+        residuals.append(residual / math.sqrt(rho))
+        image = damped(direction / root) / root
         curvature = slices.dot(direction, image)
         if not curvature > 0:
             break
         length = rho / curvature
-        p = p + length * direction
+        p = p + (length / root) * direction
         residual = residual - length * image
+        # In exact arithmetic residuals are orthogonal. Keeping them so costs little beside
+        # a product, spares repeated ones, and keeps rounding from growing to a different
+        # path on another number of ranks.
+        residuals.subtract(residuals.coefficients(residual), residual)
         iteration += 1
-        phi.append(-0.5 * slices.dot(residual - gradient, p))
+        phi.append(-0.5 * slices.dot(root * residual - gradient, p))
         window = max(10, iteration // 10)
         slow = (
             iteration > window
@@ -97,9 +107,10 @@ def truncated_cg(
             keep_at = max(keep_at + 1, math.ceil(keep_at * KEPT))
         if slow:
             break
-        conditioned = residual if diagonal is None else residual / diagonal
-        rho, previous = slices.dot(residual, conditioned), rho
-        direction = conditioned + (rho / previous) * direction
+        rho, previous = slices.dot(residual, residual), rho
+        if rho <= 1e-30 * previous:
+            break
+        direction = residual + (rho / previous) * direction
     if not iterates or iterates[-1] is not p:
         iterates.append(p)
         models.append(phi[-1] - 0.5 * damping * slices.dot(p, p))

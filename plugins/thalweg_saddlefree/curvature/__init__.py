@@ -1,6 +1,11 @@
 """Functions of a symmetric matrix that is known by its products alone."""
 
-from thalweg_saddlefree.curvature.absolute import AbsoluteSolver, Direction, Model
+from thalweg_saddlefree.curvature.absolute import (
+    AbsoluteSolver,
+    Direction,
+    Model,
+    SpectrumTooWide,
+)
 from thalweg_saddlefree.curvature.basis import LanczosBasis
 from thalweg_saddlefree.curvature.lanczos import LanczosAbsolute
 from thalweg_saddlefree.curvature.ode import OdeAbsolute
@@ -18,4 +23,5 @@ __all__ = [
     "OdeAbsolute",
     "RationalAbsolute",
     "Slices",
+    "SpectrumTooWide",
 ]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thalweg.errors import InputError
+from thalweg.errors import InputError, NumericalError
 from thalweg_saddlefree.curvature.basis import LanczosBasis
 from thalweg_saddlefree.curvature.operator import Product
 from thalweg_saddlefree.curvature.slices import Slices
@@ -22,6 +22,10 @@ SINGULAR = 1e-11
 
 #: Lanczos steps that tell the size of the spectrum.
 SCALE_STEPS = 8
+
+
+class SpectrumTooWide(NumericalError):
+    """This way of applying |H| cannot cope with so small eigenvalues; damping helps."""
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,7 @@ import scipy.linalg
 from thalweg.errors import NumericalError
 from thalweg_saddlefree.curvature.operator import Product, refuse_asymmetry
 from thalweg_saddlefree.curvature.slices import Slices
-
-#: Vectors that the storage of a basis grows by.
-GROWTH = 16
+from thalweg_saddlefree.curvature.store import Store
 
 
 class LanczosBasis:
@@ -37,8 +35,8 @@ class LanczosBasis:
         self.diagonal: list[float] = []
         self.off_diagonal: list[float] = []
         self.complete = False
-        self._blocks = [np.empty((GROWTH, slices.local_size))]
-        self._blocks[0][0] = start / self.start_norm
+        self._store = Store(slices)
+        self._store.append(start / self.start_norm)
         self._scale = 0.0
 
     def __len__(self) -> int:
@@ -47,7 +45,7 @@ class LanczosBasis:
 
     def vector(self, index: int) -> np.ndarray:
         """This rank's slice of one basis vector, as a view."""
-        return self._blocks[index // GROWTH][index % GROWTH]
+        return self._store[index]
 
     def extend(self, product: Product) -> None:
         """Take one step: one product, orthogonalised against the whole basis.
@@ -61,12 +59,12 @@ class LanczosBasis:
         """
         k = len(self)
         image = np.array(product(self.vector(k)))
-        before = self._coefficients(image, k + 1)
+        before = self._store.coefficients(image, k + 1)
         self._scale = max(self._scale, float(np.linalg.norm(before)))
         self._refuse_asymmetry(before, k)
-        self._subtract(before, image)
-        again = self._coefficients(image, k + 1)
-        self._subtract(again, image)
+        self._store.subtract(before, image)
+        again = self._store.coefficients(image, k + 1)
+        self._store.subtract(again, image)
         left = self.slices.norm(image)
         if not np.isfinite(left):
             raise NumericalError("a Hessian product is not finite")
@@ -77,16 +75,11 @@ class LanczosBasis:
             self.off_diagonal[k] = 0.0
             self.complete = True
         else:
-            if (k + 1) % GROWTH == 0:
-                self._blocks.append(np.empty((GROWTH, self.slices.local_size)))
-            self.vector(k + 1)[...] = image / left
+            self._store.append(image / left)
 
     def combine(self, coefficients: np.ndarray) -> np.ndarray:
         """Slice of the vector with these coefficients in the basis.  Not collective."""
-        result = np.zeros(self.slices.local_size)
-        for block, part in self._parts(len(coefficients)):
-            result += coefficients[part] @ block
-        return result
+        return self._store.combine(coefficients)
 
     def tridiagonal(self, steps: int | None = None) -> np.ndarray:
         """T of the first ``steps`` steps, shape ``(steps + 1, steps)``."""
@@ -110,22 +103,6 @@ class LanczosBasis:
             self.diagonal, self.off_diagonal[: len(self) - 1], select="i", select_range=(0, 0)
         )
         return float(values[0]), self.combine(vectors[:, 0])
-
-    def _parts(self, count: int) -> list[tuple[np.ndarray, slice]]:
-        parts = []
-        for number, block in enumerate(self._blocks):
-            first, last = number * GROWTH, min((number + 1) * GROWTH, count)
-            if first < last:
-                parts.append((block[: last - first], slice(first, last)))
-        return parts
-
-    def _coefficients(self, image: np.ndarray, count: int) -> np.ndarray:
-        local = np.concatenate([block @ image for block, _ in self._parts(count)])
-        return self.slices.total(local)
-
-    def _subtract(self, coefficients: np.ndarray, image: np.ndarray) -> None:
-        for block, part in self._parts(len(coefficients)):
-            image -= coefficients[part] @ block
 
     def _refuse_asymmetry(self, coefficients: np.ndarray, k: int) -> None:
         if k == 0:

@@ -24,6 +24,10 @@ FOURTH = (25 / 216, 0.0, 1408 / 2565, 2197 / 4104, -1 / 5, 0.0)
 FIFTH = (16 / 135, 0.0, 6656 / 12825, 28561 / 56430, -9 / 50, 2 / 55)
 
 
+class TooManySteps(NumericalError):
+    """The solution bends too sharply for the steps allowed."""
+
+
 @dataclass(frozen=True)
 class Integral:
     """End point of an integration, with the number of accepted and refused steps."""
@@ -47,17 +51,14 @@ def integrate(
 
     Raises
     ------
-    NumericalError
+    TooManySteps
         More than ``most_steps`` steps are needed.
     """
     t, x, length = 0.0, start.copy(), 0.05
     accepted = refused = 0
     while t < 1.0:
         if accepted + refused >= most_steps:
-            raise NumericalError(
-                f"the differential equation needs more than {most_steps} steps; "
-                "use the lanczos way or more damping"
-            )
+            raise TooManySteps(f"the differential equation needs more than {most_steps} steps")
         length = min(length, 1.0 - t)
         slopes: list[np.ndarray] = []
         for node, weights in zip(NODES, STAGES, strict=True):

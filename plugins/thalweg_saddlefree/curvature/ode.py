@@ -19,11 +19,12 @@ from thalweg_saddlefree.curvature.absolute import (
     AbsoluteSolver,
     Direction,
     Model,
+    SpectrumTooWide,
     refuse_singular,
 )
 from thalweg_saddlefree.curvature.basis import LanczosBasis
 from thalweg_saddlefree.curvature.conjugate_gradients import conjugate_gradients
-from thalweg_saddlefree.curvature.fehlberg import integrate
+from thalweg_saddlefree.curvature.fehlberg import TooManySteps, integrate
 from thalweg_saddlefree.curvature.operator import Product
 from thalweg_saddlefree.curvature.slices import Slices
 
@@ -79,7 +80,10 @@ class OdeAbsolute(AbsoluteSolver):
             worst = max(worst, residual)
             return -0.5 * solution
 
-        root = integrate(self.slices, slope, self.gradient, self.tolerance).x
+        try:
+            root = integrate(self.slices, slope, self.gradient, self.tolerance).x
+        except TooManySteps as error:
+            raise SpectrumTooWide(f"{error}; take the lanczos way or more damping") from error
         # |H| g = sqrt(scale) A^(1/2) g, and (H^2 + damping^2 I) step = -|H| g.
         solution, iterations, residual = conjugate_gradients(
             self.slices, shrunk, root, inner, self.limit

@@ -19,11 +19,11 @@ import numpy as np
 import scipy.linalg
 from scipy.special import ellipj, ellipk
 
-from thalweg.errors import NumericalError
 from thalweg_saddlefree.curvature.absolute import (
     AbsoluteSolver,
     Direction,
     Model,
+    SpectrumTooWide,
     refuse_singular,
 )
 from thalweg_saddlefree.curvature.basis import LanczosBasis
@@ -70,7 +70,7 @@ def nodes_for(smallest: float, largest: float, tolerance: float) -> tuple[np.nda
         value = (weights / (probe[:, None] + shifts**2)).sum(axis=1)
         if np.abs(value * np.sqrt(probe) - 1.0).max() <= tolerance:
             return weights, shifts
-    raise NumericalError("the spectrum is too wide for the rational way; use more damping")
+    raise SpectrumTooWide("the spectrum is too wide for the rational way; use more damping")
 
 
 class ShiftedMinres:

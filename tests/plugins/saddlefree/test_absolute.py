@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+
+from thalweg.errors import InputError, NumericalError
+from thalweg.parallel import MPI
 from thalweg_saddlefree.curvature import (
     LanczosAbsolute,
     LanczosBasis,
@@ -10,9 +13,6 @@ from thalweg_saddlefree.curvature import (
     Slices,
 )
 from thalweg_saddlefree.curvature.rational import inverse_root_nodes, nodes_for
-
-from thalweg.errors import InputError, NumericalError
-from thalweg.parallel import MPI
 
 WAYS = [LanczosAbsolute, OdeAbsolute, RationalAbsolute]
 

@@ -1,0 +1,87 @@
+"""Hessian-free optimization: convergence, its CG, ranks and resumption."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import thalweg
+from thalweg.data import Dataset
+from thalweg.errors import CapabilityError, InputError
+from thalweg.parallel import MPI
+from thalweg.testing import check_solver
+from thalweg_saddlefree.curvature import Slices
+from thalweg_saddlefree.functions import build
+from thalweg_saddlefree.hessian_free import HessianFree
+from thalweg_saddlefree.networks.autoencoder import build_autoencoder
+from thalweg_saddlefree.truncated_cg import truncated_cg
+
+
+def autoencoder(comm):
+    images = load_digits().data[:100] / 16.0
+    return build_autoencoder(Dataset.from_array(images, comm=comm), comm, layers=[64, 12, 4])
+
+
+@pytest.mark.parametrize("name", ["rosenbrock", "powell_singular", "broyden_tridiagonal"])
+def test_sums_of_squares_are_solved(name):
+    objective = getattr(build, f"build_{name}")(None, MPI.COMM_SELF)
+    result = thalweg.minimize(objective, solver="hessian-free", iterations=60, gradient=1e-8)
+    assert result.objective < 1e-9
+    assert (np.diff(result.trace["objective"]) <= 0).all()
+
+
+def test_truncated_cg_predicts_the_undamped_model_at_every_kept_iterate():
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((40, 40))
+    matrix, gradient = root @ root.T / 40, rng.standard_normal(40)
+    start = 0.1 * rng.standard_normal(40)
+    slices = Slices(MPI.COMM_SELF, 40)
+    found = truncated_cg(
+        slices, lambda v: matrix @ v, gradient, 0.1, start, np.linspace(1, 2, 40), 1e-6, 100
+    )
+    for p, model in zip(found.iterates, found.models, strict=True):
+        assert model == pytest.approx(gradient @ p + 0.5 * p @ matrix @ p, rel=1e-9)
+    wanted = np.linalg.solve(matrix + 0.1 * np.eye(40), -gradient)
+    np.testing.assert_allclose(found.iterates[-1], wanted, rtol=1e-2, atol=1e-2)
+
+
+def test_truncated_cg_stops_when_progress_is_slow():
+    values = np.geomspace(1e-4, 1.0, 400)
+    slices = Slices(MPI.COMM_SELF, 400)
+    options = (lambda v: values * v, np.ones(400), 0.0, np.zeros(400), None)
+    loose = truncated_cg(slices, *options, progress=1e-1, limit=400)
+    tight = truncated_cg(slices, *options, progress=1e-4, limit=400)
+    assert 10 < loose.iterations < tight.iterations < 400
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_steps_and_resumption_keep_the_rules(comm):
+    objective = autoencoder(comm)
+    check_solver(
+        lambda: HessianFree(curvature_rows=50, steps=20),
+        objective,
+        objective.initial_point(0),
+        steps=3,
+        decreasing=True,
+    )
+
+
+@pytest.mark.ranks(2, 3)
+def test_twenty_iterates_agree_with_those_of_one_rank(comm):
+    points = []
+    for here in (comm, MPI.COMM_SELF):
+        objective = autoencoder(here)
+        solver = HessianFree(curvature_rows=60, steps=20)
+        state = solver.init(objective, objective.initial_point(0))
+        for _ in range(20):
+            state = solver.step(state)
+        points.append(np.array(objective.layout.reading(state.x)))
+    assert np.abs(points[0] - points[1]).max() < 1e-8 * np.abs(points[1]).max()
+
+
+def test_what_cannot_be_used_is_refused():
+    with pytest.raises(CapabilityError, match="Gauss-Newton product"):
+        thalweg.minimize(
+            build.build_monkey_saddle(None, MPI.COMM_SELF), solver="hessian-free", iterations=1
+        )
+    with pytest.raises(InputError):
+        HessianFree(damping=0.0)

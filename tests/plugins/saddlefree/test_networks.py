@@ -1,0 +1,178 @@
+"""Networks: exact derivatives, rank counts, samples of rows, layer sizes that do not fit."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg.parallel import MPI
+from thalweg.testing import check_gradient, check_hessian_product, check_ranks
+from thalweg.testing.derivatives import check_gauss_newton_product
+from thalweg_saddlefree.networks.autoencoder import build_autoencoder
+from thalweg_saddlefree.networks.deep_linear import build_deep_linear
+from thalweg_saddlefree.networks.initialisation import glorot, sparse
+from thalweg_saddlefree.networks.mlp import build_mlp
+from thalweg_saddlefree.networks.multiply import multiply
+
+
+def digits(comm, rows=37):
+    images = load_digits()
+    return Dataset.from_array(images.data[:rows, 20:36] / 16.0, images.target[:rows] % 3, comm)
+
+
+KINDS = {
+    "tanh": lambda c: build_autoencoder(digits(c), c, layers=[16, 7, 3], l2=0.01),
+    "sigmoid": lambda c: build_autoencoder(
+        digits(c), c, layers=[16, 7, 3], activation="sigmoid", loss="cross-entropy", l2=0.01
+    ),
+    "curved output": lambda c: build_autoencoder(
+        digits(c), c, layers=[16, 7, 3], activation="sigmoid", code="tanh", output="sigmoid"
+    ),
+    "classifier": lambda c: build_mlp(digits(c), c, layers=[16, 6, 5, 3], l2=0.01),
+    "least squares": lambda c: build_mlp(
+        digits(c), c, layers=[16, 6, 3], activation="relu", loss="squared", output="tanh"
+    ),
+    "deep linear": lambda c: build_deep_linear(None, c, size=4, depth=4, start=0.5),
+    "fewer rows than ranks": lambda c: build_autoencoder(digits(c, rows=2), c, layers=[16, 3]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_derivatives_agree_with_differences(kind):
+    objective = KINDS[kind](MPI.COMM_SELF)
+    x = objective.initial_point(1)
+    check_gradient(objective, x)
+    check_hessian_product(objective, x)
+    check_gauss_newton_product(objective, x)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_gradients_and_products_do_not_depend_on_the_ranks(comm, kind):
+    check_ranks(KINDS[kind], comm, tolerance=1e-12)
+    shared, alone = KINDS[kind](comm), KINDS[kind](MPI.COMM_SELF)
+    for objective in (shared, alone):
+        rows = objective.rows.rows
+        objective.draw_curvature_rows(3, 1, max(1, rows // 2))
+    x, along = shared.initial_point(0), shared.layout.vec_from(shared.layout.random_normal(5))
+    for name in ("hessian_product", "gauss_newton_product"):
+        one, many = x.duplicate(), x.duplicate()
+        getattr(alone, name)(x, along, one)
+        getattr(shared, name)(x, along, many)
+        np.testing.assert_allclose(many.getArray(), one.getArray(), rtol=1e-10, atol=1e-13)
+
+
+def test_the_gauss_newton_matrix_is_the_hessian_where_the_fit_is_perfect():
+    objective = build_autoencoder(digits(MPI.COMM_SELF), MPI.COMM_SELF, layers=[16, 5])
+    x = objective.initial_point(0)
+    answer = objective.network.answer(objective.layout.reading(x)[:, 0], objective.inputs)
+    objective.targets = np.array(answer)
+    objective.draw_curvature_rows(0, 0, None)
+    along = objective.layout.vec_from(objective.layout.random_normal(5))
+    one, other = x.duplicate(), x.duplicate()
+    objective.hessian_product(x, along, one)
+    objective.gauss_newton_product(x, along, other)
+    np.testing.assert_allclose(one.getArray(), other.getArray(), atol=1e-12)
+
+
+def test_a_sample_of_rows_is_set_by_seed_and_counter_and_averages_to_the_whole():
+    objective = KINDS["tanh"](MPI.COMM_SELF)
+    x = objective.initial_point(0)
+    along = objective.layout.vec_from(objective.layout.random_normal(5))
+
+    def product(counter, rows):
+        objective.draw_curvature_rows(0, counter, rows)
+        result = x.duplicate()
+        objective.hessian_product(x, along, result)
+        return np.array(result.getArray())
+
+    whole = product(0, None)
+    first = product(1, 10)
+    assert not np.allclose(first, product(2, 10))
+    np.testing.assert_array_equal(first, product(1, 10))
+    mean = np.mean([product(counter, 10) for counter in range(400)], axis=0)
+    assert np.linalg.norm(mean - whole) < 0.1 * np.linalg.norm(whole)
+
+
+def test_products_are_the_same_when_activations_do_not_fit_into_memory():
+    objective = KINDS["sigmoid"](MPI.COMM_SELF)
+    x = objective.initial_point(0)
+    along = objective.layout.vec_from(objective.layout.random_normal(5))
+    kept, fresh = x.duplicate(), x.duplicate()
+    objective.hessian_product(x, along, kept)
+    objective.memory = 0.0
+    objective.hessian_product(x, along, fresh)
+    np.testing.assert_array_equal(kept.getArray(), fresh.getArray())
+
+
+def test_squared_gradients_are_those_of_single_rows():
+    objective = build_autoencoder(digits(MPI.COMM_SELF, 5), MPI.COMM_SELF, layers=[16, 3])
+    x = objective.initial_point(0)
+    found, total = x.duplicate(), np.zeros(x.getSize())
+    objective.gradient_squares(x, found)
+    for row in range(5):
+        values = digits(MPI.COMM_SELF, 5).values[row : row + 1]
+        single = build_autoencoder(Dataset.from_array(values), MPI.COMM_SELF, layers=[16, 3])
+        gradient = x.duplicate()
+        single.value_and_gradient(x, gradient)
+        total += gradient.getArray() ** 2 / 5
+    np.testing.assert_allclose(found.getArray(), total, rtol=1e-10)
+
+
+def test_single_precision_is_double_precision_to_six_digits():
+    double = build_autoencoder(digits(MPI.COMM_SELF), MPI.COMM_SELF)
+    single = build_autoencoder(digits(MPI.COMM_SELF), MPI.COMM_SELF, precision="single")
+    x = double.initial_point(0)
+    assert single.value(x) == pytest.approx(double.value(x), rel=1e-6)
+
+
+@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True)])
+def test_products_are_written_and_added_in_place(transposed):
+    rng = np.random.default_rng(0)
+    a = rng.random((4, 3)).T if transposed[0] else rng.random((3, 4))
+    b = rng.random((5, 4)).T if transposed[1] else rng.random((4, 5))
+    out = np.ones((3, 5))
+    assert multiply(a, b, out, add=True) is out
+    np.testing.assert_allclose(out, 1 + a @ b)
+    multiply(a, b, out)
+    np.testing.assert_allclose(out, a @ b)
+
+
+def test_sparse_starting_weights_give_every_unit_fifteen_connections():
+    network = build_autoencoder(digits(MPI.COMM_SELF), MPI.COMM_SELF, layers=[16, 20, 3]).network
+    flat = sparse(network, 0, 1.0)
+    assert ((network.weights(flat, 0) != 0).sum(axis=0) == 15).all()
+    assert ((network.weights(flat, 1) != 0).sum(axis=0) == 15).all()
+    np.testing.assert_array_equal(glorot(network, 3, 1.0), glorot(network, 3, 1.0))
+
+
+def test_the_metrics_are_squared_error_and_accuracy():
+    objective = KINDS["classifier"](MPI.COMM_SELF)
+    metrics = objective.metrics(objective.initial_point(0))
+    assert 0 <= metrics["training_accuracy"] <= 1
+    objective = KINDS["tanh"](MPI.COMM_SELF)
+    x = objective.initial_point(0)
+    objective.l2 = 0.0
+    assert objective.metrics(x)["squared_error_per_case"] == pytest.approx(2 * objective.value(x))
+
+
+@pytest.mark.ranks(1, 2)
+def test_layers_and_values_that_do_not_fit_are_refused_in_one_sentence(comm):
+    data = digits(comm)
+    with pytest.raises(InputError, match=r"16 columns; write layers = \[16"):
+        build_autoencoder(data, comm, layers=[10, 3])
+    with pytest.raises(InputError, match="whole numbers"):
+        build_autoencoder(data, comm, layers=[16, 0, 3])
+    with pytest.raises(InputError, match="3 labels"):
+        build_mlp(data, comm, layers=[16, 5, 10])
+    with pytest.raises(InputError, match="needs labels"):
+        build_mlp(Dataset.from_array(np.ones((3, 2)), comm=comm), comm)
+    big = data.with_values(data.values * 16)
+    with pytest.raises(InputError, match="between 0 and 1"):
+        build_autoencoder(big, comm, layers=[16, 3], loss="cross-entropy")
+    spoiled = np.array(data.values)
+    if comm.rank == comm.size - 1:
+        spoiled[-1, 0] = np.nan
+    with pytest.raises(InputError, match="NaN"):
+        build_autoencoder(data.with_values(spoiled), comm, layers=[16, 3])

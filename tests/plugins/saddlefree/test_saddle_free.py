@@ -1,0 +1,227 @@
+"""Saddle-free steps: escape, monotony, ranks, resumption, and what is refused."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import thalweg
+from thalweg.data import Dataset
+from thalweg.errors import CapabilityError, InputError
+from thalweg.interfaces import HessianProduct, Objective, RowObjective
+from thalweg.parallel import MPI, Layout, sum_over_ranks
+from thalweg.result import Status
+from thalweg.testing import check_solver
+from thalweg_saddlefree.functions import build
+from thalweg_saddlefree.networks.autoencoder import build_autoencoder
+from thalweg_saddlefree.networks.deep_linear import build_deep_linear
+from thalweg_saddlefree.saddle_free import SaddleFree
+
+ESCAPES = {
+    "monkey-saddle": (build.build_monkey_saddle, {}, -6.75),
+    "himmelblau": (build.build_himmelblau, {}, 0.0),
+    "styblinski-tang": (build.build_styblinski_tang, {"size": 8}, -8 * 30.0),
+    "ginzburg-landau": (build.build_ginzburg_landau, {"size": 40}, 1e-8),
+    "deep-linear": (build_deep_linear, {"size": 4, "depth": 3, "start": 0.02}, 1e-8),
+}
+
+
+class Distributed(RowObjective, HessianProduct):
+    """Double wells ``(x^2 - 1)^2 / 4`` of different steepness, rows on the ranks."""
+
+    def __init__(self, comm, rows=7, crooked=0.0):
+        super().__init__(comm, Layout(comm, rows, 2))
+        self.steep = self.layout.local(np.linspace(1, 5, 2 * rows).reshape(rows, 2))
+        self.crooked = crooked
+
+    def rows_value_and_gradient(self, rows, gradient):
+        gradient[...] = self.steep * rows * (rows**2 - 1)
+        return sum_over_ranks(self.comm, 0.25 * float((self.steep * (rows**2 - 1) ** 2).sum()))
+
+    def hessian_product(self, x, direction, product):
+        along = self.layout.reading(direction)
+        with self.layout.writing(product) as rows:
+            rows[...] = self.steep * (3 * self.layout.reading(x) ** 2 - 1) * along
+            rows[:, 0] += self.crooked * along[:, 1]
+
+
+def newton(objective, x, steps=60):
+    """Plain Newton iterates with the exact dense Hessian."""
+    for _ in range(steps):
+        gradient, size = x.duplicate(), x.getSize()
+        objective.value_and_gradient(x, gradient)
+        hessian = np.empty((size, size))
+        for column, unit in enumerate(np.eye(size)):
+            image = x.duplicate()
+            objective.hessian_product(x, objective.layout.vec_from(unit.reshape(-1, 1)), image)
+            hessian[:, column] = image.getArray()
+        step = np.linalg.lstsq(hessian, -gradient.getArray(), rcond=1e-12)[0]
+        x.axpy(1.0, objective.layout.vec_from(step.reshape(-1, 1)))
+    return x
+
+
+@pytest.mark.parametrize("name", ESCAPES)
+def test_saddle_free_leaves_where_newton_converges_to_the_saddle(name):
+    make, options, reached = ESCAPES[name]
+    objective = make(None, MPI.COMM_SELF, **options)
+    start = objective.initial_point(0)
+    saddle = newton(objective, start.copy())
+    gradient = saddle.duplicate()
+    stuck = objective.value_and_gradient(saddle, gradient)
+    assert gradient.norm() < 1e-6
+    result = thalweg.minimize(objective, solver="saddle-free", iterations=80, gradient=1e-9)
+    assert result.objective < stuck - 0.1
+    assert result.objective <= reached + 1e-7
+
+
+@pytest.mark.parametrize("way", ["lanczos", "rational", "ode"])
+def test_every_way_walks_the_same_path_when_directions_are_exact(way):
+    objective = build.build_himmelblau(None, MPI.COMM_SELF)
+    result = thalweg.minimize(
+        objective, solver="saddle-free", way=way, tolerance=1e-6, iterations=3, damping=20.0
+    )
+    # Lanczos alone may try smaller dampings for free, so only monotony is common to all.
+    assert result.objective < objective.value(objective.initial_point(0)) - 1e-3
+    assert (np.diff(result.trace["objective"]) < 0).all()
+
+
+def test_the_objective_never_rises_and_newton_speed_sets_in():
+    objective = build.build_rosenbrock(None, MPI.COMM_SELF)
+    result = thalweg.minimize(objective, solver="saddle-free", iterations=200, gradient=1e-9)
+    assert (np.diff(result.trace["objective"]) <= 0).all()
+    norms = result.trace["gradient_norm"]
+    assert result.status is Status.GRADIENT
+    assert norms[-1] < 1e-3 * norms[-2]
+
+
+def test_the_trace_tells_products_steps_ritz_value_damping_and_ratio():
+    objective = build.build_styblinski_tang(None, MPI.COMM_SELF)
+    trace = thalweg.minimize(objective, solver="saddle-free", iterations=3).trace
+    assert (np.diff(trace["products"]) > 0).all()
+    assert (np.diff(trace["lanczos_steps"]) > 0).all()
+    # From beside the maximum of every term, where the curvature is about -15.85.
+    assert trace["lowest_ritz_value"][1] == pytest.approx(-15.85, abs=0.01)
+    assert (trace["damping"][1:] > 0).all()
+    assert (trace["ratio"][1:] > 0).all()
+
+
+def test_at_an_exact_saddle_it_follows_negative_curvature():
+    objective = build.build_ginzburg_landau(None, MPI.COMM_SELF, size=30)
+    start = np.zeros((30, 1))
+    state = SaddleFree().init(objective, objective.layout.vec_from(start))
+    assert state.gradient_norm == 0.0
+    for _ in range(30):
+        state = SaddleFree().step(state)
+    assert state.value < 1e-9
+
+
+def test_at_an_exact_minimum_it_says_converged():
+    objective = build.build_rosenbrock(None, MPI.COMM_SELF)
+    solver = SaddleFree()
+    state = solver.step(solver.init(objective, objective.layout.vec_from(np.ones((2, 1)))))
+    assert solver.status(state) is Status.GRADIENT
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_steps_and_resumption_keep_the_rules(comm):
+    check_solver(SaddleFree, Distributed(comm), Distributed(comm).initial_point(3), decreasing=True)
+    objective = autoencoder(comm)
+    x = objective.initial_point(0)
+    check_solver(lambda: SaddleFree(curvature_rows=30), objective, x, steps=3, decreasing=True)
+
+
+def autoencoder(comm):
+    images = load_digits().data[:100] / 16.0
+    return build_autoencoder(Dataset.from_array(images, comm=comm), comm, layers=[64, 12, 4])
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("rows", [None, 60])
+def test_twenty_iterates_agree_with_those_of_one_rank(comm, rows):
+    points = []
+    for here in (comm, MPI.COMM_SELF):
+        objective = autoencoder(here)
+        solver = SaddleFree(curvature_rows=rows, steps=30)
+        state = solver.init(objective, objective.initial_point(0))
+        path = []
+        for _ in range(20):
+            state = solver.step(state)
+            path.append(np.array(objective.layout.reading(state.x)))
+        points.append(np.array(path))
+    assert np.abs(points[0] - points[1]).max() < 1e-8 * np.abs(points[1]).max()
+
+
+@pytest.mark.ranks(1, 2)
+def test_an_unsymmetric_product_is_refused(comm):
+    objective = Distributed(comm, crooked=0.1)
+    with pytest.raises(InputError, match="not symmetric"):
+        SaddleFree().init(objective, objective.initial_point(0))
+
+
+def test_an_objective_that_is_not_finite_at_the_start_is_refused():
+    objective = build.build_rosenbrock(None, MPI.COMM_SELF)
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises((InputError, thalweg.NumericalError), match="not finite"),
+    ):
+        thalweg.minimize(objective, np.full((2, 1), 1e200), solver="saddle-free", iterations=2)
+
+
+def test_a_trial_that_is_not_finite_is_refused_and_damped():
+    class Walled(Distributed):
+        def rows_value_and_gradient(self, rows, gradient):
+            value = super().rows_value_and_gradient(rows, gradient)
+            return float("nan") if np.abs(rows).max() > 1.5 else value
+
+    objective = Walled(MPI.COMM_SELF)
+    start = objective.layout.vec_from(0.05 + np.zeros((7, 2)))
+    solver = SaddleFree(damping=1e-4)
+    state = solver.init(objective, start)
+    for _ in range(40):
+        state = solver.step(state)
+    assert state.value < 1e-12
+
+
+def test_a_singular_hessian_without_damping_is_refused_by_the_solver():
+    class Flat(Distributed):
+        def __init__(self, comm):
+            super().__init__(comm)
+            self.steep = np.where(np.arange(14).reshape(7, 2) == 3, 0.0, self.steep)
+
+        def rows_value_and_gradient(self, rows, gradient):
+            value = super().rows_value_and_gradient(rows, gradient)
+            gradient[1, 1] = 1.0
+            return value + float(rows[1, 1])
+
+    objective = Flat(MPI.COMM_SELF)
+    solver = SaddleFree(damping=0.0)
+    with pytest.raises(InputError, match="set damping"):
+        solver.step(solver.init(objective, objective.initial_point(0)))
+
+
+def test_what_the_objective_lacks_is_named():
+    class Plain(RowObjective):
+        def rows_value_and_gradient(self, rows, gradient):
+            gradient[...] = rows
+            return 0.5 * float((rows**2).sum())
+
+    objective: Objective = Plain(MPI.COMM_SELF, Layout(MPI.COMM_SELF, 3))
+    with pytest.raises(CapabilityError, match="Hessian product"):
+        thalweg.minimize(objective, solver="saddle-free", iterations=1)
+    with pytest.raises(InputError, match="no data rows"):
+        SaddleFree(curvature_rows=5).init(
+            Distributed(MPI.COMM_SELF), Distributed(MPI.COMM_SELF).initial_point(0)
+        )
+
+
+@pytest.mark.parametrize("options", [{"way": "magic"}, {"tolerance": 0.0}, {"damping": -1.0}])
+def test_options_out_of_bounds_are_refused_in_python_too(options):
+    with pytest.raises(InputError):
+        SaddleFree(**options)
+
+
+@pytest.mark.parametrize("solver", ["tao:ntr", "tao:nls", "scipy:trust-krylov"])
+def test_the_rivals_run_on_the_same_objective(solver):
+    objective = autoencoder(MPI.COMM_SELF)
+    before = objective.value(objective.initial_point(0))
+    result = thalweg.minimize(objective, solver=solver, iterations=5)
+    assert result.objective < before
