@@ -1,0 +1,188 @@
+"""Each part of the core imports only the layers below it, and plugins only the public core."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CORE = ROOT / "framework" / "thalweg"
+PLUGINS = ROOT / "plugins"
+
+#: From the bottom up: a layer imports itself and those before it.
+LAYERS = [
+    "errors",
+    "result",
+    "parallel",
+    "interfaces",
+    "plugins",
+    "driver",
+    "data",
+    "report",
+    "config",
+    "job",
+    "testing",
+    "cli",
+]
+
+#: What plugins build on; the rest of the core builds on plugins.
+PUBLIC = {"errors", "result", "parallel", "interfaces", "plugins", "driver", "data", "report"}
+
+MESSAGE_PASSING = {"mpi4py", "petsc4py"}
+
+#: Looks at the libraries themselves, also where the parallel layer cannot be imported.
+DOCTOR = CORE / "cli" / "doctor.py"
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported name; ``deferred`` if it happens inside a function."""
+
+    path: Path
+    line: int
+    module: str
+    name: str
+    deferred: bool
+
+    def __str__(self) -> str:
+        return f"{self.path.relative_to(ROOT)}:{self.line}: {self.module} {self.name}".rstrip()
+
+    @property
+    def package(self) -> str:
+        return self.module.partition(".")[0]
+
+
+def is_for_type_checkers(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def imports_below(node: ast.AST, path: Path, package: str, deferred: bool) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            for alias in child.names:
+                yield Import(path, child.lineno, alias.name, "", deferred)
+        elif isinstance(child, ast.ImportFrom):
+            parents = package.split(".")
+            base = parents[: len(parents) - child.level + 1] if child.level else []
+            module = ".".join([*base, *([child.module] if child.module else [])])
+            for alias in child.names:
+                yield Import(path, child.lineno, module, alias.name, deferred)
+        elif is_for_type_checkers(child):
+            for other in child.orelse:
+                yield from imports_below(other, path, package, deferred)
+        else:
+            function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            yield from imports_below(child, path, package, deferred or function)
+
+
+def imports_of(path: Path, top: Path) -> list[Import]:
+    package = ".".join(path.parent.relative_to(top).parts)
+    return list(imports_below(ast.parse(path.read_text()), path, package, deferred=False))
+
+
+def imports_under(folder: Path, top: Path) -> list[Import]:
+    return [found for path in sorted(folder.rglob("*.py")) for found in imports_of(path, top)]
+
+
+def core_layer(found: Import) -> str | None:
+    """Layer of the core that an import reaches into, if it does."""
+    if found.package != "thalweg":
+        return None
+    if "." in found.module:
+        return found.module.split(".")[1]
+    return found.name if found.name in LAYERS else ""
+
+
+def own_packages() -> list[str]:
+    return sorted(path.name for path in PLUGINS.iterdir() if (path / "__init__.py").exists())
+
+
+def test_every_part_of_the_core_has_its_layer():
+    parts = {path.stem for path in CORE.iterdir() if path.suffix == ".py"}
+    parts |= {path.parent.name for path in CORE.glob("*/__init__.py")}
+    assert parts - {"__init__", "__main__"} == set(LAYERS)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_layer_imports_only_those_below_it(layer):
+    allowed = set(LAYERS[: LAYERS.index(layer) + 1])
+    folder = CORE / layer
+    found = (
+        imports_under(folder, CORE.parent)
+        if folder.is_dir()
+        else (imports_of(CORE / f"{layer}.py", CORE.parent))
+    )
+    # The version, which the top package knows, is no layer's.
+    wrong = [
+        str(one)
+        for one in found
+        if core_layer(one) is not None
+        and core_layer(one) not in allowed
+        and (one.module, one.name) != ("thalweg", "__version__")
+    ]
+    assert wrong == []
+
+
+def test_the_core_imports_no_plugin():
+    packages = set(own_packages())
+    assert [str(one) for one in imports_under(CORE, CORE.parent) if one.package in packages] == []
+
+
+def test_only_the_parallel_layer_imports_mpi_and_petsc():
+    found = imports_under(CORE, CORE.parent) + imports_under(PLUGINS, PLUGINS)
+    wrong = [
+        str(one)
+        for one in found
+        if one.package in MESSAGE_PASSING
+        and CORE / "parallel" not in one.path.parents
+        and not (one.path == DOCTOR and one.deferred)
+    ]
+    assert wrong == []
+    # SLEPc need not be there: only a function that was asked for it imports it.
+    assert [str(one) for one in found if one.package == "slepc4py" and not one.deferred] == []
+
+
+@pytest.mark.parametrize("package", own_packages())
+def test_a_plugin_imports_the_public_core_alone_and_no_other_plugin(package):
+    others = set(own_packages()) - {package}
+    for one in imports_under(PLUGINS / package, PLUGINS):
+        assert one.package not in others, one
+        if one.package == "thalweg":
+            assert core_layer(one) in PUBLIC | {""}, one
+            assert not any(part.startswith("_") for part in one.module.split(".")), one
+            assert not one.name.startswith("_"), one
+
+
+@pytest.mark.parametrize("package", own_packages())
+def test_a_plugin_is_listed_without_importing_anything_heavy(package):
+    light = {"__future__", "thalweg", *sys.stdlib_module_names}
+    for one in imports_of(PLUGINS / package / "plugin.py", PLUGINS):
+        if not one.deferred:
+            assert one.package in light, one
+            assert one.package != "thalweg" or one.module == "thalweg.plugins", one
+    for one in imports_of(PLUGINS / package / "__init__.py", PLUGINS):
+        # Importing plugin.py runs the package's own file first.
+        assert one.deferred or one.package in light - {"thalweg"}, one
+
+
+def test_the_parser_sees_what_it_must(tmp_path):
+    path = tmp_path / "thalweg" / "driver" / "loop.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    from thalweg.cli import main\n"
+        "from ..report import tables\n"
+        "from thalweg import config\n"
+        "def late():\n    import thalweg.job.run, mpi4py.MPI\n"
+    )
+    found = [(core_layer(one), one.package, one.deferred) for one in imports_of(path, tmp_path)]
+    assert found == [
+        (None, "typing", False),
+        ("report", "thalweg", False),
+        ("config", "thalweg", False),
+        ("job", "thalweg", True),
+        (None, "mpi4py", True),
+    ]
