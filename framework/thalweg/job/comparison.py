@@ -10,7 +10,7 @@ from typing import Any
 from thalweg.config import Configuration, read_configuration
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.interfaces import Homotopy
+from thalweg.interfaces import Homotopy, Objective
 from thalweg.job.building import build_method, build_objective, refuse_different_plugins
 from thalweg.job.directory import RunDirectory
 from thalweg.job.running import finish_directory, run_method
@@ -62,6 +62,7 @@ def compare(
         }
         if directory is not None:
             on_root(comm, lambda: directory.claim(configuration, False))
+        _warm_up(objective, configuration.run["seed"])
         own = objective.homotopy if isinstance(objective, Homotopy) else None
         for method in configuration.methods:
             one = configuration.with_method(method)
@@ -87,6 +88,16 @@ def compare(
 def slug(label: str) -> str:
     """Folder name of a method."""
     return re.sub(r"[^A-Za-z0-9.]+", "-", label).strip("-")
+
+
+def _warm_up(objective: Objective, seed: int) -> None:
+    # Kernels are compiled at their first use: the first method must not pay for all.
+    x = objective.initial_point(seed)
+    gradient = x.duplicate()
+    objective.value(x)
+    objective.value_and_gradient(x, gradient)
+    gradient.destroy()
+    x.destroy()
 
 
 def _claim(comm: MPI.Comm, directory: RunDirectory, configuration: Configuration) -> None:
