@@ -21,7 +21,7 @@ import numpy as np
 
 from thalweg.errors import CheckpointError, suggestion
 from thalweg.interfaces import Objective, SolverState
-from thalweg.parallel import MPI, Layout, PETSc, on_root
+from thalweg.parallel import MPI, Layout, PETSc, agreed, on_root
 from thalweg.result import Status
 
 FORMAT = 1
@@ -274,16 +274,24 @@ class _Reader:
 
     def _decode_vec(self, file: str) -> PETSc.Vec:
         own = self.objective.layout
-        try:
-            whole = np.load(self.folder / file, mmap_mode="r", allow_pickle=False)
-        except ValueError:  # an empty array cannot be mapped
-            whole = np.load(self.folder / file, allow_pickle=False)
-        except OSError as error:
-            raise CheckpointError(f"the checkpoint in {self.folder} is damaged: {error}") from error
+        path = self.folder / file
+        with agreed(self.objective.comm):
+            try:
+                whole = np.load(path, mmap_mode="r", allow_pickle=False)
+            except (OSError, ValueError):
+                whole = self._load(path)
         rows, columns = whole.shape
         same = rows == own.rows
         layout = own.with_columns(columns) if same else Layout(own.comm, rows, columns)
         return layout.vec_from(layout.local(whole))
+
+    def _load(self, path: Path) -> np.ndarray:
+        """An array that cannot be mapped: an empty one, or a damaged file."""
+        try:
+            array: np.ndarray = np.load(path, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise CheckpointError(f"the checkpoint in {self.folder} is damaged: {error}") from error
+        return array
 
 
 def _flush(folder: Path) -> None:

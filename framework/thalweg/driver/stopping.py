@@ -10,11 +10,18 @@ from thalweg.result import Status
 
 #: The rules as options of a configuration's ``[stop]`` and of :func:`thalweg.minimize`.
 STOP_OPTIONS = (
-    Option("iterations", int, 1000, "budget of iterations", minimum=0),
+    Option("iterations", int, 1000, "budget of iterations", minimum=0, optional=True),
     Option("evaluations", int, None, "budget of objective evaluations", minimum=1),
     Option("seconds", float, None, "budget of wall time", unit="s", minimum=0),
     Option("gradient", float, None, "Euclidean norm of the gradient to reach", minimum=0),
-    Option("decrease", float, 1e-9, "relative decrease of one iteration to fall below", minimum=0),
+    Option(
+        "decrease",
+        float,
+        1e-9,
+        "relative decrease of one iteration to fall below",
+        minimum=0,
+        optional=True,
+    ),
 )
 
 

@@ -34,6 +34,8 @@ class Option:
         Exclusive bounds.
     choices
         The only values allowed.
+    optional
+        Whether None may be given, as it may where it is the default.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Option:
     above: float | None = None
     below: float | None = None
     choices: tuple[Any, ...] | None = None
+    optional: bool = False
 
     def check(self, value: Any, owner: str) -> Any:
         """``value`` in this option's type.
@@ -55,7 +58,7 @@ class Option:
         InputError
             Wrong type, out of bounds, or not among the choices.
         """
-        if value is None and self.default is None:
+        if value is None and (self.optional or self.default is None):
             return None
         where = f"option '{self.name}' of {owner}"
         if self.type is list:

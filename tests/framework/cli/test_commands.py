@@ -1,0 +1,184 @@
+"""The command line as a user meets it: what it prints and how it exits."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from thalweg.result import Trace
+
+CONFIG = """
+[data]
+name = "digits"
+rows = 60
+[objective]
+name = "elastic-embedding"
+perplexity = 5
+[stop]
+iterations = 5
+"""
+
+
+def thalweg(*arguments, folder=None):
+    return subprocess.run(
+        [sys.executable, "-m", "thalweg.cli.main", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=120,
+    )
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "c.toml"
+    path.write_text(CONFIG)
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "c.toml").write_text(CONFIG)
+    done = thalweg("run", folder / "c.toml", "--out", folder / "out")
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+def test_a_run_leaves_what_the_contract_names(finished):
+    folder, done = finished
+    out = folder / "out"
+    facts = json.loads((out / "result.json").read_text())
+    assert facts["status"] == "iterations"
+    assert facts["iterations"] == 5
+    assert facts["ranks"] == 1
+    assert set(facts) >= {"message", "objective", "evaluations", "seconds", "metrics", "versions"}
+    assert np.load(out / "solution.npy").shape == (60, 2)
+    with open(out / "trace.csv", newline="") as stream:
+        trace = Trace.read_csv(stream)
+    assert trace["objective"][-1] == facts["objective"]
+    assert (np.diff(trace["objective"]) <= 0).all()
+    for name in ("config.toml", "embedding.png", "convergence.png", "checkpoint/latest"):
+        assert (out / name).exists()
+    assert "objective" in done.stdout
+
+
+def test_the_resolved_configuration_repeats_the_run(finished, tmp_path):
+    folder, _ = finished
+    again = thalweg("run", folder / "out" / "config.toml", "--out", tmp_path / "again", "--quiet")
+    assert again.returncode == 0
+    assert again.stdout == ""
+    first, second = (np.load(p / "solution.npy") for p in (folder / "out", tmp_path / "again"))
+    assert np.array_equal(first, second)
+
+
+def test_another_runs_folder_is_refused_and_left_alone(finished):
+    folder, _ = finished
+    before = (folder / "out" / "result.json").read_bytes()
+    done = thalweg("run", folder / "c.toml", "--out", folder / "out")
+    assert done.returncode == 2
+    assert "holds another run" in done.stderr
+    assert (folder / "out" / "result.json").read_bytes() == before
+
+
+def test_resuming_with_another_problem_is_refused(finished):
+    folder, _ = finished
+    changed = ("--set", "objective.perplexity=6", "--resume", "--out", folder / "out")
+    done = thalweg("run", folder / "c.toml", *changed)
+    assert done.returncode == 2
+    assert "objective.perplexity was 5.0 and is now 6.0" in done.stderr
+
+
+def test_resuming_with_a_larger_budget_goes_on(config, tmp_path):
+    short = thalweg("run", config, "--out", tmp_path / "a")
+    longer = ("--set", "stop.iterations=9")
+    resumed = thalweg("run", config, "--out", tmp_path / "a", "--resume", *longer)
+    whole = thalweg("run", config, "--out", tmp_path / "b", *longer)
+    assert [short.returncode, resumed.returncode, whole.returncode] == [0, 0, 0]
+    first, second = (np.load(tmp_path / p / "solution.npy") for p in "ab")
+    assert np.array_equal(first, second)
+
+
+def test_plot_draws_the_pictures_again(finished):
+    folder, _ = finished
+    (folder / "out" / "embedding.png").unlink()
+    done = thalweg("plot", folder / "out")
+    assert done.returncode == 0
+    assert (folder / "out" / "embedding.png").exists()
+
+
+def test_compare_prints_a_table_and_leaves_a_picture(config, tmp_path):
+    config.write_text(
+        CONFIG
+        + '[[method]]\nsolver = "gradient-descent"\npreconditioner = "identity"\n'
+        + '[[method]]\nsolver = "gradient-descent"\npreconditioner = "spectral"\n'
+    )
+    done = thalweg("compare", config, "--out", tmp_path / "cmp")
+    assert done.returncode == 0, done.stderr
+    assert "gradient-descent + spectral" in done.stdout
+    methods = json.loads((tmp_path / "cmp" / "comparison.json").read_text())["methods"]
+    starts = set()
+    for row in methods:
+        with open(tmp_path / "cmp" / row["folder"] / "trace.csv", newline="") as stream:
+            starts.add(Trace.read_csv(stream)["objective"][0])
+    assert len(starts) == 1
+    assert (tmp_path / "cmp" / "convergence.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("rn", "c.toml"), "did you mean 'run'"),
+        (("run",), "CONFIG.toml"),
+        (("run", "none.toml"), "cannot read the configuration"),
+        (("run", "c.toml", "--set", "objective.perplexity=100"), "perplexity"),
+        (("run", "c.toml", "--set", "objective.name=tsne"), "did you mean 't-sne'"),
+        (("run", "c.toml", "--set", "data.name=digit"), "did you mean 'digits'"),
+        (("run", "c.toml", "--set", "data.path=none.csv"), "none.csv"),
+        (("run", "c.toml", "--frobnicate"), "--frobnicate"),
+        (("plot", "nowhere"), "holds no finished run"),
+        (("list", "lbfsg"), "did you mean 'lbfgs'"),
+        (("compare", "c.toml"), r"[[method]]"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(config, tmp_path, arguments, message):
+    done = (
+        thalweg(*arguments, "--out", "out", folder=tmp_path)
+        if arguments[0]
+        in (
+            "run",
+            "compare",
+        )
+        else thalweg(*arguments, folder=tmp_path)
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("thalweg: ")
+    assert done.stderr.count("\n") == 1
+    assert message in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_list_tells_programs_and_people():
+    listing = json.loads(thalweg("list", "--json").stdout)
+    assert {"objectives", "preconditioners", "solvers"} <= set(listing)
+    assert "spectral" in {row["name"] for row in listing["preconditioners"]}
+    assert "tao:TYPE" in thalweg("list").stdout
+
+
+def test_help_and_version():
+    assert "mpirun" in thalweg("--help").stdout
+    assert thalweg("--version").stdout.startswith("thalweg 0")
+    assert "--resume" in thalweg("run", "--help").stdout
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys, thalweg.cli.main as m; m.main(['--help']); "
+        "print([n for n in ('numpy', 'mpi4py', 'petsc4py', 'numba') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.endswith("[]\n")

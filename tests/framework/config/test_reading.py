@@ -1,0 +1,105 @@
+"""Configurations: what is resolved, and what is refused."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from thalweg.config import read_configuration
+from thalweg.errors import InputError
+
+BASE = {"data": {"name": "digits"}, "objective": {"name": "t-sne"}}
+
+
+def test_every_option_gets_its_value():
+    resolved = read_configuration(BASE)
+    assert resolved.solver["name"] == "lbfgs"
+    assert resolved.preconditioner["name"] == "spectral"
+    assert resolved.objective["dimensions"] == 2
+    assert resolved.stop["iterations"] == 1000
+
+
+def test_the_resolved_file_gives_the_same_configuration_again():
+    text = {**BASE, "method": [{"solver": {"name": "lbfgs", "memory": 3}}, {"solver": "tao:lmvm"}]}
+    first = read_configuration(text)
+    again = read_configuration(tomllib.loads(first.to_toml()))
+    assert again == first
+    assert again.methods[0].solver["memory"] == 3
+
+
+def test_set_changes_one_option():
+    resolved = read_configuration(
+        BASE, ["objective.perplexity=12", "solver.name=gradient-descent", "run.seed=4"]
+    )
+    assert resolved.objective["perplexity"] == 12.0
+    assert resolved.solver["name"] == "gradient-descent"
+    assert resolved.run["seed"] == 4
+
+
+def test_a_method_inherits_options_of_the_same_name_only():
+    resolved = read_configuration(
+        {
+            **BASE,
+            "solver": {"name": "lbfgs", "memory": 7},
+            "preconditioner": {"name": "spectral", "neighbors": 5},
+            "method": [{}, {"solver": "gradient-descent"}, {"preconditioner": "identity"}],
+        }
+    )
+    first, second, third = resolved.methods
+    assert first.solver["memory"] == 7
+    assert "memory" not in second.solver
+    assert second.preconditioner["neighbors"] == 5
+    assert third.preconditioner == {"name": "identity"}
+    assert [m.label for m in resolved.methods] == [
+        "lbfgs + spectral",
+        "gradient-descent + spectral",
+        "lbfgs",
+    ]
+
+
+def test_paths_beside_the_file_are_found_from_anywhere(tmp_path):
+    (tmp_path / "points.csv").write_text("1,2\n3,4\n")
+    (tmp_path / "c.toml").write_text(
+        '[data]\npath = "points.csv"\n[objective]\nname = "elastic-embedding"\n'
+    )
+    resolved = read_configuration(tmp_path / "c.toml")
+    assert resolved.data["path"] == str(tmp_path / "points.csv")
+
+
+@pytest.mark.parametrize(
+    ("raw", "changes", "message"),
+    [
+        ({**BASE, "sovler": {}}, [], r"no section \[sovler\]; did you mean 'solver'"),
+        ({**BASE, "solver": 3}, [], "must be a name or a table|must be written as a table"),
+        ({"data": {"name": "digits"}}, [], r"\[objective\] needs a name"),
+        ({"objective": {"name": "t-sne"}}, [], r"needs a section \[data\]"),
+        ({**BASE, "objective": {"name": "tsne"}}, [], "did you mean 't-sne'"),
+        ({**BASE, "objective": {"name": "t-sne", "perplexty": 3}}, [], "'perplexity'"),
+        ({**BASE, "solver": {"name": "lbfsg"}}, [], "did you mean 'lbfgs'"),
+        ({**BASE, "stop": {"iterations": -1}}, [], "at least 0"),
+        ({**BASE, "stop": {"itertions": 1}}, [], "did you mean 'iterations'"),
+        ({**BASE, "run": {"seed": "x"}}, [], "whole number"),
+        ({**BASE, "method": [{"solvr": "lbfgs"}]}, [], "did you mean 'solver'"),
+        ({**BASE, "method": [{}, {}]}, [], "give them a label"),
+        ({**BASE, "method": [{"label": "a/b"}]}, [], "plain name"),
+        (BASE, ["solver"], "section.option=value"),
+        (BASE, ["=3"], "section.option=value"),
+        (BASE, ["stop.iterations=many"], "whole number"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_sentence(raw, changes, message):
+    with pytest.raises(InputError, match=message) as caught:
+        read_configuration(raw, changes)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_no_toml_says_where(tmp_path):
+    (tmp_path / "c.toml").write_text("[data\n")
+    with pytest.raises(InputError, match="line 1"):
+        read_configuration(tmp_path / "c.toml")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"cannot read the configuration '.*c\.toml'"):
+        read_configuration(tmp_path / "c.toml")

@@ -1,0 +1,126 @@
+"""The driver's loop: what it records, when it stops, what callbacks see."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import thalweg
+from thalweg.driver import HomotopySchedule, Stop, drive
+from thalweg.errors import CapabilityError, InputError, NumericalError
+from thalweg.interfaces import HessianProduct
+from thalweg.parallel import MPI
+from thalweg.result import Status
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_first_and_last_iterate_are_recorded_once_each(comm, bowl, heavy_ball):
+    result = thalweg.minimize(bowl(comm), solver=heavy_ball(), iterations=7, decrease=0.0)
+    assert result.trace["iteration"].tolist() == list(range(8))
+    assert result.trace["objective"][-1] == result.objective
+    assert result.trace["evaluations"].tolist() == list(range(1, 9))
+    assert np.all(np.diff(result.trace["seconds"]) >= 0)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_the_solver_adds_its_columns_and_the_objective_its_homotopy_parameter(
+    comm, bowl, heavy_ball
+):
+    trace = thalweg.minimize(bowl(comm), solver=heavy_ball(), iterations=3, decrease=0.0).trace
+    assert trace["speed"][0] == 0
+    assert (trace["speed"][1:] > 0).all()
+    assert (trace["lambda"] == 1.0).all()
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize(
+    ("rule", "status"),
+    [
+        ({"iterations": 3}, Status.ITERATIONS),
+        ({"iterations": 0}, Status.ITERATIONS),
+        ({"evaluations": 5}, Status.EVALUATIONS),
+        ({"seconds": 0.0}, Status.SECONDS),
+        ({"gradient": 1e-3}, Status.GRADIENT),
+        ({"decrease": 1e-3}, Status.DECREASE),
+    ],
+)
+def test_each_rule_stops_the_run_with_its_own_status(comm, bowl, heavy_ball, rule, status):
+    result = thalweg.minimize(bowl(comm), solver=heavy_ball(), **{"decrease": None, **rule})
+    assert result.status is status
+    if "iterations" in rule:
+        assert result.iterations == rule["iterations"]
+    if "gradient" in rule:
+        assert result.trace["gradient_norm"][-1] <= 1e-3 < result.trace["gradient_norm"][-2]
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_a_callback_on_any_rank_stops_all(comm, bowl, heavy_ball):
+    seen = []
+
+    def callback(iterate):
+        seen.append(iterate.iteration)
+        assert iterate.rows.shape[1] == 2
+        return comm.rank == comm.size - 1 and iterate.iteration == 4
+
+    result = thalweg.minimize(bowl(comm), solver=heavy_ball(), callback=callback)
+    assert result.status is Status.CALLBACK
+    assert seen == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.ranks(1, 2)
+def test_homotopy_visits_each_value_and_ends_at_the_last(comm, bowl, heavy_ball):
+    objective = bowl(comm)
+    schedule = HomotopySchedule((4.0, 2.0, 1.0), Stop(iterations=40, decrease=1e-4))
+    result = thalweg.minimize(
+        objective, solver=heavy_ball(rate=0.03), homotopy=schedule, gradient=1e-6, decrease=None
+    )
+    assert objective.visited == [4.0, 2.0, 1.0]
+    assert np.allclose(result.x, 1.0, atol=1e-5)
+    assert sorted(set(result.trace["lambda"]), reverse=True) == [4.0, 2.0, 1.0]
+    assert (np.diff(result.trace["evaluations"]) > 0).all()
+
+
+def test_a_logarithmic_schedule_has_the_ends_asked_for():
+    values = HomotopySchedule.logarithmic(1e-4, 1e2, 50).values
+    assert len(values) == 50
+    assert values[0] == pytest.approx(1e-4, rel=1e-12)
+    assert values[-1] == 1e2
+    assert np.allclose(np.diff(np.log(values)), np.log(values[1] / values[0]))
+
+
+def test_a_start_that_is_not_finite_is_a_numerical_error(bowl, heavy_ball):
+    objective = bowl(MPI.COMM_SELF, target=float("inf"))
+    with pytest.raises(NumericalError, match="at the starting point"):
+        thalweg.minimize(objective, solver=heavy_ball())
+
+
+def test_divergence_is_a_status_and_not_an_exception(bowl, heavy_ball):
+    with np.errstate(all="ignore"):
+        result = thalweg.minimize(bowl(MPI.COMM_SELF), solver=heavy_ball(rate=1e200))
+    assert result.status is Status.DIVERGED
+    assert result.status.exit_code == 3
+
+
+def test_a_missing_capability_is_refused_by_name_before_any_work(bowl, heavy_ball):
+    class Needy(heavy_ball):
+        requires = (HessianProduct,)
+
+    objective = bowl(MPI.COMM_SELF)
+    with pytest.raises(CapabilityError, match="Hessian product"):
+        drive(objective, Needy(), objective.initial_point(0))
+
+
+def test_x0_of_another_shape_is_refused(bowl, heavy_ball):
+    with pytest.raises(InputError, match=r"shape \(23, 2\)"):
+        thalweg.minimize(bowl(MPI.COMM_SELF), np.zeros((3, 2)), solver=heavy_ball())
+
+
+def test_x0_is_left_as_it_is(bowl, heavy_ball):
+    start = np.zeros((23, 2))
+    thalweg.minimize(bowl(MPI.COMM_SELF), start, solver=heavy_ball(), iterations=2)
+    assert not start.any()
+
+
+def test_an_unknown_option_names_the_nearest(bowl):
+    with pytest.raises(InputError, match="did you mean 'iterations'"):
+        thalweg.minimize(bowl(MPI.COMM_SELF), solver="lbfgs", iteration=3)

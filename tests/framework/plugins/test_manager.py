@@ -1,0 +1,143 @@
+"""The plugin manager: one broken plugin does no harm, and collisions name both sides."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import types
+
+import pytest
+
+from thalweg.errors import InputError, PluginError
+from thalweg.plugins import (
+    ObjectiveSpec,
+    Plugins,
+    PreconditionerSpec,
+    Provider,
+    SolverSpec,
+    hookimpl,
+    manager,
+)
+
+
+def solver(name, **facts):
+    return SolverSpec(name=name, summary="", load="nowhere:nothing", **facts)
+
+
+def module(**hooks):
+    made = types.ModuleType("made_up")
+    for name, answer in hooks.items():
+
+        def hook(answer=answer):
+            return answer
+
+        hook.__name__ = name
+        # pluggy reads argument names: an implementation may leave all of them out.
+        setattr(made, name, hookimpl(_without_arguments(hook)))
+    return made
+
+
+def _without_arguments(hook):
+    return lambda: hook()
+
+
+@pytest.fixture
+def found():
+    return Plugins(only=[])
+
+
+def provider(name):
+    return Provider(name, f"dist-{name}", "1")
+
+
+def test_built_ins_walk_in_through_entry_points():
+    everything = Plugins()
+    assert "lbfgs" in {spec.name for spec in everything.specs(SolverSpec)}
+    assert everything.broken == []
+
+
+def test_names_are_sorted(found):
+    found.register(module(thalweg_solvers=[solver("b"), solver("a")]), provider("one"))
+    assert [spec.name for spec in found.specs(SolverSpec)] == ["a", "b"]
+
+
+def test_two_providers_of_a_name_are_both_named(found):
+    found.register(module(thalweg_solvers=[solver("newton")]), provider("one"))
+    with pytest.raises(PluginError, match=r"'newton'.*dist-one.*dist-two"):
+        found.register(module(thalweg_solvers=[solver("newton")]), provider("two"))
+
+
+def test_one_name_may_serve_two_kinds(found):
+    spec = PreconditionerSpec(name="newton", summary="", load="nowhere:nothing")
+    found.register(
+        module(thalweg_solvers=[solver("newton")], thalweg_preconditioners=[spec]),
+        provider("one"),
+    )
+    assert found.find(PreconditionerSpec, "newton")[0] is spec
+
+
+def test_a_misspelled_hook_is_refused(found):
+    with pytest.raises(TypeError, match="thalweg_solverz"):
+        found.register(module(thalweg_solverz=[]), provider("one"))
+
+
+def test_a_hook_must_return_specs_of_its_kind(found):
+    with pytest.raises(TypeError, match="ObjectiveSpec"):
+        found.register(module(thalweg_objectives=[solver("newton")]), provider("one"))
+
+
+def test_an_unknown_name_suggests_the_nearest(found):
+    found.register(module(thalweg_solvers=[solver("lbfgs")]), provider("one"))
+    with pytest.raises(InputError, match="did you mean 'lbfgs'"):
+        found.find(SolverSpec, "lbgfs")
+
+
+def test_a_family_is_found_by_its_variant(found):
+    found.register(module(thalweg_solvers=[solver("tao", variant="type")]), provider("one"))
+    assert found.find(SolverSpec, "tao:nls")[1] == {"type": "nls"}
+
+
+class _Entry:
+    """An entry point that fails to import, or one of a given distribution."""
+
+    group = "thalweg"
+
+    def __init__(self, name, distribution, error=None, value="m"):
+        self.name, self.value, self.error = name, value, error
+        self.dist = types.SimpleNamespace(name=distribution, version="2")
+
+    def load(self):
+        if self.error is not None:
+            raise self.error
+        return module(thalweg_solvers=[solver(self.name)])
+
+
+def with_entries(monkeypatch, *entries):
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: list(entries))
+    return manager.Plugins()
+
+
+def test_a_plugin_that_fails_to_import_leaves_the_rest_working(monkeypatch):
+    bad = _Entry("bad", "dist-bad", ImportError("no libfoo"))
+    found = with_entries(monkeypatch, bad, _Entry("good", "dist-good"))
+    assert found.find(SolverSpec, "good")
+    with pytest.raises(InputError, match=r"dist-bad.*no libfoo"):
+        found.find(SolverSpec, "missing")
+    assert found.broken[0].error == "ImportError: no libfoo"
+
+
+def test_two_entry_points_of_one_name_are_refused(monkeypatch):
+    with pytest.raises(PluginError, match=r"dist-one.*dist-two"):
+        with_entries(monkeypatch, _Entry("same", "dist-one"), _Entry("same", "dist-two", value="n"))
+
+
+def test_the_environment_restricts_what_is_loaded(monkeypatch):
+    monkeypatch.setenv("THALWEG_PLUGINS", "descent")
+    found = Plugins()
+    assert found.specs(ObjectiveSpec) == []
+    assert [p.name for p in found.providers] == ["descent"]
+
+
+def test_the_environment_must_name_existing_plugins(monkeypatch):
+    monkeypatch.setenv("THALWEG_PLUGINS", "descant")
+    with pytest.raises(PluginError, match="did you mean 'descent'"):
+        Plugins()

@@ -1,0 +1,66 @@
+"""Options: types, bounds, and messages that help."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from thalweg.errors import InputError
+from thalweg.plugins import Option, resolve_options
+
+OPTIONS = (
+    Option("perplexity", float, 30.0, "effective neighbours", above=1),
+    Option("memory", int, 10, "pairs kept", minimum=1, maximum=100),
+    Option("search", str, "wolfe", "line search", choices=("wolfe", "armijo")),
+    Option("exact", bool, False, "no approximation"),
+    Option("layers", list, None, "sizes", minimum=1),
+)
+
+
+def resolve(**given):
+    return resolve_options(OPTIONS, given, "solver 'x'")
+
+
+def test_defaults_are_filled_in():
+    assert resolve() == {
+        "perplexity": 30.0,
+        "memory": 10,
+        "search": "wolfe",
+        "exact": False,
+        "layers": None,
+    }
+
+
+def test_a_whole_number_serves_as_a_float():
+    value = resolve(perplexity=5)["perplexity"]
+    assert value == 5.0
+    assert isinstance(value, float)
+
+
+def test_numpy_scalars_are_taken():
+    assert resolve(memory=np.int64(7), perplexity=np.float32(2.5))["memory"] == 7
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"perplexty": 3}, "did you mean 'perplexity'"),
+        ({"perplexity": 1}, "greater than 1"),
+        ({"perplexity": "many"}, "must be a number, not 'many'"),
+        ({"perplexity": float("nan")}, "not NaN"),
+        ({"memory": 0}, "at least 1"),
+        ({"memory": 101}, "at most 100"),
+        ({"memory": 2.5}, "must be a whole number"),
+        ({"memory": True}, "must be a whole number"),
+        ({"exact": 1}, "must be true or false"),
+        ({"search": "armjio"}, "one of wolfe, armijo, not 'armjio'; did you mean 'armijo'"),
+        ({"layers": 3}, "must be a list"),
+        ({"layers": [4, 0]}, "at least 1"),
+        ({"memory": None}, "must be a whole number"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_sentence(given, message):
+    with pytest.raises(InputError, match=message) as caught:
+        resolve(**given)
+    assert "\n" not in str(caught.value)
+    assert "solver 'x'" in str(caught.value)
