@@ -108,7 +108,8 @@ class SecantSet:
 
     Notes
     -----
-    All methods are collective.
+    All methods are collective.  The last complete scan is kept: asking for the
+    delta of the same map again costs nothing.
     """
 
     def __init__(
@@ -132,7 +133,10 @@ class SecantSet:
                     f"there are {len(labels)} labels for {layout.rows} points; give one a point"
                 )
             self._labels = np.unique(labels, return_inverse=True)[1].astype(np.int32).ravel()
-        self._listed = None if neighbours is None else _listed_pairs(self.layout, neighbours)
+        self._listed: np.ndarray | None = None
+        if neighbours is not None:
+            self._keys, self._listed = _listed_pairs(self.layout, neighbours)
+        self._last: tuple[bytes, Scan] | None = None
         self._head: tuple[int, np.ndarray] | None = None
         self._prepare()
         if layout.rows < 2 or not self._any_distinct():
@@ -157,6 +161,13 @@ class SecantSet:
     def listed(self) -> bool:
         """Whether the secants are listed pairs instead of all pairs."""
         return self._listed is not None
+
+    def is_listed(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Which pairs of these global numbers are listed, shape ``(len(rows), len(columns))``."""
+        low = np.minimum(rows[:, None], columns)
+        keys = low * self.n_points + np.maximum(rows[:, None], columns)
+        at = np.searchsorted(self._keys, keys)
+        return np.asarray(self._keys[np.minimum(at, len(self._keys) - 1)] == keys)
 
     @property
     def n_pairs(self) -> int:
@@ -310,8 +321,13 @@ class SecantSet:
             Components of another width than the points, or not finite.
         """
         components = checked_components(components, self.dimension)
+        key = components.tobytes()
+        if most == 0 and self._last is not None and self._last[0] == key:
+            return self._last[1]
         if self._listed is not None:
-            return self._scan_listed(components, level, most, progress)
+            scan = self._scan_listed(components, level, most, progress)
+            self._last = (key, scan)
+            return scan
         if head is None:
             head = self._choose_head(components, level)
         head = self.dimension if head <= 0 else min(head, self.dimension)
@@ -336,7 +352,10 @@ class SecantSet:
                     low = high = own
                 tiles = [(low, high, t) for t in _tiles(low, high, chosen, visit.own)]
                 pool.run(tiles, work, visit.poll, progress)
-        return keeper.finish(self.comm, head, complete=fraction >= 1.0, count=self.n_pairs)
+        scan = keeper.finish(self.comm, head, complete=fraction >= 1.0, count=self.n_pairs)
+        if scan.complete:
+            self._last = (key, scan)
+        return scan
 
     def _ring_arrays(self, components: np.ndarray, head: int) -> tuple[np.ndarray, ...]:
         """Points, sizes, images, head, images in float32, bounds: what a tile needs."""
@@ -768,8 +787,12 @@ def _exact(points: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(points)
 
 
-def _listed_pairs(layout: Layout, neighbours: np.ndarray) -> np.ndarray:
-    """Distinct pairs i < j out of lists of neighbours, those whose i is this rank's."""
+def _listed_pairs(layout: Layout, neighbours: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct pairs i < j out of lists of neighbours.
+
+    Returns the sorted keys ``i * n + j`` of all pairs, on every rank, and the pairs
+    (i, j) whose i is this rank's.
+    """
     first = np.repeat(np.arange(layout.start, layout.stop), neighbours.shape[1])
     second = neighbours.astype(np.int64).ravel()
     pairs = np.sort(np.stack([first, second], axis=1), axis=1)
@@ -777,7 +800,7 @@ def _listed_pairs(layout: Layout, neighbours: np.ndarray) -> np.ndarray:
     keys = np.unique(np.concatenate(layout.comm.allgather(pairs[:, 0] * layout.rows + pairs[:, 1])))
     i, j = np.divmod(keys, max(1, layout.rows))
     mine = (i >= layout.start) & (i < layout.stop)
-    return np.stack([i[mine], j[mine]], axis=1)
+    return keys, np.stack([i[mine], j[mine]], axis=1)
 
 
 def _row_blocks(rows: int, size: int = 4096) -> list[slice]:

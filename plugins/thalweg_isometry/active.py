@@ -1,0 +1,82 @@
+"""The secants that a solver works with, as pairs of points.
+
+For a map Psi with images ``y_i = Psi x_i`` the squared length of secant k = (i, j)
+becomes ``rho_k = ||y_i - y_j||^2 / ||x_i - x_j||^2``.  Working with points instead
+of secants makes products cheap: a sum ``sum_k c_k v_k v_k^T`` is ``X^T L X`` with L
+the Laplacian of the graph whose edges are the secants, so that a gradient costs two
+products with the touched points, however many secants there are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thalweg.parallel import Layout, sum_large
+from thalweg.parallel.pairs.secants import SecantSet
+from thalweg_isometry import active_kernels as kernels
+
+#: Numbers above which the points are kept in single precision.
+LARGE = 4_000_000
+
+
+class ActiveSecants:
+    """Secants given by pairs of global point numbers, equal on all ranks.
+
+    Every rank keeps the touched points that it owns; the images of all touched
+    points are gathered, a small array.  All methods are collective.
+
+    Parameters
+    ----------
+    secants
+        The set that the pairs belong to.
+    pairs
+        Shape ``(m, 2)``.
+    lengths
+        Squared lengths ``||x_i - x_j||^2 > 0``, shape ``(m,)``.
+    """
+
+    def __init__(self, secants: SecantSet, pairs: np.ndarray, lengths: np.ndarray) -> None:
+        self.comm = secants.comm
+        self.count = len(pairs)
+        self.lengths = np.asarray(lengths, dtype=float)
+        touched, where = np.unique(pairs, return_inverse=True)
+        where = where.reshape(pairs.shape)
+        self.first = np.ascontiguousarray(where[:, 0])
+        self.second = np.ascontiguousarray(where[:, 1])
+        layout = secants.layout
+        low, high = np.searchsorted(touched, [layout.start, layout.stop])
+        self._start = int(low)
+        self.layout = Layout(self.comm, len(touched), 1, local_rows=int(high - low))
+        points = secants.points[touched[low:high] - layout.start] - secants.mean
+        scale = float(np.mean(self.lengths)) if len(self.lengths) else 1.0
+        # Single precision would spoil secants that are much shorter than the others.
+        single = len(touched) * secants.dimension > LARGE and bool(
+            self.lengths.min(initial=np.inf) > 1e-4 * scale
+        )
+        self.points = np.ascontiguousarray(points, dtype=np.float32 if single else np.float64)
+        mine = (where >= low) & (where < high)
+        ends = where[mine]
+        partners = where[:, ::-1][mine]
+        numbers = np.broadcast_to(np.arange(self.count)[:, None], where.shape)[mine]
+        order = np.argsort(ends, kind="stable")
+        counts = np.bincount(ends - low, minlength=int(high - low))
+        self._offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self._others = np.ascontiguousarray(partners[order])
+        self._numbers = np.ascontiguousarray(numbers[order])
+
+    def images(self, psi: np.ndarray) -> np.ndarray:
+        """Images of all touched points, on every rank, shape ``(touched, rank)``."""
+        mine = self.points @ np.ascontiguousarray(psi.T, dtype=self.points.dtype)
+        return self.layout.gather_rows(mine)
+
+    def ratios(self, images: np.ndarray) -> np.ndarray:
+        """``A(Psi^T Psi)``: rho of every secant, shape ``(m,)``."""
+        return kernels.image_lengths(images, self.first, self.second) / self.lengths
+
+    def adjoint_times(self, weights: np.ndarray, images: np.ndarray) -> np.ndarray:
+        """``Psi A*(w) = sum_k w_k (Psi v_k) v_k^T``, shape ``(rank, dimension)``, float64."""
+        scaled = (weights / self.lengths).astype(images.dtype)
+        product = kernels.laplacian_times(
+            images, self._start, self._offsets, self._others, self._numbers, scaled
+        )
+        return sum_large(self.comm, (product.T @ self.points).astype(np.float64))

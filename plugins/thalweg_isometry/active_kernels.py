@@ -1,0 +1,98 @@
+"""Compiled loops over the active secants: squared lengths of images, and Laplacian products.
+
+Each comes in threads and without: for small sets starting threads costs more than
+the loop.  Both give the same bits, since every secant and every point is done by one
+thread alone.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from thalweg.parallel import kernel
+
+#: Below this number of terms one thread does the loop.
+SMALL = 4_000_000
+
+
+@kernel(fastmath={"reassoc", "contract", "nsz"})
+def squared_distance(images, i, j):  # type: ignore[no-untyped-def]
+    """Squared distance of two rows, summed in float64."""
+    total = np.float64(0.0)
+    for c in range(images.shape[1]):
+        difference = np.float64(images[i, c]) - np.float64(images[j, c])
+        total += difference * difference
+    return total
+
+
+_squared_distance = squared_distance.dispatcher
+
+
+@kernel(fastmath={"contract", "nsz"})
+def laplacian_row(images, i, offsets, first, others, secants, weights, out):  # type: ignore[no-untyped-def]
+    """``out[i] = sum_k w_k (y_(first + i) - y_other)`` over the secants k at one point."""
+    mine = images[first + i]
+    row = out[i]
+    row[:] = 0.0
+    for e in range(offsets[i], offsets[i + 1]):
+        w = weights[secants[e]]
+        if w != 0.0:
+            other = images[others[e]]
+            for c in range(mine.size):
+                row[c] += w * (mine[c] - other[c])
+
+
+_laplacian_row = laplacian_row.dispatcher
+
+
+@kernel()
+def lengths_alone(images, first, second, out):  # type: ignore[no-untyped-def]
+    """``out[k] = ||images[first[k]] - images[second[k]]||^2`` on one thread."""
+    for k in range(first.size):
+        out[k] = _squared_distance(images, first[k], second[k])
+
+
+@kernel(parallel=True)
+def lengths_threaded(images, first, second, out):  # type: ignore[no-untyped-def]
+    """As :func:`lengths_alone`, on all threads."""
+    for k in numba.prange(first.size):
+        out[k] = _squared_distance(images, first[k], second[k])
+
+
+@kernel()
+def laplacian_alone(images, first, offsets, others, secants, weights, out):  # type: ignore[no-untyped-def]
+    """This rank's rows of the Laplacian times the images, on one thread."""
+    for i in range(offsets.size - 1):
+        _laplacian_row(images, i, offsets, first, others, secants, weights, out)
+
+
+@kernel(parallel=True)
+def laplacian_threaded(images, first, offsets, others, secants, weights, out):  # type: ignore[no-untyped-def]
+    """As :func:`laplacian_alone`, on all threads."""
+    for i in numba.prange(offsets.size - 1):
+        _laplacian_row(images, i, offsets, first, others, secants, weights, out)
+
+
+def image_lengths(images: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Squared lengths of the images of secants, shape ``first.shape``."""
+    out = np.empty(first.size)
+    small = first.size * images.shape[1] < SMALL
+    (lengths_alone if small else lengths_threaded)(images, first, second, out)
+    return out
+
+
+def laplacian_times(
+    images: np.ndarray,
+    first: int,
+    offsets: np.ndarray,
+    others: np.ndarray,
+    secants: np.ndarray,
+    weights: np.ndarray,
+) -> np.ndarray:
+    """Rows of the Laplacian of the secants, times the images."""
+    out = np.empty((offsets.size - 1, images.shape[1]), dtype=images.dtype)
+    small = others.size * images.shape[1] < SMALL
+    run = laplacian_alone if small else laplacian_threaded
+    run(images, first, offsets, others, secants, weights, out)
+    return out

@@ -1,0 +1,106 @@
+"""L-BFGS on a small replicated matrix, which stops as soon as a condition is met.
+
+The generic solvers minimise until nothing moves any more.  A feasibility problem
+wants the opposite: the first point that is good enough, near the start, since a map
+that fits the active secants ever better fits the others worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+#: Value, gradient, and what the stopping condition looks at.
+Evaluate = Callable[[np.ndarray], tuple[float, np.ndarray, float]]
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Where a descent ended: the point, its value and measure, and whether it was met."""
+
+    point: np.ndarray
+    value: float
+    measure: float
+    gradient_norm: float
+    evaluations: int
+    met: bool
+
+
+def descend(
+    evaluate: Evaluate,
+    point: np.ndarray,
+    goal: float,
+    evaluations: int,
+    memory: int = 10,
+    window: int = 40,
+    decrease: float = 0.05,
+) -> Descent:
+    """Go down until the measure is at most ``goal``.
+
+    Gives up after ``evaluations``, where no step lowers the value, or where
+    ``window`` steps lower it by less than the share ``decrease``.
+
+    Notes
+    -----
+    Two-loop recursion of Nocedal (1980) with backtracking by quadratic
+    interpolation; pairs of too little curvature are left out.
+    """
+    value, gradient, measure = evaluate(point)
+    used = 1
+    steps: list[np.ndarray] = []
+    changes: list[np.ndarray] = []
+    history = [value]
+    while measure > goal and used < evaluations:
+        direction = _direction(gradient, steps, changes, point)
+        slope = float(np.vdot(gradient, direction))
+        if slope >= 0.0:
+            steps.clear()
+            changes.clear()
+            direction = _direction(gradient, steps, changes, point)
+            slope = float(np.vdot(gradient, direction))
+        length = 1.0
+        while True:
+            trial = point + length * direction
+            trial_value, trial_gradient, trial_measure = evaluate(trial)
+            used += 1
+            if trial_value <= value + 1e-4 * length * slope:
+                break
+            if length < 1e-10 or used >= evaluations + 20 or not slope < 0.0:
+                norm = float(np.linalg.norm(gradient))
+                return Descent(point, value, measure, norm, used, False)
+            fit = -slope * length**2 / (2.0 * (trial_value - value - slope * length))
+            length = min(max(fit, 0.1 * length), 0.5 * length)
+        step, change = trial - point, trial_gradient - gradient
+        if np.vdot(step, change) > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
+            steps.append(step)
+            changes.append(change)
+            if len(steps) > memory:
+                steps.pop(0)
+                changes.pop(0)
+        point, value, gradient, measure = trial, trial_value, trial_gradient, trial_measure
+        history.append(value)
+        if len(history) > window and value > (1.0 - decrease) * history[-window - 1]:
+            break
+    norm = float(np.linalg.norm(gradient))
+    return Descent(point, value, measure, norm, used, measure <= goal)
+
+
+def _direction(
+    gradient: np.ndarray, steps: list[np.ndarray], changes: list[np.ndarray], point: np.ndarray
+) -> np.ndarray:
+    if not steps:
+        # A first step of one percent of the point's own length.
+        norm = max(float(np.linalg.norm(gradient)), 1e-300)
+        return -gradient * (0.01 * float(np.linalg.norm(point)) / norm)
+    q = gradient.copy()
+    inverse = [1.0 / float(np.vdot(s, y)) for s, y in zip(steps, changes, strict=True)]
+    weights = []
+    for s, y, r in zip(reversed(steps), reversed(changes), reversed(inverse), strict=True):
+        weights.append(r * float(np.vdot(s, q)))
+        q -= weights[-1] * y
+    q *= float(np.vdot(steps[-1], changes[-1])) / float(np.vdot(changes[-1], changes[-1]))
+    for s, y, r, a in zip(steps, changes, inverse, reversed(weights), strict=True):
+        q += s * (a - r * float(np.vdot(y, q)))
+    return -q

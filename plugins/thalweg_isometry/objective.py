@@ -1,0 +1,206 @@
+"""The problem: a linear map under which no secant changes its length by much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from thalweg import InputError
+from thalweg.data import Dataset
+from thalweg.interfaces import Objective, SecantConstraints
+from thalweg.parallel import MPI, Layout, PETSc, sum_large, sum_over_ranks
+from thalweg.parallel.pairs import Ring, nearest_neighbours
+from thalweg.parallel.pairs.secants import SecantSet
+from thalweg_isometry.certificate import Certificate, certify
+
+#: Largest number of rows of the variable where the rank is free.
+MOST_ROWS = 1024
+
+
+class NearIsometry(Objective, SecantConstraints):
+    """Half the sum of squares by which the secants miss the wanted delta.
+
+    ``f(Psi) = 1/2 sum_v max(0, | ||Psi v||^2 - 1 | - delta)^2`` over the normalised
+    secants v (Luo et al., eq. 2.5): zero exactly where Psi satisfies the restricted
+    isometry property.  The variable Psi, shape (rows, dimension), is the same on all
+    ranks; rows that are zero do not count, so that the rank is free below ``rows``.
+
+    Parameters
+    ----------
+    secants
+        The secant set.
+    delta
+        Wanted isometry constant in (0, 1); None lets solvers minimise it.
+    rank
+        Wanted rank; None lets solvers minimise it.
+
+    Raises
+    ------
+    InputError
+        delta outside (0, 1), a rank above the dimension, or neither given.
+    """
+
+    def __init__(self, secants: SecantSet, delta: float | None, rank: int | None) -> None:
+        check_targets(secants.dimension, delta, rank)
+        self._secants = secants
+        self._delta = delta
+        self._rank = rank
+        self._certificate: tuple[bytes, Certificate] | None = None
+        rows = rank if rank is not None else min(secants.dimension, MOST_ROWS)
+        super().__init__(secants.comm, Layout(MPI.COMM_SELF, rows, secants.dimension))
+
+    @property
+    def points(self) -> np.ndarray:
+        """This rank's points."""
+        return self._secants.points
+
+    @property
+    def secants(self) -> SecantSet:
+        """The oracle over all secants."""
+        return self._secants
+
+    @property
+    def wanted_delta(self) -> float | None:
+        """Wanted isometry constant, or None."""
+        return self._delta
+
+    @property
+    def wanted_rank(self) -> int | None:
+        """Wanted rank, or None."""
+        return self._rank
+
+    def initial_point(self, seed: int) -> PETSc.Vec:
+        """The leading principal directions; the seed has no part in it."""
+        rows = np.zeros((self.layout.rows, self.layout.columns))
+        leading = self._secants.directions[: self.layout.rows]
+        rows[: len(leading)] = leading
+        return self.layout.vec_from(rows)
+
+    def value(self, x: PETSc.Vec) -> float:
+        """f at ``x``, over all secants."""
+        return self._evaluate(self.layout.reading(x))[0]
+
+    def value_and_gradient(self, x: PETSc.Vec, gradient: PETSc.Vec) -> float:
+        """f at ``x`` over all secants; its gradient overwrites ``gradient``."""
+        value, slope = self._evaluate(self.layout.reading(x))
+        with self.layout.writing(gradient) as rows:
+            rows[...] = slope
+        return value
+
+    def _evaluate(self, psi: np.ndarray) -> tuple[float, np.ndarray]:
+        # grad f = 2 Psi sum_k c_k v_k v_k^T = 2 Y^T L X, L the Laplacian of c_k / length_k.
+        secants = self._secants
+        theta = self._delta or 0.0
+        points = secants.points.astype(float) - secants.mean
+        sizes = np.einsum("ij,ij->i", points, points)
+        images = points @ psi.T
+        image_sizes = np.einsum("ij,ij->i", images, images)
+        product = np.zeros_like(images)
+        total = 0.0
+        numbers = np.arange(secants.layout.start, secants.layout.stop)
+        arrays = (points, sizes, images, image_sizes, numbers)
+        for visit in Ring(secants.layout).visits(*arrays):
+            others, other_sizes, other_images, other_image_sizes, other_numbers = visit.arrays
+            for first in range(0, len(points), 512):
+                rows = slice(first, first + 512)
+                lengths = sizes[rows, None] + other_sizes - 2.0 * points[rows] @ others.T
+                mapped = image_sizes[rows, None] + other_image_sizes
+                mapped -= 2.0 * images[rows] @ other_images.T
+                floor = 1e-14 * (sizes[rows, None] + other_sizes)
+                counts = self._counts(numbers[rows], other_numbers) & (lengths > floor)
+                lengths[~counts] = 1.0
+                change = np.where(counts, mapped / lengths - 1.0, 0.0)
+                miss = np.maximum(np.abs(change) - theta, 0.0)
+                total += 0.25 * float((miss**2).sum())  # every pair is met twice
+                weights = np.sign(change) * miss / lengths
+                product[rows] += weights.sum(axis=1)[:, None] * images[rows]
+                product[rows] -= weights @ other_images
+        gradient = sum_large(self.comm, 2.0 * product.T @ points)
+        return float(sum_over_ranks(self.comm, total)), gradient
+
+    def _counts(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        secants = self._secants
+        counts = rows[:, None] != columns
+        if secants.labels is not None:
+            counts &= secants.labels[rows][:, None] == secants.labels[columns]
+        if secants.listed:
+            counts &= secants.is_listed(rows, columns)
+        return np.asarray(counts)
+
+    def certificate(self, x: PETSc.Vec) -> Certificate:
+        """Facts about ``x`` over all secants; a repeated call costs nothing.  Collective."""
+        psi = self.solution(x)
+        key = psi.tobytes()
+        if self._certificate is None or self._certificate[0] != key:
+            self._certificate = (key, certify(self._secants, psi))
+        return self._certificate[1]
+
+    def metrics(self, x: PETSc.Vec) -> Mapping[str, Any]:
+        """The certificate."""
+        return self.certificate(x).as_dict()
+
+    def solution(self, x: PETSc.Vec) -> np.ndarray:
+        """Psi without its zero rows, shape ``(rank, dimension)``, on every rank."""
+        rows = np.array(self.layout.reading(x))
+        return rows[np.any(rows != 0.0, axis=1)]
+
+    def fingerprint(self) -> str:
+        """Text that differs between problems with other points or targets."""
+        shape = f"{self._secants.n_points}x{self._secants.dimension}"
+        return f"near-isometry/{shape}/{self._secants.n_pairs}/{self._delta}/{self._rank}"
+
+
+def check_targets(dimension: int, delta: float | None, rank: int | None) -> None:
+    """Refuse a delta or rank that makes no sense.
+
+    Raises
+    ------
+    InputError
+    """
+    if delta is None and rank is None:
+        raise InputError("a near-isometry needs a wanted delta or a wanted rank; give one of them")
+    if delta is not None and not 0.0 < delta < 1.0:
+        raise InputError(f"delta must lie strictly between 0 and 1, not {delta!r}")
+    if rank is not None and not 1 <= rank <= dimension:
+        raise InputError(
+            f"the rank must lie between 1 and the number of columns, {dimension}, not {rank!r}"
+        )
+
+
+def build(
+    dataset: Dataset,
+    comm: MPI.Comm,
+    delta: float | None = None,
+    rank: int | None = None,
+    secants: str = "all",
+    neighbours: int = 10,
+) -> NearIsometry:
+    """The objective for a data set; the options are those of the configuration.  Collective.
+
+    Raises
+    ------
+    InputError
+        Options out of range, classes wanted without labels, or points unfit for use.
+    """
+    if delta is None and rank is None:
+        delta = 0.4
+    check_targets(dataset.layout.columns, delta, rank)
+    return NearIsometry(secant_set(dataset, secants, neighbours), delta, rank)
+
+
+def secant_set(dataset: Dataset, secants: str = "all", neighbours: int = 10) -> SecantSet:
+    """The secants of a data set: all, within a class, or between nearest neighbours."""
+    if secants == "within-class":
+        if dataset.labels is None:
+            raise InputError("secants within a class need labels; give the data labels")
+        return SecantSet(dataset.values, dataset.layout, labels=dataset.labels)
+    if secants == "neighbours":
+        k = min(neighbours, dataset.layout.rows - 1)
+        if k < 1:
+            raise InputError("there are fewer than two points; give at least two distinct points")
+        values = np.asarray(dataset.values, dtype=float)
+        found, _ = nearest_neighbours(dataset.layout, values, k)
+        return SecantSet(dataset.values, dataset.layout, neighbours=found)
+    return SecantSet(dataset.values, dataset.layout)

@@ -1,0 +1,137 @@
+"""Lower bounds on the rank that any embedding of a given delta needs.
+
+Let D hold the squared distances of k points, and E those of their images, so that
+``|E_ij - D_ij| <= delta D_ij``.  With ``J = I - 11^T/k`` the centred Gram matrix of
+the images is ``B = -J E J / 2``; its rank is at most that of the embedding, linear
+or not.  Two bounds on rank(B) hold for every such E:
+
+* Weyl.  ``B - G = -J (E - D) J / 2`` with ``G = -J D J / 2``.  Entry by entry
+  ``|E - D| <= delta D``, hence ``||E - D||_2 <= delta ||D||_2`` (Perron and
+  Frobenius), and ``lambda_i(B) >= lambda_i(G) - delta ||D||_2 / 2``.  The rank is at
+  least the number of eigenvalues of G above ``delta ||D||_2 / 2``.
+
+* Alon.  ``rank(B) >= (tr B)^2 / ||B||_F^2`` by Cauchy and Schwarz on the eigenvalues
+  (Alon, Problems and results in extremal combinatorics I, 2003).  With M = E - D and
+  ``sum M = s sum D``, |s| <= delta: ``tr B = (1 + s) sum D / 2k``; J M J is M without,
+  among others, its component along 11^T, so that
+  ``||J M J||_F^2 <= delta^2 ||D||_F^2 - s^2 (sum D)^2 / k^2``; and
+  ``||B||_F <= (||J D J||_F + ||J M J||_F) / 2``.  The least of the ratio over s is a
+  bound, which approaches ``(1 - delta^2) / delta^2`` on many equidistant points.
+
+Both are evaluated on subsets of the points, since a subset needs no more rank than
+the whole; the subsets grow greedily.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def weyl_bound(squared_distances: np.ndarray, delta: float) -> int:
+    """Rank bound by Weyl's inequality; ``squared_distances`` has shape (k, k)."""
+    gram = _centred(squared_distances) / -2.0
+    radius = float(np.abs(np.linalg.eigvalsh(squared_distances)).max(initial=0.0))
+    bar = 0.5 * delta * radius + 1e-12 * radius * max(1, len(gram))
+    return int((np.linalg.eigvalsh(gram) > bar).sum())
+
+
+def alon_bound(squared_distances: np.ndarray, delta: float) -> float:
+    """Rank bound by Alon's inequality, a real number to be rounded up."""
+    k = len(squared_distances)
+    total = float(squared_distances.sum())
+    squares = float((squared_distances**2).sum())
+    rows = squared_distances.sum(axis=1)
+    centred = squares - 2.0 / k * float(rows @ rows) + total**2 / k**2
+    return float(_alon(np.array([total]), np.array([squares]), np.array([centred]), k, delta)[0])
+
+
+def _alon(
+    total: np.ndarray, squares: np.ndarray, centred: np.ndarray, k: int, delta: float
+) -> np.ndarray:
+    """The bound from sum D, ||D||_F^2 and ||J D J||_F^2 of several sets of k points."""
+    if delta >= 1.0 or k < 2:
+        return np.ones_like(total)
+    mean = total / k
+    s = _shifts(delta)[:, None]
+    # Between two shifts the ratio is at least this with the better value of each part.
+    low, high = s[:-1], s[1:]
+    least = np.where((low < 0) & (high > 0), 0.0, np.minimum(low**2, high**2))
+    rest = np.sqrt(np.maximum(delta**2 * squares - least * mean**2, 0.0))
+    norm = np.sqrt(np.maximum(centred, 0.0)) * (1 + 1e-12) + rest
+    ratio = (1.0 + low) * mean / np.maximum(norm, 1e-300)
+    # tr B = (1 + s) sum D / 2k and ||B||_F <= norm / 2: the halves cancel.
+    return np.asarray((ratio**2).min(axis=0))
+
+
+def _shifts(delta: float) -> np.ndarray:
+    return np.linspace(-delta, delta, 401)
+
+
+def rank_lower_bound(points: np.ndarray, delta: float, most: int = 400) -> int:
+    """Certified lower bound on the rank of any embedding of isometry constant ``delta``.
+
+    Parameters
+    ----------
+    points
+        Points among which the subsets are sought, shape ``(m, dimension)``.
+    delta
+        Isometry constant over all pairs of these points.
+    most
+        Largest subset.
+
+    Returns
+    -------
+    int
+        At least 1 if two points differ.
+    """
+    points = np.unique(np.asarray(points, dtype=float), axis=0)
+    if len(points) < 2:
+        return 0
+    if delta >= 1.0:
+        return 0  # the zero map has delta = 1
+    points = points - points.mean(axis=0)
+    size = np.einsum("ij,ij->i", points, points)
+    distances = np.maximum(size[:, None] + size - 2.0 * (points @ points.T), 0.0)
+    np.fill_diagonal(distances, 0.0)
+    best = 1.0
+    order, values = _grow(distances, delta, min(most, len(points)))
+    best = max(best, float(values.max(initial=1.0)))
+    for k in sorted({2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, len(order)}):
+        if k <= len(order):
+            some = order[:k]
+            best = max(best, weyl_bound(distances[np.ix_(some, some)], delta))
+    return int(np.ceil(best * (1.0 - 1e-9) - 1e-9))
+
+
+def _grow(distances: np.ndarray, delta: float, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points in the order in which they raise Alon's bound most, and the bound after each."""
+    count = len(distances)
+    far = np.unravel_index(int(distances.argmax()), distances.shape)
+    order = [int(far[0]), int(far[1])]
+    free = np.ones(count, dtype=bool)
+    free[order] = False
+    sums = distances[:, order].sum(axis=1)  # of each point to the subset
+    squares_to = (distances[:, order] ** 2).sum(axis=1)
+    values = [alon_bound(distances[np.ix_(order, order)], delta)]
+    while len(order) < most and free.any():
+        k = len(order) + 1
+        inside = sums[order]
+        total = inside.sum() + 2.0 * sums
+        squares = squares_to[order].sum() + 2.0 * squares_to
+        cross = distances[:, order] @ inside
+        row_squares = float(inside @ inside) + 2.0 * cross + squares_to + sums**2
+        centred = squares - 2.0 / k * row_squares + total**2 / k**2
+        bounds = np.where(free, _alon(total, squares, centred, k, delta), -1.0)
+        new = int(bounds.argmax())
+        order.append(new)
+        free[new] = False
+        values.append(float(bounds[new]))
+        sums = sums + distances[:, new]
+        squares_to = squares_to + distances[:, new] ** 2
+        if len(order) > 64 and max(values[-48:]) < max(values):
+            break
+    return np.array(order), np.array(values)
+
+
+def _centred(matrix: np.ndarray) -> np.ndarray:
+    return np.asarray(matrix - matrix.mean(axis=0) - matrix.mean(axis=1)[:, None] + matrix.mean())

@@ -1,0 +1,488 @@
+"""What the solvers share: the search for the least rank or delta, and column generation.
+
+A run makes *attempts*: reach a target delta at a target rank.  An attempt works on
+active secants only, then lets the oracle look at all secants, adds the worst
+violators and goes on, until no secant violates the target (Luo et al., Algorithm 4,
+except that no secant is ever dropped).  Early looks take a sample of the tiles; an
+attempt succeeds only after a complete look.  Around the attempts a bracket closes:
+on the rank if that is free (Algorithm 3 steps down by one instead, which
+``adjust="published"`` does), on delta if that is free.  A lower rank starts from the
+leading eigenvectors of ``Psi^T Psi``, a higher one adds principal directions.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from thalweg import InputError
+from thalweg.interfaces import Objective, SecantConstraints, Solver, SolverState
+from thalweg.parallel import Layout, PETSc
+from thalweg.parallel.pairs.secants import Scan, SecantSet
+from thalweg.result import Status
+from thalweg_isometry.active import ActiveSecants
+from thalweg_isometry.certificate import lower_bound
+
+#: A look at fewer pairs than this is always complete.
+FEW_PAIRS = 40_000_000
+
+NONE = -1
+
+
+@dataclass(kw_only=True)
+class SearchState(SolverState):
+    """State of a search; see :class:`SolverState`.
+
+    Attributes
+    ----------
+    psi
+        Present map, shape ``(rank, dimension)``.
+    target_rank, target_delta
+        Of the present attempt.
+    low, high
+        Bracket: largest value that failed and least that succeeded, of the rank or,
+        where that is given, of delta.
+    pairs, lengths
+        Active secants: point numbers (m, 2), squared lengths (m,).
+    dual
+        Multiplier of each active secant, for the methods that have one.
+    memory
+        Other arrays and numbers of a method.
+    best, best_delta
+        Best map that a complete look confirmed, and its delta.
+    closest, closest_delta
+        Map of least delta seen by a complete look, a success or not.
+    fraction
+        Share of the tiles at the next look.
+    attempt_iterations
+        Inner iterations of this attempt.
+    ended
+        Name of the status once the search is over.
+    """
+
+    psi: np.ndarray
+    target_rank: int
+    target_delta: float
+    low: float
+    high: float
+    pairs: np.ndarray
+    lengths: np.ndarray
+    dual: np.ndarray
+    memory: dict[str, Any] = field(default_factory=dict)
+    best: np.ndarray
+    best_delta: float = float("inf")
+    closest: np.ndarray
+    closest_delta: float = float("inf")
+    delta: float = float("nan")
+    active_delta: float = float("nan")
+    residual: float = float("nan")
+    dual_residual: float = float("nan")
+    fraction: float = 1.0
+    looks: int = 0
+    attempts: int = 1
+    attempt_iterations: int = 0
+    stage: int = 0
+    ended: str = ""
+
+
+@dataclass(frozen=True)
+class Inner:
+    """What a method did on the active secants.
+
+    ``met``: the target holds on them; ``failed``: the method gives this attempt up.
+    """
+
+    psi: np.ndarray
+    met: bool
+    failed: bool
+    value: float
+    delta: float
+    iterations: int
+    evaluations: int
+
+
+@dataclass(frozen=True)
+class SecantSearch(Solver[SearchState]):
+    """Base of the solvers.
+
+    Attributes
+    ----------
+    adjust
+        How a free rank is sought: ``"bracket"`` or ``"published"``.
+    start_rank
+        Rank of the first attempt; None guesses from the spectrum.
+    columns
+        Secants that a look adds at most.
+    per_row
+        Of those, at most so many a point and tile.
+    precision
+        Relative width at which a bracket on delta is closed.
+    all_below
+        If there are at most so many secants, all of them are active from the start.
+    seed
+        Chooses the tiles of sampled looks.
+    """
+
+    adjust: str = "bracket"
+    start_rank: int | None = None
+    columns: int = 30_000
+    per_row: int = 3
+    precision: float = 0.02
+    all_below: int = 250_000
+    seed: int = 0
+
+    requires = (SecantConstraints,)
+    decreases: ClassVar[bool] = False
+    trace_columns: ClassVar[tuple[str, ...]] = (
+        "delta",
+        "rank",
+        "target_rank",
+        "target_delta",
+        "active",
+        "active_delta",
+        "looked_at",
+        "residual",
+        "dual_residual",
+    )
+
+    def __post_init__(self) -> None:
+        if self.adjust not in ("bracket", "published"):
+            raise InputError(f"adjust must be 'bracket' or 'published', not {self.adjust!r}")
+        if self.columns < 1 or self.per_row < 1:
+            raise InputError("columns and per_row must be at least 1")
+        if self.start_rank is not None and self.start_rank < 1:
+            raise InputError(f"the starting rank must be at least 1, not {self.start_rank}")
+
+    # -- what a method defines -------------------------------------------------------------
+
+    @abstractmethod
+    def inner(self, state: SearchState, active: ActiveSecants) -> Inner:
+        """Work on the active secants for a while, from ``state.psi``."""
+
+    def begin_attempt(self, state: SearchState) -> None:
+        """Prepare ``state.memory`` for a new target."""
+        state.memory = {}
+
+    #: Share of the wanted delta that a method aims at, so that unseen secants fit too.
+    aim: ClassVar[float] = 0.9
+
+    # -- the solver ------------------------------------------------------------------------
+
+    def init(self, objective: Objective, x: PETSc.Vec) -> SearchState:
+        """Start the search with the oracle's first look at the starting map."""
+        problem = cast(SecantConstraints, objective)
+        secants = problem.secants
+        rows = np.array(objective.layout.reading(x))
+        given = rows[np.any(rows != 0.0, axis=1)]
+        top = objective.layout.rows
+        delta, rank = problem.wanted_delta, problem.wanted_rank
+        low, high = 0.0, float("inf")
+        if rank is None:
+            assert delta is not None
+            low = float(max(0, lower_bound(secants, delta) - 1))
+            rank = self.start_rank or guessed_rank(secants, delta, self.adjust)
+            rank = int(np.clip(rank, low + 1, top))
+        psi = np.zeros((0, secants.dimension))
+        state = SearchState(
+            objective=objective,
+            x=x,
+            value=0.0,
+            psi=psi,
+            target_rank=rank,
+            target_delta=delta if delta is not None else 1.0,
+            low=low,
+            high=high,
+            pairs=np.empty((0, 2), dtype=np.int64),
+            lengths=np.empty(0),
+            dual=np.empty(0),
+            best=psi,
+            closest=psi,
+            fraction=self._first_fraction(secants),
+        )
+        # Orthonormal rows have no leading eigenvectors: the first rows are the leading ones.
+        given = given if len(given) else secants.directions
+        state.psi = self.resized(state, given[:rank], rank)
+        if delta is None:
+            # The starting map itself is the first success of the search on delta.
+            scaled, scan = self._scaled(state, state.psi, complete=True)
+            self._confirm(state, scaled, scan)
+            state.psi = scaled
+            state.high = state.best_delta
+            state.target_delta = self._next_delta(state)
+        else:
+            scaled, scan = self._scaled(state, state.psi, complete=False)
+            state.psi = scaled
+        if secants.n_pairs <= self.all_below:
+            scan = secants.scan(
+                state.psi, level=0.0, most=secants.n_pairs, per_row=secants.n_points
+            )
+        self._add(state, scan)
+        self.begin_attempt(state)
+        self._show(state, state.psi)
+        return state
+
+    def step(self, state: SearchState) -> SearchState:
+        """Work on the active secants; look at the others if the target is met there."""
+        secants = self._secants(state)
+        active = ActiveSecants(secants, state.pairs, state.lengths)
+        done = self.inner(state, active)
+        state.psi, state.value = done.psi, done.value
+        state.active_delta = done.delta
+        state.evaluations += done.evaluations
+        state.attempt_iterations += done.iterations
+        if done.met:
+            if self._look(state):
+                self._succeed(state)
+        elif done.failed:
+            self._fail(state)
+        self._show(state, state.psi if not state.ended else self._final(state))
+        return state
+
+    def status(self, state: SearchState) -> Status:
+        """Running until the bracket is closed."""
+        return Status[state.ended] if state.ended else Status.RUNNING
+
+    def trace_row(self, state: SearchState) -> Mapping[str, float]:
+        """Delta as last seen, rank and targets, active secants, residuals."""
+        return {
+            "delta": state.delta,
+            "rank": float(len(state.psi)),
+            "target_rank": float(state.target_rank),
+            "target_delta": state.target_delta,
+            "active": float(len(state.pairs)),
+            "active_delta": state.active_delta,
+            "looked_at": state.memory.get("looked_at", 0.0),
+            "residual": state.residual,
+            "dual_residual": state.dual_residual,
+        }
+
+    # -- looking ---------------------------------------------------------------------------
+
+    def _secants(self, state: SearchState) -> SecantSet:
+        return cast(SecantConstraints, state.objective).secants
+
+    def _first_fraction(self, secants: SecantSet) -> float:
+        if secants.listed or secants.n_pairs <= FEW_PAIRS:
+            return 1.0
+        return FEW_PAIRS / secants.n_pairs
+
+    def _scan(self, state: SearchState, psi: np.ndarray, fraction: float, level: float) -> Scan:
+        secants = self._secants(state)
+        state.looks += 1
+        with looking(secants, fraction) as progress:
+            return secants.scan(
+                psi,
+                level=level,
+                most=self.columns,
+                # Few points have few rows: let each give more.
+                per_row=max(self.per_row, self.columns // max(1, 4 * secants.n_points)),
+                fraction=fraction,
+                seed=self.seed * 1_000_003 + state.looks,
+                progress=progress,
+            )
+
+    def _scaled(
+        self, state: SearchState, psi: np.ndarray, complete: bool
+    ) -> tuple[np.ndarray, Scan]:
+        """A map scaled so that its lengthening and shortening are alike, and a look at it."""
+        fraction = 1.0 if complete else state.fraction
+        _, points = self._secants(state).sample(600)
+        ratio = sampled_ratios(points, psi)
+        if len(ratio) and ratio.max() > 0:
+            psi = psi * np.sqrt(2.0 / (ratio.max() + ratio.min()))
+        return psi, self._scan(state, psi, fraction, self.aim * state.target_delta)
+
+    def _look(self, state: SearchState) -> bool:
+        """One look of the oracle; whether a complete one found no violator."""
+        goal = state.target_delta
+        scan = self._scan(state, state.psi, state.fraction, 0.5 * (1 + self.aim) * goal)
+        before = len(state.pairs)
+        self._add(state, scan)
+        added = len(state.pairs) - before
+        violators = int((np.abs(scan.distortions) > goal).sum())
+        if scan.complete:
+            if scan.delta < state.closest_delta:
+                state.closest, state.closest_delta = state.psi, scan.delta
+            if scan.delta <= goal:
+                self._confirm(state, state.psi, scan)
+                return True
+            if added == 0:
+                # Everything that violates is active already: the margins were too thin.
+                self._fail(state)
+        elif violators < 0.02 * self.columns:
+            state.fraction = 1.0
+        else:
+            state.fraction = min(1.0, 1.5 * state.fraction)
+        return False
+
+    def _add(self, state: SearchState, scan: Scan) -> None:
+        state.delta = scan.delta
+        state.memory["looked_at"] = float(scan.n_pairs)
+        n = self._secants(state).n_points
+        known = np.sort(state.pairs[:, 0] * n + state.pairs[:, 1])
+        fresh = ~np.isin(scan.pairs[:, 0] * n + scan.pairs[:, 1], known)
+        state.pairs = np.concatenate([state.pairs, scan.pairs[fresh]])
+        state.lengths = np.concatenate([state.lengths, scan.lengths[fresh]])
+        state.dual = np.concatenate([state.dual, np.zeros(int(fresh.sum()))])
+
+    def _confirm(self, state: SearchState, psi: np.ndarray, scan: Scan) -> None:
+        state.best, state.best_delta = psi, scan.delta
+        if scan.delta < state.closest_delta:
+            state.closest, state.closest_delta = psi, scan.delta
+
+    # -- searching -------------------------------------------------------------------------
+
+    def _succeed(self, state: SearchState) -> None:
+        problem = cast(SecantConstraints, state.objective)
+        if problem.wanted_rank is None:
+            state.high = float(len(state.best))
+            self._next_rank(state)
+        elif problem.wanted_delta is None:
+            state.high = state.best_delta
+            self._next_target(state)
+        else:
+            state.ended = Status.CONVERGED.name
+
+    def _fail(self, state: SearchState) -> None:
+        problem = cast(SecantConstraints, state.objective)
+        if problem.wanted_rank is None:
+            state.low = max(state.low, float(state.target_rank))
+            self._next_rank(state)
+        elif problem.wanted_delta is None:
+            state.low = state.target_delta
+            self._next_target(state)
+        else:
+            state.ended = Status.UNREACHED.name
+
+    def _next_rank(self, state: SearchState) -> None:
+        top = state.objective.layout.rows
+        low, high = int(state.low), state.high
+        if high - low <= 1 or (self.adjust == "published" and low >= state.target_rank < high):
+            found = len(state.best) > 0
+            if found or low >= top:
+                state.ended = (Status.CONVERGED if found else Status.UNREACHED).name
+                return
+        if high == float("inf"):
+            rank = min(top, max(low + 1, int(np.ceil(1.2 * state.target_rank))))
+            source = state.psi
+        else:
+            if self.adjust == "published":
+                rank = int(high) - 1
+            elif state.attempts == 1 or low < 0.75 * high:
+                rank = max(low + 1, min(int(high) - 1, int(np.floor(0.88 * high))))
+            else:
+                rank = (low + int(high)) // 2
+            source = state.best
+        state.target_rank = rank
+        self._restart(state, self.resized(state, source, rank))
+
+    def _next_delta(self, state: SearchState) -> float:
+        low, high = state.low, min(state.high, state.best_delta)
+        return 0.75 * high if low == 0.0 else float(np.sqrt(low * high))
+
+    def _next_target(self, state: SearchState) -> None:
+        if state.high - state.low <= self.precision * state.high:
+            state.ended = Status.CONVERGED.name
+            return
+        state.target_delta = self._next_delta(state)
+        self._restart(state, state.best)
+
+    def _restart(self, state: SearchState, psi: np.ndarray) -> None:
+        looked = state.memory.get("looked_at", 0.0)
+        state.psi = psi
+        state.attempts += 1
+        state.attempt_iterations = state.stage = 0
+        state.dual = np.zeros(len(state.pairs))
+        self.begin_attempt(state)
+        state.memory["looked_at"] = looked
+
+    def resized(self, state: SearchState, psi: np.ndarray, rank: int) -> np.ndarray:
+        """A map of another rank near ``psi``: truncated, or extended by principal directions."""
+        if len(psi) >= rank:
+            return truncated(psi, rank)
+        directions = self._secants(state).directions
+        rest = directions - directions @ np.linalg.pinv(psi) @ psi if len(psi) else directions
+        norms = np.linalg.norm(rest, axis=1)
+        some = np.flatnonzero(norms > 0.5)[: rank - len(psi)]
+        added = rest[some] / norms[some, None]
+        if len(psi) + len(added) < rank:  # fewer directions than rows: any will do
+            random = np.random.default_rng(self.seed)
+            more = rank - len(psi) - len(added)
+            noise = random.standard_normal((more, psi.shape[1])) * 1e-3
+            added = np.concatenate([added, noise])
+        return np.concatenate([psi, added])
+
+    def _final(self, state: SearchState) -> np.ndarray:
+        """What the run returns: the best confirmed map, or else the one of least delta."""
+        if len(state.best):
+            psi, delta = state.best, state.best_delta
+        elif len(state.closest):
+            psi, delta = state.closest, state.closest_delta
+        else:
+            psi = state.psi
+            delta = self._scan(state, psi, 1.0, np.inf).delta
+        state.psi, state.delta = psi, delta
+        return psi
+
+    def _show(self, state: SearchState, psi: np.ndarray) -> None:
+        layout: Layout = state.objective.layout
+        with layout.writing(state.x) as rows:
+            rows[...] = 0.0
+            rows[: len(psi)] = psi
+
+
+def truncated(psi: np.ndarray, rank: int) -> np.ndarray:
+    """``Gamma^(1/2) U^T`` from the leading eigenpairs of ``Psi^T Psi`` (eq. 2.9)."""
+    _, values, vectors = np.linalg.svd(psi, full_matrices=False)
+    return np.asarray(values[:rank, None] * vectors[:rank])
+
+
+def guessed_rank(secants: SecantSet, delta: float, adjust: str) -> int:
+    """Rank at which the leading directions hold most of the variance that delta asks for."""
+    share = np.cumsum(secants.spread) / max(float(secants.spread.sum()), 1e-300)
+    wanted = 1.0 - (0.25 if adjust == "bracket" else 0.1) * delta
+    return int(np.searchsorted(share, min(wanted, 1.0 - 1e-12)) + 1)
+
+
+def sampled_ratios(points: np.ndarray, psi: np.ndarray) -> np.ndarray:
+    """``||Psi v||^2`` of the secants among some points."""
+    points = points - points.mean(axis=0)
+    images = points @ psi.T
+    upper = np.triu_indices(len(points), 1)
+    lengths, mapped = (_squared(rows)[upper] for rows in (points, images))
+    good = lengths > 1e-9 * max(float(lengths.max(initial=0.0)), 1e-300)
+    return np.asarray(mapped[good] / lengths[good])
+
+
+def _squared(rows: np.ndarray) -> np.ndarray:
+    size = np.einsum("ij,ij->i", rows, rows)
+    return np.maximum(size[:, None] + size - 2.0 * rows @ rows.T, 0.0)
+
+
+class looking:  # noqa: N801  (used like a function, in a with statement)
+    """A progress bar in pairs per second, on rank 0 and only where somebody watches."""
+
+    def __init__(self, secants: SecantSet, fraction: float) -> None:
+        self._secants = secants
+        self._total = int(fraction * secants.n_pairs)
+        self._bar: Any = None
+
+    def __enter__(self) -> Callable[[int], None] | None:
+        import sys
+
+        if self._secants.comm.rank or not sys.stderr.isatty() or self._total < 10**8:
+            return None
+        from tqdm import tqdm
+
+        self._bar = tqdm(
+            total=self._total // self._secants.comm.size, unit="pair", unit_scale=True, leave=False
+        )
+        return cast(Callable[[int], None], self._bar.update)
+
+    def __exit__(self, *failure: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
