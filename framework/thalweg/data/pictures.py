@@ -32,7 +32,8 @@ class PictureRows:
 def read_folder(path: Path, options: Mapping[str, Any]) -> Source:
     """Source of a folder of pictures, in the order of their names.
 
-    Pictures in subfolders are labelled by the subfolder's name.  If any is in
+    Pictures in subfolders are labelled by the subfolder's name, unless ``labels``
+    names a file.  If any is in
     colour, all are read as red, green and blue; with ``grey``, none is.
 
     Raises
@@ -62,7 +63,7 @@ def read_folder(path: Path, options: Mapping[str, Any]) -> Source:
     assert size is not None
     parents = [picture.parent.relative_to(path) for picture in paths]
     labels = None
-    if any(parent.parts for parent in parents):
+    if options.get("labels") is None and any(parent.parts for parent in parents):
         if not all(parent.parts for parent in parents):
             loose = paths[[bool(parent.parts) for parent in parents].index(False)]
             raise InputError(

@@ -27,7 +27,8 @@ def draw_convergence(
 ) -> None:
     """Write two panels side by side: the objective against seconds and evaluations.
 
-    Each method has a colour and a dash pattern; a dot marks where it ended.
+    Each method has a colour and a dash pattern, named below the panels if there
+    are several; a dot marks where it ended.
     Scales are logarithmic where the values span more than a decade.  Called on
     one rank.
 
@@ -52,7 +53,7 @@ def draw_convergence(
         if title:
             figure.suptitle(plain(title), x=0.01, ha="left", fontsize=12)
         handles, names = panels[0].get_legend_handles_labels()
-        if len(names) > 1 or names != [""]:
+        if len(names) > 1:
             figure.legend(
                 handles,
                 names,
@@ -115,9 +116,19 @@ def _set_heights(axes: Any, curves: list[np.ndarray], above_best: bool) -> None:
     low, high = joined.min(), joined.max()
     if low > 0 and (high > _WIDE * low or above_best):
         axes.set_yscale("log")
+        if high < 500 * low:
+            _label_between_powers(axes)
         return
     # A diverging method must not squeeze all others into a line.
     ordinary = max(np.nanmax(curve[:1]) for curve in curves if len(curve))
     room = 0.05 * max(ordinary - low, 1e-12)
     if high > ordinary + 20 * room:
         axes.set_ylim(low - room, ordinary + room)
+
+
+def _label_between_powers(axes: Any) -> None:
+    """Numbers at 1, 2 and 5 times the powers of ten, where these alone would be too few."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))

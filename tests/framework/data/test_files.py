@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.io
 from PIL import Image
+
 from thalweg.data import load_data
 
 TABLE = np.arange(21.0).reshape(7, 3) ** 2 / 8
@@ -175,6 +176,9 @@ def test_folder_of_pictures_is_labelled_by_its_subfolders(comm, folder):
     assert dataset.image_shape == (4, 6)
     assert dataset.labels.tolist() == [0, 0, 1, 1, 2]
     assert dataset.label_names == ("cat", "dog", "eel")
+    write(comm, lambda: np.save(folder / "y.npy", np.array([1, 0, 1, 0, 1])))
+    other = load_data({"path": "zoo", "labels": "y.npy"}, comm, folder)
+    assert other.labels.tolist() == [1, 0, 1, 0, 1]
 
 
 def test_coloured_pictures_keep_their_colour_unless_asked(comm, folder):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from thalweg.data import data_options, data_sets, load_data
 from thalweg.errors import InputError
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.io
 from PIL import Image
+
 from thalweg.data import load_data
 from thalweg.data.distribute import local_rows
 from thalweg.data.source import FileRows, Source

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from thalweg.data import components, load_data
 from thalweg.data.components import principal_components
 from thalweg.data.scaling import scale_standard, scale_unit
