@@ -114,7 +114,11 @@ class Checkpoints:
             stored = head["format"]
             arrays: dict[str, np.ndarray] = {}
             if (version / "arrays.npz").exists():
-                with np.load(version / "arrays.npz", allow_pickle=False) as archive:
+                # Opened here, since NumPy leaves a damaged archive open.
+                with (
+                    open(version / "arrays.npz", "rb") as stream,
+                    np.load(stream, allow_pickle=False) as archive,
+                ):
                     arrays = {key: archive[key] for key in archive.files}
         except Exception as error:  # whatever a damaged file makes the readers raise
             raise CheckpointError(f"the checkpoint in {version} is damaged: {error}") from error
