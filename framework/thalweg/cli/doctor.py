@@ -28,13 +28,13 @@ NEEDED = ("numpy", "scipy", "mpi4py", "petsc4py", "numba", "scikit-learn", "matp
 #: Distributions that it uses where they are.
 WELCOME = ("slepc4py", "finufft", "jax")
 
-#: PETSc's external packages that thalweg has a use for, and what it is.
+#: PETSc's external packages that thalweg has a use for, and PETSc's names of them over time.
 EXTERNAL = {
-    "MUMPS": ("mumps", "direct solves on several ranks"),
-    "CHOLMOD": ("suitesparse", "direct solves on one rank"),
-    "hypre": ("hypre", "algebraic multigrid"),
-    "PT-Scotch": ("ptscotch", "orderings on several ranks"),
-    "SuperLU_DIST": ("superlu_dist", "direct solves on several ranks"),
+    "MUMPS": ("mumps",),
+    "CHOLMOD": ("cholmod", "suitesparse"),
+    "hypre": ("hypre",),
+    "PT-Scotch": ("ptscotch",),
+    "SuperLU_DIST": ("superlu_dist",),
 }
 
 
@@ -281,7 +281,10 @@ def petsc() -> Iterator[Finding]:
             )
         ),
     )
-    there = {label: PETSc.Sys.hasExternalPackage(name) for label, (name, _) in EXTERNAL.items()}
+    there = {
+        label: any(PETSc.Sys.hasExternalPackage(name) for name in names)
+        for label, names in EXTERNAL.items()
+    }
     listed = ", ".join(label for label, found in there.items() if found) or "none"
     problem = advice = ""
     if not there["MUMPS"] and not there["SuperLU_DIST"]:
