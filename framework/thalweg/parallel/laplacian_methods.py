@@ -60,8 +60,13 @@ SERIAL = frozenset({"dense", "cholmod", "mumps-serial", "petsc"})
 
 def available(method: str) -> bool:
     """Whether this PETSc has what a method needs."""
-    package = {"cholmod": "suitesparse", "mumps": "mumps", "mumps-serial": "mumps"}.get(method)
-    return package is None or bool(PETSc.Sys.hasExternalPackage(package))
+    # Older versions of PETSc know CHOLMOD by the name of its collection.
+    names = {
+        "cholmod": ("cholmod", "suitesparse"),
+        "mumps": ("mumps",),
+        "mumps-serial": ("mumps",),
+    }.get(method)
+    return names is None or any(PETSc.Sys.hasExternalPackage(name) for name in names)
 
 
 class Method(Protocol):
