@@ -1,0 +1,106 @@
+"""A configured run gives the same answer at any number of ranks, and fails as one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import thalweg
+from thalweg.errors import InputError
+from thalweg.parallel import MPI
+
+CONFIG = {
+    "data": {"name": "digits", "rows": 200},
+    "objective": {"name": "elastic-embedding", "perplexity": 10},
+    "stop": {"iterations": 20, "decrease": 0.0},
+}
+
+
+@pytest.mark.ranks(2, 3, 4)
+@pytest.mark.parametrize("objective", ["elastic-embedding", "s-sne", "t-sne"])
+def test_twenty_iterations_agree_with_one_rank(comm, objective):
+    config = {**CONFIG, "objective": {"name": objective, "perplexity": 10}}
+    alone = thalweg.run(config, comm=MPI.COMM_SELF)
+    together = thalweg.run(config, comm=comm)
+    assert together.iterations == alone.iterations == 20
+    assert together.objective == pytest.approx(alone.objective, rel=1e-8)
+    assert np.allclose(together.gather(), alone.x, rtol=0, atol=1e-6 * np.abs(alone.x).max())
+
+
+@pytest.mark.ranks(6)
+def test_more_ranks_than_rows_work(comm):
+    config = {
+        "data": {"name": "blobs", "rows": 4},
+        "objective": {"name": "elastic-embedding", "perplexity": 1.5},
+        "stop": {"iterations": 5},
+    }
+    alone = thalweg.run(config, comm=MPI.COMM_SELF)
+    together = thalweg.run(config, comm=comm)
+    assert together.objective == pytest.approx(alone.objective, rel=1e-8)
+
+
+@pytest.mark.ranks(2, 3)
+def test_bad_input_is_raised_on_every_rank(comm):
+    with pytest.raises(InputError, match="perplexity"):
+        thalweg.run({**CONFIG, "objective": {"name": "t-sne", "perplexity": 500}}, comm=comm)
+
+
+FAILING = """
+import sys
+from thalweg.cli.main import main
+from thalweg.driver import loop
+from thalweg.parallel import MPI
+
+record = loop._Run._record
+
+def fail_on_rank_one(self, state):
+    record(self, state)
+    if MPI.COMM_WORLD.rank == 1 and self.at.iteration == 2:
+        raise RuntimeError("a cosmic ray")
+
+loop._Run._record = fail_on_rank_one
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_rank_that_raises_ends_the_run_with_its_number_and_traceback(tmp_path):
+    launcher = shutil.which("mpirun")
+    if launcher is None:
+        pytest.skip("no mpirun")
+    (tmp_path / "fail.py").write_text(FAILING)
+    (tmp_path / "c.toml").write_text(
+        '[data]\nname = "digits"\nrows = 60\n'
+        '[objective]\nname = "elastic-embedding"\nperplexity = 5\n'
+    )
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("OMPI_MCA_ess", "PMIX_", "PMI_", "OMPI_COMM"))
+    }
+    environment |= {
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_rmaps_base_oversubscribe": "1",
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    }
+    began = time.monotonic()
+    done = subprocess.run(
+        [launcher, "-n", "3", sys.executable, "fail.py", "run", "c.toml", "--out", "out"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode != 0
+    assert "rank 1 of 3 failed" in done.stderr
+    assert "RuntimeError: a cosmic ray" in done.stderr
+    assert time.monotonic() - began < 60
+    assert not (Path(tmp_path) / "out" / "result.json").exists()
