@@ -82,8 +82,8 @@ class OdeAbsolute(AbsoluteSolver):
 
         try:
             root = integrate(self.slices, slope, self.gradient, self.tolerance).x
-        except TooManySteps as error:
-            raise SpectrumTooWide(f"{error}; take the lanczos way or more damping") from error
+        except TooManySteps as failure:
+            raise SpectrumTooWide(f"{failure}; take the lanczos way or more damping") from failure
         # |H| g = sqrt(scale) A^(1/2) g, and (H^2 + damping^2 I) step = -|H| g.
         solution, iterations, residual = conjugate_gradients(
             self.slices, shrunk, root, inner, self.limit
