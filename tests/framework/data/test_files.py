@@ -127,7 +127,7 @@ def test_csv_with_a_header_names_columns_and_labels(comm, folder):
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", " ", "|"])
 def test_the_delimiter_is_found(comm, folder, delimiter):
-    np.savetxt(folder / "x.txt", TABLE, delimiter=delimiter, fmt="%r", header="made up")
+    np.savetxt(folder / "x.txt", TABLE, delimiter=delimiter, fmt="%.17g", header="made up")
     assert np.array_equal(load_data({"path": "x.txt"}, comm, folder).values, TABLE)
 
 
