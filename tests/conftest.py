@@ -266,6 +266,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         )
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    # An expression after -k cannot hold "=": "-k ranks2" selects by the number of ranks.
+    if isinstance(item, pytest.Function) and item.get_closest_marker("ranks") is not None:
+        item.extra_keyword_matches.add(f"ranks{item.callspec.params['ranks']}")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if INNER_RANKS in os.environ:
