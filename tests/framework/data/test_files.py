@@ -204,7 +204,7 @@ def test_a_single_picture_can_give_its_distinct_colours(comm, folder):
 @pytest.mark.parametrize("path", ["x.npy", "x.csv"])
 def test_rows_are_the_first_or_a_seeded_sample(comm, folder, path):
     write(comm, lambda: np.save(folder / "x.npy", TABLE))
-    write(comm, lambda: np.savetxt(folder / "x.csv", TABLE, delimiter=",", fmt="%r"))
+    write(comm, lambda: np.savetxt(folder / "x.csv", TABLE, delimiter=",", fmt="%.17g"))
     write(comm, lambda: np.save(folder / "y.npy", NAMES))
     section = {"path": path, "rows": 4, "labels": "y.npy"}
     first = load_data(section, comm, folder)
