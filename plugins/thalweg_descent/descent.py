@@ -88,11 +88,11 @@ class Descent(Solver[DescentState]):
         Parameters of the line searches (see :class:`~thalweg_descent.line_search.LineSearch`
         and those derived from it).
     step_cap
-        Most that a row of the variable may move in one step, in extents of the
-        iterate (``Objective.extent``) where the objective has one, else as it
-        stands.  None sets no cap.
+        Most that a row of the variable may move in one step.  None sets no cap.
     step_cap_unit
-        ``"extent"``, or ``"absolute"`` for a cap that never refers to the extent.
+        ``"extent"``: the cap is in extents of the iterate (``Objective.extent``), and
+        there is none where the objective has no extent; ``"absolute"``: it is in the
+        variable's own unit.
     """
 
     preconditioned: ClassVar[bool] = True
@@ -236,11 +236,10 @@ class Descent(Solver[DescentState]):
     def _longest(self, state: DescentState, reach: float) -> float:
         if self.step_cap is None or reach == 0:
             return 1e20
-        extent = None
-        if self.step_cap_unit == "extent":
-            extent = state.objective.extent(state.x)
-        cap = self.step_cap * (extent if extent is not None and extent > 0 else 1.0)
-        return cap / reach
+        if self.step_cap_unit == "absolute":
+            return self.step_cap / reach
+        extent = state.objective.extent(state.x)
+        return self.step_cap * extent / reach if extent is not None and extent > 0 else 1e20
 
     @staticmethod
     def _unscaled_first(state: DescentState, reach: float) -> float:

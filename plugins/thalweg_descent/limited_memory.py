@@ -26,7 +26,8 @@ class LimitedMemory(Direction):
         Number of pairs.
     scaling
         ``"secant"``: H0 = gamma B^-1 with ``gamma = s.y / y.B^-1 y``; ``"none"``:
-        gamma = 1; ``"auto"``: secant where B is the identity, else none.
+        gamma = 1.  With a preconditioner, the secant costs a second application of
+        it an iteration, which the rejected trials it saves are worth.
     damping
         ``"powell"``: a change of gradient that shows too little curvature is
         bent towards the model's (Nocedal and Wright, procedure 18.2); ``"skip"``:
@@ -34,7 +35,7 @@ class LimitedMemory(Direction):
     """
 
     memory: int = 10
-    scaling: str = "auto"
+    scaling: str = "secant"
     damping: str = "skip"
 
     def start(self, x: PETSc.Vec) -> Memory:
@@ -102,8 +103,7 @@ class LimitedMemory(Direction):
         if not sy > 1e-10 * math.sqrt(ss * yy) or not math.isfinite(sy + ss + yy):
             return
         self._store(memory, s, y)
-        wanted = metric.plain if self.scaling == "auto" else self.scaling == "secant"
-        if wanted:
+        if self.scaling == "secant":
             memory["gamma"] = sy / (yy if metric.plain else self._metric_norm(metric, y))
 
     @staticmethod

@@ -5,7 +5,9 @@ from __future__ import annotations
 from thalweg.plugins import Option, PreconditionerSpec, SolverSpec, hookimpl
 
 
-def _line_search(default: str, curvature: float) -> tuple[Option, ...]:
+def _line_search(
+    default: str, curvature: float, step_cap: float | None = None
+) -> tuple[Option, ...]:
     return (
         Option(
             "line_search",
@@ -42,9 +44,8 @@ def _line_search(default: str, curvature: float) -> tuple[Option, ...]:
         Option(
             "step_cap",
             float,
-            None,
-            "most that a row may move in one step, in extents of the iterate; none if not given",
-            unit="extents",
+            step_cap,
+            "most that a row may move in one step, in extents of the iterate; no cap if not given",
             above=0,
         ),
         Option(
@@ -124,14 +125,14 @@ def thalweg_solvers() -> list[SolverSpec]:
             summary="limited-memory BFGS with any preconditioner as H0",
             load="thalweg_descent.lbfgs:LBFGS",
             options=(
-                *_line_search("backtracking", 0.9),
+                *_line_search("backtracking", 0.9, step_cap=1.0),
                 Option("memory", int, 10, "number of curvature pairs", minimum=1),
                 Option(
                     "scaling",
                     str,
-                    "auto",
-                    "factor of H0: the last secant, none, or the secant only where B is I (auto)",
-                    choices=("auto", "secant", "none"),
+                    "secant",
+                    "factor of H0: by the last curvature pair, or none",
+                    choices=("secant", "none"),
                 ),
                 Option(
                     "damping",
