@@ -12,7 +12,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from thalweg_embedding.estimators import TSNE, ElasticEmbedding, SymmetricSNE
+    from thalweg_embedding.estimators import (
+        TSNE,
+        ElasticEmbedding,
+        LaplacianEigenmaps,
+        LocallyLinearEmbedding,
+        SymmetricSNE,
+    )
     from thalweg_embedding.objective import PairwiseEmbedding
     from thalweg_embedding.objectives import Family, embedding
     from thalweg_embedding.pairs.functions import PairFunction
@@ -20,6 +26,8 @@ if TYPE_CHECKING:
 _WHERE = {
     "TSNE": "estimators",
     "ElasticEmbedding": "estimators",
+    "LaplacianEigenmaps": "estimators",
+    "LocallyLinearEmbedding": "estimators",
     "Family": "objectives",
     "PairFunction": "pairs.functions",
     "PairwiseEmbedding": "objective",
@@ -31,6 +39,8 @@ __all__ = [
     "TSNE",
     "ElasticEmbedding",
     "Family",
+    "LaplacianEigenmaps",
+    "LocallyLinearEmbedding",
     "PairFunction",
     "PairwiseEmbedding",
     "SymmetricSNE",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thalweg.plugins import ObjectiveSpec, Option, PreconditionerSpec, hookimpl
+from thalweg.plugins import ObjectiveSpec, Option, PreconditionerSpec, SolverSpec, hookimpl
 
 _MAP = (
     Option("dimensions", int, 2, "columns of the map", minimum=1),
@@ -106,6 +106,64 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             options=(*_MAP, _strength(100.0), _REPULSIVE),
             preconditioner="spectral",
         ),
+        ObjectiveSpec(
+            name="laplacian-eigenmaps",
+            summary="Laplacian eigenmaps: sum w d with X'DX = I",
+            load="thalweg_embedding.spectral.build:laplacian_eigenmaps",
+            options=(
+                _MAP[0],
+                Option(
+                    "affinity",
+                    str,
+                    "neighbours",
+                    "weights: 1 for near neighbours, entropic, or the data themselves",
+                    choices=("neighbours", "entropic", "precomputed"),
+                ),
+                Option("count", int, 10, "nearest neighbours of a point", minimum=1),
+                _MAP[1],
+                Option("normalised", bool, True, "constraint with the degrees D"),
+            ),
+            solver="eigen",
+        ),
+        ObjectiveSpec(
+            name="lle",
+            summary="locally linear embedding: points rebuilt from their neighbours",
+            load="thalweg_embedding.spectral.build:locally_linear_embedding",
+            options=(
+                _MAP[0],
+                Option("count", int, 12, "nearest neighbours of a point", minimum=1),
+                Option(
+                    "regularisation",
+                    float,
+                    1e-3,
+                    "share of the trace added to the diagonal of local Gram matrices",
+                    above=0,
+                ),
+            ),
+            solver="eigen",
+        ),
+    ]
+
+
+@hookimpl
+def thalweg_solvers() -> list[SolverSpec]:
+    """The eigen-solver of spectral embeddings."""
+    return [
+        SolverSpec(
+            name="eigen",
+            summary="eigenvectors of smallest eigenvalues, by SLEPc, ARPACK, LOBPCG or LAPACK",
+            load="thalweg_embedding.spectral.eigen:Eigen",
+            options=(
+                Option(
+                    "method",
+                    str,
+                    "auto",
+                    "how the eigenproblem is solved",
+                    choices=("auto", "dense", "slepc", "arpack", "lobpcg"),
+                ),
+                Option("tolerance", float, 1e-9, "relative residual", above=0, below=0.1),
+            ),
+        )
     ]
 
 

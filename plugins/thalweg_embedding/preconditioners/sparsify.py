@@ -1,11 +1,14 @@
 """The kappa largest weights of each row."""
 
+# mypy: disable-error-code="no-untyped-def"
+
 from __future__ import annotations
 
 import numpy as np
 import scipy.sparse
+from numba import prange
 
-from thalweg.parallel import Layout
+from thalweg.parallel import Layout, kernel
 from thalweg_embedding.affinities.symmetric import Weights, transposed
 
 
@@ -22,12 +25,39 @@ def strongest(layout: Layout, weights: Weights, kappa: int) -> scipy.sparse.csr_
         Number of entries; ties go to the smaller column.
     """
     sparse = scipy.sparse.csr_matrix(weights)
-    sparse.sort_indices()
+    if not sparse.has_sorted_indices:
+        sparse = sparse.sorted_indices()
     lengths = np.diff(sparse.indptr)
-    row_of = np.repeat(np.arange(len(lengths)), lengths)
-    order = np.lexsort((sparse.indices, -sparse.data, row_of))
-    rank_in_row = np.arange(len(order)) - np.repeat(sparse.indptr[:-1], lengths)
-    kept = order[rank_in_row < kappa]
-    rows, columns = row_of[kept], sparse.indices[kept]
-    one_way = scipy.sparse.csr_matrix((sparse.data[kept], (rows, columns)), shape=sparse.shape)
+    starts = np.concatenate([[0], np.cumsum(np.minimum(lengths, kappa))])
+    kept = np.empty(starts[-1], dtype=np.int64)
+    _select(sparse.indptr, sparse.data, starts, kept)
+    one_way = scipy.sparse.csr_matrix(
+        (sparse.data[kept], sparse.indices[kept], starts), shape=sparse.shape
+    )
     return one_way.maximum(transposed(layout, one_way)).tocsr()
+
+
+@kernel(parallel=True)
+def _select(indptr, weights, starts, kept):
+    """Positions of each row's largest weights, in ascending order."""
+    for n in prange(indptr.size - 1):
+        first = indptr[n]
+        count = starts[n + 1] - starts[n]
+        if count == 0:
+            continue
+        chosen = kept[starts[n] : starts[n + 1]]
+        if count == indptr[n + 1] - first:
+            for place in range(count):
+                chosen[place] = first + place
+            continue
+        filled = 0
+        for entry in range(first, indptr[n + 1]):
+            if filled == count and weights[entry] <= weights[chosen[count - 1]]:
+                continue
+            place = filled if filled < count else count - 1
+            while place > 0 and weights[chosen[place - 1]] < weights[entry]:
+                chosen[place] = chosen[place - 1]
+                place -= 1
+            chosen[place] = entry
+            filled = min(filled + 1, count)
+        chosen.sort()

@@ -1,0 +1,1 @@
+"""Embeddings that are eigenproblems: Laplacian eigenmaps and locally linear embedding."""

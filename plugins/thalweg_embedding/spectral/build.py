@@ -1,0 +1,188 @@
+"""Laplacian eigenmaps and locally linear embedding of a data set."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse
+
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg.parallel import MPI, PETSc, sum_over_ranks
+from thalweg.parallel.components import component_labels
+from thalweg.parallel.pairs import Ring, nearest_neighbours
+from thalweg_embedding.affinities.build import entropic_affinities, given_affinities
+from thalweg_embedding.affinities.symmetric import Weights, transposed
+from thalweg_embedding.spectral.objective import SpectralEmbedding
+
+
+def laplacian_eigenmaps(
+    dataset: Dataset,
+    comm: MPI.Comm,
+    *,
+    dimensions: int = 2,
+    affinity: str = "neighbours",
+    count: int = 10,
+    perplexity: float | None = None,
+    normalised: bool = True,
+    weights: Weights | None = None,
+) -> SpectralEmbedding:
+    """Belkin and Niyogi (2003): least sum w d with X'DX = I, X'D1 = 0.  Collective.
+
+    Parameters
+    ----------
+    affinity
+        ``"neighbours"``: weight 1 between a point and its ``count`` nearest;
+        ``"entropic"``, with ``perplexity``; ``"precomputed"``: the data are weights.
+    normalised
+        Constraint with the degrees D, or X'X = I and X'1 = 0 without.
+    weights
+        This rank's rows of weights instead.
+
+    Raises
+    ------
+    InputError
+        The graph falls into pieces: eigenvectors would only tell which piece a point is in.
+    """
+    layout = dataset.layout
+    if weights is None:
+        if affinity == "neighbours":
+            weights = _neighbour_graph(dataset, count)
+        elif affinity == "precomputed":
+            weights = given_affinities(dataset, normalise=False)
+        else:
+            weights = entropic_affinities(dataset, perplexity)
+    graph = scipy.sparse.csr_matrix(weights)
+    pieces, _ = component_labels(layout, graph)
+    if pieces > 1:
+        raise InputError(
+            f"the neighbour graph falls into {pieces} pieces, of which eigenvectors tell nothing "
+            "but the piece; use more neighbours or a larger perplexity"
+        )
+    degrees = np.asarray(graph.sum(axis=1)).ravel()
+    scaling = 1.0 / np.sqrt(degrees) if normalised else np.ones(layout.local_rows)
+    whole = layout.gather_rows(scaling)
+    off_diagonal = scipy.sparse.diags(scaling) @ graph @ scipy.sparse.diags(whole)
+    places = (np.arange(layout.local_rows), layout.start + np.arange(layout.local_rows))
+    diagonal = scipy.sparse.csr_matrix((degrees * scaling**2, places), shape=graph.shape)
+    null = 1.0 / scaling
+    null /= np.sqrt(float(sum_over_ranks(layout.comm, float(null @ null))))
+    return SpectralEmbedding(
+        layout.with_columns(dimensions),
+        (diagonal - off_diagonal).tocsr(),
+        null,
+        scaling,
+        "laplacian-eigenmaps",
+    )
+
+
+def locally_linear_embedding(
+    dataset: Dataset,
+    comm: MPI.Comm,
+    *,
+    dimensions: int = 2,
+    count: int = 12,
+    regularisation: float = 1e-3,
+) -> SpectralEmbedding:
+    """Roweis and Saul (2000): points rebuilt from their neighbours.  Collective.
+
+    Each point is written as the combination, with weights W that sum to 1, of its ``count``
+    nearest neighbours that comes closest to it; the map keeps these weights: least
+    ||(I - W) X||^2 with X'X = I and X'1 = 0.
+
+    Parameters
+    ----------
+    count
+        Neighbours of a point.
+    regularisation
+        Share of the trace that is added to the diagonal of each local Gram matrix.
+
+    Raises
+    ------
+    InputError
+        The neighbour graph falls into pieces.
+    """
+    layout = dataset.layout
+    graph = _neighbour_graph(dataset, count)
+    pieces, _ = component_labels(layout, graph)
+    if pieces > 1:
+        raise InputError(
+            f"the neighbour graph falls into {pieces} pieces, of which eigenvectors tell nothing "
+            "but the piece; use more neighbours"
+        )
+    combination = _reconstruction_weights(dataset, min(count, layout.rows - 1), regularisation)
+    places = (np.arange(layout.local_rows), layout.start + np.arange(layout.local_rows))
+    ones = np.ones(layout.local_rows)
+    residual = scipy.sparse.csr_matrix((ones, places), shape=combination.shape) - combination
+    return SpectralEmbedding(
+        layout.with_columns(dimensions),
+        _gram(layout, residual.tocsr()),
+        np.full(layout.local_rows, 1.0 / np.sqrt(layout.rows)),
+        ones,
+        "lle",
+    )
+
+
+def _neighbour_graph(dataset: Dataset, count: int) -> scipy.sparse.csr_matrix:
+    """Weight 1 between two points of which one is among the other's nearest."""
+    layout = dataset.layout
+    if layout.rows < 3:
+        raise InputError(
+            f"an embedding needs at least 3 points, and the data have n_samples = {layout.rows}"
+        )
+    count = min(count, layout.rows - 1)
+    indices, _ = nearest_neighbours(layout, dataset.values, count)
+    starts = np.arange(0, indices.size + 1, count)
+    one_way = scipy.sparse.csr_matrix(
+        (np.ones(indices.size), indices.ravel(), starts), shape=(layout.local_rows, layout.rows)
+    )
+    return one_way.maximum(transposed(layout, one_way)).tocsr()
+
+
+def _reconstruction_weights(
+    dataset: Dataset, count: int, regularisation: float
+) -> scipy.sparse.csr_matrix:
+    """This rank's rows of W."""
+    layout = dataset.layout
+    indices, _ = nearest_neighbours(layout, dataset.values, count)
+    neighbours = _rows_of(dataset, indices)
+    differences = neighbours - dataset.values[:, None, :].astype(float)
+    gram = np.einsum("nkd,nld->nkl", differences, differences, optimize=True)
+    trace = np.trace(gram, axis1=1, axis2=2)
+    # A point that coincides with all its neighbours is their mean.
+    added = np.where(trace > 0.0, regularisation * trace, 1.0)
+    gram += added[:, None, None] * np.eye(count)
+    solved = np.linalg.solve(gram, np.ones((len(gram), count, 1)))[..., 0]
+    solved /= solved.sum(axis=1, keepdims=True)
+    starts = np.arange(0, indices.size + 1, count)
+    return scipy.sparse.csr_matrix(
+        (solved.ravel(), indices.ravel(), starts), shape=(layout.local_rows, layout.rows)
+    )
+
+
+def _rows_of(dataset: Dataset, indices: np.ndarray) -> np.ndarray:
+    """Data rows of these global numbers, shape (*indices.shape, features), from all ranks."""
+    layout = dataset.layout
+    found = np.empty((*indices.shape, layout.columns))
+    for visit in Ring(layout).visits(np.asarray(dataset.values)):
+        here = (indices >= visit.start) & (indices < visit.stop)
+        found[here] = visit.arrays[0][indices[here] - visit.start]
+    return found
+
+
+def _gram(layout, residual: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:  # type: ignore[no-untyped-def]
+    """This rank's rows of R'R for row-distributed R.  Collective."""
+    size = (layout.local_rows, layout.rows)
+    integer = PETSc.IntType
+    local = residual.sorted_indices()
+    matrix = PETSc.Mat().createAIJ(
+        size=(size, size),
+        csr=(local.indptr.astype(integer), local.indices.astype(integer), local.data),
+        comm=layout.comm,
+    )
+    product = matrix.transposeMatMult(matrix)
+    try:
+        starts, columns, values = product.getValuesCSR()
+        return scipy.sparse.csr_matrix((values, columns, starts), shape=size)
+    finally:
+        product.destroy()
+        matrix.destroy()

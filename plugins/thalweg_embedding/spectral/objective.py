@@ -1,0 +1,119 @@
+"""Embeddings whose attraction is all there is, under an orthonormality constraint."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from thalweg.interfaces import Capability, RowObjective
+from thalweg.parallel import Layout, PETSc, sum_over_ranks
+
+
+class SmallestEigenvectors(Capability):
+    """The minimiser is spanned by eigenvectors of a sparse symmetric matrix.
+
+    Those of its smallest eigenvalues, but for one known null vector.
+    """
+
+    phrase = "sparse eigenproblem"
+
+    #: This rank's rows of the positive semidefinite matrix A, CSR, shape (local_rows, rows).
+    matrix: scipy.sparse.csr_matrix
+
+    #: This rank's entries of the null vector, of norm 1 over all ranks.
+    null_vector: np.ndarray
+
+
+class SpectralEmbedding(RowObjective, SmallestEigenvectors):
+    """f(Y) = 2 tr((Y'Y)^-1 Y'AY) over the columns of Y, all orthogonal to the null vector u.
+
+    The constraint Y'Y = I is divided out, so that any descent solver may be used: f
+    depends on the span of Y alone, and is least where that is the span of the
+    eigenvectors of A's smallest eigenvalues beyond u's.
+
+    Parameters
+    ----------
+    layout
+        Rows and dimension of the map.
+    matrix, null_vector
+        As in :class:`SmallestEigenvectors`.
+    scaling
+        Map rows are those of Y times this, shape (local_rows,): D^(-1/2) where A is a
+        normalised Laplacian.
+    name
+        For fingerprints.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        matrix: scipy.sparse.csr_matrix,
+        null_vector: np.ndarray,
+        scaling: np.ndarray,
+        name: str,
+    ) -> None:
+        super().__init__(layout.comm, layout)
+        self.matrix = matrix
+        self.null_vector = null_vector
+        self._scaling = scaling
+        self._name = name
+
+    def rows_value_and_gradient(self, rows: np.ndarray, gradient: np.ndarray) -> float:  # noqa: D102
+        inside = self._without_null(rows)
+        image = self.matrix @ self.layout.gather_rows(inside)
+        gram, energy = self._inner(inside, inside), self._inner(inside, image)
+        inverse = np.linalg.pinv(gram, hermitian=True)
+        quotient = inverse @ energy
+        gradient[...] = self._without_null(4.0 * (image - inside @ quotient) @ inverse)
+        return float(2.0 * np.trace(quotient))
+
+    def _without_null(self, rows: np.ndarray) -> np.ndarray:
+        along = self._inner(self.null_vector[:, None], rows)
+        return rows - self.null_vector[:, None] * along
+
+    def _inner(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        return np.asarray(sum_over_ranks(self.comm, first.T @ second))
+
+    def solution(self, x: PETSc.Vec) -> np.ndarray:
+        """This rank's rows of the map: the principal axes of Y, scaled.
+
+        Columns are ordered by eigenvalue, with unit norm before scaling, and signs such
+        that each column's largest entry is positive.
+        """
+        inside = self._without_null(self.layout.reading(x))
+        image = self.matrix @ self.layout.gather_rows(inside)
+        gram, energy = self._inner(inside, inside), self._inner(inside, image)
+        root = np.linalg.cholesky(gram + 1e-300 * np.eye(len(gram)))
+        half = np.linalg.inv(root)
+        _, vectors = np.linalg.eigh(half @ energy @ half.T)
+        turned = inside @ (half.T @ vectors)
+        return signed(self.layout, turned) * self._scaling[:, None]
+
+    def metrics(self, x: PETSc.Vec) -> Mapping[str, Any]:
+        """Rayleigh quotients of the map's columns."""
+        columns = self.solution(x) / self._scaling[:, None]
+        image = self.matrix @ self.layout.gather_rows(columns)
+        return {"eigenvalues": [float(v) for v in np.diag(self._inner(columns, image))]}
+
+    def fingerprint(self) -> str:
+        """Changes with the shape, the method and the graph."""
+        diagonal = self.matrix.diagonal(k=self.layout.start) if self.layout.local_rows else ()
+        whole = self.layout.gather_rows(np.asarray(diagonal, dtype=float))
+        digest = hashlib.sha256(np.round(whole, 8).tobytes()).hexdigest()[:16]
+        return f"{super().fingerprint()}/{self._name}/{digest}"
+
+
+def signed(layout: Layout, columns: np.ndarray) -> np.ndarray:
+    """Columns with signs such that the entry of largest absolute value, the first of them, is > 0.
+
+    Entries within 1e-6 of the largest count as equal to it, so that rounding does not decide.
+    """
+    whole = np.abs(layout.gather_rows(columns))
+    first = (whole >= (1.0 - 1e-6) * whole.max(axis=0)).argmax(axis=0)
+    every = layout.gather_rows(columns)
+    signs = np.where(every[first, np.arange(every.shape[1])] < 0.0, -1.0, 1.0)
+    return columns * signs

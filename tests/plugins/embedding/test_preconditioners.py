@@ -1,0 +1,179 @@
+"""The partial-Hessian strategies are the matrices they say, and speed descent up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.datasets import load_digits
+
+import thalweg
+from thalweg.data import Dataset
+from thalweg.parallel import Layout
+from thalweg_embedding import objectives
+from thalweg_embedding.preconditioners.fixed_point import FixedPoint
+from thalweg_embedding.preconditioners.hessian_diagonal import HessianDiagonalScaling
+from thalweg_embedding.preconditioners.partial_hessian import PartialHessian
+from thalweg_embedding.preconditioners.sparsify import strongest
+from thalweg_embedding.preconditioners.spectral import SpectralDirection
+
+every_rank_count = pytest.mark.ranks(1, 2, 3)
+
+
+def elastic(comm, rows=90, **options):
+    data = Dataset.from_array(load_digits().data[:rows], comm=comm)
+    chosen = {"perplexity": 8.0, "init_scale": 0.5, **options}
+    return objectives.elastic_embedding(data, comm, **chosen)
+
+
+def applied(preconditioner, objective):
+    """Solution for a fixed right-hand side without constant part, gathered; and that side."""
+    x = objective.initial_point(0)
+    right = objective.layout.random_normal(5)
+    total = objective.comm.allreduce(right.sum(axis=0))
+    residual = objective.layout.vec_from(right - total / objective.layout.rows)
+    direction = x.duplicate()
+    preconditioner.setup(objective, x)
+    preconditioner.update(x)
+    preconditioner.apply(residual, direction)
+    found = objective.layout.gather(direction)
+    given = objective.layout.gather(residual)
+    preconditioner.destroy()
+    return found, given
+
+
+def whole_weights(objective):
+    weights = objective.attractive_weights(objective.initial_point(0))
+    dense = weights.toarray() if scipy.sparse.issparse(weights) else weights
+    return objective.layout.gather_rows(np.ascontiguousarray(dense))
+
+
+@every_rank_count
+@pytest.mark.parametrize("graph", ["dense", "sparse"])
+def test_spectral_solves_with_the_laplacian(comm, graph):
+    objective = elastic(comm, graph=graph)
+    found, given = applied(SpectralDirection(), objective)
+    weights = whole_weights(objective)
+    image = 4 * (weights.sum(axis=1)[:, None] * found - weights @ found)
+    np.testing.assert_allclose(image, given, atol=1e-6)
+
+
+@every_rank_count
+def test_spectral_without_neighbours_is_the_fixed_point(comm):
+    objective = elastic(comm)
+    spectral, _ = applied(SpectralDirection(neighbors=0), objective)
+    fixed, given = applied(FixedPoint(), objective)
+    np.testing.assert_allclose(spectral, fixed, rtol=1e-6)
+    degrees = whole_weights(objective).sum(axis=1)
+    np.testing.assert_allclose(4 * degrees[:, None] * fixed, given, atol=1e-12)
+
+
+@every_rank_count
+def test_kappa_keeps_the_largest_weights_and_the_whole_degrees(comm):
+    objective = elastic(comm)
+    found, given = applied(SpectralDirection(neighbors=5), objective)
+    weights = whole_weights(objective)
+    fifth = np.sort(weights, axis=1)[:, -5]
+    kept = np.where((weights >= fifth[:, None]) | (weights >= fifth[None, :]), weights, 0.0)
+    image = 4 * (weights.sum(axis=1)[:, None] * found - kept @ found)
+    np.testing.assert_allclose(image, given, atol=1e-7)
+
+
+@every_rank_count
+@pytest.mark.parametrize("kappa", [0, 1, 4, 50])
+def test_the_strongest_weights_stay_symmetric(comm, kappa):
+    layout = Layout(comm, 40)
+    full = scipy.sparse.random(40, 40, 0.3, random_state=0, format="csr")
+    full = (full + full.T).tocsr()
+    kept = strongest(layout, full[layout.start : layout.stop], kappa)
+    every = layout.gather_rows(kept.toarray())
+    np.testing.assert_array_equal(every, every.T)
+    dense = full.toarray()
+    for row, own in zip(dense, every, strict=True):
+        top = np.sort(row)[::-1][:kappa]
+        assert np.isin(top[top > 0], own).all()
+    if kappa == 50:
+        np.testing.assert_array_equal(every, dense)
+
+
+@every_rank_count
+def test_partial_hessian_solves_with_attraction_and_repulsion(comm):
+    objective = elastic(comm)
+    for inner in ("spectral", "none"):
+        solver = PartialHessian(tolerance=1e-8, inner_iterations=500, inner=inner)
+        found, given = applied(solver, objective)
+        x = objective.initial_point(0)
+        direction, repelled = (
+            objective.layout.vec_from(objective.layout.local(found)),
+            x.duplicate(),
+        )
+        objective.repulsive_product(x, direction, repelled)
+        weights = whole_weights(objective)
+        image = 4 * (weights.sum(axis=1)[:, None] * found - weights @ found)
+        image += objective.layout.gather(repelled)
+        np.testing.assert_allclose(image, given, atol=1e-6 * np.abs(given).max())
+
+
+def test_partial_hessian_starts_from_its_previous_solution(comm):
+    objective = elastic(comm)
+    x = objective.initial_point(0)
+    preconditioner = PartialHessian(inner_iterations=1, inner="none")
+    preconditioner.setup(objective, x)
+    residual = objective.layout.vec_from(objective.layout.random_normal(1))
+    first, second, again = (x.duplicate() for _ in range(3))
+    preconditioner.apply(residual, first)
+    kept = {name: vec.copy() for name, vec in preconditioner.state().items()}
+    preconditioner.apply(residual, second)
+    preconditioner.restore(kept)
+    preconditioner.apply(residual, again)
+    again.axpy(-1.0, second)
+    assert again.norm() == 0.0
+    second.axpy(-1.0, first)
+    assert second.norm() > 0.0
+
+
+@every_rank_count
+def test_hessian_diagonal_is_positive_and_contains_the_degrees(comm):
+    objective = elastic(comm)
+    found, given = applied(HessianDiagonalScaling(), objective)
+    degrees = whole_weights(objective).sum(axis=1)
+    assert (given / found >= 4 * degrees[:, None] * (1 - 1e-12)).all()
+
+
+@pytest.mark.parametrize("name", ["elastic_embedding", "symmetric_sne", "t_sne"])
+@pytest.mark.parametrize(
+    "preconditioner", ["fixed-point", "hessian-diagonal", "spectral", "partial-hessian"]
+)
+@pytest.mark.parametrize("solver", ["gradient-descent", "nonlinear-cg", "lbfgs"])
+def test_every_strategy_composes_with_every_descent(comm, name, preconditioner, solver):
+    data = Dataset.from_array(load_digits().data[:100], comm=comm)
+    objective = getattr(objectives, name)(data, comm, perplexity=10.0)
+    result = thalweg.minimize(
+        objective, solver=solver, preconditioner=preconditioner, iterations=15, decrease=0.0
+    )
+    values = result.trace["objective"]
+    assert (np.diff(values) <= 0.0).all()
+    assert values[-1] < values[0]
+
+
+def test_the_spectral_direction_needs_far_fewer_evaluations_than_gradient_descent(comm):
+    objective = elastic(comm, rows=200, init_scale=1e-2)
+    spectral = thalweg.minimize(
+        objective, solver="gradient-descent", preconditioner="spectral", iterations=40
+    )
+    plain = thalweg.minimize(
+        objective, solver="gradient-descent", preconditioner="identity", iterations=400
+    )
+    assert spectral.objective < plain.objective
+    assert 5 * spectral.evaluations < plain.evaluations
+
+
+def test_pieces_of_a_graph_move_apart_but_not_far(comm):
+    points = load_digits().data[:120].copy()
+    points[60:] += 1e4
+    data = Dataset.from_array(points, comm=comm)
+    objective = objectives.t_sne(data, comm, perplexity=5.0, graph="sparse")
+    result = thalweg.minimize(objective, iterations=60)
+    assert np.isfinite(result.x).all()
+    assert result.objective < result.trace["objective"][0]
+    assert np.abs(result.x).max() < 1e4

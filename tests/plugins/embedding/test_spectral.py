@@ -1,0 +1,105 @@
+"""Laplacian eigenmaps and LLE: eigenvectors by every method, at any rank count."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.linalg
+from sklearn.datasets import load_digits, make_swiss_roll
+from sklearn.exceptions import SkipTestWarning
+from sklearn.manifold import LocallyLinearEmbedding as Reference
+from sklearn.utils.estimator_checks import check_estimator
+
+import thalweg
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg_embedding import LaplacianEigenmaps, LocallyLinearEmbedding
+from thalweg_embedding.spectral.build import laplacian_eigenmaps, locally_linear_embedding
+
+BUILDERS = {"laplacian-eigenmaps": laplacian_eigenmaps, "lle": locally_linear_embedding}
+every_method = pytest.mark.parametrize("method", ["dense", "slepc", "arpack", "lobpcg"])
+every_problem = pytest.mark.parametrize("name", BUILDERS)
+
+
+def roll(comm, rows=211):
+    return Dataset.from_array(make_swiss_roll(rows, random_state=0)[0], comm=comm)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@every_problem
+@every_method
+def test_eigenvectors_are_those_of_a_dense_solver(comm, name, method):
+    if method == "slepc":
+        pytest.importorskip("slepc4py")
+    if method == "lobpcg" and name == "lle":
+        pytest.skip("eigenvalues of 1e-6 are beyond a method that factors nothing")
+    objective = BUILDERS[name](roll(comm), comm)
+    result = thalweg.minimize(objective, solver="eigen", method=method)
+    layout = objective.layout
+    matrix = layout.gather_rows(objective.matrix.toarray())
+    null = layout.gather_rows(objective.null_vector)
+    np.testing.assert_allclose(matrix @ null, 0.0, atol=1e-12)
+    values, vectors = scipy.linalg.eigh(matrix, subset_by_index=(0, 2))
+    found = layout.gather_rows(result.x)
+    precision = 1e-4 if method == "lobpcg" else 1e-7
+    assert result.objective == pytest.approx(2 * values[1:].sum(), rel=precision, abs=1e-12)
+    if method != "lobpcg":
+        overlap = np.linalg.svd(vectors[:, 1:].T @ found)[1]
+        np.testing.assert_allclose(overlap, 1.0, atol=1e-6)
+    assert result.status.converged
+
+
+@pytest.mark.ranks(1, 2)
+@every_problem
+def test_gradient_agrees_with_differences(comm, name):
+    objective = BUILDERS[name](roll(comm, 60), comm)
+    x = objective.initial_point(0)
+    direction = objective.layout.vec_from(objective.layout.random_normal(1))
+    gradient = x.duplicate()
+    objective.value_and_gradient(x, gradient)
+    ahead, behind = x.copy(), x.copy()
+    ahead.axpy(1e-5, direction)
+    behind.axpy(-1e-5, direction)
+    expected = (objective.value(ahead) - objective.value(behind)) / 2e-5
+    assert gradient.dot(direction) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_descent_solver_finds_the_same_span(comm):
+    objective = laplacian_eigenmaps(roll(comm, 80), comm)
+    least = thalweg.minimize(objective, solver="eigen").objective
+    descended = thalweg.minimize(
+        objective, solver="lbfgs", preconditioner="identity", iterations=1000, decrease=1e-14
+    )
+    assert descended.objective == pytest.approx(least, rel=1e-4)
+
+
+def test_lle_agrees_with_scikit_learn():
+    points = make_swiss_roll(300, random_state=0)[0]
+    ours = LocallyLinearEmbedding(n_neighbors=12).fit_transform(points)
+    theirs = Reference(n_neighbors=12, eigen_solver="dense").fit_transform(points)
+    overlap = np.abs(np.linalg.svd(ours.T @ theirs)[1])
+    np.testing.assert_allclose(overlap, 1.0, atol=1e-5)
+
+
+def test_eigenmaps_separate_two_blobs_that_touch():
+    digits = load_digits(n_class=2)
+    found = LaplacianEigenmaps(n_components=1, n_neighbors=30).fit_transform(digits.data)[:, 0]
+    assert max(np.mean((found > 0) == digits.target), np.mean((found < 0) == digits.target)) > 0.95
+
+
+@every_problem
+def test_a_graph_in_pieces_is_refused(comm, name):
+    points = np.concatenate(
+        [np.random.default_rng(0).normal(size=(30, 3)) + 100 * i for i in (0, 1)]
+    )
+    with pytest.raises(InputError, match="falls into 2 pieces"):
+        BUILDERS[name](Dataset.from_array(points), comm, count=5)
+
+
+@pytest.mark.parametrize("kind", [LaplacianEigenmaps, LocallyLinearEmbedding])
+def test_scikit_learns_own_checks_pass(kind):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkipTestWarning)
+        check_estimator(kind())
