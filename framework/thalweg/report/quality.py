@@ -57,11 +57,15 @@ def embedding_quality(solution: np.ndarray, dataset: Dataset | None, comm: MPI.C
     finite = bool(np.isfinite(solution).all())
     if not all(comm.allgather(finite)):
         return {}
-    found: dict[str, Any] = {
-        "neighbour_preservation": neighbour_preservation(dataset.values, solution, layout)
-    }
-    if dataset.labels is not None:
-        found["nearest_neighbour_error"] = nearest_neighbour_error(solution, dataset.labels, layout)
+    # One search in the embedding serves both measures.
+    sample = _sample(layout, layout.columns, seed=0)
+    count = min(NEIGHBOURS, layout.rows - 1)
+    before = nearest_rows(dataset.values, sample, layout, count)
+    after = nearest_rows(solution, sample, layout, count)
+    found: dict[str, Any] = {"neighbour_preservation": _share_kept(before, after)}
+    labels = dataset.labels
+    if labels is not None:
+        found["nearest_neighbour_error"] = float(np.mean(labels[after[:, 0]] != labels[sample]))
     return found
 
 
@@ -90,8 +94,7 @@ def neighbour_preservation(
     sample = _sample(layout, values.shape[1], seed)
     before = nearest_rows(values, sample, layout, count)
     after = nearest_rows(embedding, sample, layout, count)
-    kept = (before[:, :, None] == after[:, None, :]).any(axis=2)
-    return float(kept.mean())
+    return _share_kept(before, after)
 
 
 def nearest_neighbour_error(
@@ -131,8 +134,9 @@ def trustworthiness(
     data, shown = _take(values, sample, layout), _take(embedding, sample, layout)
     n = len(sample)
     count = min(neighbours, (n - 1) // 2)
-    apart = _squared_distances(data, data)
-    near = _squared_distances(shown, shown)
+    data, shown = data - data.mean(axis=0), shown - shown.mean(axis=0)
+    apart = _relative_distances(data, _against(data))
+    near = _relative_distances(shown, _against(shown))
     np.fill_diagonal(apart, -np.inf)
     np.fill_diagonal(near, np.inf)
     # The row itself has rank 0, its nearest neighbour rank 1.
@@ -163,12 +167,13 @@ def nearest_rows(values: np.ndarray, sample: np.ndarray, layout: Layout, count: 
     here = min(count, layout.local_rows)
     rows = np.full((len(sample), count), layout.rows, dtype=np.int64)
     distances = np.full((len(sample), count), np.inf)
-    own = np.asarray(values, dtype=float)
     if here:
-        step = max(1, int(4e6) // layout.local_rows)
+        middle = asked.mean(axis=0)
+        asked, against = asked - middle, _against(np.asarray(values, dtype=float) - middle)
+        step = max(1, int(2e6) // layout.local_rows)
         for start in range(0, len(sample), step):
             block = slice(start, start + step)
-            apart = _squared_distances(asked[block], own)
+            apart = _relative_distances(asked[block], against)
             itself = sample[block] - layout.start
             inside = (itself >= 0) & (itself < layout.local_rows)
             apart[np.flatnonzero(inside), itself[inside]] = np.inf
@@ -199,12 +204,19 @@ def _take(values: np.ndarray, sample: np.ndarray, layout: Layout) -> np.ndarray:
     return held.gather_rows(block)
 
 
-def _squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """All squared distances between rows of ``a`` and of ``b``, shape ``(len(a), len(b))``."""
-    middle = a.mean(axis=0) if len(a) else np.zeros(a.shape[1])
-    a, b = a - middle, b - middle
-    apart = a @ b.T
-    apart *= -2
-    apart += np.einsum("ij,ij->i", a, a)[:, None]
-    apart += np.einsum("ij,ij->i", b, b)[None, :]
-    return np.maximum(apart, 0, out=apart)
+def _share_kept(before: np.ndarray, after: np.ndarray) -> float:
+    return float((before[:, :, None] == after[:, None, :]).any(axis=2).mean())
+
+
+def _against(b: np.ndarray) -> np.ndarray:
+    """Columns ``(b_j, |b_j|²)`` for :func:`_relative_distances`."""
+    return np.column_stack([b, np.einsum("ij,ij->i", b, b)]).T
+
+
+def _relative_distances(a: np.ndarray, against: np.ndarray) -> np.ndarray:
+    """``|b_j|² - 2 a_i b_j``, shape ``(len(a), len(b))``, in one product.
+
+    These are squared distances less ``|a_i|²``: they order the rows of b by
+    their distance from ``a_i``, and compare between ranks.
+    """
+    return np.column_stack([-2 * a, np.ones(len(a))]) @ against  # type: ignore[no-any-return]
