@@ -10,6 +10,7 @@ directions on, moves the map no further than it must.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -36,7 +37,7 @@ class HingeSearch(SecantSearch):
         Pairs that L-BFGS remembers.
     """
 
-    margins: tuple[float, ...] = (0.9, 0.98)
+    margins: Sequence[float] = (0.9, 0.98)
     patience: int = 250
     memory: int = 12
 

@@ -361,11 +361,12 @@ class SecantSearch(Solver[SearchState]):
     def _next_rank(self, state: SearchState) -> None:
         top = state.objective.layout.rows
         low, high = int(state.low), state.high
+        if low >= top and high == float("inf"):
+            state.ended = Status.UNREACHED.name
+            return
         if high - low <= 1 or (self.adjust == "published" and low >= state.target_rank < high):
-            found = len(state.best) > 0
-            if found or low >= top:
-                state.ended = (Status.CONVERGED if found else Status.UNREACHED).name
-                return
+            state.ended = Status.CONVERGED.name
+            return
         if high == float("inf"):
             rank = min(top, max(low + 1, int(np.ceil(1.2 * state.target_rank))))
             source = state.psi
@@ -463,7 +464,7 @@ def _squared(rows: np.ndarray) -> np.ndarray:
     return np.maximum(size[:, None] + size - 2.0 * rows @ rows.T, 0.0)
 
 
-class looking:  # noqa: N801  (used like a function, in a with statement)
+class looking:
     """A progress bar in pairs per second, on rank 0 and only where somebody watches."""
 
     def __init__(self, secants: SecantSet, fraction: float) -> None:

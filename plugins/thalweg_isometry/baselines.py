@@ -1,0 +1,130 @@
+"""Baselines: principal directions of the secants, and Gaussian random projections."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import numpy as np
+import scipy.linalg
+
+from thalweg.interfaces import Objective, SecantConstraints
+from thalweg.parallel import PETSc, sum_large
+from thalweg.parallel.pairs import Ring
+from thalweg.parallel.pairs.secants import SecantSet
+from thalweg_isometry.active import ActiveSecants
+from thalweg_isometry.search import Inner, SearchState, SecantSearch
+
+
+@dataclass(frozen=True)
+class BaselineSearch(SecantSearch):
+    """A map for each rank, without any fitting; one complete look tells its delta."""
+
+    all_below: int = 0
+
+    aim: ClassVar[float] = 0.99
+
+    def init(self, objective: Objective, x: PETSc.Vec) -> SearchState:
+        """Start with the map of the first rank."""
+        state = super().init(objective, x)
+        state.fraction = 1.0
+        state.pairs = state.pairs[:0]
+        state.lengths = state.lengths[:0]
+        state.dual = state.dual[:0]
+        return state
+
+    @abstractmethod
+    def map_of(self, state: SearchState, rank: int) -> np.ndarray:
+        """The map of this rank."""
+
+    def inner(self, state: SearchState, active: ActiveSecants) -> Inner:
+        """The map of the target rank, to be looked at."""
+        psi = self.map_of(state, state.target_rank)
+        return Inner(psi, True, False, 0.0, float("nan"), 1, 1)
+
+    def _look(self, state: SearchState) -> bool:
+        scan = self._scan(state, state.psi, 1.0, np.inf)
+        state.delta = scan.delta
+        wanted = cast(SecantConstraints, state.objective).wanted_delta
+        if scan.delta < state.closest_delta:
+            state.closest, state.closest_delta = state.psi, scan.delta
+        if wanted is None:
+            state.target_delta = scan.delta  # one map a rank: there is nothing to search
+            state.low = scan.delta
+        if wanted is None or scan.delta <= wanted:
+            self._confirm(state, state.psi, scan)
+            return True
+        self._fail(state)
+        return False
+
+
+@dataclass(frozen=True)
+class SecantPCA(BaselineSearch):
+    """Solver ``secant-pca``: leading eigenvectors of the sum of ``v v^T`` over all secants.
+
+    Attributes
+    ----------
+    most_points
+        With more points than this, the secants among an even sample of so many.
+    """
+
+    most_points: int = 4000
+
+    def init(self, objective: Objective, x: PETSc.Vec) -> SearchState:
+        """Find the eigenvectors, once."""
+        state = super().init(objective, x)
+        state.memory = {"basis": secant_directions(self._secants(state), self.most_points)}
+        return state
+
+    def begin_attempt(self, state: SearchState) -> None:
+        """Keep the eigenvectors."""
+
+    def map_of(self, state: SearchState, rank: int) -> np.ndarray:
+        """The first ``rank`` eigenvectors, orthonormal."""
+        return np.array(state.memory["basis"][:rank])
+
+
+@dataclass(frozen=True)
+class RandomProjection(BaselineSearch):
+    """Solver ``random-projection``: independent normal entries of variance 1 / rank."""
+
+    def map_of(self, state: SearchState, rank: int) -> np.ndarray:
+        """The map of this seed and rank."""
+        random = np.random.default_rng((self.seed, rank))
+        return random.standard_normal((rank, self._secants(state).dimension)) / np.sqrt(rank)
+
+
+def secant_directions(secants: SecantSet, most_points: int) -> np.ndarray:
+    """Eigenvectors of ``sum v v^T``, most important first, as rows.  Collective.
+
+    The sum is ``X^T L X`` with L the Laplacian of the weights ``1 / ||x_i - x_j||^2``.
+    """
+    layout = secants.layout
+    stride = -(-layout.rows // most_points)
+    chosen = np.arange(layout.start, layout.stop) % stride == 0
+    points = secants.points.astype(float) - secants.mean
+    sizes = np.einsum("ij,ij->i", points, points)
+    numbers = np.arange(layout.start, layout.stop)
+    product = np.zeros_like(points)
+    arrays = (points, sizes, numbers, chosen)
+    for visit in Ring(layout).visits(*arrays):
+        others, other_sizes, other_numbers, other_chosen = visit.arrays
+        here = np.flatnonzero(other_chosen)
+        mine = np.flatnonzero(chosen)
+        for first in range(0, len(mine), 512):
+            rows = mine[first : first + 512]
+            lengths = sizes[rows, None] + other_sizes[here] - 2.0 * points[rows] @ others[here].T
+            floor = 1e-14 * (sizes[rows, None] + other_sizes[here])
+            counts = (numbers[rows][:, None] != other_numbers[here]) & (lengths > floor)
+            if secants.labels is not None:
+                labels = secants.labels
+                counts &= labels[numbers[rows]][:, None] == labels[other_numbers[here]]
+            if secants.listed:
+                counts &= secants.is_listed(numbers[rows], other_numbers[here])
+            weights = np.where(counts, 1.0 / np.where(counts, lengths, 1.0), 0.0)
+            product[rows] += weights.sum(axis=1)[:, None] * points[rows] - weights @ others[here]
+    matrix = sum_large(secants.comm, points.T @ product)
+    _, vectors = scipy.linalg.eigh(0.5 * (matrix + matrix.T))
+    vectors = secants.comm.bcast(vectors)
+    return np.ascontiguousarray(vectors[:, ::-1].T)

@@ -1,0 +1,75 @@
+"""``thalweg certify``: what is true of any linear map over all secants of a data set."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thalweg.cli.arguments import Parser
+from thalweg.errors import InputError
+
+
+def main(argv: list[str]) -> int:
+    """Run ``thalweg certify``; returns the exit code.  Collective over all ranks."""
+    parser = Parser(
+        prog="thalweg certify",
+        description="Look at every secant of a data set: how far is a linear map from an "
+        "isometry, which pair of points shows it, and what rank is needed at least?",
+        allow_abbrev=False,
+    )
+    parser.add_argument("data", metavar="DATA", help="data file, or the name of a data set")
+    parser.add_argument(
+        "components", metavar="COMPONENTS", help=".npy file of the map, rank x columns of the data"
+    )
+    parser.add_argument("--labels", metavar="FILE", help="labels of the rows")
+    parser.add_argument("--rows", type=int, metavar="N", help="take the first N rows")
+    parser.add_argument("--scale", metavar="HOW", help="scale the data as section [data] does")
+    parser.add_argument(
+        "--secants",
+        default="all",
+        choices=("all", "within-class", "neighbours"),
+        help="which pairs of points count (all)",
+    )
+    parser.add_argument(
+        "--neighbours", type=int, default=10, metavar="K", help="how many neighbours (10)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    given = parser.parse_args(argv)
+
+    from thalweg.data import data_sets, load_data
+    from thalweg.parallel import MPI, limit_threads, on_root
+    from thalweg_isometry.certificate import certify
+    from thalweg_isometry.objective import secant_set
+    from thalweg_isometry.search import looking
+
+    comm = MPI.COMM_WORLD
+    limit_threads(comm)
+    section: dict[str, Any] = {}
+    known = given.data in data_sets() and not Path(given.data).exists()
+    section["name" if known else "path"] = given.data
+    for option in ("labels", "rows", "scale"):
+        if getattr(given, option) is not None:
+            section[option] = getattr(given, option)
+    components = on_root(comm, lambda: _matrix(given.components))
+    dataset = load_data(section, comm)
+    secants = secant_set(dataset, given.secants, given.neighbours)
+    with looking(secants, 1.0) as progress:
+        certificate = certify(secants, components, progress)
+    if comm.rank == 0:
+        print(json.dumps(certificate.as_dict()) if given.json else str(certificate))
+    return 0
+
+
+def _matrix(path: str) -> np.ndarray:
+    try:
+        matrix = np.load(path, allow_pickle=False)
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {path}; give a .npy file of the map") from error
+    except (ValueError, EOFError, OSError) as error:
+        raise InputError(f"{path} is no .npy file of numbers: {error}") from error
+    if not isinstance(matrix, np.ndarray):
+        raise InputError(f"{path} holds several arrays; give a .npy file of the map alone")
+    return matrix

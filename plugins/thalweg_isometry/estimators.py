@@ -1,0 +1,162 @@
+"""scikit-learn estimators of near-isometric linear embeddings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+import thalweg
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg_isometry.objective import build
+
+
+class _Isometry(  # type: ignore[misc]
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
+    """What the estimators share.
+
+    ``fit`` takes an array, shape (n_samples, n_features), or a
+    :class:`thalweg.Dataset` whose rows lie on several ranks.
+    """
+
+    _solver: str
+
+    def __init__(
+        self,
+        delta: float | None = None,
+        rank: int | None = None,
+        secants: str = "all",
+        n_neighbors: int = 10,
+        solver_options: dict[str, Any] | None = None,
+    ) -> None:
+        self.delta = delta
+        self.rank = rank
+        self.secants = secants
+        self.n_neighbors = n_neighbors
+        self.solver_options = solver_options
+
+    def fit(self, X: Any, y: Any = None) -> _Isometry:
+        """Find a map for the rows of X.
+
+        Parameters
+        ----------
+        X
+            Points, shape (n_samples, n_features).
+        y
+            Classes, shape (n_samples,), with ``secants="within-class"``; else ignored.
+
+        Raises
+        ------
+        InputError
+            Data or parameters that cannot be used; it is a ``ValueError``.
+        """
+        if isinstance(X, Dataset):
+            dataset = X
+            self.n_features_in_ = X.layout.columns
+        else:
+            X = validate_data(self, X, dtype=(np.float64, np.float32), ensure_min_samples=2)
+            labels = None
+            if self.secants == "within-class":
+                if y is None:
+                    raise InputError("secants within a class need classes; give y")
+                labels = np.unique(np.asarray(y), return_inverse=True)[1]
+            dataset = Dataset.from_array(X, labels)
+        if self.secants not in ("all", "within-class", "neighbours"):
+            raise InputError(
+                f"secants must be 'all', 'within-class' or 'neighbours', not {self.secants!r}"
+            )
+        objective = build(
+            dataset, dataset.comm, self.delta, self.rank, self.secants, self.n_neighbors
+        )
+        try:
+            result = thalweg.minimize(objective, solver=self._solver, **(self.solver_options or {}))
+            facts = result.metrics
+        finally:
+            objective.destroy()
+        assert result.solution is not None
+        self.components_ = result.solution
+        self.rank_ = len(result.solution)
+        self.delta_ = float(facts["delta"])
+        self.rank_lower_bound_ = int(facts["rank_lower_bound"])
+        self.n_secants_ = int(facts["n_secants"])
+        self.n_coincident_ = int(facts["n_coincident"])
+        self.attaining_pair_ = tuple(facts["pair"])
+        self.status_ = result.status
+        self.n_iter_ = max(1, result.iterations)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Map rows: ``X @ components_.T``, shape (n_samples, rank_)."""
+        check_is_fitted(self)
+        if isinstance(X, Dataset):
+            return np.asarray(X.values @ self.components_.T)
+        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
+        return np.asarray(X @ self.components_.T.astype(X.dtype))
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.rank_
+
+
+_ATTRIBUTES = """
+
+    Parameters
+    ----------
+    delta
+        Largest relative change of a squared distance, in (0, 1).  None with a rank
+        given: the least that the method finds.  0.4 if neither is given.
+    rank
+        Rows of the map.  None: as few as the method finds.
+    secants
+        Which pairs of points count: ``"all"``, ``"within-class"`` or ``"neighbours"``.
+    n_neighbors
+        With ``secants="neighbours"``: of how many.
+    solver_options
+        Further options of the solver, as ``thalweg list`` shows them.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (rank_, n_features)
+        The map Psi.
+    rank_ : int
+        Its rows.
+    delta_ : float
+        Its isometry constant over all secants, certified by looking at every one.
+    rank_lower_bound_ : int
+        No embedding of the points with this delta has a lower rank.
+    n_secants_, n_coincident_ : int
+        Pairs of distinct points, and of points at the same place.
+    attaining_pair_ : tuple of int
+        The two points whose secant attains ``delta_``.
+    status_ : thalweg.Status
+        ``UNREACHED`` if delta cannot be had at the rank; the map is the best found.
+    """
+
+
+class NearIsometricEmbedding(_Isometry):
+    __doc__ = "The framework's own method: squared hinge on the factor." + _ATTRIBUTES
+    _solver = "hinge-lbfgs"
+
+
+class NuMax(_Isometry):
+    __doc__ = "Least nuclear norm (Hegde et al. 2015)." + _ATTRIBUTES
+    _solver = "numax"
+
+
+class FroMax(_Isometry):
+    __doc__ = "A factor near a matrix within the bounds (Luo et al., Algorithm 1)." + _ATTRIBUTES
+    _solver = "fromax"
+
+
+class NILEPro(_Isometry):
+    __doc__ = "The largest distortion itself, by ADMM (Luo et al., Algorithm 2)." + _ATTRIBUTES
+    _solver = "nile-pro"
+
+
+class SecantPCA(_Isometry):
+    __doc__ = "Baseline: principal directions of the normalised secants." + _ATTRIBUTES
+    _solver = "secant-pca"
