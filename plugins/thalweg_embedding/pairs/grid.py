@@ -15,6 +15,7 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.parallel import Layout, max_over_ranks
+from thalweg_embedding.pairs.convolution import convolve
 from thalweg_embedding.pairs.every import EveryPair
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.interface import PairSum
@@ -86,22 +87,21 @@ class GridPairs(PairSum):
         spectrum, transforms = self._modes(extent)
         transforms.place((rows - centre) * (2.0 * math.pi / spectrum.period))
         density = transforms.to_modes(np.ones((1, len(rows))))[0]
-        potential, total = _convolved(density, spectrum)
+        d = self.layout.columns
+        gradient = np.empty(
+            ((d + 1) // 2 if slopes is not None else 0, *density.shape), density.dtype
+        )
+        total = convolve(density, spectrum.modes, 2.0 * math.pi / spectrum.period, gradient)
         self_pairs = self.layout.rows * self.function(0.0)[0]
         total -= self_pairs
         if total < math.sqrt(self.tolerance) * self_pairs:
             return self._by_pairs(rows, slopes, shift)  # points so far apart: self-pairs drown it
         if slopes is not None:
-            waves = _wave_numbers(spectrum, transforms.real)
-            for axis in range(0, rows.shape[1], 2):
-                # Two real components of the gradient make one complex series.
-                factor = 0.5j * waves[axis]
-                if axis + 1 < rows.shape[1]:
-                    factor = factor - 0.5 * waves[axis + 1]
-                slope = transforms.at_points((potential * factor)[None])[0]
-                slopes[:, axis] = slope.real
-                if axis + 1 < rows.shape[1]:
-                    slopes[:, axis + 1] = slope.imag
+            for pair_of_axes, series in enumerate(gradient):
+                slope = transforms.at_points(series[None])[0]
+                slopes[:, 2 * pair_of_axes] = slope.real
+                if 2 * pair_of_axes + 1 < d:
+                    slopes[:, 2 * pair_of_axes + 1] = slope.imag
         return total
 
     def _by_pairs(self, rows: np.ndarray, slopes: np.ndarray | None, shift: float) -> float:
@@ -157,21 +157,3 @@ class GridPairs(PairSum):
         self, rows: np.ndarray, diagonal: np.ndarray, shift: float = 0.0
     ) -> None:
         self._exact.convex_diagonal(rows, diagonal, shift)
-
-
-def _convolved(density: np.ndarray, spectrum: Spectrum) -> tuple[np.ndarray, float]:
-    """Modes of the potential, and its sum over the points."""
-    half = spectrum.count // 2
-    order = np.abs(np.arange(-half, half))
-    modes = spectrum.modes[np.ix_(*(order,) * density.ndim)]
-    power = density.real.astype(float) ** 2 + density.imag.astype(float) ** 2
-    return density * modes.astype(density.real.dtype), float(np.vdot(power, modes))
-
-
-def _wave_numbers(spectrum: Spectrum, real: np.dtype) -> list[np.ndarray]:
-    """Wave numbers along each axis, in radians a map unit, shaped to broadcast."""
-    half, dimensions = spectrum.count // 2, spectrum.modes.ndim
-    waves = np.arange(-half, half) * (2.0 * math.pi / spectrum.period)
-    waves[0] = 0.0  # the unpaired mode has no real derivative
-    shapes = [[-1 if axis == a else 1 for a in range(dimensions)] for axis in range(dimensions)]
-    return [waves.astype(real).reshape(shape) for shape in shapes]
