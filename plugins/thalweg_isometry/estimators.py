@@ -14,13 +14,45 @@ from thalweg.errors import InputError
 from thalweg_isometry.objective import build
 
 
-class _Isometry(  # type: ignore[misc]
+class LinearIsometry(  # type: ignore[misc]
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
     """What the estimators share.
 
     ``fit`` takes an array, shape (n_samples, n_features), or a
     :class:`thalweg.Dataset` whose rows lie on several ranks.
+
+
+    Parameters
+    ----------
+    delta
+        Largest relative change of a squared distance, in (0, 1).  None with a rank
+        given: the least that the method finds.  0.4 if neither is given.
+    rank
+        Rows of the map.  None: as few as the method finds.
+    secants
+        Which pairs of points count: ``"all"``, ``"within-class"`` or ``"neighbours"``.
+    n_neighbors
+        With ``secants="neighbours"``: of how many.
+    solver_options
+        Further options of the solver, as ``thalweg list`` shows them.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (rank_, n_features)
+        The map Psi.
+    rank_ : int
+        Its rows.
+    delta_ : float
+        Its isometry constant over all secants, certified by looking at every one.
+    rank_lower_bound_ : int
+        No embedding of the points with this delta has a lower rank.
+    n_secants_, n_coincident_ : int
+        Pairs of distinct points, and of points at the same place.
+    attaining_pair_ : tuple of int
+        The two points whose secant attains ``delta_``.
+    status_ : thalweg.Status
+        ``UNREACHED`` if delta cannot be had at the rank; the map is the best found.
     """
 
     _solver: str
@@ -39,7 +71,7 @@ class _Isometry(  # type: ignore[misc]
         self.n_neighbors = n_neighbors
         self.solver_options = solver_options
 
-    def fit(self, X: Any, y: Any = None) -> _Isometry:
+    def fit(self, X: Any, y: Any = None) -> LinearIsometry:
         """Find a map for the rows of X.
 
         Parameters
@@ -102,61 +134,46 @@ class _Isometry(  # type: ignore[misc]
         return self.rank_
 
 
-_ATTRIBUTES = """
+class NearIsometricEmbedding(LinearIsometry):
+    """The framework's own method: squared hinge on the factor.
 
-    Parameters
-    ----------
-    delta
-        Largest relative change of a squared distance, in (0, 1).  None with a rank
-        given: the least that the method finds.  0.4 if neither is given.
-    rank
-        Rows of the map.  None: as few as the method finds.
-    secants
-        Which pairs of points count: ``"all"``, ``"within-class"`` or ``"neighbours"``.
-    n_neighbors
-        With ``secants="neighbours"``: of how many.
-    solver_options
-        Further options of the solver, as ``thalweg list`` shows them.
-
-    Attributes
-    ----------
-    components_ : ndarray of shape (rank_, n_features)
-        The map Psi.
-    rank_ : int
-        Its rows.
-    delta_ : float
-        Its isometry constant over all secants, certified by looking at every one.
-    rank_lower_bound_ : int
-        No embedding of the points with this delta has a lower rank.
-    n_secants_, n_coincident_ : int
-        Pairs of distinct points, and of points at the same place.
-    attaining_pair_ : tuple of int
-        The two points whose secant attains ``delta_``.
-    status_ : thalweg.Status
-        ``UNREACHED`` if delta cannot be had at the rank; the map is the best found.
+    Parameters, attributes and methods are those of :class:`LinearIsometry`.
     """
 
-
-class NearIsometricEmbedding(_Isometry):
-    __doc__ = "The framework's own method: squared hinge on the factor." + _ATTRIBUTES
     _solver = "hinge-lbfgs"
 
 
-class NuMax(_Isometry):
-    __doc__ = "Least nuclear norm (Hegde et al. 2015)." + _ATTRIBUTES
+class NuMax(LinearIsometry):
+    """Least nuclear norm (Hegde et al. 2015).
+
+    Parameters, attributes and methods are those of :class:`LinearIsometry`.
+    """
+
     _solver = "numax"
 
 
-class FroMax(_Isometry):
-    __doc__ = "A factor near a matrix within the bounds (Luo et al., Algorithm 1)." + _ATTRIBUTES
+class FroMax(LinearIsometry):
+    """A factor near a matrix within the bounds (Luo et al., Algorithm 1).
+
+    Parameters, attributes and methods are those of :class:`LinearIsometry`.
+    """
+
     _solver = "fromax"
 
 
-class NILEPro(_Isometry):
-    __doc__ = "The largest distortion itself, by ADMM (Luo et al., Algorithm 2)." + _ATTRIBUTES
+class NILEPro(LinearIsometry):
+    """The largest distortion itself, by ADMM (Luo et al., Algorithm 2).
+
+    Parameters, attributes and methods are those of :class:`LinearIsometry`.
+    """
+
     _solver = "nile-pro"
 
 
-class SecantPCA(_Isometry):
-    __doc__ = "Baseline: principal directions of the normalised secants." + _ATTRIBUTES
+class SecantPCA(LinearIsometry):
+    """Baseline: principal directions of the normalised secants.
+
+    Parameters, attributes and methods are those of :class:`LinearIsometry`.
+    """
+
     _solver = "secant-pca"

@@ -74,7 +74,7 @@ class NileProSearch(SecantSearch):
             before = psi
             for _ in range(self.gradient_steps):
                 miss = ratios - q - omega
-                # Hessian of 1/2 ||A(Psi^T Psi) - b||^2: at most 4 max rho ||V^T V|| + 2 ||A*(miss)||
+                # Curvature of 1/2 ||A - b||^2: at most 4 max rho ||V^T V|| + 2 ||A*(miss)||.
                 bound = curvature * (4.0 * ratios.max() + 2.0 * np.abs(miss).max())
                 step = self.step_scale / max(bound, 1e-300)
                 psi = psi - 2.0 * step * active.adjoint_times(miss, images)

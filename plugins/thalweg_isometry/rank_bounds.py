@@ -64,7 +64,7 @@ def _alon(
 
 
 def _shifts(delta: float) -> np.ndarray:
-    return np.linspace(-delta, delta, 401)
+    return np.linspace(-delta, delta, 101)
 
 
 def rank_lower_bound(points: np.ndarray, delta: float, most: int = 400) -> int:

@@ -18,7 +18,7 @@ CLOSE = 1e-8
 @kernel(fastmath={"reassoc", "contract", "nsz"})
 def squared_distance(a, b):  # type: ignore[no-untyped-def]
     """Squared distance of two rows, differences and sum in float64."""
-    total = 0.0
+    total = np.float64(0.0)
     for c in range(a.size):
         difference = np.float64(a[c]) - np.float64(b[c])
         total += difference * difference
@@ -273,7 +273,7 @@ def filter_tile(  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath={"contract", "nsz"})
-def measure_pairs(
+def measure_pairs(  # type: ignore[no-untyped-def]
     first,
     second,
     rows,
@@ -281,7 +281,7 @@ def measure_pairs(
     sizes,
     other_sizes,
     images,
-    other_images,  # type: ignore[no-untyped-def]
+    other_images,
     components,
     lengths,
     mapped,
