@@ -25,6 +25,7 @@ from thalweg.testing.probes import (
     random_direction,
     same_bits,
     step_sizes,
+    tangent,
 )
 
 #: Differences lose this many times the rounding error of one evaluation.
@@ -44,7 +45,8 @@ def check_gradient(
     The directional derivative along random directions must agree with central
     differences of the value; the value must be finite, equal on all ranks, and
     the same with and without gradient; the gradient must overwrite what it is
-    given, and ``x`` must stay as it is.
+    given, and ``x`` must stay as it is.  A variable with orthonormal columns is
+    moved so that they stay orthonormal.
 
     Parameters
     ----------
@@ -75,6 +77,7 @@ def check_gradient(
         steepest.scale(x.getSize() ** 0.5 / size)
         probes.append(steepest)
     for number, direction in enumerate(probes):
+        tangent(objective, x, direction)
         wanted = gradient.dot(direction)
         # Along a random direction the derivative is about as large as the gradient.
         scale = max(abs(wanted), size * 1e-3)
@@ -104,7 +107,7 @@ def check_hessian_product(
     assert isinstance(objective, HessianProduct)
     _check_symmetric_product(objective.hessian_product, objective, x, "Hessian", seed)
     for number in range(directions):
-        direction = random_direction(objective, seed + number)
+        direction = tangent(objective, x, random_direction(objective, seed + number))
         product = poisoned(x)
         objective.hessian_product(x, direction, product)
         wanted = product.norm()
@@ -187,7 +190,7 @@ def check_hessian_diagonal(
 
 
 def _value_at(objective: Objective, x: PETSc.Vec, step: float, direction: PETSc.Vec) -> float:
-    point = moved(x, step, direction)
+    point = moved(objective, x, step, direction)
     value = float(objective.value(point))
     point.destroy()
     return value
@@ -231,7 +234,7 @@ def _gradient_difference(
     total.set(0.0)
     gradient = x.duplicate()
     for multiple, weight in ((1, 8), (-1, -8), (2, -1), (-2, 1)):
-        point = moved(x, multiple * step, direction)
+        point = moved(objective, x, multiple * step, direction)
         objective.value_and_gradient(point, gradient)
         total.axpy(weight / (12 * step), gradient)
         point.destroy()

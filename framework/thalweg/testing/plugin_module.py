@@ -125,6 +125,10 @@ class _Suite:
 
     def check_objective(self, spec: ObjectiveSpec) -> None:
         name = spec.owner
+        needed = [option.name for option in spec.options if option.default == ""]
+        if needed:
+            self.run(name, lambda: f"not built: it needs option '{needed[0]}' from the user")
+            return
         build = self.run(f"{name}: build", lambda: _Buildable(spec, self.comm))
         if build is None:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from thalweg.interfaces import Objective
+from thalweg.interfaces import Objective, StiefelVariable
 from thalweg.parallel import PETSc
 
 
@@ -21,10 +21,27 @@ def copied(vec: PETSc.Vec) -> PETSc.Vec:
     return other
 
 
-def moved(x: PETSc.Vec, step: float, direction: PETSc.Vec) -> PETSc.Vec:
-    """A new vector ``x + step * direction``."""
+def tangent(objective: Objective, x: PETSc.Vec, direction: PETSc.Vec) -> PETSc.Vec:
+    """``direction`` itself; for orthonormal columns, its part along which they can stay so."""
+    if isinstance(objective, StiefelVariable):
+        layout = objective.layout
+        point, along = layout.gather(x), layout.gather(direction)
+        inner = point.T @ along
+        with layout.writing(direction) as block:
+            block[...] = layout.local(along - point @ (inner + inner.T) / 2)
+    return direction
+
+
+def moved(objective: Objective, x: PETSc.Vec, step: float, direction: PETSc.Vec) -> PETSc.Vec:
+    """A new vector ``x + step * direction``, its columns orthonormal again if they must be."""
     other = copied(x)
     other.axpy(step, direction)
+    if isinstance(objective, StiefelVariable):
+        layout = objective.layout
+        columns, triangle = np.linalg.qr(layout.gather(other))
+        columns *= np.where(np.diagonal(triangle) < 0, -1.0, 1.0)
+        with layout.writing(other) as block:
+            block[...] = layout.local(columns)
     return other
 
 
