@@ -39,8 +39,9 @@ class SpectralDirection(Preconditioner):
     Notes
     -----
     mu is 1e-10 times the smallest diagonal entry.  Where a full graph falls into several
-    pieces, B would be blind to how these lie to each other and throw them far apart; mu is
-    then 1e-2 times that entry.
+    pieces, B would not see how these lie to each other; mu is then 1e-2 times that entry.
+    Nothing attracts the pieces to each other, so that they drift apart for as long as a run
+    lasts, by finite steps that lower the objective.
     """
 
     neighbors: int | None = None
@@ -69,12 +70,12 @@ class SpectralDirection(Preconditioner):
         kappa = self.neighbors
         if kappa is None:
             kappa = layout.rows if layout.rows <= FULL_LIMIT else USUAL_NEIGHBORS
+        share = SHIFT
         if kappa < layout.rows - 1:
             weights = strongest(layout, weights, kappa)
-        smallest = scale * min_over_ranks(layout.comm, float(degrees.min(initial=np.inf)))
-        share = SHIFT
-        if component_labels(layout, weights)[0] > 1:
+        elif component_labels(layout, weights)[0] > 1:
             share = SHIFT_OF_PIECES
+        smallest = scale * min_over_ranks(layout.comm, float(degrees.min(initial=np.inf)))
         return LaplacianSolver(
             layout,
             weights,

@@ -31,7 +31,8 @@ def laplacian_eigenmaps(
     Parameters
     ----------
     affinity
-        ``"neighbours"``: weight 1 between a point and its ``count`` nearest;
+        ``"neighbours"``: weight 1 between a point and its ``count`` nearest, or twice, four
+        times ... as many, until the graph is in one piece;
         ``"entropic"``, with ``perplexity``; ``"precomputed"``: the data are weights.
     normalised
         Constraint with the degrees D, or X'X = I and X'1 = 0 without.
@@ -41,12 +42,13 @@ def laplacian_eigenmaps(
     Raises
     ------
     InputError
-        The graph falls into pieces: eigenvectors would only tell which piece a point is in.
+        Given or entropic weights whose graph falls into pieces: eigenvectors would only
+        tell which piece a point is in.
     """
     layout = dataset.layout
     if weights is None:
         if affinity == "neighbours":
-            weights = _neighbour_graph(dataset, count)
+            weights, _ = _connected_graph(dataset, count)
         elif affinity == "precomputed":
             weights = given_affinities(dataset, normalise=False)
         else:
@@ -55,8 +57,8 @@ def laplacian_eigenmaps(
     pieces, _ = component_labels(layout, graph)
     if pieces > 1:
         raise InputError(
-            f"the neighbour graph falls into {pieces} pieces, of which eigenvectors tell nothing "
-            "but the piece; use more neighbours or a larger perplexity"
+            f"the graph of affinities falls into {pieces} pieces, of which eigenvectors tell "
+            "nothing but the piece; use a larger perplexity, or affinity = 'neighbours'"
         )
     degrees = np.asarray(graph.sum(axis=1)).ravel()
     scaling = 1.0 / np.sqrt(degrees) if normalised else np.ones(layout.local_rows)
@@ -92,24 +94,18 @@ def locally_linear_embedding(
     Parameters
     ----------
     count
-        Neighbours of a point.
+        Neighbours of a point; doubled until the neighbour graph is in one piece.
     regularisation
         Share of the trace that is added to the diagonal of each local Gram matrix.
 
     Raises
     ------
     InputError
-        The neighbour graph falls into pieces.
+        Fewer than 3 points.
     """
     layout = dataset.layout
-    graph = _neighbour_graph(dataset, count)
-    pieces, _ = component_labels(layout, graph)
-    if pieces > 1:
-        raise InputError(
-            f"the neighbour graph falls into {pieces} pieces, of which eigenvectors tell nothing "
-            "but the piece; use more neighbours"
-        )
-    combination = _reconstruction_weights(dataset, min(count, layout.rows - 1), regularisation)
+    _, count = _connected_graph(dataset, count)
+    combination = _reconstruction_weights(dataset, count, regularisation)
     places = (np.arange(layout.local_rows), layout.start + np.arange(layout.local_rows))
     ones = np.ones(layout.local_rows)
     residual = scipy.sparse.csr_matrix((ones, places), shape=combination.shape) - combination
@@ -122,6 +118,16 @@ def locally_linear_embedding(
     )
 
 
+def _connected_graph(dataset: Dataset, count: int) -> tuple[scipy.sparse.csr_matrix, int]:
+    """Neighbour graph in one piece, and the count of neighbours that it took."""
+    while True:
+        count = min(count, dataset.layout.rows - 1)
+        graph = _neighbour_graph(dataset, count)
+        if component_labels(dataset.layout, graph)[0] == 1:
+            return graph, count
+        count *= 2
+
+
 def _neighbour_graph(dataset: Dataset, count: int) -> scipy.sparse.csr_matrix:
     """Weight 1 between two points of which one is among the other's nearest."""
     layout = dataset.layout
@@ -129,7 +135,6 @@ def _neighbour_graph(dataset: Dataset, count: int) -> scipy.sparse.csr_matrix:
         raise InputError(
             f"an embedding needs at least 3 points, and the data have n_samples = {layout.rows}"
         )
-    count = min(count, layout.rows - 1)
     indices, _ = nearest_neighbours(layout, dataset.values, count)
     starts = np.arange(0, indices.size + 1, count)
     one_way = scipy.sparse.csr_matrix(
