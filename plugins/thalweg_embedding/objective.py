@@ -66,6 +66,8 @@ class PairwiseEmbedding(
     stages
         Factors of ``strength`` that a run passes through when the user asks for none;
         early exaggeration by 12 is the factor 1/12.
+    stage_iterations
+        Most iterations of each of these but the last.
 
     Notes
     -----
@@ -90,6 +92,7 @@ class PairwiseEmbedding(
         constant: float = 0.0,
         start: Start | None = None,
         stages: Sequence[float] = (),
+        stage_iterations: int | None = None,
         label: str = "",
     ) -> None:
         super().__init__(layout.comm, layout)
@@ -104,6 +107,7 @@ class PairwiseEmbedding(
         self._final_strength = float(strength)
         self._start = start if start is not None else Start(layout)
         self._stages = tuple(stages)
+        self.default_stage_iterations = stage_iterations
 
     # -- value and gradient ----------------------------------------------------------------
 

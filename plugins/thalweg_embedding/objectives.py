@@ -34,6 +34,11 @@ from thalweg_embedding.start import START_SCALE, Start, principal_components
 GRID_ROWS = {1: 8_000, 2: 8_000, 3: 50_000}
 
 
+#: Points from which early exaggeration is the default, and the iterations of its stages.
+MANY_ROWS = 5_000
+STAGE_ITERATIONS = 12
+
+
 @dataclass(frozen=True)
 class Family:
     """A kind of embedding: two functions, and how the repulsion enters.
@@ -126,8 +131,8 @@ def embedding(
     repulsion, repulsion_error
         How all pairs are summed, and what a fast way may err (see :func:`repulsive_sum`).
     exaggeration
-        First of the stages that lambda passes through is lambda/exaggeration; None for
-        none of them.
+        First of the stages that lambda passes through is lambda/exaggeration (see
+        :func:`exaggerated_stages`); 1 for none of them.
     start
         This rank's rows of a map to start from.
     weights
@@ -165,7 +170,8 @@ def embedding(
         repulsion_scale=scale,
         constant=_negative_entropy(layout, weights) if family.normalised else 0.0,
         start=Start(layout, start, init_scale or START_SCALE),
-        stages=exaggerated_stages(exaggeration),
+        stages=exaggerated_stages(family, layout.rows, exaggeration),
+        stage_iterations=STAGE_ITERATIONS,
         label=family.name,
     )
 
@@ -221,9 +227,15 @@ def repulsive_sum(
     return EveryPair(layout, function, weights)
 
 
-def exaggerated_stages(exaggeration: float | None) -> tuple[float, ...]:
-    """Factors of lambda from 1/exaggeration to 1, doubling: 1/12, 1/6, 1/3, 1 for 12."""
-    if exaggeration is None or exaggeration <= 1.0:
+def exaggerated_stages(family: Family, rows: int, exaggeration: float | None) -> tuple[float, ...]:
+    """Factors of lambda from 1/exaggeration to 1, doubling: 1/12, 1/6, 1/3, 1 for 12.
+
+    None asks for 12 where E- is a logarithm and the points are many, else for no stages: small
+    maps, and those of the elastic embedding, unfold as well without.
+    """
+    if exaggeration is None:
+        exaggeration = 12.0 if family.normalised and rows >= MANY_ROWS else 1.0
+    if exaggeration <= 1.0:
         return ()
     doublings = max(1, round(math.log2(exaggeration / 3.0)) + 1) if exaggeration > 3.0 else 1
     return (*(2.0**i / exaggeration for i in range(doublings)), 1.0)

@@ -55,7 +55,7 @@ _MAP = (
         "exaggeration",
         float,
         None,
-        "early exaggeration: lambda starts at lambda/exaggeration and is raised in stages",
+        "early exaggeration: lambda starts at lambda/exaggeration; 12 for many points, else 1",
         minimum=1,
     ),
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from thalweg.driver.stopping import Stop
 from thalweg.errors import InputError
+from thalweg.interfaces import Homotopy
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,17 @@ class HomotopySchedule:
     def __post_init__(self) -> None:
         if not self.values or not all(math.isfinite(value) for value in self.values):
             raise InputError(f"homotopy needs at least one finite value, not {list(self.values)}")
+
+    @classmethod
+    def proposed_by(cls, objective: Homotopy) -> HomotopySchedule | None:
+        """The stages that an objective proposes, None if it proposes none."""
+        values = tuple(objective.default_homotopy())
+        if not values:
+            return None
+        iterations = objective.default_stage_iterations
+        if iterations is None:
+            return cls(values)
+        return cls(values, Stop(iterations=iterations, decrease=1e-6))
 
     @classmethod
     def logarithmic(

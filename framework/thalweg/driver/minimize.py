@@ -104,8 +104,8 @@ def minimize(
             solver_given,
             chosen if isinstance(chosen, Preconditioner) else None,
         )
-    if homotopy is None and isinstance(objective, Homotopy) and objective.default_homotopy():
-        homotopy = HomotopySchedule(tuple(objective.default_homotopy()))
+    if homotopy is None and isinstance(objective, Homotopy):
+        homotopy = HomotopySchedule.proposed_by(objective)
     try:
         return drive(
             objective,

@@ -112,6 +112,9 @@ class Homotopy(Capability):
         """Values that a run passes through when the user asks for none; by default none."""
         return ()
 
+    #: Most iterations of each of these stages but the last; None for the driver's own rule.
+    default_stage_iterations: int | None = None
+
 
 class StiefelVariable(Capability):
     """The variable is a matrix with orthonormal columns (replicated, rows x columns)."""

@@ -158,8 +158,7 @@ def _schedule(configuration: Configuration, objective: Objective) -> HomotopySch
     if not isinstance(objective, Homotopy):
         return configuration.schedule(1.0)
     if configuration.homotopy is None:
-        values = tuple(objective.default_homotopy())
-        return HomotopySchedule(values) if values else None
+        return HomotopySchedule.proposed_by(objective)
     return configuration.schedule(objective.homotopy)
 
 
