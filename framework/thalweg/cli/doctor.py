@@ -87,7 +87,7 @@ def examine() -> list[Finding]:
             findings.append(finding)
             usable = False
     if usable:
-        for check in (mpi, launcher, mpi_libraries, cores, petsc, slepc, kernel_cache):
+        for check in (mpi, launcher, mpi_libraries, cores, petsc, blas, slepc, kernel_cache):
             findings += _guarded(check)
     return findings + _guarded(plugins)
 
@@ -291,6 +291,23 @@ def petsc() -> Iterator[Finding]:
         problem = "without MUMPS, Laplacians are solved by iteration on several ranks"
         advice = "use a PETSc with MUMPS where many directions are needed of one factorization"
     yield Finding("external solvers", listed, problem, advice)
+
+
+def blas(maps: Path = Path("/proc/self/maps")) -> Iterator[Finding]:
+    """Which BLAS PETSc's factorizations run on; NumPy and SciPy bring their own."""
+    if not maps.exists():
+        return
+    loaded = set(re.findall(r"\S*/lib\S*(?:blas|blis|mkl_rt)\S*", maps.read_text()))
+    paths = sorted(path for path in loaded if ".libs/" not in path)
+    if any(re.search(r"/blas/libblas\.so", path) for path in paths):
+        yield Finding(
+            "BLAS",
+            ", ".join(paths),
+            "PETSc runs on the reference BLAS, which makes factorizations several times slower",
+            "install an optimised one (Debian and Ubuntu: libopenblas0-pthread)",
+        )
+    elif paths:
+        yield Finding("BLAS", ", ".join(paths))
 
 
 def slepc() -> Iterator[Finding]:
