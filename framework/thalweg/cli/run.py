@@ -28,6 +28,8 @@ def main(argv: list[str]) -> int:
         comm=comm,
     )
     if comm.rank == 0 and not arguments.quiet:
+        for note in result.notes:
+            print(f"note: {note}")
         print(
             f"{result.message}\n"
             f"objective {result.objective:.10g} after {result.iterations} iterations, "

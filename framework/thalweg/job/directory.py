@@ -123,6 +123,7 @@ def summary(result: Result) -> dict[str, Any]:
         "evaluations": result.evaluations,
         "seconds": dict(result.seconds),
         "metrics": dict(result.metrics),
+        "notes": list(result.notes),
         "versions": versions(),
     }
 

@@ -135,7 +135,11 @@ def run_method(
             solver.preconditioner.destroy()
     if frames is not None and directory is not None:
         on_root(comm, lambda: frames.draw(directory, dataset))
-    return replace(result, metrics={**result.metrics, **_measure(result, dataset, comm)})
+    return replace(
+        result,
+        metrics={**result.metrics, **_measure(result, dataset, comm)},
+        notes=() if dataset is None else tuple(dataset.notes),
+    )
 
 
 def finish_directory(

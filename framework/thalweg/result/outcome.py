@@ -38,6 +38,8 @@ class Result:
         What the objective and the metric plugins measured on the final iterate.
     solution
         What ``solution.npy`` holds, whole and on every rank.
+    notes
+        Sentences on what was done to the data, such as columns set to zero.
     """
 
     x: np.ndarray
@@ -50,6 +52,7 @@ class Result:
     layout: Layout
     metrics: Mapping[str, Any] = field(default_factory=dict)
     solution: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def message(self) -> str:
