@@ -12,11 +12,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from thalweg.job import run
     from thalweg.data import Dataset
     from thalweg.driver import HomotopySchedule, Stop, minimize
     from thalweg.errors import InputError, NumericalError, ThalwegError
     from thalweg.interfaces import Objective, Preconditioner, RowObjective, Solver
+    from thalweg.job import run
     from thalweg.parallel import abort_on_error
     from thalweg.result import Result, Status, Trace
 
