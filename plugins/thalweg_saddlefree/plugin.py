@@ -157,7 +157,14 @@ def thalweg_solvers() -> list[SolverSpec]:
                     "or shifted solves",
                     choices=("lanczos", "ode", "rational"),
                 ),
-                Option("tolerance", float, 0.1, "relative error of a direction", above=0, below=1),
+                Option("tolerance", float, 0.3, "relative error of a direction", above=0, below=1),
+                Option(
+                    "progress",
+                    float,
+                    0.03,
+                    "a Lanczos basis ends when a step lowers the model by less than this part",
+                    minimum=0.0,
+                ),
                 Option("steps", int, 150, "most Krylov steps a direction", minimum=1),
                 Option(
                     "damping",

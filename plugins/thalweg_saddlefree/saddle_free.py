@@ -103,6 +103,9 @@ class SaddleFree(Solver[SaddleFreeState]):
     tolerance
         Relative error of a direction far from a solution; it tightens with the
         square root of the gradient's decrease.
+    progress
+        A Lanczos basis also ends when a step of it lowers the quadratic model by less
+        than this part, tightened in the same way; 0 switches the rule off.
     steps
         Most Krylov steps a direction.
     damping
@@ -130,7 +133,8 @@ class SaddleFree(Solver[SaddleFreeState]):
     """
 
     way: str = "lanczos"
-    tolerance: float = 0.1
+    tolerance: float = 0.3
+    progress: float = 0.03
     steps: int = 150
     damping: float | None = None
     least_damping: float | None = None
@@ -150,8 +154,10 @@ class SaddleFree(Solver[SaddleFreeState]):
     def __post_init__(self) -> None:
         if self.way not in WAYS:
             raise InputError(f"way must be one of {', '.join(WAYS)}, not {self.way!r}")
-        if not (0 < self.tolerance < 1 and self.steps >= 1):
-            raise InputError("tolerance must lie between 0 and 1, and steps be at least 1")
+        if not (0 < self.tolerance < 1 and self.steps >= 1 and self.progress >= 0):
+            raise InputError(
+                "tolerance must lie between 0 and 1, steps be at least 1, and progress at least 0"
+            )
         if min(self.damping or 0.0, self.least_damping or 0.0) < 0:
             raise InputError("damping and least_damping must not be negative")
 
@@ -246,12 +252,17 @@ class SaddleFree(Solver[SaddleFreeState]):
         tolerance = max(1e-10, self.tolerance * forcing)
         assert state.gradient is not None
         metric = self._metric(state, slices)
-        solver = WAYS[self.way](
+        parts = (
             slices,
             lambda piece: metric * operator(metric * piece),
             metric * slices.take(state.gradient),
             tolerance,
             self.steps,
+        )
+        solver = (
+            LanczosAbsolute(*parts, progress=self.progress * forcing)
+            if self.way == "lanczos"
+            else WAYS[self.way](*parts)
         )
         if np.isnan(state.damping):
             state.damping = 1e-2 * solver.largest()

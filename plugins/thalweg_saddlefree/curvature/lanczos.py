@@ -33,7 +33,14 @@ STRIDE = 4
 
 
 class LanczosAbsolute(AbsoluteSolver):
-    """Steps for every damping from one Lanczos basis (see the module's first lines)."""
+    """Steps for every damping from one Lanczos basis (see the module's first lines).
+
+    Parameters
+    ----------
+    progress
+        Also stop when a Lanczos step lowers the quadratic model by less than this part,
+        the rule of Hessian-free optimization (Martens 2010, section 4.4); 0 for never.
+    """
 
     def __init__(
         self,
@@ -42,8 +49,10 @@ class LanczosAbsolute(AbsoluteSolver):
         gradient: np.ndarray,
         tolerance: float = 1e-6,
         limit: int = 500,
+        progress: float = 0.0,
     ) -> None:
         super().__init__(slices, product, gradient, tolerance, limit)
+        self.progress = progress
         self.basis = LanczosBasis(slices, gradient)
 
     def largest(self) -> float:
@@ -61,7 +70,12 @@ class LanczosAbsolute(AbsoluteSolver):
     def direction(self, damping: float) -> Direction:
         """The step at this damping; the basis grows only where the error asks for it."""
         error = self._error(damping)
-        while error > self.tolerance and not self.basis.complete and self.steps < self.limit:
+        while (
+            error > self.tolerance
+            and not self.basis.complete
+            and self.steps < self.limit
+            and not self._slow(damping)
+        ):
             for _ in range(min(STRIDE, self.limit - self.steps)):
                 self.basis.extend(self.product)
                 self.steps += 1
@@ -87,18 +101,33 @@ class LanczosAbsolute(AbsoluteSolver):
             refuse_singular(float(sigma[-1]), float(sigma[0]), damping)
         return -self.gradient_norm * (right.T @ (right[:, 0] / np.hypot(sigma, damping)))
 
+    def _slow(self, damping: float) -> bool:
+        """Whether the last steps lowered the model by too little to go on."""
+        m, window = len(self.basis), 2 * STRIDE
+        if self.progress == 0.0 or m < 2 * window:
+            return False
+        now, before = self._change(damping, m), self._change(damping, m - window)
+        return (now - before) / now < window * self.progress
+
+    def _change(self, damping: float, steps: int) -> float:
+        """Change of the objective that the model of the first steps predicts."""
+        y = self._coordinates(damping, steps)
+        square = self.basis.tridiagonal(steps)[:-1]
+        return self.gradient_norm * float(y[0]) + 0.5 * float(y @ square @ y)
+
     def _error(self, damping: float) -> float:
         """Relative error of the step, extrapolated from how the last steps changed it.
 
-        Convergence is geometric: when ``STRIDE`` steps change the step by d, and
-        the ``STRIDE`` before them changed it by d', the changes still to come add
-        up to about ``d q / (1 - q)`` with ``q = d / d'``.
+        Convergence is geometric: when ``span`` Lanczos steps change the direction by d,
+        and the ``span`` before them changed it by d', the changes still to come add up
+        to about ``d q / (1 - q)`` with ``q = d / d'``.
         """
         m = len(self.basis)
         if self.basis.complete:
             return 0.0
-        span = 2 * STRIDE
-        if m < 2 * span + 1:
+        # Even, since a spectrum on both sides of zero makes every other step a small one.
+        span = min(2 * STRIDE, 2 * ((m - 1) // 4))
+        if m < 2 * STRIDE:
             return float("inf")
         now, before, earlier = (
             self._coordinates(damping, m - back) for back in (0, span, 2 * span)

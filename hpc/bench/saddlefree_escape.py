@@ -1,0 +1,105 @@
+"""From beside a saddle point: the objective against products of several methods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import thalweg
+from thalweg.errors import ThalwegError
+from thalweg.interfaces import HessianProduct, Objective
+from thalweg.parallel import MPI
+from thalweg.plugins import ObjectiveSpec, plugins
+
+PROBLEMS: dict[str, dict[str, Any]] = {
+    "deep-linear": {"size": 12, "depth": 3, "start": 0.02},
+    "ginzburg-landau": {"size": 200},
+    "styblinski-tang": {"size": 50},
+    "monkey-saddle": {},
+}
+
+METHODS: dict[str, dict[str, Any]] = {
+    "saddle-free": {"solver": "saddle-free"},
+    "newton-cg (trust region)": {"solver": "tao:ntr"},
+    "newton-cg (line search)": {"solver": "tao:nls"},
+    "trust-krylov": {"solver": "scipy:trust-krylov"},
+    "lbfgs": {"solver": "lbfgs"},
+    "gradient-descent": {"solver": "gradient-descent"},
+}
+
+
+def built(name: str, **options: Any) -> Objective:
+    """Objective of that name on one rank."""
+    spec, _ = plugins().find(ObjectiveSpec, name)
+    chosen = plugins().options(spec, options)
+    objective: Objective = spec.resolve()(None, MPI.COMM_SELF, **chosen)
+    return objective
+
+
+def counted(objective: Objective) -> dict[str, int]:
+    """Make an objective count its gradients and products."""
+    counts = {"gradients": 0, "products": 0}
+    gradient, product = objective.value_and_gradient, objective.hessian_product  # type: ignore[attr-defined]
+
+    def value_and_gradient(x: Any, g: Any) -> float:
+        counts["gradients"] += 1
+        return gradient(x, g)
+
+    def hessian_product(x: Any, d: Any, p: Any) -> None:
+        counts["products"] += 1
+        product(x, d, p)
+
+    objective.value_and_gradient = value_and_gradient  # type: ignore[method-assign]
+    objective.hessian_product = hessian_product  # type: ignore[attr-defined]
+    return counts
+
+
+def newton(objective: Objective, x: Any, steps: int, curve: list[list[float]]) -> None:
+    """Plain Newton steps: H p = -g solved exactly, a product for every column of H."""
+    assert isinstance(objective, HessianProduct)
+    size = x.getSize()
+    gradient, image = x.duplicate(), x.duplicate()
+    for step in range(steps):
+        value = objective.value_and_gradient(x, gradient)
+        norm = float(gradient.norm())
+        curve.append([float(step * (size + 1) + 1), float(value)])
+        if not np.isfinite(value) or norm < 1e-9:
+            return
+        hessian = np.empty((size, size))
+        for column, unit in enumerate(np.eye(size)):
+            objective.hessian_product(x, objective.layout.vec_from(unit.reshape(-1, 1)), image)
+            hessian[:, column] = image.getArray()
+        move = np.linalg.lstsq(hessian, -gradient.getArray(), rcond=1e-12)[0]
+        x.axpy(1.0, objective.layout.vec_from(move.reshape(-1, 1)))
+
+
+def measure_escape(budget: int) -> dict[str, Any]:
+    """For every problem and method the curve (gradients + products, objective) and its end."""
+    found: dict[str, Any] = {}
+    for problem, options in PROBLEMS.items():
+        curves: dict[str, list[list[float]]] = {"newton (exact)": []}
+        objective = built(problem, **options)
+        newton(objective, objective.initial_point(0), 40, curves["newton (exact)"])
+        for name, choice in METHODS.items():
+            curves[name] = run(built(problem, **options), choice, budget)
+        found[problem] = {"options": options, "curves": curves}
+    return found
+
+
+def run(objective: Objective, choice: dict[str, Any], budget: int) -> list[list[float]]:
+    """Curve of one method; empty if it fails at once."""
+    counts = counted(objective)
+    curve: list[list[float]] = []
+
+    def note(iterate: Any) -> bool:
+        curve.append([float(sum(counts.values())), float(iterate.objective)])
+        return sum(counts.values()) >= budget
+
+    try:
+        thalweg.minimize(
+            objective, callback=note, iterations=10**6, gradient=1e-9, decrease=0.0, **choice
+        )
+    except ThalwegError:
+        return curve
+    return curve
