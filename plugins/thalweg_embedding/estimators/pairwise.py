@@ -9,13 +9,16 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI
+from thalweg_embedding.affinities.build import perplexity_for
 from thalweg_embedding.affinities.symmetric import check_weights
+from thalweg_embedding.new_points import PlacedMap
 from thalweg_embedding.objective import PairwiseEmbedding
 from thalweg_embedding.objectives import (
     ELASTIC_EMBEDDING,
@@ -70,6 +73,7 @@ class PairwiseEstimator(  # type: ignore[misc]
                 **(self.solver_options or {}),
             )
             self._keep(result, objective)
+            self._placed = self._new_points(X, objective)
         finally:
             objective.destroy()
         return self
@@ -77,6 +81,26 @@ class PairwiseEstimator(  # type: ignore[misc]
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
         """Embed the rows of X; returns the map, shape (n_samples, n_components)."""
         return np.array(self.fit(X).embedding_)
+
+    @available_if(lambda self: self.affinity != "precomputed")
+    def transform(self, X: Any) -> np.ndarray:
+        """Places of new points in the map, which stays as it is; shape (n_new, n_components).
+
+        A point that was fitted gets its own place (see
+        :class:`~thalweg_embedding.new_points.PlacedMap`).
+
+        Raises
+        ------
+        InputError
+            The map was fitted on rows that lie on several ranks.
+        """
+        check_is_fitted(self, "embedding_")
+        if self._placed is None:
+            raise InputError(
+                "new points can be placed only in a map fitted on one rank; gather the data set"
+            )
+        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
+        return self._placed.place(X)
 
     def _objective(self, X: Any) -> PairwiseEmbedding:
         precomputed = self.affinity == "precomputed"
@@ -131,6 +155,25 @@ class PairwiseEstimator(  # type: ignore[misc]
         metrics: Mapping[str, Any] = objective.metrics(objective.layout.vec_from(result.x))
         if "kl_divergence" in metrics:
             self.kl_divergence_ = float(metrics["kl_divergence"])
+
+    def _new_points(self, X: Any, objective: PairwiseEmbedding) -> PlacedMap | None:
+        if objective.comm.size > 1 or self.affinity == "precomputed":
+            return None
+        points = X.values if isinstance(X, Dataset) else np.array(X, dtype=float)
+        family = self.family
+        strength = objective.homotopy
+        if not family.normalised:
+            uniform = self._own_options().get("repulsive_weights") != "one"
+            strength *= 1.0 / len(points) if uniform else len(points)
+        return PlacedMap(
+            points,
+            self.embedding_,
+            family.attraction,
+            family.repulsion,
+            family.normalised,
+            strength,
+            perplexity_for(len(points), self.perplexity),
+        )
 
     @property
     def _n_features_out(self) -> int:

@@ -75,3 +75,23 @@ def test_a_distributed_data_set_gives_the_map_of_one_rank(comm):
     alone = TSNE(random_state=0, max_iter=20).fit_transform(points)
     scale = np.abs(alone).max()
     np.testing.assert_allclose(data.layout.gather_rows(found), alone, atol=1e-6 * scale)
+
+
+@every_estimator
+def test_new_points_land_among_their_kind(kind):
+    digits = load_digits()
+    estimator = kind(random_state=0, max_iter=100).fit(digits.data[:600])
+    placed = estimator.transform(digits.data[600:800])
+    known = estimator.embedding_
+    nearest = ((placed[:, None] - known[None]) ** 2).sum(axis=2).argmin(axis=1)
+    assert (digits.target[:600][nearest] == digits.target[600:800]).mean() > 0.7
+
+
+@every_estimator
+def test_known_points_keep_their_places_and_company_does_not_matter(kind):
+    points = load_digits().data[:120]
+    estimator = kind(random_state=0, max_iter=20).fit(points[:100])
+    np.testing.assert_array_equal(estimator.transform(points[:100]), estimator.embedding_)
+    together = estimator.transform(points[100:])
+    alone = np.vstack([estimator.transform(points[n : n + 1]) for n in range(100, 120)])
+    np.testing.assert_allclose(together, alone, rtol=1e-9, atol=1e-9)

@@ -1,0 +1,125 @@
+"""New points in an existing map: each finds its place while the map stays as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg_embedding.affinities.entropic import entropic_rows
+from thalweg_embedding.pairs import every_loops, neighbours_loops
+from thalweg_embedding.pairs.functions import PairFunction
+from thalweg_embedding.pairs.specialise import specialise
+
+#: Steps that a new point takes at most, and the share of the map's extent below which it rests.
+STEPS = 100
+REST = 1e-7
+
+#: New points whose distances to all known ones are held at once.
+BATCH = 512
+
+
+@dataclass(frozen=True)
+class PlacedMap:
+    """A finished map, with what new points need to find their place.
+
+    Parameters
+    ----------
+    points
+        Known points, shape (N, features).
+    places
+        Their places in the map, shape (N, d).
+    attraction, repulsion, normalised
+        As in :class:`~thalweg_embedding.objectives.Family`.
+    strength
+        lambda; where the repulsion is no logarithm, times its weight of a pair times N.
+    perplexity
+        Of a new point's Gaussian over the known points.
+    """
+
+    points: np.ndarray
+    places: np.ndarray
+    attraction: PairFunction
+    repulsion: PairFunction
+    normalised: bool
+    strength: float
+    perplexity: float
+
+    def place(self, new: np.ndarray) -> np.ndarray:
+        """Places of new points, shape (M, d).
+
+        Each minimises its own share of the objective,
+
+            sum_m p_m f(d_m) + lambda log sum_m g(d_m)   or   + lambda' sum_m g(d_m),
+
+        p its entropic affinities to its 3 x perplexity nearest known points, from the mean of
+        their places.  A point that is one of the known points takes that one's place.  No new
+        point feels another, so that the result does not depend on what else is asked for.
+        """
+        found = np.empty((len(new), self.places.shape[1]))
+        for first in range(0, len(new), BATCH):
+            part = slice(first, first + BATCH)
+            found[part] = self._place(new[part])
+        return found
+
+    def _place(self, new: np.ndarray) -> np.ndarray:
+        indices, squared = self._neighbours(new)
+        k = indices.shape[1]
+        weights = entropic_rows(squared, min(self.perplexity, 0.9 * k))
+        places = np.einsum("nk,nkd->nd", weights, self.places[indices])
+        graph = (
+            np.arange(0, indices.size + 1, k),
+            indices.astype(np.int32).ravel(),
+            weights.ravel(),
+        )
+        moving = squared[:, 0] > 0.0
+        places[~moving] = self.places[indices[~moving, 0]]
+        self._descend(places, graph, moving)
+        return places
+
+    def _neighbours(self, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Nearest known points in ascending order, and exact squared distances."""
+        k = min(len(self.points), max(3, round(3 * self.perplexity)))
+        known = self.points.astype(float)
+        rough = (known * known).sum(axis=1) - 2.0 * new.astype(float) @ known.T
+        margin = min(len(known), k + 8)
+        near = np.sort(np.argpartition(rough, margin - 1, axis=1)[:, :margin], axis=1)
+        exact = ((known[near] - new[:, None, :]) ** 2).sum(axis=2)
+        order = np.argsort(exact, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(near, order, 1), np.take_along_axis(exact, order, 1)
+
+    def _descend(self, places, graph, moving) -> None:  # type: ignore[no-untyped-def]
+        """Steps along the negative gradient, each point with a length of its own."""
+        extent = float(np.ptp(self.places, axis=0).max(initial=0.0))
+        length = np.ones(len(places))
+        value, slope = self._value_and_slope(places, graph)
+        for _ in range(STEPS):
+            if not moving.any():
+                return
+            step = -0.5 * length[:, None] * slope
+            size = np.sqrt((step**2).sum(axis=1))
+            step *= np.minimum(1.0, 0.05 * extent / np.maximum(size, 1e-300))[:, None]
+            trial = np.where(moving[:, None], places + step, places)
+            trial_value, trial_slope = self._value_and_slope(trial, graph)
+            better = moving & (trial_value < value)
+            places[better] = trial[better]
+            value[better], slope[better] = trial_value[better], trial_slope[better]
+            length *= np.where(better, 1.5, 0.3)
+            moving &= size > REST * extent
+
+    def _value_and_slope(self, places, graph):  # type: ignore[no-untyped-def]
+        columns = self.places.T.copy()
+        pulled, pull = np.empty(len(places)), np.empty_like(places)
+        attract = specialise(neighbours_loops.first_order, self.attraction)
+        attract(places, columns, *graph, 0.0, pulled, pull)
+        pushed, push = np.zeros(len(places)), np.zeros_like(places)
+        repel = specialise(every_loops.first_order, self.repulsion)
+        nobody = -len(places) - 1  # no known point is one of the new ones
+        repel(places, columns, nobody, np.empty((0, 0)), 0, 0.0, pushed, push)
+        if self.normalised:
+            pushed = np.maximum(pushed, 1e-300)
+            return (
+                pulled + self.strength * np.log(pushed),
+                2.0 * (pull + self.strength * push / pushed[:, None]),
+            )
+        return pulled + self.strength * pushed, 2.0 * (pull + self.strength * push)
