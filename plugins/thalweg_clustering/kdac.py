@@ -89,9 +89,9 @@ class KDACObjective(GaussianPairSum, Alternation):
         bound: bool = True,
     ) -> None:
         n = kernel.layout.rows
-        if not 1 < clusters < n:
+        if not 1 <= clusters < n:
             raise InputError(
-                f"the number of clusters must be at least 2 and less than the {n} rows, "
+                f"the number of clusters must be at least 1 and less than the {n} rows, "
                 f"not {clusters}"
             )
         self.rows = kernel.layout
