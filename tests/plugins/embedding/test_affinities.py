@@ -134,3 +134,19 @@ def test_given_affinities_must_be_square_and_not_all_zero():
         given_affinities(Dataset.from_array(np.ones((4, 3))))
     with pytest.raises(InputError, match="zero"):
         given_affinities(Dataset.from_array(np.zeros((4, 4))))
+
+
+@pytest.mark.ranks(1, 2)
+def test_approximate_neighbours_are_nearly_the_exact_ones(comm):
+    pytest.importorskip("pynndescent")
+    data = digits(comm, 900)
+    exact = whole(data.layout, entropic_affinities(data, 10.0, "sparse"))
+    found = whole(data.layout, entropic_affinities(data, 10.0, "sparse", "approximate"))
+    assert np.abs(found - exact).sum() < 0.1
+    assert found.sum() == pytest.approx(1.0)
+
+
+def test_approximate_neighbours_say_what_they_need(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(InputError, match="pynndescent"):
+        entropic_affinities(digits(MPI.COMM_SELF), 8.0, "sparse", "approximate")
