@@ -23,10 +23,20 @@ from thalweg.cli.arguments import Parser
 from thalweg.errors import ThalwegError
 
 #: Distributions that thalweg cannot do without, in the order shown.
-NEEDED = ("numpy", "scipy", "mpi4py", "petsc4py", "numba", "scikit-learn", "matplotlib", "pluggy")
+NEEDED = (
+    "numpy",
+    "scipy",
+    "mpi4py",
+    "petsc4py",
+    "numba",
+    "scikit-learn",
+    "finufft",
+    "matplotlib",
+    "pluggy",
+)
 
 #: Distributions that it uses where they are.
-WELCOME = ("slepc4py", "finufft", "jax")
+WELCOME = ("slepc4py", "pynndescent", "jax")
 
 #: PETSc's external packages that thalweg has a use for, and PETSc's names of them over time.
 EXTERNAL = {
