@@ -19,6 +19,8 @@ from thalweg.parallel import MPI
 from thalweg_saddlefree.networks.autoencoder import build_autoencoder
 from thalweg_saddlefree.networks.objective import NetworkObjective
 
+ROOT = Path(__file__).resolve().parents[3]
+
 LAYERS = [784, 1000, 500, 250, 30]
 
 
@@ -93,9 +95,10 @@ def _gradient_seconds(ranks: int, rows: int) -> float:
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     }
-    command = ["mpirun", "-n", str(ranks), sys.executable, str(Path(__file__).resolve()), str(rows)]
+    module = "hpc.bench.saddlefree.rates"
+    command = ["mpirun", "-n", str(ranks), sys.executable, "-m", module, str(rows)]
     finished = subprocess.run(
-        command, capture_output=True, text=True, check=True, env=environment, timeout=600
+        command, capture_output=True, text=True, check=True, env=environment, cwd=ROOT, timeout=600
     )
     return float(json.loads(finished.stdout.strip().splitlines()[-1]))
 

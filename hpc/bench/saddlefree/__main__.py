@@ -12,15 +12,15 @@ import json
 import sys
 from pathlib import Path
 
-from saddlefree_autoencoder import METHODS, measure_autoencoder
-from saddlefree_directions import measure_directions
-from saddlefree_escape import measure_escape
-from saddlefree_rates import measure_rates
-from saddlefree_report import write_report
+from hpc.bench.saddlefree.autoencoder import METHODS, measure_autoencoder
+from hpc.bench.saddlefree.directions import measure_directions
+from hpc.bench.saddlefree.escape import measure_escape
+from hpc.bench.saddlefree.rates import measure_rates
+from hpc.bench.saddlefree.report import write_report
 
 from thalweg.report import describe_machine
 
-RESULTS = Path(__file__).resolve().parent.parent / "results"
+RESULTS = Path(__file__).resolve().parents[2] / "results"
 
 
 def main(argv: list[str]) -> int:

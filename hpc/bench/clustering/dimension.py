@@ -1,0 +1,62 @@
+"""Figure 3: time of the eigenproblem of the W-step against the number of features."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from thalweg.parallel import MPI, Layout
+from thalweg_clustering.eigenvectors import smallest_eigenvectors
+from thalweg_clustering.kdac import centred_points, make_kdac
+
+from .sets import Problem
+
+
+def measure_dimension(problem: Problem, most: int, seconds: float) -> dict[str, Any]:
+    """Noisy features are added to a set, doubling their number; slopes are fitted.
+
+    For each number of features Phi(W) is formed once; what is timed are its q
+    smallest eigenvectors, by LAPACK and by the coordinate-wise power method from
+    the W before, as inside the iteration.
+    """
+    stream = np.random.default_rng(5)
+    found: list[dict[str, float]] = []
+    spread = problem.points.std(axis=0).mean()
+    features = 2 * problem.points.shape[1]
+    while features <= most:
+        extra = features - problem.points.shape[1]
+        noise = spread * 0.1 * stream.uniform(-1, 1, (len(problem.points), extra))
+        points = np.concatenate([problem.points, noise], axis=1)
+        layout = Layout(MPI.COMM_SELF, *points.shape)
+        objective = make_kdac(
+            layout, centred_points(layout, points), problem.given, problem.clusters,
+            problem.components, problem.sigma, problem.penalty, bound=False,
+        )  # fmt: skip
+        x = objective.initial_point(0)
+        guess = np.array(objective.layout.reading(x))
+        matrix = objective.fixed_point_matrix(x)
+        x.destroy()
+        row: dict[str, float] = {"features": features}
+        exact = smallest_eigenvectors(matrix, problem.components)
+        for solver in ("lapack", "cpm"):
+            smallest_eigenvectors(matrix, problem.components, solver, guess, 1e-4)
+            times, began = [], time.perf_counter()
+            while len(times) < 5 or time.perf_counter() - began < min(seconds, 0.2):
+                start = time.perf_counter()
+                vectors = smallest_eigenvectors(matrix, problem.components, solver, guess, 1e-4)
+                times.append(time.perf_counter() - start)
+                if time.perf_counter() - began > seconds:
+                    break
+            row[solver] = float(np.median(times))
+        shortfall = np.trace(vectors.T @ matrix @ vectors) - np.trace(exact.T @ matrix @ exact)
+        row["cpm_shortfall"] = float(shortfall / np.abs(matrix).sum(axis=1).max())
+        found.append(row)
+        features *= 2
+    slopes = {}
+    large = [row for row in found if row["features"] >= 64] or found
+    for solver in ("lapack", "cpm"):
+        logs = np.log([[row["features"], row[solver]] for row in large])
+        slopes[solver] = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0]) if len(logs) > 1 else None
+    return {"rows": found, "slopes": slopes, "set": problem.name}

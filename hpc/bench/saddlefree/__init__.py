@@ -1,0 +1,1 @@
+"""Benchmark of the saddle-free family, run with ``scripts/bench saddlefree``."""
