@@ -15,8 +15,10 @@ or not.  Two bounds on rank(B) hold for every such E:
   ``sum M = s sum D``, |s| <= delta: ``tr B = (1 + s) sum D / 2k``; J M J is M without,
   among others, its component along 11^T, so that
   ``||J M J||_F^2 <= delta^2 ||D||_F^2 - s^2 (sum D)^2 / k^2``; and
-  ``||B||_F <= (||J D J||_F + ||J M J||_F) / 2``.  The least of the ratio over s is a
-  bound, which approaches ``(1 - delta^2) / delta^2`` on many equidistant points.
+  ``4 ||B||_F^2 = ||J D J||_F^2 + 2 <J D J, M> + ||J M J||_F^2``, where the middle term
+  is at most ``2 delta sum_ij |J D J|_ij D_ij`` and at most twice the product of the
+  norms.  The least of the ratio over s is a bound, which approaches
+  ``(1 - delta^2) / delta^2`` on many equidistant points.
 
 Both are evaluated on subsets of the points, since a subset needs no more rank than
 the whole; the subsets grow greedily.
@@ -40,15 +42,24 @@ def alon_bound(squared_distances: np.ndarray, delta: float) -> float:
     k = len(squared_distances)
     total = float(squared_distances.sum())
     squares = float((squared_distances**2).sum())
-    rows = squared_distances.sum(axis=1)
-    centred = squares - 2.0 / k * float(rows @ rows) + total**2 / k**2
-    return float(_alon(np.array([total]), np.array([squares]), np.array([centred]), k, delta)[0])
+    doubly = _centred(squared_distances)
+    cross = delta * float((np.abs(doubly) * squared_distances).sum())
+    facts = [np.array([f]) for f in (total, squares, float((doubly**2).sum()))]
+    return float(_alon(*facts, k, delta, cross)[0])
 
 
 def _alon(
-    total: np.ndarray, squares: np.ndarray, centred: np.ndarray, k: int, delta: float
+    total: np.ndarray,
+    squares: np.ndarray,
+    centred: np.ndarray,
+    k: int,
+    delta: float,
+    cross: float = np.inf,
 ) -> np.ndarray:
-    """The bound from sum D, ||D||_F^2 and ||J D J||_F^2 of several sets of k points."""
+    """The bound from sum D, ||D||_F^2 and ||J D J||_F^2 of several sets of k points.
+
+    ``cross`` bounds ``<J D J, M>``; without it the product of the norms does.
+    """
     if delta >= 1.0 or k < 2:
         return np.ones_like(total)
     mean = total / k
@@ -57,7 +68,8 @@ def _alon(
     low, high = s[:-1], s[1:]
     least = np.where((low < 0) & (high > 0), 0.0, np.minimum(low**2, high**2))
     rest = np.sqrt(np.maximum(delta**2 * squares - least * mean**2, 0.0))
-    norm = np.sqrt(np.maximum(centred, 0.0)) * (1 + 1e-12) + rest
+    norm = np.sqrt(np.maximum(centred, 0.0)) * (1 + 1e-12)
+    norm = np.sqrt(norm**2 + rest**2 + 2.0 * np.minimum(norm * rest, cross))
     ratio = (1.0 + low) * mean / np.maximum(norm, 1e-300)
     # tr B = (1 + s) sum D / 2k and ||B||_F <= norm / 2: the halves cancel.
     return np.asarray((ratio**2).min(axis=0))
@@ -96,10 +108,11 @@ def rank_lower_bound(points: np.ndarray, delta: float, most: int = 400) -> int:
     best = 1.0
     order, values = _grow(distances, delta, min(most, len(points)))
     best = max(best, float(values.max(initial=1.0)))
-    for k in sorted({2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, len(order)}):
+    for k in sorted({2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, len(order)}):
         if k <= len(order):
             some = order[:k]
-            best = max(best, weyl_bound(distances[np.ix_(some, some)], delta))
+            between = distances[np.ix_(some, some)]
+            best = max(best, weyl_bound(between, delta), alon_bound(between, delta))
     return int(np.ceil(best * (1.0 - 1e-9) - 1e-9))
 
 

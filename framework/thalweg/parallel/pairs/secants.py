@@ -21,13 +21,14 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+import threadpoolctl
 
 from thalweg.errors import InputError
 from thalweg.parallel.failures import agreed
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.pairs import secant_kernels as kernels
 from thalweg.parallel.pairs.ring import Ring
-from thalweg.parallel.reductions import any_over_ranks, sum_large, sum_over_ranks
+from thalweg.parallel.reductions import any_over_ranks, max_over_ranks, sum_large
 
 #: Edge of the tiles, which lie on one grid of global row numbers.
 TILE = 1024
@@ -240,34 +241,50 @@ class SecantSet:
     # -- preparation -----------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        n = self.n_points
+        """Mean, principal directions and norms, the same bits at any number of ranks.
+
+        Sums over points are made of whole numbers: the points, rounded to a grid
+        fine enough for directions, coarse enough that every sum is exact.
+        """
+        n, small = max(1, self.n_points), self.dimension <= LARGE_DIMENSION
+        _, sampled = self.sample(SAMPLE if small else 2 * SAMPLE)
+        centre = sampled.mean(axis=0) if len(sampled) else np.zeros(self.dimension)
         blocks = _row_blocks(len(self.points))
+        farthest = max((float(np.abs(self.points[b] - centre).max()) for b in blocks), default=0.0)
+        farthest = max_over_ranks(self.comm, farthest)
+        bits = min(24, int((52 - np.log2(n)) // 2))
+        grid = farthest / 2.0**bits if farthest > 0 else 1.0
         total = np.zeros(self.dimension)
+        scatter = np.zeros((self.dimension, self.dimension) if small else (0, 0))
         for block in blocks:
-            total += self.points[block].sum(axis=0, dtype=float)
-        self.mean = np.asarray(sum_over_ranks(self.comm, total)) / max(1, n)
+            rows = np.rint((self.points[block] - centre) / grid)
+            total += rows.sum(axis=0)
+            if small:
+                scatter += rows.T @ rows
+        sum_large(self.comm, total)
+        self.mean = centre + grid * (total / n)
         self._sizes = np.empty(len(self.points))
         self._centred_sizes = np.empty(len(self.points))
-        small = self.dimension <= LARGE_DIMENSION
-        scatter = np.zeros((self.dimension, self.dimension) if small else (0, 0))
         for block in blocks:
             rows = self.points[block].astype(float)
             self._sizes[block] = np.einsum("ij,ij->i", rows, rows)
             rows -= self.mean
             self._centred_sizes[block] = np.einsum("ij,ij->i", rows, rows)
+        # One thread: with more, LAPACK may round differently.
+        with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
             if small:
-                scatter += rows.T @ rows
-        _, sampled = self.sample(SAMPLE if small else 2 * SAMPLE)
-        if small:
-            sum_large(self.comm, scatter)
-            values, vectors = scipy.linalg.eigh(scatter)
-            self._variances = np.maximum(values[::-1], 0.0)
-            self._directions = np.ascontiguousarray(vectors[:, ::-1].T)
-        else:
-            _, values, vectors = scipy.linalg.svd(sampled - self.mean, full_matrices=False)
-            self._variances = values**2 * (n / max(1, len(sampled)))
-            self._directions = vectors
+                sum_large(self.comm, scatter)
+                scatter -= np.outer(total, total / n)
+                values, vectors = scipy.linalg.eigh(scatter)
+                self._variances = np.maximum(values[::-1], 0.0) * grid**2
+                self._directions = np.ascontiguousarray(vectors[:, ::-1].T)
+            else:
+                _, values, vectors = scipy.linalg.svd(sampled - self.mean, full_matrices=False)
+                self._variances = values**2 * (n / max(1, len(sampled)))
+                self._directions = np.ascontiguousarray(vectors)
         _fix_signs(self._directions)
+        self._directions = self.comm.bcast(self._directions)
+        self._variances = self.comm.bcast(self._variances)
         self._sampled = sampled
 
     def _any_distinct(self) -> bool:
@@ -578,8 +595,6 @@ class _Pool:
 
     def __enter__(self) -> _Pool:
         if self._threads > 1:
-            import threadpoolctl
-
             self._limit: Any = threadpoolctl.threadpool_limits(limits=1, user_api="blas")
             self._executor = ThreadPoolExecutor(self._threads)
         return self

@@ -1,0 +1,41 @@
+"""Small secant sets whose truth a loop over all pairs tells."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from thalweg.parallel import Layout
+from thalweg.parallel.pairs.secants import SecantSet
+
+
+@pytest.fixture(scope="session")
+def digits():
+    """Images of one digit, 90 x 64, on every rank."""
+    values, labels = load_digits(return_X_y=True)
+    return values[labels == 5][:90] / 16.0
+
+
+@pytest.fixture
+def true_delta():
+    """Isometry constant by a loop over all pairs."""
+
+    def measure(points, psi):
+        i, j = np.triu_indices(len(points), 1)
+        difference = points[i] - points[j]
+        lengths = (difference**2).sum(axis=1)
+        distinct = lengths > 0
+        mapped = ((difference[distinct] @ psi.T) ** 2).sum(axis=1)
+        return np.abs(mapped / lengths[distinct] - 1.0).max()
+
+    return measure
+
+
+@pytest.fixture
+def secants_of():
+    """The secant set of points that every rank has whole."""
+
+    def build(points, comm, **options):
+        layout = Layout(comm, *points.shape)
+        return SecantSet(layout.local(points).copy(), layout, **options)
+
+    return build

@@ -1,0 +1,104 @@
+"""The pieces of the ADMM methods do what their formulas say."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+from thalweg.errors import InputError
+from thalweg.parallel import MPI
+from thalweg_isometry.active import ActiveSecants
+from thalweg_isometry.descent import descend
+from thalweg_isometry.hinge import hinge
+from thalweg_isometry.nile_pro import onto_l1_ball, secant_norm
+from thalweg_isometry.normal_equations import KINDS, normal_equations
+from thalweg_isometry.secant_rows import SecantRows
+
+
+@pytest.fixture
+def some_secants(digits, secants_of):
+    def build(comm):
+        points = digits[:30, 8:20] + 0.02 * np.random.default_rng(3).standard_normal((30, 12))
+        secants = secants_of(points, comm)
+        random = np.random.default_rng(4)
+        pairs = np.sort(random.choice(30, (60, 2)), axis=1)
+        pairs = np.unique(pairs[pairs[:, 0] < pairs[:, 1]], axis=0)
+        difference = points[pairs[:, 0]] - points[pairs[:, 1]]
+        lengths = (difference**2).sum(axis=1)
+        return secants, pairs, lengths, difference / np.sqrt(lengths)[:, None]
+
+    return build
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_points_and_rows_give_the_same_operator(comm, some_secants):
+    secants, pairs, lengths, v = some_secants(comm)
+    active, rows = ActiveSecants(secants, pairs, lengths), SecantRows(secants, pairs, lengths)
+    psi = np.random.default_rng(5).standard_normal((3, 12))
+    weights = np.random.default_rng(6).standard_normal(len(pairs))
+    exact = ((v @ psi.T) ** 2).sum(axis=1)
+    images = active.images(psi)
+    np.testing.assert_allclose(active.ratios(images), exact, rtol=1e-11)
+    np.testing.assert_allclose(rows.forward(psi.T @ psi), exact, rtol=1e-11)
+    adjoint = (v * weights[:, None]).T @ v
+    np.testing.assert_allclose(rows.adjoint(weights), adjoint, atol=1e-12)
+    np.testing.assert_allclose(active.adjoint_times(weights, images), psi @ adjoint, atol=1e-11)
+    norm = np.linalg.norm(v, 2) ** 2
+    assert norm <= secant_norm(active, 12) <= 1.2 * norm
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("kind", [*KINDS, "auto"])
+def test_inner_solvers_solve_the_normal_equations(comm, some_secants, kind):
+    secants, pairs, lengths, v = some_secants(comm)
+    rows = SecantRows(secants, pairs, lengths)
+    right = np.random.default_rng(7).standard_normal((12, 12))
+    right += right.T
+    solution = normal_equations(kind, rows, 0.7).solve(right, np.zeros((12, 12)))
+    image = solution + 0.7 * (v * np.einsum("ij,ij->i", v @ solution, v)[:, None]).T @ v
+    np.testing.assert_allclose(image, right, atol=1e-3 if kind == "cg" else 1e-10)
+
+
+def test_an_unknown_inner_solver_is_refused(some_secants):
+    secants, pairs, lengths, _ = some_secants(MPI.COMM_SELF)
+    with pytest.raises(InputError, match="woodbury"):
+        normal_equations("qr", SecantRows(secants, pairs, lengths), 1.0)
+
+
+def test_the_l1_ball_projection_is_the_nearest_point():
+    random = np.random.default_rng(8)
+    for _ in range(20):
+        vector = random.standard_normal(6) * random.uniform(0.1, 3)
+        found = onto_l1_ball(vector)
+        assert np.abs(found).sum() <= 1 + 1e-12
+        others = random.standard_normal((3000, 6))
+        others /= np.maximum(1.0, np.abs(others).sum(axis=1))[:, None]
+        assert ((found - vector) ** 2).sum() <= ((others - vector) ** 2).sum(axis=1).min() + 1e-12
+
+
+@pytest.mark.ranks(1, 2)
+def test_the_hinges_gradient(comm, some_secants):
+    secants, pairs, lengths, _ = some_secants(comm)
+    active = ActiveSecants(secants, pairs, lengths)
+    psi = np.random.default_rng(9).standard_normal((2, 12)) / 2
+    _, gradient, _ = hinge(active, psi, 0.1)
+    for k, c in ((0, 0), (1, 7), (1, 11)):
+        step = np.zeros_like(psi)
+        step[k, c] = 1e-6
+        slope = (hinge(active, psi + step, 0.1)[0] - hinge(active, psi - step, 0.1)[0]) / 2e-6
+        assert gradient[k, c] == pytest.approx(slope, rel=1e-5, abs=1e-7)
+
+
+def test_descent_stops_where_it_is_told():
+    def valley(x):
+        return (
+            float(scipy.optimize.rosen(x[0])),
+            scipy.optimize.rosen_der(x[0])[None],
+            float(np.abs(x - 1).max()),
+        )
+
+    start = np.array([[-1.2, 1.0]])
+    near = descend(valley, start, goal=0.5, evaluations=500)
+    assert near.met
+    assert near.measure <= 0.5
+    assert descend(valley, start, goal=1e-8, evaluations=500).measure <= 1e-8
+    assert not descend(valley, start, goal=1e-8, evaluations=5).met

@@ -1,0 +1,76 @@
+"""The objective is the squared hinge over all secants, with the gradient it claims."""
+
+import numpy as np
+import pytest
+
+import thalweg
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg.testing import check_gradient, check_ranks
+from thalweg_isometry.objective import NearIsometry, build
+
+
+def hinge_over_all_pairs(points, psi, delta, counts=None):
+    i, j = np.triu_indices(len(points), 1)
+    difference = points[i] - points[j]
+    change = ((difference @ psi.T) ** 2).sum(axis=1) / (difference**2).sum(axis=1) - 1.0
+    miss = np.maximum(np.abs(change) - delta, 0.0)
+    return 0.5 * (miss[counts(i, j)] ** 2).sum() if counts else 0.5 * (miss**2).sum()
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("kind", ["all", "within-class", "neighbours"])
+def test_value_and_gradient(comm, digits, kind):
+    points = digits[:40, 10:22] + 0.01 * np.random.default_rng(0).standard_normal((40, 12))
+    labels = np.arange(40) % 3
+    dataset = Dataset.from_array(points, labels, comm)
+    objective = build(dataset, comm, delta=0.2, rank=3, secants=kind, neighbours=4)
+    psi = np.random.default_rng(1).standard_normal((3, 12))
+    x = objective.layout.vec_from(psi)
+    if kind == "all":
+        expected = hinge_over_all_pairs(points, psi, 0.2)
+        assert objective.value(x) == pytest.approx(expected, rel=1e-10)
+    if kind == "within-class":
+        expected = hinge_over_all_pairs(points, psi, 0.2, lambda i, j: labels[i] == labels[j])
+        assert objective.value(x) == pytest.approx(expected, rel=1e-10)
+    check_gradient(objective, x)
+    x.destroy()
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_generic_solver_can_minimise_it(comm, digits, true_delta):
+    objective = build(Dataset.from_array(digits[:40], comm=comm), comm, delta=0.4, rank=8)
+    result = thalweg.minimize(objective, solver="lbfgs", iterations=300, decrease=0.0)
+    assert result.metrics["delta"] == pytest.approx(true_delta(digits[:40], result.x), rel=1e-9)
+    assert result.metrics["delta"] < 0.45
+
+
+@pytest.mark.ranks(1, 2)
+def test_bad_targets_and_points_are_refused(comm, digits):
+    dataset = Dataset.from_array(digits, comm=comm)
+    for delta in (0.0, 1.0, -0.1, 1.5):
+        with pytest.raises(InputError, match="strictly between 0 and 1"):
+            build(dataset, comm, delta=delta)
+    for rank in (0, 65):
+        with pytest.raises(InputError, match="number of columns, 64"):
+            build(dataset, comm, rank=rank)
+    with pytest.raises(InputError, match="need labels"):
+        build(dataset, comm, delta=0.3, secants="within-class")
+    with pytest.raises(InputError, match="give one of them"):
+        NearIsometry(build(dataset, comm, delta=0.3).secants, None, None)
+    same = Dataset.from_array(np.ones((9, 4)), comm=comm)
+    with pytest.raises(InputError, match="at least two distinct points"):
+        build(same, comm, delta=0.3)
+    hole = digits.copy()
+    hole[70, 3] = np.nan
+    with pytest.raises(InputError, match="not finite"):
+        build(Dataset.from_array(hole, comm=comm), comm, delta=0.3)
+
+
+def test_the_same_value_at_any_number_of_ranks(digits):
+    def make(comm):
+        return build(Dataset.from_array(digits[:31], comm=comm), comm, delta=0.3, rank=4)
+
+    from thalweg.parallel import MPI
+
+    check_ranks(make, MPI.COMM_WORLD)

@@ -1,0 +1,153 @@
+"""Every solver reaches its target, certified, and says so when it cannot."""
+
+import numpy as np
+import pytest
+
+import thalweg
+from thalweg import Status
+from thalweg.parallel import MPI
+from thalweg_isometry.hinge import HingeSearch
+from thalweg_isometry.objective import NearIsometry
+
+METHODS = ["hinge-lbfgs", "numax", "fromax", "nile-pro", "secant-pca"]
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("solver", METHODS)
+def test_a_wanted_delta_is_reached_over_all_secants(comm, digits, true_delta, secants_of, solver):
+    points = digits[:50]
+    objective = NearIsometry(secants_of(points, comm), 0.4, None)
+    result = thalweg.minimize(objective, solver=solver)
+    assert result.status is Status.CONVERGED
+    delta = true_delta(points, result.solution)
+    assert delta <= 0.4
+    assert result.metrics["delta"] == pytest.approx(delta, rel=1e-9)
+    assert result.metrics["rank"] == len(result.solution) < 25
+    assert 1 <= result.metrics["rank_lower_bound"] <= result.metrics["rank"]
+    assert result.metrics["n_secants"] == 50 * 49 // 2
+    assert (result.trace["active"][1:] >= 0).all()
+
+
+@pytest.mark.parametrize("solver", ["hinge-lbfgs", "numax", "fromax", "nile-pro"])
+def test_column_generation_ends_with_a_certificate_and_few_active_secants(
+    digits, true_delta, secants_of, solver
+):
+    objective = NearIsometry(secants_of(digits, MPI.COMM_SELF), 0.4, None)
+    result = thalweg.minimize(objective, solver=solver, all_below=0, columns=200)
+    assert result.status is Status.CONVERGED
+    assert true_delta(digits, result.solution) <= 0.4
+    assert result.trace["active"][-1] < 0.7 * 90 * 89 / 2
+
+
+def test_the_own_method_needs_no_more_rank_than_the_published_ones(digits, secants_of):
+    secants = secants_of(digits, MPI.COMM_SELF)
+    ranks = {
+        solver: thalweg.minimize(NearIsometry(secants, 0.3, None), solver=solver).metrics["rank"]
+        for solver in METHODS
+    }
+    assert ranks["hinge-lbfgs"] == min(ranks.values())
+    assert ranks["secant-pca"] > ranks["hinge-lbfgs"]
+
+
+def test_brackets_and_single_steps_agree_on_the_rank(digits, secants_of):
+    secants = secants_of(digits[:40], MPI.COMM_SELF)
+    ranks = [
+        thalweg.minimize(
+            NearIsometry(secants, 0.4, None), solver="hinge-lbfgs", adjust=adjust
+        ).metrics["rank"]
+        for adjust in ("bracket", "published")
+    ]
+    assert abs(ranks[0] - ranks[1]) <= 1
+
+
+@pytest.mark.parametrize("solver", ["hinge-lbfgs", "nile-pro", "secant-pca", "random-projection"])
+def test_a_wanted_rank_leaves_delta_free(digits, true_delta, secants_of, solver):
+    points = digits[:40]
+    objective = NearIsometry(secants_of(points, MPI.COMM_SELF), None, 9)
+    options = {"limit": 300} if solver == "nile-pro" else {}
+    result = thalweg.minimize(objective, solver=solver, precision=0.1, **options)
+    assert result.status is Status.CONVERGED
+    assert len(result.solution) == 9
+    assert result.metrics["delta"] == pytest.approx(true_delta(points, result.solution), rel=1e-9)
+    if solver == "hinge-lbfgs":
+        assert result.metrics["delta"] < 0.35
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_delta_out_of_reach_is_said_and_the_best_found_returned(
+    comm, digits, true_delta, secants_of
+):
+    objective = NearIsometry(secants_of(digits, comm), 0.05, 3)
+    result = thalweg.minimize(objective, solver="hinge-lbfgs", patience=60)
+    assert result.status is Status.UNREACHED
+    assert result.status.exit_code == 0
+    assert len(result.solution) == 3
+    assert result.metrics["delta"] > 0.05
+    assert result.metrics["delta"] == pytest.approx(true_delta(digits, result.solution), rel=1e-9)
+
+
+def test_collinear_points_need_rank_one(secants_of):
+    points = np.linspace(0, 1, 30)[:, None] * np.arange(1.0, 6.0) + 2.0
+    for solver in METHODS:
+        result = thalweg.minimize(
+            NearIsometry(secants_of(points, MPI.COMM_SELF), 0.3, None), solver=solver
+        )
+        assert result.metrics["rank"] == 1
+        assert result.metrics["delta"] <= 0.3
+
+
+def test_two_points_are_enough(secants_of):
+    points = np.array([[0.0, 1.0, 2.0], [3.0, 1.0, 0.0]])
+    result = thalweg.minimize(
+        NearIsometry(secants_of(points, MPI.COMM_SELF), 0.1, None), solver="hinge-lbfgs"
+    )
+    assert result.metrics["n_secants"] == 1
+    assert result.metrics["delta"] <= 0.1
+
+
+@pytest.mark.ranks(2, 3)
+def test_the_first_active_set_is_the_same_at_any_number_of_ranks(comm, digits, secants_of):
+    states = []
+    for where in (comm, MPI.COMM_SELF):
+        objective = NearIsometry(secants_of(digits, where), 0.3, 8)
+        solver = HingeSearch(all_below=0, columns=300)
+        states.append(solver.init(objective, objective.initial_point(0)))
+    np.testing.assert_array_equal(states[0].pairs, states[1].pairs)
+    np.testing.assert_array_equal(states[0].lengths, states[1].lengths)
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("solver", ["hinge-lbfgs", "numax", "fromax", "nile-pro"])
+def test_an_interrupted_run_resumes_to_the_bit(comm, digits, secants_of, tmp_path, solver):
+    folder = comm.bcast(str(tmp_path))
+    secants = secants_of(digits[:40], comm)
+    options = {"all_below": 0, "columns": 150}
+
+    def run(**more):
+        return thalweg.minimize(NearIsometry(secants, 0.4, None), solver=solver, **options, **more)
+
+    whole = run()
+    assert whole.iterations > 2
+    half = whole.iterations // 2
+    run(iterations=half, checkpoint=folder)
+    rest = run(checkpoint=folder, resume=True)
+    assert rest.iterations == whole.iterations
+    np.testing.assert_array_equal(rest.x, whole.x)
+    np.testing.assert_array_equal(rest.trace["active"], whole.trace["active"])
+
+
+def test_classes_and_neighbours_need_less_rank(digits, secants_of):
+    comm = MPI.COMM_SELF
+    labels = np.arange(90) % 9
+    distances = ((digits[:, None] - digits) ** 2).sum(axis=2) + 1e9 * np.eye(90)
+    nearest = np.argsort(distances, axis=1)[:, :3]
+    sets = {
+        "all": secants_of(digits, comm),
+        "classes": secants_of(digits, comm, labels=labels),
+        "neighbours": secants_of(digits, comm, neighbours=nearest),
+    }
+    ranks = {
+        kind: thalweg.minimize(NearIsometry(s, 0.3, None), solver="hinge-lbfgs").metrics["rank"]
+        for kind, s in sets.items()
+    }
+    assert max(ranks["classes"], ranks["neighbours"]) <= ranks["all"]
