@@ -13,6 +13,7 @@ from thalweg.parallel import sum_over_ranks
 from thalweg.parallel.pairs import nearest_neighbours
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.affinities.symmetric import Weights, check_weights, transposed
+from thalweg_embedding.memory import announce
 
 #: Up to this many points all pairs get an affinity, beyond it the nearest neighbours.
 DENSE_LIMIT = 3000
@@ -86,6 +87,7 @@ def entropic_affinities(
     k = layout.rows - 1
     if not dense:
         k = min(k, max(math.ceil(NEIGHBOURS_PER_PERPLEXITY * perplexity), 2))
+        announce(layout, layout.columns, k)
     if neighbours == "approximate" and not dense:
         from thalweg_embedding.affinities.approximate import approximate_neighbours
 

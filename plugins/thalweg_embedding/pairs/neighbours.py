@@ -39,8 +39,8 @@ class NeighbourPairs(PairSum):
         self.layout = layout
         self.function = function
         self._graph = (
-            weights.indptr.astype(np.int64),
-            weights.indices.astype(np.int32 if layout.rows < 2**31 else np.int64),
+            weights.indptr.astype(np.int64, copy=False),
+            weights.indices.astype(np.int32 if layout.rows < 2**31 else np.int64, copy=False),
             np.asarray(weights.data, dtype=np.float32 if single else np.float64),
         )
 
