@@ -243,11 +243,16 @@ class Descent(Solver[DescentState]):
 
     @staticmethod
     def _unscaled_first(state: DescentState, reach: float) -> float:
-        """First step along a direction of unknown scale: a tenth of the extent, or of 1."""
+        """First step along a direction of unknown scale: it moves a row by a tenth of the extent.
+
+        Without an extent, by a tenth of 1, and not farther than the gradient's length.
+        """
         if reach == 0:
             return 0.0
         extent = state.objective.extent(state.x)
-        return min(1.0, 0.1 * (extent if extent is not None and extent > 0 else 1.0) / reach)
+        if extent is not None and extent > 0:
+            return 0.1 * extent / reach
+        return min(1.0, 0.1 / reach)
 
     @staticmethod
     def _largest_row(state: DescentState, vec: PETSc.Vec) -> float:

@@ -11,6 +11,9 @@ from thalweg.parallel import PETSc
 from thalweg_descent.direction import Direction, Memory, Metric, Move
 from thalweg_descent.inner_products import inner_products
 
+#: Factor of a step that still falls at its end, as long as there are no pairs.
+GROWTH = 4.0
+
 
 @dataclass(frozen=True)
 class LimitedMemory(Direction):
@@ -40,7 +43,13 @@ class LimitedMemory(Direction):
 
     def start(self, x: PETSc.Vec) -> Memory:
         """No pairs."""
-        return {"steps": [], "changes": [], "products": np.zeros((0, 0)), "gamma": 1.0}
+        return {
+            "steps": [],
+            "changes": [],
+            "products": np.zeros((0, 0)),
+            "gamma": 1.0,
+            "next_step": None,
+        }
 
     def fresh(self, memory: Memory) -> bool:
         """Whether there are no pairs."""
@@ -81,11 +90,20 @@ class LimitedMemory(Direction):
         direction.scale(-1.0)
 
     def first_step(self, memory: Memory, metric: Metric, slope: float) -> float | None:
-        """1, once pairs or the preconditioner know the scale."""
-        return None if metric.plain and self.fresh(memory) else 1.0
+        """1, once pairs or the preconditioner know the scale.
+
+        Near a saddle no step shows curvature, so that there are no pairs: then
+        the step grows as in steepest descent, but faster.
+        """
+        if not self.fresh(memory):
+            return 1.0
+        step: float | None = memory["next_step"]
+        return step if step is not None or metric.plain else 1.0
 
     def absorb(self, memory: Memory, metric: Metric, move: Move) -> None:
         """Store the pair ``s = x - x_old``, ``y = g - g_old``, if it shows curvature."""
+        falling = move.first_try and move.new_slope < 0
+        memory["next_step"] = move.step * GROWTH if falling else move.step
         # The model's own curvature along the step is known without applying it:
         # B_k s = -step g_old, and s.B_k s = -step^2 p.g_old.
         modelled = -(move.step**2) * move.slope

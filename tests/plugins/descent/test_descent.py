@@ -388,3 +388,10 @@ def test_the_identity_is_recognised(quadratic):
     a = minimise(objective, LBFGS(preconditioner=Identity()), iterations=10)
     b = minimise(objective, LBFGS(), iterations=10)
     assert a.x.tobytes() == b.x.tobytes()
+
+
+def test_lbfgs_leaves_a_saddle_where_no_step_shows_curvature(chain):
+    objective = chain(MPI.COMM_SELF, coupling=0.1)
+    start = 1e-6 * np.abs(objective.layout.random_normal(1))
+    result = minimise(objective, LBFGS(), x0=start, iterations=40, gradient=1e-6)
+    assert result.objective < -0.9 * 0.25 * start.size
