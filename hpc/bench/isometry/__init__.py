@@ -1,0 +1,1 @@
+"""Benchmark of near-isometric linear embeddings."""

@@ -1,0 +1,128 @@
+"""What runs under ``mpirun``: the oracle's rate, and the full set solved and certified.
+
+Called as ``python -m hpc.bench.isometry.ranks PART FOLDER ROWS``; prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import thalweg
+from thalweg.parallel import MPI, Layout, limit_threads
+from thalweg.parallel.pairs.secants import SecantSet
+from thalweg_isometry import NearIsometry
+
+
+def points_of(folder: str, rows: int, layout_of: Any) -> tuple[np.ndarray, Layout]:
+    """This rank's images: MNIST's, or normal points of a decaying spectrum."""
+    from hpc.bench.isometry.sets import mnist
+
+    found = mnist(Path(folder), "train") if folder else None
+    if found is not None:
+        images = found[0].reshape(len(found[0]), -1)[:rows]
+        layout = layout_of(*images.shape)
+        return layout.local(images).copy(), layout
+    layout = layout_of(rows, 784)
+    values = layout.random_normal(0) * np.exp(-np.arange(784) / 60.0)
+    return values.astype(np.float32), layout
+
+
+def product_rate(threads: int) -> float:
+    """Single-precision products of this size by this rank, 1e9 operations a second."""
+    a = np.random.default_rng(0).random((2048, 784), dtype=np.float32)
+    out = np.empty((2048, 2048), dtype=np.float32)
+    best = 0.0
+    for _ in range(8):
+        began = time.perf_counter()
+        np.matmul(a, a.T, out=out)
+        best = max(best, 2 * 2048 * 2048 * 784 / (time.perf_counter() - began) / 1e9)
+    return best
+
+
+def oracle(comm: MPI.Comm, folder: str, rows: int) -> dict[str, Any]:
+    """Time of complete looks: by full products alone, and with the bounds on the tail."""
+    threads = limit_threads(comm)
+    points, layout = points_of(folder, rows, lambda *s: Layout(comm, *s))
+    secants = SecantSet(points, layout)
+    psi = secants.directions[:45] * 1.1
+    rate = sum(comm.allgather(product_rate(threads)))
+    found: dict[str, Any] = {"ranks": comm.size, "threads": threads, "product_rate": rate}
+    for name, head in (("full", 0), ("bounded", None)):
+        secants.scan(psi, head=head, fraction=0.01)
+        times = []
+        for repeat in range(2):
+            comm.Barrier()
+            began = time.perf_counter()
+            scan = secants.scan(psi * (1 + 1e-9 * repeat), head=head)
+            comm.Barrier()
+            times.append(time.perf_counter() - began)
+        operations = 2.0 * scan.n_pairs * (secants.dimension + len(psi)) / 1e9
+        found[name] = {
+            "seconds": min(times),
+            "rate": operations / min(times),
+            "share": operations / min(times) / rate,
+            "columns": scan.head,
+            "delta": scan.delta,
+            "pair": list(scan.pair),
+        }
+    return found
+
+
+def full(comm: MPI.Comm, folder: str, rows: int) -> dict[str, Any]:
+    """Rank 45 at delta 0.4, solved and certified."""
+    threads = limit_threads(comm)
+    points, layout = points_of(folder, rows, lambda *s: Layout(comm, *s))
+    comm.Barrier()
+    began = time.perf_counter()
+    objective = NearIsometry(SecantSet(points, layout), 0.4, 45)
+    result = thalweg.minimize(objective, solver="hinge-lbfgs", seconds=900.0)
+    seconds = time.perf_counter() - began
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return {
+        "ranks": comm.size,
+        "threads": threads,
+        "seconds": seconds,
+        "status": result.status.name,
+        **result.metrics,
+        "active": int(result.trace["active"][-1]),
+        "rounds": result.iterations,
+        "evaluations": result.evaluations,
+        "memory_gib": float(sum(comm.allgather(memory))),
+    }
+
+
+def launch(part: str, ranks: int, threads: int, folder: Path | None, rows: int) -> dict[str, Any]:
+    """Run a part under ``mpirun``; its answer."""
+    program = shutil.which("mpirun") or shutil.which("mpiexec")
+    if program is None:
+        return {"error": "no mpirun found"}
+    command = [program]
+    if "Open MPI" in MPI.Get_library_version():
+        command += ["--oversubscribe", "--bind-to", "none"]
+        command += ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    command += ["-n", str(ranks), sys.executable, "-m", "hpc.bench.isometry.ranks"]
+    command += [part, str(folder or ""), str(rows)]
+    environment = {**os.environ, "THALWEG_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode or not lines:
+        return {"error": (done.stderr.strip().splitlines() or ["no answer"])[-1]}
+    return dict(json.loads(lines[-1]))
+
+
+if __name__ == "__main__":
+    with thalweg.abort_on_error(MPI.COMM_WORLD):
+        kind, where, count = sys.argv[1:4]
+        answer = {"oracle": oracle, "full": full}[kind](MPI.COMM_WORLD, where, int(count))
+        if MPI.COMM_WORLD.rank == 0:
+            print(json.dumps(answer))
