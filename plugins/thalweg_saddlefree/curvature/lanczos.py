@@ -28,6 +28,9 @@ from thalweg_saddlefree.curvature.basis import LanczosBasis
 from thalweg_saddlefree.curvature.operator import Product
 from thalweg_saddlefree.curvature.slices import Slices
 
+#: Factor of the extrapolated error, for convergence that slows down.
+SAFETY = 1.5
+
 #: Lanczos steps between two looks at the error.
 STRIDE = 4
 
@@ -136,7 +139,7 @@ class LanczosAbsolute(AbsoluteSolver):
         last = _distance(now, before) / size
         previous = _distance(before, earlier) / size
         ratio = min(max(last / previous if previous > 0 else 0.0, 0.05), 0.95)
-        return last * ratio / (1 - ratio)
+        return SAFETY * last * ratio / (1 - ratio)
 
 
 def _distance(long: np.ndarray, short: np.ndarray) -> float:
