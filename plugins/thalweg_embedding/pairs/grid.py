@@ -14,13 +14,14 @@ import math
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, max_over_ranks
+from thalweg.parallel import Layout, max_over_ranks, sum_over_ranks
 from thalweg_embedding.pairs.convolution import convolve
 from thalweg_embedding.pairs.every import EveryPair
-from thalweg_embedding.pairs.functions import PairFunction
+from thalweg_embedding.pairs.functions import STUDENT, PairFunction
 from thalweg_embedding.pairs.interface import PairSum
 from thalweg_embedding.pairs.radial import radial_values
 from thalweg_embedding.pairs.spectrum import Spectrum, bandwidth
+from thalweg_embedding.pairs.split import Split, cheapest_split
 from thalweg_embedding.pairs.transforms import Transforms, require_finufft
 
 #: Dimensions that non-uniform FFTs come in.
@@ -52,6 +53,9 @@ class GridPairs(PairSum):
 
     Notes
     -----
+    t-SNE's 1/(1 + d) is cut in two where the map is wide, so that the cost does not grow with
+    the map's extent (see :mod:`~thalweg_embedding.pairs.split`).
+
     Ranks spread their own points, sum the modes, and evaluate at their own points.
     Second derivatives are taken over all pairs, exactly.
     """
@@ -68,7 +72,8 @@ class GridPairs(PairSum):
         self.tolerance = tolerance
         self._exact = EveryPair(layout, function)
         self._values = radial_values(function)
-        self._band = bandwidth(self._values, tolerance)
+        self._whole = bandwidth(self._values, tolerance)
+        self._split: Split | None = None
         self._spectrum: Spectrum | None = None
         self._transforms: Transforms | None = None
 
@@ -92,7 +97,8 @@ class GridPairs(PairSum):
             ((d + 1) // 2 if slopes is not None else 0, *density.shape), density.dtype
         )
         total = convolve(density, spectrum.modes, 2.0 * math.pi / spectrum.period, gradient)
-        self_pairs = self.layout.rows * self.function(0.0)[0]
+        own = self.function(0.0)[0] if self._split is None else self._split.far(np.zeros(1))[0]
+        self_pairs = self.layout.rows * own
         total -= self_pairs
         if total < math.sqrt(self.tolerance) * self_pairs:
             return self._by_pairs(rows, slopes, shift)  # points so far apart: self-pairs drown it
@@ -102,6 +108,10 @@ class GridPairs(PairSum):
                 slopes[:, 2 * pair_of_axes] = slope.real
                 if 2 * pair_of_axes + 1 < d:
                     slopes[:, 2 * pair_of_axes + 1] = slope.imag
+        if self._split is not None and self._split.radius > 0.0:
+            whole = self.layout.gather_rows(rows)
+            near = self._split.add_near(rows, whole, self.layout.start, slopes)
+            total += float(sum_over_ranks(self.layout.comm, near))
         return total
 
     def _by_pairs(self, rows: np.ndarray, slopes: np.ndarray | None, shift: float) -> float:
@@ -119,16 +129,22 @@ class GridPairs(PairSum):
     def _fits(self, extent: float) -> bool:
         if not math.isfinite(extent):
             return False
-        count = self._band * (2.0 * GROWTH * extent / math.pi + 16.0)
+        reach = _rung(extent)
+        band = self._whole
+        if self.function is STUDENT:
+            self._split = cheapest_split(
+                self.layout.rows, self.layout.columns, reach, self.tolerance
+            )
+            band = self._split.band
+        count = band * (2.0 * reach / math.pi + 16.0)
         return bool(count**self.layout.columns <= MOST_MODES)
 
     def _modes(self, extent: float) -> tuple[Spectrum, Transforms]:
-        rung = math.ceil(math.log(max(extent, 1.0)) / math.log(GROWTH))
-        reach = GROWTH**rung
+        reach = _rung(extent)
+        values = self._values if self._split is None else self._split.far
+        band = self._whole if self._split is None else self._split.band
         if self._spectrum is None or self._spectrum.reach != reach:
-            self._spectrum = Spectrum.of(
-                self._values, self.layout.columns, reach, self._band, self.tolerance
-            )
+            self._spectrum = Spectrum.of(values, self.layout.columns, reach, band, self.tolerance)
             self._transforms = Transforms(
                 self.layout.comm,
                 self.layout.columns,
@@ -157,3 +173,8 @@ class GridPairs(PairSum):
         self, rows: np.ndarray, diagonal: np.ndarray, shift: float = 0.0
     ) -> None:
         self._exact.convex_diagonal(rows, diagonal, shift)
+
+
+def _rung(extent: float) -> float:
+    """Side of the box for a map of that extent, from a ladder of sides."""
+    return GROWTH ** math.ceil(math.log(max(extent, 1.0)) / math.log(GROWTH))

@@ -14,7 +14,7 @@ import scipy.special
 Radial = Callable[[np.ndarray], np.ndarray]
 
 
-def bandwidth(radial: Radial, tolerance: float) -> float:
+def bandwidth(radial: Radial, tolerance: float, steepest: float | None = None) -> float:
     """Wave number beyond which a radial function, seen along a line, has almost nothing.
 
     Parameters
@@ -23,6 +23,8 @@ def bandwidth(radial: Radial, tolerance: float) -> float:
         Function of the squared distance.
     tolerance
         What may be lost of the slope, relative to the steepest slope.
+    steepest
+        That slope, if it is not the function's own.
 
     Returns
     -------
@@ -30,16 +32,15 @@ def bandwidth(radial: Radial, tolerance: float) -> float:
         In radians per map unit.
     """
     samples, spacing = 2**14, 1.0 / 64.0
+    side = samples * spacing
     r = (np.arange(samples) - samples // 2) * spacing
-    window = 0.5 * scipy.special.erfc(
-        (np.abs(r) - 0.4 * samples * spacing) / (0.02 * samples * spacing)
-    )
-    values = radial(r * r) * window
-    modes = np.abs(np.fft.rfft(np.fft.ifftshift(values)))
+    values = radial(r * r) * _fading(np.abs(r) - 0.4 * side, 0.08 * side, 4.0)
+    modes = np.fft.rfft(np.fft.ifftshift(values))
     wave_numbers = 2.0 * math.pi * np.fft.rfftfreq(samples, spacing)
-    slopes = np.fft.irfft(1j * wave_numbers * np.fft.rfft(np.fft.ifftshift(values)))
-    tail = np.cumsum((wave_numbers * modes)[::-1])[::-1] * 2.0 / samples
-    beyond = np.nonzero(tail > tolerance * np.abs(slopes).max())[0]
+    if steepest is None:
+        steepest = float(np.abs(np.fft.irfft(1j * wave_numbers * modes)).max())
+    tail = np.cumsum((wave_numbers * np.abs(modes))[::-1])[::-1] * 2.0 / samples
+    beyond = np.nonzero(tail > tolerance * steepest)[0]
     return float(wave_numbers[min(beyond[-1] + 1, len(tail) - 1)]) if len(beyond) else 1.0
 
 
@@ -86,9 +87,7 @@ class Spectrum:
         count += count % 2
         places = np.arange(count // 2 + 1) * (period / count)
         images = np.stack([places, period - places])
-        windows = 0.5 * scipy.special.erfc(
-            (images - 0.5 * period) * (2.0 * math.sqrt(decades) / fade)
-        )
+        windows = _fading(images - 0.5 * period, fade, decades)
         values = np.zeros((count // 2 + 1,) * dimensions)
         for image in np.ndindex(*(2,) * dimensions):
             squared, window = np.zeros(()), np.ones(())

@@ -9,6 +9,7 @@ from thalweg.errors import InputError
 from thalweg.parallel import Layout
 from thalweg_embedding import PairFunction
 from thalweg_embedding.objectives import repulsive_sum
+from thalweg_embedding.pairs import split
 from thalweg_embedding.pairs.every import EveryPair
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid import GridPairs
@@ -74,3 +75,31 @@ def test_the_choice_goes_by_points_and_dimensions(comm):
     assert isinstance(repulsive_sum(Layout(comm, 100, 2), STUDENT), EveryPair)
     assert isinstance(repulsive_sum(Layout(comm, 20_000, 2), STUDENT), GridPairs)
     assert isinstance(repulsive_sum(Layout(comm, 20_000, 3), STUDENT), EveryPair)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("cut", [4.0, 1.0, 0.25, 0.0625])
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-3])
+@pytest.mark.parametrize(("dimensions", "spread"), [(1, 30.0), (2, 3.0), (2, 100.0)])
+def test_a_split_errs_no_more_wherever_it_cuts(
+    comm, monkeypatch, cut, tolerance, dimensions, spread
+):
+    monkeypatch.setattr(split, "CUTS", (cut,))
+    layout = Layout(comm, 700, dimensions)
+    rows = layout.random_normal(0, spread)
+    of_total, of_slopes = errors(layout, STUDENT, tolerance, rows)
+    assert of_slopes < 10 * tolerance
+    assert of_total < tolerance
+
+
+def test_a_wide_map_takes_a_cut_and_a_small_one_none():
+    assert split.cheapest_split(70_000, 2, 12.0, 1e-2).radius == 0.0
+    assert split.cheapest_split(70_000, 2, 2000.0, 1e-2).radius > 1.0
+
+
+def test_cost_hardly_grows_with_the_extent():
+    costs = [
+        split.cheapest_split(70_000, 2, extent, 1e-2).cost(70_000, 2, extent)
+        for extent in (200.0, 2000.0)
+    ]
+    assert costs[1] < 2.0 * costs[0]

@@ -1,0 +1,84 @@
+"""The conformance suite holds the embeddings, as it would a stranger's plugin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import thalweg
+from thalweg.data import Dataset
+from thalweg.parallel import MPI
+from thalweg.testing import check_capabilities, check_preconditioner, check_same_start
+from thalweg_embedding import objectives
+from thalweg_embedding.preconditioners.fixed_point import FixedPoint
+from thalweg_embedding.preconditioners.hessian_diagonal import HessianDiagonalScaling
+from thalweg_embedding.preconditioners.spectral import SpectralDirection
+
+BUILDERS = {
+    "elastic-embedding": objectives.elastic_embedding,
+    "s-sne": objectives.symmetric_sne,
+    "t-sne": objectives.t_sne,
+    "t-ee": objectives.t_elastic_embedding,
+}
+
+every_objective = pytest.mark.parametrize("name", BUILDERS)
+
+
+def build(name, comm, **options):
+    data = Dataset.from_array(load_digits().data[:83], comm=comm)
+    return BUILDERS[name](data, comm, perplexity=7.0, **options)
+
+
+@pytest.mark.ranks(1, 2)
+@every_objective
+def test_every_capability_is_what_it_says(comm, name):
+    objective = build(name, comm, init_scale=0.5)
+    checked = check_capabilities(objective, objective.initial_point(0))
+    assert len(checked) >= 4
+
+
+@pytest.mark.ranks(1, 2, 3)
+@every_objective
+def test_the_start_does_not_depend_on_the_ranks(comm, name):
+    check_same_start(build(name, comm))
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("kind", [FixedPoint, HessianDiagonalScaling, SpectralDirection])
+def test_preconditioners_are_positive_definite_and_linear(comm, kind):
+    objective = build("t-sne", comm, init_scale=0.5)
+    check_preconditioner(kind(), objective, objective.initial_point(0))
+
+
+@pytest.mark.ranks(2, 3)
+@every_objective
+@pytest.mark.parametrize("preconditioner", ["spectral", "partial-hessian"])
+def test_twenty_iterates_are_those_of_one_rank(comm, name, preconditioner):
+    def values(where):
+        chosen = {"preconditioner": preconditioner, "iterations": 20, "decrease": 0.0}
+        objective = build(name, where)
+        return thalweg.minimize(objective, solver="gradient-descent", **chosen).trace["objective"]
+
+    np.testing.assert_allclose(values(comm), values(MPI.COMM_SELF), rtol=1e-8)
+
+
+@pytest.mark.parametrize("preconditioner", ["spectral", "partial-hessian", "hessian-diagonal"])
+def test_a_resumed_run_ends_at_the_same_bits(comm, tmp_path, preconditioner):
+    objective = build("t-sne", comm)
+    chosen = {"preconditioner": preconditioner, "decrease": 0.0}
+    whole = thalweg.minimize(objective, iterations=12, **chosen)
+    thalweg.minimize(objective, iterations=5, checkpoint=tmp_path / "c", **chosen)
+    resumed = thalweg.minimize(
+        objective, iterations=12, checkpoint=tmp_path / "c", resume=True, **chosen
+    )
+    np.testing.assert_array_equal(resumed.x, whole.x)
+
+
+def test_early_exaggeration_is_a_homotopy(comm):
+    objective = build("t-sne", comm, exaggeration=12.0)
+    np.testing.assert_allclose(objective.default_homotopy(), [1 / 12, 1 / 6, 1 / 3, 1.0])
+    result = thalweg.minimize(objective, iterations=60)
+    assert result.trace["lambda"][0] == pytest.approx(1 / 12)
+    assert result.trace["lambda"][-1] == 1.0
+    assert build("t-sne", comm).default_homotopy() == ()
