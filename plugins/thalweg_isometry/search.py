@@ -222,7 +222,7 @@ class SecantSearch(Solver[SearchState]):
             )
         self._add(state, scan)
         self.begin_attempt(state)
-        self._show(state, state.psi)
+        self._show(state, state.best if len(state.best) else state.psi)
         return state
 
     def step(self, state: SearchState) -> SearchState:
@@ -239,7 +239,9 @@ class SecantSearch(Solver[SearchState]):
                 self._succeed(state)
         elif done.failed:
             self._fail(state)
-        self._show(state, state.psi if not state.ended else self._final(state))
+        # Whenever a budget ends the run, x is the best map confirmed so far.
+        shown = state.best if len(state.best) else state.psi
+        self._show(state, self._final(state) if state.ended else shown)
         return state
 
     def status(self, state: SearchState) -> Status:

@@ -24,7 +24,7 @@ def write_report(found: dict[str, Any], target: Path) -> None:
     """Write ``target``.md and the pictures beside it."""
     parts = ["# Near-isometric linear embeddings", _machine(found["machine"])]
     if "table_1" in found:
-        parts += ["## Table 7.1: translating squares at the published ranks", _first(found)]
+        parts += ["## Table 7.1: translating squares at NuMax's ranks", _first(found)]
     if "table_2" in found:
         parts += [
             f"## Table 7.2: images of the digit 5 ({found['table_2']['data']}), rank free",
