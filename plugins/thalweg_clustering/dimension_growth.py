@@ -147,9 +147,11 @@ class DimensionGrowth(RoundSolver[GrowthState]):
         state.gradient_norm = norm
         if norm == 0.0:
             return False
+        known = w[:, : state.column]
         length = state.length
         for _ in range(40):
             column = w[:, state.column] - length * tangent
+            column = column - known @ (known.T @ column)
             candidate = w.copy()
             candidate[:, state.column] = column / np.linalg.norm(column)
             value, slope = evaluated(state.objective, candidate)

@@ -145,10 +145,13 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         inner = np.ascontiguousarray(points[:, active])
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         clusters = self.n_clusters or int(given.max()) + 1
-        columns, sigma, penalty = self.n_components, self.sigma, self.lambda_
-        if sigma == "search":
+        columns, penalty = self.n_components, self.lambda_
+        sigma: float | None
+        if isinstance(self.sigma, str):
             found = search_parameters(layout, inner, given, clusters, columns, seed=seed)
             columns, sigma, penalty = found.components, found.sigma, found.penalty
+        else:
+            sigma = self.sigma
         objective = make_kdac(
             layout, inner, given, clusters, columns, sigma, penalty, self.init, seed=seed
         )
@@ -191,7 +194,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         for name, least in (("n_clusters", 1), ("n_components", 1)):
             value = getattr(self, name)
-            if value is not None and not (isinstance(value, Integral) and value >= least):
+            if value is not None and not (isinstance(value, Integral) and int(value) >= least):
                 raise InputError(
                     f"{name} must be a whole number of at least {least}, not {value!r}"
                 )

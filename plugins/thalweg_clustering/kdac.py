@@ -44,6 +44,9 @@ GUARDS = 3
 #: Relative residual of the first embedding, which only has to point the way.
 FIRST_TOLERANCE = 1e-2
 
+#: Budget of products of the first embedding, and of the others.
+FIRST_PRODUCTS, MOST_PRODUCTS = 8, 100
+
 
 class KDACObjective(GaussianPairSum, Alternation):
     """The W-problem of KDAC for the present U and D, and how these are renewed.
@@ -83,7 +86,7 @@ class KDACObjective(GaussianPairSum, Alternation):
         penalty: float,
         start: str = "spectral",
         embedding: str = "auto",
-        embedding_tolerance: float = 1e-5,
+        embedding_tolerance: float = 1e-4,
         truth: np.ndarray | None = None,
         seed: int = 0,
         bound: bool = True,
@@ -210,8 +213,10 @@ class KDACObjective(GaussianPairSum, Alternation):
         if guess is not None:
             width = min(guess.shape[1], block.columns)
             start[:, :width] = 1e-2 * start[:, :width] + rows.local(guess)[:, :width]
-        find = slepc_leading if kind == "slepc" else iterative_leading
-        return find(rows, product, project(start), self.clusters, tolerance)
+        if kind == "slepc":
+            return slepc_leading(rows, product, project(start), self.clusters, tolerance)
+        most = MOST_PRODUCTS if apart is None else FIRST_PRODUCTS
+        return iterative_leading(rows, product, project(start), self.clusters, tolerance, most)
 
     # -- what is reported ------------------------------------------------------------------
 

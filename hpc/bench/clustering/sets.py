@@ -36,22 +36,22 @@ def _median(points: np.ndarray) -> float:
 
 
 def generated_problems(seed: int = 0) -> list[Problem]:
-    """Two parabolas in two features, two Gaussians in two others; without and with noise."""
+    """Two groups in two features, two others in two others; without and with noise."""
     stream = np.random.default_rng(seed)
     n = 400
     truth = np.repeat([0, 1], n // 2)
-    given = stream.permutation(truth)
-    x = stream.uniform(-2, 2, n)
-    bent = np.stack([x + 2 * truth, (x**2) * (1 - 2 * truth) + 3.2 * truth], axis=1)
-    bent += 0.1 * stream.standard_normal((n, 2))
-    round_ = 5.0 * given[:, None] + stream.standard_normal((n, 2))
-    plain = _standard(np.concatenate([bent, round_], axis=1))
+    given = np.arange(n) % 2  # independent of the truth
+    views = [
+        labels[:, None] * [6.0, 3.0] + stream.uniform(-1.5, 1.5, (n, 2))
+        for labels in (truth, given)
+    ]
+    plain = _standard(np.concatenate(views, axis=1))
     noise = _standard(stream.uniform(-1, 1, (n, 3))) / 3
     noisy = np.concatenate([plain, noise], axis=1)
     panels = ((2, 3), (0, 1))
     return [
-        Problem("Parabolas", plain, given, truth, 2, 2, 0.2, 1.0, panels),
-        Problem("Parabolas + noise", noisy, given, truth, 2, 5, 0.2, 0.1, panels),
+        Problem("Two views", plain, given, truth, 2, 2, 0.5, 1.0, panels),
+        Problem("Two views + noise", noisy, given, truth, 2, 4, 0.5, 0.3, panels),
     ]
 
 

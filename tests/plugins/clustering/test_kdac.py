@@ -1,0 +1,143 @@
+"""Alternative clustering end to end: what is found, at any number of ranks, and bad input."""
+
+import numpy as np
+import pytest
+
+import thalweg
+from thalweg import Dataset, InputError
+from thalweg.parallel import MPI
+from thalweg_clustering.kdac import best_gap, build_kdac, given_labels
+from thalweg_clustering.search import search_parameters
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("options", [{}, {"stored_rows": 0}, {"features": 1500}])
+def test_the_alternative_is_found_and_is_the_same_on_any_ranks(comm, options, views, make):
+    points, given, truth = views(300, noise=2)
+    points = points / np.array([1, 1, 1, 1, 3, 3])
+    labels = []
+    for ranks in (comm, MPI.COMM_SELF):
+        objective = make(ranks, points, given, 4, 0.3, 0.3, truth=truth, bound=False, **options)
+        result = thalweg.minimize(objective, solver="ism")
+        labels.append(objective.rows.gather_rows(result.solution[:, 0]))
+        assert result.metrics["novelty"] < 0.02
+        if not options.get("features"):
+            assert result.metrics["nmi"] > 0.95
+    np.testing.assert_array_equal(*labels)
+
+
+def test_stored_and_streamed_kernels_agree(views, make):
+    points, given, _ = views(200)
+    costs = []
+    for stored in (0, 1000):
+        objective = make(MPI.COMM_SELF, points, given, stored_rows=stored)
+        result = thalweg.minimize(objective, solver="ism")
+        costs.append((result.metrics["cost"], result.metrics["condition_10"]["right"]))
+    np.testing.assert_allclose(costs[0], costs[1], rtol=1e-4)
+
+
+@pytest.mark.ranks(1, 4)
+@pytest.mark.parametrize("stored_rows", [0, 1000])
+def test_fewer_rows_than_ranks_are_no_trouble(comm, make, stored_rows):
+    points = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    objective = make(
+        comm, points, np.array([0, 0, 1]), 1, 1.0, 1.0, stored_rows=stored_rows, bound=False
+    )
+    assert np.isfinite(thalweg.minimize(objective, solver="ism").objective)
+
+
+def test_duplicated_rows_and_constant_features_change_nothing(views):
+    points, given, truth = views(100)
+    points = np.concatenate([points, np.full((100, 1), 7.0)], axis=1)
+    twice = Dataset.from_array(np.repeat(points, 2, axis=0), np.repeat(given, 2))
+    objective = build_kdac(twice, MPI.COMM_SELF, components=2, sigma=0.5)
+    assert objective.layout.rows == 4
+    result = thalweg.minimize(objective, solver="ism")
+    labels = result.solution[:, 0]
+    np.testing.assert_array_equal(labels[::2], labels[1::2])
+    share = (labels[::2] == truth).mean()
+    assert max(share, 1 - share) > 0.98
+
+
+def test_all_measures_are_reported(views, make):
+    points, given, truth = views(100)
+    objective = make(MPI.COMM_SELF, points, given, truth=truth)
+    metrics = thalweg.minimize(objective, solver="ism").metrics
+    assert {"nmi", "novelty", "cq", "cost", "residual", "eigengap", "degenerate"} <= set(metrics)
+    condition = metrics["condition_10"]
+    assert condition["holds"] == (condition["left"] >= condition["right"])
+
+
+def test_condition_10_holds_for_a_wide_kernel_and_clear_gap():
+    stream = np.random.default_rng(0)
+    given = np.repeat([0, 1], 20)
+    points = stream.standard_normal((40, 3)) * [5.0, 0.1, 0.1]
+    data = Dataset.from_array(points, given)
+    found = []
+    for sigma in (1.0, 1e3):
+        objective = build_kdac(data, MPI.COMM_SELF, components=1, sigma=sigma)
+        objective.penalty = 1.0
+        condition = thalweg.minimize(objective, solver="ism").metrics["condition_10"]
+        found.append(condition["left"] / condition["right"])
+    assert found[1] > 1e3 * found[0]
+
+
+def test_a_result_of_one_cluster_is_reported_as_degenerate(views, make):
+    points, given, _ = views(40)
+    one = thalweg.minimize(make(MPI.COMM_SELF, points, given, clusters=1), solver="ism")
+    assert one.metrics["degenerate"]
+    two = thalweg.minimize(make(MPI.COMM_SELF, points, given), solver="ism")
+    assert not two.metrics["degenerate"]
+
+
+def test_the_widest_gap_gives_the_dimension():
+    assert best_gap(np.array([0.0, 0.1, 0.2, 5.0, 5.1]), 4) == 3
+    assert best_gap(np.array([0.0, 0.1, 0.2, 5.0, 5.1]), 2) in (1, 2)
+
+
+def test_the_search_finds_parameters_that_work(views, make):
+    points, given, truth = views(120)
+    layout = make(MPI.COMM_SELF, points, given).rows
+    found = search_parameters(layout, points, given, 2)
+    objective = make(
+        MPI.COMM_SELF, points, given, found.components, found.sigma, found.penalty, truth=truth
+    )
+    assert thalweg.minimize(objective, solver="ism").metrics["nmi"] > 0.8
+    assert len(found.candidates) > 10
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"components": 4}, "components"),
+        ({"components": 9}, "components"),
+        ({"sigma": -1.0}, "sigma"),
+        ({"sigma": float("nan")}, "sigma"),
+        ({"lambda": -1.0}, "lambda"),
+        ({"clusters": 60}, "clusters"),
+        ({"truth": "no-such-file.csv"}, "no-such-file"),
+    ],
+)
+def test_bad_options_are_refused_on_all_ranks(comm, options, text, views):
+    points, given, _ = views(60)
+    data = Dataset.from_array(points, given, comm)
+    with pytest.raises(InputError, match=text):
+        build_kdac(data, comm, **options)
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [(None, "needed"), (np.zeros(10), "single cluster"), (np.arange(7) % 2, "7 labels for 10")],
+)
+def test_bad_labels_are_refused(labels, text):
+    with pytest.raises(InputError, match=text):
+        given_labels(labels, 10, "the clustering given")
+
+
+@pytest.mark.ranks(1, 2)
+def test_values_that_are_not_finite_are_refused(comm, views):
+    points, given, _ = views(60)
+    points[59, 1] = np.nan
+    with pytest.raises(InputError, match="NaN"):
+        build_kdac(Dataset.from_array(points, given, comm), comm)

@@ -1,0 +1,87 @@
+"""Eigen-solvers, k-means and the agreement of labels, each against a reference."""
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.metrics import normalized_mutual_info_score
+
+from thalweg import InputError
+from thalweg.parallel import MPI, Layout
+from thalweg_clustering.agreement import normalized_mutual_information
+from thalweg_clustering.coordinate_power import coordinate_power_smallest
+from thalweg_clustering.eigenvectors import smallest_eigenvectors
+from thalweg_clustering.kmeans import kmeans
+from thalweg_clustering.leading_subspace import dense_leading, iterative_leading
+
+
+def _matrix(d, seed=0):
+    stream = np.random.default_rng(seed)
+    q = np.linalg.qr(stream.standard_normal((d, d)))[0]
+    values = np.concatenate([[-5.0, -4.0, -3.0], stream.uniform(0, 2, d - 3)])
+    return (q * values) @ q.T, q[:, :3]
+
+
+@pytest.mark.parametrize("solver", ["lapack", "lobpcg", "cpm"])
+def test_smallest_eigenvectors(solver):
+    matrix, wanted = _matrix(40)
+    found = smallest_eigenvectors(matrix, 3, solver, tolerance=1e-9)
+    np.testing.assert_allclose(found.T @ found, np.eye(3), atol=1e-10)
+    np.testing.assert_allclose(np.abs(found.T @ wanted), np.eye(3), atol=1e-6)
+    values = np.diag(found.T @ matrix @ found)
+    assert (np.diff(values) > 0).all()
+
+
+def test_coordinate_power_starts_anywhere():
+    matrix, wanted = _matrix(12)
+    found = coordinate_power_smallest(matrix, np.zeros((12, 3)), 1e-10)
+    np.testing.assert_allclose(np.linalg.norm(wanted.T @ found), np.sqrt(3), atol=1e-8)
+
+
+def test_an_unknown_eigensolver_is_refused():
+    with pytest.raises(InputError, match="lapack"):
+        smallest_eigenvectors(np.eye(3), 1, "magic")
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_leading_subspace_by_products_equals_lapack(comm):
+    matrix, _ = _matrix(90)
+    layout = Layout(comm, 90)
+    rows = -layout.local(matrix)
+    exact = dense_leading(layout, np.ascontiguousarray(rows), 3)
+    start = layout.with_columns(6).random_normal(0)
+    found = iterative_leading(
+        layout, lambda block: rows @ layout.gather_rows(block), start, 3, 1e-9
+    )
+    np.testing.assert_allclose(found.values[:3], [5.0, 4.0, 3.0], atol=1e-8)
+    np.testing.assert_allclose(found.values, exact.values, atol=1e-3)
+    a, b = layout.gather_rows(found.vectors), layout.gather_rows(exact.vectors)
+    np.testing.assert_allclose(np.abs(a.T @ b), np.eye(3), atol=1e-6)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_kmeans_finds_the_clusters_on_any_ranks(comm):
+    stream = np.random.default_rng(0)
+    centres = stream.standard_normal((5, 3)) * 8
+    truth = np.sort(stream.integers(0, 5, 203))
+    points = centres[truth] + stream.standard_normal((203, 3))
+    layout = Layout(comm, 203)
+    found = kmeans(layout, layout.local(points), 5, seed=1)
+    reference = KMeans(5, n_init=10, random_state=0).fit(points)
+    assert found.inertia == pytest.approx(reference.inertia_, rel=1e-6)
+    np.testing.assert_array_equal(layout.gather_rows(found.labels), truth)
+
+
+def test_kmeans_of_coinciding_rows():
+    found = kmeans(Layout(MPI.COMM_SELF, 6), np.ones((6, 2)), 3)
+    assert set(found.labels) == {0}
+    assert found.inertia == 0.0
+
+
+def test_mutual_information_equals_the_reference():
+    stream = np.random.default_rng(0)
+    for count in (2, 5):
+        a, b = stream.integers(0, count, (2, 300))
+        expected = normalized_mutual_info_score(a, b, average_method="geometric")
+        assert normalized_mutual_information(a, b) == pytest.approx(expected)
+    assert normalized_mutual_information(a, (a + 1) % 5) == pytest.approx(1.0)
+    assert normalized_mutual_information(np.zeros(9), np.arange(9) % 2) == 0.0

@@ -1,0 +1,178 @@
+"""Every solver lowers the objective, keeps the columns orthonormal, and ends at a fixed point."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import thalweg
+from thalweg import InputError
+from thalweg.interfaces import Alternation
+from thalweg.parallel import MPI
+from thalweg.testing import check_resumption
+from thalweg_clustering.alternating import matrix_of, subspace_distance
+from thalweg_clustering.curvilinear import Curvilinear, cayley_point
+from thalweg_clustering.dimension_growth import DimensionGrowth
+from thalweg_clustering.ism import ISM
+from thalweg_clustering.pair_sum import GaussianTermSum
+from thalweg_clustering.trust_region import TrustRegion
+
+SOLVERS = {
+    "ism": ISM(inner_tolerance=1e-12, inner_iterations=300),
+    "ism damped": ISM(inner_tolerance=1e-12, inner_iterations=300, mixing=0, safeguard="damping"),
+    "ism unmixed": ISM(inner_tolerance=1e-12, inner_iterations=300, mixing=0),
+    "ism finished": ISM(inner_tolerance=1e-12, finish="trust-region"),
+    "stiefel": Curvilinear(inner_tolerance=1e-13, gradient_tolerance=1e-7),
+    "stiefel non-monotone": Curvilinear(inner_tolerance=-1.0, memory=0.85),
+    "trust region": TrustRegion(),
+}
+MONOTONE = [name for name in SOLVERS if name != "stiefel non-monotone"]
+
+
+def _terms(sign=1.0, sigma=1.5, d=6, q=2):
+    """A sum over any positive semidefinite matrices, of the kind that makes ISM cycle."""
+    stream = np.random.default_rng(4)
+    factors = stream.standard_normal((12, d, 3))
+    matrices = factors @ factors.transpose(0, 2, 1)
+    gamma = sign * stream.uniform(0.5, 1.5, 12)
+    return GaussianTermSum(MPI.COMM_SELF, gamma, matrices, sigma, q)
+
+
+def _steps(solver, objective, most=400, seed=0):
+    state = solver.init(objective, objective.initial_point(seed))
+    values = [(state.round, state.value)]
+    while solver.status(state).running and len(values) < most:
+        state = solver.step(state)
+        values.append((state.round, state.value))
+    return state, values
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_general_form_ends_at_a_stationary_point(name, sign):
+    objective = _terms(sign)
+    state, _ = _steps(SOLVERS[name], objective)
+    w = matrix_of(state)
+    np.testing.assert_allclose(w.T @ w, np.eye(2), atol=1e-12)
+    value, slope = objective.value_and_gradient_at(w)
+    residual = slope - w @ (w.T @ slope)
+    assert np.linalg.norm(residual) <= 1e-3 * np.linalg.norm(slope)
+    assert state.value == pytest.approx(value)
+
+
+@pytest.mark.parametrize("name", MONOTONE)
+def test_no_step_raises_the_objective_within_a_round(name, views, make):
+    points, given, _ = views(120)
+    objective = make(MPI.COMM_SELF, points, given, sigma=0.15, bound=False)
+    _, values = _steps(SOLVERS[name], objective, most=80)
+    for (earlier, before), (later, after) in itertools.pairwise(values):
+        if earlier == later:
+            assert after <= before
+
+
+def test_the_plain_iteration_raises_the_objective_where_the_safeguarded_does_not():
+    objective = _terms(-1.0, sigma=0.6)
+    _, plain = _steps(ISM(safeguard="none", inner_iterations=30, inner_tolerance=-1.0), objective)
+    assert any(after > before for (_, before), (_, after) in itertools.pairwise(plain))
+    for seed in range(5):
+        _, safe = _steps(ISM(mixing=0), objective, seed=seed)
+        assert all(b <= a for (_, a), (_, b) in itertools.pairwise(safe))
+
+
+def test_mixing_needs_fewer_evaluations(views, make):
+    points, given, _ = views(160)
+    counts = []
+    for mixing in (0, 6):
+        objective = make(MPI.COMM_SELF, points, given, 3, 0.2, bound=False)
+        solver = ISM(inner_tolerance=1e-8, mixing=mixing, rounds=1, inner_iterations=1000)
+        state, _ = _steps(solver, objective, most=2000)
+        counts.append(state.evaluations)
+    assert counts[1] < 0.6 * counts[0]
+
+
+def test_the_trust_region_converges_faster_than_linearly():
+    objective = _terms(1.0)
+    solver = TrustRegion(inner_tolerance=0.0, gradient_tolerance=1e-12)
+    state = solver.init(objective, objective.initial_point(0))
+    norms = [state.gradient_norm]
+    while solver.status(state).running and len(norms) < 60:
+        state = solver.step(state)
+        norms.append(state.gradient_norm)
+    small = [norm / norms[0] for norm in norms if norm < 1e-2 * norms[0]]
+    assert small[-1] < 1e-8
+    assert len(small) <= 6
+
+
+@pytest.mark.parametrize(("d", "q"), [(9, 2), (4, 3)])
+def test_the_cayley_curve_is_feasible_and_starts_downhill(d, q):
+    stream = np.random.default_rng(0)
+    w = np.linalg.qr(stream.standard_normal((d, q)))[0]
+    slope = stream.standard_normal((d, q))
+    for length in (1e-3, 0.5, 30.0):
+        point = cayley_point(w, slope, length)
+        np.testing.assert_allclose(point.T @ point, np.eye(q), atol=1e-13)
+    a = slope @ w.T - w @ slope.T
+    near = (cayley_point(w, slope, 1e-6) - w) / 1e-6
+    np.testing.assert_allclose(near, -a @ w, atol=1e-4)
+    inverse = np.linalg.solve(np.eye(d) + 0.25 * a, w - 0.25 * a @ w)
+    np.testing.assert_allclose(cayley_point(w, slope, 0.5), inverse, atol=1e-12)
+
+
+def test_dimension_growth_adds_one_column_after_the_other():
+    objective = _terms(1.0, d=6, q=3)
+    solver = DimensionGrowth()
+    state = solver.init(objective, objective.initial_point(0))
+    start = state.value
+    columns = []
+    while solver.status(state).running:
+        state = solver.step(state)
+        columns.append(state.column)
+        w = matrix_of(state)
+        filled = np.linalg.norm(w, axis=0) > 0.5
+        assert filled.sum() in (state.column + 1, 3)
+        np.testing.assert_allclose(w.T @ w, np.diag(filled.astype(float)), atol=1e-10)
+    assert sorted(set(columns)) == [0, 1, 2]
+    assert state.value <= start
+
+
+@pytest.mark.parametrize("solver", ["ism", "stiefel", "dimension-growth", "stiefel-trust-region"])
+def test_every_solver_finds_the_alternative(solver, views, make):
+    points, given, truth = views(160)
+    objective = make(MPI.COMM_SELF, points, given, truth=truth)
+    result = thalweg.minimize(objective, solver=solver, iterations=5000)
+    assert result.metrics["nmi"] > 0.95
+    assert result.metrics["novelty"] < 0.01
+    assert {"residual", "round", "change"} <= set(result.trace.columns)
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("name", ["ism", "stiefel", "trust region", "growth"])
+def test_a_resumed_run_goes_on_to_the_same_bits(comm, name, tmp_path, views, make):
+    points, given, _ = views(90)
+    solver = {**SOLVERS, "ism": ISM(), "growth": DimensionGrowth()}[name]
+    objective = make(comm, points, given, bound=False)
+    check_resumption(lambda: solver, objective, objective.initial_point(0))
+
+
+@pytest.mark.parametrize("eigensolver", ["lapack", "lobpcg", "cpm"])
+def test_all_eigensolvers_lead_to_the_same_subspace(eigensolver, views, make):
+    points, given, _ = views(120, noise=8)
+    found = []
+    for kind in ("lapack", eigensolver):
+        objective = make(MPI.COMM_SELF, points, given, 2, 1.5, 1.0, bound=False)
+        assert isinstance(objective, Alternation)
+        found.append(thalweg.minimize(objective, solver=ISM(eigensolver=kind)).x)
+    assert subspace_distance(*found) < 0.02
+
+
+def test_a_solver_that_leaves_the_manifold_is_told(views, make):
+    points, given, _ = views(60)
+    objective = make(MPI.COMM_SELF, points, given, bound=False)
+    with pytest.raises(InputError, match="orthonormal"):
+        objective.value(objective.layout.vec_from(3.0 * np.ones((4, 2))))
+
+
+@pytest.mark.parametrize("option", ["eigensolver", "safeguard", "finish"])
+def test_unknown_choices_are_refused(option):
+    with pytest.raises(InputError, match=option):
+        ISM(**{option: "other"})
