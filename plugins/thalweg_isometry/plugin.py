@@ -90,7 +90,7 @@ def thalweg_solvers() -> list[SolverSpec]:
                 Option(
                     "margins",
                     list,
-                    (0.9, 0.98),
+                    [0.9, 0.98],
                     "shares of delta at which the hinge sets in, tried in turn",
                     above=0,
                     below=1,
