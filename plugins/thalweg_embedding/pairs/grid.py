@@ -21,7 +21,7 @@ from thalweg_embedding.pairs.functions import STUDENT, PairFunction
 from thalweg_embedding.pairs.interface import PairSum
 from thalweg_embedding.pairs.radial import radial_values
 from thalweg_embedding.pairs.spectrum import Spectrum, bandwidth
-from thalweg_embedding.pairs.split import Split, cheapest_split
+from thalweg_embedding.pairs.split import Split, cheapest_split, crowding
 from thalweg_embedding.pairs.transforms import Transforms, require_finufft
 
 #: Dimensions that non-uniform FFTs come in.
@@ -74,6 +74,7 @@ class GridPairs(PairSum):
         self._values = radial_values(function)
         self._whole = bandwidth(self._values, tolerance)
         self._split: Split | None = None
+        self._cut_for = 0.0
         self._spectrum: Spectrum | None = None
         self._transforms: Transforms | None = None
 
@@ -87,7 +88,7 @@ class GridPairs(PairSum):
 
     def _first_order(self, rows: np.ndarray, slopes: np.ndarray | None, shift: float) -> float:
         centre, extent = self._box(rows)
-        if shift != 0.0 or not self._fits(extent):
+        if shift != 0.0 or not self._fits(rows, extent):
             return self._by_pairs(rows, slopes, shift)
         spectrum, transforms = self._modes(extent)
         transforms.place((rows - centre) * (2.0 * math.pi / spectrum.period))
@@ -126,15 +127,18 @@ class GridPairs(PairSum):
         centre = 0.5 * (np.array(high) + np.array(low))
         return centre, float(np.max(np.array(high) - np.array(low)))
 
-    def _fits(self, extent: float) -> bool:
+    def _fits(self, rows: np.ndarray, extent: float) -> bool:
         if not math.isfinite(extent):
             return False
         reach = _rung(extent)
         band = self._whole
         if self.function is STUDENT:
-            self._split = cheapest_split(
-                self.layout.rows, self.layout.columns, reach, self.tolerance
-            )
+            if self._split is None or self._cut_for != reach:
+                crowd = crowding(self.layout.gather_rows(rows))
+                self._split = cheapest_split(
+                    self.layout.rows, self.layout.columns, reach, crowd, self.tolerance
+                )
+                self._cut_for = reach
             band = self._split.band
         count = band * (2.0 * reach / math.pi + 16.0)
         return bool(count**self.layout.columns <= MOST_MODES)

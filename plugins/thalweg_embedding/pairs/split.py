@@ -23,9 +23,8 @@ from thalweg_embedding.pairs.spectrum import bandwidth
 #: Cuts to choose from; infinity leaves all to the grid.
 CUTS = (math.inf, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125)
 
-#: Nanoseconds for a grid point and for a near pair, and the share of its box that a map fills:
-#: a model of the cost, good enough to choose by.
-GRID_COST, PAIR_COST, FILLED = 60.0, 4.0, 0.25
+#: Nanoseconds for a grid point and for a near pair: a model of the cost, good enough to choose by.
+GRID_COST, PAIR_COST = 60.0, 4.0
 
 #: Most cells along each axis.
 MOST_CELLS = 512
@@ -66,12 +65,14 @@ class Split:
             return np.asarray(1.0 / (1.0 + squared))
         return np.asarray(-np.expm1(-self.cut * (1.0 + squared)) / (1.0 + squared))
 
-    def cost(self, rows: int, dimensions: int, extent: float) -> float:
-        """Estimated nanoseconds of a sum over so many points in a box of that side."""
+    def cost(self, rows: int, dimensions: int, extent: float, crowding: float) -> float:
+        """Estimated nanoseconds of a sum over so many points in a box of that side.
+
+        ``crowding`` is what :func:`crowding` says of the points.
+        """
         grid = (self.band * (2.0 * extent + 8.0) / math.pi) ** dimensions
         ball = (1.0, 2.0, math.pi, 4.18879)[dimensions] * self.radius**dimensions
-        share = min(1.0, ball / (FILLED * max(extent, 1e-300) ** dimensions))
-        return GRID_COST * grid + PAIR_COST * rows * rows * share
+        return GRID_COST * grid + PAIR_COST * rows * min(float(rows), ball * crowding)
 
     def add_near(
         self, rows: np.ndarray, points: np.ndarray, first: int, slopes: np.ndarray | None
@@ -124,10 +125,25 @@ class Split:
 STEEPEST = 2.0 * math.sqrt(1.0 / 3.0) / (4.0 / 3.0) ** 2
 
 
-def cheapest_split(rows: int, dimensions: int, extent: float, tolerance: float) -> Split:
+def crowding(points: np.ndarray) -> float:
+    """Other points in a unit volume round a point, on average over the points."""
+    rows, d = points.shape
+    low = points.min(axis=0)
+    side = max(float(np.ptp(points, axis=0).max()), 1e-9) / {1: 4096, 2: 256, 3: 48}[d]
+    cells = np.floor((points - low) / side).astype(np.int64)
+    flat = np.zeros(rows, dtype=np.int64)
+    for axis in range(d):
+        flat = flat * 4097 + cells[:, axis]
+    counts = np.unique(flat, return_counts=True)[1].astype(float)
+    return float(counts @ (counts - 1.0)) / (rows * side**d)
+
+
+def cheapest_split(
+    rows: int, dimensions: int, extent: float, crowding: float, tolerance: float
+) -> Split:
     """The cut that the cost model prefers."""
     splits = [_at(cut, tolerance) for cut in CUTS]
-    return min(splits, key=lambda split: split.cost(rows, dimensions, extent))
+    return min(splits, key=lambda split: split.cost(rows, dimensions, extent, crowding))
 
 
 _known: dict[tuple[float, float], Split] = {}

@@ -92,14 +92,29 @@ def test_a_split_errs_no_more_wherever_it_cuts(
     assert of_total < tolerance
 
 
+def uniform_crowding(extent):
+    return 70_000 / extent**2
+
+
+def chosen(extent):
+    return split.cheapest_split(70_000, 2, extent, uniform_crowding(extent), 1e-2)
+
+
 def test_a_wide_map_takes_a_cut_and_a_small_one_none():
-    assert split.cheapest_split(70_000, 2, 12.0, 1e-2).radius == 0.0
-    assert split.cheapest_split(70_000, 2, 2000.0, 1e-2).radius > 1.0
+    assert chosen(12.0).radius == 0.0
+    assert chosen(2000.0).radius > 1.0
 
 
 def test_cost_hardly_grows_with_the_extent():
     costs = [
-        split.cheapest_split(70_000, 2, extent, 1e-2).cost(70_000, 2, extent)
+        chosen(extent).cost(70_000, 2, extent, uniform_crowding(extent))
         for extent in (200.0, 2000.0)
     ]
     assert costs[1] < 2.0 * costs[0]
+
+
+def test_crowding_is_the_density_that_points_feel():
+    points = np.random.default_rng(0).uniform(0, 100, (200_000, 2))
+    assert split.crowding(points) == pytest.approx(20.0, rel=0.2)
+    far = np.vstack([points, [[1000.0, 1000.0]]])
+    assert split.crowding(far) == pytest.approx(20.0, rel=0.2)
