@@ -41,7 +41,7 @@ class BaselineSearch(SecantSearch):
     def inner(self, state: SearchState, active: ActiveSecants) -> Inner:
         """The map of the target rank, to be looked at."""
         psi = self.map_of(state, state.target_rank)
-        return Inner(psi, True, False, 0.0, float("nan"), 1, 1)
+        return Inner(psi, True, False, float("nan"), 1, 1)
 
     def _look(self, state: SearchState) -> bool:
         scan = self._scan(state, state.psi, 1.0, np.inf)

@@ -92,14 +92,12 @@ class FroMaxSearch(SecantSearch):
         state.dual_residual = float(np.linalg.norm(p - before)) / scale
         state.dual = multiplier
         state.memory = {**memory, "X": x, "P": p, "Gamma": gamma}
-        change = np.abs(active.ratios(active.images(y)) - 1.0)
         exhausted = state.attempt_iterations + used >= self.limit
         met = worst <= goal or (exhausted and worst <= state.target_delta)
         return Inner(
             psi=y,
             met=met,
             failed=exhausted and not met,
-            value=0.5 * float((np.maximum(change - state.target_delta, 0.0) ** 2).sum()),
             delta=worst,
             iterations=used,
             evaluations=used,

@@ -70,7 +70,6 @@ class HingeSearch(SecantSearch):
             psi=done.point,
             met=met,
             failed=failed,
-            value=done.value,
             delta=done.measure,
             iterations=done.evaluations,
             evaluations=done.evaluations,

@@ -88,12 +88,10 @@ class NileProSearch(SecantSearch):
         state.dual = omega
         exhausted = state.attempt_iterations + used >= self.limit
         met = worst <= goal or (exhausted and worst <= state.target_delta)
-        miss = np.maximum(np.abs(ratios - 1.0) - state.target_delta, 0.0)
         return Inner(
             psi=psi,
             met=met,
             failed=exhausted and not met,
-            value=0.5 * float(miss @ miss),
             delta=worst,
             iterations=used,
             evaluations=used * self.gradient_steps,

@@ -105,7 +105,6 @@ class NuMaxSearch(SecantSearch):
             met=worst <= state.target_delta and (solved or exhausted) and self._fits(state, psi),
             failed=(exhausted or (solved and worst > state.target_delta))
             or (solved and not self._fits(state, psi)),
-            value=0.5 * float((np.maximum(np.abs(change) - state.target_delta, 0.0) ** 2).sum()),
             delta=worst,
             iterations=used,
             evaluations=used,

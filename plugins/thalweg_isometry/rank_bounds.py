@@ -44,8 +44,8 @@ def alon_bound(squared_distances: np.ndarray, delta: float) -> float:
     squares = float((squared_distances**2).sum())
     doubly = _centred(squared_distances)
     cross = delta * float((np.abs(doubly) * squared_distances).sum())
-    facts = [np.array([f]) for f in (total, squares, float((doubly**2).sum()))]
-    return float(_alon(*facts, k, delta, cross)[0])
+    centred = np.array([(doubly**2).sum()])
+    return float(_alon(np.array([total]), np.array([squares]), centred, k, delta, cross)[0])
 
 
 def _alon(

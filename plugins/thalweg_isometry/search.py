@@ -30,7 +30,9 @@ from thalweg_isometry.certificate import lower_bound
 #: A look at fewer pairs than this is always complete.
 FEW_PAIRS = 40_000_000
 
-NONE = -1
+#: With at most so many secants the trace's objective is over all of them; beyond, over
+#: the active ones, which bounds it from below.
+FEW_SECANTS = 500_000
 
 
 @dataclass(kw_only=True)
@@ -99,7 +101,6 @@ class Inner:
     psi: np.ndarray
     met: bool
     failed: bool
-    value: float
     delta: float
     iterations: int
     evaluations: int
@@ -230,7 +231,7 @@ class SecantSearch(Solver[SearchState]):
         secants = self._secants(state)
         active = ActiveSecants(secants, state.pairs, state.lengths)
         done = self.inner(state, active)
-        state.psi, state.value = done.psi, done.value
+        state.psi = done.psi
         state.active_delta = done.delta
         state.evaluations += done.evaluations
         state.attempt_iterations += done.iterations
@@ -241,7 +242,7 @@ class SecantSearch(Solver[SearchState]):
             self._fail(state)
         # Whenever a budget ends the run, x is the best map confirmed so far.
         shown = state.best if len(state.best) else state.psi
-        self._show(state, self._final(state) if state.ended else shown)
+        self._show(state, self._final(state) if state.ended else shown, active)
         return state
 
     def status(self, state: SearchState) -> Status:
@@ -431,11 +432,24 @@ class SecantSearch(Solver[SearchState]):
         state.psi, state.delta = psi, delta
         return psi
 
-    def _show(self, state: SearchState, psi: np.ndarray) -> None:
+    def _show(
+        self, state: SearchState, psi: np.ndarray, active: ActiveSecants | None = None
+    ) -> None:
+        """Put a map into x, and the objective there: over all secants if they are few."""
         layout: Layout = state.objective.layout
         with layout.writing(state.x) as rows:
             rows[...] = 0.0
             rows[: len(psi)] = psi
+        secants = self._secants(state)
+        if secants.n_pairs <= FEW_SECANTS:
+            state.value = state.objective.value(state.x)
+            return
+        if active is None:
+            active = ActiveSecants(secants, state.pairs, state.lengths)
+        change = np.abs(active.ratios(active.images(psi)) - 1.0)
+        theta = cast(SecantConstraints, state.objective).wanted_delta or 0.0
+        miss = np.maximum(change - theta, 0.0)
+        state.value = 0.5 * float(miss @ miss)
 
 
 def truncated(psi: np.ndarray, rank: int) -> np.ndarray:
