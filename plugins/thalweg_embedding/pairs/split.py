@@ -103,11 +103,14 @@ class Split:
         starts = np.searchsorted(flat[order], np.arange(full.prod() + 1))
         place = np.zeros((len(rows), 3), dtype=np.int64)
         place[:, 3 - d :] = cells[first : first + len(rows)]
+        # Rows cell by cell: one's neighbours are still in the cache when the next one comes.
+        mine = order[(order >= first) & (order < first + len(rows))] - first
         totals = np.empty(len(rows))
         wanted = np.empty((0, d)) if slopes is None else slopes
         _near(
             np.ascontiguousarray(rows),
             place,
+            mine,
             first,
             points[order],
             order,
@@ -156,9 +159,10 @@ def _at(cut: float, tolerance: float) -> Split:
 
 
 @kernel(parallel=True, fastmath=set(FASTMATH))
-def _near(rows, place, first, points, order, starts, shape, cut, reach, totals, slopes):
+def _near(rows, place, mine, first, points, order, starts, shape, cut, reach, totals, slopes):
     d = rows.shape[1]
-    for n in prange(rows.shape[0]):
+    for turn in prange(mine.size):
+        n = mine[turn]
         total = 0.0
         for a in range(max(place[n, 0] - 1, 0), min(place[n, 0] + 2, shape[0])):
             for b in range(max(place[n, 1] - 1, 0), min(place[n, 1] + 2, shape[1])):
