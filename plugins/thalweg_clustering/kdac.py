@@ -191,6 +191,8 @@ class KDACObjective(GaussianPairSum, Alternation):
         stored = isinstance(kernel, StoredKernel)
         if kind == "auto":
             kind = "lapack" if stored and guess is None else "lobpcg"
+        if n <= 4 * (self.clusters + GUARDS):  # no room for a basis of several blocks
+            kind = "lapack"
         if stored or kind == "lapack":
             if isinstance(kernel, StoredKernel):
                 matrix = kernel.kernel(w) * scale[:, None]
@@ -283,8 +285,8 @@ class KDACObjective(GaussianPairSum, Alternation):
         return dict(self.outcome(x)["measures"])
 
     def solution(self, x: PETSc.Vec) -> np.ndarray:
-        """Labels of this rank's rows, shape ``(n_local, 1)``."""
-        return np.asarray(self.outcome(x)["labels"])[:, None]
+        """Labels of all rows, shape ``(n, 1)``, whole on every rank, as the variable itself is."""
+        return self.rows.gather_rows(np.asarray(self.outcome(x)["labels"])[:, None])
 
     def fingerprint(self) -> str:
         """Shape, options and a digest of the given clustering."""
