@@ -1,68 +1,102 @@
 """Benchmark of the embeddings; ``scripts/bench embedding`` calls it.
 
-Parts: the strategies from one start, from random starts and along a homotopy on COIL-20
-(bundled digits without ``--data``), on MNIST 20,000, and t-SNE against openTSNE and
-scikit-learn on identical affinities.  Results go to ``hpc/results`` as JSON, Markdown and
-PNG; parts that are not run keep what an earlier call found.
+Parts: convergence (the strategies from one start), starts (from random ones), homotopy,
+large (MNIST 20,000), rivals (t-SNE against openTSNE and scikit-learn on identical
+affinities) and patches (a million points).  COIL-20 and MNIST come from --data; without
+it, scikit-learn's digits take their places.  Results go to ``hpc/results`` as JSON,
+Markdown and PNG; parts that are not run keep what an earlier call found.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from hpc.bench.embedding.convergence import measure_convergence
 from hpc.bench.embedding.data import mnist, small_images
-from hpc.bench.embedding.report import write_report
+from hpc.bench.embedding.homotopy import measure_homotopy
+from hpc.bench.embedding.large import measure_large
+from hpc.bench.embedding.patches import measure_patches
+from hpc.bench.embedding.report import SECTIONS, write_report
 from hpc.bench.embedding.rivals import measure_rivals
-from hpc.bench.embedding.strategies import (
-    measure_convergence,
-    measure_homotopy,
-    measure_large,
-    measure_starts,
-)
+from hpc.bench.embedding.starts import measure_starts
+from hpc.bench.embedding.strategies import Note
 
 from thalweg.parallel import MPI, limit_threads
 from thalweg.report import describe_machine
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
-PARTS = ("convergence", "starts", "homotopy", "large", "rivals")
+
+#: What --quick measures unless --part says otherwise.
+QUICK = ("convergence", "starts", "homotopy", "rivals")
 
 
 def main(argv: list[str]) -> int:
-    """Run the parts asked for and write the report after each."""
+    """Run the parts asked for and write the report as they go."""
     parser = argparse.ArgumentParser(prog="bench embedding", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, under ten minutes")
-    parser.add_argument("--part", action="append", choices=PARTS, help="only this; repeatable")
-    parser.add_argument("--data", type=Path, help="folder with coil20/ and mnist/")
-    parser.add_argument("--rows", type=int, help="points of the comparison with openTSNE")
+    parser.add_argument(
+        "--part", action="append", choices=tuple(SECTIONS), help="only this; repeatable"
+    )
+    parser.add_argument("--data", type=Path, help="folder with coil20/, mnist/ and patches/")
+    parser.add_argument("--rows", type=int, help="points of the parts rivals and patches")
+    parser.add_argument("--seconds", type=float, help="budget of a run in starts and large")
+    parser.add_argument("--starts", type=int, help="number of random starts")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     options = parser.parse_args(argv)
     limit_threads(MPI.COMM_WORLD)
-    quick = options.quick
-    parts = options.part or [part for part in PARTS if not (quick and part == "large")]
     options.out.mkdir(parents=True, exist_ok=True)
-    stem = options.out / ("embedding-quick" if quick else "embedding")
+    stem = options.out / ("embedding-quick" if options.quick else "embedding")
     file = stem.with_suffix(".json")
     found = json.loads(file.read_text()) if file.exists() else {}
     found["machine"] = describe_machine()
-    small = small_images(options.data, 360 if quick else 720)
-    for part in parts:
-        if part == "convergence":
-            found[part] = measure_convergence(small, seconds=6.0 if quick else 60.0)
-        elif part == "starts":
-            found[part] = measure_starts(small, *((3, 2.0) if quick else (50, 5.0)))
-        elif part == "homotopy":
-            found[part] = measure_homotopy(small, *((12, 300) if quick else (50, 10_000)))
-        elif part == "large":
-            found[part] = measure_large(mnist(options.data, 20_000), seconds=180.0)
-        else:
-            rows = options.rows or (3_000 if quick else 70_000)
-            found[part] = measure_rivals(mnist(options.data, rows), stem, slow=not quick)
-        file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    for part in options.part or (QUICK if options.quick else SECTIONS):
+
+        def note(measured: dict[str, Any], part: str = part) -> None:
+            found[part] = {**measured, "load": os.getloadavg()[1]}
+            file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+        note(_measure(part, options, stem, note))
         write_report(found, stem)
     return 0
+
+
+def _measure(part: str, options: argparse.Namespace, stem: Path, note: Note) -> dict[str, Any]:
+    quick, folder = options.quick, options.data
+
+    def small() -> Any:
+        return small_images(folder, 360 if quick else 720)
+
+    def starts() -> dict[str, Any]:
+        count = options.starts or (5 if quick else 50)
+        seconds = options.seconds or (1.0 if quick else 5.0)
+        kinds = ("EE",) if quick else ("EE", "s-SNE", "t-SNE")
+        return measure_starts(small(), count, seconds, kinds, note)
+
+    def convergence() -> dict[str, Any]:
+        return measure_convergence(small(), *((300, 8.0) if quick else (600, 40.0)), note)
+
+    rows = options.rows
+    work: dict[str, Callable[[], dict[str, Any]]] = {
+        "convergence": convergence,
+        "starts": starts,
+        "homotopy": lambda: measure_homotopy(small(), *((8, 500) if quick else (50, 10_000)), note),
+        "large": lambda: measure_large(
+            mnist(folder, rows or 20_000), options.seconds or (20.0 if quick else 180.0), (), note
+        ),
+        "rivals": lambda: measure_rivals(
+            mnist(folder, rows or (3_000 if quick else 70_000)), stem, scikit_learn=quick
+        ),
+        "patches": lambda: measure_patches(
+            folder, rows or (20_000 if quick else 1_000_000), 40 if quick else 100
+        ),
+    }
+    return work[part]()
 
 
 if __name__ == "__main__":

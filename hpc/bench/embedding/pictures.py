@@ -1,0 +1,50 @@
+"""Curves of several strategies on several problems, side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+
+COLOURS = plt.get_cmap("tab10").colors  # type: ignore[attr-defined]
+
+
+def save(figure: Any, stem: Path, part: str) -> str:
+    """Write ``stem``-``part``.png and return the Markdown that shows it."""
+    file = stem.with_name(f"{stem.name}-{part}.png")
+    figure.savefig(file, dpi=110, bbox_inches="tight")
+    plt.close(figure)
+    return f"![{part}]({file.name})"
+
+
+def draw_curves(problems: dict[str, Any], stem: Path, part: str) -> str:
+    """The objective above the lowest, against evaluations and against seconds."""
+    figure, panels = plt.subplots(
+        2, len(problems), figsize=(4.4 * len(problems), 6.6), squeeze=False
+    )
+    for column, (problem, strategies) in zip(panels.T, problems.items(), strict=True):
+        curves = {name: np.array(curve) for name, curve in strategies.items()}
+        lowest = min(curve[:, 2].min() for curve in curves.values())
+        height = max(curve[0, 2] for curve in curves.values()) - lowest
+        for colour, (name, curve) in zip(COLOURS, curves.items(), strict=False):
+            above = np.maximum(curve[:, 2] - lowest, 1e-8 * height)
+            for axes, x in zip(column, (0, 1), strict=True):
+                axes.loglog(
+                    np.maximum(curve[:, x], 1e-2),
+                    above,
+                    color=colour,
+                    label=name,
+                    linewidth=2.2 if "SD" in name else 1.3,
+                )
+        column[0].set(title=problem, xlabel="evaluations")
+        column[1].set(xlabel="seconds")
+    for row in panels:
+        row[0].set_ylabel("objective above the lowest")
+    panels[0, 0].legend(fontsize=7)
+    figure.tight_layout()
+    return save(figure, stem, part)

@@ -1,0 +1,82 @@
+"""Where the strategies end from many random starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from hpc.bench.embedding.data import Images
+from hpc.bench.embedding.pictures import COLOURS, save
+from hpc.bench.embedding.strategies import STRATEGIES, Note, end_of, problems, run
+
+from thalweg.report import format_table
+
+
+def measure_starts(
+    images: Images, count: int, seconds: float, kinds: tuple[str, ...], note: Note
+) -> dict[str, Any]:
+    """Final values from random starts, each strategy for the same time from each of them."""
+    found: dict[str, Any] = {
+        "data": images.name,
+        "rows": len(images.values),
+        "starts": count,
+        "seconds": seconds,
+        "problems": {},
+    }
+    for name, objective in problems(images).items():
+        if name in kinds:
+            finals: dict[str, Any] = {strategy: [] for strategy in STRATEGIES}
+            found["problems"][name] = finals
+            for seed in range(count):
+                for strategy, ends in finals.items():
+                    result = run(
+                        objective,
+                        strategy,
+                        seed=seed,
+                        seconds=seconds,
+                        decrease=1e-10,
+                        iterations=100_000,
+                    )
+                    ends.append(end_of(result))
+                note(found)
+        objective.destroy()
+    return found
+
+
+def starts_section(found: dict[str, Any], stem: Path) -> list[str]:
+    """A table of the final values, and their picture."""
+    table = []
+    shown = found["problems"]
+    figure, panels = plt.subplots(1, len(shown), figsize=(4.4 * len(shown), 3.6), squeeze=False)
+    for axes, (problem, strategies) in zip(panels[0], shown.items(), strict=True):
+        for place, (strategy, runs) in enumerate(strategies.items()):
+            values = np.array([run["objective"] for run in runs])
+            axes.plot(np.full(len(values), place), values, ".", color=COLOURS[place], alpha=0.6)
+            axes.plot(place, np.median(values), "_", color="black", markersize=14)
+            table.append(
+                {
+                    "problem": problem,
+                    "strategy": strategy,
+                    "best": float(values.min()),
+                    "median": float(np.median(values)),
+                    "worst": float(values.max()),
+                    "median evaluations": int(np.median([run["evaluations"] for run in runs])),
+                }
+            )
+        axes.set_title(problem)
+        axes.set_xticks(range(len(strategies)), list(strategies), rotation=60, fontsize=7)
+    panels[0, 0].set_ylabel("final value")
+    picture = save(figure, stem, "starts")
+    done = min(len(runs) for problem in shown.values() for runs in problem.values())
+    return [
+        "## Random starts",
+        "",
+        f"{found['data']}, {found['rows']} points, {done} starts, {found['seconds']:g} s each.",
+        "",
+        format_table(table, markdown=True),
+        "",
+        picture,
+        "",
+    ]
