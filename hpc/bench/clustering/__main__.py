@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -36,6 +37,7 @@ def main(argv: list[str]) -> int:
     starts = options.starts or (2 if options.quick else 10)
     seconds = options.seconds or (2.0 if options.quick else 60.0)
     problems = authors_problems(options.data) if options.data else generated_problems()
+    before = os.getloadavg()[0]
     found = {
         "machine": describe_machine(),
         "seconds": seconds,
@@ -44,6 +46,7 @@ def main(argv: list[str]) -> int:
             problems[min(1, len(problems) - 1)], 128 if options.quick else 1024, 1.0
         ),
     }
+    found["load"] = [before, os.getloadavg()[0]]
     if options.large is not None:
         lines = options.large.read_text().splitlines()
         found["large"] = [json.loads(line) for line in lines if line.startswith("{")]

@@ -19,16 +19,19 @@ def write_report(found: dict[str, Any], problems: list[Problem], stem: Path) -> 
     """Write ``stem``.md, Figure 2 and Figure 3."""
     text = ["# Alternative clustering", "", "## Table 1", ""]
     text += [
-        "Wall time of a whole run, in seconds; random starts (RI) as mean ± deviation.",
+        "Wall and CPU time of a whole run, in seconds; random starts (RI) as mean ± deviation.",
         f"Runs are capped at {found['seconds']:g} s; a row says how many were (then its time is a "
         "lower bound, and its clustering unfinished).  The published figures are those of ISM SI.",
+        f"Load average at the start and the end: {found['load'][0]:.1f}, {found['load'][1]:.1f} on "
+        f"{found['machine'].get('cores', '?')} cores; times of runs that shared them "
+        "are upper bounds.",
         "",
-        "| set | method | NMI | CQ | novelty | cost | time | capped | published NMI, time |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| set | method | NMI | CQ | novelty | cost | time | CPU | capped | published NMI, time |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in found["table"]:
-        cells = [_cell(row[name], row["starts"]) for name in ("NMI", "CQ", "Novelty", "Cost",
-                                                              "Time")]  # fmt: skip
+        names = ("NMI", "CQ", "Novelty", "Cost", "Time", "CPU")
+        cells = [_cell(row.get(name, [np.nan, 0.0]), row["starts"]) for name in names]  # fmt: skip
         capped = f"{row['capped']} of {row['starts']}" if row["capped"] else ""
         published = ", ".join(row["published"].values())
         text.append(
@@ -87,7 +90,7 @@ def write_report(found: dict[str, Any], problems: list[Problem], stem: Path) -> 
                 f"| {row['rows']} | {row['ranks']} | {row['seconds']:.1f} | "
                 f"{row['cpu_seconds']:.1f} | {row['evaluations']} | "
                 f"{row['mebibytes']:.0f} | {row['nmi']:.3f} | "
-                f"{row['nmi_product']:.3f} | {row['novelty']:.4f} |"
+                f"{row.get('nmi_product', float('nan')):.3f} | {row['novelty']:.4f} |"
             )
         text += [
             "",
