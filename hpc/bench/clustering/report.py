@@ -24,7 +24,7 @@ def write_report(found: dict[str, Any], problems: list[Problem], stem: Path) -> 
         "lower bound, and its clustering unfinished).  The published figures are those of ISM SI.",
         f"Load average at the start and the end: {found['load'][0]:.1f}, {found['load'][1]:.1f} on "
         f"{found['machine'].get('cores', '?')} cores; times of runs that shared them "
-        "are upper bounds.",
+        "are upper bounds, and ratios of such times say little. " + found.get("load_note", ""),
         "",
         "| set | method | NMI | CQ | novelty | cost | time | CPU | capped | published NMI, time |",
         "|---|---|---|---|---|---|---|---|---|---|",
@@ -95,8 +95,8 @@ def write_report(found: dict[str, Any], problems: list[Problem], stem: Path) -> 
         text += [
             "",
             "The four groups of this file have three balanced splits: the one given, the one that",
-            "the file labels as the alternative, and their product, which like the labelled one is",
-            "independent of the given one but linear in the features: it has the lower cost.",
+            "the file labels as the alternative, and their product, which is the sign of the first",
+            "feature.  Both others are as novel; nan means that the product split was not compared.",
             "Where the machine was shared, CPU seconds say what a free one would take.",
         ]
     text += ["", "## Machine", "", "```", json.dumps(found["machine"], indent=1), "```", ""]
