@@ -96,7 +96,7 @@ def write_report(found: dict[str, Any], problems: list[Problem], stem: Path) -> 
             "",
             "The four groups of this file have three balanced splits: the one given, the one that",
             "the file labels as the alternative, and their product, which is the sign of the first",
-            "feature.  Both others are as novel; nan means that the product split was not compared.",
+            "feature.  Both others are as novel; nan means that the product was not compared.",
             "Where the machine was shared, CPU seconds say what a free one would take.",
         ]
     text += ["", "## Machine", "", "```", json.dumps(found["machine"], indent=1), "```", ""]
