@@ -27,6 +27,8 @@ def write_report(found: dict[str, Any], stem: Path) -> None:
     ):
         if part in found:
             text += write(found[part], stem)
+    if "note" in found:
+        text += ["## Note", "", found["note"], ""]
     text += ["## Machine", "", "```", json.dumps(found["machine"], indent=1), "```", ""]
     stem.with_suffix(".md").write_text("\n".join(text), encoding="utf-8")
 
