@@ -109,9 +109,10 @@ def _resolved(raw: Mapping[str, Any], folder: Path) -> Configuration:
         section: resolve_options(options, raw.get(section, {}), f"section [{section}]")
         for section, options in FIXED.items()
     }
+    fixed["run"] = _with_paths(fixed["run"], folder, ("start",))
     base = Method("base", solver, preconditioner)
     return Configuration(
-        data=None if data is None else _data_section(data, folder),
+        data=None if data is None else _with_paths(data, folder, ("path", "labels")),
         objective=objective,
         preconditioner=preconditioner,
         solver=solver,
@@ -123,10 +124,10 @@ def _resolved(raw: Mapping[str, Any], folder: Path) -> Configuration:
     )
 
 
-def _data_section(section: Section, folder: Path) -> Section:
+def _with_paths(section: Section, folder: Path, keys: Sequence[str]) -> dict[str, Any]:
     """The section with paths beside the configuration file made absolute."""
     found = dict(section)
-    for key in ("path", "labels"):
+    for key in keys:
         value = found.get(key)
         if isinstance(value, str):
             for place in (folder / value, Path(value)):

@@ -22,6 +22,7 @@ from thalweg.job.building import (
 )
 from thalweg.job.directory import RunDirectory
 from thalweg.job.pictures import draw_run
+from thalweg.job.starting import given_start_digest, starting_point
 from thalweg.parallel import MPI, limit_threads, on_root
 from thalweg.plugins import MetricSpec, plugins
 from thalweg.report import CORE_METRICS
@@ -114,15 +115,17 @@ def run_method(
             **configuration.identity(),
             "data": data_digest(dataset),
             "objective": objective.fingerprint(),
+            "start": given_start_digest(configuration, comm),
         }
         interval = configuration.run["checkpoint"]
         checkpoints = Checkpoints(directory.checkpoint, interval, identity)
     frames = _Frames(objective) if configuration.output["animation"] else None
+    start = starting_point(configuration, objective)
     try:
         result = drive(
             objective,
             solver,
-            objective.initial_point(configuration.run["seed"]),
+            start,
             stop=configuration.stopping(),
             callbacks=() if frames is None else (frames,),
             homotopy=_schedule(configuration, objective),

@@ -47,4 +47,5 @@ class HessianDiagonalScaling(Preconditioner):
 
     def destroy(self) -> None:
         """Free the diagonal.  Collective."""
-        self._diagonal.destroy()
+        if hasattr(self, "_diagonal"):  # a run may be refused before set-up
+            self._diagonal.destroy()

@@ -139,5 +139,6 @@ class PartialHessian(Preconditioner):
         """Free the factor and the vectors.  Collective."""
         if self._factor is not None:
             self._factor.destroy()
-        self._point.destroy()
-        self._previous.destroy()
+        if hasattr(self, "_point"):  # a run may be refused before set-up
+            self._point.destroy()
+            self._previous.destroy()

@@ -91,4 +91,5 @@ class SpectralDirection(Preconditioner):
 
     def destroy(self) -> None:
         """Free the factor.  Collective."""
-        self._solver.destroy()
+        if hasattr(self, "_solver"):  # a run may be refused before set-up
+            self._solver.destroy()

@@ -1,0 +1,88 @@
+"""A run starts at the point of a file, on any number of ranks, or says what is wrong with it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import thalweg
+from thalweg.errors import CheckpointError, InputError
+from thalweg.parallel import MPI
+
+CONFIG = {
+    "data": {"name": "digits", "rows": 60},
+    "objective": {"name": "elastic-embedding", "perplexity": 8},
+    "stop": {"iterations": 3, "decrease": 0.0},
+    "output": {"pictures": False},
+}
+POINT = np.random.default_rng(0).standard_normal((60, 2))
+
+
+def started_at(path, **stop):
+    return {**CONFIG, "run": {"start": str(path)}, "stop": {**CONFIG["stop"], **stop}}
+
+
+def saved(folder, point=POINT):
+    np.save(folder / "start.npy", point)
+    return folder / "start.npy"
+
+
+def test_a_run_without_iterations_returns_the_given_point(tmp_path):
+    result = thalweg.run(started_at(saved(tmp_path), iterations=0), comm=MPI.COMM_SELF)
+    assert np.array_equal(result.x, POINT)
+
+
+@pytest.mark.ranks(2, 3)
+def test_the_given_point_is_the_same_on_any_number_of_ranks(comm, tmp_path):
+    path = comm.bcast(saved(tmp_path) if comm.rank == 0 else None)
+    together = thalweg.run(started_at(path), comm=comm)
+    alone = thalweg.run(started_at(path), comm=MPI.COMM_SELF)
+    assert together.objective == pytest.approx(alone.objective, rel=1e-10)
+    comm.barrier()
+
+
+def test_a_file_beside_the_configuration_is_found(tmp_path, monkeypatch):
+    saved(tmp_path)
+    lines = [
+        "[data]",
+        'name = "digits"',
+        "rows = 60",
+        "[objective]",
+        'name = "elastic-embedding"',
+        "perplexity = 8",
+        "[run]",
+        'start = "start.npy"',
+        "[stop]",
+        "iterations = 0",
+    ]
+    (tmp_path / "c.toml").write_text("\n".join(lines))
+    monkeypatch.chdir("/")
+    assert np.array_equal(thalweg.run(tmp_path / "c.toml", comm=MPI.COMM_SELF).x, POINT)
+
+
+@pytest.mark.parametrize(
+    ("point", "message"),
+    [
+        (POINT[:-1], r"must have shape \(60, 2\), not \(59, 2\)"),
+        (np.where(np.arange(60)[:, None] == 7, np.nan, POINT), "not finite in row 7"),
+        (np.full((60, 2), "a"), "must hold numbers"),
+    ],
+)
+def test_a_point_that_cannot_be_used_is_refused(tmp_path, point, message):
+    with pytest.raises(InputError, match=message):
+        thalweg.run(started_at(saved(tmp_path, point)), comm=MPI.COMM_SELF)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"start\.npy"):
+        thalweg.run(started_at(tmp_path / "start.npy"), comm=MPI.COMM_SELF)
+
+
+def test_a_run_is_not_resumed_from_another_start(tmp_path):
+    path = saved(tmp_path)
+    thalweg.run(started_at(path), tmp_path / "run", comm=MPI.COMM_SELF)
+    saved(tmp_path, POINT + 1.0)
+    with pytest.raises(CheckpointError, match="start"):
+        thalweg.run(
+            started_at(path, iterations=5), tmp_path / "run", resume=True, comm=MPI.COMM_SELF
+        )
