@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
 
         def note(measured: dict[str, Any], part: str = part) -> None:
             found[part] = {**measured, "load": os.getloadavg()[1]}
-            file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            file.write_text(json.dumps(found, separators=(",", ":")) + "\n", encoding="utf-8")
 
         note(_measure(part, options, stem, note))
         write_report(found, stem)

@@ -63,16 +63,19 @@ def run(objective: PairwiseEmbedding, strategy: str, **given: Any) -> thalweg.Re
 
 
 def curve_of(result: thalweg.Result) -> Curve:
-    """Evaluations, seconds and value of up to 300 iterates, the first ones all."""
+    """Evaluations, seconds and value of up to 200 iterates, the first ones all."""
     trace = result.trace
     count = len(trace)
-    rows = np.unique(np.concatenate([np.arange(min(count, 100)), _spread(count)]))
-    columns = (trace["evaluations"], trace["seconds"], trace["objective"])
-    return [tuple(float(column[row]) for column in columns) for row in rows]  # type: ignore[misc]
-
-
-def _spread(count: int) -> np.ndarray:
-    return np.linspace(0, count - 1, min(count, 200)).astype(int)
+    spread = np.linspace(0, count - 1, min(count, 140)).astype(int)
+    rows = np.unique(np.concatenate([np.arange(min(count, 60)), spread]))
+    return [
+        (
+            float(trace["evaluations"][row]),
+            round(float(trace["seconds"][row]), 4),
+            float(f"{trace['objective'][row]:.11g}"),
+        )
+        for row in rows
+    ]
 
 
 def end_of(result: thalweg.Result) -> dict[str, Any]:
