@@ -21,9 +21,6 @@ from thalweg_embedding.objectives import t_sne
 
 PERPLEXITY = 30.0
 
-#: Iterates kept once the rival's value seems reached; their exact values decide.
-CANDIDATES = 8
-
 Measure = Callable[[np.ndarray], float]
 
 
@@ -65,7 +62,7 @@ def measure_rivals(images: Images, stem: Path, scikit_learn: bool) -> dict[str, 
         ours["seconds to openTSNE's KL"] = _arrival(iterates, theirs["kl"], divergence)
         earlier = [entry for entry in iterates if entry[0] <= theirs["seconds"]]
         if earlier:
-            ours["kl at openTSNE's time"] = divergence(earlier[-1][2])
+            ours["kl at openTSNE's time"] = divergence(earlier[-1][2].astype(float))
     if scikit_learn:
         found["scikit-learn"] = _scikit_learn(images, divergence)
     exact.destroy()
@@ -118,12 +115,20 @@ def _extent(objective: PairwiseEmbedding, result: thalweg.Result) -> float:
 def _arrival(
     iterates: list[tuple[float, float, np.ndarray]], goal: float, divergence: Measure
 ) -> float | None:
-    """Seconds at the first iterate whose exact KL divergence is no larger than ``goal``."""
-    near = [entry for entry in iterates if entry[1] <= goal * (1 + 2e-3)]
-    for seconds, _, places in near[:CANDIDATES]:
-        if divergence(places.astype(float)) <= goal:
-            return seconds
-    return None
+    """Seconds at the first iterate whose exact KL divergence is no larger than ``goal``.
+
+    Values fall from iterate to iterate, so that bisection finds it.
+    """
+    if not iterates or divergence(iterates[-1][2].astype(float)) > goal:
+        return None
+    low, high = 0, len(iterates) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if divergence(iterates[middle][2].astype(float)) <= goal:
+            high = middle
+        else:
+            low = middle + 1
+    return iterates[high][0]
 
 
 def _preserved(images: Images, places: np.ndarray) -> float:
