@@ -13,7 +13,7 @@ import numpy as np
 from thalweg.parallel import kernel
 
 #: Below this number of terms one thread does the loop.
-SMALL = 4_000_000
+SMALL = 10_000_000
 
 
 @kernel(fastmath={"reassoc", "contract", "nsz"})

@@ -34,6 +34,7 @@ def main(argv: list[str]) -> int:
         "--data", type=Path, help="folder with mnist/ and gist/ (default: bundled, generated)"
     )
     parser.add_argument("--seconds", type=float, help="most for one run (default: 120; quick 10)")
+    parser.add_argument("--note", help="a sentence for the report, such as what else was running")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     options = parser.parse_args(argv)
     quick, folder = options.quick, options.data
@@ -44,6 +45,8 @@ def main(argv: list[str]) -> int:
     file = options.out / f"{name}.json"
     found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     found["machine"] = describe_machine()
+    if options.note:
+        found["note"] = options.note
     rows = 12_000 if quick else 60_000
     limit_threads(MPI.COMM_WORLD)
     work = {

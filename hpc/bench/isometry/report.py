@@ -23,6 +23,7 @@ NAMES = {
 def write_report(found: dict[str, Any], target: Path) -> None:
     """Write ``target``.md and the pictures beside it."""
     parts = ["# Near-isometric linear embeddings", _machine(found["machine"])]
+    parts += [found["note"]] if "note" in found else []
     if "table_1" in found:
         parts += ["## Table 7.1: translating squares at NuMax's ranks", _first(found)]
     if "table_2" in found:
