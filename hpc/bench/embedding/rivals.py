@@ -91,7 +91,7 @@ def _ours(
         solver="lbfgs",
         step_cap=50.0,
         step_cap_unit="absolute",
-        iterations=300,
+        iterations=150,
         decrease=1e-6,
         callback=note,
     )
