@@ -18,8 +18,10 @@ import pytest
 TOP = Path(__file__).parents[2]
 
 CONFIG = """
+[data]
+name = "digits"
 [objective]
-name = "rosenbrock"
+name = "elastic-embedding"
 [solver]
 name = "gradient-descent"
 [stop]

@@ -131,7 +131,7 @@ def test_it_runs_and_a_run_is_the_same_at_any_number_of_ranks(python, mpirun, co
 
 def test_its_parts_combine_with_built_in_ones(python, config, tmp_path):
     out = tmp_path / "run"
-    mixed = ["--set", "solver.name=lbfgs", "--set", "stop.iterations=15"]
+    mixed = ["--set", "solver.name=lbfgs", "--set", "stop.iterations=30"]
     text = config.read_text().replace("memory = 4\n", "")
     config.write_text(text)
     ran(call(python, "run", config, "--out", out, *mixed))

@@ -17,7 +17,7 @@ from thalweg.driver.signals import SignalWatch
 from thalweg.driver.stopping import Stop
 from thalweg.errors import NumericalError
 from thalweg.interfaces import Homotopy, Objective, Solver, SolverState, require
-from thalweg.parallel import PETSc
+from thalweg.parallel import PETSc, freeing
 from thalweg.result import Result, Status, Trace
 
 #: Trace columns that every run has; a homotopy parameter and the solver's own follow.
@@ -147,6 +147,8 @@ class _Run:
             columns = (*columns, objective.homotopy_name)
         self.trace = Trace((*columns, *solver.trace_columns))
         self.at = _Standing()
+        self.state: Any = None  # the solver's, from its init on
+        self.prepared = False  # whether the preconditioner is set up
         self.seconds = {"setup": 0.0, "optimize": 0.0, "checkpoint": 0.0}
 
     # -- the loop --------------------------------------------------------------------------
@@ -156,25 +158,27 @@ class _Run:
         self.last_checkpoint = self.began
         with SignalWatch() as self.signals:
             saved = self.checkpoints.read(self.objective) if resume and self.checkpoints else None
-            state = self._start(x, saved)
-            bar = Progress(self.objective.comm, self.stop, progress)
-            try:
-                status = self._status(state)
-                while status.running:
-                    state = self._advance(state, bar)
-                    status = self._status(state)
-            finally:
-                bar.close()
-            if not status.failed:  # a run that used up its budget may be given a larger one
-                self._save(state)
-        return self._finish(state, status)
+            with freeing(self.objective.comm, self._free):
+                self._start(x, saved)
+                bar = Progress(self.objective.comm, self.stop, progress)
+                try:
+                    status = self._status(self.state)
+                    while status.running:
+                        self._advance(bar)
+                        status = self._status(self.state)
+                finally:
+                    bar.close()
+                if not status.failed:  # a run that used up its budget may be given a larger one
+                    self._save(self.state)
+                return self._result(self.state, status)
 
-    def _start(self, x: PETSc.Vec, saved: dict[str, Any] | None) -> SolverState:
+    def _start(self, x: PETSc.Vec, saved: dict[str, Any] | None) -> None:
         began = time.perf_counter()
         self._enter_stage(int(saved["progress"]["stage"]) if saved else 0)
         if self.preconditioner is not None:
             self.preconditioner.setup(self.objective, x)
-        state = cast(SolverState, self.solver.init(self.objective, x))
+            self.prepared = True
+        self.state = state = cast(SolverState, self.solver.init(self.objective, x))
         if saved is not None:
             restore_state(state, saved["state"])
             if self.preconditioner is not None:
@@ -187,20 +191,18 @@ class _Run:
         self.seconds["setup"] += time.perf_counter() - began
         if saved is None:
             self._record(state)
-        return state
 
-    def _advance(self, state: SolverState, bar: Progress) -> SolverState:
+    def _advance(self, bar: Progress) -> None:
         began = time.perf_counter()
-        self.at.previous = state.value
-        state = self.solver.step(state)
+        self.at.previous = self.state.value
+        self.state = state = self.solver.step(self.state)
         self.at.iteration += 1
         self.seconds["optimize"] += time.perf_counter() - began
         self._record(state)
         bar.show(self.at.iteration, state.evaluations, state.value, state.gradient_norm)
         status = self._stage_status(state)
         if not status.running and not status.failed and self._more_stages():
-            state = self._next_stage(state)
-        return state
+            self.state = self._next_stage(state)
 
     def _status(self, state: SolverState) -> Status:
         """How the run stands, the same on all ranks: rank 0's clock, anyone's signal."""
@@ -313,13 +315,13 @@ class _Run:
         self.last_checkpoint = time.perf_counter()
         self.seconds["checkpoint"] += self.last_checkpoint - began
 
-    def _finish(self, state: SolverState, status: Status) -> Result:
+    def _result(self, state: SolverState, status: Status) -> Result:
         objective = self.objective
         began = time.perf_counter()
         rows = state.x.getArray(readonly=True).reshape(-1, max(1, state.x.getBlockSize())).copy()
         metrics = dict(objective.metrics(state.x))
         solution = np.array(objective.solution(state.x))
-        result = Result(
+        return Result(
             x=rows,
             objective=float(state.value),
             status=status,
@@ -331,10 +333,14 @@ class _Run:
             metrics=metrics,
             solution=solution,
         )
-        self.solver.destroy(state)
-        for vec in vecs_in(state_fields(state)):
-            vec.destroy()
-        return result
+
+    def _free(self) -> None:
+        if self.state is not None:
+            self.solver.destroy(self.state)
+            for vec in vecs_in(state_fields(self.state)):
+                vec.destroy()
+        if self.prepared and self.preconditioner is not None:
+            self.preconditioner.destroy()
 
     def _phases(self, measuring: float) -> dict[str, float]:
         phases = {**self.seconds, "measure": measuring}

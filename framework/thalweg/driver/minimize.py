@@ -89,7 +89,6 @@ def minimize(
         objective, solver, preconditioner, options
     )
     stop = Stop(**resolve_options(STOP_OPTIONS, stop_given, "the stopping rules"))
-    owned: Preconditioner | None = None
     if isinstance(solver, Solver):
         algorithm = solver
     else:
@@ -97,7 +96,7 @@ def minimize(
         chosen = preconditioner
         if takes and not isinstance(chosen, Preconditioner):
             name = chosen or default_preconditioner(objective)
-            chosen = owned = build_preconditioner(objective, name, preconditioner_given)
+            chosen = build_preconditioner(objective, name, preconditioner_given)
         algorithm = build_solver(
             objective,
             solver or "lbfgs",
@@ -106,21 +105,17 @@ def minimize(
         )
     if homotopy is None and isinstance(objective, Homotopy):
         homotopy = HomotopySchedule.proposed_by(objective)
-    try:
-        return drive(
-            objective,
-            algorithm,
-            starting_point(objective, x0, seed),
-            stop=stop,
-            callbacks=() if callback is None else (callback,),
-            homotopy=homotopy,
-            checkpoints=None if checkpoint is None else Checkpoints(Path(checkpoint)),
-            resume=resume,
-            progress=progress,
-        )
-    finally:
-        if owned is not None:
-            owned.destroy()
+    return drive(
+        objective,
+        algorithm,
+        starting_point(objective, x0, seed),
+        stop=stop,
+        callbacks=() if callback is None else (callback,),
+        homotopy=homotopy,
+        checkpoints=None if checkpoint is None else Checkpoints(Path(checkpoint)),
+        resume=resume,
+        progress=progress,
+    )
 
 
 def starting_point(objective: Objective, x0: np.ndarray | PETSc.Vec | None, seed: int) -> PETSc.Vec:

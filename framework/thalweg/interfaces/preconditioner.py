@@ -48,4 +48,8 @@ class Preconditioner(ABC):
         """Take back what :meth:`state` gave."""
 
     def destroy(self) -> None:
-        """Free what PETSc holds.  Collective."""
+        """Free what PETSc holds.  Collective.
+
+        The driver calls it at the end of a run; another run starts with
+        :meth:`setup`.
+        """

@@ -14,7 +14,7 @@ from thalweg.interfaces import Homotopy, Objective
 from thalweg.job.building import build_method, build_objective, refuse_different_plugins
 from thalweg.job.directory import RunDirectory
 from thalweg.job.running import finish_directory, run_method
-from thalweg.parallel import MPI, limit_threads, on_root
+from thalweg.parallel import MPI, freeing, limit_threads, on_root
 from thalweg.report import comparison_rows, draw_convergence, format_table
 from thalweg.result import Result, Status
 
@@ -55,7 +55,7 @@ def compare(
     facts = {"ranks": comm.size, "threads": threads}
     dataset, objective = build_objective(configuration, comm)
     results: dict[str, Result] = {}
-    try:
+    with freeing(comm, objective.destroy):
         solvers = {
             method.label: build_method(configuration.with_method(method), objective)
             for method in configuration.methods
@@ -78,8 +78,6 @@ def compare(
             results[method.label] = result
             if result.status is Status.INTERRUPTED:
                 break
-    finally:
-        objective.destroy()
     if directory is not None:
         on_root(comm, lambda: _write_comparison(directory, configuration, results, facts))
     return results

@@ -23,7 +23,7 @@ from thalweg.job.building import (
 from thalweg.job.directory import RunDirectory
 from thalweg.job.pictures import draw_run
 from thalweg.job.starting import given_start_digest, starting_point
-from thalweg.parallel import MPI, limit_threads, on_root
+from thalweg.parallel import MPI, freeing, limit_threads, on_root
 from thalweg.plugins import MetricSpec, plugins
 from thalweg.report import CORE_METRICS
 from thalweg.result import Result, Status
@@ -76,7 +76,7 @@ def run(
         on_root(comm, lambda: directory.refuse_other_run())
     threads = limit_threads(comm)
     dataset, objective = build_objective(configuration, comm)
-    try:
+    with freeing(comm, objective.destroy):
         solver = build_method(configuration, objective)
         if directory is not None:
             on_root(comm, lambda: directory.claim(configuration, resume))
@@ -84,8 +84,6 @@ def run(
         result = run_method(
             configuration, dataset, objective, solver, directory, resume=resume, quiet=quiet
         )
-    finally:
-        objective.destroy()
     seconds = {"load": loading, **result.seconds, "total": result.seconds["total"] + loading}
     result = replace(result, seconds=seconds)
     if directory is not None:
@@ -104,10 +102,7 @@ def run_method(
     resume: bool = False,
     quiet: bool = True,
 ) -> Result:
-    """Run one solver on a built objective; measures the result.  Collective.
-
-    Destroys the solver's preconditioner.
-    """
+    """Run one solver on a built objective; measures the result.  Collective."""
     comm = objective.comm
     checkpoints = None
     if directory is not None:
@@ -120,22 +115,17 @@ def run_method(
         interval = configuration.run["checkpoint"]
         checkpoints = Checkpoints(directory.checkpoint, interval, identity)
     frames = _Frames(objective) if configuration.output["animation"] else None
-    start = starting_point(configuration, objective)
-    try:
-        result = drive(
-            objective,
-            solver,
-            start,
-            stop=configuration.stopping(),
-            callbacks=() if frames is None else (frames,),
-            homotopy=_schedule(configuration, objective),
-            checkpoints=checkpoints,
-            resume=resume,
-            progress=not quiet,
-        )
-    finally:
-        if solver.preconditioner is not None:
-            solver.preconditioner.destroy()
+    result = drive(
+        objective,
+        solver,
+        starting_point(configuration, objective),
+        stop=configuration.stopping(),
+        callbacks=() if frames is None else (frames,),
+        homotopy=_schedule(configuration, objective),
+        checkpoints=checkpoints,
+        resume=resume,
+        progress=not quiet,
+    )
     if frames is not None and directory is not None:
         on_root(comm, lambda: frames.draw(directory, dataset))
     return replace(

@@ -7,7 +7,7 @@ factored once), :mod:`~thalweg.parallel.hessian` (matrix-free operators) and
 
 from mpi4py import MPI
 
-from thalweg.parallel.failures import abort_on_error, agreed, on_root
+from thalweg.parallel.failures import abort_on_error, agreed, freeing, on_root
 from thalweg.parallel.kernels import kernel
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.petsc import PETSc, options_prefix, temporary_options
@@ -27,6 +27,7 @@ __all__ = [
     "abort_on_error",
     "agreed",
     "any_over_ranks",
+    "freeing",
     "kernel",
     "limit_threads",
     "max_over_ranks",

@@ -58,6 +58,22 @@ def on_root(comm: MPI.Comm, action: Callable[[], T]) -> T:
     return value  # type: ignore[return-value]
 
 
+@contextmanager
+def freeing(comm: MPI.Comm, free: Callable[[], None]) -> Iterator[None]:
+    """Call the collective ``free`` at the end of the block, and where all ranks leave it early.
+
+    All raise thalweg's own errors together.  Any other error may be that of one
+    rank, which would wait in ``free`` for the others instead of ending the run.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if comm.size == 1 or isinstance(error, ThalwegError):
+            free()
+        raise
+    free()
+
+
 def everyone_arrives(comm: MPI.Comm, patience: float = PATIENCE) -> bool:
     """Whether all ranks reach this call within ``patience`` seconds."""
     request = comm.Ibarrier()

@@ -196,10 +196,7 @@ def _run(
 ) -> Result:
     solver = build()
     rules = Stop(iterations=iterations, decrease=None)
-    result = drive(objective, solver, copied(x), stop=rules, checkpoints=checkpoints, resume=resume)
-    if solver.preconditioned and solver.preconditioner is not None:
-        solver.preconditioner.destroy()
-    return result
+    return drive(objective, solver, copied(x), stop=rules, checkpoints=checkpoints, resume=resume)
 
 
 def check_same_start(objective: Objective, seed: int = 0) -> None:

@@ -61,7 +61,7 @@ def test_leading_subspace_by_products_equals_lapack(comm):
 @pytest.mark.ranks(1, 2, 3)
 def test_kmeans_finds_the_clusters_on_any_ranks(comm):
     stream = np.random.default_rng(0)
-    centres = stream.standard_normal((5, 3)) * 8
+    centres = stream.standard_normal((5, 3)) * 30
     truth = np.sort(stream.integers(0, 5, 203))
     points = centres[truth] + stream.standard_normal((203, 3))
     layout = Layout(comm, 203)
