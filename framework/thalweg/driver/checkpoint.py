@@ -65,7 +65,7 @@ class Checkpoints:
             aside.mkdir(parents=True)
 
         on_root(comm, clear)
-        arrays: dict[str, np.ndarray] = {}
+        arrays: dict[str, Any] = {}  # of arrays, by name
         tree = _Writer(comm, aside, arrays).encode(dict(content), "")
 
         def finish() -> None:
@@ -112,7 +112,7 @@ class Checkpoints:
         try:
             head = json.loads((version / "checkpoint.json").read_text())
             stored = head["format"]
-            arrays: dict[str, np.ndarray] = {}
+            arrays: dict[str, Any] = {}  # of arrays, by name
             if (version / "arrays.npz").exists():
                 # Opened here, since NumPy leaves a damaged archive open.
                 with (
