@@ -1,0 +1,10 @@
+"""What an installation is made of, and what is wrong with it.
+
+The checks look at the libraries themselves, so that they also tell where the rest
+of thalweg cannot be imported.
+"""
+
+from thalweg.diagnosis.examination import examine
+from thalweg.diagnosis.finding import Finding
+
+__all__ = ["Finding", "examine"]
