@@ -10,10 +10,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from thalweg.driver.checkpoint import Checkpoints, restore_state, state_fields, vecs_in
+from thalweg.driver.checkpoint import Checkpoints
 from thalweg.driver.homotopy import HomotopySchedule
 from thalweg.driver.progress import Progress
 from thalweg.driver.signals import SignalWatch
+from thalweg.driver.state_fields import restore_state, state_fields, vecs_in
 from thalweg.driver.stopping import Stop
 from thalweg.errors import NumericalError
 from thalweg.interfaces import Homotopy, Objective, Solver, SolverState, require
