@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -57,6 +57,11 @@ class Tao(Foreign):
                 f"solver 'tao:{self.type}' has no place for a preconditioner; "
                 f"use the preconditioner 'identity', or one of the types {takers}"
             )
+
+    @classmethod
+    def takes_preconditioner(cls, options: Mapping[str, Any]) -> bool:
+        """Not TAO's conjugate gradients and quasi-Newton methods with bounds."""
+        return options.get("type") not in PLAIN
 
     def check(self, objective: Objective) -> None:
         """The Newton types need a Hessian product."""

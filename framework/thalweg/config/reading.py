@@ -178,8 +178,10 @@ def _method_parts(
         if preconditioner is not None:
             raise InputError(f"solver '{name}' takes no preconditioner")
         return resolved, None
-    if preconditioner is None:
-        chosen: Section = base.preconditioner or {"name": objective.preconditioner}
+    if preconditioner is None and not spec.resolve().takes_preconditioner({**options, **fixed}):
+        chosen: Section = {"name": "identity"}
+    elif preconditioner is None:
+        chosen = base.preconditioner or {"name": objective.preconditioner}
     else:
         chosen = _table(preconditioner, "preconditioner")
     default = (base.preconditioner or {"name": objective.preconditioner})["name"]

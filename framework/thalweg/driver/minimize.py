@@ -54,8 +54,8 @@ def minimize(
         A name, or a solver object; by default ``"lbfgs"``.
     preconditioner
         A name, or a preconditioner object; by default ``"spectral"`` where the
-        objective has an attractive Laplacian and the solver takes a
-        preconditioner, else ``"identity"``.
+        objective has an attractive Laplacian and the solver has a place for it
+        (``tao:cg`` and its like have none), else ``"identity"``.
     callback
         Called on all ranks with an :class:`~thalweg.driver.Iterate` after each
         step; a true answer ends the run.
@@ -92,7 +92,7 @@ def minimize(
     if isinstance(solver, Solver):
         algorithm = solver
     else:
-        takes = find_solver(solver or "lbfgs")[0].resolve().preconditioned
+        takes = _takes(solver or "lbfgs", preconditioner, solver_given)
         chosen = preconditioner
         if takes and not isinstance(chosen, Preconditioner):
             name = chosen or default_preconditioner(objective)
@@ -144,6 +144,17 @@ def starting_point(objective: Objective, x0: np.ndarray | PETSc.Vec | None, seed
 def find_solver(name: str) -> tuple[SolverSpec, dict[str, Any]]:
     """Spec of a solver, and the option that a ``name:TYPE`` form fills."""
     return plugins().find(SolverSpec, name)
+
+
+def _takes(
+    solver: str, preconditioner: str | Preconditioner | None, given: Mapping[str, Any]
+) -> bool:
+    """Whether a preconditioner is to be built: one that is asked for, or that has a place."""
+    spec, fixed = find_solver(solver)
+    code = spec.resolve()
+    if not code.preconditioned or preconditioner is not None:
+        return bool(code.preconditioned)
+    return bool(code.takes_preconditioner({**given, **fixed}))
 
 
 def default_preconditioner(objective: Objective) -> str:
@@ -224,7 +235,7 @@ def _sort_options(
         groups.append((f"solver {type(solver).__name__}", ()))
     else:
         spec = find_solver(solver or "lbfgs")[0]
-        takes = bool(spec.resolve().preconditioned)
+        takes = _takes(solver or "lbfgs", preconditioner, given)
         groups.append((spec.owner, spec.options))
     if takes and not isinstance(preconditioner, Preconditioner):
         name = preconditioner or default_preconditioner(objective)

@@ -76,6 +76,14 @@ class Solver(ABC, Generic[S]):
 
     preconditioner: Preconditioner | None = None
 
+    @classmethod
+    def takes_preconditioner(cls, options: Mapping[str, Any]) -> bool:
+        """Whether, with these options, a preconditioner other than the identity has a place.
+
+        Where it has none, none is chosen by default.
+        """
+        return cls.preconditioned
+
     @abstractmethod
     def init(self, objective: Objective, x: PETSc.Vec) -> S:
         """State at the starting point ``x``, which the state takes over.

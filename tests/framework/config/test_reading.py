@@ -37,6 +37,16 @@ def test_set_changes_one_option():
     assert resolved.run["seed"] == 4
 
 
+def test_a_solver_without_a_place_for_a_preconditioner_is_given_none_by_default():
+    text = {**BASE, "solver": {"name": "tao:cg"}, "method": [{"solver": "lbfgs"}]}
+    resolved = read_configuration(text)
+    assert resolved.preconditioner == {"name": "identity"}
+    among_methods = read_configuration({**BASE, "method": [{"solver": "tao:bqnls"}]})
+    assert among_methods.methods[0].preconditioner == {"name": "identity"}
+    with_place = read_configuration({**BASE, "solver": {"name": "tao:lmvm"}})
+    assert with_place.preconditioner["name"] == "spectral"
+
+
 def test_a_method_inherits_options_of_the_same_name_only():
     resolved = read_configuration(
         {

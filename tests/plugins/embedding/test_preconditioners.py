@@ -17,6 +17,9 @@ from thalweg_embedding.preconditioners.partial_hessian import PartialHessian
 from thalweg_embedding.preconditioners.sparsify import strongest
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
 
+#: TAO's types that take no preconditioner of ours.
+PLAIN = ("cg", "bncg", "bqnls", "bqnkls", "bqnktr", "bqnktl")
+
 every_rank_count = pytest.mark.ranks(1, 2, 3)
 
 
@@ -176,4 +179,11 @@ def test_pieces_of_a_graph_are_embedded_by_finite_steps(comm):
     objective = objectives.t_sne(data, comm, perplexity=5.0, graph="sparse")
     result = thalweg.minimize(objective, iterations=60)
     assert np.isfinite(result.x).all()
+    assert result.objective < result.trace["objective"][0]
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_tao_types_without_a_place_for_it_run_by_default(comm, kind):
+    objective = elastic(comm, rows=40)
+    result = thalweg.minimize(objective, solver=f"tao:{kind}", iterations=5)
     assert result.objective < result.trace["objective"][0]
