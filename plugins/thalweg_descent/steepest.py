@@ -15,6 +15,10 @@ class Steepest(Direction):
     The first trial of a step is the last accepted one.  It is longer by the
     factor ``growth`` when that one was accepted at once and the objective still
     fell at its end, since a longer step would then have served better.
+
+    With ``growth = 1`` steps only ever become shorter, as in Vladymyrov and
+    Carreira-Perpinan's own code; like there, each stage of a homotopy then
+    begins afresh, since its first steps may be longer again.
     """
 
     growth: float = 2.0
@@ -28,7 +32,9 @@ class Steepest(Direction):
         return True
 
     def forget(self, memory: Memory) -> None:
-        """Nothing to forget."""
+        """The objective is another one now; a step that cannot grow is no guess for it."""
+        if self.growth == 1.0:
+            memory["next_step"] = None
 
     def compute(
         self, memory: Memory, metric: Metric, gradient: PETSc.Vec, direction: PETSc.Vec

@@ -395,3 +395,19 @@ def test_lbfgs_leaves_a_saddle_where_no_step_shows_curvature(chain):
     start = 1e-6 * np.abs(objective.layout.random_normal(1))
     result = minimise(objective, LBFGS(), x0=start, iterations=40, gradient=1e-6)
     assert result.objective < -0.9 * 0.25 * start.size
+
+
+def test_without_growth_steps_only_shrink_until_the_objective_changes(rosenbrock):
+    solver = GradientDescent(growth=1.0)
+    objective = rosenbrock(MPI.COMM_SELF)
+    result = minimise(objective, solver, iterations=100)
+    steps = result.trace["step_length"][1:]
+    assert np.all(np.diff(steps) <= 0)
+    state = solver.init(objective, objective.initial_point(0))
+    for _ in range(20):
+        state = solver.step(state)
+    shrunk = state.memory["next_step"]
+    assert solver.reset(state).memory["next_step"] is None
+    growing = GradientDescent()
+    state.memory["next_step"] = shrunk
+    assert growing.reset(state).memory["next_step"] == shrunk
