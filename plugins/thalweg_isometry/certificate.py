@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.parallel.pairs.secants import SecantSet, checked_components
+from thalweg.parallel.pairs.secant_input import checked_components
+from thalweg.parallel.pairs.secants import SecantSet
 from thalweg_isometry.rank_bounds import rank_lower_bound
 
 #: Points among which the rank bound is sought.

@@ -1,0 +1,217 @@
+"""The worst secants of a scan: kept per rank as tiles come, merged over the ranks."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thalweg.parallel.pairs import secant_kernels as kernels
+from thalweg.parallel.pairs.secant_tiles import TILE, Block, Edges
+from thalweg.parallel.pairs.tile_threads import Room
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What one pass over the secants found; the same on every rank.
+
+    Attributes
+    ----------
+    delta
+        Largest distortion in absolute value among the pairs seen; over all
+        secants if ``complete``.  0 if there is no secant.
+    pair
+        The numbers (i, j), i < j, of the points that attain it; (-1, -1) if none.
+    complete
+        Whether every secant was seen, and not a sample of the tiles.
+    pairs, distortions, lengths
+        The worst pairs, worst first, ties by number: global numbers (m, 2)
+        int64, signed distortions (m,), squared lengths ``||x_i - x_j||^2`` (m,).
+    n_pairs, n_coincident
+        Pairs seen, and how many of them are two points at the same place.
+    n_measured
+        Pairs that were measured in float64; the others were bounded.
+    head
+        Number of coordinates in the tiles' products.
+    """
+
+    delta: float
+    pair: tuple[int, int]
+    complete: bool
+    pairs: np.ndarray
+    distortions: np.ndarray
+    lengths: np.ndarray
+    n_pairs: int
+    n_coincident: int
+    n_measured: int
+    head: int
+
+    @property
+    def n_secants(self) -> int:
+        """Pairs of distinct points seen."""
+        return self.n_pairs - self.n_coincident
+
+
+class WorstSecants:
+    """The worst pairs so far, on this rank; pruned as they come, merged at the end.
+
+    The outcome does not depend on the order of the tiles: pairs are ranked by
+    (distortion, numbers), and pruning only ever drops pairs that are ranked
+    behind ``most`` others.
+    """
+
+    def __init__(self, level: float, most: int, per_row: int) -> None:
+        self._level = level if most > 0 else np.inf
+        self._most = most
+        self._per_row = max(1, per_row)
+        self._capped = per_row > 0
+        self._lock = threading.Lock()
+        self._found: list[tuple[np.ndarray, ...]] = []
+        self._waiting = 0
+        self._best = 0.0
+        self._best_pair = (-1, -1)
+        self.pairs = self.coincident = self.measured = 0
+
+    def tile(
+        self,
+        components: np.ndarray,
+        low: Block,
+        high: Block,
+        tile: Edges,
+        labelled: bool,
+        room: Room,
+    ) -> int:
+        """Scan one tile; called from several threads.  Returns its number of pairs."""
+        r0, r1, c0, c1 = tile
+        m, n = r1 - r0, c1 - c0
+        buffers = room.get()
+        products = []
+        for a, b, buffer in zip(low.factors(r0, r1), high.factors(c0, c1), buffers, strict=True):
+            products.append(np.matmul(a, b.T, out=buffer[: m * n].reshape(m, n)))
+        most = self._per_row if self._level < np.inf else 1
+        i, j = np.empty((2, m * most), dtype=np.int64)
+        value, length = np.empty((2, m * most))
+        counts = np.zeros(3, dtype=np.int64)
+        best_pair = np.array(self._best_pair, dtype=np.int64)
+        triangle = low is high and r0 == c0
+        best = kernels.filter_tile(
+            products[0],
+            products[1],
+            low.cut(r0, r1),
+            high.cut(c0, c1),
+            components,
+            r0,
+            c0,
+            triangle,
+            self._level,
+            self._best,
+            most,
+            labelled,
+            i,
+            j,
+            value,
+            length,
+            counts,
+            best_pair,
+        )
+        kept, measured, coincident = (int(c) for c in counts)
+        pairs = m * (m - 1) // 2 if triangle else m * n
+        with self._lock:
+            self._offer(best, (int(best_pair[0]), int(best_pair[1])))
+            self.pairs += pairs
+            self.measured += measured
+            self.coincident += coincident
+            if kept and self._level < np.inf:
+                self._found.append((i[:kept], j[:kept], value[:kept], length[:kept]))
+                self._waiting += kept
+                if self._waiting > 4 * self._most + 4096:
+                    self._prune()
+        return pairs
+
+    def listed(self, i: np.ndarray, j: np.ndarray, length: np.ndarray, mapped: np.ndarray) -> None:
+        """Take over pairs that were all measured."""
+        self.pairs += len(i)
+        self.measured += len(i)
+        distinct = length > 0
+        self.coincident += int((~distinct).sum())
+        i, j, length, mapped = i[distinct], j[distinct], length[distinct], mapped[distinct]
+        value = mapped / length - 1.0
+        size = np.abs(value)
+        for at in np.lexsort((j, i, -size))[:1]:
+            self._offer(float(size[at]), (int(i[at]), int(j[at])))
+        keep = size >= self._level
+        self._found.append((i[keep], j[keep], value[keep], length[keep]))
+        self._prune()
+
+    def _offer(self, best: float, pair: tuple[int, int]) -> None:
+        if pair[0] >= 0 and (
+            best > self._best
+            or (best == self._best and (self._best_pair[0] < 0 or pair < self._best_pair))
+        ):
+            self._best, self._best_pair = best, pair
+
+    def _prune(self) -> None:
+        merged = _worst(self._found, self._most, self._per_row if self._capped else 0)
+        self._found = [merged]
+        self._waiting = len(merged[0])
+        if self._most and len(merged[0]) >= self._most:
+            self._level = max(self._level, float(np.abs(merged[2][-1])))
+
+    def finish(self, comm: Any, head: int, complete: bool, count: int) -> Scan:
+        """Merge over the ranks, pairwise towards rank 0, and tell everyone."""
+        self._prune()
+        step = 1
+        while step < comm.size:
+            if comm.rank % (2 * step) == step:
+                comm.send(
+                    (self._found[0], self._best, self._best_pair), dest=comm.rank - step, tag=step
+                )
+                break
+            if comm.rank + step < comm.size:
+                found, best, pair = comm.recv(source=comm.rank + step, tag=step)
+                self._found.append(found)
+                self._offer(best, pair)
+                self._prune()
+            step *= 2
+        facts = comm.bcast((self._found[0], self._best, self._best_pair))
+        (i, j, value, length), best, pair = facts
+        pairs, coincident, measured = (
+            int(sum(c))
+            for c in zip(*comm.allgather((self.pairs, self.coincident, self.measured)), strict=True)
+        )
+        return Scan(
+            delta=best,
+            pair=pair,
+            complete=complete,
+            pairs=np.stack([i, j], axis=1),
+            distortions=value,
+            lengths=length,
+            n_pairs=count if complete else pairs,
+            n_coincident=coincident,
+            n_measured=measured,
+            head=head,
+        )
+
+
+def _worst(found: list[tuple[np.ndarray, ...]], most: int, per_row: int) -> tuple[np.ndarray, ...]:
+    """The ``most`` worst pairs, at most ``per_row`` for a point and column of tiles."""
+    if not found or most <= 0:
+        empty = np.empty(0, dtype=np.int64)
+        return empty, empty, np.empty(0), np.empty(0)
+    i, j, value, length = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    order = np.lexsort((j, i, -np.abs(value)))
+    if per_row:
+        # Pieces of one tile on several ranks were capped apart: cap them together.
+        group = (i * (1 + int(j.max(initial=0)) // TILE) + j // TILE)[order]
+        by_group = np.argsort(group, kind="stable")
+        sorted_group = group[by_group]
+        fresh = np.flatnonzero(np.r_[True, sorted_group[1:] != sorted_group[:-1]])
+        sizes = np.diff(np.r_[fresh, len(group)])
+        place = np.arange(len(group)) - np.repeat(fresh, sizes)
+        keep = np.zeros(len(group), dtype=bool)
+        keep[by_group] = place < per_row
+        order = order[keep]
+    order = order[:most]
+    return i[order], j[order], value[order], length[order]
