@@ -19,8 +19,12 @@ SHIFT = 1e-10
 #: A row whose diagonal exceeds the others' sum by less than this part of it has no slack.
 _SLACK = 1e-9
 
-# What "auto" goes by: rows up to which a dense factor on one rank is quickest, or bearable;
-# rows up to which any sparse factor is; and density and rows of graphs with little fill.
+# Where all but a few rows have this much slack, a part of their diagonal, the eigenvalues lie
+# close enough for Jacobi's iterations: below 10 of them take off three decimals.
+_AMPLE, _FEW = 0.1, 0.01
+
+# What "auto" goes by otherwise: rows up to which a dense factor on one rank is quickest, or
+# bearable; rows up to which any sparse factor is; density and rows of graphs with little fill.
 _TINY, _DENSE_ROWS = 500, 6000
 _ANY_FILL_ROWS = 10_000
 _LIGHT_ROW, _LIGHT_ROWS = 20, 200_000
@@ -88,8 +92,9 @@ class LaplacianSolver:
 
     *Reproducibility.*  A factor on rank 0 gives the same bits at any number of ranks, and
     solving for a few columns takes less time than a parallel factor's messages; so
-    ``"auto"`` prefers it as long as it fits.  ``"mumps"`` at several ranks adds up in the
-    order in which messages arrive: two runs may differ in their last bits.
+    ``"auto"`` prefers it as long as it fits, unless the matrix is so dominant that a few
+    of Jacobi's iterations do.  ``"mumps"`` at several ranks adds up in the order in which
+    messages arrive: two runs may differ in their last bits.
 
     *Options.*  PETSc options under the prefix ``thalweg_laplacian_`` win over the
     method's own, for instance ``-thalweg_laplacian_pc_type gamg``.
@@ -117,7 +122,9 @@ class LaplacianSolver:
         tight = slack <= _SLACK * np.maximum(diagonal, least)
         self.removal = _mean_removal(layout, weights, tight)
         self.components = len(self.removal.sizes) if self.removal.active else 0
-        self.name = _chosen(layout, weights, method)
+        narrow = int((slack < _AMPLE * diagonal).sum())
+        ample = layout.comm.allreduce(narrow) <= _FEW * layout.rows
+        self.name = _chosen(layout, weights, method, ample)
         rows = _laplacian(layout, weights, diagonal + self.shift, scale)
         null_vectors = self.removal.null_vectors(limit=16) if self.removal.active else []
         self.method = create_method(layout, rows, self.name, rtol, iterations, null_vectors)
@@ -211,8 +218,13 @@ def _laplacian(
     return rows
 
 
-def _chosen(layout: Layout, weights: scipy.sparse.csr_matrix | np.ndarray, method: str) -> str:
-    """The method asked for, if it can run here; for ``"auto"``, one that fits."""
+def _chosen(
+    layout: Layout, weights: scipy.sparse.csr_matrix | np.ndarray, method: str, ample: bool
+) -> str:
+    """The method asked for, if it can run here; for ``"auto"``, one that fits.
+
+    ``ample`` says whether nearly all rows have slack.
+    """
     sparse = scipy.sparse.issparse(weights)
     if method != "auto":
         if method not in METHODS:
@@ -229,7 +241,7 @@ def _chosen(layout: Layout, weights: scipy.sparse.csr_matrix | np.ndarray, metho
     entries = layout.comm.allreduce(int(here))
     if rows <= _TINY or (entries > 0.2 * rows * rows and rows <= _DENSE_ROWS):
         return "dense"
-    if not sparse:
+    if not sparse or ample:
         return "jacobi"
     light = entries <= _LIGHT_ROW * rows
     if rows <= _ANY_FILL_ROWS or (light and rows <= _LIGHT_ROWS):

@@ -11,6 +11,7 @@ import scipy.sparse
 from mpi4py import MPI
 
 from thalweg.errors import InputError, NumericalError
+from thalweg.parallel.jacobi import JacobiIterations
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.petsc import PETSc, options_prefix, temporary_options
 
@@ -97,6 +98,9 @@ def create_method(
         The matrix could not be factored.
     """
     prefix = options_prefix("laplacian")
+    plain = scipy.sparse.issparse(rows) and not null_vectors and not _user_options()
+    if name == "jacobi" and layout.comm.allreduce(int(plain), op=MPI.MIN):
+        return JacobiIterations(layout, scipy.sparse.csr_matrix(rows), rtol, iterations)
     if name not in SERIAL:
         return PetscSolver(layout, rows, name, rtol, iterations, null_vectors, prefix)
 

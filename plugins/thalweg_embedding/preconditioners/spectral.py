@@ -22,6 +22,9 @@ USUAL_NEIGHBORS = 7
 SHIFT = 1e-10
 SHIFT_OF_PIECES = 1e-2
 
+#: Relative residual at which iterative methods end: a quasi-Newton direction needs no more.
+RESIDUAL = 1e-3
+
 
 @dataclass
 class SpectralDirection(Preconditioner):
@@ -83,6 +86,7 @@ class SpectralDirection(Preconditioner):
             shift=share * smallest,
             degrees=degrees,
             method=self.method,
+            rtol=RESIDUAL,
         )
 
     def apply(self, residual: PETSc.Vec, direction: PETSc.Vec) -> None:

@@ -132,6 +132,23 @@ def test_full_degrees_make_the_matrix_dominant(comm, method):
 
 
 @pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_a_dominant_matrix_is_solved_without_a_factor(comm, columns):
+    rows = 1500
+    graph = ring_graph(rows)
+    degrees = np.asarray(graph.sum(axis=1)).ravel() * 1.3
+    layout = layout_of(comm, rows, uneven=True).with_columns(columns)
+    rhs = right_hand_side(rows)[:, :columns]
+    rhs[:, 0] = 0.0  # a column that has converged before the others
+    here = slice(layout.start, layout.stop)
+    solver, x = solve(layout, graph[here], rhs, degrees=degrees[here], rtol=1e-10)
+    assert solver.name == "jacobi"
+    matrix = 4.0 * (scipy.sparse.diags(degrees) - graph)
+    assert np.linalg.norm(matrix @ x - rhs) <= 1e-9 * np.linalg.norm(rhs)
+    assert (x[:, 0] == 0.0).all()
+
+
+@pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("method", ["auto", "jacobi"])
 def test_dense_weights_and_a_real_shift(comm, method):
     rng = np.random.default_rng(2)

@@ -1,0 +1,131 @@
+"""Conjugate gradients with Jacobi's preconditioner, for all right-hand sides at once."""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse
+from numba import prange
+
+from thalweg.errors import NumericalError
+from thalweg.parallel.kernels import kernel
+from thalweg.parallel.layout import Layout
+from thalweg.parallel.reductions import sum_over_ranks
+
+#: Rows whose inner products are added up by one thread: sums do not depend on threads.
+BLOCK = 1024
+
+
+class JacobiIterations:
+    """Solves with a sparse, diagonally dominant matrix; nothing is factored.
+
+    All columns share each pass over the matrix, which is what an iteration costs, and
+    the vectors' updates and inner products are fused.
+
+    Parameters
+    ----------
+    layout
+        Its columns are the right-hand sides of a solve.
+    rows
+        This rank's rows of the matrix, CSR, with a positive diagonal.
+    rtol, iterations
+        Relative residual of every column, and number, at which the iterations end.
+    """
+
+    def __init__(
+        self, layout: Layout, rows: scipy.sparse.csr_matrix, rtol: float, iterations: int
+    ) -> None:
+        self.layout, self.rtol, self.limit = layout, rtol, iterations
+        diagonal = rows.diagonal(k=layout.start) if layout.local_rows else np.zeros(0)
+        self._inverse = 1.0 / np.asarray(diagonal, dtype=float)
+        column_type = np.int32 if layout.rows < 2**31 else np.int64
+        self._matrix = (
+            rows.indptr.astype(np.int64, copy=False),
+            rows.indices.astype(column_type, copy=False),
+            np.asarray(rows.data, dtype=float),
+        )
+        self.iterations = 0
+
+    def solve(self, block: np.ndarray) -> np.ndarray:
+        """Solution for this rank's rows of the right-hand sides.  Collective."""
+        residual = np.array(block, dtype=float, order="C")
+        solution = np.zeros_like(residual)
+        search = residual * self._inverse[:, None]
+        image = np.empty_like(residual)
+        partial = np.empty((2, -(-len(residual) // BLOCK), residual.shape[1]))
+        goal = self.rtol**2 * self._sum((residual * residual).sum(axis=0))
+        energy = self._sum((residual * search).sum(axis=0))
+        running = goal > 0.0
+        self.iterations = 0
+        while running.any() and self.iterations < self.limit:
+            _multiply(*self._matrix, self.layout.gather_rows(search), search, image, partial[0])
+            bend = self._sum(partial[0].sum(axis=0))
+            if not np.all(np.where(running, bend, 1.0) > 0.0):
+                raise NumericalError("the Laplacian's iterations broke down: it is not definite")
+            step = np.where(running, energy / np.where(running, bend, 1.0), 0.0)
+            _advance(step, search, image, self._inverse, solution, residual, partial)
+            left, renewed = self._sum(partial.sum(axis=1))
+            running &= left > goal
+            ratio = np.where(running, renewed / np.where(energy > 0.0, energy, 1.0), 0.0)
+            energy = renewed
+            _turn(ratio, residual, self._inverse, search)
+            self.iterations += 1
+        return solution
+
+    def _sum(self, numbers: np.ndarray) -> np.ndarray:
+        return np.asarray(sum_over_ranks(self.layout.comm, numbers))
+
+    def destroy(self) -> None:
+        """Nothing to free."""
+
+
+@kernel(parallel=True, fastmath={"contract", "nsz"})
+def _multiply(starts, columns, values, points, own, image, partial):
+    """Matrix times ``points``, and by blocks of rows its products with ``own``."""
+    rows, d = own.shape
+    for block in prange(partial.shape[0]):
+        for c in range(d):
+            partial[block, c] = 0.0
+        for n in range(block * BLOCK, min(rows, (block + 1) * BLOCK)):
+            if d == 2:
+                first, second = 0.0, 0.0
+                for e in range(starts[n], starts[n + 1]):
+                    first += values[e] * points[columns[e], 0]
+                    second += values[e] * points[columns[e], 1]
+                image[n, 0], image[n, 1] = first, second
+            else:
+                for c in range(d):
+                    total = 0.0
+                    for e in range(starts[n], starts[n + 1]):
+                        total += values[e] * points[columns[e], c]
+                    image[n, c] = total
+            for c in range(d):
+                partial[block, c] += own[n, c] * image[n, c]
+
+
+@kernel(parallel=True, fastmath={"contract", "nsz"})
+def _advance(step, search, image, inverse, solution, residual, partial):
+    """A step along ``search``; by blocks of rows |r|^2 and r.D^-1 r."""
+    rows, d = residual.shape
+    for block in prange(partial.shape[1]):
+        for c in range(d):
+            partial[0, block, c] = 0.0
+            partial[1, block, c] = 0.0
+        for n in range(block * BLOCK, min(rows, (block + 1) * BLOCK)):
+            for c in range(d):
+                solution[n, c] += step[c] * search[n, c]
+                r = residual[n, c] - step[c] * image[n, c]
+                residual[n, c] = r
+                partial[0, block, c] += r * r
+                partial[1, block, c] += r * r * inverse[n]
+
+
+@kernel(parallel=True, fastmath={"contract", "nsz"})
+def _turn(ratio, residual, inverse, search):
+    """The next direction to search."""
+    rows, d = residual.shape
+    for block in prange((rows + BLOCK - 1) // BLOCK):
+        for n in range(block * BLOCK, min(rows, (block + 1) * BLOCK)):
+            for c in range(d):
+                search[n, c] = residual[n, c] * inverse[n] + ratio[c] * search[n, c]
