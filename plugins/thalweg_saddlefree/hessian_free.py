@@ -20,7 +20,13 @@ from thalweg.parallel import PETSc
 from thalweg.result import Status
 from thalweg_saddlefree.batches import CurvatureBatches
 from thalweg_saddlefree.curvature import CurvatureOperator, Slices
-from thalweg_saddlefree.gradient_squares import GradientSquares
+from thalweg_saddlefree.gradient_squares import mean_gradient_squares
+from thalweg_saddlefree.trial_steps import (
+    accept_trial,
+    evaluated_start,
+    go_to_trial,
+    trial_value,
+)
 from thalweg_saddlefree.truncated_cg import Truncated, truncated_cg
 
 #: Trials of the final line search.
@@ -99,18 +105,7 @@ class HessianFree(Solver[HessianFreeState]):
 
     def init(self, objective: Objective, x: PETSc.Vec) -> HessianFreeState:
         """Evaluate the start."""
-        if self.curvature_rows is not None and not isinstance(objective, CurvatureBatches):
-            raise InputError(
-                f"{type(objective).__name__} has no data rows to sample; leave curvature_rows out"
-            )
-        gradient = objective.layout.create_vec()
-        value = objective.value_and_gradient(x, gradient)
-        norm = float(gradient.norm())
-        if not np.isfinite(value) or not np.isfinite(norm):
-            raise InputError(
-                f"the objective or its gradient is not finite at the starting point ({value}); "
-                "start from another point or scale the data"
-            )
+        value, gradient, norm = evaluated_start(objective, x, self.curvature_rows)
         return HessianFreeState(
             objective=objective,
             x=x,
@@ -152,10 +147,7 @@ class HessianFree(Solver[HessianFreeState]):
         slices.put(solution.iterates[-1], state.last)
         moved = self._take(state, slices, solution, trial)
         if moved:
-            state.x, trial = trial, state.x
-            state.value = objective.value_and_gradient(state.x, state.gradient)
-            state.gradient_norm = slices.norm(slices.take(state.gradient))
-            state.evaluations += 1
+            trial = accept_trial(state, slices, trial)
         else:
             # CG from a stale direction may fail; from zero it gives descent.
             if state.last.norm() == 0.0 or state.damping > 1e12:
@@ -178,13 +170,10 @@ class HessianFree(Solver[HessianFreeState]):
 
     def _diagonal(self, state: HessianFreeState, slices: Slices) -> np.ndarray | None:
         """``(mean squared gradient + damping)^exponent`` (section 4.7)."""
-        if self.exponent == 0.0 or not isinstance(state.objective, GradientSquares):
+        if self.exponent == 0.0:
             return None
-        squares = state.x.duplicate()
-        state.objective.gradient_squares(state.x, squares)
-        diagonal = (slices.take(squares) + state.damping) ** self.exponent
-        squares.destroy()
-        return np.asarray(diagonal)
+        squares = mean_gradient_squares(state.objective, state.x, slices)
+        return None if squares is None else (squares + state.damping) ** self.exponent
 
     def _take(
         self,
@@ -196,10 +185,10 @@ class HessianFree(Solver[HessianFreeState]):
         """Choose among CG's iterates and shorten the step until the objective falls."""
         gradient = slices.take(state.gradient)
         index = len(solution.iterates) - 1
-        value = self._try(state, slices, solution.iterates[index], trial)
+        value = trial_value(state, slices, solution.iterates[index], trial)
         # Section 4.6: go back through CG's iterates as long as that is an improvement.
         while index > 0:
-            earlier = self._try(state, slices, solution.iterates[index - 1], trial)
+            earlier = trial_value(state, slices, solution.iterates[index - 1], trial)
             if not earlier < value:
                 break
             value, index = earlier, index - 1
@@ -213,7 +202,7 @@ class HessianFree(Solver[HessianFreeState]):
             if value < state.value and value <= state.value + 1e-2 * length * min(slope, 0.0):
                 break
             length *= 0.8
-            value = self._try(state, slices, length * step, trial)
+            value = trial_value(state, slices, length * step, trial)
         if not np.isfinite(state.ratio):
             state.ratio = -1.0
         if state.ratio < 0.25:
@@ -222,23 +211,6 @@ class HessianFree(Solver[HessianFreeState]):
             state.damping /= 1.5
         if not value < state.value:
             return False
-        self._move(state, slices, length * step, trial)
+        go_to_trial(state, slices, length * step, trial)
         state.step_length = length
         return True
-
-    def _try(
-        self, state: HessianFreeState, slices: Slices, step: np.ndarray, trial: PETSc.Vec
-    ) -> float:
-        """Objective at ``x + step``; infinite if it is not finite."""
-        self._move(state, slices, step, trial)
-        state.evaluations += 1
-        with np.errstate(over="ignore", invalid="ignore"):
-            value = state.objective.value(trial)
-        return value if np.isfinite(value) else float("inf")
-
-    def _move(
-        self, state: HessianFreeState, slices: Slices, step: np.ndarray, trial: PETSc.Vec
-    ) -> None:
-        """Overwrite ``trial`` with ``x + step``."""
-        slices.put(step, trial)
-        trial.axpy(1.0, state.x)

@@ -157,6 +157,14 @@ def thalweg_solvers() -> list[SolverSpec]:
                     "or shifted solves",
                     choices=("lanczos", "ode", "rational"),
                 ),
+                Option(
+                    "curvature",
+                    str,
+                    "auto",
+                    "products of the Hessian, of the Gauss-Newton matrix, or of whichever "
+                    "gained more at its last step",
+                    choices=("auto", "hessian", "gauss-newton"),
+                ),
                 Option("tolerance", float, 0.3, "relative error of a direction", above=0, below=1),
                 Option(
                     "progress",

@@ -10,7 +10,7 @@ is never taken.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -23,16 +23,23 @@ from thalweg_saddlefree.batches import CurvatureBatches
 from thalweg_saddlefree.curvature import (
     AbsoluteSolver,
     CurvatureOperator,
-    Direction,
     LanczosAbsolute,
-    LanczosBasis,
     OdeAbsolute,
     RationalAbsolute,
     Slices,
-    SpectrumTooWide,
 )
 from thalweg_saddlefree.curvature.operator import check_symmetry
-from thalweg_saddlefree.gradient_squares import GradientSquares
+from thalweg_saddlefree.curvature_choice import (
+    CURVATURES,
+    GAUSS_NEWTON,
+    gains_after,
+    in_order_of_gain,
+    kinds_for,
+)
+from thalweg_saddlefree.gradient_squares import mean_gradient_squares
+from thalweg_saddlefree.negative_curvature import lowest_curvature
+from thalweg_saddlefree.step_search import StepSearch
+from thalweg_saddlefree.trial_steps import accept_trial, evaluated_start, trial_value
 
 #: The ways of applying |H|, by the name that users write.
 WAYS: dict[str, type[AbsoluteSolver]] = {
@@ -44,20 +51,14 @@ WAYS: dict[str, type[AbsoluteSolver]] = {
 #: A gradient this much smaller than the largest one met counts as zero.
 STATIONARY = 1e-14
 
-#: Trials of one iteration before it gives up.
-TRIALS = 40
-
-#: Smaller dampings tried after a very good step.
-BOLDER = 4
+#: Lengths tried along negative curvature at a stationary point.
+HALVINGS = 40
 
 #: Least damping over the largest Ritz value, if the user sets none.
 FLOOR = 1e-7
 
 #: Added to the mean squared gradients, in units of their mean, before the power is taken.
 METRIC_FLOOR = 0.01
-
-#: A predicted decrease below this part of the objective is lost in its rounding.
-ROUNDING = 1e-13
 
 
 @dataclass(kw_only=True)
@@ -68,8 +69,12 @@ class SaddleFreeState(SolverState):
     ----------
     counter
         Iterations, which also number the samples of curvature rows.
+    curvature
+        Kind of products of the last step.
     damping
-        For the next step.
+        After the last step.
+    dampings, gains
+        For the next step by each kind of products, and what its last step gained.
     largest_norm
         Largest norm of a gradient met.
     products, steps
@@ -83,7 +88,10 @@ class SaddleFreeState(SolverState):
     """
 
     counter: int = 0
+    curvature: str = ""
     damping: float = float("nan")
+    dampings: dict[str, float] = field(default_factory=dict)
+    gains: dict[str, float] = field(default_factory=dict)
     largest_norm: float = 0.0
     products: int = 0
     steps: int = 0
@@ -100,6 +108,9 @@ class SaddleFree(Solver[SaddleFreeState]):
     ----------
     way
         How |H| is applied: ``"lanczos"``, ``"ode"`` or ``"rational"``.
+    curvature
+        ``"hessian"``; ``"gauss-newton"``, which cannot see negative curvature; or
+        ``"auto"``: where the objective has both, the one whose last step gained more.
     tolerance
         Relative error of a direction far from a solution; it tightens with the
         square root of the gradient's decrease.
@@ -133,6 +144,7 @@ class SaddleFree(Solver[SaddleFreeState]):
     """
 
     way: str = "lanczos"
+    curvature: str = "auto"
     tolerance: float = 0.3
     progress: float = 0.03
     steps: int = 150
@@ -154,6 +166,10 @@ class SaddleFree(Solver[SaddleFreeState]):
     def __post_init__(self) -> None:
         if self.way not in WAYS:
             raise InputError(f"way must be one of {', '.join(WAYS)}, not {self.way!r}")
+        if self.curvature not in CURVATURES:
+            raise InputError(
+                f"curvature must be one of {', '.join(CURVATURES)}, not {self.curvature!r}"
+            )
         if not (0 < self.tolerance < 1 and self.steps >= 1 and self.progress >= 0):
             raise InputError(
                 "tolerance must lie between 0 and 1, steps be at least 1, and progress at least 0"
@@ -163,19 +179,8 @@ class SaddleFree(Solver[SaddleFreeState]):
 
     def init(self, objective: Objective, x: PETSc.Vec) -> SaddleFreeState:
         """Evaluate the start and probe the Hessian product for symmetry."""
-        if self.curvature_rows is not None and not isinstance(objective, CurvatureBatches):
-            raise InputError(
-                f"{type(objective).__name__} has no data rows to sample; leave curvature_rows out"
-            )
-        gradient = objective.layout.create_vec()
-        value = objective.value_and_gradient(x, gradient)
-        slices = Slices.of(objective)
-        norm = slices.norm(slices.take(gradient))
-        if not np.isfinite(value) or not np.isfinite(norm):
-            raise InputError(
-                f"the objective or its gradient is not finite at the starting point ({value}); "
-                "start from another point or scale the data"
-            )
+        kinds_for(objective, self.curvature)
+        value, gradient, norm = evaluated_start(objective, x, self.curvature_rows)
         state = SaddleFreeState(
             objective=objective,
             x=x,
@@ -186,38 +191,38 @@ class SaddleFree(Solver[SaddleFreeState]):
             largest_norm=norm,
         )
         self._draw(state)
+        slices = Slices.of(objective)
         operator = CurvatureOperator(slices, objective, x)
-        check_symmetry(slices, operator, self.seed)
-        state.products = operator.products
-        operator.destroy()
-        if self.damping is not None:
-            state.damping = max(self.damping, self.least_damping or 0.0)
+        try:
+            check_symmetry(slices, operator, self.seed)
+        finally:
+            state.products = operator.products
+            operator.destroy()
         return state
 
     def step(self, state: SaddleFreeState) -> SaddleFreeState:
         """One iteration: a basis, then trials of dampings until the objective falls."""
-        objective = state.objective
-        assert state.gradient is not None
         self._draw(state)
-        slices = Slices.of(objective)
-        operator = CurvatureOperator(slices, objective, state.x)
+        slices = Slices.of(state.objective)
         trial = state.x.duplicate()
         try:
             if state.gradient_norm <= STATIONARY * state.largest_norm:
-                moved = self._leave_stationary_point(state, slices, operator, trial)
+                moved = self._leave_stationary_point(state, slices, trial)
             else:
-                moved = self._descend(state, slices, operator, trial)
+                kinds = kinds_for(state.objective, self.curvature)
+                # Where one kind finds no step at all, the other may.
+                moved = any(
+                    self._descend(state, slices, kind, trial)
+                    for kind in in_order_of_gain(kinds, state.gains)
+                )
+                if not moved:
+                    state.outcome = Status.STALLED.name
+            if moved:
+                trial = accept_trial(state, slices, trial)
+                state.largest_norm = max(state.largest_norm, state.gradient_norm)
+                state.counter += 1
         finally:
-            state.products += operator.products
-            operator.destroy()
-        if moved:
-            state.x, trial = trial, state.x
-            state.value = objective.value_and_gradient(state.x, state.gradient)
-            state.gradient_norm = slices.norm(slices.take(state.gradient))
-            state.largest_norm = max(state.largest_norm, state.gradient_norm)
-            state.evaluations += 1
-            state.counter += 1
-        trial.destroy()
+            trial.destroy()
         return state
 
     def status(self, state: SaddleFreeState) -> Status:
@@ -240,170 +245,106 @@ class SaddleFree(Solver[SaddleFreeState]):
         if isinstance(state.objective, CurvatureBatches):
             state.objective.draw_curvature_rows(self.seed, state.counter, self.curvature_rows)
 
-    def _descend(
+    def _descend(self, state: SaddleFreeState, slices: Slices, kind: str, trial: PETSc.Vec) -> bool:
+        """Find a damping whose step lowers the objective; ``trial`` is then the new point."""
+        before = state.value
+        operator = CurvatureOperator(
+            slices, state.objective, state.x, gauss_newton=kind == GAUSS_NEWTON
+        )
+        try:
+            metric = self._metric(state, slices)
+            solver = self._solver(state, slices, operator, metric)
+            damping = state.dampings.get(kind)
+            if damping is None:
+                damping = self.damping
+            if damping is None:
+                damping = 1e-2 * solver.largest()
+            floor = self._floor(solver)
+            damping = max(damping, self.least_damping or 0.0)
+            found = StepSearch(state, slices, solver, metric, trial, floor).run(damping)
+        finally:
+            state.products += operator.products
+            operator.destroy()
+        state.steps += solver.steps
+        state.lowest = solver.lowest
+        state.curvature = kind
+        if found is None:
+            state.gains = {**state.gains, kind: 0.0}
+            return False
+        state.gains = gains_after(state.gains, kind, before, found.value, operator.products)
+        state.ratio = found.ratio
+        state.step_length = found.length * slices.norm(found.direction.step)
+        damping = found.damping
+        if found.ratio > 0.75:
+            damping /= 3.0
+        elif found.ratio < 0.25:
+            damping *= 2.0
+        state.damping = max(damping, floor)
+        state.dampings = {**state.dampings, kind: state.damping}
+        return True
+
+    def _solver(
         self,
         state: SaddleFreeState,
         slices: Slices,
         operator: CurvatureOperator,
-        trial: PETSc.Vec,
-    ) -> bool:
-        """Find a damping whose step lowers the objective; ``trial`` is then the new point."""
+        metric: np.ndarray | float,
+    ) -> AbsoluteSolver:
+        """What gives directions in the variables scaled by ``metric``."""
         forcing = min(1.0, state.gradient_norm / state.largest_norm) ** 0.5
-        tolerance = max(1e-10, self.tolerance * forcing)
-        assert state.gradient is not None
-        metric = self._metric(state, slices)
         parts = (
             slices,
             lambda piece: metric * operator(metric * piece),
             metric * slices.take(state.gradient),
-            tolerance,
+            max(1e-10, self.tolerance * forcing),
             self.steps,
         )
-        solver = (
-            LanczosAbsolute(*parts, progress=self.progress * forcing)
-            if self.way == "lanczos"
-            else WAYS[self.way](*parts)
-        )
-        if np.isnan(state.damping):
-            state.damping = 1e-2 * solver.largest()
-        damping = state.damping
-        found: tuple[float, Direction, float] | None = None
-        for _ in range(TRIALS):
-            try:
-                direction = solver.direction(damping)
-            except SpectrumTooWide:
-                damping = max(4.0 * damping, 1e-4 * solver.largest())
-                continue
-            value = self._try(state, slices, metric * direction.step, trial)
-            predicted = direction.model.change
-            ratio = (value - state.value) / predicted if predicted < 0 else float("-inf")
-            if value < state.value and ratio > 1e-4:
-                found = (value, direction, ratio)
-                break
-            if -predicted <= ROUNDING * abs(state.value):
-                if value <= state.value and self._flatter(state, slices, trial):
-                    found = (value, direction, ratio)
-                break
-            # From a damping of zero, start at a thousandth of the spectrum's size.
-            damping = 4.0 * damping if damping > 0 else 1e-3 * solver.largest()
-        state.steps += solver.steps
-        state.lowest = solver.lowest
-        if found is None:
-            state.outcome = Status.STALLED.name
-            return False
-        value, direction, ratio = found
-        if isinstance(solver, LanczosAbsolute):
-            value, direction, ratio, damping = self._bolder(
-                state, slices, metric, solver, trial, value, direction, ratio, damping
-            )
-        self._move(state, slices, metric * direction.step, trial)
-        state.ratio = ratio
-        state.step_length = slices.norm(direction.step)
-        if ratio > 0.75:
-            damping /= 3.0
-        elif ratio < 0.25:
-            damping *= 2.0
-        state.damping = max(damping, self._floor(solver))
-        return True
+        if self.way == "lanczos":
+            return LanczosAbsolute(*parts, progress=self.progress * forcing)
+        return WAYS[self.way](*parts)
 
     def _metric(self, state: SaddleFreeState, slices: Slices) -> np.ndarray | float:
         """Scaling S of the variables: |S H S| is applied, and the step is S times the result."""
-        if self.exponent == 0.0 or not isinstance(state.objective, GradientSquares):
+        if self.exponent == 0.0:
             return 1.0
-        squares = state.x.duplicate()
-        state.objective.gradient_squares(state.x, squares)
-        local = slices.take(squares)
-        squares.destroy()
-        mean = slices.dot(local, np.ones_like(local)) / slices.size
+        squares = mean_gradient_squares(state.objective, state.x, slices)
+        if squares is None:
+            return 1.0
+        mean = slices.dot(squares, np.ones_like(squares)) / slices.size
         if not mean > 0:
             return 1.0
-        return np.asarray((local / mean + METRIC_FLOOR) ** (-0.5 * self.exponent))
+        return np.asarray((squares / mean + METRIC_FLOOR) ** (-0.5 * self.exponent))
 
     def _floor(self, solver: AbsoluteSolver) -> float:
         if self.damping == 0.0 or self.least_damping is not None:
             return self.least_damping or 0.0
         return FLOOR * solver.largest()
 
-    def _flatter(self, state: SaddleFreeState, slices: Slices, trial: PETSc.Vec) -> bool:
-        """Whether the gradient is smaller at ``trial``: the test where values only round."""
-        gradient = trial.duplicate()
-        state.objective.value_and_gradient(trial, gradient)
-        state.evaluations += 1
-        norm = slices.norm(slices.take(gradient))
-        gradient.destroy()
-        return norm < state.gradient_norm
-
-    def _bolder(
-        self,
-        state: SaddleFreeState,
-        slices: Slices,
-        metric: np.ndarray | float,
-        solver: LanczosAbsolute,
-        trial: PETSc.Vec,
-        value: float,
-        direction: Direction,
-        ratio: float,
-        damping: float,
-    ) -> tuple[float, Direction, float, float]:
-        """Smaller dampings from the same basis, as long as the model is good and they gain."""
-        floor = self._floor(solver)
-        for _ in range(BOLDER):
-            if ratio < 0.75 or damping <= floor or damping == 0.0:
-                break
-            smaller = max(damping / 3.0, floor)
-            other = solver.cheap_direction(smaller)
-            reached = self._try(state, slices, metric * other.step, trial)
-            if not reached < value:
-                break
-            value, direction, damping = reached, other, smaller
-            ratio = (value - state.value) / direction.model.change
-        return value, direction, ratio, damping
-
     def _leave_stationary_point(
-        self,
-        state: SaddleFreeState,
-        slices: Slices,
-        operator: CurvatureOperator,
-        trial: PETSc.Vec,
+        self, state: SaddleFreeState, slices: Slices, trial: PETSc.Vec
     ) -> bool:
         """At a zero gradient: follow the most negative Ritz vector, or end if there is none."""
-        basis = LanczosBasis(slices, slices.random_normal(self.seed + 17 * state.counter))
-        while len(basis) < min(self.steps, 60) and not basis.complete:
-            basis.extend(operator)
-        values = basis.ritz_values()
-        lowest, vector = basis.lowest_ritz_pair()
-        state.steps += len(basis)
-        state.lowest = lowest
-        if lowest >= -1e-10 * max(float(np.abs(values).max()), 1e-300):
+        operator = CurvatureOperator(slices, state.objective, state.x)
+        try:
+            seed = self.seed + 17 * state.counter
+            found = lowest_curvature(slices, operator, seed, self.steps)
+        finally:
+            state.products += operator.products
+            operator.destroy()
+        state.steps += found.steps
+        state.lowest = found.value
+        if not found.negative:
             state.outcome = Status.GRADIENT.name
             return False
-        point = slices.take(state.x)
-        length = max(1.0, slices.norm(point))
-        for _ in range(TRIALS):
+        length = max(1.0, slices.norm(slices.take(state.x)))
+        for _ in range(HALVINGS):
             for sign in (1.0, -1.0):
-                value = self._try(state, slices, sign * length * vector, trial)
+                value = trial_value(state, slices, sign * length * found.vector, trial)
                 if value < state.value:
-                    predicted = 0.5 * lowest * length**2
+                    predicted = 0.5 * found.value * length**2
                     state.ratio = (value - state.value) / predicted
                     state.step_length = length
                     return True
             length *= 0.25
         state.outcome = Status.STALLED.name
         return False
-
-    def _try(
-        self, state: SaddleFreeState, slices: Slices, step: np.ndarray, trial: PETSc.Vec
-    ) -> float:
-        """Objective at ``x + step``; infinite if it is not finite."""
-        self._move(state, slices, step, trial)
-        state.evaluations += 1
-        with np.errstate(over="ignore", invalid="ignore"):
-            value = state.objective.value(trial)
-        return value if np.isfinite(value) else float("inf")
-
-    def _move(
-        self, state: SaddleFreeState, slices: Slices, step: np.ndarray, trial: PETSc.Vec
-    ) -> None:
-        """Overwrite ``trial`` with ``x + step``."""
-        slices.put(step, trial)
-        trial.axpy(1.0, state.x)

@@ -11,6 +11,7 @@ from thalweg.interfaces import HessianProduct, Objective, RowObjective
 from thalweg.parallel import MPI, Layout, sum_over_ranks
 from thalweg.result import Status
 from thalweg.testing import check_solver
+from thalweg_saddlefree.curvature_choice import gains_after, in_order_of_gain
 from thalweg_saddlefree.functions import build
 from thalweg_saddlefree.networks.autoencoder import build_autoencoder
 from thalweg_saddlefree.networks.deep_linear import build_deep_linear
@@ -225,3 +226,26 @@ def test_the_rivals_run_on_the_same_objective(solver):
     before = objective.value(objective.initial_point(0))
     result = thalweg.minimize(objective, solver=solver, iterations=5)
     assert result.objective < before
+
+
+def test_gauss_newton_products_are_chosen_where_they_gain_more_and_refused_where_there_are_none():
+    objective = autoencoder(MPI.COMM_SELF)
+    state = SaddleFree().init(objective, objective.initial_point(0))
+    used = []
+    for _ in range(6):
+        state = SaddleFree().step(state)
+        used.append(state.curvature)
+    assert set(used[:2]) == {"hessian", "gauss-newton"}
+    wells = Distributed(MPI.COMM_SELF)
+    with pytest.raises(InputError, match="no Gauss-Newton product"):
+        SaddleFree(curvature="gauss-newton").init(wells, wells.initial_point(0))
+
+
+def test_a_kind_of_products_that_rested_long_enough_is_tried_again():
+    kinds = ("gauss-newton", "hessian")
+    gains = {"hessian": 1.0, "gauss-newton": 0.4}
+    assert in_order_of_gain(kinds, gains)[0] == "hessian"
+    for _ in range(2):
+        gains = gains_after(gains, "hessian", before=4.0, after=2.0, products=1)
+    assert in_order_of_gain(kinds, gains)[0] == "gauss-newton"
+    assert in_order_of_gain(kinds, {"hessian": 9.0})[0] == "gauss-newton"

@@ -1,0 +1,56 @@
+"""Hessian or Gauss-Newton products: whichever gained more at its last step.
+
+|H| makes steps along strong negative curvature short.  Far from a saddle, where
+the residuals of a network make most of that curvature, the Gauss-Newton matrix,
+which leaves them out, brings more.  Near a saddle its steps gain nothing, and H
+shows the way out.  The gain of a kind is the relative decrease a product; each of the first two
+steps tries one kind, and the kind whose last gain was higher goes on.  What a kind
+gained once is taken to grow while it rests, so that it is tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from thalweg.errors import InputError
+from thalweg.interfaces import GaussNewtonProduct, Objective
+
+HESSIAN, GAUSS_NEWTON = "hessian", "gauss-newton"
+
+#: Names of the choices.
+CURVATURES = ("auto", HESSIAN, GAUSS_NEWTON)
+
+#: Growth of the gain of a kind for every step that another one takes.
+GROWTH = 1.2
+
+
+def kinds_for(objective: Objective, choice: str) -> tuple[str, ...]:
+    """Kinds that a solver may use on an objective, the first to be tried first.
+
+    Raises
+    ------
+    InputError
+        Gauss-Newton products are asked for and the objective has none.
+    """
+    has_both = isinstance(objective, GaussNewtonProduct)
+    if choice == GAUSS_NEWTON and not has_both:
+        raise InputError(
+            f"{type(objective).__name__} has no Gauss-Newton product; set curvature to 'hessian'"
+        )
+    if choice == "auto":
+        return (GAUSS_NEWTON, HESSIAN) if has_both else (HESSIAN,)
+    return (choice,)
+
+
+def in_order_of_gain(kinds: tuple[str, ...], gains: Mapping[str, float]) -> list[str]:
+    """Kinds never tried first, then by their last gains."""
+    return sorted(kinds, key=lambda kind: -gains.get(kind, float("inf")))
+
+
+def gains_after(
+    gains: Mapping[str, float], kind: str, before: float, after: float, products: int
+) -> dict[str, float]:
+    """Gains once a step of one kind led from one value to another with so many products."""
+    scale = max(abs(before), abs(after), 1e-300)
+    rested = {other: GROWTH * gain for other, gain in gains.items()}
+    return {**rested, kind: (before - after) / scale / max(1, products)}

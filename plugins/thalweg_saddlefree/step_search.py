@@ -1,0 +1,160 @@
+"""Which damping and which length: what one basis gives for free, judged by the objective.
+
+A direction costs many products; a value of the objective costs a third of one
+gradient.  So the damping grows until the objective falls, then shrinks as long
+as the model is good and the objective gains, and the length doubles as long as
+it gains where the model allows: |H| is too careful along negative curvature.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from thalweg.interfaces import SolverState
+from thalweg.parallel import PETSc
+from thalweg_saddlefree.curvature import (
+    AbsoluteSolver,
+    Direction,
+    LanczosAbsolute,
+    Slices,
+    SpectrumTooWide,
+)
+from thalweg_saddlefree.trial_steps import go_to_trial, trial_value
+
+#: Dampings tried before the search gives up.
+TRIALS = 40
+
+#: Smaller dampings tried after a very good step, and doublings of its length.
+BOLDER, DOUBLINGS = 4, 6
+
+#: A predicted decrease below this part of the objective is lost in its rounding.
+ROUNDING = 1e-13
+
+
+@dataclass(frozen=True)
+class Found:
+    """A step that lowers the objective.
+
+    Attributes
+    ----------
+    value
+        Objective that it leads to.
+    direction
+        The step before its length was chosen.
+    ratio
+        Actual over predicted decrease at length 1.
+    damping, length
+        As chosen.
+    """
+
+    value: float
+    direction: Direction
+    ratio: float
+    damping: float
+    length: float = 1.0
+
+
+@dataclass(frozen=True)
+class StepSearch:
+    """The search at one iterate.
+
+    Parameters
+    ----------
+    state
+        The iterate; its evaluations are counted on.
+    slices
+        How vectors lie on the ranks.
+    solver
+        What gives the direction for a damping, in the scaled variables.
+    metric
+        From scaled to plain variables.
+    trial
+        Work vector; after a search that found a step, the new point.
+    floor
+        Least damping.
+    """
+
+    state: SolverState
+    slices: Slices
+    solver: AbsoluteSolver
+    metric: np.ndarray | float
+    trial: PETSc.Vec
+    floor: float
+
+    def run(self, damping: float) -> Found | None:
+        """The step, or None where no damping lowers the objective.  Collective."""
+        found = self._first(damping)
+        if found is None:
+            return None
+        if isinstance(self.solver, LanczosAbsolute):
+            found = self._bolder(self.solver, found)
+        found = self._other_length(found)
+        step = found.length * self.metric * found.direction.step
+        go_to_trial(self.state, self.slices, step, self.trial)
+        return found
+
+    def _try(self, direction: Direction, length: float = 1.0) -> float:
+        step = length * self.metric * direction.step
+        return trial_value(self.state, self.slices, step, self.trial)
+
+    def _first(self, damping: float) -> Found | None:
+        """The least of growing dampings whose step lowers the objective."""
+        before = self.state.value
+        for _ in range(TRIALS):
+            try:
+                direction = self.solver.direction(damping)
+            except SpectrumTooWide:
+                damping = max(4.0 * damping, 1e-4 * self.solver.largest())
+                continue
+            value = self._try(direction)
+            predicted = direction.model.change
+            ratio = (value - before) / predicted if predicted < 0 else float("-inf")
+            if value < before and ratio > 1e-4:
+                return Found(value, direction, ratio, damping)
+            if -predicted <= ROUNDING * abs(before):
+                flatter = value <= before and self._flatter()
+                return Found(value, direction, ratio, damping) if flatter else None
+            # From a damping of zero, start at a thousandth of the spectrum's size.
+            damping = 4.0 * damping if damping > 0 else 1e-3 * self.solver.largest()
+        return None
+
+    def _flatter(self) -> bool:
+        """Whether the gradient is smaller at ``trial``: the test where values only round."""
+        gradient = self.trial.duplicate()
+        self.state.objective.value_and_gradient(self.trial, gradient)
+        self.state.evaluations += 1
+        norm = self.slices.norm(self.slices.take(gradient))
+        gradient.destroy()
+        return norm < self.state.gradient_norm
+
+    def _bolder(self, solver: LanczosAbsolute, found: Found) -> Found:
+        """Smaller dampings from the same basis, as long as the model is good and they gain."""
+        for _ in range(BOLDER):
+            damping = found.damping
+            if found.ratio < 0.75 or damping <= self.floor or damping == 0.0:
+                break
+            damping = max(damping / 3.0, self.floor)
+            direction = solver.cheap_direction(damping)
+            value = self._try(direction)
+            if not value < found.value:
+                break
+            ratio = (value - self.state.value) / direction.model.change
+            found = Found(value, direction, ratio, damping)
+        return found
+
+    def _other_length(self, found: Found) -> Found:
+        """Longer where the model's curvature allows it, half as long where it was misled."""
+        model = found.direction.model
+        if 1.5 * model.curvature < -model.slope:  # the model falls from length 1 to 2
+            for _ in range(DOUBLINGS):
+                value = self._try(found.direction, 2.0 * found.length)
+                if not value < found.value:
+                    break
+                found = replace(found, value=value, length=2.0 * found.length)
+        if found.length == 1.0 and found.ratio < 0.5:
+            value = self._try(found.direction, 0.5)
+            if value < found.value:
+                found = replace(found, value=value, length=0.5)
+        return found

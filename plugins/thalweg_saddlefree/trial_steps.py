@@ -1,0 +1,63 @@
+"""What both solvers do round a step: check the start, and evaluate trial points."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thalweg.errors import InputError
+from thalweg.interfaces import Objective, SolverState
+from thalweg.parallel import PETSc
+from thalweg_saddlefree.batches import CurvatureBatches
+from thalweg_saddlefree.curvature import Slices
+
+
+def evaluated_start(
+    objective: Objective, x: PETSc.Vec, curvature_rows: int | None
+) -> tuple[float, PETSc.Vec, float]:
+    """Value, gradient and its norm at the starting point.  Collective.
+
+    Raises
+    ------
+    InputError
+        One of them is not finite, or rows are to be sampled where there are none.
+    """
+    if curvature_rows is not None and not isinstance(objective, CurvatureBatches):
+        raise InputError(
+            f"{type(objective).__name__} has no data rows to sample; leave curvature_rows out"
+        )
+    gradient = objective.layout.create_vec()
+    value = objective.value_and_gradient(x, gradient)
+    slices = Slices.of(objective)
+    norm = slices.norm(slices.take(gradient))
+    if not np.isfinite(value) or not np.isfinite(norm):
+        gradient.destroy()
+        raise InputError(
+            f"the objective or its gradient is not finite at the starting point ({value}); "
+            "start from another point or scale the data"
+        )
+    return value, gradient, norm
+
+
+def go_to_trial(state: SolverState, slices: Slices, step: np.ndarray, trial: PETSc.Vec) -> None:
+    """Overwrite ``trial`` with ``x + step``."""
+    slices.put(step, trial)
+    trial.axpy(1.0, state.x)
+
+
+def trial_value(state: SolverState, slices: Slices, step: np.ndarray, trial: PETSc.Vec) -> float:
+    """Objective at ``x + step``, which ``trial`` then holds; infinite if it is not finite."""
+    go_to_trial(state, slices, step, trial)
+    state.evaluations += 1
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = state.objective.value(trial)
+    return value if np.isfinite(value) else float("inf")
+
+
+def accept_trial(state: SolverState, slices: Slices, trial: PETSc.Vec) -> PETSc.Vec:
+    """Make ``trial`` the iterate, with value and gradient; gives back the old one to free."""
+    assert state.gradient is not None
+    state.x, trial = trial, state.x
+    state.value = state.objective.value_and_gradient(state.x, state.gradient)
+    state.gradient_norm = slices.norm(slices.take(state.gradient))
+    state.evaluations += 1
+    return trial
