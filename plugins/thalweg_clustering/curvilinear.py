@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from thalweg.errors import InputError
 from thalweg.interfaces import Objective
 from thalweg.parallel import PETSc
 from thalweg_clustering.alternating import (
@@ -27,6 +28,9 @@ from thalweg_clustering.alternating import (
     put_matrix,
     residual_norm,
 )
+
+#: Rules for the first length of a step.
+LENGTHS = ("barzilai-borwein", "armijo")
 
 
 @dataclass(kw_only=True)
@@ -70,6 +74,9 @@ class Curvilinear(RoundSolver[CurvilinearState]):
     gradient_tolerance
         A round also ends when the gradient along the manifold falls below this
         share of the gradient.
+    lengths
+        First length of a step: ``"barzilai-borwein"``, or ``"armijo"``, twice the
+        length accepted before.
     """
 
     inner_iterations: int = 1000
@@ -77,8 +84,16 @@ class Curvilinear(RoundSolver[CurvilinearState]):
     armijo: float = 1e-4
     shrink: float = 0.2
     gradient_tolerance: float = 1e-6
+    lengths: str = "barzilai-borwein"
 
     trace_columns: ClassVar[tuple[str, ...]] = RoundSolver.trace_columns
+
+    def __post_init__(self) -> None:
+        if self.lengths not in LENGTHS:
+            raise InputError(
+                f"option 'lengths' of solver 'stiefel' must be one of {', '.join(LENGTHS)}, "
+                f"not {self.lengths!r}"
+            )
 
     def fresh(self, objective: Objective, x: PETSc.Vec) -> CurvilinearState:
         """State at ``x`` before anything was evaluated."""
@@ -116,7 +131,10 @@ class Curvilinear(RoundSolver[CurvilinearState]):
             state.inner_done = True
             return
         put_matrix(state, candidate)
-        self._next_length(state, candidate - w, _direction(candidate, gradient), w)
+        if self.lengths == "armijo":
+            state.length = 2.0 * length
+        else:
+            self._next_length(state, candidate - w, _direction(candidate, gradient), w)
         state.value, state.slope, state.step_length = value, gradient, length
         state.gradient_norm = residual_norm(candidate, gradient)
         heavier = self.memory * state.weight + 1.0

@@ -164,6 +164,13 @@ def thalweg_solvers() -> list[SolverSpec]:
                     "share of the gradient left along the manifold at which a round ends",
                     minimum=0,
                 ),
+                Option(
+                    "lengths",
+                    str,
+                    "barzilai-borwein",
+                    "rule for the first length of a step",
+                    choices=("barzilai-borwein", "armijo"),
+                ),
             ),
         ),
         SolverSpec(

@@ -1,7 +1,10 @@
 """Benchmark of alternative clustering; ``scripts/bench clustering`` calls it.
 
-Table 1 (ISM, SM, DG from spectral and random starts), Figure 2 (the views side by
-side) and Figure 3 (time against dimension).  Results go to ``hpc/results``.
+Parts: Table 1 (ISM, SM, DG from spectral and random starts) with the views of
+Figure 2, the descent of ISM and SM from equal starts, Figure 3 (time against
+dimension), and exact ISM on many rows over one and two ranks.  Results go to
+``hpc/results`` as JSON, Markdown and PNG as soon as a part, or a set of the table,
+is done; parts that are not run keep what an earlier call found.
 """
 
 from __future__ import annotations
@@ -11,49 +14,84 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
+from hpc.bench.clustering.descent import measure_descent
+from hpc.bench.clustering.dimension import measure_dimension
+from hpc.bench.clustering.large import launch
+from hpc.bench.clustering.report import write_report
+from hpc.bench.clustering.sets import authors_problems, generated_problems
+from hpc.bench.clustering.table import measure_set, without_search
+
+from thalweg.parallel import MPI, limit_threads
 from thalweg.report import describe_machine
 
-from .dimension import measure_dimension
-from .report import write_report
-from .sets import authors_problems, generated_problems
-from .table import measure_table
-
 RESULTS = Path(__file__).resolve().parents[2] / "results"
+PARTS = ("table", "descent", "dimension", "large")
 
 
 def main(argv: list[str]) -> int:
-    """Measure and write the report."""
+    """Run the parts asked for and write the report after each."""
     parser = argparse.ArgumentParser(prog="bench clustering", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few starts, under five minutes")
+    parser.add_argument("--part", action="append", choices=PARTS, help="only this part")
     parser.add_argument(
-        "--data", type=Path, help="folder of the authors' sets (default: generated)"
+        "--data", type=Path, help="folder of the authors' sets, or its parent (default: generated)"
     )
+    parser.add_argument("--set", action="append", help="only sets whose names begin so")
     parser.add_argument("--starts", type=int, help="random starts (default: 10; quick 2)")
-    parser.add_argument("--seconds", type=float, help="cap of a run (default: 60; quick 2)")
-    parser.add_argument("--large", type=Path, help="JSON lines from hpc.bench.clustering.large")
+    parser.add_argument("--seconds", type=float, help="cap of a run (default: 15; quick 2)")
+    parser.add_argument(
+        "--budget",
+        type=float,
+        help="seconds after which no further random start begins (default: 30; quick 4)",
+    )
+    parser.add_argument("--rows", type=int, help="rows of 'large' (default: 50000; quick 8000)")
+    parser.add_argument("--note", help="a sentence for the report, such as what else was running")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     options = parser.parse_args(argv)
-    starts = options.starts or (2 if options.quick else 10)
-    seconds = options.seconds or (2.0 if options.quick else 60.0)
-    problems = authors_problems(options.data) if options.data else generated_problems()
-    before = os.getloadavg()[0]
-    found = {
-        "machine": describe_machine(),
-        "seconds": seconds,
-        "table": measure_table(problems, starts, seconds),
-        "dimension": measure_dimension(
-            problems[min(1, len(problems) - 1)], 128 if options.quick else 1024, 1.0
-        ),
-    }
-    found["load"] = [before, os.getloadavg()[0]]
-    if options.large is not None:
-        lines = options.large.read_text().splitlines()
-        found["large"] = [json.loads(line) for line in lines if line.startswith("{")]
-    stem = options.out / ("clustering-quick" if options.quick else "clustering")
+    quick = options.quick
+    folder: Path | None = options.data
+    if folder is not None and (folder / "kdac").is_dir():
+        folder = folder / "kdac"
+    starts = options.starts or (2 if quick else 10)
+    seconds = options.seconds or (2.0 if quick else 15.0)
+    budget = options.budget or (4.0 if quick else 30.0)
+    rows = options.rows or (8_000 if quick else 50_000)
+    limit_threads(MPI.COMM_WORLD)
+    problems = authors_problems(folder) if folder else generated_problems()
+    chosen = [p for p in problems if not options.set or p.name.startswith(tuple(options.set))]
+    stem = options.out / ("clustering-quick" if quick else "clustering")
     options.out.mkdir(parents=True, exist_ok=True)
-    stem.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    write_report(found, problems, stem)
+    file = stem.with_suffix(".json")
+    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    found["machine"] = describe_machine()
+    if options.note:
+        found["note"] = options.note
+
+    def save() -> None:
+        found["load"] = os.getloadavg()
+        file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        write_report(found, problems, stem)
+
+    names = [problem.name for problem in problems]
+    for part in options.part or PARTS:
+        if part == "table":
+            found["table"] = [row for row in found.get("table", []) if row["set"] in names]
+            for problem in chosen:
+                measured = measure_set(problem, starts, seconds, budget)
+                others = [row for row in found["table"] if row["set"] != problem.name]
+                found["table"] = sorted(others + measured, key=lambda row: names.index(row["set"]))
+                save()
+        elif part == "descent":
+            fixed = without_search(chosen)
+            found[part] = [measure_descent(problem, starts, seconds) for problem in fixed]
+        elif part == "dimension":
+            most = 128 if quick else 1024
+            found[part] = measure_dimension(problems[min(1, len(problems) - 1)], most, 1.0)
+        else:
+            found[part] = [launch(ranks, folder, rows) for ranks in (1, 2)]
+        save()
     return 0
 
 
