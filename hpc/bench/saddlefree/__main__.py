@@ -2,7 +2,8 @@
 
 Parts: products per direction, escape from saddles, training of an autoencoder,
 and the rates of products and of two ranks.  Results go to ``hpc/results`` as
-JSON, Markdown and PNG; parts that are not run keep what an earlier call found.
+JSON, Markdown and PNG as soon as a part, or a method of the autoencoder, is done;
+parts that are not run keep what an earlier call found.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from threadpoolctl import threadpool_limits
 from thalweg.report import describe_machine
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
+PARTS = ("directions", "escape", "rates", "autoencoder")
 
 
 def main(argv: list[str]) -> int:
@@ -31,45 +33,56 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--part",
         action="append",
-        choices=("directions", "escape", "autoencoder", "rates"),
+        choices=PARTS,
         help="only this part; may be repeated (default: all)",
     )
     parser.add_argument(
         "--method", action="append", choices=METHODS, help="only this method of the autoencoder"
     )
     parser.add_argument(
-        "--data", type=Path, help="folder with MNIST's IDX files (default: bundled digits)"
+        "--data", type=Path, help="folder of MNIST's IDX files, or its parent (default: digits)"
     )
     parser.add_argument("--rows", type=int, help="training images (default: 10000; quick 2000)")
-    parser.add_argument("--seconds", type=float, help="a method's budget (default: 300; quick 40)")
+    parser.add_argument("--seconds", type=float, help="a method's budget (default: 240; quick 40)")
+    parser.add_argument("--note", help="a sentence for the report, such as what else was running")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     options = parser.parse_args(argv)
     name = "saddlefree-quick" if options.quick else "saddlefree"
-    parts = options.part or ["directions", "escape", "autoencoder", "rates"]
+    parts = options.part or PARTS
     options.out.mkdir(parents=True, exist_ok=True)
     file = options.out / f"{name}.json"
     found = json.loads(file.read_text()) if file.exists() else {}
     found["machine"] = describe_machine()
-    if "directions" in parts:
-        with threadpool_limits(1):  # the vectors are short
-            found["directions"] = measure_directions(size=500 if options.quick else 2000)
-    if "escape" in parts:
-        with threadpool_limits(1):
-            found["escape"] = measure_escape(budget=3000 if options.quick else 20000)
-    if "rates" in parts:
-        found["rates"] = measure_rates(rows=2048 if options.quick else 8192)
-    if "autoencoder" in parts:
-        rows = options.rows or (2000 if options.quick else 10000)
-        seconds = options.seconds or (40.0 if options.quick else 300.0)
-        measured = measure_autoencoder(
-            options.data, rows, seconds, options.quick, options.method or METHODS
-        )
-        earlier = found.get("autoencoder", {})
-        if options.method and earlier.get("setting") == measured["setting"]:
-            measured["curves"] = {**earlier["curves"], **measured["curves"]}
-        found["autoencoder"] = measured
-    file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    write_report(found, options.out / name)
+    if options.note:
+        found["note"] = options.note
+    elif not options.part:
+        found.pop("note", None)  # it was on a run that this one replaces
+
+    def save() -> None:
+        file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        write_report(found, options.out / name)
+
+    for part in parts:
+        if part == "directions":
+            with threadpool_limits(1):  # the vectors are short
+                found[part] = measure_directions(size=500 if options.quick else 2000)
+        elif part == "escape":
+            with threadpool_limits(1):
+                found[part] = measure_escape(budget=3000 if options.quick else 20000)
+        elif part == "rates":
+            found[part] = measure_rates(rows=2048 if options.quick else 8192)
+        else:
+            rows = options.rows or (2000 if options.quick else 10000)
+            seconds = options.seconds or (40.0 if options.quick else 240.0)
+            earlier = found.get(part, {})
+            for measured in measure_autoencoder(
+                options.data, rows, seconds, options.quick, options.method or METHODS
+            ):
+                if options.method and earlier.get("setting") == measured["setting"]:
+                    measured["curves"] = {**earlier["curves"], **measured["curves"]}
+                found[part] = measured
+                save()
+        save()
     return 0
 
 

@@ -6,7 +6,7 @@ import gzip
 import importlib.util
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ def images(folder: Path | None, rows: int) -> np.ndarray:
     """Training images with pixels between 0 and 1, shape ``(rows, pixels)``."""
     if folder is None:
         return load_digits().data[:rows] / 16.0
+    folder = folder / "mnist" if (folder / "mnist").is_dir() else folder
     with gzip.open(folder / "train-images-idx3-ubyte.gz") as stream:
         raw = np.frombuffer(stream.read(), np.uint8, offset=16)
     return raw.reshape(-1, 784)[:rows] / 255.0
@@ -53,12 +54,22 @@ def build(values: np.ndarray, sizes: list[int]) -> NetworkObjective:
 
 def measure_autoencoder(
     folder: Path | None, rows: int, seconds: float, quick: bool, methods: Iterable[str]
-) -> dict[str, Any]:
-    """Curves of (seconds, gradient equivalents, squared error per case)."""
+) -> Iterator[dict[str, Any]]:
+    """Curves of (seconds, gradient equivalents, squared error per case).
+
+    Yields what is known after each method, so that it can be kept.
+    """
     values = images(folder, rows)
     sizes = layers(values.shape[1], quick)
-    sample = max(1, len(values) // 2)
-    curves = {}
+    sample = max(1, len(values) // 4)
+    setting = {
+        "data": "MNIST" if folder else "digits",
+        "rows": len(values),
+        "layers": sizes,
+        "curvature_rows": sample,
+        "seconds": seconds,
+    }
+    curves: dict[str, list[list[float]]] = {}
     for method in methods:
         if method == "adam":
             curve = adam(values, sizes, seconds)
@@ -67,14 +78,7 @@ def measure_autoencoder(
         else:
             curve = second_order(method, build(values, sizes), seconds, sample)
         curves[method] = curve
-    setting = {
-        "data": "MNIST" if folder else "digits",
-        "rows": len(values),
-        "layers": sizes,
-        "curvature_rows": sample,
-        "seconds": seconds,
-    }
-    return {"setting": setting, "curves": curves}
+        yield {"setting": setting, "curves": dict(curves)}
 
 
 def second_order(
@@ -87,7 +91,10 @@ def second_order(
         curve.append([iterate.seconds, objective.work, 2.0 * iterate.objective])
         sys.stderr.write(f"{method}: {curve[-1]}\n")
 
-    options: dict[str, Any] = {"memory": 20} if method == "lbfgs" else {"curvature_rows": sample}
+    options: dict[str, Any] = {"memory": 20}
+    if method != "lbfgs":
+        # The clock is looked at between steps only, so that a step must not take minutes.
+        options = {"curvature_rows": sample, "steps": 100}
     thalweg.minimize(
         objective,
         solver=method,

@@ -8,7 +8,7 @@ import numpy as np
 
 import thalweg
 from thalweg.errors import ThalwegError
-from thalweg.interfaces import HessianProduct, Objective
+from thalweg.interfaces import GaussNewtonProduct, HessianProduct, Objective
 from thalweg.parallel import MPI
 from thalweg.plugins import ObjectiveSpec, plugins
 
@@ -38,7 +38,7 @@ def built(name: str, **options: Any) -> Objective:
 
 
 def counted(objective: Objective) -> dict[str, int]:
-    """Make an objective count its gradients and products."""
+    """Make an objective count its gradients, and its products of either kind."""
     counts = {"gradients": 0, "products": 0}
     gradient, product = objective.value_and_gradient, objective.hessian_product  # type: ignore[attr-defined]
 
@@ -50,6 +50,14 @@ def counted(objective: Objective) -> dict[str, int]:
         counts["products"] += 1
         product(x, d, p)
 
+    if isinstance(objective, GaussNewtonProduct):
+        simpler = objective.gauss_newton_product
+
+        def gauss_newton_product(x: Any, d: Any, p: Any) -> None:
+            counts["products"] += 1
+            simpler(x, d, p)
+
+        objective.gauss_newton_product = gauss_newton_product  # type: ignore[method-assign]
     objective.value_and_gradient = value_and_gradient  # type: ignore[method-assign]
     objective.hessian_product = hessian_product  # type: ignore[attr-defined]
     return counts

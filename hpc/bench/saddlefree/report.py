@@ -144,7 +144,8 @@ def _autoencoder(found: dict[str, Any], stem: Path) -> list[str]:
         "",
         f"{setting['data']}, {setting['rows']} images, encoder {sizes} with its mirror image, "
         f"tanh, linear code, logistic output, squared error, single precision, Glorot's start. "
-        f"Curvature from {setting['curvature_rows']} rows an iteration. Adam (JAX, optax): "
+        f"Curvature from {setting['curvature_rows']} rows and at most 100 products "
+        "an iteration, after which alone the clock is looked at. Adam (JAX, optax): "
         "mini-batches of 200, learning rate 0.001 with cosine decay; one epoch is one gradient "
         "equivalent.",
         "",
