@@ -1,0 +1,55 @@
+"""Mean and principal directions are right, and the same bits on any number of ranks."""
+
+import numpy as np
+import pytest
+
+from thalweg.parallel import MPI, Layout
+from thalweg.parallel.pairs.principal_frame import PrincipalFrame, row_blocks
+
+
+def cloud(n, dimension):
+    random = np.random.default_rng(2)
+    return random.standard_normal((n, dimension)) * np.linspace(3.0, 0.5, dimension) + 5.0
+
+
+def frame(points, comm):
+    layout = Layout(comm, *points.shape)
+    return PrincipalFrame(layout.local(points).copy(), layout, points[::7])
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_directions_are_the_eigenvectors_of_the_scatter(comm):
+    points = cloud(500, 6)
+    found = frame(points, comm)
+    centred = points - points.mean(axis=0)
+    values = np.linalg.eigvalsh(centred.T @ centred)[::-1]
+    np.testing.assert_allclose(found.mean, points.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(found.variances, values, rtol=1e-5)
+    np.testing.assert_allclose(found.directions @ found.directions.T, np.eye(6), atol=1e-12)
+    turned = centred @ found.directions.T
+    np.testing.assert_allclose((turned**2).sum(axis=0), values, rtol=1e-5)
+
+
+@pytest.mark.ranks(2, 3)
+def test_the_bits_do_not_depend_on_the_ranks(comm):
+    points = cloud(301, 9)
+    together, alone = frame(points, comm), frame(points, MPI.COMM_SELF)
+    np.testing.assert_array_equal(together.mean, alone.mean)
+    np.testing.assert_array_equal(together.directions, alone.directions)
+    np.testing.assert_array_equal(together.variances, alone.variances)
+
+
+@pytest.mark.ranks(1, 3)
+def test_all_leading_coordinates_are_the_centred_points(comm):
+    points = cloud(40, 5)
+    layout = Layout(comm, 40, 5)
+    mine = layout.local(points).copy()
+    found = PrincipalFrame(mine, layout, points)
+    np.testing.assert_allclose(found.leading(mine, 5), mine - found.mean, atol=1e-5)
+    expected = (mine - found.mean) @ found.directions[:2].T
+    np.testing.assert_allclose(found.leading(mine, 2), expected, atol=1e-5)
+
+
+def test_row_blocks_cover_the_rows():
+    assert row_blocks(0) == []
+    assert row_blocks(10, 4) == [slice(0, 4), slice(4, 8), slice(8, 10)]

@@ -1,0 +1,57 @@
+"""The worst pairs kept do not depend on the order in which they come."""
+
+import numpy as np
+import pytest
+
+from thalweg.parallel import MPI
+from thalweg.parallel.pairs.secant_input import listed_pairs
+from thalweg.parallel.pairs.worst_secants import WorstSecants
+
+
+def pairs(count):
+    random = np.random.default_rng(0)
+    i, j = np.triu_indices(60, 1)
+    order = random.permutation(len(i))[:count]
+    # Few different values, so that ties are decided by the numbers.
+    mapped = 1.0 + random.integers(-5, 6, count) / 10.0
+    return i[order], j[order], np.ones(count), mapped
+
+
+@pytest.mark.parametrize("most", [1, 20, 400])
+def test_any_order_of_arrival_gives_the_same_pairs(most):
+    found = []
+    for seed in range(3):
+        i, j, lengths, mapped = pairs(300)
+        keeper = WorstSecants(level=0.1, most=most, per_row=0)
+        for part in np.array_split(np.random.default_rng(seed).permutation(300), 7):
+            keeper.listed(i[part], j[part], lengths[part], mapped[part])
+        found.append(keeper.finish(MPI.COMM_SELF, 1, complete=True, count=300))
+    for scan in found[1:]:
+        np.testing.assert_array_equal(scan.pairs, found[0].pairs)
+        np.testing.assert_array_equal(scan.distortions, found[0].distortions)
+        assert (scan.delta, scan.pair) == (found[0].delta, found[0].pair)
+    assert len(found[0].pairs) <= most
+    assert found[0].pair == tuple(found[0].pairs[0])
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_the_ranks_worst_pairs_are_merged(comm):
+    i, j, lengths, mapped = pairs(300)
+    mine = np.arange(300) % comm.size == comm.rank
+    shared = WorstSecants(level=0.1, most=50, per_row=0)
+    shared.listed(i[mine], j[mine], lengths[mine], mapped[mine])
+    alone = WorstSecants(level=0.1, most=50, per_row=0)
+    alone.listed(i, j, lengths, mapped)
+    together = shared.finish(comm, 1, complete=True, count=300)
+    whole = alone.finish(MPI.COMM_SELF, 1, complete=True, count=300)
+    np.testing.assert_array_equal(together.pairs, whole.pairs)
+    assert together.delta == whole.delta
+    assert together.n_measured == 300
+
+
+def test_listed_pairs_are_distinct_and_ordered():
+    from thalweg.parallel import Layout
+
+    neighbours = np.array([[1, 2], [0, 2], [1, 0]])
+    _, listed = listed_pairs(Layout(MPI.COMM_SELF, 3, 1), neighbours)
+    assert listed.tolist() == [[0, 1], [0, 2], [1, 2]]
