@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hpc.bench.isometry.run import measure, reached, without_map
+from hpc.bench.isometry.run import measure, reached, secants_of, without_map
 from hpc.bench.isometry.sets import classified, gist
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
@@ -18,8 +19,24 @@ TABLE_3 = {
 }
 
 
-def table_3(folder: Path | None, quick: bool, seconds: float) -> dict[str, Any]:
-    """One-nearest-neighbour error of images, in full and embedded."""
+#: Methods of the tables, the framework's own first.
+METHODS = ("hinge-lbfgs", "nile-pro", "fromax", "numax", "secant-pca", "random-projection")
+
+#: ADMM iterations between two looks at the clock.
+SWEEPS: dict[str, dict[str, Any]] = {
+    "nile-pro": {"sweep": 50},
+    "fromax": {"sweep": 25},
+    "numax": {"sweep": 25},
+}
+
+
+def table_3(folder: Path | None, quick: bool, seconds: float) -> Iterator[dict[str, Any]]:
+    """One-nearest-neighbour error of images, in full and embedded.
+
+    Every method at the published rank, asked for the published delta, and the
+    framework's own with the rank free as well.  A method whose time is over gives its
+    last map, or the best that a look at all secants has confirmed.
+    """
     rows, tests = (3000, 1000) if quick else (60_000, 10_000)
     train, labels, test, truth, data = classified(folder, rows, tests)
     scale = float(train.max())
@@ -27,42 +44,53 @@ def table_3(folder: Path | None, quick: bool, seconds: float) -> dict[str, Any]:
 
     def error(psi: np.ndarray | None) -> float:
         a, b = (train, test) if psi is None else (train @ psi.T, test @ psi.T)
+        a, b = (np.ascontiguousarray(part, dtype=np.float32) for part in (a, b))
         model = KNeighborsClassifier(1, algorithm="brute").fit(a, labels)
         guesses = np.concatenate([model.predict(part) for part in np.array_split(b, 20)])
         return float(np.mean(guesses != truth))
 
     found: dict[str, Any] = {"data": data, "points": len(train), "unprojected": error(None)}
     found["rows"] = []
+    secants = secants_of(train)
     for delta, (rank, numax, fromax, *hours) in TABLE_3.items():
-        if quick and delta == 0.1:
+        if quick and delta == 0.25:
             continue
-        # At the published rank, then with the rank free.
-        for wanted in (min(rank, train.shape[1] - 1), None):
-            one = measure(train, "hinge-lbfgs", delta, wanted, seconds)
-            found["rows"].append(
-                {
-                    **without_map(one),
-                    "reached": reached(one),
-                    "error": error(one["components"]),
-                    "published": {"rank": rank, "numax": numax, "fromax": fromax, "hours": hours},
-                }
-            )
-    return found
+        published: dict[str, Any] = {
+            "numax": {"error": numax, "hours": hours[0]},
+            "fromax": {"error": fromax, "hours": hours[1]},
+        }
+        runs = [(solver, min(rank, train.shape[1] - 1)) for solver in METHODS]
+        for solver, wanted in [*runs, ("hinge-lbfgs", None)]:
+            # The own method has twice the time where its rank is free: it tries several.
+            most = 2 * seconds if wanted is None else seconds
+            options = SWEEPS.get(solver, {})
+            one = measure(secants, solver, delta, wanted, most, **options)
+            row = {**without_map(one), "reached": reached(one), "error": error(one["components"])}
+            found["rows"].append({**row, "published": published.get(solver)})
+            yield found
 
 
-def figure_4(folder: Path | None, quick: bool, seconds: float) -> dict[str, Any]:
-    """Share of the 10 nearest neighbours of queries that survive, against the rank."""
+def figure_4(folder: Path | None, quick: bool, seconds: float) -> Iterator[dict[str, Any]]:
+    """Share of the 10 nearest neighbours of queries that survive, against the rank.
+
+    The framework's own method and the baselines come with the least delta that they find
+    at the rank; the published methods are asked for 1.1 times the own method's, since
+    those that are driven by a wanted delta have no map of use before they come near it.
+    """
     points, queries, data = gist(folder, 1000 if quick else 4000)
     before = NearestNeighbors(n_neighbors=10).fit(points).kneighbors(queries)[1]
-    rows = []
-    methods = ("hinge-lbfgs", "secant-pca", "random-projection")
-    for rank in (10, 20, 40) if quick else (5, 10, 15, 20, 30, 40, 55, 70):
-        for solver in methods if quick else (*methods, "nile-pro"):
-            options = {"precision": 0.1} | ({"limit": 300} if solver == "nile-pro" else {})
-            found = measure(points, solver, None, rank, seconds, **options)
+    rows: list[dict[str, Any]] = []
+    secants = secants_of(points)
+    for rank in (10, 20, 40) if quick else (10, 20, 30, 45, 60):
+        least: float | None = None
+        for solver in METHODS:
+            options = SWEEPS.get(solver, {"precision": 0.1})
+            wanted = least if solver in SWEEPS else None
+            found = measure(secants, solver, wanted, rank, seconds, **options)
+            least = min(0.95, 1.1 * found["delta"]) if least is None else least
             psi = found["components"]
             index = NearestNeighbors(n_neighbors=10).fit(points @ psi.T)
             after = index.kneighbors(queries @ psi.T)[1]
             kept = [len(np.intersect1d(a, b)) / 10 for a, b in zip(before, after, strict=True)]
             rows.append({**without_map(found), "kept": float(np.mean(kept))})
-    return {"data": data, "points": len(points), "queries": len(queries), "rows": rows}
+            yield {"data": data, "points": len(points), "queries": len(queries), "rows": rows}

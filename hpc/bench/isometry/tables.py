@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,13 @@ TABLE_2 = {
 }
 
 
-def table_1(quick: bool, seconds: float) -> list[dict[str, Any]]:
+def table_1(quick: bool, seconds: float) -> Iterator[list[dict[str, Any]]]:
     """Translating squares at the ranks that NuMax finds, as in the paper.
 
     The paper does not say how large its squares are, so that its ranks may not suit
     these; where NuMax takes too long, they have to serve.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for (count, delta), (rank, *published) in TABLE_1.items():
         if quick and count > 60:
             continue
@@ -52,12 +53,12 @@ def table_1(quick: bool, seconds: float) -> list[dict[str, Any]]:
             times = dict(zip(("fromax", "nile-pro"), published, strict=True))
             found = without_map(measure(points, solver, delta, rank, seconds))
             rows.append({"points": count, **found, "published_seconds": times.get(solver)})
-    return rows
+            yield rows
 
 
-def table_2(folder: Path | None, quick: bool, seconds: float) -> dict[str, Any]:
+def table_2(folder: Path | None, quick: bool, seconds: float) -> Iterator[dict[str, Any]]:
     """Images of the digit 5, the rank free."""
-    rows, data = [], ""
+    rows: list[dict[str, Any]] = []
     for (delta, count), published in TABLE_2.items():
         points, data = fives(folder, count)
         for solver in ("hinge-lbfgs", "nile-pro", "fromax", "numax"):
@@ -67,10 +68,10 @@ def table_2(folder: Path | None, quick: bool, seconds: float) -> dict[str, Any]:
             rank, time = published.get(solver, (None, None))
             row = {"points": len(points), **without_map(found), "reached": reached(found)}
             rows.append({**row, "published_rank": rank, "published_seconds": time})
-    return {"data": data, "rows": rows}
+            yield {"data": data, "rows": rows}
 
 
-def figure_2(quick: bool, seconds: float) -> list[dict[str, Any]]:
+def figure_2(quick: bool, seconds: float) -> Iterator[list[dict[str, Any]]]:
     """Rank against delta on translating squares and disks of 16 x 16, all methods."""
     points = shapes(60, 16, disks=True)
     deltas = (0.1, 0.2, 0.4, 0.6) if quick else (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6)
@@ -81,7 +82,7 @@ def figure_2(quick: bool, seconds: float) -> list[dict[str, Any]]:
         for delta in deltas:
             found = measure(points, solver, delta, None, seconds)
             rows.append({**without_map(found), "reached": reached(found)})
-    return rows
+            yield rows
 
 
 def rank_of(rows: list[dict[str, Any]], solver: str) -> tuple[np.ndarray, np.ndarray]:
