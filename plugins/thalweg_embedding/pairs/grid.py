@@ -16,6 +16,7 @@ import numpy as np
 from thalweg.errors import InputError
 from thalweg.parallel import Layout, max_over_ranks, sum_over_ranks
 from thalweg_embedding.pairs.convolution import convolve
+from thalweg_embedding.pairs.curvature import GridCurvature, rung
 from thalweg_embedding.pairs.every import EveryPair
 from thalweg_embedding.pairs.functions import STUDENT, PairFunction
 from thalweg_embedding.pairs.interface import PairSum
@@ -26,9 +27,6 @@ from thalweg_embedding.pairs.transforms import Transforms, require_finufft
 
 #: Dimensions that non-uniform FFTs come in.
 MOST_DIMENSIONS = 3
-
-#: Boxes grow by this factor, so that a function's modes serve many evaluations.
-GROWTH = 1.12
 
 #: Most modes of a box; a map that needs more is not summed by a grid.
 MOST_MODES = 2**25
@@ -57,7 +55,8 @@ class GridPairs(PairSum):
     the map's extent (see :mod:`~thalweg_embedding.pairs.split`).
 
     Ranks spread their own points, sum the modes, and evaluate at their own points.
-    Second derivatives are taken over all pairs, exactly.
+    Second derivatives are taken through modes too, where that is quicker than all pairs (see
+    :mod:`~thalweg_embedding.pairs.curvature`).
     """
 
     def __init__(self, layout: Layout, function: PairFunction, tolerance: float = 1e-3) -> None:
@@ -71,6 +70,7 @@ class GridPairs(PairSum):
         self.function = function
         self.tolerance = tolerance
         self._exact = EveryPair(layout, function)
+        self._curvature = GridCurvature(layout, function, tolerance)
         self._values = radial_values(function)
         self._whole = bandwidth(self._values, tolerance)
         self._split: Split | None = None
@@ -130,7 +130,7 @@ class GridPairs(PairSum):
     def _fits(self, rows: np.ndarray, extent: float) -> bool:
         if not math.isfinite(extent):
             return False
-        reach = _rung(extent)
+        reach = rung(extent)
         band = self._whole
         if self.function is STUDENT:
             if self._split is None or self._cut_for != reach:
@@ -144,7 +144,7 @@ class GridPairs(PairSum):
         return bool(count**self.layout.columns <= MOST_MODES)
 
     def _modes(self, extent: float) -> tuple[Spectrum, Transforms]:
-        reach = _rung(extent)
+        reach = rung(extent)
         values = self._values if self._split is None else self._split.far
         band = self._whole if self._split is None else self._split.band
         if self._spectrum is None or self._spectrum.reach != reach:
@@ -161,24 +161,42 @@ class GridPairs(PairSum):
     def product(  # noqa: D102
         self, rows: np.ndarray, direction: np.ndarray, product: np.ndarray, shift: float = 0.0
     ) -> None:
-        self._exact.product(rows, direction, product, shift)
+        curvature = self._second_order(rows, shift)
+        if curvature is None:
+            self._exact.product(rows, direction, product, shift)
+        else:
+            curvature.product(direction, product)
 
     def diagonal(  # noqa: D102
         self, rows: np.ndarray, diagonal: np.ndarray, shift: float = 0.0
     ) -> None:
-        self._exact.diagonal(rows, diagonal, shift)
+        curvature = self._second_order(rows, shift)
+        if curvature is None:
+            self._exact.diagonal(rows, diagonal, shift)
+        else:
+            curvature.diagonal(diagonal)
 
     def convex_product(  # noqa: D102
         self, rows: np.ndarray, direction: np.ndarray, product: np.ndarray, shift: float = 0.0
     ) -> None:
-        self._exact.convex_product(rows, direction, product, shift)
+        curvature = self._second_order(rows, shift)
+        if curvature is None or not curvature.convex:
+            self._exact.convex_product(rows, direction, product, shift)
+        else:
+            curvature.convex_product(direction, product)
 
     def convex_diagonal(  # noqa: D102
         self, rows: np.ndarray, diagonal: np.ndarray, shift: float = 0.0
     ) -> None:
-        self._exact.convex_diagonal(rows, diagonal, shift)
+        curvature = self._second_order(rows, shift)
+        if curvature is None or not curvature.convex:
+            self._exact.convex_diagonal(rows, diagonal, shift)
+        else:
+            curvature.convex_diagonal(diagonal)
 
-
-def _rung(extent: float) -> float:
-    """Side of the box for a map of that extent, from a ladder of sides."""
-    return GROWTH ** math.ceil(math.log(max(extent, 1.0)) / math.log(GROWTH))
+    def _second_order(self, rows: np.ndarray, shift: float) -> GridCurvature | None:
+        """Where the grid serves for second derivatives.  Collective."""
+        if shift != 0.0:
+            return None
+        serves = self._curvature.serves(rows, lambda: self._box(rows))
+        return self._curvature if serves else None

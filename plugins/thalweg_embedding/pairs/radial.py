@@ -1,8 +1,10 @@
-"""A pair function's values on whole arrays."""
+"""A pair function's values and slopes on whole arrays."""
 
 # mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numba import prange
@@ -14,11 +16,19 @@ from thalweg_embedding.pairs.spectrum import Radial
 
 def radial_values(function: PairFunction) -> Radial:
     """The function's value at each squared distance of an array of any shape."""
+    return _on_arrays(_fill, function)
 
+
+def radial_slopes(function: PairFunction) -> Radial:
+    """The function's first derivative at each squared distance of an array."""
+    return _on_arrays(_fill_slopes, function)
+
+
+def _on_arrays(template: Callable[..., None], function: PairFunction) -> Radial:
     def values(squared: np.ndarray) -> np.ndarray:
         flat = np.ascontiguousarray(squared, dtype=float).ravel()
         out = np.empty(flat.size)
-        specialise(_fill, function)(flat, out)
+        specialise(template, function)(flat, out)
         return out.reshape(squared.shape)
 
     return values
@@ -32,3 +42,8 @@ def pair(d):  # pragma: no cover
 def _fill(squared, values):
     for n in prange(squared.size):
         values[n] = pair(squared[n])[0]
+
+
+def _fill_slopes(squared, values):
+    for n in prange(squared.size):
+        values[n] = pair(squared[n])[1]

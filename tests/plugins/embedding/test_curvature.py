@@ -1,0 +1,123 @@
+"""Hessians of a sum through Fourier modes are those over all pairs, as exactly as asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from thalweg.data import Dataset
+from thalweg.parallel import Layout
+from thalweg_embedding import PairFunction, objectives
+from thalweg_embedding.pairs import curvature
+from thalweg_embedding.pairs.every import EveryPair
+from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
+from thalweg_embedding.pairs.grid import GridPairs
+
+pytest.importorskip("finufft")
+
+METHODS = ("product", "convex_product", "diagonal", "convex_diagonal")
+
+#: Its second derivative changes sign.
+BELL = PairFunction(
+    lambda d: (
+        1 / (1 + d * d),
+        -2 * d / (1 + d * d) ** 2,
+        (6 * d * d - 2) / (1 + d * d) ** 3,
+    ),
+    "1/(1 + d^2)",
+)
+
+
+@pytest.fixture(autouse=True)
+def however_few_points(monkeypatch):
+    monkeypatch.setattr(curvature, "MODE_COST", 0.0)
+
+
+def called(pairs, method, rows, moves):
+    out = np.empty_like(rows)
+    given = (rows, moves) if method.endswith("product") else (rows,)
+    getattr(pairs, method)(*given, out)
+    return pairs.layout.gather_rows(out)
+
+
+def error(layout, function, tolerance, rows, method):
+    moves = layout.random_normal(1)
+    exact = called(EveryPair(layout, function), method, rows, moves)
+    found = called(GridPairs(layout, function, tolerance), method, rows, moves)
+    assert (found != exact).any()
+    return np.abs(found - exact).max() / np.abs(exact).max()
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("function", [STUDENT, GAUSSIAN], ids=str)
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-4])
+@pytest.mark.parametrize(
+    ("dimensions", "spread"), [(1, 30.0), (2, 0.3), (2, 1.0), (2, 10.0), (3, 1.0)]
+)
+def test_second_derivatives_are_as_exact_as_asked_for(
+    comm, function, tolerance, dimensions, spread
+):
+    layout = Layout(comm, 500, dimensions)
+    rows = layout.random_normal(0, spread)
+    for method in METHODS:
+        assert error(layout, function, tolerance, rows, method) < 3 * tolerance
+
+
+def test_moved_points_are_noticed(comm):
+    layout = Layout(comm, 300, 2)
+    rows, moves = layout.random_normal(0), layout.random_normal(1)
+    pairs = GridPairs(layout, STUDENT, 1e-4)
+    called(pairs, "product", rows, moves)
+    rows[7] += 1.0
+    exact = called(EveryPair(layout, STUDENT), "product", rows, moves)
+    found = called(pairs, "product", rows, moves)
+    np.testing.assert_allclose(found, exact, atol=1e-4 * np.abs(exact).max())
+
+
+def test_a_convex_part_that_is_cut_off_is_summed_over_all_pairs(comm):
+    layout = Layout(comm, 100, 2)
+    rows, moves = layout.random_normal(0), layout.random_normal(1)
+    exact = called(EveryPair(layout, BELL), "convex_product", rows, moves)
+    found = called(GridPairs(layout, BELL, 1e-2), "convex_product", rows, moves)
+    np.testing.assert_array_equal(found, exact)
+
+
+def test_points_far_apart_are_summed_exactly(comm):
+    layout = Layout(comm, 50, 2)
+    rows, moves = layout.random_normal(0, 40.0), layout.random_normal(1)
+    exact = called(EveryPair(layout, GAUSSIAN), "product", rows, moves)
+    found = called(GridPairs(layout, GAUSSIAN, 1e-2), "product", rows, moves)
+    np.testing.assert_array_equal(found, exact)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("name", ["elastic_embedding", "symmetric_sne", "t_sne"])
+def test_an_objectives_hessian_is_as_exact_as_its_grid(comm, name):
+    data = Dataset.from_array(load_digits().data[:250], comm=comm)
+    chosen = {"perplexity": 10.0, "graph": "sparse", "init_scale": 1.0}
+    build = getattr(objectives, name)
+    exact = build(data, comm, repulsion="exact", **chosen)
+    grid = build(data, comm, repulsion="grid", repulsion_error=1e-4, **chosen)
+    x = exact.initial_point(0)
+    moves = exact.layout.vec_from(exact.layout.random_normal(1))
+    for method, given in (
+        ("hessian_product", (x, moves)),
+        ("hessian_diagonal", (x,)),
+        ("partial_hessian_diagonal", (x,)),
+        ("repulsive_product", (x, moves)),
+    ):
+        first, second = x.duplicate(), x.duplicate()
+        getattr(exact, method)(*given, first)
+        getattr(grid, method)(*given, second)
+        second.axpy(-1.0, first)
+        assert second.norm() < 1e-3 * first.norm()
+
+
+def test_where_modes_are_too_many_all_pairs_are_taken(comm, monkeypatch):
+    monkeypatch.setattr(curvature, "MODE_COST", 1e9)
+    layout = Layout(comm, 100, 2)
+    rows, moves = layout.random_normal(0), layout.random_normal(1)
+    exact = called(EveryPair(layout, STUDENT), "product", rows, moves)
+    found = called(GridPairs(layout, STUDENT, 1e-2), "product", rows, moves)
+    np.testing.assert_array_equal(found, exact)
