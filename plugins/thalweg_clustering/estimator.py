@@ -15,7 +15,8 @@ import thalweg
 from thalweg.errors import InputError
 from thalweg.interfaces import Solver
 from thalweg.parallel import MPI, Layout
-from thalweg_clustering.kdac import active_features, centred_points, given_labels, make_kdac
+from thalweg_clustering.kdac import make_kdac
+from thalweg_clustering.prepared_data import active_features, centred_points, given_labels
 from thalweg_clustering.search import search_parameters
 
 #: Checks of scikit-learn that do not apply to a method that needs a clustering given.

@@ -15,37 +15,22 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.interfaces import Alternation
-from thalweg.parallel import MPI, Layout, PETSc, any_over_ranks, sum_large, sum_over_ranks
+from thalweg.parallel import Layout, PETSc
 from thalweg_clustering.agreement import normalized_mutual_information
 from thalweg_clustering.eigenvectors import smallest_eigenvectors
-from thalweg_clustering.exact_kernel import (
-    STORED_ROWS,
-    ProjectedKernel,
-    StoredKernel,
-    exact_kernel,
-)
+from thalweg_clustering.embedding_step import leading_embedding
+from thalweg_clustering.exact_kernel import STORED_ROWS, ProjectedKernel, exact_kernel
 from thalweg_clustering.fourier_kernel import FourierKernel
 from thalweg_clustering.kmeans import kmeans
-from thalweg_clustering.leading_subspace import (
-    Subspace,
-    dense_leading,
-    iterative_leading,
-    slepc_leading,
-)
+from thalweg_clustering.leading_subspace import Subspace
 from thalweg_clustering.pair_sum import GaussianPairSum
+from thalweg_clustering.prepared_data import median_distance
 from thalweg_clustering.weights import PairWeights
-
-#: Vectors beside the wanted ones in the iterative solver of the U-step.
-GUARDS = 3
 
 #: Relative residual of the first embedding, which only has to point the way.
 FIRST_TOLERANCE = 1e-2
-
-#: Budget of products of the first embedding, and of the others.
-FIRST_PRODUCTS, MOST_PRODUCTS = 8, 100
 
 
 class KDACObjective(GaussianPairSum, Alternation):
@@ -177,48 +162,10 @@ class KDACObjective(GaussianPairSum, Alternation):
         tolerance: float,
     ) -> Subspace:
         """Leading eigenvectors of H D^(-1/2) K D^(-1/2) H, orthogonal to ``apart``."""
-        rows, kernel, n = self.rows, self.kernel, self.rows.rows
-        scale = 1.0 / np.sqrt(degrees)
-        ones = np.full((rows.local_rows, 1), 1.0 / np.sqrt(n))
-        # H and the deflation in one: what is removed has orthonormal columns.
-        removed = ones if apart is None else np.concatenate([ones, apart], axis=1)
-
-        def project(block: np.ndarray) -> np.ndarray:
-            inner = sum_large(rows.comm, np.ascontiguousarray(removed.T @ block))
-            return np.asarray(block - removed @ inner)
-
-        kind = self.embedding
-        stored = isinstance(kernel, StoredKernel)
-        if kind == "auto":
-            kind = "lapack" if stored and guess is None else "lobpcg"
-        if n <= 4 * (self.clusters + GUARDS):  # no room for a basis of several blocks
-            kind = "lapack"
-        if stored or kind == "lapack":
-            if isinstance(kernel, StoredKernel):
-                matrix = kernel.kernel(w) * scale[:, None]
-            else:
-                matrix = kernel.product(w, np.eye(n)[rows.start : rows.stop]) * scale[:, None]
-            matrix = project(matrix * rows.gather_rows(scale))
-            whole = rows.gather_rows(removed)
-            matrix -= (matrix @ whole) @ whole.T
-        if kind == "lapack":
-            return dense_leading(rows, matrix, self.clusters)
-
-        def product(block: np.ndarray) -> np.ndarray:
-            if stored:
-                return matrix @ rows.gather_rows(block)
-            inner = kernel.product(w, scale[:, None] * project(block))
-            return project(scale[:, None] * inner)
-
-        block = rows.with_columns(min(self.clusters + GUARDS, n))
-        start = block.random_normal(self.seed, 1.0 / np.sqrt(n))
-        if guess is not None:
-            width = min(guess.shape[1], block.columns)
-            start[:, :width] = 1e-2 * start[:, :width] + rows.local(guess)[:, :width]
-        if kind == "slepc":
-            return slepc_leading(rows, product, project(start), self.clusters, tolerance)
-        most = MOST_PRODUCTS if apart is None else FIRST_PRODUCTS
-        return iterative_leading(rows, product, project(start), self.clusters, tolerance, most)
+        return leading_embedding(
+            self.kernel, w, degrees, self.clusters, self.embedding, tolerance, apart, guess,
+            self.seed,
+        )  # fmt: skip
 
     # -- what is reported ------------------------------------------------------------------
 
@@ -315,66 +262,6 @@ def _centred_indicator(labels: np.ndarray) -> np.ndarray:
     return np.asarray((indicator - indicator.mean(axis=0)) @ helmert[:, 1:])
 
 
-def median_distance(layout: Layout, points: np.ndarray, most: int = 2000) -> float:
-    """Median distance between rows, of evenly spread ones if there are many.  Collective."""
-    whole_rows = np.unique(np.linspace(0, layout.rows - 1, min(most, layout.rows)).astype(int))
-    mine = whole_rows[(whole_rows >= layout.start) & (whole_rows < layout.stop)] - layout.start
-    sample = np.concatenate(layout.comm.allgather(points[mine]))
-    squares = np.einsum("ij,ij->i", sample, sample)
-    lengths = squares[:, None] + squares - 2.0 * sample @ sample.T
-    pairs = lengths[np.triu_indices(len(sample), 1)]
-    median = float(np.sqrt(np.median(np.maximum(pairs, 0.0)))) if pairs.size else 0.0
-    if not median > 0:
-        positive = pairs[pairs > 1e-12 * max(float(squares.max(initial=0.0)), 1e-300)]
-        median = float(np.sqrt(np.median(positive))) if positive.size else 0.0
-    return float(layout.comm.bcast(median, root=0))
-
-
-def centred_points(layout: Layout, values: np.ndarray) -> np.ndarray:
-    """Rows in float64 with their mean removed.  Collective.
-
-    Raises
-    ------
-    InputError
-        Values that are not finite.
-    """
-    points = np.array(values, dtype=float)
-    if any_over_ranks(layout.comm, not np.isfinite(points).all()):
-        raise InputError("the data contain NaN or infinite values; remove or replace them")
-    means = np.asarray(sum_over_ranks(layout.comm, points.sum(axis=0))) / max(1, layout.rows)
-    return points - means
-
-
-def active_features(layout: Layout, points: np.ndarray) -> np.ndarray:
-    """Which features are not constant, shape ``(d,)``, bool.  Collective."""
-    squares = np.asarray(sum_over_ranks(layout.comm, np.einsum("ij,ij->j", points, points)))
-    return np.asarray(squares > 1e-20 * max(float(squares.max(initial=0.0)), 1e-300))
-
-
-def given_labels(labels: np.ndarray | None, rows: int, what: str) -> np.ndarray:
-    """Labels as integers 0 to k' - 1.
-
-    Raises
-    ------
-    InputError
-        None given, another number than rows, or a single cluster.
-    """
-    if labels is None:
-        raise InputError(f"{what} is needed: give the labels of an existing clustering")
-    labels = np.asarray(labels)
-    if labels.ndim != 1 or len(labels) != rows:
-        raise InputError(
-            f"{what} has {labels.shape[0] if labels.ndim else 0} labels for {rows} rows; "
-            "give one label a row"
-        )
-    groups, found = np.unique(labels, return_inverse=True)
-    if len(groups) < 2:
-        raise InputError(
-            f"{what} has a single cluster; an alternative needs at least two to differ from"
-        )
-    return found.astype(np.int64)
-
-
 def make_kdac(
     layout: Layout,
     points: np.ndarray,
@@ -428,38 +315,3 @@ def make_kdac(
         kernel, given, clusters, columns, penalty, start, embedding, truth=truth, seed=seed,
         bound=bound,
     )  # fmt: skip
-
-
-def build_kdac(dataset: Dataset, comm: MPI.Comm, **options: Any) -> KDACObjective:
-    """The objective of a data set whose labels are the clustering given.  Collective."""
-    layout = dataset.layout
-    given = given_labels(dataset.labels, layout.rows, "the clustering given ([data] labels)")
-    truth = None
-    if options.get("truth"):
-        from thalweg_clustering.label_file import read_labels
-
-        truth = given_labels(read_labels(comm, options["truth"]), layout.rows, "option 'truth'")
-    points = centred_points(layout, dataset.values)
-    points = np.ascontiguousarray(points[:, active_features(layout, points)])
-    settings = {
-        "clusters": options.get("clusters") or int(given.max()) + 1,
-        "columns": options.get("components"),
-        "sigma": options.get("sigma"),
-        "penalty": options.get("lambda", 1.0),
-    }
-    common: dict[str, Any] = {
-        "start": options.get("init", "spectral"),
-        "embedding": options.get("embedding", "auto"),
-        "features": options.get("fourier_features", 0),
-        "stored_rows": options.get("stored_rows", STORED_ROWS),
-        "truth": truth,
-        "seed": options.get("seed", 0),
-        "bound": options.get("condition", True),
-    }
-    if options.get("search"):
-        from thalweg_clustering.search import search_parameters
-
-        found = search_parameters(layout, points, given, settings["clusters"],
-                                  settings["columns"], seed=common["seed"])  # fmt: skip
-        settings.update(columns=found.components, sigma=found.sigma, penalty=found.penalty)
-    return make_kdac(layout, points, given, **settings, **common)

@@ -46,7 +46,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
         ObjectiveSpec(
             name="kdac",
             summary="alternative clustering: a subspace and clusters unlike those given (labels)",
-            load="thalweg_clustering.kdac:build_kdac",
+            load="thalweg_clustering.build:build_kdac",
             solver="ism",
             options=(
                 Option(

@@ -19,7 +19,8 @@ import thalweg
 from thalweg.errors import ThalwegError
 from thalweg.parallel import MPI, Layout
 from thalweg_clustering.ism import ISM
-from thalweg_clustering.kdac import make_kdac, median_distance
+from thalweg_clustering.kdac import make_kdac
+from thalweg_clustering.prepared_data import median_distance
 
 #: Rows on which the search is made.
 SAMPLE = 1000

@@ -18,8 +18,9 @@ from thalweg.interfaces import Solver
 from thalweg.parallel import MPI, Layout
 from thalweg_clustering.curvilinear import Curvilinear
 from thalweg_clustering.ism import ISM
-from thalweg_clustering.kdac import centred_points, make_kdac
+from thalweg_clustering.kdac import make_kdac
 from thalweg_clustering.pair_sum import GaussianPairSum
+from thalweg_clustering.prepared_data import centred_points
 
 from .sets import Problem
 

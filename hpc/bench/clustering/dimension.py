@@ -9,7 +9,8 @@ import numpy as np
 
 from thalweg.parallel import MPI, Layout
 from thalweg_clustering.eigenvectors import smallest_eigenvectors
-from thalweg_clustering.kdac import centred_points, make_kdac
+from thalweg_clustering.kdac import make_kdac
+from thalweg_clustering.prepared_data import centred_points
 
 from .sets import Problem
 

@@ -22,7 +22,8 @@ import numpy as np
 import thalweg
 from thalweg.parallel import MPI, Layout, limit_threads, max_over_ranks
 from thalweg_clustering.agreement import normalized_mutual_information
-from thalweg_clustering.kdac import centred_points, make_kdac
+from thalweg_clustering.kdac import make_kdac
+from thalweg_clustering.prepared_data import centred_points
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -14,7 +14,8 @@ from thalweg.parallel import MPI, Layout
 from thalweg_clustering.curvilinear import Curvilinear
 from thalweg_clustering.dimension_growth import DimensionGrowth
 from thalweg_clustering.ism import ISM
-from thalweg_clustering.kdac import active_features, centred_points, make_kdac
+from thalweg_clustering.kdac import make_kdac
+from thalweg_clustering.prepared_data import active_features, centred_points
 from thalweg_clustering.search import search_parameters
 
 from .sets import Problem

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from thalweg.parallel import Layout
-from thalweg_clustering.kdac import centred_points, make_kdac
+from thalweg_clustering.kdac import make_kdac
+from thalweg_clustering.prepared_data import centred_points
 
 
 def _views(n=160, noise=0, seed=0):

@@ -6,7 +6,9 @@ import pytest
 import thalweg
 from thalweg import Dataset, InputError
 from thalweg.parallel import MPI
-from thalweg_clustering.kdac import best_gap, build_kdac, given_labels
+from thalweg_clustering.build import build_kdac
+from thalweg_clustering.kdac import best_gap
+from thalweg_clustering.prepared_data import given_labels
 from thalweg_clustering.search import search_parameters
 
 

@@ -1,0 +1,93 @@
+"""The U-step: leading eigenvectors of H D^(-1/2) K D^(-1/2) H, from a matrix or from products."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thalweg.parallel import sum_large
+from thalweg_clustering.exact_kernel import ProjectedKernel, StoredKernel
+from thalweg_clustering.leading_subspace import (
+    Subspace,
+    dense_leading,
+    iterative_leading,
+    slepc_leading,
+)
+
+#: Vectors beside the wanted ones in the iterative solver.
+GUARDS = 3
+
+#: Budget of products of an embedding kept apart from others, the first, and of one that is not.
+FIRST_PRODUCTS, MOST_PRODUCTS = 8, 100
+
+
+def leading_embedding(
+    kernel: ProjectedKernel,
+    w: np.ndarray,
+    degrees: np.ndarray,
+    count: int,
+    kind: str = "auto",
+    tolerance: float = 1e-4,
+    apart: np.ndarray | None = None,
+    guess: np.ndarray | None = None,
+    seed: int = 0,
+) -> Subspace:
+    """The ``count`` leading eigenvectors at W (eq. 3).  Collective.
+
+    Parameters
+    ----------
+    w
+        W, shape ``(d, q)``.
+    degrees
+        D of this rank's rows, shape ``(n_local,)``.
+    kind
+        ``"lapack"``, ``"lobpcg"``, ``"slepc"``; ``"auto"``: LAPACK for a stored kernel
+        without a guess, else LOBPCG.
+    tolerance
+        Relative residual of the iterative kinds.
+    apart
+        This rank's rows of orthonormal, centred columns to be orthogonal to.
+    guess
+        Columns of all rows to start from.
+    seed
+        Seed of the rest of the start.
+    """
+    layout, n = kernel.layout, kernel.layout.rows
+    scale = 1.0 / np.sqrt(degrees)
+    ones = np.full((layout.local_rows, 1), 1.0 / np.sqrt(n))
+    # H and the deflation in one: what is removed has orthonormal columns.
+    removed = ones if apart is None else np.concatenate([ones, apart], axis=1)
+
+    def project(block: np.ndarray) -> np.ndarray:
+        inner = sum_large(layout.comm, np.ascontiguousarray(removed.T @ block))
+        return np.asarray(block - removed @ inner)
+
+    stored = isinstance(kernel, StoredKernel)
+    if kind == "auto":
+        kind = "lapack" if stored and guess is None else "lobpcg"
+    if n <= 4 * (count + GUARDS):  # no room for a basis of several blocks
+        kind = "lapack"
+    if stored or kind == "lapack":
+        if isinstance(kernel, StoredKernel):
+            matrix = kernel.kernel(w) * scale[:, None]
+        else:
+            matrix = kernel.product(w, np.eye(n)[layout.start : layout.stop]) * scale[:, None]
+        matrix = project(matrix * layout.gather_rows(scale))
+        whole = layout.gather_rows(removed)
+        matrix -= (matrix @ whole) @ whole.T
+    if kind == "lapack":
+        return dense_leading(layout, matrix, count)
+
+    def product(block: np.ndarray) -> np.ndarray:
+        if stored:
+            return matrix @ layout.gather_rows(block)
+        return project(scale[:, None] * kernel.product(w, scale[:, None] * project(block)))
+
+    columns = layout.with_columns(min(count + GUARDS, n))
+    start = columns.random_normal(seed, 1.0 / np.sqrt(n))
+    if guess is not None:
+        width = min(guess.shape[1], columns.columns)
+        start[:, :width] = 1e-2 * start[:, :width] + layout.local(guess)[:, :width]
+    if kind == "slepc":
+        return slepc_leading(layout, product, project(start), count, tolerance)
+    most = MOST_PRODUCTS if apart is None else FIRST_PRODUCTS
+    return iterative_leading(layout, product, project(start), count, tolerance, most)
