@@ -98,6 +98,6 @@ def require_finufft() -> None:
     """Raise InputError, with what to install, unless finufft is there."""
     if not has_finufft():
         raise InputError(
-            "repulsion by a grid needs finufft; install it with pip install 'thalweg[large]', "
-            "or use repulsion = 'exact'"
+            "repulsion by a grid needs finufft, which this installation lacks; install it with "
+            "pip install finufft, or use repulsion = 'exact'"
         )
