@@ -6,17 +6,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy.sparse
 
 from thalweg.interfaces import AttractiveLaplacian, Capability, Objective, Preconditioner
-from thalweg.parallel import PETSc, min_over_ranks
+from thalweg.parallel import Layout, PETSc, min_over_ranks
 from thalweg.parallel.components import component_labels
 from thalweg.parallel.laplacian import LaplacianSolver
+from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.preconditioners.degrees import floored
 from thalweg_embedding.preconditioners.sparsify import strongest
 
-#: kappa where the user gives none: all weights for small maps, as the paper's 7 for large ones.
+#: kappa where the user gives none: all weights for small maps; for large ones a sixth of a
+#: row's weights, which are about a third of their sum, between the paper's 7 and 20.
 FULL_LIMIT = 3000
-USUAL_NEIGHBORS = 7
+FEWEST_NEIGHBORS, MOST_NEIGHBORS = 7, 20
+SHARE_OF_NEIGHBORS = 6.0
 
 #: mu as a share of the smallest diagonal entry; the second where the graph falls apart.
 SHIFT = 1e-10
@@ -35,7 +39,8 @@ class SpectralDirection(Preconditioner):
     neighbors
         kappa: the largest weights kept in a row of W, made symmetric.  The degrees D+
         are always those of the whole graph, so that 0 is the fixed-point iteration and N
-        the full Laplacian.  None: all weights up to 3,000 points, 7 beyond.
+        the full Laplacian.  None: all weights up to 3,000 points; beyond, a sixth of what a
+        row has on average, but 7 to 20.
     method
         How :class:`~thalweg.parallel.laplacian.LaplacianSolver` solves.
 
@@ -72,7 +77,7 @@ class SpectralDirection(Preconditioner):
         degrees = floored(layout, np.asarray(weights.sum(axis=1), dtype=float).ravel())
         kappa = self.neighbors
         if kappa is None:
-            kappa = layout.rows if layout.rows <= FULL_LIMIT else USUAL_NEIGHBORS
+            kappa = _usual_neighbors(layout, weights)
         share = SHIFT
         if kappa < layout.rows - 1:
             weights = strongest(layout, weights, kappa)
@@ -97,3 +102,11 @@ class SpectralDirection(Preconditioner):
         """Free the factor.  Collective."""
         if hasattr(self, "_solver"):  # a run may be refused before set-up
             self._solver.destroy()
+
+
+def _usual_neighbors(layout: Layout, weights: Weights) -> int:
+    if layout.rows <= FULL_LIMIT:
+        return layout.rows
+    here = weights.nnz if scipy.sparse.issparse(weights) else np.count_nonzero(weights)
+    average = layout.comm.allreduce(int(here)) / layout.rows
+    return int(min(MOST_NEIGHBORS, max(FEWEST_NEIGHBORS, average / SHARE_OF_NEIGHBORS)))
