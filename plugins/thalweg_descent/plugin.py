@@ -96,6 +96,13 @@ def thalweg_solvers() -> list[SolverSpec]:
                     "factor by which a step that was too short grows for the next one",
                     minimum=1,
                 ),
+                Option(
+                    "first_step",
+                    float,
+                    None,
+                    "step to try first; chosen by the problem's scale if not given",
+                    above=0,
+                ),
             ),
         ),
         SolverSpec(

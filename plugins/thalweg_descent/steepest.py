@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from thalweg.parallel import PETSc
 from thalweg_descent.direction import Direction, Memory, Metric, Move
 
+#: Share of the slope at a step's beginning whose opposite at its end says that it went too far.
+TOO_FAR = 0.5
+
 
 @dataclass(frozen=True)
 class Steepest(Direction):
@@ -16,12 +19,18 @@ class Steepest(Direction):
     factor ``growth`` when that one was accepted at once and the objective still
     fell at its end, since a longer step would then have served better.
 
+    A step that ended on a rise half as steep as the descent that it began with went
+    too far, though it may have lowered the objective: the next one goes to the secant's
+    root.  Otherwise a step of twice the right length, which mirrors the iterate at the
+    minimum, would be taken again and again.
+
     With ``growth = 1`` steps only ever become shorter, as in Vladymyrov and
     Carreira-Perpinan's own code; like there, each stage of a homotopy then
     begins afresh, since its first steps may be longer again.
     """
 
     growth: float = 2.0
+    first: float | None = None
 
     def start(self, x: PETSc.Vec) -> Memory:
         """Nothing known of the scale."""
@@ -44,11 +53,17 @@ class Steepest(Direction):
         direction.scale(-1.0)
 
     def first_step(self, memory: Memory, metric: Metric, slope: float) -> float | None:
-        """The last accepted step, perhaps grown; at first 1, if B knows the scale."""
+        """The last accepted step, perhaps grown; at first ``first``, or 1 if B knows the scale."""
         step: float | None = memory["next_step"]
+        if step is None:
+            step = self.first
         return step if step is not None or metric.plain else 1.0
 
     def absorb(self, memory: Memory, metric: Metric, move: Move) -> None:
         """Keep or grow the step."""
-        longer = move.first_try and move.new_slope < 0
-        memory["next_step"] = move.step * self.growth if longer else move.step
+        step = move.step
+        if move.first_try and move.new_slope < 0:
+            step *= self.growth
+        elif move.new_slope > -TOO_FAR * move.slope:
+            step *= move.slope / (move.slope - move.new_slope)
+        memory["next_step"] = step

@@ -411,3 +411,23 @@ def test_without_growth_steps_only_shrink_until_the_objective_changes(rosenbrock
     growing = GradientDescent()
     state.memory["next_step"] = shrunk
     assert growing.reset(state).memory["next_step"] == shrunk
+
+
+def test_a_step_of_twice_the_right_length_is_not_taken_again(quadratic):
+    class Slightly(Preconditioner):
+        """Half the inverse Hessian: a step of 1 goes half of the way."""
+
+        def setup(self, objective, x):
+            self.weights = objective.weights
+
+        def apply(self, residual, direction):
+            direction.getArray()[:] = 0.5001 * residual.getArray() / self.weights.ravel()
+
+    solver = GradientDescent(preconditioner=Slightly(), first_step=3.999)
+    result = minimise(quadratic(MPI.COMM_SELF), solver, iterations=20, gradient=1e-6)
+    assert result.status is Status.GRADIENT
+
+
+def test_the_first_step_can_be_chosen(rosenbrock):
+    result = minimise(rosenbrock(MPI.COMM_SELF), GradientDescent(first_step=1e-5), iterations=1)
+    assert result.trace["step_length"][1] == 1e-5
