@@ -28,7 +28,7 @@ from thalweg.parallel import Layout, PETSc, max_over_ranks, min_over_ranks, sum_
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.pairs.interface import PairSum
 from thalweg_embedding.partial_diagonal import PartialHessianDiagonal
-from thalweg_embedding.start import Start
+from thalweg_embedding.start import START_SCALE, Start
 
 #: Below this the sum of an exponential repulsion is computed again, shifted.
 TINY = 1e-280
@@ -237,6 +237,18 @@ class PairwiseEmbedding(
     def default_homotopy(self) -> Sequence[float]:
         """The stages chosen at construction, as values of lambda."""
         return tuple(factor * self._final_strength for factor in self._stages)
+
+    def leave_trap(self, x: PETSc.Vec) -> None:
+        """Add the random numbers of a start to a map that has collapsed.
+
+        Where the repulsion is weak, all points coincide in the minimum, and there the
+        gradient is zero for every lambda: stages with a stronger repulsion would end at
+        once.  A map whose largest side is below the deviation of a random start counts as
+        collapsed.
+        """
+        if self.extent(x) < START_SCALE:
+            with self.layout.writing(x) as rows:
+                rows += self.layout.random_normal(0, START_SCALE)
 
     # -- reports ---------------------------------------------------------------------------
 

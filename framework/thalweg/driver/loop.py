@@ -261,6 +261,7 @@ class _Run:
         self._enter_stage(self.at.stage + 1)
         self.at.stage_start, self.at.previous = self.at.iteration, None
         before = vecs_in(state_fields(state))
+        cast(Homotopy, self.objective).leave_trap(state.x)
         state = cast(SolverState, self.solver.reset(state))
         kept = {id(vec) for vec in vecs_in(state_fields(state))}
         for vec in before:

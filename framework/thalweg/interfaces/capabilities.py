@@ -115,6 +115,13 @@ class Homotopy(Capability):
     #: Most iterations of each of these stages but the last; None for the driver's own rule.
     default_stage_iterations: int | None = None
 
+    def leave_trap(self, x: PETSc.Vec) -> None:
+        """Move ``x`` from where no solver gets away whatever the parameter is.  Collective.
+
+        The driver calls this at the beginning of each stage but the first.  It must be
+        deterministic.  By default nothing is moved.
+        """
+
 
 class StiefelVariable(Capability):
     """The variable is a matrix with orthonormal columns (replicated, rows x columns)."""

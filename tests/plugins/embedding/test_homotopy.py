@@ -1,0 +1,45 @@
+"""Following lambda: a map that has collapsed unfolds again, at any rank count."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import thalweg
+from thalweg import HomotopySchedule, Stop
+from thalweg.data import Dataset
+from thalweg_embedding.objectives import elastic_embedding
+
+SCHEDULE = HomotopySchedule.logarithmic(1e-4, 1e2, 12, Stop(iterations=50, decrease=1e-6))
+
+
+def followed(comm, solver, preconditioner, **given):
+    data = Dataset.from_array(load_digits().data[:90], comm=comm)
+    objective = elastic_embedding(
+        data, comm, perplexity=8.0, repulsive_weights="squared-distances", **{"lambda": 100.0}
+    )
+    return thalweg.minimize(
+        objective, solver=solver, preconditioner=preconditioner, homotopy=SCHEDULE, **given
+    )
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("preconditioner", ["identity", "spectral", "partial-hessian"])
+@pytest.mark.parametrize("solver", ["gradient-descent", "lbfgs"])
+def test_a_map_that_collapsed_at_a_small_lambda_unfolds_at_a_larger_one(
+    comm, solver, preconditioner
+):
+    result = followed(comm, solver, preconditioner, iterations=600)
+    collapsed = 100.0  # the value of coinciding points: lambda times the sum of w-
+    assert result.objective < 0.1 * collapsed
+    values = result.trace["objective"]
+    same = np.diff(result.trace["lambda"]) == 0.0
+    assert (np.diff(values)[same] <= 0.0).all()
+
+
+def test_a_run_through_a_collapsed_stage_resumes_to_the_bit(comm, tmp_path):
+    whole = followed(comm, "lbfgs", "spectral", iterations=60)
+    followed(comm, "lbfgs", "spectral", iterations=25, checkpoint=tmp_path)
+    resumed = followed(comm, "lbfgs", "spectral", iterations=60, checkpoint=tmp_path, resume=True)
+    np.testing.assert_array_equal(resumed.x, whole.x)
