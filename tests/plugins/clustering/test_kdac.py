@@ -143,3 +143,22 @@ def test_values_that_are_not_finite_are_refused(comm, views):
     points[59, 1] = np.nan
     with pytest.raises(InputError, match="NaN"):
         build_kdac(Dataset.from_array(points, given, comm), comm)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("stored_rows", [1500, 0])
+@pytest.mark.parametrize("kind", ["lobpcg", "slepc"])
+def test_every_eigensolver_of_the_embedding_step_finds_the_same_subspace(
+    comm, kind, stored_rows, views, make
+):
+    if kind == "slepc":
+        pytest.importorskip("slepc4py")
+    points, given, _ = views(90)
+    w = np.eye(4)[:, :2]
+    found = []
+    for chosen in ("lapack", kind):
+        objective = make(comm, points, given, stored_rows=stored_rows, bound=False)
+        objective.embedding, objective.embedding_tolerance = chosen, 1e-8
+        subspace = objective.embed(w)[1]
+        found.append(objective.rows.gather_rows(subspace.vectors))
+    np.testing.assert_allclose(np.abs(found[0].T @ found[1]), np.eye(2), atol=1e-5)

@@ -1,5 +1,7 @@
 """Eigen-solvers, k-means and the agreement of labels, each against a reference."""
 
+import sys
+
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
@@ -11,7 +13,11 @@ from thalweg_clustering.agreement import normalized_mutual_information
 from thalweg_clustering.coordinate_power import coordinate_power_smallest
 from thalweg_clustering.eigenvectors import smallest_eigenvectors
 from thalweg_clustering.kmeans import kmeans
-from thalweg_clustering.leading_subspace import dense_leading, iterative_leading
+from thalweg_clustering.leading_subspace import (
+    dense_leading,
+    iterative_leading,
+    slepc_leading,
+)
 
 
 def _matrix(d, seed=0):
@@ -21,8 +27,10 @@ def _matrix(d, seed=0):
     return (q * values) @ q.T, q[:, :3]
 
 
-@pytest.mark.parametrize("solver", ["lapack", "lobpcg", "cpm"])
+@pytest.mark.parametrize("solver", ["lapack", "lobpcg", "cpm", "slepc"])
 def test_smallest_eigenvectors(solver):
+    if solver == "slepc":
+        pytest.importorskip("slepc4py")
     matrix, wanted = _matrix(40)
     found = smallest_eigenvectors(matrix, 3, solver, tolerance=1e-9)
     np.testing.assert_allclose(found.T @ found, np.eye(3), atol=1e-10)
@@ -43,19 +51,26 @@ def test_an_unknown_eigensolver_is_refused():
 
 
 @pytest.mark.ranks(1, 2, 3)
-def test_leading_subspace_by_products_equals_lapack(comm):
+@pytest.mark.parametrize("by_products", [iterative_leading, slepc_leading])
+def test_leading_subspace_by_products_equals_lapack(comm, by_products):
+    if by_products is slepc_leading:
+        pytest.importorskip("slepc4py")
     matrix, _ = _matrix(90)
     layout = Layout(comm, 90)
     rows = -layout.local(matrix)
     exact = dense_leading(layout, np.ascontiguousarray(rows), 3)
     start = layout.with_columns(6).random_normal(0)
-    found = iterative_leading(
-        layout, lambda block: rows @ layout.gather_rows(block), start, 3, 1e-9
-    )
+    found = by_products(layout, lambda block: rows @ layout.gather_rows(block), start, 3, 1e-9)
     np.testing.assert_allclose(found.values[:3], [5.0, 4.0, 3.0], atol=1e-8)
     np.testing.assert_allclose(found.values, exact.values, atol=1e-3)
     a, b = layout.gather_rows(found.vectors), layout.gather_rows(exact.vectors)
     np.testing.assert_allclose(np.abs(a.T @ b), np.eye(3), atol=1e-6)
+
+
+def test_slepc_without_slepc4py_is_refused(monkeypatch):
+    monkeypatch.setitem(sys.modules, "slepc4py", None)
+    with pytest.raises(InputError, match="needs slepc4py"):
+        smallest_eigenvectors(np.diag([1.0, 2.0, 3.0]), 1, "slepc")
 
 
 @pytest.mark.ranks(1, 2, 3)

@@ -154,8 +154,10 @@ def test_a_resumed_run_goes_on_to_the_same_bits(comm, name, tmp_path, views, mak
     check_resumption(lambda: solver, objective, objective.initial_point(0))
 
 
-@pytest.mark.parametrize("eigensolver", ["lapack", "lobpcg", "cpm"])
+@pytest.mark.parametrize("eigensolver", ["lapack", "lobpcg", "cpm", "slepc"])
 def test_all_eigensolvers_lead_to_the_same_subspace(eigensolver, views, make):
+    if eigensolver == "slepc":
+        pytest.importorskip("slepc4py")
     points, given, _ = views(120, noise=8)
     found = []
     for kind in ("lapack", eigensolver):
