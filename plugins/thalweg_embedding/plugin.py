@@ -55,7 +55,7 @@ _MAP = (
         "exaggeration",
         float,
         None,
-        "early exaggeration: lambda starts at lambda/exaggeration; 12 for many points, else 1",
+        "early exaggeration: lambda starts at lambda/exaggeration; 4 for many points, else 1",
         minimum=1,
     ),
 )
@@ -191,7 +191,7 @@ def thalweg_preconditioners() -> list[PreconditionerSpec]:
                     "neighbors",
                     int,
                     None,
-                    "kappa, largest weights kept in a row; all up to 3,000 points, else 7",
+                    "kappa, largest weights kept in a row; all up to 3,000 points, else 7 to 20",
                     minimum=0,
                 ),
                 Option(

@@ -11,6 +11,9 @@ from thalweg.parallel import Layout, sum_over_ranks
 #: Deviation of a start in map units.
 START_SCALE = 1e-2
 
+#: The same for principal components of many points.
+UNFOLDED_SCALE = 1.0
+
 
 class Start:
     """A starting map.

@@ -21,6 +21,10 @@ from thalweg_embedding.objectives import t_sne
 
 PERPLEXITY = 30.0
 
+#: Most map units that a point may move in one step.  More is quicker down to openTSNE's value,
+#: less gets lower later: the map grows as long as a run lasts.
+STEP_CAP = 30.0
+
 Measure = Callable[[np.ndarray], float]
 
 
@@ -89,9 +93,9 @@ def _ours(
     result = thalweg.minimize(
         objective,
         solver="lbfgs",
-        step_cap=50.0,
+        step_cap=STEP_CAP,
         step_cap_unit="absolute",
-        iterations=150,
+        iterations=300,
         decrease=1e-6,
         callback=note,
     )
