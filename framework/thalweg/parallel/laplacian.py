@@ -20,8 +20,8 @@ SHIFT = 1e-10
 _SLACK = 1e-9
 
 # Where all but a few rows have this much slack, a part of their diagonal, the eigenvalues lie
-# close enough for Jacobi's iterations: below 10 of them take off three decimals.
-_AMPLE, _FEW = 0.1, 0.01
+# close enough for Jacobi's iterations: about 10 of them take off three decimals.
+_AMPLE, _FEW = 0.05, 0.01
 
 # What "auto" goes by otherwise: rows up to which a dense factor on one rank is quickest, or
 # bearable; rows up to which any sparse factor is; density and rows of graphs with little fill.

@@ -14,6 +14,9 @@ from thalweg.data import Dataset
 from thalweg.report import format_table
 from thalweg_embedding.objectives import t_sne
 
+#: Most seconds of the optimization, which ends at the first iterate after them.
+SECONDS = 300.0
+
 
 def measure_patches(folder: Path | None, rows: int, iterations: int) -> dict[str, Any]:
     """t-SNE of natural image patches, approximate neighbours, perplexity 10."""
@@ -26,7 +29,12 @@ def measure_patches(folder: Path | None, rows: int, iterations: int) -> dict[str
     objective = t_sne(data, data.comm, perplexity=10.0, neighbours="approximate", graph="sparse")
     building = time.perf_counter() - begin
     result = thalweg.minimize(
-        objective, solver="lbfgs", iterations=iterations, decrease=1e-6, preconditioner="spectral"
+        objective,
+        solver="lbfgs",
+        preconditioner="spectral",
+        iterations=iterations,
+        seconds=SECONDS,
+        decrease=1e-6,
     )
     trace = result.trace
     objective.destroy()
@@ -55,7 +63,8 @@ def patches_section(found: dict[str, Any], stem: Path) -> list[str]:
     return [
         f"## {found['rows']:,} image patches",
         "",
-        "8 x 8 pixels, t-SNE with perplexity 10, approximate neighbours; seconds.",
+        "8 x 8 pixels, t-SNE with perplexity 10, approximate neighbours; seconds.  The "
+        f"optimization may take {SECONDS:g} s.",
         "",
         format_table([row], markdown=True),
         "",
