@@ -40,11 +40,11 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("--set", action="append", help="only sets whose names begin so")
     parser.add_argument("--starts", type=int, help="random starts (default: 10; quick 2)")
-    parser.add_argument("--seconds", type=float, help="cap of a run (default: 15; quick 2)")
+    parser.add_argument("--seconds", type=float, help="cap of a run (default: 12; quick 2)")
     parser.add_argument(
         "--budget",
         type=float,
-        help="seconds after which no further random start begins (default: 30; quick 4)",
+        help="seconds after which no further random start begins (default: 20; quick 4)",
     )
     parser.add_argument("--rows", type=int, help="rows of 'large' (default: 50000; quick 8000)")
     parser.add_argument("--note", help="a sentence for the report, such as what else was running")
@@ -55,8 +55,8 @@ def main(argv: list[str]) -> int:
     if folder is not None and (folder / "kdac").is_dir():
         folder = folder / "kdac"
     starts = options.starts or (2 if quick else 10)
-    seconds = options.seconds or (2.0 if quick else 15.0)
-    budget = options.budget or (4.0 if quick else 30.0)
+    seconds = options.seconds or (2.0 if quick else 12.0)
+    budget = options.budget or (4.0 if quick else 20.0)
     rows = options.rows or (8_000 if quick else 50_000)
     limit_threads(MPI.COMM_WORLD)
     problems = authors_problems(folder) if folder else generated_problems()
@@ -85,7 +85,7 @@ def main(argv: list[str]) -> int:
                 save()
         elif part == "descent":
             fixed = without_search(chosen)
-            found[part] = [measure_descent(problem, starts, seconds) for problem in fixed]
+            found[part] = [measure_descent(p, min(starts, 3), seconds / 4) for p in fixed]
         elif part == "dimension":
             most = 128 if quick else 1024
             found[part] = measure_dimension(problems[min(1, len(problems) - 1)], most, 1.0)

@@ -46,7 +46,7 @@ def measure_descent(problem: Problem, starts: int, seconds: float) -> dict[str, 
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in METHODS}
     for seed in range(starts):
         curves = {
-            name: _curve(objective, solver, seed, seconds / 5) for name, solver in METHODS.items()
+            name: _curve(objective, solver, seed, seconds) for name, solver in METHODS.items()
         }
         lowest = min(value for curve in curves.values() for _, _, value in curve)
         for name, curve in curves.items():

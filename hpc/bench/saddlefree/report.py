@@ -130,7 +130,8 @@ def _autoencoder(found: dict[str, Any], stem: Path) -> list[str]:
         row: dict[str, Any] = {"method": name}
         for part in (0.25, 0.5, 1.0):
             limit = part * found["setting"]["seconds"]
-            row[f"error at {limit:g} s"] = min(p[2] for p in curve if p[0] <= 1.02 * limit)
+            reached = [p[2] for p in curve if p[0] <= 1.02 * limit]
+            row[f"error at {limit:g} s"] = min(reached) if reached else "-"
         row["gradient equivalents"] = curve[-1][1]
         table.append(row)
     panels[0].set(yscale="log", xlabel="seconds", ylabel="squared error per case")
