@@ -49,8 +49,8 @@ def main(argv: list[str]) -> int:
     from thalweg.data import data_sets, load_data
     from thalweg.parallel import MPI, limit_threads, on_root
     from thalweg_isometry.certificate import certify
+    from thalweg_isometry.look_progress import looking
     from thalweg_isometry.objective import secant_set
-    from thalweg_isometry.search import looking
 
     comm = MPI.COMM_WORLD
     limit_threads(comm)

@@ -16,8 +16,9 @@ from thalweg import InputError
 from thalweg.interfaces import SecantConstraints
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
+from thalweg_isometry.map_ranks import truncated
 from thalweg_isometry.normal_equations import normal_equations
-from thalweg_isometry.search import Inner, SearchState, SecantSearch, truncated
+from thalweg_isometry.search import Inner, SearchState, SecantSearch
 from thalweg_isometry.secant_rows import SecantRows
 
 

@@ -13,7 +13,7 @@ leading eigenvectors of ``Psi^T Psi``, a higher one adds principal directions.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
@@ -27,6 +27,8 @@ from thalweg.parallel.pairs.worst_secants import Scan
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.certificate import lower_bound
+from thalweg_isometry.look_progress import looking
+from thalweg_isometry.map_ranks import extended, guessed_rank, sampled_ratios, truncated
 
 #: A look at fewer pairs than this is always complete.
 FEW_PAIRS = 40_000_000
@@ -59,6 +61,8 @@ class SearchState(SolverState):
         Best map that a complete look confirmed, and its delta.
     closest, closest_delta
         Map of least delta seen by a complete look, a success or not.
+    delta, seen_rank
+        What the last look saw, and the rank of the map that it looked at.
     fraction
         Share of the tiles at the next look.
     attempt_iterations
@@ -81,6 +85,7 @@ class SearchState(SolverState):
     closest: np.ndarray
     closest_delta: float = float("inf")
     delta: float = float("nan")
+    seen_rank: int = 0
     active_delta: float = float("nan")
     residual: float = float("nan")
     dual_residual: float = float("nan")
@@ -254,7 +259,7 @@ class SecantSearch(Solver[SearchState]):
         """Delta as last seen, rank and targets, active secants, residuals."""
         return {
             "delta": state.delta,
-            "rank": float(len(state.psi)),
+            "rank": float(state.seen_rank),
             "target_rank": float(state.target_rank),
             "target_delta": state.target_delta,
             "active": float(len(state.pairs)),
@@ -277,6 +282,7 @@ class SecantSearch(Solver[SearchState]):
     def _scan(self, state: SearchState, psi: np.ndarray, fraction: float, level: float) -> Scan:
         secants = self._secants(state)
         state.looks += 1
+        state.seen_rank = len(psi)
         with looking(secants, fraction) as progress:
             return secants.scan(
                 psi,
@@ -409,17 +415,7 @@ class SecantSearch(Solver[SearchState]):
         """A map of another rank near ``psi``: truncated, or extended by principal directions."""
         if len(psi) >= rank:
             return truncated(psi, rank)
-        directions = self._secants(state).directions
-        rest = directions - directions @ np.linalg.pinv(psi) @ psi if len(psi) else directions
-        norms = np.linalg.norm(rest, axis=1)
-        some = np.flatnonzero(norms > 0.5)[: rank - len(psi)]
-        added = rest[some] / norms[some, None]
-        if len(psi) + len(added) < rank:  # fewer directions than rows: any will do
-            random = np.random.default_rng(self.seed)
-            more = rank - len(psi) - len(added)
-            noise = random.standard_normal((more, psi.shape[1])) * 1e-3
-            added = np.concatenate([added, noise])
-        return np.concatenate([psi, added])
+        return extended(psi, rank, self._secants(state).directions, self.seed)
 
     def _final(self, state: SearchState) -> np.ndarray:
         """What the run returns: the best confirmed map, or else the one of least delta."""
@@ -430,7 +426,7 @@ class SecantSearch(Solver[SearchState]):
         else:
             psi = state.psi
             delta = self._scan(state, psi, 1.0, np.inf).delta
-        state.psi, state.delta = psi, delta
+        state.psi, state.delta, state.seen_rank = psi, delta, len(psi)
         return psi
 
     def _show(
@@ -451,56 +447,3 @@ class SecantSearch(Solver[SearchState]):
         theta = cast(SecantConstraints, state.objective).wanted_delta or 0.0
         miss = np.maximum(change - theta, 0.0)
         state.value = 0.5 * float(miss @ miss)
-
-
-def truncated(psi: np.ndarray, rank: int) -> np.ndarray:
-    """``Gamma^(1/2) U^T`` from the leading eigenpairs of ``Psi^T Psi`` (eq. 2.9)."""
-    _, values, vectors = np.linalg.svd(psi, full_matrices=False)
-    return np.asarray(values[:rank, None] * vectors[:rank])
-
-
-def guessed_rank(secants: SecantSet, delta: float, adjust: str) -> int:
-    """Rank at which the leading directions hold most of the variance that delta asks for."""
-    share = np.cumsum(secants.spread) / max(float(secants.spread.sum()), 1e-300)
-    wanted = 1.0 - (0.25 if adjust == "bracket" else 0.1) * delta
-    return int(np.searchsorted(share, min(wanted, 1.0 - 1e-12)) + 1)
-
-
-def sampled_ratios(points: np.ndarray, psi: np.ndarray) -> np.ndarray:
-    """``||Psi v||^2`` of the secants among some points."""
-    points = points - points.mean(axis=0)
-    images = points @ psi.T
-    upper = np.triu_indices(len(points), 1)
-    lengths, mapped = (_squared(rows)[upper] for rows in (points, images))
-    good = lengths > 1e-9 * max(float(lengths.max(initial=0.0)), 1e-300)
-    return np.asarray(mapped[good] / lengths[good])
-
-
-def _squared(rows: np.ndarray) -> np.ndarray:
-    size = np.einsum("ij,ij->i", rows, rows)
-    return np.maximum(size[:, None] + size - 2.0 * rows @ rows.T, 0.0)
-
-
-class looking:
-    """A progress bar in pairs per second, on rank 0 and only where somebody watches."""
-
-    def __init__(self, secants: SecantSet, fraction: float) -> None:
-        self._secants = secants
-        self._total = int(fraction * secants.n_pairs)
-        self._bar: Any = None
-
-    def __enter__(self) -> Callable[[int], None] | None:
-        import sys
-
-        if self._secants.comm.rank or not sys.stderr.isatty() or self._total < 10**8:
-            return None
-        from tqdm import tqdm
-
-        self._bar = tqdm(
-            total=self._total // self._secants.comm.size, unit="pair", unit_scale=True, leave=False
-        )
-        return cast(Callable[[int], None], self._bar.update)
-
-    def __exit__(self, *failure: object) -> None:
-        if self._bar is not None:
-            self._bar.close()

@@ -151,3 +151,15 @@ def test_classes_and_neighbours_need_less_rank(digits, secants_of):
         for kind, s in sets.items()
     }
     assert max(ranks["classes"], ranks["neighbours"]) <= ranks["all"]
+
+
+def test_the_trace_names_the_rank_that_its_delta_belongs_to(digits, true_delta, secants_of):
+    problem = NearIsometry(secants_of(digits, MPI.COMM_SELF), 0.4, None)
+    result = thalweg.minimize(problem, solver="secant-pca")
+    rows = zip(result.trace["rank"][1:], result.trace["delta"][1:], strict=True)
+    by_rank = {int(rank): delta for rank, delta in rows}
+    directions = result.solution
+    for rank in range(1, len(directions) + 1):
+        if rank in by_rank:
+            assert by_rank[rank] == pytest.approx(true_delta(digits, directions[:rank]), rel=1e-9)
+    assert len(directions) in by_rank

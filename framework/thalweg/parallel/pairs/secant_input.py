@@ -9,9 +9,11 @@ from thalweg.parallel.layout import Layout
 
 
 def exact_points(points: np.ndarray) -> np.ndarray:
-    """The points without loss, in float32 if they fit, contiguous."""
+    """The points without loss, contiguous: as they are if uint8, else float32 if they fit."""
     if points.ndim != 2:
         raise InputError(f"the points must be a table of rows, not of {points.ndim} dimensions")
+    if points.dtype == np.uint8:
+        return np.ascontiguousarray(points)  # images: a quarter of the memory and messages
     if points.dtype.kind in "iub" and points.dtype.itemsize <= 2:
         points = points.astype(np.float32)  # integers up to 2^24 are exact
     elif points.dtype.kind not in "fiub":

@@ -41,8 +41,8 @@ class SecantSet:
     Parameters
     ----------
     points
-        This rank's points, shape ``(n_local, dimension)``; kept as float32 if
-        that is what they are (or small integers), else as float64.
+        This rank's points, shape ``(n_local, dimension)``; kept as uint8 or
+        float32 if that is what they are (or small integers), else as float64.
     layout
         How the points lie on the ranks; only its rows are used.
     labels
