@@ -15,6 +15,9 @@ from thalweg_embedding.pairs.specialise import specialise
 STEPS = 100
 REST = 1e-7
 
+#: Nearest known points whose places are tried as starts.
+STARTS = 5
+
 #: New points whose distances to all known ones are held at once.
 BATCH = 512
 
@@ -53,8 +56,9 @@ class PlacedMap:
             sum_m p_m f(d_m) + lambda log sum_m g(d_m)   or   + lambda' sum_m g(d_m),
 
         p its entropic affinities to its 3 x perplexity nearest known points, from the mean of
-        their places.  A point that is one of the known points takes that one's place.  No new
-        point feels another, so that the result does not depend on what else is asked for.
+        their places or from that of one of the nearest, whichever is lowest.  A point that is
+        one of the known points takes that one's place.  No new point feels another, so that
+        the result does not depend on what else is asked for.
         """
         found = np.empty((len(new), self.places.shape[1]))
         for first in range(0, len(new), BATCH):
@@ -74,8 +78,19 @@ class PlacedMap:
         )
         moving = squared[:, 0] > 0.0
         places[~moving] = self.places[indices[~moving, 0]]
+        places = self._best_start(places, indices, graph, moving)
         self._descend(places, graph, moving)
         return places
+
+    def _best_start(self, mean, indices, graph, moving):  # type: ignore[no-untyped-def]
+        """Of the mean and the nearest known points' places, the lowest for each new point."""
+        best, lowest = mean.copy(), self._value_and_slope(mean, graph)[0]
+        for nearest in indices[:, :STARTS].T:
+            trial = self.places[nearest]
+            value, _ = self._value_and_slope(trial, graph)
+            better = moving & (value < lowest)
+            best[better], lowest[better] = trial[better], value[better]
+        return best
 
     def _neighbours(self, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Nearest known points in ascending order, and exact squared distances."""

@@ -84,7 +84,10 @@ def test_new_points_land_among_their_kind(kind):
     placed = estimator.transform(digits.data[600:800])
     known = estimator.embedding_
     nearest = ((placed[:, None] - known[None]) ** 2).sum(axis=2).argmin(axis=1)
-    assert (digits.target[:600][nearest] == digits.target[600:800]).mean() > 0.7
+    # One nearest neighbour among all 64 features gets 0.95 of these right.  A Gaussian repulsion
+    # ends where a cluster does: a point with neighbours in two of them rests in between.
+    least = 0.9 if kind is TSNE else 0.75
+    assert (digits.target[:600][nearest] == digits.target[600:800]).mean() > least
 
 
 @every_estimator
