@@ -159,17 +159,20 @@ def test_every_strategy_composes_with_every_descent(comm, name, preconditioner, 
     assert values[-1] < values[0]
 
 
-def test_the_spectral_direction_needs_far_fewer_evaluations_than_gradient_descent(comm):
-    objective = elastic(comm, rows=200, init_scale=1e-2)
+@pytest.mark.parametrize(("solver", "factor"), [("gradient-descent", 8), ("lbfgs", 10)])
+def test_the_spectral_direction_needs_far_fewer_evaluations_than_gradient_descent(
+    comm, solver, factor
+):
+    # With weights of the data's squared distances, as the authors have them, and a run long
+    # enough to leave the first steps behind, in which the two hardly differ.
+    objective = elastic(comm, rows=200, init_scale=1e-2, repulsive_weights="squared-distances")
     plain = thalweg.minimize(
-        objective, solver="gradient-descent", preconditioner="identity", iterations=80
+        objective, solver="gradient-descent", preconditioner="identity", iterations=200
     )
-    spectral = thalweg.minimize(
-        objective, solver="gradient-descent", preconditioner="spectral", iterations=40
-    )
+    spectral = thalweg.minimize(objective, solver=solver, preconditioner="spectral", iterations=40)
     reached = spectral.trace["objective"] <= plain.objective
-    assert 5 * spectral.trace["evaluations"][reached.argmax()] < plain.evaluations
     assert reached.any()
+    assert factor * spectral.trace["evaluations"][reached.argmax()] < plain.evaluations
 
 
 def test_pieces_of_a_graph_are_embedded_by_finite_steps(comm):
