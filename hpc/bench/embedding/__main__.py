@@ -74,12 +74,12 @@ def _measure(part: str, options: argparse.Namespace, stem: Path, note: Note) -> 
 
     def starts() -> dict[str, Any]:
         count = options.starts or (5 if quick else 50)
-        seconds = options.seconds or (1.0 if quick else 5.0)
+        seconds = options.seconds or (1.0 if quick else 0.35)
         kinds = ("EE",) if quick else ("EE", "s-SNE", "t-SNE")
         return measure_starts(small(), count, seconds, kinds, note)
 
     def convergence() -> dict[str, Any]:
-        return measure_convergence(small(), *((300, 8.0) if quick else (600, 40.0)), note)
+        return measure_convergence(small(), *((300, 8.0) if quick else (600, 15.0)), note)
 
     rows = options.rows
     work: dict[str, Callable[[], dict[str, Any]]] = {
