@@ -14,6 +14,9 @@ from thalweg_clustering.prepared_data import centred_points
 
 from .sets import Problem
 
+#: From this number of features on, the eigenproblem is no longer mere overhead.
+LARGE = 64
+
 
 def measure_dimension(problem: Problem, most: int, seconds: float) -> dict[str, Any]:
     """Noisy features are added to a set, doubling their number; slopes are fitted.
@@ -50,14 +53,23 @@ def measure_dimension(problem: Problem, most: int, seconds: float) -> dict[str, 
                 times.append(time.perf_counter() - start)
                 if time.perf_counter() - began > seconds:
                     break
-            row[solver] = float(np.median(times))
+            row[solver] = float(min(times))
         shortfall = np.trace(vectors.T @ matrix @ vectors) - np.trace(exact.T @ matrix @ exact)
         row["cpm_shortfall"] = float(shortfall / np.abs(matrix).sum(axis=1).max())
         found.append(row)
         features *= 2
-    slopes = {}
-    large = [row for row in found if row["features"] >= 64] or found
-    for solver in ("lapack", "cpm"):
-        logs = np.log([[row["features"], row[solver]] for row in large])
-        slopes[solver] = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0]) if len(logs) > 1 else None
-    return {"rows": found, "slopes": slopes, "set": problem.name}
+    large = [row for row in found if row["features"] >= LARGE]
+    return {
+        "rows": found,
+        "slopes": {solver: slope(found, solver) for solver in ("lapack", "cpm")},
+        "slopes_large": {solver: slope(large, solver) for solver in ("lapack", "cpm")},
+        "set": problem.name,
+    }
+
+
+def slope(rows: list[dict[str, float]], solver: str) -> float | None:
+    """Slope of the logarithm of the time; None for fewer than three numbers of features."""
+    if len(rows) < 3:
+        return None
+    logs = np.log([[row["features"], row[solver]] for row in rows])
+    return float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
