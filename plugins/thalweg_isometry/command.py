@@ -55,7 +55,10 @@ def main(argv: list[str]) -> int:
     comm = MPI.COMM_WORLD
     limit_threads(comm)
     section: dict[str, Any] = {}
-    known = given.data in data_sets() and not Path(given.data).exists()
+    names = {spec.name for spec in data_sets()}
+    # Every rank must decide alike, and not by what its own file system shows.
+    exists = comm.bcast(Path(given.data).exists() if comm.rank == 0 else None)
+    known = given.data.partition(":")[0] in names and not exists
     section["name" if known else "path"] = given.data
     for option in ("labels", "rows", "scale"):
         if getattr(given, option) is not None:

@@ -36,6 +36,12 @@ def test_its_sentence_names_the_pair(files, capsys):
     assert "attained by points" in capsys.readouterr().out
 
 
+def test_data_sets_have_names(files, capsys):
+    folder, _ = files
+    assert main(["certify", "digits", str(folder / "psi.npy"), "--rows", "90", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["n_points"] == 90
+
+
 def test_bad_input_is_one_sentence(files, tmp_path, capsys):
     folder, psi = files
     np.save(tmp_path / "narrow.npy", psi[:, :9])
