@@ -28,7 +28,13 @@ from thalweg_embedding.pairs.grid import GridPairs
 from thalweg_embedding.pairs.interface import PairSum
 from thalweg_embedding.pairs.neighbours import NeighbourPairs
 from thalweg_embedding.pairs.transforms import has_finufft
-from thalweg_embedding.start import START_SCALE, UNFOLDED_SCALE, Start, principal_components
+from thalweg_embedding.start import (
+    LARGE_SCALE,
+    START_SCALE,
+    UNFOLDED_SCALE,
+    Start,
+    principal_components,
+)
 
 #: Rows from which the grid is quicker than all pairs, by dimension.
 GRID_ROWS = {1: 8_000, 2: 8_000, 3: 50_000}
@@ -127,8 +133,9 @@ def embedding(
         ``"random"`` or ``"pca"``.
     init_scale
         Deviation of the start, in map units, by default 1e-2: so little that the map may
-        unfold in any way, and enough for the first steps to show in the objective.  Principal
-        components of many points start at 1: they have unfolded already.
+        unfold in any way, and enough for the first steps to show in the objective.  Maps of
+        many points whose E- is a logarithm start at 0.1, for in a smaller map a grid's error
+        hides the forces; at 1 from principal components, which have unfolded already.
     repulsive_weights
         Where E- is no logarithm: ``"uniform"``, w- = 1/(N (N - 1));
         ``"squared-distances"`` of the data, scaled to sum 1; ``"one"``, w- = 1.
@@ -162,9 +169,9 @@ def embedding(
     repelling = repulsive_sum(layout, family.repulsion, negative, repulsion, repulsion_error)
     fast = isinstance(repelling, GridPairs) and repulsion_error > 1e-5
     attracting = attractive_sum(layout, family.attraction, weights, single=fast)
+    scale_of_start = init_scale or _usual_scale(family, layout.rows, init)
     if start is None and init == "pca":
-        usual = UNFOLDED_SCALE if layout.rows >= MANY_ROWS else START_SCALE
-        start = principal_components(dataset, dimensions, init_scale or usual)
+        start = principal_components(dataset, dimensions, scale_of_start)
     return PairwiseEmbedding(
         layout,
         weights,
@@ -174,7 +181,7 @@ def embedding(
         strength=strength,
         repulsion_scale=scale,
         constant=_negative_entropy(layout, weights) if family.normalised else 0.0,
-        start=Start(layout, start, init_scale or START_SCALE),
+        start=Start(layout, start, scale_of_start),
         stages=exaggerated_stages(family, layout.rows, exaggeration),
         stage_iterations=STAGE_ITERATIONS,
         label=family.name,
@@ -244,6 +251,13 @@ def exaggerated_stages(family: Family, rows: int, exaggeration: float | None) ->
         return ()
     doublings = max(1, round(math.log2(exaggeration / 3.0)) + 1) if exaggeration > 3.0 else 1
     return (*(2.0**i / exaggeration for i in range(doublings)), 1.0)
+
+
+def _usual_scale(family: Family, rows: int, init: str) -> float:
+    """Deviation of a start where the user gives none."""
+    if not family.normalised or rows < MANY_ROWS:
+        return START_SCALE
+    return UNFOLDED_SCALE if init == "pca" else LARGE_SCALE
 
 
 def _negative_entropy(layout: Layout, weights: Weights) -> float:

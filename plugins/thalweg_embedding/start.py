@@ -11,7 +11,8 @@ from thalweg.parallel import Layout, sum_over_ranks
 #: Deviation of a start in map units.
 START_SCALE = 1e-2
 
-#: The same for principal components of many points.
+#: The same for maps of many points, from random numbers and from principal components.
+LARGE_SCALE = 0.1
 UNFOLDED_SCALE = 1.0
 
 

@@ -26,7 +26,14 @@ def measure_patches(folder: Path | None, rows: int, iterations: int) -> dict[str
     values = np.load(file, mmap_mode="r", allow_pickle=False)[:rows].astype(np.float32)
     begin = time.perf_counter()
     data = Dataset.from_array(values, name="patches")
-    objective = t_sne(data, data.comm, perplexity=10.0, neighbours="approximate", graph="sparse")
+    objective = t_sne(
+        data,
+        data.comm,
+        perplexity=10.0,
+        neighbours="approximate",
+        graph="sparse",
+        init="pca",
+    )
     building = time.perf_counter() - begin
     result = thalweg.minimize(
         objective,

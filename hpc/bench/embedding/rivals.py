@@ -76,7 +76,10 @@ def measure_rivals(images: Images, stem: Path, scikit_learn: bool) -> dict[str, 
 def _ours(
     data: Dataset, weights: Any, iterates: list[tuple[float, float, np.ndarray]]
 ) -> tuple[thalweg.Result, dict[str, Any]]:
-    """Our defaults for many points, from the start that openTSNE has; setting up included."""
+    """Our defaults for many points, from the components that openTSNE starts from.
+
+    Setting up is included in the time.
+    """
     objective = t_sne(data, data.comm, weights=weights, init="pca")
     thalweg.minimize(objective, iterations=1)  # compiles kernels, or loads them
     objective.destroy()
@@ -225,7 +228,7 @@ def rivals_section(found: dict[str, Any], stem: Path) -> list[str]:
         "",
         f"{found['data']}, {found['rows']:,} points, perplexity {PERPLEXITY:g}, exact neighbours; "
         "openTSNE: 250 + 500 iterations with FFT interpolation from principal components; ours: "
-        "the same start, L-BFGS with the spectral direction, the factorization included. The KL "
+        "the same components, L-BFGS with the spectral direction, its set-up included. The KL "
         "divergences are exact, over all pairs.",
         "",
         format_table(table, markdown=True),
