@@ -20,11 +20,16 @@ def random_map(rank, dimension, seed=1):
 def all_pairs(points, components):
     points = points.astype(float)
     i, j = np.triu_indices(len(points), 1)
-    difference = points[i] - points[j]
-    lengths = (difference**2).sum(axis=1)
+    lengths, mapped = np.empty((2, len(i)))
+    end = 0
+    for row in range(len(points) - 1):  # all differences at once would take gigabytes
+        difference = points[row] - points[row + 1 :]
+        begin, end = end, end + len(difference)
+        lengths[begin:end] = (difference**2).sum(axis=1)
+        mapped[begin:end] = ((difference @ components.T) ** 2).sum(axis=1)
     distinct = lengths > 0
-    i, j, difference, lengths = (a[distinct] for a in (i, j, difference, lengths))
-    return i, j, ((difference @ components.T) ** 2).sum(axis=1) / lengths - 1.0, lengths
+    i, j, lengths, mapped = (a[distinct] for a in (i, j, lengths, mapped))
+    return i, j, mapped / lengths - 1.0, lengths
 
 
 def secants(points, comm, **options):
