@@ -124,7 +124,9 @@ class WorstSecants:
             self.measured += measured
             self.coincident += coincident
             if kept and self._level < np.inf:
-                self._found.append((i[:kept], j[:kept], value[:kept], length[:kept]))
+                # Copies: slices would keep a tile's whole buffers alive.
+                found = (a[:kept].copy() for a in (i, j, value, length))
+                self._found.append(tuple(found))
                 self._waiting += kept
                 if self._waiting > 4 * self._most + 4096:
                     self._prune()
