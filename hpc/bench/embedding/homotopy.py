@@ -38,7 +38,7 @@ RUNS = (
     ("SD", True, 60.0),
     ("SD", False, 60.0),
     ("L-BFGS + SD", False, 60.0),
-    ("GD", True, 240.0),
+    ("GD", True, 300.0),
     ("GD", False, 90.0),
     ("L-BFGS", False, 60.0),
     ("CG", False, 60.0),
