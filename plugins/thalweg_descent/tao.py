@@ -120,6 +120,10 @@ class _LiveTao(Live):
             hessian = self._shell(self.curvature)
             tao.setHessian(self._move_hessian, hessian, hessian)
             tao.getKSP().getPC().setType(PETSc.PC.Type.NONE)
+        elif kind.startswith("bqnk"):
+            # By default the quasi-Newton matrix itself, which current releases refuse to
+            # solve with once it is shifted.
+            tao.getKSP().getPC().setType(PETSc.PC.Type.NONE)
         tao.setSolution(self.x)
         tao.setFromOptions()
         if self.preconditioner is not None:
@@ -176,7 +180,10 @@ class _LiveTao(Live):
                 self.coroutine.resume(False)
             except PETSc.Error as error:
                 self.close()
-                raise NumericalError(f"TAO's {self.kind} failed: {error}") from error
+                if error.__cause__ is not None:  # newer releases wrap what our code raises
+                    raise error.__cause__ from None
+                reason = str(error).splitlines()[-1].removeprefix("[0] ")
+                raise NumericalError(f"TAO's {self.kind} failed: {reason}") from error
             except BaseException:
                 # PETSc must not be left with objects that call into Python: it outlives it.
                 self.close()

@@ -45,13 +45,18 @@ def embedding_quality(solution: np.ndarray, dataset: Dataset | None, comm: MPI.C
     -------
     dict
         ``neighbour_preservation``, and with labels ``nearest_neighbour_error``,
-        both between 0 and 1; empty if the rows of the solution are not those of
-        the data, or fewer than three.
+        both between 0 and 1; empty if the solution holds labels, or its rows are not
+        those of the data, or fewer than three.
     """
     if dataset is None:
         return {}
     layout = dataset.layout
-    fits = solution.ndim == 2 and len(solution) == layout.local_rows
+    # Whole numbers are labels, not places in a map.
+    fits = (
+        solution.ndim == 2
+        and len(solution) == layout.local_rows
+        and np.issubdtype(solution.dtype, np.floating)
+    )
     if not all(comm.allgather(bool(fits))) or layout.rows < 3:
         return {}
     finite = bool(np.isfinite(solution).all())

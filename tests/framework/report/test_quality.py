@@ -75,6 +75,8 @@ def test_the_metric_reports_what_has_a_meaning(comm):
     assert set(found) == {"neighbour_preservation", "nearest_neighbour_error"}
     assert embedding_quality(np.zeros((2, 2)), dataset, comm) == {}
     assert embedding_quality(dataset.values[:, :2], None, comm) == {}
+    labels = np.zeros((dataset.layout.local_rows, 1), dtype=int)
+    assert embedding_quality(labels, dataset, comm) == {}
     assert embedding_quality(np.full((dataset.layout.local_rows, 2), np.nan), dataset, comm) == {}
 
 
