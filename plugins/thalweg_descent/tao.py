@@ -120,12 +120,13 @@ class _LiveTao(Live):
             hessian = self._shell(self.curvature)
             tao.setHessian(self._move_hessian, hessian, hessian)
             tao.getKSP().getPC().setType(PETSc.PC.Type.NONE)
-        elif kind.startswith("bqnk"):
-            # By default the quasi-Newton matrix itself, which current releases refuse to
-            # solve with once it is shifted.
-            tao.getKSP().getPC().setType(PETSc.PC.Type.NONE)
         tao.setSolution(self.x)
         tao.setFromOptions()
+        if kind == "bqnkls" and PETSc.Sys.getVersion() >= (3, 26):
+            # The set-up makes the quasi-Newton matrix its own preconditioner; from this
+            # release on it is not solved with once it is shifted.
+            tao.setUp()
+            tao.getKSP().getPC().setType(PETSc.PC.Type.NONE)
         if self.preconditioner is not None:
             if kind in WITH_H0:
                 # With "preonly", H0 is the preconditioner; its matrix is never multiplied with.

@@ -10,9 +10,11 @@ from thalweg.parallel import Layout
 from thalweg_embedding import PairFunction
 from thalweg_embedding.objectives import repulsive_sum
 from thalweg_embedding.pairs import split
+from thalweg_embedding.pairs import transforms as transforms_module
 from thalweg_embedding.pairs.every import EveryPair
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid import GridPairs
+from thalweg_embedding.pairs.transforms import Transforms
 
 pytest.importorskip("finufft")
 
@@ -90,6 +92,29 @@ def test_a_split_errs_no_more_wherever_it_cuts(
     of_total, of_slopes = errors(layout, STUDENT, tolerance, rows)
     assert of_slopes < 10 * tolerance
     assert of_total < tolerance
+
+
+@pytest.mark.ranks(1, 2)
+def test_shares_of_several_threads_are_summed_in_order(comm, monkeypatch):
+    layout = Layout(comm, 3000, 2)
+    angles = np.clip(layout.random_normal(0, 1.0), -3.0, 3.0)
+    strengths = np.ones((1, len(angles)))
+
+    def both_ways():
+        transforms = Transforms(comm, 2, 64, 1e-4)
+        transforms.place(angles)
+        modes = transforms.to_modes(strengths)
+        return modes, transforms.at_points(modes)
+
+    whole = both_ways()
+    monkeypatch.setattr(transforms_module, "POINTS_PER_THREAD", 100)
+    monkeypatch.setattr(transforms_module.numba, "get_num_threads", lambda: 3)
+    shared = both_ways()
+    for found, expected in zip(shared, whole, strict=True):
+        assert np.abs(found - expected).max() < 1e-3 * np.abs(expected).max()
+    for _ in range(50):
+        again = both_ways()
+        assert all(np.array_equal(a, b) for a, b in zip(again, shared, strict=True))
 
 
 def uniform_crowding(extent):
