@@ -1,4 +1,4 @@
-"""Estimators of the embeddings that attract neighbours and repel all."""
+"""What estimators of embeddings that attract neighbours and repel all share."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ from thalweg_embedding.affinities.symmetric import check_weights
 from thalweg_embedding.new_points import PlacedMap
 from thalweg_embedding.objective import PairwiseEmbedding
 from thalweg_embedding.objectives import (
-    ELASTIC_EMBEDDING,
     MANY_ROWS,
-    SYMMETRIC_SNE,
-    T_SNE,
     Family,
     embedding,
 )
@@ -196,143 +193,3 @@ class PairwiseEstimator(  # type: ignore[misc]
         tags.input_tags.pairwise = self.affinity == "precomputed"
         tags.input_tags.sparse = self.affinity == "precomputed"
         return tags
-
-
-class TSNE(PairwiseEstimator):
-    """t-SNE, minimised by L-BFGS with the spectral direction as H0.
-
-    Parameters
-    ----------
-    n_components
-        Dimensions of the map.
-    perplexity
-        Effective number of neighbours, less than n_samples - 1; by default 30, or a third of
-        the points if that is less.
-    affinity
-        ``"entropic"``, or ``"precomputed"``: X holds symmetric non-negative affinities.
-    graph
-        Affinities of all pairs (``"dense"``), of the nearest neighbours (``"sparse"``), or
-        ``"auto"``: dense up to 3,000 points.
-    exaggeration
-        Early exaggeration: the repulsion starts at 1/exaggeration and is raised in stages.
-    init
-        ``"random"``, ``"pca"``, or an array (n_samples, n_components).
-    max_iter, tol
-        Iterations, and relative decrease of the objective in one of them, at which to stop.
-    solver, preconditioner, solver_options
-        Any of ``thalweg list``, and their options; by default from 5,000 points on no point
-        moves by more than 50 map units in a step of L-BFGS.
-    random_state
-        Seed of the start.
-
-    Attributes
-    ----------
-    embedding_ : ndarray of float64, shape (n_samples, n_components)
-    objective_ : float
-        Final value, here the KL divergence.
-    kl_divergence_ : float
-    n_iter_ : int
-    trace_ : thalweg.Trace
-        Objective, gradient norm, evaluations and seconds of each iterate.
-    """
-
-    family = T_SNE
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        perplexity: float | None = None,
-        affinity: str = "entropic",
-        graph: str = "auto",
-        exaggeration: float | None = None,
-        init: Any = "random",
-        max_iter: int = 300,
-        tol: float = 1e-7,
-        solver: str = "lbfgs",
-        preconditioner: str = "spectral",
-        solver_options: Mapping[str, Any] | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.perplexity = perplexity
-        self.affinity = affinity
-        self.graph = graph
-        self.exaggeration = exaggeration
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.solver = solver
-        self.preconditioner = preconditioner
-        self.solver_options = solver_options
-        self.random_state = random_state
-
-    def _own_options(self) -> dict[str, Any]:
-        return {"exaggeration": self.exaggeration}
-
-
-class SymmetricSNE(TSNE):
-    """Symmetric SNE: t-SNE's problem with a Gaussian kernel in the map.
-
-    Parameters and attributes are those of :class:`TSNE`.
-    """
-
-    family = SYMMETRIC_SNE
-
-
-class ElasticEmbedding(PairwiseEstimator):
-    """The elastic embedding of Carreira-Perpinan (2010).
-
-    Parameters
-    ----------
-    strength
-        lambda, the weight of the repulsion.
-    repulsive_weights
-        w-: ``"uniform"``, ``"squared-distances"`` of the data (both sum to 1), or ``"one"``.
-    n_components, perplexity, affinity, graph, init, max_iter, tol, solver, preconditioner, \
-solver_options, random_state
-        As in :class:`TSNE`.
-
-    Attributes
-    ----------
-    embedding_ : ndarray of float64, shape (n_samples, n_components)
-    objective_ : float
-    n_iter_ : int
-    trace_ : thalweg.Trace
-    """
-
-    family = ELASTIC_EMBEDDING
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        strength: float = 100.0,
-        repulsive_weights: str = "uniform",
-        perplexity: float | None = None,
-        affinity: str = "entropic",
-        graph: str = "auto",
-        init: Any = "random",
-        max_iter: int = 300,
-        tol: float = 1e-7,
-        solver: str = "lbfgs",
-        preconditioner: str = "spectral",
-        solver_options: Mapping[str, Any] | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.strength = strength
-        self.repulsive_weights = repulsive_weights
-        self.perplexity = perplexity
-        self.affinity = affinity
-        self.graph = graph
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.solver = solver
-        self.preconditioner = preconditioner
-        self.solver_options = solver_options
-        self.random_state = random_state
-
-    def _own_options(self) -> dict[str, Any]:
-        return {"lambda": self.strength, "repulsive_weights": self.repulsive_weights}

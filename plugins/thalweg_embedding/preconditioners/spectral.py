@@ -10,8 +10,7 @@ import scipy.sparse
 
 from thalweg.interfaces import AttractiveLaplacian, Capability, Objective, Preconditioner
 from thalweg.parallel import Layout, PETSc, min_over_ranks
-from thalweg.parallel.components import component_labels
-from thalweg.parallel.laplacian import LaplacianSolver
+from thalweg.parallel.laplacian import LaplacianSolver, component_labels
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.preconditioners.degrees import floored
 from thalweg_embedding.preconditioners.sparsify import strongest

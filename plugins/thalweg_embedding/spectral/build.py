@@ -8,7 +8,7 @@ import scipy.sparse
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, PETSc, sum_over_ranks
-from thalweg.parallel.components import component_labels
+from thalweg.parallel.laplacian import component_labels
 from thalweg.parallel.pairs import Ring, nearest_neighbours
 from thalweg_embedding.affinities.build import entropic_affinities, given_affinities
 from thalweg_embedding.affinities.symmetric import Weights, transposed

@@ -6,9 +6,7 @@ import scipy.sparse
 
 from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import MPI, Layout, PETSc
-from thalweg.parallel.components import component_labels
-from thalweg.parallel.laplacian import LaplacianSolver
-from thalweg.parallel.laplacian_methods import available
+from thalweg.parallel.laplacian import LaplacianSolver, available, component_labels
 
 COLUMNS = 3
 

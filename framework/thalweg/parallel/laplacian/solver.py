@@ -6,9 +6,9 @@ import numpy as np
 import scipy.sparse
 
 from thalweg.errors import InputError, suggestion
-from thalweg.parallel.components import MeanRemoval, component_labels
 from thalweg.parallel.failures import agreed
-from thalweg.parallel.laplacian_methods import METHODS, available, create_method
+from thalweg.parallel.laplacian.components import MeanRemoval, component_labels
+from thalweg.parallel.laplacian.methods import METHODS, available, create_method
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.petsc import PETSc
 from thalweg.parallel.reductions import min_over_ranks, sum_large
