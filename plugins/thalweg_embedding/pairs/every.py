@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+from typing import Any, ClassVar
+
 import numpy as np
 
 from thalweg.parallel import Layout, sum_over_ranks
 from thalweg.parallel.pairs import Ring
-from thalweg_embedding.pairs import every_loops as loops
+from thalweg_embedding.pairs import every_loops
 from thalweg_embedding.pairs.functions import PairFunction
-from thalweg_embedding.pairs.interface import PairSum
+from thalweg_embedding.pairs.looped import LoopedPairs
 from thalweg_embedding.pairs.specialise import specialise
 
 
-class EveryPair(PairSum):
+class EveryPair(LoopedPairs):
     """Exact sum over all pairs, O(N^2 d) work and O(N d) memory.
 
     Each rank's block of points visits every rank.  A row's terms are added in the order
@@ -28,6 +31,8 @@ class EveryPair(PairSum):
         This rank's rows of c, shape (local_rows, rows), or None for c = 1.
     """
 
+    loops: ClassVar[ModuleType] = every_loops
+
     def __init__(
         self, layout: Layout, function: PairFunction, weights: np.ndarray | None = None
     ) -> None:
@@ -36,17 +41,9 @@ class EveryPair(PairSum):
         self._ring = Ring(layout)
         self._weights = np.empty((0, 0)) if weights is None else np.ascontiguousarray(weights)
 
-    def total(self, rows: np.ndarray, shift: float = 0.0) -> float:  # noqa: D102
-        return self._first_order(rows, np.empty((0, rows.shape[1])), shift)
-
-    def total_and_slopes(  # noqa: D102
-        self, rows: np.ndarray, slopes: np.ndarray, shift: float = 0.0
-    ) -> float:
-        slopes[...] = 0.0
-        return self._first_order(rows, slopes, shift)
-
     def _first_order(self, rows: np.ndarray, slopes: np.ndarray, shift: float) -> float:
-        run = specialise(loops.first_order, self.function)
+        run = specialise(self.loops.first_order, self.function)
+        slopes[...] = 0.0
         totals = np.zeros(len(rows))
         for visit in self._ring.visits(rows):
             columns = visit.arrays[0].T.copy()
@@ -54,28 +51,10 @@ class EveryPair(PairSum):
             run(rows, columns, me, self._weights, visit.start, shift, totals, slopes)
         return float(sum_over_ranks(self.layout.comm, float(totals.sum())))
 
-    def product(  # noqa: D102
-        self, rows: np.ndarray, direction: np.ndarray, product: np.ndarray, shift: float = 0.0
+    def _second_order(
+        self, loop: Any, rows: np.ndarray, direction: np.ndarray, out: np.ndarray, shift: float
     ) -> None:
-        self._second_order(loops.product, rows, direction, product, shift)
-
-    def diagonal(  # noqa: D102
-        self, rows: np.ndarray, diagonal: np.ndarray, shift: float = 0.0
-    ) -> None:
-        self._second_order(loops.diagonal, rows, rows, diagonal, shift)
-
-    def convex_product(  # noqa: D102
-        self, rows: np.ndarray, direction: np.ndarray, product: np.ndarray, shift: float = 0.0
-    ) -> None:
-        self._second_order(loops.convex_product, rows, direction, product, shift)
-
-    def convex_diagonal(  # noqa: D102
-        self, rows: np.ndarray, diagonal: np.ndarray, shift: float = 0.0
-    ) -> None:
-        self._second_order(loops.convex_diagonal, rows, rows, diagonal, shift)
-
-    def _second_order(self, template, rows, direction, out, shift) -> None:  # type: ignore[no-untyped-def]
-        run = specialise(template, self.function)
+        run = specialise(loop, self.function)
         out[...] = 0.0
         for visit in self._ring.visits(rows, direction):
             points = visit.arrays[0].T.copy()
