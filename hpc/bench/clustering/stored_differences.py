@@ -1,0 +1,35 @@
+"""The pair sum as the paper's authors compute it, from an array of all differences."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thalweg.parallel import MPI
+from thalweg_clustering.pair_sum import GaussianObjective, GaussianPairSum
+
+
+class StoredDifferences(GaussianObjective):
+    """The objective of a :class:`GaussianPairSum` of one rank, with n^2 x d numbers in memory."""
+
+    def __init__(self, pair_sum: GaussianPairSum) -> None:
+        points = pair_sum.kernel.points
+        super().__init__(MPI.COMM_SELF, points.shape[1], pair_sum.layout.columns)
+        self.differences = (points[:, None] - points[None]).reshape(-1, points.shape[1])
+        weights = pair_sum.weights
+        self.gamma = ((weights.factor * weights.signs) @ weights.factor.T).ravel()
+        self.sigma = pair_sum.kernel.sigma
+
+    def _terms(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        images = self.differences @ w
+        squares = np.einsum("mq,mq->m", images, images)
+        return self.gamma * np.exp(-squares / (2 * self.sigma**2)), images
+
+    def value_at(self, w: np.ndarray) -> float:
+        """F at W."""
+        return -float(self._terms(w)[0].sum())
+
+    def value_and_gradient_at(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """F and Phi(W) W."""
+        terms, images = self._terms(w)
+        gradient = self.differences.T @ (terms[:, None] * images)
+        return -float(terms.sum()), gradient / self.sigma**2
