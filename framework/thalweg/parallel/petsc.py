@@ -17,6 +17,13 @@ petsc4py.init(["thalweg", "-no_signal_handler"])
 
 from petsc4py import PETSc  # noqa: E402
 
+# Products with several vectors at once go through one matrix product where the vectors happen
+# to lie evenly in memory: another run, or a resumed one, then rounds otherwise.
+if PETSc.Sys.getVersion() >= (3, 20):
+    for _option in ("vec_mdot_use_gemv", "vec_maxpy_use_gemv"):
+        if not PETSc.Options().hasName(_option):
+            PETSc.Options().setValue(_option, False)
+
 __all__ = ["PETSc", "options_prefix", "temporary_options"]
 
 _numbers = itertools.count()
