@@ -47,6 +47,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--rows", type=int, help="points of the parts rivals and patches")
     parser.add_argument("--seconds", type=float, help="budget of a run in starts and large")
     parser.add_argument("--starts", type=int, help="number of random starts")
+    parser.add_argument("--note", help="a sentence for the report, such as what else was running")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     options = parser.parse_args(argv)
     limit_threads(MPI.COMM_WORLD)
@@ -58,7 +59,12 @@ def main(argv: list[str]) -> int:
     for part in options.part or (QUICK if options.quick else SECTIONS):
 
         def note(measured: dict[str, Any], part: str = part) -> None:
-            found[part] = {**measured, "load": os.getloadavg()[1]}
+            circumstances = {
+                "cores": found["machine"]["cores"],
+                "load": os.getloadavg()[1],
+                "note": options.note,
+            }
+            found[part] = {**measured, **circumstances}
             file.write_text(json.dumps(found, separators=(",", ":")) + "\n", encoding="utf-8")
 
         note(_measure(part, options, stem, note))

@@ -38,13 +38,12 @@ def write_report(found: dict[str, Any], stem: Path) -> None:
     for part, section in SECTIONS.items():
         if part in found:
             text += section(found[part], stem)
-            load = found[part].get("load")
-            # The benchmark itself keeps the cores busy.
-            if load is not None and load > found["machine"]["cores"] + 1.5:
-                text += [
-                    f"The machine was shared while this was measured (load {load:.0f} on "
-                    f"{found['machine']['cores']} cores): seconds are too large, several times.",
-                    "",
-                ]
+            text += [_circumstances(found[part], found["machine"]["cores"]), ""]
     text += ["## Machine", "", "```", json.dumps(found["machine"], indent=1), "```", ""]
     stem.with_suffix(".md").write_text("\n".join(text), encoding="utf-8")
+
+
+def _circumstances(part: dict[str, Any], cores: int) -> str:
+    cores = part.get("cores", cores)
+    text = f"Measured on {cores} core{'s' * (cores > 1)}, load average {part['load']:.1f}."
+    return f"{text} {part['note']}" if part.get("note") else text
