@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from thalweg.parallel import MPI, Layout
+from thalweg.parallel.pairs import Ring
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.pairs import every_loops, neighbours_loops
 from thalweg_embedding.pairs.functions import PairFunction
@@ -29,9 +31,11 @@ class PlacedMap:
     Parameters
     ----------
     points
-        Known points, shape (N, features).
+        This rank's known points, shape (local_rows, features).
     places
-        Their places in the map, shape (N, d).
+        The places of all of them in the map, shape (N, d).
+    layout
+        How the N known points lie on the ranks; None if this rank has them all.
     attraction, repulsion, normalised
         As in :class:`~thalweg_embedding.objectives.Family`.
     strength
@@ -42,6 +46,7 @@ class PlacedMap:
 
     points: np.ndarray
     places: np.ndarray
+    layout: Layout | None
     attraction: PairFunction
     repulsion: PairFunction
     normalised: bool
@@ -49,7 +54,7 @@ class PlacedMap:
     perplexity: float
 
     def place(self, new: np.ndarray) -> np.ndarray:
-        """Places of new points, shape (M, d).
+        """Places of this rank's new points, shape (M, d).  Collective.
 
         Each minimises its own share of the objective,
 
@@ -60,14 +65,13 @@ class PlacedMap:
         one of the known points takes that one's place.  No new point feels another, so that
         the result does not depend on what else is asked for.
         """
+        indices, squared = self._neighbours(new)
         found = np.empty((len(new), self.places.shape[1]))
-        for first in range(0, len(new), BATCH):
-            part = slice(first, first + BATCH)
-            found[part] = self._place(new[part])
+        for part in _batches(len(new)):
+            found[part] = self._place(indices[part], squared[part])
         return found
 
-    def _place(self, new: np.ndarray) -> np.ndarray:
-        indices, squared = self._neighbours(new)
+    def _place(self, indices: np.ndarray, squared: np.ndarray) -> np.ndarray:
         k = indices.shape[1]
         weights = entropic_rows(squared, min(self.perplexity, 0.9 * k))
         places = np.einsum("nk,nkd->nd", weights, self.places[indices])
@@ -93,15 +97,22 @@ class PlacedMap:
         return best
 
     def _neighbours(self, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Nearest known points in ascending order, and exact squared distances."""
-        k = min(len(self.points), max(3, round(3 * self.perplexity)))
-        known = self.points.astype(float)
-        rough = (known * known).sum(axis=1) - 2.0 * new.astype(float) @ known.T
-        margin = min(len(known), k + 8)
-        near = np.sort(np.argpartition(rough, margin - 1, axis=1)[:, :margin], axis=1)
-        exact = ((known[near] - new[:, None, :]) ** 2).sum(axis=2)
-        order = np.argsort(exact, axis=1, kind="stable")[:, :k]
-        return np.take_along_axis(near, order, 1), np.take_along_axis(exact, order, 1)
+        """Nearest known points in ascending order, and exact squared distances.  Collective."""
+        k = min(len(self.places), max(3, round(3 * self.perplexity)))
+        layout = self.layout or Layout(MPI.COMM_SELF, len(self.points))
+        indices = np.zeros((len(new), 0), dtype=np.int64)
+        squared = np.zeros((len(new), 0))
+        for visit in Ring(layout).visits(self.points):
+            known = visit.arrays[0].astype(float)
+            found = [_nearest(known, new[part].astype(float), k) for part in _batches(len(new))]
+            if found:
+                near, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
+                indices = np.hstack([indices, near + visit.start])
+                squared = np.hstack([squared, distances])
+                order = np.lexsort((indices, squared), axis=1)[:, :k]
+                indices = np.take_along_axis(indices, order, 1)
+                squared = np.take_along_axis(squared, order, 1)
+        return indices, squared
 
     def _descend(self, places, graph, moving) -> None:  # type: ignore[no-untyped-def]
         """Steps along the negative gradient, each point with a length of its own."""
@@ -138,3 +149,17 @@ class PlacedMap:
                 2.0 * (pull + self.strength * push / pushed[:, None]),
             )
         return pulled + self.strength * pushed, 2.0 * (pull + self.strength * push)
+
+
+def _batches(count: int) -> list[slice]:
+    return [slice(first, first + BATCH) for first in range(0, count, BATCH)]
+
+
+def _nearest(known: np.ndarray, new: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the k nearest known points of each new one, and exact squared distances."""
+    rough = (known * known).sum(axis=1) - 2.0 * new @ known.T
+    # Products cancel for close points: some more candidates than needed, by differences.
+    margin = min(len(known), k + 8)
+    near = np.argpartition(rough, max(margin - 1, 0), axis=1)[:, :margin] if margin else rough
+    near = near.astype(np.int64)
+    return near, ((known[near] - new[:, None, :]) ** 2).sum(axis=2)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import MPI
+from thalweg.parallel import MPI, agreed
 from thalweg_embedding.affinities.build import perplexity_for
 from thalweg_embedding.affinities.symmetric import check_weights
 from thalweg_embedding.new_points import PlacedMap
@@ -88,20 +88,30 @@ class PairwiseEstimator(  # type: ignore[misc]
         """Places of new points in the map, which stays as it is; shape (n_new, n_components).
 
         A point that was fitted gets its own place (see
-        :class:`~thalweg_embedding.new_points.PlacedMap`).
-
-        Raises
-        ------
-        InputError
-            The map was fitted on rows that lie on several ranks.
+        :class:`~thalweg_embedding.new_points.PlacedMap`).  In a map fitted on several ranks
+        this is a collective call: every rank gives its own new points, an array or its part
+        of a :class:`thalweg.Dataset`, perhaps without rows, and gets their places.
         """
         check_is_fitted(self, "embedding_")
-        if self._placed is None:
-            raise InputError(
-                "new points can be placed only in a map fitted on one rank; gather the data set"
+        placed = self._placed
+        assert placed is not None
+        with agreed(placed.layout.comm if placed.layout else MPI.COMM_SELF):
+            new = self._checked_new_points(X, placed.layout is not None)
+        return placed.place(new)
+
+    def _checked_new_points(self, X: Any, several_ranks: bool) -> np.ndarray:
+        empty = several_ranks or isinstance(X, Dataset)
+        try:
+            found: np.ndarray = validate_data(
+                self,
+                X.values if isinstance(X, Dataset) else X,
+                dtype=(np.float64, np.float32),
+                reset=False,
+                ensure_min_samples=0 if empty else 1,
             )
-        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
-        return self._placed.place(X)
+        except ValueError as error:
+            raise InputError(str(error)) from error
+        return found
 
     def _objective(self, X: Any) -> PairwiseEmbedding:
         precomputed = self.affinity == "precomputed"
@@ -166,22 +176,25 @@ class PairwiseEstimator(  # type: ignore[misc]
             self.kl_divergence_ = float(metrics["kl_divergence"])
 
     def _new_points(self, X: Any, objective: PairwiseEmbedding) -> PlacedMap | None:
-        if objective.comm.size > 1 or self.affinity == "precomputed":
+        if self.affinity == "precomputed":
             return None
+        layout = objective.layout
         points = X.values if isinstance(X, Dataset) else np.array(X, dtype=float)
         family = self.family
         strength = objective.homotopy
         if not family.normalised:
             uniform = self._own_options().get("repulsive_weights") != "one"
-            strength *= 1.0 / len(points) if uniform else len(points)
+            strength *= 1.0 / layout.rows if uniform else layout.rows
         return PlacedMap(
             points,
-            self.embedding_,
+            layout.gather_rows(self.embedding_),
+            # A communicator does not survive pickling, which estimators must.
+            layout if objective.comm.size > 1 else None,
             family.attraction,
             family.repulsion,
             family.normalised,
             strength,
-            perplexity_for(len(points), self.perplexity),
+            perplexity_for(layout.rows, self.perplexity),
         )
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 
 import numpy as np
@@ -88,6 +89,30 @@ def test_new_points_land_among_their_kind(kind):
     # ends where a cluster does: a point with neighbours in two of them rests in between.
     least = 0.9 if kind is TSNE else 0.75
     assert (digits.target[:600][nearest] == digits.target[600:800]).mean() > least
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("kind", [TSNE, ElasticEmbedding])
+def test_new_points_are_placed_by_several_ranks(kind, comm):
+    points = load_digits().data[:130]
+    known = Dataset.from_array(points[:100], comm=comm)
+    estimator = kind(random_state=0, max_iter=20).fit(known)
+    # The first ranks have no new points: they take part all the same.
+    new = points[100:] if comm.rank == comm.size - 1 else points[:0]
+    placed = comm.bcast(estimator.transform(new), root=comm.size - 1)
+    alone = kind(random_state=0, max_iter=20).fit(points[:100])
+    alone.embedding_ = known.layout.gather_rows(estimator.embedding_)
+    alone._placed = dataclasses.replace(alone._placed, places=alone.embedding_)
+    np.testing.assert_array_equal(placed, alone.transform(points[100:]))
+    np.testing.assert_array_equal(estimator.transform(known), estimator.embedding_)
+
+
+@pytest.mark.ranks(2)
+def test_new_points_of_one_rank_that_do_not_fit_are_refused_by_all(comm):
+    estimator = TSNE(random_state=0, max_iter=3)
+    estimator.fit(Dataset.from_array(load_digits().data[:40], comm=comm))
+    with pytest.raises(ValueError, match="features"):
+        estimator.transform(np.zeros((2, 64 - comm.rank)))
 
 
 @every_estimator
