@@ -62,12 +62,12 @@ def run(objective: PairwiseEmbedding, strategy: str, **given: Any) -> thalweg.Re
     )
 
 
-def curve_of(result: thalweg.Result) -> Curve:
-    """Evaluations, seconds and value of up to 200 iterates, the first ones all."""
+def curve_of(result: thalweg.Result, first: int = 0) -> Curve:
+    """Evaluations, seconds and value of up to 200 iterates from one on, the first ones all."""
     trace = result.trace
-    count = len(trace)
+    count = len(trace) - first
     spread = np.linspace(0, count - 1, min(count, 140)).astype(int)
-    rows = np.unique(np.concatenate([np.arange(min(count, 60)), spread]))
+    rows = first + np.unique(np.concatenate([np.arange(min(count, 60)), spread]))
     return [
         (
             float(trace["evaluations"][row]),
