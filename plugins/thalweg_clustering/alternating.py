@@ -89,6 +89,9 @@ class RoundSolver(Solver[S]):
     requires: ClassVar[tuple[type[Capability], ...]] = (StiefelVariable,)
     trace_columns: ClassVar[tuple[str, ...]] = ("residual", "round", "change")
 
+    # A small step ends a round, after which the blocks are renewed; it does not end the run.
+    decreases: ClassVar[bool] = False
+
     @abstractmethod
     def fresh(self, objective: Objective, x: PETSc.Vec) -> S:
         """State at ``x`` before anything was evaluated."""
@@ -166,9 +169,12 @@ def matrix_of(state: SolverState) -> np.ndarray:
 
 
 def put_matrix(state: SolverState, w: np.ndarray) -> None:
-    """Overwrite the state's W."""
+    """Overwrite the state's W with that of rank 0.  Collective.
+
+    On a mixed cluster LAPACK gives each rank other bits, and the ranks' sums must be of one W.
+    """
     with state.objective.layout.writing(state.x) as rows:
-        rows[...] = w
+        rows[...] = state.objective.comm.bcast(w, root=0)
 
 
 def evaluated(objective: Objective, w: np.ndarray) -> tuple[float, np.ndarray]:

@@ -115,7 +115,7 @@ class KDACObjective(GaussianPairSum, Alternation):
         if self.start == "random":
             return super().initial_point(seed)
         w = smallest_eigenvectors(self.kernel.flat_matrix(self.weights), self.layout.columns)
-        return self.layout.vec_from(w)
+        return self.layout.vec_from(self.comm.bcast(w, root=0))
 
     # -- alternation -----------------------------------------------------------------------
 

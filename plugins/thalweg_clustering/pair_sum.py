@@ -40,7 +40,8 @@ class GaussianObjective(Objective, SpectralFixedPoint, HessianProduct):
         """A random point of the Stiefel manifold."""
         stream = np.random.default_rng(seed)
         normal = stream.standard_normal((self.layout.rows, self.layout.columns))
-        return self.layout.vec_from(np.linalg.qr(normal)[0])
+        w = np.linalg.qr(normal)[0]
+        return self.layout.vec_from(self.comm.bcast(w, root=0))
 
     def matrix(self, x: PETSc.Vec) -> np.ndarray:
         """W, shape ``(d, q)``.

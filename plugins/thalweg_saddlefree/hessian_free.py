@@ -121,15 +121,24 @@ class HessianFree(Solver[HessianFreeState]):
         """One iteration: CG, CG backtracking, line search, new damping."""
         objective = state.objective
         assert state.gradient is not None
-        assert state.last is not None
         if state.gradient_norm == 0.0:
             state.outcome = Status.GRADIENT.name
             return state
+        slices = Slices.of(objective)
+        # A refused step is tried again with more damping here: to the driver a step that
+        # lowers nothing would look like convergence.
+        while state.outcome == Status.RUNNING.name and not self._try(state, slices):
+            pass
+        return state
+
+    def _try(self, state: HessianFreeState, slices: Slices) -> bool:
+        """One direction and the search along it; whether the objective fell."""
+        objective = state.objective
+        assert state.last is not None
         if isinstance(objective, CurvatureBatches):
             objective.draw_curvature_rows(self.seed, state.counter, self.curvature_rows)
-        slices = Slices.of(objective)
+        state.counter += 1
         operator = CurvatureOperator(slices, objective, state.x, gauss_newton=True)
-        trial = state.x.duplicate()
         try:
             solution = truncated_cg(
                 slices,
@@ -145,6 +154,7 @@ class HessianFree(Solver[HessianFreeState]):
             state.products += operator.products
             operator.destroy()
         slices.put(solution.iterates[-1], state.last)
+        trial = state.x.duplicate()
         moved = self._take(state, slices, solution, trial)
         if moved:
             trial = accept_trial(state, slices, trial)
@@ -154,9 +164,8 @@ class HessianFree(Solver[HessianFreeState]):
                 state.outcome = Status.STALLED.name
             state.last.set(0.0)
             state.damping *= 4.0
-        state.counter += 1
         trial.destroy()
-        return state
+        return moved
 
     def status(self, state: HessianFreeState) -> Status:
         """Stalled when no step lowers the objective, whatever the damping."""

@@ -46,7 +46,7 @@ class GaussNewtonProduct(Capability):
 
 
 class HessianDiagonal(Capability):
-    """A positive diagonal that stands for the Hessian."""
+    """The diagonal of the Hessian."""
 
     phrase = "Hessian diagonal"
 

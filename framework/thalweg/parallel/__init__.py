@@ -13,6 +13,7 @@ from thalweg.parallel.layout import Layout
 from thalweg.parallel.petsc import PETSc, options_prefix, temporary_options
 from thalweg.parallel.reductions import (
     any_over_ranks,
+    exact_sum,
     max_over_ranks,
     min_over_ranks,
     sum_large,
@@ -27,6 +28,7 @@ __all__ = [
     "abort_on_error",
     "agreed",
     "any_over_ranks",
+    "exact_sum",
     "freeing",
     "kernel",
     "limit_threads",

@@ -8,6 +8,7 @@ different branches on one number.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from mpi4py import MPI
@@ -17,10 +18,10 @@ def sum_over_ranks(comm: MPI.Comm, values: float | np.ndarray) -> float | np.nda
     """Sum of a float, or of a small array, over the ranks.  Collective.
 
     The partial sums are added exactly (``math.fsum``) in float64, so that the
-    order of the ranks does not matter.
+    order of the ranks does not matter; infinities and NaN add up as usual.
     """
     if not isinstance(values, np.ndarray):
-        return math.fsum(comm.allgather(float(values)))
+        return exact_sum(comm.allgather(float(values)))
     array = np.ascontiguousarray(values, dtype=float)
     if comm.size == 1:
         return array.copy()
@@ -28,8 +29,17 @@ def sum_over_ranks(comm: MPI.Comm, values: float | np.ndarray) -> float | np.nda
     comm.Allgather(array, parts)
     total = np.empty(array.size)
     for index, column in enumerate(parts.reshape(comm.size, -1).T):
-        total[index] = math.fsum(column)
+        total[index] = exact_sum(column)
     return total.reshape(array.shape)
+
+
+def exact_sum(terms: Sequence[float] | np.ndarray) -> float:
+    """``math.fsum``, but infinite or NaN where that raises."""
+    try:
+        return math.fsum(terms)
+    except (OverflowError, ValueError):
+        with np.errstate(all="ignore"):
+            return float(np.sum(terms))
 
 
 def sum_large(comm: MPI.Comm, array: np.ndarray) -> np.ndarray:

@@ -171,7 +171,9 @@ class PairwiseEstimator(  # type: ignore[misc]
         self.n_iter_ = max(1, result.iterations)
         self.objective_ = result.objective
         self.trace_ = result.trace
-        metrics: Mapping[str, Any] = objective.metrics(objective.layout.vec_from(result.x))
+        point = objective.layout.vec_from(result.x)
+        metrics: Mapping[str, Any] = objective.metrics(point)
+        point.destroy()
         if "kl_divergence" in metrics:
             self.kl_divergence_ = float(metrics["kl_divergence"])
 

@@ -42,7 +42,7 @@ class SpectralEstimator(  # type: ignore[misc]
         )
         result = thalweg.minimize(objective, solver="eigen", seed=seed, method=self.eigen_solver)
         point = objective.layout.vec_from(result.x)
-        self.embedding_ = objective.solution(point)
+        self.embedding_ = objective.map_rows(point)
         self.eigenvalues_ = np.array(objective.metrics(point)["eigenvalues"])
         self.objective_ = result.objective
         self.n_iter_ = max(1, result.iterations)

@@ -78,14 +78,21 @@ def _text(thing: Any) -> str:
     """What a function does, the same in every process: it names the code in the kernel cache."""
     if isinstance(thing, ModuleType):
         return thing.__name__
+    if isinstance(thing, np.ndarray):
+        return repr((thing.dtype.str, thing.shape, thing.tobytes()))
+    # What Numba has compiled shows an address, and its function what it does.
+    thing = getattr(thing, "py_func", thing)
     if not isinstance(thing, FunctionType):
         return repr(thing)
     code = thing.__code__
-    captured = [_text(cell.cell_contents) for cell in thing.__closure__ or ()]
-    outside = [
-        _text(thing.__globals__[name]) for name in code.co_names if name in thing.__globals__
-    ]
-    return repr((code.co_code, code.co_consts, code.co_names, captured, outside))
+    seen = [cell.cell_contents for cell in thing.__closure__ or ()]
+    seen += [thing.__globals__[name] for name in code.co_names if name in thing.__globals__]
+    seen += thing.__defaults__ or ()
+    # Numba freezes constants when it compiles, those of modules too.
+    for module in [entry for entry in seen if isinstance(entry, ModuleType)]:
+        seen += [vars(module)[name] for name in code.co_names if name in vars(module)]
+    known = [_text(entry) for entry in seen]
+    return repr((code.co_code, code.co_consts, code.co_names, known))
 
 
 def _check_derivatives(function: Callable[..., Any], name: str) -> None:

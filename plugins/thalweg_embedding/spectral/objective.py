@@ -79,7 +79,11 @@ class SpectralEmbedding(RowObjective, SmallestEigenvectors):
         return np.asarray(sum_over_ranks(self.comm, first.T @ second))
 
     def solution(self, x: PETSc.Vec) -> np.ndarray:
-        """This rank's rows of the map: the principal axes of Y, scaled.
+        """The map: the principal axes of Y, scaled."""
+        return self.layout.gather_rows(self.map_rows(x))
+
+    def map_rows(self, x: PETSc.Vec) -> np.ndarray:
+        """This rank's rows of the map.
 
         Columns are ordered by eigenvalue, with unit norm before scaling, and signs such
         that each column's largest entry is positive.
@@ -95,7 +99,7 @@ class SpectralEmbedding(RowObjective, SmallestEigenvectors):
 
     def metrics(self, x: PETSc.Vec) -> Mapping[str, Any]:
         """Rayleigh quotients of the map's columns."""
-        columns = self.solution(x) / self._scaling[:, None]
+        columns = self.map_rows(x) / self._scaling[:, None]
         image = self.matrix @ self.layout.gather_rows(columns)
         return {"eigenvalues": [float(v) for v in np.diag(self._inner(columns, image))]}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,7 +9,15 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import GaussNewtonProduct, HessianProduct, Objective
-from thalweg.parallel import MPI, Layout, PETSc, any_over_ranks, sum_large, sum_over_ranks
+from thalweg.parallel import (
+    MPI,
+    Layout,
+    PETSc,
+    any_over_ranks,
+    exact_sum,
+    sum_large,
+    sum_over_ranks,
+)
 from thalweg_saddlefree.batches import CurvatureBatches, drawn_rows
 from thalweg_saddlefree.gradient_squares import GradientSquares
 from thalweg_saddlefree.networks.initialisation import INITIALISATIONS
@@ -103,9 +110,11 @@ class NetworkObjective(
     def value(self, x: PETSc.Vec) -> float:
         """Mean loss plus weight decay."""
         flat = self._flat(x)
-        total = math.fsum(
-            self.network.loss_of(flat, rows, targets)
-            for rows, targets in _chunks(self.inputs, self.targets)
+        total = exact_sum(
+            [
+                self.network.loss_of(flat, rows, targets)
+                for rows, targets in _chunks(self.inputs, self.targets)
+            ]
         )
         self._count("value", self.rows.rows)
         return self._mean(total) + self._decay(x)
@@ -121,7 +130,7 @@ class NetworkObjective(
             totals.append(total)
         self._count("gradient", self.rows.rows)
         self._finish(x, sums, self.rows.rows, x, gradient)
-        return self._mean(math.fsum(totals)) + self._decay(x)
+        return self._mean(exact_sum(totals)) + self._decay(x)
 
     # -- curvature -------------------------------------------------------------------------
 
@@ -175,7 +184,7 @@ class NetworkObjective(
             output = self.network.answer(flat, rows)
             squares.append(float(((output - targets) ** 2).sum(dtype=np.float64)))
             hits += int((output.argmax(axis=1) == targets.argmax(axis=1)).sum())
-        found = {"squared_error_per_case": self._mean(math.fsum(squares))}
+        found = {"squared_error_per_case": self._mean(exact_sum(squares))}
         if self.targets is not self.inputs and self._one_hot():
             found["training_accuracy"] = self._mean(hits)
         return found
@@ -207,10 +216,10 @@ class NetworkObjective(
         if not self.l2:
             return 0.0
         flat = self.layout.reading(x)[:, 0]
-        squares = (
+        squares = [
             np.square(self.network.weights(flat, k)).sum() for k in range(self.network.depth)
-        )
-        return 0.5 * self.l2 * math.fsum(squares)
+        ]
+        return 0.5 * self.l2 * exact_sum(squares)
 
     def _finish(
         self, x: PETSc.Vec, sums: np.ndarray, rows: int, decaying: PETSc.Vec, out: PETSc.Vec

@@ -9,6 +9,7 @@ import thalweg
 from thalweg import InputError
 from thalweg.interfaces import Alternation
 from thalweg.parallel import MPI
+from thalweg.result import Status
 from thalweg.testing import check_resumption
 from thalweg_clustering.alternating import matrix_of, subspace_distance
 from thalweg_clustering.curvilinear import Curvilinear, cayley_point
@@ -143,6 +144,15 @@ def test_every_solver_finds_the_alternative(solver, views, make):
     assert result.metrics["nmi"] > 0.95
     assert result.metrics["novelty"] < 0.01
     assert {"residual", "round", "change"} <= set(result.trace.columns)
+
+
+@pytest.mark.parametrize("solver", ["ism", "stiefel", "stiefel-trust-region"])
+def test_a_small_step_ends_a_round_and_not_the_run(solver, views, make):
+    points, given, _ = views(160)
+    objective = make(MPI.COMM_SELF, points, given)
+    result = thalweg.minimize(objective, solver=solver, seed=3, iterations=5000)
+    assert result.trace["round"][-1] >= 2
+    assert result.status == Status.CONVERGED
 
 
 @pytest.mark.ranks(1, 2)

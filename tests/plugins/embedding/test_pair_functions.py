@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import CellType, FunctionType, ModuleType
 
 import numpy as np
 import pytest
@@ -45,3 +46,22 @@ def test_a_family_of_ones_own_embeds():
     result = thalweg.minimize(objective, preconditioner="fixed-point", iterations=30)
     assert result.objective < 0.9 * result.trace["objective"][0] or result.status.converged
     assert np.isfinite(result.x).all()
+
+
+def test_compiled_code_is_known_by_the_constants_it_was_compiled_with():
+    settings = ModuleType("settings")
+    names = {"settings": settings, "table": np.arange(2000.0)}
+    code = (lambda d: (settings.a * d + table[5], settings.a, 0.0)).__code__  # noqa: F821
+
+    def key():
+        function = FunctionType(code, names, closure=(CellType(settings),))
+        return PairFunction(function, "a d").key
+
+    settings.a = 1.0
+    first = key()
+    assert key() == first
+    settings.a = 2.0
+    second = key()
+    assert second != first
+    names["table"] = np.where(np.arange(2000) == 1000, 0.0, np.arange(2000.0))
+    assert key() != second

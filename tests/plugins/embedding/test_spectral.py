@@ -114,3 +114,15 @@ def test_scikit_learns_own_checks_pass(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SkipTestWarning)
         check_estimator(kind())
+
+
+@pytest.mark.ranks(2, 3)
+def test_the_solution_is_whole_on_every_rank(comm):
+    points = load_digits().data[:60]
+    objective = laplacian_eigenmaps(Dataset.from_array(points, comm=comm), comm)
+    start = objective.initial_point(0)
+    found = objective.solution(start)
+    assert found.shape == (60, 2)
+    np.testing.assert_array_equal(found, comm.bcast(found, root=0))
+    start.destroy()
+    objective.destroy()

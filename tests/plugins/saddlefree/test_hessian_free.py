@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_iris
 
 import thalweg
 from thalweg.data import Dataset
@@ -13,6 +13,7 @@ from thalweg_saddlefree.curvature import Slices
 from thalweg_saddlefree.functions import build
 from thalweg_saddlefree.hessian_free import HessianFree
 from thalweg_saddlefree.networks.autoencoder import build_autoencoder
+from thalweg_saddlefree.networks.mlp import build_mlp
 from thalweg_saddlefree.truncated_cg import truncated_cg
 
 
@@ -85,3 +86,17 @@ def test_what_cannot_be_used_is_refused():
         )
     with pytest.raises(InputError):
         HessianFree(damping=0.0)
+
+
+def test_a_refused_step_is_tried_again_with_more_damping():
+    data = load_iris()
+    points = Dataset.from_array(data.data, labels=data.target)
+    result = thalweg.minimize(
+        build_mlp(points, MPI.COMM_SELF, layers=[4, 8, 3]),
+        solver="hessian-free",
+        curvature_rows=10,
+        damping=1e-6,
+        iterations=60,
+    )
+    assert result.iterations > 5
+    assert result.objective < 0.3

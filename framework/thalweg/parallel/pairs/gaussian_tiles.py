@@ -37,7 +37,7 @@ def _double_of_bits(typing_context: Any, bits: Any) -> Any:
 
 @numba.njit(inline="always")
 def exponential(x: float) -> float:
-    """``exp(x)`` for ``x <= 0``, to two units in the last place; 0 below -700."""
+    """``exp(x)`` for ``x <= 0``, to two units in the last place; exp(-700) below -700."""
     x = max(x, -700.0)
     n = np.floor(x * 1.4426950408889634 + 0.5)
     # ln 2 in two parts, so that the remainder, |r| <= ln(2)/2, keeps every bit.

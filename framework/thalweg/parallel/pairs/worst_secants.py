@@ -85,16 +85,18 @@ class WorstSecants:
     ) -> int:
         """Scan one tile; called from several threads.  Returns its number of pairs."""
         r0, r1, c0, c1 = tile
+        # Together: another thread's pair must not go with this one's value.
+        with self._lock:
+            level, best, best_pair = self._level, self._best, np.array(self._best_pair)
         m, n = r1 - r0, c1 - c0
         buffers = room.get()
         products = []
         for a, b, buffer in zip(low.factors(r0, r1), high.factors(c0, c1), buffers, strict=True):
             products.append(np.matmul(a, b.T, out=buffer[: m * n].reshape(m, n)))
-        most = self._per_row if self._level < np.inf else 1
+        most = self._per_row if level < np.inf else 1
         i, j = np.empty((2, m * most), dtype=np.int64)
         value, length = np.empty((2, m * most))
         counts = np.zeros(3, dtype=np.int64)
-        best_pair = np.array(self._best_pair, dtype=np.int64)
         triangle = low is high and r0 == c0
         best = kernels.filter_tile(
             products[0],
@@ -105,8 +107,8 @@ class WorstSecants:
             r0,
             c0,
             triangle,
-            self._level,
-            self._best,
+            level,
+            best,
             most,
             labelled,
             i,
@@ -123,7 +125,7 @@ class WorstSecants:
             self.pairs += pairs
             self.measured += measured
             self.coincident += coincident
-            if kept and self._level < np.inf:
+            if kept and level < np.inf:
                 # Copies: slices would keep a tile's whole buffers alive.
                 found = (a[:kept].copy() for a in (i, j, value, length))
                 self._found.append(tuple(found))
