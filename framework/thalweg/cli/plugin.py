@@ -29,9 +29,18 @@ def _new(name: str, folder: str | None) -> int:
 
 
 def _check(module: str) -> int:
+    from importlib.util import find_spec
+
+    from thalweg.errors import InputError
     from thalweg.parallel import MPI
     from thalweg.testing import check_plugin
 
+    try:
+        known = find_spec(module) is not None
+    except (ImportError, ValueError):
+        known = False
+    if not known:
+        raise InputError(f"no module is called '{module}' here; is its distribution installed?")
     comm = MPI.COMM_WORLD
     findings = check_plugin(module, comm)
     failed = [finding for finding in findings if not finding[1]]

@@ -60,5 +60,7 @@ def _trace(folder: Path) -> Trace:
     try:
         with open(folder / "trace.csv", newline="") as stream:
             return Trace.read_csv(stream)
+    except FileNotFoundError as error:
+        raise InputError(f"'{folder}' holds no finished run: it has no trace.csv") from error
     except (OSError, ValueError, StopIteration) as error:
         raise InputError(f"'{folder}' holds no finished run: {error}") from error
