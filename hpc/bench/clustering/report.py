@@ -201,10 +201,16 @@ def _views(table: list[dict[str, Any]], problems: list[Problem], stem: Path) -> 
                 axes.scatter(problem.points[:, a], problem.points[:, b], c=colours, s=5,
                              cmap="tab20")  # fmt: skip
                 axes.set(xlabel=f"feature {a + 1}", ylabel=f"feature {b + 1}")
-        left.set_title(f"{problem.name.split(' (')[0]}: given", fontsize=9)
-        right.set_title("alternative", fontsize=9)
+        left.set_title(f"{problem.name.split(',')[0].split(' (')[0]}: given", fontsize=9)
+        right.set_title(f"alternative{_variant(problem.name)}", fontsize=9)
     figure.tight_layout()
     return _save(figure, stem, "views")
+
+
+def _variant(name: str) -> str:
+    """What a set's name says in brackets, after the grouping given."""
+    inside = name.partition(" (")[2].rstrip(")")
+    return f" ({inside.partition(', ')[2]})" if inside else ""
 
 
 def _slopes(slopes: dict[str, float | None]) -> str:

@@ -203,7 +203,7 @@ def _full(run: dict[str, Any]) -> str:
 def draw_ranks(rows: list[dict[str, Any]], path: Path) -> None:
     """Rank against delta, one line a method."""
     with style():
-        figure = new_figure(6.0, 4.0)
+        figure = new_figure(7.5, 4.0)
         axes = figure.subplots()
         for solver, name in NAMES.items():
             deltas, ranks = rank_of(rows, solver)
@@ -212,14 +212,14 @@ def draw_ranks(rows: list[dict[str, Any]], path: Path) -> None:
         axes.set_yscale("log")
         axes.set_xlabel("isometry constant wanted")
         axes.set_ylabel("rank")
-        axes.legend()
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         save_figure(figure, path)
 
 
 def draw_neighbours(facts: dict[str, Any], path: Path) -> None:
     """Share of neighbours preserved against the rank, one line a method."""
     with style():
-        figure = new_figure(6.0, 4.0)
+        figure = new_figure(7.5, 4.0)
         axes = figure.subplots()
         for solver, name in NAMES.items():
             good = [r for r in facts["rows"] if r["method"] == solver]
@@ -229,5 +229,5 @@ def draw_neighbours(facts: dict[str, Any], path: Path) -> None:
                 axes.plot(ranks, kept, marker="o", markersize=3, label=name)
         axes.set_xlabel("rank")
         axes.set_ylabel("10 nearest neighbours preserved, %")
-        axes.legend()
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         save_figure(figure, path)
