@@ -156,6 +156,11 @@ def embedding(
     InputError
         Data or options that cannot be used.
     """
+    if not isinstance(dataset, Dataset):
+        raise InputError(
+            f"the data must be a thalweg.Dataset, not a {type(dataset).__name__}; "
+            "thalweg.Dataset.from_array makes one"
+        )
     strength = float(others.pop("lambda", 1.0 if family.normalised else 100.0))
     if others:
         raise InputError(f"objective '{family.name}' has no option '{sorted(others)[0]}'")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 
 import numpy as np
 import scipy.sparse
@@ -36,6 +37,8 @@ def perplexity_for(rows: int, wanted: float | None) -> float:
         )
     if wanted is None:
         return min(30.0, max(1.5, (rows - 1) / 3.0)) if rows > 3 else 1.5
+    if isinstance(wanted, bool) or not isinstance(wanted, Real):
+        raise InputError(f"perplexity must be a number, not {wanted!r}")
     if not 1.0 < wanted < rows - 1:
         raise InputError(
             f"perplexity must be greater than 1 and less than the number of points minus 1 "

@@ -15,7 +15,8 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg_embedding import TSNE, ElasticEmbedding, SymmetricSNE
+from thalweg_embedding import TSNE, ElasticEmbedding, SymmetricSNE, embedding
+from thalweg_embedding.objectives import T_SNE
 
 every_estimator = pytest.mark.parametrize("kind", [TSNE, SymmetricSNE, ElasticEmbedding])
 
@@ -123,3 +124,11 @@ def test_known_points_keep_their_places_and_company_does_not_matter(kind):
     together = estimator.transform(points[100:])
     alone = np.vstack([estimator.transform(points[n : n + 1]) for n in range(100, 120)])
     np.testing.assert_allclose(together, alone, rtol=1e-9, atol=1e-9)
+
+
+def test_what_is_no_data_set_and_no_number_is_told():
+    points = load_digits().data[:30]
+    with pytest.raises(InputError, match=r"must be a thalweg\.Dataset.*from_array"):
+        embedding(T_SNE, points)
+    with pytest.raises(InputError, match="perplexity must be a number, not 'a'"):
+        TSNE(perplexity="a").fit(points)
