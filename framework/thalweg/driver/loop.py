@@ -101,7 +101,9 @@ def drive(
     homotopy
         Stages of the objective's homotopy parameter.
     checkpoints
-        Where to save the state, at intervals and on SIGTERM, SIGUSR1 or SIGINT.
+        Where to save the state, at intervals and on SIGTERM, SIGUSR1 or SIGINT.  By
+        default nowhere: after such a signal the run is cleaned up, and the signal
+        passed on to the handlers that were there before.
     resume
         Go on from the newest checkpoint, if there is one.  ``x`` must be the
         starting point of the run that is resumed.
@@ -116,6 +118,8 @@ def drive(
         The checkpoint is damaged or belongs to another run.
     NumericalError
         The objective is not finite at the starting point.
+    KeyboardInterrupt
+        Ctrl-C, and no checkpoints; on all ranks.
     """
     return _Run(objective, solver, stop or Stop(), callbacks, homotopy, checkpoints).go(
         x, resume, progress
@@ -169,9 +173,12 @@ class _Run:
                         status = self._status(self.state)
                 finally:
                     bar.close()
-                if not status.failed:  # a run that used up its budget may be given a larger one
+                saved_now = not status.failed and self.checkpoints is not None
+                if saved_now:  # a run that used up its budget may be given a larger one
                     self._save(self.state)
-                return self._result(self.state, status)
+                # Where nothing is saved, the one who sent the signal must not be ignored.
+                self.signals.answered = status is Status.INTERRUPTED and saved_now
+                return self._result(self.state, status, saved_now)
 
     def _start(self, x: PETSc.Vec, saved: dict[str, Any] | None) -> None:
         began = time.perf_counter()
@@ -209,7 +216,7 @@ class _Run:
         """How the run stands, the same on all ranks: rank 0's clock, anyone's signal."""
         comm = self.objective.comm
         told = self._callbacks(state)
-        facts = comm.allgather((self.signals.received is not None, told, self._elapsed()))
+        facts = comm.allgather((self.signals.received, told, self._elapsed()))
         elapsed = facts[0][2]
         status = self._stage_status(state)
         if status.running:
@@ -218,8 +225,9 @@ class _Run:
                 status = Status.CALLBACK
             elif not budget.running:
                 status = budget
-            elif any(fact[0] for fact in facts):
+            elif signals := [fact[0] for fact in facts if fact[0] is not None]:
                 status = Status.INTERRUPTED
+                self.signals.received = signals[0]  # all ranks end in the same way
         due = self.checkpoints is not None and (
             time.perf_counter() - self.last_checkpoint >= self.checkpoints.interval
         )
@@ -317,7 +325,7 @@ class _Run:
         self.last_checkpoint = time.perf_counter()
         self.seconds["checkpoint"] += self.last_checkpoint - began
 
-    def _result(self, state: SolverState, status: Status) -> Result:
+    def _result(self, state: SolverState, status: Status, saved: bool) -> Result:
         objective = self.objective
         began = time.perf_counter()
         rows = state.x.getArray(readonly=True).reshape(-1, max(1, state.x.getBlockSize())).copy()
@@ -334,6 +342,7 @@ class _Run:
             layout=objective.layout,
             metrics=metrics,
             solution=solution,
+            saved=saved,
         )
 
     def _free(self) -> None:

@@ -65,7 +65,9 @@ def minimize(
         Stages of the objective's homotopy parameter; by default what the
         objective proposes, if anything.
     checkpoint, resume
-        Folder of checkpoints, and whether to go on from the newest.
+        Folder of checkpoints, and whether to go on from the newest.  With one, Ctrl-C,
+        SIGTERM and SIGUSR1 end the run with a result; without, they have their usual
+        effect after the run is cleaned up.
     progress
         Show a progress bar.
     **options
@@ -84,6 +86,8 @@ def minimize(
         The parts do not fit together.
     NumericalError
         The objective is not finite at the starting point.
+    KeyboardInterrupt
+        Ctrl-C, and no checkpoints.
     """
     stop_given, solver_given, preconditioner_given = _sort_options(
         objective, solver, preconditioner, options
