@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -12,11 +12,12 @@ import numpy as np
 
 from thalweg.driver.checkpoint import Checkpoints
 from thalweg.driver.homotopy import HomotopySchedule
+from thalweg.driver.identity import name_of, preconditioner_of
 from thalweg.driver.progress import Progress
 from thalweg.driver.signals import SignalWatch
 from thalweg.driver.state_fields import restore_state, state_fields, vecs_in
 from thalweg.driver.stopping import Stop
-from thalweg.errors import NumericalError
+from thalweg.errors import CheckpointError, NumericalError
 from thalweg.interfaces import Homotopy, Objective, Solver, SolverState, require
 from thalweg.parallel import PETSc, freeing
 from thalweg.result import Result, Status, Trace
@@ -141,7 +142,7 @@ class _Run:
         self.objective, self.solver, self.stop = objective, solver, stop
         self.callbacks, self.homotopy, self.checkpoints = callbacks, homotopy, checkpoints
         require(objective, solver.requires, f"solver {type(solver).__name__}")
-        self.preconditioner = solver.preconditioner if solver.preconditioned else None
+        self.preconditioner = preconditioner_of(solver)
         if self.preconditioner is not None:
             name = f"preconditioner {type(self.preconditioner).__name__}"
             require(objective, self.preconditioner.requires, name)
@@ -163,6 +164,8 @@ class _Run:
         self.last_checkpoint = self.began
         with SignalWatch() as self.signals:
             saved = self.checkpoints.read(self.objective) if resume and self.checkpoints else None
+            if saved is not None:
+                self._refuse_other_parts(saved)
             with freeing(self.objective.comm, self._free):
                 self._start(x, saved)
                 bar = Progress(self.objective.comm, self.stop, progress)
@@ -179,6 +182,19 @@ class _Run:
                 # Where nothing is saved, the one who sent the signal must not be ignored.
                 self.signals.answered = status is Status.INTERRUPTED and saved_now
                 return self._result(self.state, status, saved_now)
+
+    def _refuse_other_parts(self, saved: Mapping[str, Any]) -> None:
+        """Refuse a state that another solver made, though its fields may have the same names."""
+        for part, name in self._parts().items():
+            before = saved.get("parts", {}).get(part, name)
+            if before != name:
+                raise CheckpointError(
+                    f"the checkpoint belongs to another run: its {part} was {before} and is now "
+                    f"{name}"
+                )
+
+    def _parts(self) -> dict[str, str | None]:
+        return {"solver": name_of(self.solver), "preconditioner": name_of(self.preconditioner)}
 
     def _start(self, x: PETSc.Vec, saved: dict[str, Any] | None) -> None:
         began = time.perf_counter()
@@ -315,6 +331,7 @@ class _Run:
         began = time.perf_counter()
         at = replace(self.at, elapsed=self._elapsed())
         content = {
+            "parts": self._parts(),
             "state": state_fields(state),
             "preconditioner": dict(self.preconditioner.state()) if self.preconditioner else {},
             "progress": vars(at),

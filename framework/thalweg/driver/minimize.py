@@ -10,6 +10,7 @@ import numpy as np
 
 from thalweg.driver.checkpoint import Checkpoints
 from thalweg.driver.homotopy import HomotopySchedule
+from thalweg.driver.identity import identity_of, start_of
 from thalweg.driver.loop import Callback, drive
 from thalweg.driver.stopping import STOP_OPTIONS, Stop
 from thalweg.errors import InputError, suggestion
@@ -67,7 +68,8 @@ def minimize(
     checkpoint, resume
         Folder of checkpoints, and whether to go on from the newest.  With one, Ctrl-C,
         SIGTERM and SIGUSR1 end the run with a result; without, they have their usual
-        effect after the run is cleaned up.
+        effect after the run is cleaned up.  A run goes on only with the objective, the
+        options and the start of before; its stopping rules may change.
     progress
         Show a progress bar.
     **options
@@ -84,6 +86,8 @@ def minimize(
         An unknown name or option, a wrong type, range or shape.
     CapabilityError
         The parts do not fit together.
+    CheckpointError
+        The checkpoint is damaged or belongs to another run.
     NumericalError
         The objective is not finite at the starting point.
     KeyboardInterrupt
@@ -109,14 +113,20 @@ def minimize(
         )
     if homotopy is None and isinstance(objective, Homotopy):
         homotopy = HomotopySchedule.proposed_by(objective)
+    x = starting_point(objective, x0, seed)
+    checkpoints = None
+    if checkpoint is not None:
+        start = start_of(objective, x, x0 is not None, seed)
+        identity = identity_of(objective, algorithm, homotopy, start)
+        checkpoints = Checkpoints(Path(checkpoint), identity=identity)
     return drive(
         objective,
         algorithm,
-        starting_point(objective, x0, seed),
+        x,
         stop=stop,
         callbacks=() if callback is None else (callback,),
         homotopy=homotopy,
-        checkpoints=None if checkpoint is None else Checkpoints(Path(checkpoint)),
+        checkpoints=checkpoints,
         resume=resume,
         progress=progress,
     )
