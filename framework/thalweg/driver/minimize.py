@@ -56,7 +56,8 @@ def minimize(
     preconditioner
         A name, or a preconditioner object; by default ``"spectral"`` where the
         objective has an attractive Laplacian and the solver has a place for it
-        (``tao:cg`` and its like have none), else ``"identity"``.
+        (``tao:cg`` and its like have none), else ``"identity"``.  None is taken
+        beside a solver object, which has its own, or a solver that takes none.
     callback
         Called on all ranks with an :class:`~thalweg.driver.Iterate` after each
         step; a true answer ends the run.
@@ -83,7 +84,8 @@ def minimize(
     Raises
     ------
     InputError
-        An unknown name or option, a wrong type, range or shape.
+        An unknown name or option, a wrong type, range or shape; a preconditioner
+        that would have no place.
     CapabilityError
         The parts do not fit together.
     CheckpointError
@@ -93,6 +95,7 @@ def minimize(
     KeyboardInterrupt
         Ctrl-C, and no checkpoints.
     """
+    _refuse_without_place(solver, preconditioner)
     stop_given, solver_given, preconditioner_given = _sort_options(
         objective, solver, preconditioner, options
     )
@@ -160,6 +163,25 @@ def find_solver(name: str) -> tuple[SolverSpec, dict[str, Any]]:
     return plugins().find(SolverSpec, name)
 
 
+def _refuse_without_place(
+    solver: str | Solver[Any] | None, preconditioner: str | Preconditioner | None
+) -> None:
+    """Raise where a preconditioner is given that nobody would use."""
+    if preconditioner is None:
+        return
+    if isinstance(solver, Solver):
+        name = type(solver).__name__
+        if solver.preconditioned:
+            raise InputError(
+                f"the solver is an object already: give it its preconditioner, as in "
+                f"{name}(preconditioner=...), or name the solver"
+            )
+        raise InputError(f"solver {name} takes no preconditioner; leave it out")
+    spec, _ = find_solver(solver or "lbfgs")
+    if not spec.resolve().preconditioned:
+        raise InputError(f"{spec.owner} takes no preconditioner; leave it out")
+
+
 def _takes(
     solver: str, preconditioner: str | Preconditioner | None, given: Mapping[str, Any]
 ) -> bool:
@@ -217,7 +239,7 @@ def build_solver(
     if build.preconditioned:
         return build(preconditioner=preconditioner, **options)  # type: ignore[no-any-return]
     if preconditioner is not None:
-        raise InputError(f"solver '{name}' takes no preconditioner")
+        raise InputError(f"solver '{name}' takes no preconditioner; leave it out")
     return build(**options)  # type: ignore[no-any-return]
 
 
