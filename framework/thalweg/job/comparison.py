@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from thalweg.config import Configuration, read_configuration
-from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.interfaces import Homotopy, Objective
 from thalweg.job.building import build_method, build_objective, refuse_different_plugins
 from thalweg.job.directory import RunDirectory
-from thalweg.job.running import finish_directory, run_method
+from thalweg.job.running import draw_pictures, frames_for, run_method
 from thalweg.parallel import MPI, freeing, limit_threads, on_root
 from thalweg.report import comparison_rows, draw_convergence, format_table
 from thalweg.result import Result, Status
@@ -55,6 +54,7 @@ def compare(
     facts = {"ranks": comm.size, "threads": threads}
     dataset, objective = build_objective(configuration, comm)
     results: dict[str, Result] = {}
+    runs: list[tuple[Any, ...]] = []
     with freeing(comm, objective.destroy):
         solvers = {
             method.label: build_method(configuration.with_method(method), objective)
@@ -72,14 +72,20 @@ def compare(
             if own is not None:
                 assert isinstance(objective, Homotopy)
                 objective.homotopy = own
-            result = run_method(one, dataset, objective, solvers[method.label], sub, quiet=quiet)
-            if sub is not None:
-                _finish(comm, sub, one, dataset, result, facts)
+            frames = frames_for(one, objective, sub)
+            result = run_method(
+                one, dataset, objective, solvers[method.label], sub, frames, quiet=quiet
+            )
             results[method.label] = result
+            if sub is not None:
+                _write(comm, sub, result, facts)
+                runs.append((sub, one, dataset, result, frames))
             if result.status is Status.INTERRUPTED:
                 break
     if directory is not None:
-        on_root(comm, lambda: _write_comparison(directory, configuration, results, facts))
+        on_root(comm, lambda: _write_comparison(directory, results, facts))
+        # A picture that cannot be drawn must not cost the results of any method.
+        on_root(comm, lambda: _draw(directory, configuration, results, runs))
     return results
 
 
@@ -102,22 +108,14 @@ def _claim(comm: MPI.Comm, directory: RunDirectory, configuration: Configuration
     on_root(comm, lambda: directory.claim(configuration, False))
 
 
-def _finish(
-    comm: MPI.Comm,
-    directory: RunDirectory,
-    configuration: Configuration,
-    dataset: Dataset | None,
-    result: Result,
-    facts: Mapping[str, Any],
+def _write(
+    comm: MPI.Comm, directory: RunDirectory, result: Result, facts: Mapping[str, Any]
 ) -> None:
-    on_root(comm, lambda: finish_directory(directory, configuration, dataset, result, facts))
+    on_root(comm, lambda: directory.write_result(result, facts))
 
 
 def _write_comparison(
-    directory: RunDirectory,
-    configuration: Configuration,
-    results: Mapping[str, Result],
-    facts: Mapping[str, Any],
+    directory: RunDirectory, results: Mapping[str, Result], facts: Mapping[str, Any]
 ) -> None:
     rows = comparison_rows(results)
     methods = [
@@ -133,9 +131,25 @@ def _write_comparison(
         }
         for label, result in results.items()
     ]
+    (directory.path / "comparison.md").write_text(format_table(rows, markdown=True) + "\n")
+    directory.write_json("comparison.json", {"methods": methods, **facts})
+
+
+def _draw(
+    directory: RunDirectory,
+    configuration: Configuration,
+    results: Mapping[str, Result],
+    runs: Sequence[tuple[Any, ...]],
+) -> None:
+    """Draw the convergence of all, and each method's own pictures.
+
+    A comparison that a signal stopped is given no time for them.
+    """
+    if any(result.status is Status.INTERRUPTED for result in results.values()):
+        return
     if configuration.output["pictures"]:
         traces = {label: result.trace for label, result in results.items()}
         name = configuration.objective["name"]
         draw_convergence(directory.path / "convergence.png", traces, title=name)
-    (directory.path / "comparison.md").write_text(format_table(rows, markdown=True) + "\n")
-    directory.write_json("comparison.json", {"methods": methods, **facts})
+    for run in runs:
+        draw_pictures(*run)
