@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from thalweg.errors import InputError
 from thalweg.interfaces import Homotopy, Objective
 from thalweg.job.building import build_method, build_objective, refuse_different_plugins
 from thalweg.job.directory import RunDirectory
+from thalweg.job.method_folders import method_folders
 from thalweg.job.running import draw_pictures, frames_for, run_method
 from thalweg.parallel import MPI, freeing, limit_threads, on_root
 from thalweg.report import comparison_rows, draw_convergence, format_table
@@ -46,7 +46,7 @@ def compare(
     if not configuration.methods:
         raise InputError("a comparison needs [[method]] tables")
     folder = out if out is not None else configuration.output["dir"]
-    directory = None if folder is None else RunDirectory(folder)
+    directory = None if folder is None else RunDirectory(folder, resumable=False)
     refuse_different_plugins(comm)
     if directory is not None:
         on_root(comm, lambda: directory.refuse_other_run())
@@ -54,6 +54,7 @@ def compare(
     facts = {"ranks": comm.size, "threads": threads}
     dataset, objective = build_objective(configuration, comm)
     results: dict[str, Result] = {}
+    folders = method_folders([method.label for method in configuration.methods])
     runs: list[tuple[Any, ...]] = []
     with freeing(comm, objective.destroy):
         solvers = {
@@ -66,8 +67,9 @@ def compare(
         own = objective.homotopy if isinstance(objective, Homotopy) else None
         for method in configuration.methods:
             one = configuration.with_method(method)
-            sub = None if directory is None else RunDirectory(directory.path / slug(method.label))
-            if sub is not None:
+            sub = None
+            if directory is not None:
+                sub = RunDirectory(directory.path / folders[method.label], resumable=False)
                 _claim(comm, sub, one)
             if own is not None:
                 assert isinstance(objective, Homotopy)
@@ -83,15 +85,10 @@ def compare(
             if result.status is Status.INTERRUPTED:
                 break
     if directory is not None:
-        on_root(comm, lambda: _write_comparison(directory, results, facts))
+        on_root(comm, lambda: _write_comparison(directory, results, folders, facts))
         # A picture that cannot be drawn must not cost the results of any method.
         on_root(comm, lambda: _draw(directory, configuration, results, runs))
     return results
-
-
-def slug(label: str) -> str:
-    """Folder name of a method."""
-    return re.sub(r"[^A-Za-z0-9.]+", "-", label).strip("-")
 
 
 def _warm_up(objective: Objective, seed: int) -> None:
@@ -115,13 +112,16 @@ def _write(
 
 
 def _write_comparison(
-    directory: RunDirectory, results: Mapping[str, Result], facts: Mapping[str, Any]
+    directory: RunDirectory,
+    results: Mapping[str, Result],
+    folders: Mapping[str, str],
+    facts: Mapping[str, Any],
 ) -> None:
     rows = comparison_rows(results)
     methods = [
         {
             "method": label,
-            "folder": slug(label),
+            "folder": folders[label],
             "status": result.status.name.lower(),
             "objective": result.objective,
             "iterations": result.iterations,
