@@ -11,6 +11,9 @@ from thalweg.errors import InputError, suggestion
 
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
+#: How a file says None, for options that have another default.
+SWITCHED_OFF = "none"
+
 
 @dataclass(frozen=True)
 class Option:
@@ -35,7 +38,8 @@ class Option:
     choices
         The only values allowed.
     optional
-        Whether None may be given, as it may where it is the default.
+        Whether None may be given, as it may where it is the default.  Files, which
+        have no null, then write the word ``"none"`` for it.
     """
 
     name: str
@@ -59,6 +63,8 @@ class Option:
             Wrong type, out of bounds, or not among the choices.
         """
         if value is None and (self.optional or self.default is None):
+            return None
+        if isinstance(value, str) and value == SWITCHED_OFF and self.can_be_switched_off:
             return None
         where = f"option '{self.name}' of {owner}"
         if self.type is list:
@@ -85,6 +91,11 @@ class Option:
             hint = hint if "did you mean" in hint else ""
             raise InputError(f"{where} must be one of {listed}, not {value!r}{hint}")
         return value
+
+    @property
+    def can_be_switched_off(self) -> bool:
+        """Whether None is a choice of its own, and so has a word."""
+        return self.optional and self.default is not None
 
     def _check_bounds(self, value: Any, where: str) -> None:
         if isinstance(value, float) and math.isnan(value):
