@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ class Option:
         Exclusive bounds.
     choices
         The only values allowed.
+    entries
+        Type of the entries of a list, ``float`` or ``str``; None takes both.
     optional
         Whether None may be given, as it may where it is the default.  Files, which
         have no null, then write the word ``"none"`` for it.
@@ -53,6 +56,7 @@ class Option:
     below: float | None = None
     choices: tuple[Any, ...] | None = None
     optional: bool = False
+    entries: builtins.type | None = None
 
     def check(self, value: Any, owner: str) -> Any:
         """``value`` in this option's type.
@@ -70,9 +74,7 @@ class Option:
         if self.type is list:
             if not isinstance(value, Sequence) or isinstance(value, str):
                 raise InputError(f"{where} must be a list, not {value!r}")
-            for entry in value:
-                self._check_bounds(entry, where)
-            return list(value)
+            return [self._checked_entry(entry, where) for entry in value]
         fits = isinstance(value, self.type) and not (
             isinstance(value, bool) and self.type is not bool
         )
@@ -91,6 +93,16 @@ class Option:
             hint = hint if "did you mean" in hint else ""
             raise InputError(f"{where} must be one of {listed}, not {value!r}{hint}")
         return value
+
+    def _checked_entry(self, entry: Any, where: str) -> Any:
+        bounded = any(b is not None for b in (self.minimum, self.maximum, self.above, self.below))
+        number = isinstance(entry, int | float) and not isinstance(entry, bool)
+        if (self.entries is float or bounded) and not (number or hasattr(entry, "item")):
+            raise InputError(f"{where} must hold numbers, not {entry!r}")
+        if self.entries is str and not isinstance(entry, str):
+            raise InputError(f"{where} must hold texts, not {entry!r}")
+        self._check_bounds(entry, where)
+        return float(entry) if self.entries is float else entry
 
     @property
     def can_be_switched_off(self) -> bool:
