@@ -76,7 +76,7 @@ class Configuration:
             return None
         stage = Stop(iterations=section["iterations"], decrease=section["decrease"])
         if section["values"] is not None:
-            return HomotopySchedule(tuple(float(value) for value in section["values"]), stage)
+            return HomotopySchedule(tuple(section["values"]), stage)
         first = own if section["first"] is None else section["first"]
         return HomotopySchedule.logarithmic(first, own, section["stages"], stage)
 
@@ -85,9 +85,13 @@ class Configuration:
         return replace(self, solver=method.solver, preconditioner=method.preconditioner, methods=())
 
     def identity(self) -> dict[str, Any]:
-        """What a resumed run must agree in, as ``{"section.option": value}``."""
+        """What a resumed run must agree in, as ``{"section.option": value}``.
+
+        Files may move: what is in them is told by digests, not by their paths.
+        """
+        moving = ("path", "labels")
         sections = {
-            "data": {k: v for k, v in (self.data or {}).items() if k != "path"},
+            "data": {k: v for k, v in (self.data or {}).items() if k not in moving},
             "objective": self.objective,
             "preconditioner": self.preconditioner or {},
             "solver": self.solver,

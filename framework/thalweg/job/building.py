@@ -77,3 +77,11 @@ def data_digest(dataset: Dataset | None) -> str:
     total = sum(dataset.comm.allgather(local % 2**64)) % 2**64
     text = f"{dataset.layout.rows}x{dataset.layout.columns}:{rows.dtype}:{total}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def labels_digest(dataset: Dataset | None) -> str:
+    """Text that tells the labels of one data set from another's, empty where there are none."""
+    if dataset is None or dataset.labels is None:
+        return ""
+    labels = np.ascontiguousarray(dataset.labels, dtype="<i8")
+    return hashlib.sha256(labels.tobytes()).hexdigest()[:16]

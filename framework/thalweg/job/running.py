@@ -16,6 +16,7 @@ from thalweg.job.building import (
     build_method,
     build_objective,
     data_digest,
+    labels_digest,
     refuse_different_plugins,
 )
 from thalweg.job.directory import RunDirectory
@@ -112,6 +113,7 @@ def run_method(
         identity = {
             **configuration.identity(),
             "data": data_digest(dataset),
+            "labels": labels_digest(dataset),
             "objective": objective.fingerprint(),
             "start": given_start_digest(configuration, comm),
         }
