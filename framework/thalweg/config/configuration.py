@@ -6,9 +6,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from thalweg.config.sections import FIXED
 from thalweg.driver import HomotopySchedule, Stop
+from thalweg.plugins import (
+    SWITCHED_OFF,
+    ObjectiveSpec,
+    Option,
+    PreconditionerSpec,
+    SolverSpec,
+    Spec,
+    plugins,
+)
 
 Section = Mapping[str, Any]
+
+#: Sections whose options depend on their name.
+KINDS: dict[str, type[Spec]] = {
+    "objective": ObjectiveSpec,
+    "preconditioner": PreconditionerSpec,
+    "solver": SolverSpec,
+}
 
 
 @dataclass(frozen=True)
@@ -59,7 +76,7 @@ class Configuration:
             return None
         stage = Stop(iterations=section["iterations"], decrease=section["decrease"])
         if section["values"] is not None:
-            return HomotopySchedule(tuple(float(value) for value in section["values"]), stage)
+            return HomotopySchedule(tuple(section["values"]), stage)
         first = own if section["first"] is None else section["first"]
         return HomotopySchedule.logarithmic(first, own, section["stages"], stage)
 
@@ -68,9 +85,13 @@ class Configuration:
         return replace(self, solver=method.solver, preconditioner=method.preconditioner, methods=())
 
     def identity(self) -> dict[str, Any]:
-        """What a resumed run must agree in, as ``{"section.option": value}``."""
+        """What a resumed run must agree in, as ``{"section.option": value}``.
+
+        Files may move: what is in them is told by digests, not by their paths.
+        """
+        moving = ("path", "labels")
         sections = {
-            "data": {k: v for k, v in (self.data or {}).items() if k != "path"},
+            "data": {k: v for k, v in (self.data or {}).items() if k not in moving},
             "objective": self.objective,
             "preconditioner": self.preconditioner or {},
             "solver": self.solver,
@@ -91,16 +112,16 @@ class Configuration:
         for name in ("data", "objective", "preconditioner", "solver", "homotopy"):
             section = getattr(self, name)
             if section is not None:
-                tables[name] = _written(section)
+                tables[name] = _written(section, name)
         for name in ("stop", "run", "output"):
-            tables[name] = _written(getattr(self, name))
+            tables[name] = _written(getattr(self, name), name)
         if self.methods:
             tables["method"] = [
                 {
                     "label": method.label,
-                    "solver": _written(method.solver),
+                    "solver": _written(method.solver, "solver"),
                     **(
-                        {"preconditioner": _written(method.preconditioner)}
+                        {"preconditioner": _written(method.preconditioner, "preconditioner")}
                         if method.preconditioner is not None
                         else {}
                     ),
@@ -110,6 +131,21 @@ class Configuration:
         return tomli_w.dumps(tables)
 
 
-def _written(section: Section) -> dict[str, Any]:
-    # TOML has no null: an option that is left to the plugin is left out.
-    return {key: value for key, value in section.items() if value is not None}
+def _written(section: Section, name: str) -> dict[str, Any]:
+    # TOML has no null: an option that is left to the plugin is left out, one that the user
+    # switched off says so.
+    off = {o.name for o in _options(section, name) if o.can_be_switched_off}
+    return {
+        key: SWITCHED_OFF if value is None else value
+        for key, value in section.items()
+        if value is not None or key in off
+    }
+
+
+def _options(section: Section, name: str) -> tuple[Option, ...]:
+    if name in FIXED:
+        return FIXED[name]
+    if name not in KINDS:
+        return ()
+    spec, _ = plugins().find(KINDS[name], section["name"])
+    return spec.options

@@ -18,7 +18,13 @@ OUTPUT_OPTIONS = (
 )
 
 HOMOTOPY_OPTIONS = (
-    Option("values", list, None, "values of the homotopy parameter, instead of first and stages"),
+    Option(
+        "values",
+        list,
+        None,
+        "values of the homotopy parameter, instead of first and stages",
+        entries=float,
+    ),
     Option("first", float, None, "first value; the last is the objective's own", above=0),
     Option("stages", int, 1, "number of values, spaced evenly in the logarithm", minimum=1),
     Option("iterations", int, 10_000, "most iterations of a stage", minimum=1),

@@ -1,8 +1,9 @@
 """Checkpoints: any solver's state on disk, whole or not at all.
 
 A checkpoint folder holds numbered versions and a file ``latest`` that names the
-good one.  A version is written under another name and renamed when complete,
-so that a run that dies while writing loses nothing.
+good one.  A version is written under another name and renamed when complete, and
+older ones go only after ``latest`` names it and is on the disk itself, so that a run
+or a machine that dies at any moment loses nothing.
 """
 
 from __future__ import annotations
@@ -53,10 +54,19 @@ class Checkpoints:
         version = self.folder / name
         return version if name and (version / "checkpoint.json").exists() else None
 
+    def _unused(self, number: int) -> Path:
+        """Folder for a version: a number that is written again takes nobody's place."""
+        version = self.folder / f"{number:09d}"
+        again = 0
+        while version.exists():
+            again += 1
+            version = self.folder / f"{number:09d}-{again}"
+        return version
+
     def write(self, comm: MPI.Comm, number: int, content: Mapping[str, Any]) -> None:
         """Save nested ``content`` (see :class:`SolverState` for what it may hold).  Collective."""
-        version = self.folder / f"{number:09d}"
-        aside = self.folder / f"{number:09d}.partial"
+        version = on_root(comm, lambda: self._unused(number))
+        aside = version.with_name(f"{version.name}.partial")
 
         def clear() -> None:
             shutil.rmtree(aside, ignore_errors=True)
@@ -77,12 +87,16 @@ class Checkpoints:
                 "tree": tree,
             }
             (aside / "checkpoint.json").write_text(json.dumps(head))
+            for file in aside.iterdir():
+                _flush(file)
             _flush(aside)
-            shutil.rmtree(version, ignore_errors=True)
             aside.rename(version)
+            _flush(self.folder)  # the version's name, before a file refers to it
             pointer = self.folder / "latest.partial"
             pointer.write_text(version.name)
+            _flush(pointer)
             pointer.replace(self.folder / "latest")
+            _flush(self.folder)
             for other in self.folder.iterdir():
                 if other.is_dir() and other != version:
                     shutil.rmtree(other, ignore_errors=True)
@@ -137,7 +151,13 @@ class Checkpoints:
                 )
 
 
-def _flush(folder: Path) -> None:
-    for file in folder.iterdir():
-        with open(file, "rb") as stream:
-            os.fsync(stream.fileno())
+def _flush(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        if not path.is_dir():  # some network file systems cannot flush a folder
+            raise
+    finally:
+        os.close(descriptor)

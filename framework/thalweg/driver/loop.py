@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -12,11 +12,12 @@ import numpy as np
 
 from thalweg.driver.checkpoint import Checkpoints
 from thalweg.driver.homotopy import HomotopySchedule
+from thalweg.driver.identity import name_of, preconditioner_of
 from thalweg.driver.progress import Progress
 from thalweg.driver.signals import SignalWatch
 from thalweg.driver.state_fields import restore_state, state_fields, vecs_in
 from thalweg.driver.stopping import Stop
-from thalweg.errors import NumericalError
+from thalweg.errors import CheckpointError, NumericalError
 from thalweg.interfaces import Homotopy, Objective, Solver, SolverState, require
 from thalweg.parallel import PETSc, freeing
 from thalweg.result import Result, Status, Trace
@@ -101,7 +102,9 @@ def drive(
     homotopy
         Stages of the objective's homotopy parameter.
     checkpoints
-        Where to save the state, at intervals and on SIGTERM, SIGUSR1 or SIGINT.
+        Where to save the state, at intervals and on SIGTERM, SIGUSR1 or SIGINT.  By
+        default nowhere: after such a signal the run is cleaned up, and the signal
+        passed on to the handlers that were there before.
     resume
         Go on from the newest checkpoint, if there is one.  ``x`` must be the
         starting point of the run that is resumed.
@@ -116,6 +119,8 @@ def drive(
         The checkpoint is damaged or belongs to another run.
     NumericalError
         The objective is not finite at the starting point.
+    KeyboardInterrupt
+        Ctrl-C, and no checkpoints; on all ranks.
     """
     return _Run(objective, solver, stop or Stop(), callbacks, homotopy, checkpoints).go(
         x, resume, progress
@@ -137,7 +142,7 @@ class _Run:
         self.objective, self.solver, self.stop = objective, solver, stop
         self.callbacks, self.homotopy, self.checkpoints = callbacks, homotopy, checkpoints
         require(objective, solver.requires, f"solver {type(solver).__name__}")
-        self.preconditioner = solver.preconditioner if solver.preconditioned else None
+        self.preconditioner = preconditioner_of(solver)
         if self.preconditioner is not None:
             name = f"preconditioner {type(self.preconditioner).__name__}"
             require(objective, self.preconditioner.requires, name)
@@ -159,6 +164,8 @@ class _Run:
         self.last_checkpoint = self.began
         with SignalWatch() as self.signals:
             saved = self.checkpoints.read(self.objective) if resume and self.checkpoints else None
+            if saved is not None:
+                self._refuse_other_parts(saved)
             with freeing(self.objective.comm, self._free):
                 self._start(x, saved)
                 bar = Progress(self.objective.comm, self.stop, progress)
@@ -169,9 +176,25 @@ class _Run:
                         status = self._status(self.state)
                 finally:
                     bar.close()
-                if not status.failed:  # a run that used up its budget may be given a larger one
+                saved_now = not status.failed and self.checkpoints is not None
+                if saved_now:  # a run that used up its budget may be given a larger one
                     self._save(self.state)
-                return self._result(self.state, status)
+                # Where nothing is saved, the one who sent the signal must not be ignored.
+                self.signals.answered = status is Status.INTERRUPTED and saved_now
+                return self._result(self.state, status, saved_now)
+
+    def _refuse_other_parts(self, saved: Mapping[str, Any]) -> None:
+        """Refuse a state that another solver made, though its fields may have the same names."""
+        for part, name in self._parts().items():
+            before = saved.get("parts", {}).get(part, name)
+            if before != name:
+                raise CheckpointError(
+                    f"the checkpoint belongs to another run: its {part} was {before} and is now "
+                    f"{name}"
+                )
+
+    def _parts(self) -> dict[str, str | None]:
+        return {"solver": name_of(self.solver), "preconditioner": name_of(self.preconditioner)}
 
     def _start(self, x: PETSc.Vec, saved: dict[str, Any] | None) -> None:
         began = time.perf_counter()
@@ -209,7 +232,7 @@ class _Run:
         """How the run stands, the same on all ranks: rank 0's clock, anyone's signal."""
         comm = self.objective.comm
         told = self._callbacks(state)
-        facts = comm.allgather((self.signals.received is not None, told, self._elapsed()))
+        facts = comm.allgather((self.signals.received, told, self._elapsed()))
         elapsed = facts[0][2]
         status = self._stage_status(state)
         if status.running:
@@ -218,8 +241,9 @@ class _Run:
                 status = Status.CALLBACK
             elif not budget.running:
                 status = budget
-            elif any(fact[0] for fact in facts):
+            elif signals := [fact[0] for fact in facts if fact[0] is not None]:
                 status = Status.INTERRUPTED
+                self.signals.received = signals[0]  # all ranks end in the same way
         due = self.checkpoints is not None and (
             time.perf_counter() - self.last_checkpoint >= self.checkpoints.interval
         )
@@ -307,6 +331,7 @@ class _Run:
         began = time.perf_counter()
         at = replace(self.at, elapsed=self._elapsed())
         content = {
+            "parts": self._parts(),
             "state": state_fields(state),
             "preconditioner": dict(self.preconditioner.state()) if self.preconditioner else {},
             "progress": vars(at),
@@ -317,7 +342,7 @@ class _Run:
         self.last_checkpoint = time.perf_counter()
         self.seconds["checkpoint"] += self.last_checkpoint - began
 
-    def _result(self, state: SolverState, status: Status) -> Result:
+    def _result(self, state: SolverState, status: Status, saved: bool) -> Result:
         objective = self.objective
         began = time.perf_counter()
         rows = state.x.getArray(readonly=True).reshape(-1, max(1, state.x.getBlockSize())).copy()
@@ -334,6 +359,7 @@ class _Run:
             layout=objective.layout,
             metrics=metrics,
             solution=solution,
+            saved=saved,
         )
 
     def _free(self) -> None:

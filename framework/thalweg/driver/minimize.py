@@ -10,6 +10,7 @@ import numpy as np
 
 from thalweg.driver.checkpoint import Checkpoints
 from thalweg.driver.homotopy import HomotopySchedule
+from thalweg.driver.identity import identity_of, start_of
 from thalweg.driver.loop import Callback, drive
 from thalweg.driver.stopping import STOP_OPTIONS, Stop
 from thalweg.errors import InputError, suggestion
@@ -55,7 +56,8 @@ def minimize(
     preconditioner
         A name, or a preconditioner object; by default ``"spectral"`` where the
         objective has an attractive Laplacian and the solver has a place for it
-        (``tao:cg`` and its like have none), else ``"identity"``.
+        (``tao:cg`` and its like have none), else ``"identity"``.  None is taken
+        beside a solver object, which has its own, or a solver that takes none.
     callback
         Called on all ranks with an :class:`~thalweg.driver.Iterate` after each
         step; a true answer ends the run.
@@ -65,7 +67,10 @@ def minimize(
         Stages of the objective's homotopy parameter; by default what the
         objective proposes, if anything.
     checkpoint, resume
-        Folder of checkpoints, and whether to go on from the newest.
+        Folder of checkpoints, and whether to go on from the newest.  With one, Ctrl-C,
+        SIGTERM and SIGUSR1 end the run with a result; without, they have their usual
+        effect after the run is cleaned up.  A run goes on only with the objective, the
+        options and the start of before; its stopping rules may change.
     progress
         Show a progress bar.
     **options
@@ -79,12 +84,18 @@ def minimize(
     Raises
     ------
     InputError
-        An unknown name or option, a wrong type, range or shape.
+        An unknown name or option, a wrong type, range or shape; a preconditioner
+        that would have no place.
     CapabilityError
         The parts do not fit together.
+    CheckpointError
+        The checkpoint is damaged or belongs to another run.
     NumericalError
         The objective is not finite at the starting point.
+    KeyboardInterrupt
+        Ctrl-C, and no checkpoints.
     """
+    _refuse_without_place(solver, preconditioner)
     stop_given, solver_given, preconditioner_given = _sort_options(
         objective, solver, preconditioner, options
     )
@@ -105,14 +116,20 @@ def minimize(
         )
     if homotopy is None and isinstance(objective, Homotopy):
         homotopy = HomotopySchedule.proposed_by(objective)
+    x = starting_point(objective, x0, seed)
+    checkpoints = None
+    if checkpoint is not None:
+        start = start_of(objective, x, x0 is not None, seed)
+        identity = identity_of(objective, algorithm, homotopy, start)
+        checkpoints = Checkpoints(Path(checkpoint), identity=identity)
     return drive(
         objective,
         algorithm,
-        starting_point(objective, x0, seed),
+        x,
         stop=stop,
         callbacks=() if callback is None else (callback,),
         homotopy=homotopy,
-        checkpoints=None if checkpoint is None else Checkpoints(Path(checkpoint)),
+        checkpoints=checkpoints,
         resume=resume,
         progress=progress,
     )
@@ -144,6 +161,25 @@ def starting_point(objective: Objective, x0: np.ndarray | PETSc.Vec | None, seed
 def find_solver(name: str) -> tuple[SolverSpec, dict[str, Any]]:
     """Spec of a solver, and the option that a ``name:TYPE`` form fills."""
     return plugins().find(SolverSpec, name)
+
+
+def _refuse_without_place(
+    solver: str | Solver[Any] | None, preconditioner: str | Preconditioner | None
+) -> None:
+    """Raise where a preconditioner is given that nobody would use."""
+    if preconditioner is None:
+        return
+    if isinstance(solver, Solver):
+        name = type(solver).__name__
+        if solver.preconditioned:
+            raise InputError(
+                f"the solver is an object already: give it its preconditioner, as in "
+                f"{name}(preconditioner=...), or name the solver"
+            )
+        raise InputError(f"solver {name} takes no preconditioner; leave it out")
+    spec, _ = find_solver(solver or "lbfgs")
+    if not spec.resolve().preconditioned:
+        raise InputError(f"{spec.owner} takes no preconditioner; leave it out")
 
 
 def _takes(
@@ -203,7 +239,7 @@ def build_solver(
     if build.preconditioned:
         return build(preconditioner=preconditioner, **options)  # type: ignore[no-any-return]
     if preconditioner is not None:
-        raise InputError(f"solver '{name}' takes no preconditioner")
+        raise InputError(f"solver '{name}' takes no preconditioner; leave it out")
     return build(**options)  # type: ignore[no-any-return]
 
 

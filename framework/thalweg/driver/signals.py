@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from types import FrameType
@@ -14,13 +15,25 @@ STOPPING = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 class SignalWatch:
     """Context in which a stopping signal sets a flag instead of ending the process.
 
-    A second Ctrl-C interrupts at once.  Outside the main thread, where Python
-    allows no handlers, the flag just stays down.  A watch inside another one
-    begins with the signal that the outer one has received.
+    The signal is put off, not swallowed: unless somebody marks it as
+    :attr:`answered`, the end of the context passes it on, to the watch outside
+    this one or else to the handlers from before.  A second Ctrl-C interrupts at
+    once.  Outside the main thread, where Python allows no handlers, the flag
+    just stays down.  A watch inside another one begins with the signal that the
+    outer one has received.
+
+    Attributes
+    ----------
+    received
+        Number of the signal, None as long as there is none.
+    answered
+        Whether the signal has had its effect, so that it is not passed on.
     """
 
     def __init__(self) -> None:
         self.received: int | None = None
+        self.answered = False
+        self._outer: SignalWatch | None = None
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> SignalWatch:
@@ -29,14 +42,26 @@ class SignalWatch:
                 previous = signal.signal(number, self._note)
                 self._previous[number] = previous
                 outer = getattr(previous, "__self__", None)
-                if isinstance(outer, SignalWatch) and outer.received is not None:
-                    self.received = outer.received
+                if isinstance(outer, SignalWatch):
+                    self._outer = outer
+                    if outer.received is not None:
+                        self.received = outer.received
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        for number, handler in self._previous.items():
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        previous = dict(self._previous)
+        for number, handler in previous.items():
             signal.signal(number, handler)
         self._previous.clear()
+        interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
+        if self.received is None or self.answered or interrupted:
+            return
+        if self._outer is not None:
+            self._outer.received = self.received
+        elif previous.get(self.received, signal.default_int_handler) is signal.default_int_handler:
+            raise KeyboardInterrupt
+        else:
+            os.kill(os.getpid(), self.received)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGINT and self.received == signal.SIGINT:

@@ -9,8 +9,9 @@ from thalweg.plugins import Option
 from thalweg.result import Status
 
 #: The rules as options of a configuration's ``[stop]`` and of :func:`thalweg.minimize`.
+#: In a file the word ``"none"`` switches off a rule that holds by default.
 STOP_OPTIONS = (
-    Option("iterations", int, 1000, "budget of iterations", minimum=0, optional=True),
+    Option("iterations", int, 1000, "budget of iterations, or none", minimum=0, optional=True),
     Option("evaluations", int, None, "budget of objective evaluations", minimum=1),
     Option("seconds", float, None, "budget of wall time", unit="s", minimum=0),
     Option("gradient", float, None, "Euclidean norm of the gradient to reach", minimum=0),
@@ -18,7 +19,7 @@ STOP_OPTIONS = (
         "decrease",
         float,
         1e-9,
-        "relative decrease of one iteration to fall below",
+        "relative decrease of one iteration to fall below, or none",
         minimum=0,
         optional=True,
     ),

@@ -15,6 +15,9 @@ from thalweg.interfaces import Objective, Solver
 from thalweg.parallel import MPI
 from thalweg.plugins import ObjectiveSpec, plugins
 
+#: Bytes of data that :func:`data_digest` takes at once.
+DIGEST_BLOCK = 2**20
+
 
 def build_objective(
     configuration: Configuration, comm: MPI.Comm
@@ -58,12 +61,27 @@ def data_digest(dataset: Dataset | None) -> str:
     """Text that tells one data set from another, the same at any rank count.  Collective."""
     if dataset is None:
         return ""
-    rows = np.ascontiguousarray(dataset.values)
-    raw = rows.view(np.uint8).reshape(len(rows), -1).astype(np.uint64)
-    weights = np.random.default_rng(1).integers(1, 2**63, raw.shape[1], dtype=np.uint64)
-    numbers = np.arange(dataset.layout.start, dataset.layout.stop, dtype=np.uint64)
+    rows = dataset.values
+    width = rows.dtype.itemsize * dataset.layout.columns  # bytes in a row
+    weights = np.random.default_rng(1).integers(1, 2**63, width, dtype=np.uint64)
     # Wrapping sums modulo 2**64: exact, so the order of the ranks does not matter.
-    local = ((raw @ weights) * (2 * numbers + 1)).sum(dtype=np.uint64) if len(rows) else 0
-    total = sum(int(part) for part in dataset.comm.allgather(int(local))) % 2**64
+    local = 0
+    # Each byte takes eight in the product, which the data as a whole would have no room for.
+    count = max(1, DIGEST_BLOCK // max(1, width))
+    for first in range(0, len(rows), count):
+        block = np.ascontiguousarray(rows[first : first + count])
+        raw = block.view(np.uint8).reshape(len(block), width).astype(np.uint64)
+        start = dataset.layout.start + first
+        numbers = np.arange(start, start + len(block), dtype=np.uint64)
+        local += int(((raw @ weights) * (2 * numbers + 1)).sum(dtype=np.uint64))
+    total = sum(dataset.comm.allgather(local % 2**64)) % 2**64
     text = f"{dataset.layout.rows}x{dataset.layout.columns}:{rows.dtype}:{total}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def labels_digest(dataset: Dataset | None) -> str:
+    """Text that tells the labels of one data set from another's, empty where there are none."""
+    if dataset is None or dataset.labels is None:
+        return ""
+    labels = np.ascontiguousarray(dataset.labels, dtype="<i8")
+    return hashlib.sha256(labels.tobytes()).hexdigest()[:16]

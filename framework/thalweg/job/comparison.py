@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from thalweg.config import Configuration, read_configuration
-from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.interfaces import Homotopy, Objective
 from thalweg.job.building import build_method, build_objective, refuse_different_plugins
 from thalweg.job.directory import RunDirectory
-from thalweg.job.running import finish_directory, run_method
+from thalweg.job.method_folders import method_folders
+from thalweg.job.running import draw_pictures, frames_for, run_method
 from thalweg.parallel import MPI, freeing, limit_threads, on_root
 from thalweg.report import comparison_rows, draw_convergence, format_table
 from thalweg.result import Result, Status
@@ -47,7 +46,7 @@ def compare(
     if not configuration.methods:
         raise InputError("a comparison needs [[method]] tables")
     folder = out if out is not None else configuration.output["dir"]
-    directory = None if folder is None else RunDirectory(folder)
+    directory = None if folder is None else RunDirectory(folder, resumable=False)
     refuse_different_plugins(comm)
     if directory is not None:
         on_root(comm, lambda: directory.refuse_other_run())
@@ -55,6 +54,8 @@ def compare(
     facts = {"ranks": comm.size, "threads": threads}
     dataset, objective = build_objective(configuration, comm)
     results: dict[str, Result] = {}
+    folders = method_folders([method.label for method in configuration.methods])
+    runs: list[tuple[Any, ...]] = []
     with freeing(comm, objective.destroy):
         solvers = {
             method.label: build_method(configuration.with_method(method), objective)
@@ -66,26 +67,28 @@ def compare(
         own = objective.homotopy if isinstance(objective, Homotopy) else None
         for method in configuration.methods:
             one = configuration.with_method(method)
-            sub = None if directory is None else RunDirectory(directory.path / slug(method.label))
-            if sub is not None:
+            sub = None
+            if directory is not None:
+                sub = RunDirectory(directory.path / folders[method.label], resumable=False)
                 _claim(comm, sub, one)
             if own is not None:
                 assert isinstance(objective, Homotopy)
                 objective.homotopy = own
-            result = run_method(one, dataset, objective, solvers[method.label], sub, quiet=quiet)
-            if sub is not None:
-                _finish(comm, sub, one, dataset, result, facts)
+            frames = frames_for(one, objective, sub)
+            result = run_method(
+                one, dataset, objective, solvers[method.label], sub, frames, quiet=quiet
+            )
             results[method.label] = result
+            if sub is not None:
+                _write(comm, sub, result, facts)
+                runs.append((sub, one, dataset, result, frames))
             if result.status is Status.INTERRUPTED:
                 break
     if directory is not None:
-        on_root(comm, lambda: _write_comparison(directory, configuration, results, facts))
+        on_root(comm, lambda: _write_comparison(directory, results, folders, facts))
+        # A picture that cannot be drawn must not cost the results of any method.
+        on_root(comm, lambda: _draw(directory, configuration, results, runs))
     return results
-
-
-def slug(label: str) -> str:
-    """Folder name of a method."""
-    return re.sub(r"[^A-Za-z0-9.]+", "-", label).strip("-")
 
 
 def _warm_up(objective: Objective, seed: int) -> None:
@@ -102,28 +105,23 @@ def _claim(comm: MPI.Comm, directory: RunDirectory, configuration: Configuration
     on_root(comm, lambda: directory.claim(configuration, False))
 
 
-def _finish(
-    comm: MPI.Comm,
-    directory: RunDirectory,
-    configuration: Configuration,
-    dataset: Dataset | None,
-    result: Result,
-    facts: Mapping[str, Any],
+def _write(
+    comm: MPI.Comm, directory: RunDirectory, result: Result, facts: Mapping[str, Any]
 ) -> None:
-    on_root(comm, lambda: finish_directory(directory, configuration, dataset, result, facts))
+    on_root(comm, lambda: directory.write_result(result, facts))
 
 
 def _write_comparison(
     directory: RunDirectory,
-    configuration: Configuration,
     results: Mapping[str, Result],
+    folders: Mapping[str, str],
     facts: Mapping[str, Any],
 ) -> None:
     rows = comparison_rows(results)
     methods = [
         {
             "method": label,
-            "folder": slug(label),
+            "folder": folders[label],
             "status": result.status.name.lower(),
             "objective": result.objective,
             "iterations": result.iterations,
@@ -133,9 +131,25 @@ def _write_comparison(
         }
         for label, result in results.items()
     ]
+    (directory.path / "comparison.md").write_text(format_table(rows, markdown=True) + "\n")
+    directory.write_json("comparison.json", {"methods": methods, **facts})
+
+
+def _draw(
+    directory: RunDirectory,
+    configuration: Configuration,
+    results: Mapping[str, Result],
+    runs: Sequence[tuple[Any, ...]],
+) -> None:
+    """Draw the convergence of all, and each method's own pictures.
+
+    A comparison that a signal stopped is given no time for them.
+    """
+    if any(result.status is Status.INTERRUPTED for result in results.values()):
+        return
     if configuration.output["pictures"]:
         traces = {label: result.trace for label, result in results.items()}
         name = configuration.objective["name"]
         draw_convergence(directory.path / "convergence.png", traces, title=name)
-    (directory.path / "comparison.md").write_text(format_table(rows, markdown=True) + "\n")
-    directory.write_json("comparison.json", {"methods": methods, **facts})
+    for run in runs:
+        draw_pictures(*run)

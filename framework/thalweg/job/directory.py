@@ -26,10 +26,19 @@ class RunDirectory:
 
     It holds ``config.toml``, ``result.json``, ``trace.csv``, ``solution.npy``,
     ``checkpoint/`` and pictures.
+
+    Parameters
+    ----------
+    path
+        The folder, which need not be there yet.
+    resumable
+        Whether the command that writes there can go on with a run, so that its
+        messages may propose that.
     """
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, *, resumable: bool = True) -> None:
         self.path = Path(path)
+        self.resumable = resumable
 
     @property
     def checkpoint(self) -> Path:
@@ -48,9 +57,10 @@ class RunDirectory:
             raise InputError(f"the output folder '{self.path}' is a file")
         held = [mark for mark in MARKS if (self.path / mark).exists()]
         if held:
+            advice = ", or give --resume to go on with it" if self.resumable else ""
             raise InputError(
                 f"the output folder '{self.path}' holds another run ({held[0]}); "
-                "choose another, or give --resume to go on with it"
+                f"choose another{advice}"
             )
 
     def claim(self, configuration: Configuration, resume: bool) -> None:

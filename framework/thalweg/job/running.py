@@ -8,28 +8,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from thalweg.config import Configuration, read_configuration
 from thalweg.data import Dataset
-from thalweg.driver import Checkpoints, HomotopySchedule, Iterate, drive
+from thalweg.driver import Checkpoints, HomotopySchedule, drive
 from thalweg.interfaces import Homotopy, Objective, Solver
 from thalweg.job.building import (
     build_method,
     build_objective,
     data_digest,
+    labels_digest,
     refuse_different_plugins,
 )
 from thalweg.job.directory import RunDirectory
+from thalweg.job.frames import Frames
 from thalweg.job.pictures import draw_run
 from thalweg.job.starting import given_start_digest, starting_point
 from thalweg.parallel import MPI, freeing, limit_threads, on_root
 from thalweg.plugins import MetricSpec, plugins
 from thalweg.report import CORE_METRICS
 from thalweg.result import Result, Status
-
-#: Frames of an animation are thinned out so that no more than this many are kept.
-MOST_FRAMES = 150
 
 
 def run(
@@ -81,14 +78,17 @@ def run(
         if directory is not None:
             on_root(comm, lambda: directory.claim(configuration, resume))
         loading = time.perf_counter() - began
+        frames = frames_for(configuration, objective, directory)
         result = run_method(
-            configuration, dataset, objective, solver, directory, resume=resume, quiet=quiet
+            configuration, dataset, objective, solver, directory, frames, resume=resume, quiet=quiet
         )
     seconds = {"load": loading, **result.seconds, "total": result.seconds["total"] + loading}
     result = replace(result, seconds=seconds)
     if directory is not None:
         facts = {"ranks": comm.size, "threads": threads}
-        on_root(comm, lambda: finish_directory(directory, configuration, dataset, result, facts))
+        on_root(comm, lambda: directory.write_result(result, facts))
+        # A picture that cannot be drawn must not cost the results.
+        on_root(comm, lambda: draw_pictures(directory, configuration, dataset, result, frames))
     return result
 
 
@@ -98,23 +98,27 @@ def run_method(
     objective: Objective,
     solver: Solver[Any],
     directory: RunDirectory | None,
+    frames: Frames | None = None,
     *,
     resume: bool = False,
     quiet: bool = True,
 ) -> Result:
-    """Run one solver on a built objective; measures the result.  Collective."""
+    """Run one solver on a built objective; measures the result.  Collective.
+
+    ``frames`` is shown every iterate.
+    """
     comm = objective.comm
     checkpoints = None
     if directory is not None:
         identity = {
             **configuration.identity(),
             "data": data_digest(dataset),
+            "labels": labels_digest(dataset),
             "objective": objective.fingerprint(),
             "start": given_start_digest(configuration, comm),
         }
         interval = configuration.run["checkpoint"]
         checkpoints = Checkpoints(directory.checkpoint, interval, identity)
-    frames = _Frames(objective) if configuration.output["animation"] else None
     result = drive(
         objective,
         solver,
@@ -126,8 +130,6 @@ def run_method(
         resume=resume,
         progress=not quiet,
     )
-    if frames is not None and directory is not None:
-        on_root(comm, lambda: frames.draw(directory, dataset))
     return replace(
         result,
         metrics={**result.metrics, **_measure(result, dataset, comm)},
@@ -135,20 +137,32 @@ def run_method(
     )
 
 
-def finish_directory(
+def frames_for(
+    configuration: Configuration, objective: Objective, directory: RunDirectory | None
+) -> Frames | None:
+    """What keeps the frames of an animation, None if none is asked for or can be left."""
+    if directory is None or not configuration.output["animation"]:
+        return None
+    return Frames(objective)
+
+
+def draw_pictures(
     directory: RunDirectory,
     configuration: Configuration,
     dataset: Dataset | None,
     result: Result,
-    facts: Mapping[str, Any],
+    frames: Frames | None,
 ) -> None:
-    """Write a result and its pictures.  Called on rank 0 alone.
+    """Draw what a configuration asks for.  Called on rank 0 alone.
 
     A run that a signal stopped is given no time for pictures.
     """
-    if result.status is not Status.INTERRUPTED and configuration.output["pictures"]:
+    if result.status is Status.INTERRUPTED:
+        return
+    if configuration.output["pictures"]:
         draw_run(directory.path, configuration, dataset, result)
-    directory.write_result(result, facts)
+    if frames is not None:
+        frames.draw(directory, dataset)
 
 
 def _schedule(configuration: Configuration, objective: Objective) -> HomotopySchedule | None:
@@ -169,30 +183,3 @@ def _measure(result: Result, dataset: Dataset | None, comm: MPI.Comm) -> dict[st
     for spec in (*CORE_METRICS, *plugins().specs(MetricSpec)):
         found.update(spec.resolve()(solution, dataset, comm))
     return found
-
-
-class _Frames:
-    """Callback that keeps iterates for an animation, every k-th, with k growing as needed."""
-
-    def __init__(self, objective: Objective) -> None:
-        self.objective = objective
-        self.frames: list[np.ndarray] = []
-        self.captions: list[str] = []
-        self.every = 1
-
-    def __call__(self, iterate: Iterate) -> bool:
-        if iterate.iteration % self.every == 0:
-            self.frames.append(self.objective.layout.gather(iterate.state.x))
-            self.captions.append(f"evaluation {iterate.evaluations}: {iterate.objective:.6g}")
-            if len(self.frames) > MOST_FRAMES:
-                self.frames, self.captions = self.frames[::2], self.captions[::2]
-                self.every *= 2
-        return False
-
-    def draw(self, directory: RunDirectory, dataset: Dataset | None) -> None:
-        from thalweg.report import draw_animation
-
-        labels = None if dataset is None else dataset.labels
-        if labels is not None and len(labels) != len(self.frames[0]):
-            labels = None
-        draw_animation(directory.path / "animation.gif", self.frames, labels, self.captions)

@@ -2,7 +2,7 @@
 
 from thalweg.plugins.manager import Plugins, Provider, plugins
 from thalweg.plugins.markers import hookimpl
-from thalweg.plugins.options import Option, resolve_options
+from thalweg.plugins.options import SWITCHED_OFF, Option, resolve_options
 from thalweg.plugins.specs import (
     CommandSpec,
     DataSpec,
@@ -14,6 +14,7 @@ from thalweg.plugins.specs import (
 )
 
 __all__ = [
+    "SWITCHED_OFF",
     "CommandSpec",
     "DataSpec",
     "MetricSpec",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,9 @@ from typing import Any
 from thalweg.errors import InputError, suggestion
 
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+
+#: How a file says None, for options that have another default.
+SWITCHED_OFF = "none"
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,11 @@ class Option:
         Exclusive bounds.
     choices
         The only values allowed.
+    entries
+        Type of the entries of a list, ``float`` or ``str``; None takes both.
     optional
-        Whether None may be given, as it may where it is the default.
+        Whether None may be given, as it may where it is the default.  Files, which
+        have no null, then write the word ``"none"`` for it.
     """
 
     name: str
@@ -49,6 +56,7 @@ class Option:
     below: float | None = None
     choices: tuple[Any, ...] | None = None
     optional: bool = False
+    entries: builtins.type | None = None
 
     def check(self, value: Any, owner: str) -> Any:
         """``value`` in this option's type.
@@ -60,13 +68,13 @@ class Option:
         """
         if value is None and (self.optional or self.default is None):
             return None
+        if isinstance(value, str) and value == SWITCHED_OFF and self.can_be_switched_off:
+            return None
         where = f"option '{self.name}' of {owner}"
         if self.type is list:
             if not isinstance(value, Sequence) or isinstance(value, str):
                 raise InputError(f"{where} must be a list, not {value!r}")
-            for entry in value:
-                self._check_bounds(entry, where)
-            return list(value)
+            return [self._checked_entry(entry, where) for entry in value]
         fits = isinstance(value, self.type) and not (
             isinstance(value, bool) and self.type is not bool
         )
@@ -85,6 +93,21 @@ class Option:
             hint = hint if "did you mean" in hint else ""
             raise InputError(f"{where} must be one of {listed}, not {value!r}{hint}")
         return value
+
+    def _checked_entry(self, entry: Any, where: str) -> Any:
+        bounded = any(b is not None for b in (self.minimum, self.maximum, self.above, self.below))
+        number = isinstance(entry, int | float) and not isinstance(entry, bool)
+        if (self.entries is float or bounded) and not (number or hasattr(entry, "item")):
+            raise InputError(f"{where} must hold numbers, not {entry!r}")
+        if self.entries is str and not isinstance(entry, str):
+            raise InputError(f"{where} must hold texts, not {entry!r}")
+        self._check_bounds(entry, where)
+        return float(entry) if self.entries is float else entry
+
+    @property
+    def can_be_switched_off(self) -> bool:
+        """Whether None is a choice of its own, and so has a word."""
+        return self.optional and self.default is not None
 
     def _check_bounds(self, value: Any, where: str) -> None:
         if isinstance(value, float) and math.isnan(value):

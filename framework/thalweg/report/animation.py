@@ -31,7 +31,8 @@ def draw_animation(
     Parameters
     ----------
     frames
-        Embeddings, each of shape ``(n, 2)``; of more dimensions the first two are drawn.
+        Embeddings, each of shape ``(n, 2)``; of more dimensions the first two are drawn,
+        and a single one along a line.
     captions
         A line of text for each frame.
     frames_a_second
@@ -45,7 +46,7 @@ def draw_animation(
     reach = 0.0
     with style():
         for number, frame in enumerate(frames):
-            points = np.asarray(frame, dtype=float)[:, :2]
+            points = _in_the_plane(frame)
             middle = (points.min(axis=0) + points.max(axis=0)) / 2
             reach = max(reach, float(np.abs(points - middle).max(initial=0.0)) * 1.06, 1e-12)
             figure = new_figure(4.6, 4.8)
@@ -75,6 +76,11 @@ def draw_animation(
             loop=0,
             format="GIF",
         )
+
+
+def _in_the_plane(frame: np.ndarray) -> np.ndarray:
+    points = np.asarray(frame, dtype=float)[:, :2]
+    return points if points.shape[1] == 2 else np.pad(points, ((0, 0), (0, 1)))
 
 
 def _with_one_palette(pictures: list[Image.Image]) -> list[Image.Image]:

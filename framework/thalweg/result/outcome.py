@@ -27,7 +27,7 @@ class Result:
     objective
         Final objective value.
     status
-        How the run ended; ``status.value`` is ``message``.
+        How the run ended; ``message`` says it in words.
     trace
         One row an iterate, the first and the last included once each.
     iterations, evaluations
@@ -40,6 +40,8 @@ class Result:
         What ``solution.npy`` holds, whole and on every rank.
     notes
         Sentences on what was done to the data, such as columns set to zero.
+    saved
+        Whether a checkpoint holds the final state.
     """
 
     x: np.ndarray
@@ -53,11 +55,15 @@ class Result:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     solution: np.ndarray | None = None
     notes: tuple[str, ...] = ()
+    saved: bool = False
 
     @property
     def message(self) -> str:
         """One sentence that says how the run ended."""
-        return self.status.value
+        if self.status is not Status.INTERRUPTED:
+            return self.status.value
+        state = "a checkpoint holds the state" if self.saved else "the state was not saved"
+        return f"{self.status.value}; {state}"
 
     def gather(self) -> np.ndarray:
         """The whole final iterate on every rank, shape ``(rows, columns)``.  Collective."""

@@ -22,7 +22,7 @@ class Status(Enum):
     SECONDS = "stopped: the budget of wall time is used up"
     CALLBACK = "stopped: a callback asked for it"
     UNREACHED = "stopped: the wanted quality was not reached; this is the best found"
-    INTERRUPTED = "stopped by a signal; a checkpoint holds the state"
+    INTERRUPTED = "stopped by a signal"
     DIVERGED = "failed: the objective is not finite or unbounded below"
     FAILED = "failed: the solver could not take a step"
 

@@ -45,7 +45,7 @@ solver_options, random_state
         max_iter: int = 300,
         tol: float = 1e-7,
         solver: str = "lbfgs",
-        preconditioner: str = "spectral",
+        preconditioner: str | None = None,
         solver_options: Mapping[str, Any] | None = None,
         random_state: Any = None,
     ) -> None:

@@ -31,7 +31,8 @@ class TSNE(PairwiseEstimator):
     max_iter, tol
         Iterations, and relative decrease of the objective in one of them, at which to stop.
     solver, preconditioner, solver_options
-        Any of ``thalweg list``, and their options; by default from 5,000 points on no point
+        Any of ``thalweg list``, and their options; by default L-BFGS, and the spectral
+        direction where the solver has a place for it; from 5,000 points on no point
         moves by more than 50 map units in a step of L-BFGS.
     random_state
         Seed of the start.
@@ -61,7 +62,7 @@ class TSNE(PairwiseEstimator):
         max_iter: int = 300,
         tol: float = 1e-7,
         solver: str = "lbfgs",
-        preconditioner: str = "spectral",
+        preconditioner: str | None = None,
         solver_options: Mapping[str, Any] | None = None,
         random_state: Any = None,
     ) -> None:

@@ -28,6 +28,23 @@ def test_the_resolved_file_gives_the_same_configuration_again():
     assert again.methods[0].solver["memory"] == 3
 
 
+def test_a_rule_is_switched_off_by_a_word_that_is_written_again(tmp_path):
+    (tmp_path / "c.toml").write_text(
+        '[data]\nname = "digits"\n[objective]\nname = "t-sne"\n[stop]\ndecrease = "none"\n'
+    )
+    first = read_configuration(tmp_path / "c.toml", ["stop.iterations=none"])
+    assert first.stop["decrease"] is None
+    assert first.stop["iterations"] is None
+    assert first.stopping().decrease is None
+    assert tomllib.loads(first.to_toml())["stop"] == {"iterations": "none", "decrease": "none"}
+    assert read_configuration(tomllib.loads(first.to_toml())) == first
+
+
+def test_none_from_python_is_written_so_that_it_comes_back():
+    first = read_configuration({**BASE, "stop": {"iterations": None, "decrease": None}})
+    assert read_configuration(tomllib.loads(first.to_toml())) == first
+
+
 def test_set_changes_one_option():
     resolved = read_configuration(
         BASE, ["objective.perplexity=12", "solver.name=gradient-descent", "run.seed=4"]
@@ -93,6 +110,10 @@ def test_paths_beside_the_file_are_found_from_anywhere(tmp_path):
         ({**BASE, "method": [{"solvr": "lbfgs"}]}, [], "did you mean 'solver'"),
         ({**BASE, "method": [{}, {}]}, [], "give them a label"),
         ({**BASE, "method": [{"label": "a/b"}]}, [], "plain name"),
+        ({**BASE, "homotopy": {"values": ["a"]}}, [], "'values' .* must hold numbers, not 'a'"),
+        ({**BASE, "homotopy": {"values": [True]}}, [], "must hold numbers"),
+        ({**BASE, "homotopy": {"values": 3}}, [], "must be a list"),
+        ({**BASE, "objective": {"name": "mlp", "layers": ["a"]}}, [], "must hold numbers"),
         (BASE, ["solver"], "section.option=value"),
         (BASE, ["=3"], "section.option=value"),
         (BASE, ["stop.iterations=many"], "whole number"),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import thalweg
-from thalweg.driver import Checkpoints, drive
+from thalweg.driver import Checkpoints, checkpoint, drive
 from thalweg.errors import CheckpointError
 from thalweg.parallel import MPI
 from thalweg.result import Status
@@ -116,3 +118,61 @@ def test_a_state_that_cannot_be_saved_names_its_field(comm, bowl, heavy_ball, fo
 
     with pytest.raises(TypeError, match=r"state\.past"):
         thalweg.minimize(bowl(comm), solver=Odd(), iterations=0, checkpoint=folder)
+
+
+class Died(BaseException):
+    """Stands for the end of the process at a moment of the test's choice."""
+
+
+@pytest.mark.ranks(1)
+@pytest.mark.parametrize("call", range(12))
+@pytest.mark.parametrize("number", [4, 5])
+def test_a_run_that_dies_while_writing_keeps_the_checkpoint_before(
+    comm, bowl, folder, monkeypatch, call, number
+):
+    """At every step on the way, also where the number was written before."""
+    checkpoints, objective = Checkpoints(folder), bowl(comm)
+    checkpoints.write(comm, 4, {"value": np.array([1.0])})
+    calls = []
+
+    def dying(real):
+        def step(*arguments, **options):
+            calls.append(arguments)
+            if len(calls) == call + 1:
+                raise Died
+            return real(*arguments, **options)
+
+        return step
+
+    with monkeypatch.context() as patched:
+        for place, name in ((os, "fsync"), (Path, "rename"), (Path, "replace"), (shutil, "rmtree")):
+            patched.setattr(place, name, dying(getattr(place, name)))
+        with contextlib.suppress(Died):
+            checkpoints.write(comm, number, {"value": np.array([2.0])})
+    found = checkpoints.read(objective)
+    assert found["value"] in (1.0, 2.0)
+    checkpoints.write(comm, number, {"value": np.array([3.0])})
+    assert checkpoints.read(objective)["value"] == 3.0
+    assert len([path for path in folder.iterdir() if path.is_dir()]) == 1
+
+
+@pytest.mark.ranks(1)
+def test_older_checkpoints_go_only_after_the_pointer_is_on_the_disk(
+    comm, bowl, folder, monkeypatch
+):
+    checkpoints = Checkpoints(folder)
+    checkpoints.write(comm, 4, {"value": 1})
+    events = []
+    flush, remove = checkpoint._flush, shutil.rmtree
+    monkeypatch.setattr(
+        checkpoint, "_flush", lambda path: (events.append(("flush", path.name)), flush(path))
+    )
+    monkeypatch.setattr(
+        shutil,
+        "rmtree",
+        lambda path, **o: (events.append(("remove", path.name)), remove(path, **o)),
+    )
+    checkpoints.write(comm, 5, {"value": 2})
+    gone = events.index(("remove", "000000004"))
+    assert ("flush", "latest.partial") in events[:gone]
+    assert events[gone - 1] == ("flush", folder.name)

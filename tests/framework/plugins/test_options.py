@@ -64,3 +64,13 @@ def test_what_does_not_fit_is_refused_in_one_sentence(given, message):
         resolve(**given)
     assert "\n" not in str(caught.value)
     assert "solver 'x'" in str(caught.value)
+
+
+def test_the_word_none_switches_off_only_what_may_be():
+    rule = Option("decrease", float, 1e-9, "decrease", minimum=0, optional=True)
+    assert rule.check("none", "x") is None
+    assert rule.check(None, "x") is None
+    with pytest.raises(InputError, match="must be a number"):
+        Option("decrease", float, 1e-9, "decrease").check("none", "x")
+    # A text that is left to the plugin by default may be that word.
+    assert Option("labels", str, None, "file").check("none", "x") == "none"

@@ -1,0 +1,86 @@
+"""Whose a checkpoint is: the facts of a call that a run which goes on must share."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from thalweg.driver.homotopy import HomotopySchedule
+from thalweg.interfaces import Objective, Preconditioner, Solver
+from thalweg.parallel import PETSc
+
+
+def identity_of(
+    objective: Objective,
+    solver: Solver[Any],
+    homotopy: HomotopySchedule | None,
+    start: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What tells one run from another, as flat ``{"part.option": value}``.  Collective.
+
+    Stopping rules are left out: a run may go on with a larger budget.
+
+    Parameters
+    ----------
+    start
+        What tells one starting point from another.
+    """
+    return {
+        "objective": objective.fingerprint(),
+        **_described("solver", solver),
+        **_described("preconditioner", preconditioner_of(solver)),
+        "homotopy": None if homotopy is None else _plain(homotopy),
+        **start,
+    }
+
+
+def start_of(objective: Objective, x: PETSc.Vec, given: bool, seed: int) -> dict[str, Any]:
+    """What tells the starting point ``x`` from others, the same on any number of ranks.
+
+    One that the objective made is told by its seed: its last bits may depend on the
+    number of ranks.  Collective.
+    """
+    if not given:
+        return {"seed": seed}
+    whole = np.ascontiguousarray(objective.layout.gather(x))
+    return {"x0": hashlib.sha256(whole.tobytes()).hexdigest()[:16]}
+
+
+def preconditioner_of(solver: Solver[Any]) -> Preconditioner | None:
+    """The preconditioner inside a solver, None if it takes or has none."""
+    return solver.preconditioner if solver.preconditioned else None
+
+
+def name_of(part: object) -> str | None:
+    """How a checkpoint names a solver or a preconditioner."""
+    return None if part is None else type(part).__qualname__
+
+
+def _described(role: str, part: object) -> dict[str, Any]:
+    """Type of a part, and its options where it is a dataclass."""
+    options = {f"{role}.{key}": value for key, value in _options(part).items()}
+    return {role: name_of(part), **options}
+
+
+def _options(part: object) -> dict[str, Any]:
+    if not dataclasses.is_dataclass(part):
+        return {}
+    names = [field.name for field in dataclasses.fields(part) if field.init]
+    return {name: _plain(getattr(part, name)) for name in names if name != "preconditioner"}
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can hold it; of what is no option of a simple kind, the type."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if dataclasses.is_dataclass(value):
+        return {"type": name_of(value), **_options(value)}
+    return name_of(value)

@@ -1,0 +1,131 @@
+"""Signals: put off until the run is cleaned up, never swallowed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import thalweg
+from thalweg.driver.signals import SignalWatch
+from thalweg.parallel import MPI
+from thalweg.result import Status
+
+
+@pytest.fixture(autouse=True)
+def usual_handler():
+    """Ctrl-C as in an interactive Python, also where the tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def sends(number, iteration=3, on_rank=0):
+    def callback(iterate):
+        if iterate.iteration == iteration and MPI.COMM_WORLD.rank == on_rank:
+            os.kill(os.getpid(), number)
+
+    return callback
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_ctrl_c_on_one_rank_is_a_keyboard_interrupt_on_all(comm, bowl, heavy_ball):
+    with pytest.raises(KeyboardInterrupt):
+        thalweg.minimize(
+            bowl(comm),
+            solver=heavy_ball(),
+            decrease=None,
+            iterations=10,
+            callback=sends(signal.SIGINT, on_rank=comm.size - 1),
+        )
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.ranks(1)
+def test_the_handler_from_before_gets_the_signal(comm, bowl, heavy_ball):
+    seen = []
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
+    try:
+        result = thalweg.minimize(
+            bowl(comm), solver=heavy_ball(), decrease=None, callback=sends(signal.SIGUSR1)
+        )
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert seen == [signal.SIGUSR1]
+    assert result.status is Status.INTERRUPTED
+    assert result.iterations == 3
+    assert "not saved" in result.message
+
+
+@pytest.mark.ranks(1)
+def test_a_signal_in_the_last_iteration_is_not_lost(comm, bowl, heavy_ball):
+    with pytest.raises(KeyboardInterrupt):
+        thalweg.minimize(
+            bowl(comm),
+            solver=heavy_ball(),
+            decrease=None,
+            iterations=3,
+            callback=sends(signal.SIGINT),
+        )
+
+
+@pytest.mark.ranks(1)
+def test_with_a_checkpoint_ctrl_c_ends_in_a_result_that_says_so(comm, bowl, heavy_ball, tmp_path):
+    result = thalweg.minimize(
+        bowl(comm),
+        solver=heavy_ball(),
+        decrease=None,
+        checkpoint=tmp_path,
+        callback=sends(signal.SIGINT),
+    )
+    assert result.status is Status.INTERRUPTED
+    assert "a checkpoint holds the state" in result.message
+    assert (tmp_path / "latest").exists()
+
+
+@pytest.mark.ranks(1)
+def test_inside_another_watch_the_signal_is_left_to_that_one(comm, bowl, heavy_ball):
+    with SignalWatch() as outer:
+        stopped = thalweg.minimize(
+            bowl(comm), solver=heavy_ball(), decrease=None, callback=sends(signal.SIGINT)
+        )
+        assert stopped.status is Status.INTERRUPTED
+        assert outer.received == signal.SIGINT
+        outer.answered = True
+
+
+TERMINATED = """
+import os, signal
+import numpy as np
+from thalweg.parallel import MPI
+from thalweg_embedding import TSNE
+from thalweg.driver import loop
+
+record = loop._Run._record
+
+def then_terminated(self, state):
+    record(self, state)
+    if self.at.iteration == 2:
+        os.kill(os.getpid(), signal.SIG{name})
+
+loop._Run._record = then_terminated
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    TSNE(perplexity=5).fit(np.random.default_rng(0).standard_normal((40, 3)))
+except KeyboardInterrupt:
+    print("interrupted")
+else:
+    print("went on")
+"""
+
+
+@pytest.mark.parametrize(("name", "code", "text"), [("INT", 0, "interrupted"), ("TERM", -15, "")])
+def test_a_signal_ends_a_script_that_fits_an_estimator(name, code, text):
+    script = TERMINATED.format(name=name)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout.strip()) == (code, text)

@@ -1,0 +1,82 @@
+"""Pictures come after the results, and are no condition of them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import thalweg
+from thalweg.job import compare, comparison, pictures
+from thalweg.job.frames import Frames
+from thalweg.parallel import MPI
+
+CONFIG = {
+    "data": {"name": "digits", "rows": 40},
+    "objective": {"name": "elastic-embedding", "perplexity": 5},
+    "stop": {"iterations": 3, "decrease": 0.0},
+}
+
+
+def broken(*arguments, **options):
+    raise RuntimeError("no font can be found")
+
+
+def test_a_picture_that_cannot_be_drawn_does_not_cost_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(pictures, "draw_convergence", broken)
+    with pytest.raises(RuntimeError, match="font"):
+        thalweg.run(CONFIG, tmp_path / "run", comm=MPI.COMM_SELF)
+    for name in ("result.json", "trace.csv", "solution.npy"):
+        assert (tmp_path / "run" / name).exists()
+
+
+@pytest.mark.parametrize("module", [pictures, comparison])
+def test_nor_does_it_cost_any_method_of_a_comparison(tmp_path, monkeypatch, module):
+    monkeypatch.setattr(module, "draw_convergence", broken)
+    methods = [{"solver": "lbfgs"}, {"solver": "gradient-descent"}]
+    with pytest.raises(RuntimeError, match="font"):
+        compare({**CONFIG, "method": methods}, tmp_path / "all", comm=MPI.COMM_SELF)
+    found = json.loads((tmp_path / "all" / "comparison.json").read_text())["methods"]
+    assert len(found) == 2
+    for row in found:
+        assert (tmp_path / "all" / row["folder"] / "result.json").exists()
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        {"objective": {"name": "rosenbrock"}},
+        {**CONFIG, "objective": {**CONFIG["objective"], "dimensions": 1}},
+    ],
+)
+def test_a_variable_of_one_column_is_animated_along_a_line(tmp_path, problem):
+    config = {**problem, "stop": {"iterations": 2}, "output": {"animation": True}}
+    thalweg.run(config, tmp_path / "run", comm=MPI.COMM_SELF)
+    assert (tmp_path / "run" / "animation.gif").read_bytes().startswith(b"GIF")
+
+
+@pytest.mark.ranks(1, 2)
+def test_frames_are_kept_on_the_rank_that_draws(comm, monkeypatch):
+    monkeypatch.setattr("thalweg.job.frames.MOST_FRAMES", 4)
+    kept = {}
+
+    class Watched(Frames):
+        def __init__(self, objective):
+            super().__init__(objective)
+            kept["frames"] = self
+
+    from thalweg.config import read_configuration
+    from thalweg.job.building import build_method, build_objective
+    from thalweg.job.running import run_method
+
+    configuration = read_configuration({**CONFIG, "stop": {"iterations": 10, "decrease": 0.0}})
+    dataset, objective = build_objective(configuration, comm)
+    solver = build_method(configuration, objective)
+    run_method(configuration, dataset, objective, solver, None, Watched(objective))
+    objective.destroy()
+    frames = kept["frames"]
+    assert len(frames.captions) == 3
+    assert frames.every == 4
+    assert len(frames.frames) == (3 if comm.rank == 0 else 0)
+    assert all(np.isfinite(frame).all() for frame in frames.frames)
