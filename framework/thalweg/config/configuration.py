@@ -59,6 +59,13 @@ class Configuration:
     homotopy: Section | None = None
     methods: tuple[Method, ...] = ()
 
+    @property
+    def method(self) -> str:
+        """Solver and preconditioner in words, such as ``"lbfgs + spectral"``."""
+        second = None if self.preconditioner is None else self.preconditioner["name"]
+        first = str(self.solver["name"])
+        return first if second in (None, "identity") else f"{first} + {second}"
+
     def stopping(self) -> Stop:
         """The stopping rules."""
         return Stop(**self.stop)

@@ -224,7 +224,8 @@ class _Run:
         self.seconds["optimize"] += time.perf_counter() - began
         self._record(state)
         bar.show(self.at.iteration, state.evaluations, state.value, state.gradient_norm)
-        status = self._stage_status(state)
+        # Rank 0's word: on a mixed cluster, norms may differ in their last bits.
+        status = self.objective.comm.bcast(self._stage_status(state), root=0)
         if not status.running and not status.failed and self._more_stages():
             self.state = self._next_stage(state)
 
@@ -234,7 +235,7 @@ class _Run:
         told = self._callbacks(state)
         facts = comm.allgather((self.signals.received, told, self._elapsed()))
         elapsed = facts[0][2]
-        status = self._stage_status(state)
+        status = comm.bcast(self._stage_status(state), root=0)
         if status.running:
             budget = self.stop.budget(self.at.iteration, state.evaluations, elapsed)
             if any(fact[1] for fact in facts):

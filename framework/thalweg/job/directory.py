@@ -39,6 +39,7 @@ class RunDirectory:
     def __init__(self, path: Path | str, *, resumable: bool = True) -> None:
         self.path = Path(path)
         self.resumable = resumable
+        self._claimed = self._made = False
 
     @property
     def checkpoint(self) -> Path:
@@ -78,12 +79,26 @@ class RunDirectory:
         if (self.path / "config.toml").exists():
             self._compare(configuration)
         try:
+            self._claimed = not (self.path / "config.toml").exists()
+            self._made = not self.path.exists()
             self.path.mkdir(parents=True, exist_ok=True)
             self._write_text("config.toml", configuration.to_toml())
         except OSError as error:
             raise InputError(
                 f"cannot write into the output folder '{self.path}': {error.strerror}"
             ) from error
+
+    def give_up(self) -> None:
+        """Leave the folder as it was before :meth:`claim`, unless it holds a checkpoint.
+
+        A run that never got under way must not stand in the way of the next.
+        """
+        if self._claimed and not (self.checkpoint / "latest").exists():
+            (self.path / "config.toml").unlink(missing_ok=True)
+            if self.checkpoint.is_dir() and not any(self.checkpoint.iterdir()):
+                self.checkpoint.rmdir()
+            if self._made and not any(self.path.iterdir()):
+                self.path.rmdir()
 
     def _compare(self, configuration: Configuration) -> None:
         from thalweg.config import read_configuration
@@ -93,7 +108,8 @@ class RunDirectory:
         except (InputError, tomllib.TOMLDecodeError) as error:
             raise CheckpointError(f"the run in '{self.path}' cannot be resumed: {error}") from error
         ours = configuration.identity()
-        for key in sorted({*theirs, *ours}):
+        # Names first: another solver differs in its options too.
+        for key in sorted({*theirs, *ours}, key=lambda key: (not key.endswith(".name"), key)):
             if theirs.get(key) != ours.get(key):
                 raise CheckpointError(
                     f"the folder '{self.path}' holds another run: {key} was "

@@ -9,13 +9,17 @@ import numpy as np
 from thalweg.config import Configuration
 from thalweg.data import Dataset
 from thalweg.report import draw_convergence, draw_embedding
-from thalweg.result import Result
+from thalweg.result import Trace
 
 
 def draw_run(
-    folder: Path, configuration: Configuration, dataset: Dataset | None, result: Result
+    folder: Path,
+    configuration: Configuration,
+    dataset: Dataset | None,
+    trace: Trace,
+    solution: np.ndarray | None,
 ) -> list[Path]:
-    """Draw what can be drawn of a result.  Called on one rank.
+    """Draw what can be drawn of a run.  Called on one rank.
 
     Returns
     -------
@@ -23,20 +27,15 @@ def draw_run(
         The files written.
     """
     files = [folder / "convergence.png"]
-    name = configuration.objective["name"]
-    solver = configuration.solver["name"]
-    draw_convergence(files[0], {solver: result.trace}, title=f"{name} by {solver}")
-    if is_map(result.solution, dataset):
+    title = f"{configuration.objective['name']} by {configuration.method}"
+    if dataset is not None:
+        title = f"{dataset.name}: {title}"
+    draw_convergence(files[0], {configuration.method: trace}, title=title)
+    if is_map(solution, dataset):
         assert dataset is not None
-        assert result.solution is not None
+        assert solution is not None
         files.append(folder / "embedding.png")
-        draw_embedding(
-            files[1],
-            result.solution,
-            dataset.labels,
-            dataset.label_names,
-            title=f"{dataset.name}: {name} by {solver}",
-        )
+        draw_embedding(files[1], solution, dataset.labels, dataset.label_names, title=title)
     return files
 
 

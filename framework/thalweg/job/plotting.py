@@ -10,9 +10,9 @@ import numpy as np
 from thalweg.config import read_configuration
 from thalweg.data import Dataset, load_data
 from thalweg.errors import InputError
-from thalweg.job.pictures import is_map
+from thalweg.job.pictures import draw_run
 from thalweg.parallel import MPI
-from thalweg.report import draw_convergence, draw_embedding
+from thalweg.report import draw_convergence
 from thalweg.result import Trace
 
 
@@ -40,20 +40,13 @@ def plot(folder: Path | str) -> list[Path]:
         return drawn
     trace = _trace(folder)
     configuration = read_configuration(folder / "config.toml")
-    solver, objective = configuration.solver["name"], configuration.objective["name"]
-    drawn = [folder / "convergence.png"]
-    draw_convergence(drawn[0], {solver: trace}, title=f"{objective} by {solver}")
+    dataset: Dataset | None = None
+    solution: np.ndarray | None = None
+    if configuration.data is not None:
+        dataset = load_data(configuration.data, MPI.COMM_SELF)
     if (folder / "solution.npy").exists():
         solution = np.load(folder / "solution.npy", allow_pickle=False)
-        dataset: Dataset | None = None
-        if configuration.data is not None:
-            dataset = load_data(configuration.data, MPI.COMM_SELF)
-        if is_map(solution, dataset):
-            assert dataset is not None
-            drawn.append(folder / "embedding.png")
-            title = f"{dataset.name}: {objective} by {solver}"
-            draw_embedding(drawn[1], solution, dataset.labels, dataset.label_names, title)
-    return drawn
+    return draw_run(folder, configuration, dataset, trace, solution)
 
 
 def _trace(folder: Path) -> Trace:

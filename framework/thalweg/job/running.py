@@ -11,6 +11,7 @@ from typing import Any
 from thalweg.config import Configuration, read_configuration
 from thalweg.data import Dataset
 from thalweg.driver import Checkpoints, HomotopySchedule, drive
+from thalweg.errors import InputError
 from thalweg.interfaces import Homotopy, Objective, Solver
 from thalweg.job.building import (
     build_method,
@@ -66,6 +67,8 @@ def run(
     comm = MPI.COMM_WORLD if comm is None else comm
     began = time.perf_counter()
     configuration: Configuration = on_root(comm, lambda: read_configuration(config, changes))
+    if configuration.methods:
+        raise InputError("[[method]] tables are for 'thalweg compare'; a run has one [solver]")
     folder = out if out is not None else configuration.output["dir"]
     directory = None if folder is None else RunDirectory(folder)
     refuse_different_plugins(comm)
@@ -78,10 +81,16 @@ def run(
         if directory is not None:
             on_root(comm, lambda: directory.claim(configuration, resume))
         loading = time.perf_counter() - began
-        frames = frames_for(configuration, objective, directory)
-        result = run_method(
-            configuration, dataset, objective, solver, directory, frames, resume=resume, quiet=quiet
-        )
+        try:
+            frames = frames_for(configuration, objective, directory)
+            result = run_method(
+                configuration, dataset, objective, solver, directory, frames,
+                resume=resume, quiet=quiet,
+            )  # fmt: skip
+        except Exception:
+            if directory is not None and comm.rank == 0:
+                directory.give_up()
+            raise
     seconds = {"load": loading, **result.seconds, "total": result.seconds["total"] + loading}
     result = replace(result, seconds=seconds)
     if directory is not None:
@@ -160,7 +169,7 @@ def draw_pictures(
     if result.status is Status.INTERRUPTED:
         return
     if configuration.output["pictures"]:
-        draw_run(directory.path, configuration, dataset, result)
+        draw_run(directory.path, configuration, dataset, result.trace, result.solution)
     if frames is not None:
         frames.draw(directory, dataset)
 

@@ -39,7 +39,7 @@ def test_a_comparison_names_method_value_cost_and_status():
         trace=Trace(["objective"]),
         iterations=7,
         evaluations=9,
-        seconds={"total": 1.23456, "solve": 1.0},
+        seconds={"setup": 0.23456, "optimize": 1.0, "checkpoint": 5.0, "total": 6.23456},
         layout=layout,
     )
     (row,) = comparison_rows({"lbfgs": result})
