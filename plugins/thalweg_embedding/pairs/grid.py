@@ -22,14 +22,11 @@ from thalweg_embedding.pairs.functions import STUDENT, PairFunction
 from thalweg_embedding.pairs.interface import PairSum
 from thalweg_embedding.pairs.radial import radial_values
 from thalweg_embedding.pairs.spectrum import Spectrum, bandwidth
-from thalweg_embedding.pairs.split import Split, cheapest_split, crowding
+from thalweg_embedding.pairs.split import MOST_MODES, Split, cheapest_split, crowding, modes_of
 from thalweg_embedding.pairs.transforms import Transforms, require_finufft
 
 #: Dimensions that non-uniform FFTs come in.
 MOST_DIMENSIONS = 3
-
-#: Most modes of a box; a map that needs more is not summed by a grid.
-MOST_MODES = 2**25
 
 
 class GridPairs(PairSum):
@@ -140,8 +137,7 @@ class GridPairs(PairSum):
                 )
                 self._cut_for = reach
             band = self._split.band
-        count = band * (2.0 * reach / math.pi + 16.0)
-        return bool(count**self.layout.columns <= MOST_MODES)
+        return modes_of(band, reach, self.layout.columns) <= MOST_MODES
 
     def _modes(self, extent: float) -> tuple[Spectrum, Transforms]:
         reach = rung(extent)

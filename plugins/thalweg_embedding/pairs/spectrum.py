@@ -14,7 +14,9 @@ import scipy.special
 Radial = Callable[[np.ndarray], np.ndarray]
 
 
-def bandwidth(radial: Radial, tolerance: float, steepest: float | None = None) -> float:
+def bandwidth(
+    radial: Radial, tolerance: float, steepest: float | None = None, largest: float = math.inf
+) -> float:
     """Wave number beyond which a radial function, seen along a line, has almost nothing.
 
     Parameters
@@ -25,6 +27,8 @@ def bandwidth(radial: Radial, tolerance: float, steepest: float | None = None) -
         What may be lost of the slope, relative to the steepest slope.
     steepest
         That slope, if it is not the function's own.
+    largest
+        What the same share of may be lost of the value; by default that does not count.
 
     Returns
     -------
@@ -39,9 +43,12 @@ def bandwidth(radial: Radial, tolerance: float, steepest: float | None = None) -
     wave_numbers = 2.0 * math.pi * np.fft.rfftfreq(samples, spacing)
     if steepest is None:
         steepest = float(np.abs(np.fft.irfft(1j * wave_numbers * modes)).max())
-    tail = np.cumsum((wave_numbers * np.abs(modes))[::-1])[::-1] * 2.0 / samples
-    beyond = np.nonzero(tail > tolerance * steepest)[0]
-    return float(wave_numbers[min(beyond[-1] + 1, len(tail) - 1)]) if len(beyond) else 1.0
+    values_lost = np.cumsum(np.abs(modes)[::-1])[::-1] * 2.0 / samples
+    slopes_lost = np.cumsum((wave_numbers * np.abs(modes))[::-1])[::-1] * 2.0 / samples
+    beyond = np.nonzero((slopes_lost > tolerance * steepest) | (values_lost > tolerance * largest))[
+        0
+    ]
+    return float(wave_numbers[min(beyond[-1] + 1, len(slopes_lost) - 1)]) if len(beyond) else 1.0
 
 
 def _fading(places: np.ndarray, width: float, decades: float) -> np.ndarray:

@@ -21,7 +21,10 @@ from thalweg_embedding.pairs.functions import FASTMATH, exp_minus
 from thalweg_embedding.pairs.spectrum import bandwidth
 
 #: Cuts to choose from; infinity leaves all to the grid.
-CUTS = (math.inf, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125)
+CUTS = (math.inf, *(2.0**-power for power in range(-2, 19)))
+
+#: Most modes of a box; a map that needs more is not summed by a grid.
+MOST_MODES = 2**25
 
 #: Nanoseconds for a grid point and for a near pair: a model of the cost, good enough to choose by.
 GRID_COST, PAIR_COST = 60.0, 4.0
@@ -56,8 +59,14 @@ class Split:
         squared = math.log(10.0 / tolerance) / cut - 1.0
         # The wider the far part, the more points share in what its modes lose.
         lost = tolerance * min(1.0, cut)
-        band = bandwidth(lambda d: -np.expm1(-cut * (1.0 + d)) / (1.0 + d), lost, STEEPEST)
-        return cls(cut, math.sqrt(max(squared, 0.0)), band)
+        # In units of 1/sqrt(T), where the far part always looks alike, divided by T.
+        band = bandwidth(
+            lambda d: -np.expm1(-cut - d) / (cut + d),
+            lost,
+            STEEPEST / cut**1.5,
+            LEVEL / min(1.0, cut),
+        )
+        return cls(cut, math.sqrt(max(squared, 0.0)), band * math.sqrt(cut))
 
     def far(self, squared: np.ndarray) -> np.ndarray:
         """Values of the far part at squared distances."""
@@ -70,7 +79,7 @@ class Split:
 
         ``crowding`` is what :func:`crowding` says of the points.
         """
-        grid = (self.band * (2.0 * extent + 8.0) / math.pi) ** dimensions
+        grid = modes_of(self.band, extent, dimensions)
         ball = (1.0, 2.0, math.pi, 4.18879)[dimensions] * self.radius**dimensions
         return GRID_COST * grid + PAIR_COST * rows * min(float(rows), ball * crowding)
 
@@ -128,6 +137,10 @@ class Split:
 STEEPEST = 2.0 * math.sqrt(1.0 / 3.0) / (4.0 / 3.0) ** 2
 
 
+#: Of the far part's value at 0, T, this share counts as large: in a wide map most pairs have less.
+LEVEL = 0.1
+
+
 def crowding(points: np.ndarray) -> float:
     """Other points in a unit volume round a point, on average over the points."""
     rows, d = points.shape
@@ -141,12 +154,20 @@ def crowding(points: np.ndarray) -> float:
     return float(counts @ (counts - 1.0)) / (rows * side**d)
 
 
+def modes_of(band: float, extent: float, dimensions: int) -> float:
+    """About how many modes a box needs."""
+    return float((band * (2.0 * extent / math.pi + 16.0)) ** dimensions)
+
+
 def cheapest_split(
     rows: int, dimensions: int, extent: float, crowding: float, tolerance: float
 ) -> Split:
-    """The cut that the cost model prefers."""
+    """The cut that the cost model prefers, of those whose box is not too large if there are any."""
     splits = [_at(cut, tolerance) for cut in CUTS]
-    return min(splits, key=lambda split: split.cost(rows, dimensions, extent, crowding))
+    fitting = [s for s in splits if modes_of(s.band, extent, dimensions) <= MOST_MODES]
+    return min(
+        fitting or splits[-1:], key=lambda split: split.cost(rows, dimensions, extent, crowding)
+    )
 
 
 _known: dict[tuple[float, float], Split] = {}

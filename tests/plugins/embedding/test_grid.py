@@ -80,9 +80,9 @@ def test_the_choice_goes_by_points_and_dimensions(comm):
 
 
 @pytest.mark.ranks(1, 2, 3)
-@pytest.mark.parametrize("cut", [4.0, 1.0, 0.25, 0.0625])
+@pytest.mark.parametrize("cut", [4.0, 1.0, 0.25, 2.0**-4, 2.0**-8, 2.0**-12])
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-3])
-@pytest.mark.parametrize(("dimensions", "spread"), [(1, 30.0), (2, 3.0), (2, 100.0)])
+@pytest.mark.parametrize(("dimensions", "spread"), [(1, 30.0), (2, 3.0), (2, 100.0), (2, 2000.0)])
 def test_a_split_errs_no_more_wherever_it_cuts(
     comm, monkeypatch, cut, tolerance, dimensions, spread
 ):
@@ -128,6 +128,13 @@ def chosen(extent):
 def test_a_wide_map_takes_a_cut_and_a_small_one_none():
     assert chosen(12.0).radius == 0.0
     assert chosen(2000.0).radius > 1.0
+
+
+@pytest.mark.parametrize("extent", [1e3, 1e4, 1e5])
+def test_a_map_of_any_width_has_a_box_that_is_not_too_large(extent):
+    cut = split.cheapest_split(1_000_000, 2, extent, 1_000_000 / extent**2, 1e-3)
+    assert split.modes_of(cut.band, extent, 2) <= split.MOST_MODES
+    assert cut.cost(1_000_000, 2, extent, 1_000_000 / extent**2) < 0.01 * 4.0 * 1e12
 
 
 def test_cost_hardly_grows_with_the_extent():
