@@ -14,6 +14,7 @@ from thalweg.data.dataset import Dataset
 from thalweg.data.distribute import broadcast_labels, local_rows, open_source, rebalance
 from thalweg.data.formats import format_of
 from thalweg.data.labels import encode_labels, keep_labels
+from thalweg.data.magnitude import check_magnitude
 from thalweg.data.options import BY_FORMAT, COMMON
 from thalweg.data.scaling import check_finite, scale_standard, scale_unit
 from thalweg.data.sets import find_data_set
@@ -72,7 +73,8 @@ def load_data(
     ------
     InputError
         On all ranks: an unknown or ill-fitting option, a file that is missing,
-        damaged, empty or not of numbers, NaN or infinity, labels that do not fit.
+        damaged, empty or not of numbers, NaN or infinity, values whose squares
+        overflow or vanish, labels that do not fit.
 
     Examples
     --------
@@ -262,6 +264,7 @@ def _prepared(dataset: Dataset, options: Mapping[str, Any], chosen: np.ndarray |
         scale_unit(values, layout, stored)
     elif options["scale"] == "standard":
         notes += scale_standard(values, layout)
+    check_magnitude(values, layout, f"'{dataset.name}'")
     if options["components"] is None:
         return replace(dataset, values=values, notes=notes)
     projected = principal_components(values, layout, options["components"])

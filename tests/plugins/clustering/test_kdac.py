@@ -5,7 +5,7 @@ import pytest
 
 import thalweg
 from thalweg import Dataset, InputError
-from thalweg.parallel import MPI
+from thalweg.parallel import MPI, Layout
 from thalweg_clustering.build import build_kdac
 from thalweg_clustering.kdac import best_gap
 from thalweg_clustering.prepared_data import given_labels
@@ -143,6 +143,16 @@ def test_values_that_are_not_finite_are_refused(comm, views):
     points[59, 1] = np.nan
     with pytest.raises(InputError, match="NaN"):
         build_kdac(Dataset.from_array(points, given, comm), comm)
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize(("unit", "text"), [(1e200, "too large"), (1e-200, "too small")])
+def test_values_that_cannot_be_squared_are_not_called_constant(comm, unit, text, views):
+    points, given, _ = views(60)
+    layout = Layout(comm, *points.shape)
+    data = Dataset(layout.local(points * unit), layout, given)
+    with pytest.raises(InputError, match=f"{text} to square"):
+        build_kdac(data, comm)
 
 
 @pytest.mark.ranks(1, 2, 3)
