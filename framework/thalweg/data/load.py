@@ -13,6 +13,7 @@ from thalweg.data.components import principal_components
 from thalweg.data.dataset import Dataset
 from thalweg.data.distribute import broadcast_labels, local_rows, open_source, rebalance
 from thalweg.data.formats import format_of
+from thalweg.data.label_file import raw_labels
 from thalweg.data.labels import encode_labels, keep_labels
 from thalweg.data.magnitude import check_magnitude
 from thalweg.data.options import BY_FORMAT, COMMON
@@ -164,11 +165,7 @@ def _labels_file(options: Mapping[str, Any], folder: Path, path: Path) -> np.nda
         raise InputError(
             f"labels = '{wanted}' is neither a file nor a column or array of '{path.name}'"
         )
-    source = format_of(file).read(file, {"key": options["labels_key"]})
-    if source.whole is not None:
-        return source.whole
-    assert source.reader is not None
-    return source.reader(slice(None))
+    return raw_labels(file, options["labels_key"])
 
 
 def _choose_rows(

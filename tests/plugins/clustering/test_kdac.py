@@ -118,7 +118,7 @@ def test_the_search_finds_parameters_that_work(views, make):
         ({"sigma": float("nan")}, "sigma"),
         ({"lambda": -1.0}, "lambda"),
         ({"clusters": 60}, "clusters"),
-        ({"truth": "no-such-file.csv"}, "no-such-file"),
+        ({"truth": "no-such-file.npy"}, "^there is no file 'no-such-file.npy'[^:]*$"),
     ],
 )
 def test_bad_options_are_refused_on_all_ranks(comm, options, text, views):
@@ -126,6 +126,25 @@ def test_bad_options_are_refused_on_all_ranks(comm, options, text, views):
     data = Dataset.from_array(points, given, comm)
     with pytest.raises(InputError, match=text):
         build_kdac(data, comm, **options)
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("name", ["truth.npy", "truth.csv", "texts.csv", "one-hot.csv"])
+def test_the_truth_is_read_like_any_labels(comm, name, views, tmp_path):
+    points, given, truth = views(60)
+    file = comm.bcast(tmp_path / name)
+    if comm.rank == 0:
+        if name == "truth.npy":
+            np.save(file, truth)
+        elif name == "one-hot.csv":
+            np.savetxt(file, np.eye(2)[truth], fmt="%d", delimiter=",")
+        else:
+            words = np.array(["oak", "ash"])[truth] if name == "texts.csv" else truth
+            np.savetxt(file, words, fmt="%s")
+    comm.barrier()
+    objective = build_kdac(Dataset.from_array(points, given, comm), comm, truth=str(file))
+    both = np.stack([objective.truth, truth])
+    assert len(np.unique(both, axis=1).T) == 2
 
 
 @pytest.mark.parametrize(
