@@ -48,6 +48,30 @@ def test_fewer_rows_than_ranks_are_no_trouble(comm, make, stored_rows):
     assert np.isfinite(thalweg.minimize(objective, solver="ism").objective)
 
 
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize(("sigma", "text"), [(1e-8, "too small"), (1e8, "too large")])
+def test_a_sigma_far_from_the_distances_is_told_as_the_reason(comm, sigma, text, views, make):
+    points, given, _ = views(60)
+    objective = make(comm, points, given, sigma=sigma, bound=False)
+    metrics = thalweg.minimize(objective, solver="ism", iterations=20).metrics
+    assert metrics["degenerate"]
+    assert f"sigma = {sigma:g} is {text}" in metrics["degenerate_because"]
+    assert np.isfinite(metrics["cq"])
+
+
+def test_a_proper_clustering_has_no_reason_and_its_subspace(views, make):
+    points, given, _ = views(60)
+    objective = make(MPI.COMM_SELF, points, given, bound=False)
+    result = thalweg.minimize(objective, solver="ism")
+    assert not result.metrics["degenerate"]
+    assert "degenerate_because" not in result.metrics
+    x = objective.layout.vec_from(result.x)
+    w = objective.outcome(x)["components"]
+    x.destroy()
+    np.testing.assert_array_equal(w, result.x)
+    np.testing.assert_allclose(w.T @ w, np.eye(2), atol=1e-12)
+
+
 def test_duplicated_rows_and_constant_features_change_nothing(views):
     points, given, truth = views(100)
     points = np.concatenate([points, np.full((100, 1), 7.0)], axis=1)
