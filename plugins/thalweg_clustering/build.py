@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.data import Dataset
+from thalweg.data import Dataset, read_labels
 from thalweg.parallel import MPI
 from thalweg_clustering.exact_kernel import STORED_ROWS
 from thalweg_clustering.kdac import KDACObjective, make_kdac
-from thalweg_clustering.label_file import read_labels
 from thalweg_clustering.prepared_data import active_features, centred_points, given_labels
 from thalweg_clustering.search import search_parameters
 
@@ -21,7 +20,7 @@ def build_kdac(dataset: Dataset, comm: MPI.Comm, **options: Any) -> KDACObjectiv
     given = given_labels(dataset.labels, layout.rows, "the clustering given ([data] labels)")
     truth = None
     if options.get("truth"):
-        truth = given_labels(read_labels(comm, options["truth"]), layout.rows, "option 'truth'")
+        truth = given_labels(read_labels(options["truth"], comm), layout.rows, "option 'truth'")
     points = centred_points(layout, dataset.values)
     points = np.ascontiguousarray(points[:, active_features(layout, points)])
     settings = {

@@ -71,7 +71,8 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     quality_
         HSIC(XW, U), the spectral clustering objective: at most k.
     degenerate_
-        Whether all samples, or all but one, ended in one cluster.
+        Whether all samples, or all but one, ended in one cluster, or sigma is so small or
+        large that the kernel tells samples not apart.
     condition_
         Both sides of condition (10), under which the fixed point is a local minimum.
     sigma_, lambda__
@@ -176,8 +177,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         self.trace_, self.status_ = result.trace, result.status
         if self.degenerate_:
             warnings.warn(
-                "the alternative clustering is degenerate: (almost) all samples are in one "
-                "cluster; try another sigma or lambda_",
+                f"the alternative clustering is degenerate: {measures['degenerate_because']}",
                 stacklevel=2,
             )
         return self

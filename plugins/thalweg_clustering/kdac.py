@@ -29,6 +29,10 @@ from thalweg_clustering.pair_sum import GaussianPairSum
 from thalweg_clustering.prepared_data import median_distance
 from thalweg_clustering.weights import PairWeights
 
+#: Similarity to all others together below which a row is like no other, and how little
+#: below one similarities may be before rounding decides.
+ALONE, ALIKE = 1e-8, 1e-10
+
 #: Relative residual of the first embedding, which only has to point the way.
 FIRST_TOLERANCE = 1e-2
 
@@ -170,7 +174,7 @@ class KDACObjective(GaussianPairSum, Alternation):
     # -- what is reported ------------------------------------------------------------------
 
     def outcome(self, x: PETSc.Vec) -> dict[str, Any]:
-        """Labels (of this rank's rows) and all measures at W.  Collective.
+        """Labels (of this rank's rows), W, U and all measures at W.  Collective.
 
         U and D are computed anew at W, so that the outcome depends on W alone.
         """
@@ -198,6 +202,7 @@ class KDACObjective(GaussianPairSum, Alternation):
         clusters = kmeans(self.rows, unit, self.clusters, self.seed)
         whole = self.rows.gather_rows(clusters.labels)
         sizes = np.bincount(whole, minlength=self.clusters)
+        reason = self._degenerate_because(blocks["degrees"], sizes)
         measures: dict[str, Any] = {
             "cost": value,
             "cq": float(subspace.values[: self.clusters].sum()),
@@ -212,7 +217,8 @@ class KDACObjective(GaussianPairSum, Alternation):
                 "holds": bool(self.kernel.sigma**2 * gap >= bound) if bound == bound else None,
             },
             "cluster_sizes": [int(size) for size in sizes],
-            "degenerate": bool(np.count_nonzero(sizes) < 2 or sizes.max() >= len(whole) - 1),
+            "degenerate": reason != "",
+            **({"degenerate_because": reason} if reason else {}),
             "sigma": self.kernel.sigma,
             "lambda": self.penalty,
             "components": q,
@@ -222,13 +228,29 @@ class KDACObjective(GaussianPairSum, Alternation):
         self._outcome_for = key
         self._outcome = {
             "labels": clusters.labels,
+            "components": np.array(w),
             "embedding": subspace.vectors,
             "measures": measures,
         }
         return self._outcome
 
+    def _degenerate_because(self, degrees: np.ndarray, sizes: np.ndarray) -> str:
+        """Why the clusters say nothing, or an empty text; decided by facts that all ranks hold."""
+        n = len(degrees)
+        kernel = f"sigma = {self.kernel.sigma:g} is too {{}} compared with the distances"
+        if n > 2 and np.median(degrees) - 1.0 < ALONE:
+            return kernel.format("small") + ": most rows are like no other"
+        if n > 2 and degrees.min() > n * (1.0 - ALIKE):
+            return kernel.format("large") + ": all rows are alike up to rounding"
+        if np.count_nonzero(sizes) < 2 or sizes.max() >= n - 1:
+            return "all rows, or all but one, are in one cluster; try another sigma or lambda"
+        return ""
+
     def metrics(self, x: PETSc.Vec) -> Mapping[str, Any]:
-        """The columns of Table 1, the eigengap, condition (10) and the sizes of the clusters."""
+        """The columns of Table 1, the eigengap, condition (10) and the sizes of the clusters.
+
+        A degenerate clustering has the reason under ``"degenerate_because"``.
+        """
         return dict(self.outcome(x)["measures"])
 
     def solution(self, x: PETSc.Vec) -> np.ndarray:

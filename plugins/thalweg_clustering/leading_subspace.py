@@ -48,9 +48,10 @@ def dense_leading(layout: Layout, rows: np.ndarray, count: int) -> Subspace:
     found = None
     if comm.rank == 0:
         first = max(0, n - count - 1)
-        values, vectors = scipy.linalg.eigh(
-            0.5 * (whole + whole.T), subset_by_index=[first, n - 1], driver="evr"
-        )
+        symmetric = 0.5 * (whole + whole.T)
+        values, vectors = scipy.linalg.eigh(symmetric, subset_by_index=[first, n - 1], driver="evr")
+        if len(values) < n - first:  # LAPACK misses some where very many are equal
+            values, vectors = (part[..., first:] for part in scipy.linalg.eigh(symmetric))
         found = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :count])
     values, vectors = comm.bcast(found, root=0)
     known = np.full(count + 1, np.nan)

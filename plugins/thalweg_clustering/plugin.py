@@ -56,7 +56,8 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
                     "components",
                     int,
                     None,
-                    "dimension q of the subspace; the number of clusters if none",
+                    "dimension q of the subspace; the number of clusters if none. The run writes "
+                    "the labels; W is x of the result in Python, components_ of the class KDAC",
                     minimum=1,
                 ),
                 Option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from thalweg.data import check_magnitude
 from thalweg.errors import InputError
 from thalweg.parallel import Layout, any_over_ranks, sum_over_ranks
 
@@ -29,11 +30,12 @@ def centred_points(layout: Layout, values: np.ndarray) -> np.ndarray:
     Raises
     ------
     InputError
-        Values that are not finite.
+        Values that are not finite, or whose squares overflow or vanish.
     """
     points = np.array(values, dtype=float)
     if any_over_ranks(layout.comm, not np.isfinite(points).all()):
         raise InputError("the data contain NaN or infinite values; remove or replace them")
+    check_magnitude(points, layout.with_columns(points.shape[1]))
     means = np.asarray(sum_over_ranks(layout.comm, points.sum(axis=0))) / max(1, layout.rows)
     return points - means
 

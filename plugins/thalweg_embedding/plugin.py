@@ -119,7 +119,13 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
                     "weights: 1 for near neighbours, entropic, or the data themselves",
                     choices=("neighbours", "entropic", "precomputed"),
                 ),
-                Option("count", int, 10, "nearest neighbours of a point", minimum=1),
+                Option(
+                    "count",
+                    int,
+                    10,
+                    "nearest neighbours of a point; doubled until their graph is in one piece",
+                    minimum=1,
+                ),
                 _MAP[1],
                 Option("normalised", bool, True, "constraint with the degrees D"),
             ),
@@ -131,7 +137,13 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             load="thalweg_embedding.spectral.build:locally_linear_embedding",
             options=(
                 _MAP[0],
-                Option("count", int, 12, "nearest neighbours of a point", minimum=1),
+                Option(
+                    "count",
+                    int,
+                    12,
+                    "nearest neighbours of a point; doubled until their graph is in one piece",
+                    minimum=1,
+                ),
                 Option(
                     "regularisation",
                     float,

@@ -25,7 +25,7 @@ class Certificate:
     delta
         Isometry constant: largest ``| ||Psi v||^2 - 1 |`` over all secants v.
     pair
-        Numbers of the two points whose secant attains it.
+        Numbers of the two points whose secant attains it; None where every distance is kept.
     n_points, n_secants, n_coincident
         Points; pairs of distinct points; pairs of points at the same place.
     rank
@@ -37,7 +37,7 @@ class Certificate:
     """
 
     delta: float
-    pair: tuple[int, int]
+    pair: tuple[int, int] | None
     n_points: int
     n_secants: int
     n_coincident: int
@@ -47,12 +47,15 @@ class Certificate:
 
     def as_dict(self) -> dict[str, Any]:
         """The attributes, for JSON."""
-        return {**asdict(self), "pair": list(self.pair)}
+        return {**asdict(self), "pair": None if self.pair is None else list(self.pair)}
 
     def __str__(self) -> str:
+        where = "every distance is kept"
+        if self.pair is not None:
+            where = f"attained by points {self.pair[0]} and {self.pair[1]}"
         return (
             f"delta {self.delta:.6g} over {self.n_secants} secants of {self.n_points} points "
-            f"({self.secants}), attained by points {self.pair[0]} and {self.pair[1]}; "
+            f"({self.secants}), {where}; "
             f"{self.n_coincident} coincident pairs; rank {self.rank}, "
             f"and no embedding of this delta has rank below {self.rank_lower_bound}"
         )
@@ -79,7 +82,7 @@ def certify(
     scan = secants.scan(components, progress=progress)
     return Certificate(
         delta=scan.delta,
-        pair=scan.pair,
+        pair=None if scan.pair[0] < 0 else scan.pair,
         n_points=secants.n_points,
         n_secants=scan.n_secants,
         n_coincident=scan.n_coincident,

@@ -29,7 +29,7 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("data", metavar="DATA", help="data file, or the name of a data set")
     parser.add_argument(
-        "components", metavar="COMPONENTS", help=".npy file of the map, rank x columns of the data"
+        "components", metavar="COMPONENTS", help="file of the map, rank x columns of the data"
     )
     parser.add_argument("--labels", metavar="FILE", help="labels of the rows")
     parser.add_argument("--rows", type=int, metavar="N", help="take the first N rows")
@@ -74,12 +74,9 @@ def main(argv: list[str]) -> int:
 
 
 def _matrix(path: str) -> np.ndarray:
-    try:
-        matrix = np.load(path, allow_pickle=False)
-    except FileNotFoundError as error:
-        raise InputError(f"there is no file {path}; give a .npy file of the map") from error
-    except (ValueError, EOFError, OSError) as error:
-        raise InputError(f"{path} is no .npy file of numbers: {error}") from error
-    if not isinstance(matrix, np.ndarray):
-        raise InputError(f"{path} holds several arrays; give a .npy file of the map alone")
-    return matrix
+    """The map, by the readers of data, which say what is wrong with a file."""
+    from thalweg.data import load_data
+
+    if Path(path).is_dir():
+        raise InputError(f"'{path}' is a folder; give a file of the map")
+    return load_data({"path": path}).values

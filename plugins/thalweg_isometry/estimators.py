@@ -49,8 +49,8 @@ class LinearIsometry(  # type: ignore[misc]
         No embedding of the points with this delta has a lower rank.
     n_secants_, n_coincident_ : int
         Pairs of distinct points, and of points at the same place.
-    attaining_pair_ : tuple of int
-        The two points whose secant attains ``delta_``.
+    attaining_pair_ : tuple of int, or None
+        The two points whose secant attains ``delta_``; None where every distance is kept.
     status_ : thalweg.Status
         ``UNREACHED`` if delta cannot be had at the rank; the map is the best found.
     """
@@ -116,7 +116,7 @@ class LinearIsometry(  # type: ignore[misc]
         self.rank_lower_bound_ = int(facts["rank_lower_bound"])
         self.n_secants_ = int(facts["n_secants"])
         self.n_coincident_ = int(facts["n_coincident"])
-        self.attaining_pair_ = tuple(facts["pair"])
+        self.attaining_pair_ = None if facts["pair"] is None else tuple(facts["pair"])
         self.status_ = result.status
         self.n_iter_ = max(1, result.iterations)
         return self

@@ -85,6 +85,7 @@ class FroMaxSearch(SecantSearch):
             multiplier = multiplier + self.dual_step * self.beta1 * (image - q)
             gamma = gamma + self.dual_step * self.beta2 * (y - x.T)
             worst = float(np.abs(active.ratios(active.images(y)) - 1.0).max(initial=0.0))
+            self.approach(state, y, worst)
             if worst <= goal:
                 break
         scale = max(1.0, float(np.linalg.norm(p)))

@@ -82,6 +82,7 @@ class NileProSearch(SecantSearch):
                 ratios = active.ratios(images)
             omega = omega - (ratios - q)
             worst = float(np.abs(ratios - 1.0).max(initial=0.0))
+            self.approach(state, psi, worst)
             residual = float(np.linalg.norm(ratios - q)) / np.sqrt(max(1, active.count))
             change = float(np.linalg.norm(psi - before)) / max(1e-300, float(np.linalg.norm(psi)))
         state.residual, state.dual_residual = residual, change

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from thalweg import InputError
 from thalweg.data import Dataset
 from thalweg.interfaces import Objective, SecantConstraints
-from thalweg.parallel import MPI, Layout, PETSc, sum_large, sum_over_ranks
+from thalweg.parallel import MPI, Layout, PETSc, max_over_ranks, sum_large, sum_over_ranks
 from thalweg.parallel.pairs import Ring, nearest_neighbours
 from thalweg.parallel.pairs.secants import SecantSet
 from thalweg_isometry.certificate import Certificate, certify
@@ -191,16 +192,45 @@ def build(
 
 
 def secant_set(dataset: Dataset, secants: str = "all", neighbours: int = 10) -> SecantSet:
-    """The secants of a data set: all, within a class, or between nearest neighbours."""
+    """The secants of a data set: all, within a class, or between nearest neighbours.
+
+    Raises
+    ------
+    InputError
+        Classes wanted without labels, as many neighbours as points or none, or points
+        unfit for use.
+    """
+    points = near_one(dataset.values, dataset.layout)
     if secants == "within-class":
         if dataset.labels is None:
             raise InputError("secants within a class need labels; give the data labels")
-        return SecantSet(dataset.values, dataset.layout, labels=dataset.labels)
+        return SecantSet(points, dataset.layout, labels=dataset.labels)
     if secants == "neighbours":
-        k = min(neighbours, dataset.layout.rows - 1)
-        if k < 1:
-            raise InputError("there are fewer than two points; give at least two distinct points")
-        values = np.asarray(dataset.values, dtype=float)
-        found, _ = nearest_neighbours(dataset.layout, values, k)
-        return SecantSet(dataset.values, dataset.layout, neighbours=found)
-    return SecantSet(dataset.values, dataset.layout)
+        _check_neighbours(neighbours, dataset.layout.rows)
+        found, _ = nearest_neighbours(dataset.layout, np.asarray(points, dtype=float), neighbours)
+        return SecantSet(points, dataset.layout, neighbours=found)
+    return SecantSet(points, dataset.layout)
+
+
+def near_one(points: np.ndarray, layout: Layout) -> np.ndarray:
+    """The points, in another unit of length if single precision could not square them.
+
+    Secants are directions and know no unit; by a power of two nothing is rounded.
+    Collective.
+    """
+    if points.dtype.kind != "f":
+        return points
+    largest = max_over_ranks(layout.comm, float(np.abs(points).max(initial=0.0)))
+    if largest == 0.0 or not np.isfinite(largest) or 1e-9 < largest < 1e9:
+        return points
+    return np.asarray(np.ldexp(points, -math.frexp(largest)[1]))
+
+
+def _check_neighbours(neighbours: int, rows: int) -> None:
+    if rows < 2:
+        raise InputError("there are fewer than two points; give at least two distinct points")
+    if not 1 <= neighbours < rows:
+        raise InputError(
+            f"the number of neighbours must be at least 1 and less than the {rows} points, "
+            f"not {neighbours}"
+        )

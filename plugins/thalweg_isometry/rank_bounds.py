@@ -102,6 +102,8 @@ def rank_lower_bound(points: np.ndarray, delta: float, most: int = 400) -> int:
     if delta >= 1.0:
         return 0  # the zero map has delta = 1
     points = points - points.mean(axis=0)
+    # Fourth powers are summed; the bound does not depend on the unit of length.
+    points /= np.abs(points).max()
     size = np.einsum("ij,ij->i", points, points)
     distances = np.maximum(size[:, None] + size - 2.0 * (points @ points.T), 0.0)
     np.fill_diagonal(distances, 0.0)

@@ -61,6 +61,8 @@ class SearchState(SolverState):
         Best map that a complete look confirmed, and its delta.
     closest, closest_delta
         Map of least delta seen by a complete look, a success or not.
+    nearest, nearest_delta
+        Map of this attempt that came nearest to the target on the active secants.
     delta, seen_rank
         What the last look saw, and the rank of the map that it looked at.
     fraction
@@ -84,6 +86,8 @@ class SearchState(SolverState):
     best_delta: float = float("inf")
     closest: np.ndarray
     closest_delta: float = float("inf")
+    nearest: np.ndarray
+    nearest_delta: float = float("inf")
     delta: float = float("nan")
     seen_rank: int = 0
     active_delta: float = float("nan")
@@ -208,6 +212,7 @@ class SecantSearch(Solver[SearchState]):
             dual=np.empty(0),
             best=psi,
             closest=psi,
+            nearest=psi,
             fraction=self._first_fraction(secants),
         )
         # Orthonormal rows have no leading eigenvectors: the first rows are the leading ones.
@@ -241,11 +246,15 @@ class SecantSearch(Solver[SearchState]):
         state.active_delta = done.delta
         state.evaluations += done.evaluations
         state.attempt_iterations += done.iterations
+        self.approach(state, done.psi, done.delta)
         if done.met:
             if self._look(state):
                 self._succeed(state)
         elif done.failed:
-            self._fail(state)
+            if self._nearest_serves(state):
+                self._succeed(state)
+            else:
+                self._fail(state)
         # Whenever a budget ends the run, x is the best map confirmed so far.
         shown = state.best if len(state.best) else state.psi
         self._show(state, self._final(state) if state.ended else shown, active)
@@ -329,6 +338,30 @@ class SecantSearch(Solver[SearchState]):
             state.fraction = min(1.0, 1.5 * state.fraction)
         return False
 
+    def approach(self, state: SearchState, psi: np.ndarray, delta: float) -> None:
+        """Remember the map if no other of this attempt has a lower delta where it looked."""
+        if delta < state.nearest_delta:
+            state.nearest, state.nearest_delta = psi, delta
+
+    def _nearest_serves(self, state: SearchState) -> bool:
+        """Whether the best map that a failing attempt passed on its way is worth having.
+
+        A method need not end at the best of its iterates, and may aim below what it
+        must reach.  Where delta is free, whatever is below the best delta is a gain.
+        """
+        free = cast(SecantConstraints, state.objective).wanted_delta is None
+        if state.nearest_delta > (state.best_delta if free else state.target_delta):
+            return False
+        scan = self._scan(state, state.nearest, 1.0, self.aim * state.target_delta)
+        nearest = state.nearest
+        self._add(state, scan)
+        if scan.delta < state.closest_delta:
+            state.closest, state.closest_delta = nearest, scan.delta
+        if scan.delta > state.target_delta:
+            return False
+        self._confirm(state, nearest, scan)
+        return True
+
     def _add(self, state: SearchState, scan: Scan) -> None:
         state.delta = scan.delta
         state.memory["looked_at"] = float(scan.n_pairs)
@@ -338,6 +371,8 @@ class SecantSearch(Solver[SearchState]):
         state.pairs = np.concatenate([state.pairs, scan.pairs[fresh]])
         state.lengths = np.concatenate([state.lengths, scan.lengths[fresh]])
         state.dual = np.concatenate([state.dual, np.zeros(int(fresh.sum()))])
+        if fresh.any():  # what was measured on fewer secants can no longer be compared
+            state.nearest, state.nearest_delta = state.nearest[:0], float("inf")
 
     def _confirm(self, state: SearchState, psi: np.ndarray, scan: Scan) -> None:
         state.best, state.best_delta = psi, scan.delta
@@ -364,6 +399,9 @@ class SecantSearch(Solver[SearchState]):
             self._next_rank(state)
         elif problem.wanted_delta is None:
             state.low = state.target_delta
+            if state.closest_delta < state.best_delta:
+                state.best, state.best_delta = state.closest, state.closest_delta
+                state.high = state.best_delta
             self._next_target(state)
         else:
             state.ended = Status.UNREACHED.name
@@ -374,7 +412,9 @@ class SecantSearch(Solver[SearchState]):
         if low >= top and high == float("inf"):
             state.ended = Status.UNREACHED.name
             return
-        if high - low <= 1 or (self.adjust == "published" and low >= state.target_rank < high):
+        # The published adjustment ends where a rank fails, but not before one has served.
+        stepped_too_low = self.adjust == "published" and low >= state.target_rank
+        if high - low <= 1 or (stepped_too_low and high < float("inf")):
             state.ended = Status.CONVERGED.name
             return
         if high == float("inf"):
@@ -408,6 +448,7 @@ class SecantSearch(Solver[SearchState]):
         state.attempts += 1
         state.attempt_iterations = state.stage = 0
         state.dual = np.zeros(len(state.pairs))
+        state.nearest, state.nearest_delta = psi[:0], float("inf")
         self.begin_attempt(state)
         state.memory["looked_at"] = looked
 
@@ -421,11 +462,13 @@ class SecantSearch(Solver[SearchState]):
         """What the run returns: the best confirmed map, or else the one of least delta."""
         if len(state.best):
             psi, delta = state.best, state.best_delta
-        elif len(state.closest):
-            psi, delta = state.closest, state.closest_delta
         else:
-            psi = state.psi
-            delta = self._scan(state, psi, 1.0, np.inf).delta
+            psi, delta = state.closest, state.closest_delta
+            if not len(psi) or state.nearest_delta < delta:
+                other = state.nearest if len(state.nearest) else state.psi
+                seen = self._scan(state, other, 1.0, np.inf).delta
+                if seen < delta or not len(psi):
+                    psi, delta = other, seen
         state.psi, state.delta, state.seen_rank = psi, delta, len(psi)
         return psi
 

@@ -6,7 +6,21 @@ from thalweg.plugins import ObjectiveSpec, Option, SolverSpec, hookimpl
 
 _ACTIVATIONS = ("tanh", "sigmoid", "relu")
 
-_LAYERS = Option("layers", list, None, "layer sizes, the first equal to the columns", minimum=1)
+_AUTOENCODER_LAYERS = Option(
+    "layers",
+    list,
+    None,
+    "sizes from the columns to the code, then mirrored: [4, 3, 2] is 4-3-2-3-4; or all sizes, "
+    "if the last equals the first; d, d/2, d/8 if none",
+    minimum=1,
+)
+_MLP_LAYERS = Option(
+    "layers",
+    list,
+    None,
+    "all sizes, from the columns to the number of labels; one hidden layer of 64 if none",
+    minimum=1,
+)
 _ACTIVATION = Option(
     "activation", str, "tanh", "activation of the hidden layers", choices=_ACTIVATIONS
 )
@@ -59,7 +73,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             load="thalweg_saddlefree.networks.autoencoder:build_autoencoder",
             solver="saddle-free",
             options=(
-                _LAYERS,
+                _AUTOENCODER_LAYERS,
                 _ACTIVATION,
                 Option(
                     "code",
@@ -85,7 +99,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             load="thalweg_saddlefree.networks.mlp:build_mlp",
             solver="saddle-free",
             options=(
-                _LAYERS,
+                _MLP_LAYERS,
                 _ACTIVATION,
                 _OUTPUT,
                 Option(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from thalweg.data.magnitude import largest_value, refuse_magnitude
 from thalweg.parallel import MPI, Layout
 
 
@@ -62,6 +63,13 @@ class Dataset:
         comm: MPI.Comm = MPI.COMM_SELF,
         name: str = "data",
     ) -> Dataset:
-        """Data set of an array that every rank of ``comm`` has whole."""
+        """Data set of an array that every rank of ``comm`` has whole.
+
+        Raises
+        ------
+        InputError
+            Values whose squares overflow or vanish.
+        """
+        refuse_magnitude(largest_value(array), array.dtype, array.shape)
         layout = Layout(comm, array.shape[0], array.shape[1])
         return cls(np.ascontiguousarray(layout.local(array)), layout, labels, name)

@@ -13,7 +13,9 @@ from thalweg.data.components import principal_components
 from thalweg.data.dataset import Dataset
 from thalweg.data.distribute import broadcast_labels, local_rows, open_source, rebalance
 from thalweg.data.formats import format_of
+from thalweg.data.label_file import raw_labels
 from thalweg.data.labels import encode_labels, keep_labels
+from thalweg.data.magnitude import check_magnitude
 from thalweg.data.options import BY_FORMAT, COMMON
 from thalweg.data.scaling import check_finite, scale_standard, scale_unit
 from thalweg.data.sets import find_data_set
@@ -72,7 +74,8 @@ def load_data(
     ------
     InputError
         On all ranks: an unknown or ill-fitting option, a file that is missing,
-        damaged, empty or not of numbers, NaN or infinity, labels that do not fit.
+        damaged, empty or not of numbers, NaN or infinity, values whose squares
+        overflow or vanish, labels that do not fit.
 
     Examples
     --------
@@ -162,11 +165,7 @@ def _labels_file(options: Mapping[str, Any], folder: Path, path: Path) -> np.nda
         raise InputError(
             f"labels = '{wanted}' is neither a file nor a column or array of '{path.name}'"
         )
-    source = format_of(file).read(file, {"key": options["labels_key"]})
-    if source.whole is not None:
-        return source.whole
-    assert source.reader is not None
-    return source.reader(slice(None))
+    return raw_labels(file, options["labels_key"])
 
 
 def _choose_rows(
@@ -262,6 +261,7 @@ def _prepared(dataset: Dataset, options: Mapping[str, Any], chosen: np.ndarray |
         scale_unit(values, layout, stored)
     elif options["scale"] == "standard":
         notes += scale_standard(values, layout)
+    check_magnitude(values, layout, f"'{dataset.name}'")
     if options["components"] is None:
         return replace(dataset, values=values, notes=notes)
     projected = principal_components(values, layout, options["components"])

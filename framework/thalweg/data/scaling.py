@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from thalweg.data.magnitude import largest_value, magnitude
 from thalweg.errors import InputError
 from thalweg.parallel import Layout, max_over_ranks, min_over_ranks, sum_over_ranks
 
@@ -28,13 +29,17 @@ def scale_unit(values: np.ndarray, layout: Layout, stored: np.dtype) -> None:
 def scale_standard(values: np.ndarray, layout: Layout) -> tuple[str, ...]:
     """Give each feature, in place, mean zero and variance one.  Collective.
 
-    A constant feature has no variance to divide by: it becomes zero.
+    A constant feature has no variance to divide by: it becomes zero.  Values that
+    cannot be squared are brought to at most one beforehand.
 
     Returns
     -------
     tuple of str
         A sentence on constant features, if there are any.
     """
+    largest = max_over_ranks(layout.comm, largest_value(values))
+    if magnitude(largest, values.dtype, (layout.rows, layout.columns)):
+        values /= values.dtype.type(largest)
     mean = column_means(values, layout)
     values -= mean.astype(values.dtype)
     squares = np.einsum("ij,ij->j", values, values, dtype=float)

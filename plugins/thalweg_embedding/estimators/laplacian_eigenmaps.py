@@ -18,7 +18,8 @@ class LaplacianEigenmaps(SpectralEstimator):
     n_components
         Dimensions of the map.
     n_neighbors
-        Neighbours of a point, of weight 1, with ``affinity="neighbours"``.
+        Neighbours of a point, of weight 1, with ``affinity="neighbours"``; all others
+        where there are fewer.
     affinity
         ``"neighbours"``, ``"entropic"`` (with ``perplexity``) or ``"precomputed"``.
     normalised
@@ -60,7 +61,7 @@ class LaplacianEigenmaps(SpectralEstimator):
             dataset.comm,
             dimensions=self.n_components,
             affinity=self.affinity,
-            count=self.n_neighbors,
+            count=min(self.n_neighbors, max(1, dataset.layout.rows - 1)),
             perplexity=self.perplexity,
             normalised=self.normalised,
         )

@@ -18,7 +18,7 @@ class LocallyLinearEmbedding(SpectralEstimator):
     n_components
         Dimensions of the map.
     n_neighbors
-        Neighbours that a point is rebuilt from.
+        Neighbours that a point is rebuilt from; all others where there are fewer.
     reg
         Share of the trace added to the diagonal of each local Gram matrix.
     eigen_solver, random_state
@@ -51,6 +51,6 @@ class LocallyLinearEmbedding(SpectralEstimator):
             dataset,
             dataset.comm,
             dimensions=self.n_components,
-            count=self.n_neighbors,
+            count=min(self.n_neighbors, max(1, dataset.layout.rows - 1)),
             regularisation=self.reg,
         )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from typing import Any
+
 import numpy as np
 import scipy.sparse
 
@@ -13,6 +16,8 @@ from thalweg.parallel.pairs import Ring, nearest_neighbours
 from thalweg_embedding.affinities.build import entropic_affinities, given_affinities
 from thalweg_embedding.affinities.symmetric import Weights, transposed
 from thalweg_embedding.spectral.objective import SpectralEmbedding
+
+_logger = logging.getLogger("thalweg.embedding")
 
 
 def laplacian_eigenmaps(
@@ -32,7 +37,8 @@ def laplacian_eigenmaps(
     ----------
     affinity
         ``"neighbours"``: weight 1 between a point and its ``count`` nearest, or twice, four
-        times ... as many, until the graph is in one piece;
+        times ... as many, until the graph is in one piece, which is logged as a warning and
+        shows in the metrics;
         ``"entropic"``, with ``perplexity``; ``"precomputed"``: the data are weights.
     normalised
         Constraint with the degrees D, or X'X = I and X'1 = 0 without.
@@ -43,22 +49,25 @@ def laplacian_eigenmaps(
     ------
     InputError
         Given or entropic weights whose graph falls into pieces: eigenvectors would only
-        tell which piece a point is in.
+        tell which piece a point is in; as many neighbours as points.
     """
     layout = dataset.layout
+    facts: dict[str, Any] = {}
+    remedy = "connect the pieces, or embed each by itself"
     if weights is None:
         if affinity == "neighbours":
-            weights, _ = _connected_graph(dataset, count)
+            weights, facts = _connected_graph(dataset, count)
         elif affinity == "precomputed":
             weights = given_affinities(dataset, normalise=False)
         else:
             weights = entropic_affinities(dataset, perplexity)
+            remedy = "use a larger perplexity, or affinity = 'neighbours'"
     graph = scipy.sparse.csr_matrix(weights)
     pieces, _ = component_labels(layout, graph)
     if pieces > 1:
         raise InputError(
             f"the graph of affinities falls into {pieces} pieces, of which eigenvectors tell "
-            "nothing but the piece; use a larger perplexity, or affinity = 'neighbours'"
+            f"nothing but the piece; {remedy}"
         )
     degrees = np.asarray(graph.sum(axis=1)).ravel()
     scaling = 1.0 / np.sqrt(degrees) if normalised else np.ones(layout.local_rows)
@@ -74,6 +83,7 @@ def laplacian_eigenmaps(
         null,
         scaling,
         "laplacian-eigenmaps",
+        facts,
     )
 
 
@@ -94,18 +104,19 @@ def locally_linear_embedding(
     Parameters
     ----------
     count
-        Neighbours of a point; doubled until the neighbour graph is in one piece.
+        Neighbours of a point; doubled until the neighbour graph is in one piece, which is
+        logged as a warning and shows in the metrics.
     regularisation
         Share of the trace that is added to the diagonal of each local Gram matrix.
 
     Raises
     ------
     InputError
-        Fewer than 3 points.
+        Fewer than 3 points, or as many neighbours as points.
     """
     layout = dataset.layout
-    _, count = _connected_graph(dataset, count)
-    combination = _reconstruction_weights(dataset, count, regularisation)
+    _, facts = _connected_graph(dataset, count)
+    combination = _reconstruction_weights(dataset, facts["neighbours"], regularisation)
     places = (np.arange(layout.local_rows), layout.start + np.arange(layout.local_rows))
     ones = np.ones(layout.local_rows)
     residual = scipy.sparse.csr_matrix((ones, places), shape=combination.shape) - combination
@@ -115,26 +126,47 @@ def locally_linear_embedding(
         np.full(layout.local_rows, 1.0 / np.sqrt(layout.rows)),
         ones,
         "lle",
+        facts,
     )
 
 
-def _connected_graph(dataset: Dataset, count: int) -> tuple[scipy.sparse.csr_matrix, int]:
-    """Neighbour graph in one piece, and the count of neighbours that it took."""
-    while True:
-        count = min(count, dataset.layout.rows - 1)
-        graph = _neighbour_graph(dataset, count)
-        if component_labels(dataset.layout, graph)[0] == 1:
-            return graph, count
-        count *= 2
-
-
-def _neighbour_graph(dataset: Dataset, count: int) -> scipy.sparse.csr_matrix:
-    """Weight 1 between two points of which one is among the other's nearest."""
+def _connected_graph(
+    dataset: Dataset, wanted: int
+) -> tuple[scipy.sparse.csr_matrix, dict[str, Any]]:
+    """Neighbour graph in one piece; the counts of neighbours asked for and taken, as metrics."""
     layout = dataset.layout
     if layout.rows < 3:
         raise InputError(
             f"an embedding needs at least 3 points, and the data have n_samples = {layout.rows}"
         )
+    if not 1 <= wanted < layout.rows:
+        raise InputError(
+            f"the count of neighbours must be at least 1 and less than the {layout.rows} points, "
+            f"not {wanted}"
+        )
+    count = wanted
+    while True:
+        graph = _neighbour_graph(dataset, count)
+        pieces, _ = component_labels(layout, graph)
+        if count == wanted:
+            first = pieces
+        if pieces == 1:
+            break
+        count = min(2 * count, layout.rows - 1)
+    if count > wanted and layout.comm.rank == 0:
+        _logger.warning(
+            "the graph of the %d nearest neighbours falls into %d pieces; %d neighbours a point "
+            "are taken, which connect it",
+            wanted,
+            first,
+            count,
+        )
+    return graph, {"neighbours": count, "neighbours_wanted": wanted}
+
+
+def _neighbour_graph(dataset: Dataset, count: int) -> scipy.sparse.csr_matrix:
+    """Weight 1 between two points of which one is among the other's nearest."""
+    layout = dataset.layout
     indices, _ = nearest_neighbours(layout, dataset.values, count)
     starts = np.arange(0, indices.size + 1, count)
     one_way = scipy.sparse.csr_matrix(

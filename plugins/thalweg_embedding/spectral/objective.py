@@ -46,6 +46,8 @@ class SpectralEmbedding(RowObjective, SmallestEigenvectors):
         normalised Laplacian.
     name
         For fingerprints.
+    facts
+        On how the matrix was made, for the metrics.
     """
 
     def __init__(
@@ -55,12 +57,14 @@ class SpectralEmbedding(RowObjective, SmallestEigenvectors):
         null_vector: np.ndarray,
         scaling: np.ndarray,
         name: str,
+        facts: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(layout.comm, layout)
         self.matrix = matrix
         self.null_vector = null_vector
         self._scaling = scaling
         self._name = name
+        self._facts = dict(facts or {})
 
     def rows_value_and_gradient(self, rows: np.ndarray, gradient: np.ndarray) -> float:  # noqa: D102
         inside = self._without_null(rows)
@@ -98,10 +102,11 @@ class SpectralEmbedding(RowObjective, SmallestEigenvectors):
         return signed(self.layout, turned) * self._scaling[:, None]
 
     def metrics(self, x: PETSc.Vec) -> Mapping[str, Any]:
-        """Rayleigh quotients of the map's columns."""
+        """Rayleigh quotients of the map's columns, and facts on the graph."""
         columns = self.map_rows(x) / self._scaling[:, None]
         image = self.matrix @ self.layout.gather_rows(columns)
-        return {"eigenvalues": [float(v) for v in np.diag(self._inner(columns, image))]}
+        values = [float(v) for v in np.diag(self._inner(columns, image))]
+        return {"eigenvalues": values, **self._facts}
 
     def fingerprint(self) -> str:
         """Changes with the shape, the method and the graph."""

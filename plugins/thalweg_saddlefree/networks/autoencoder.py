@@ -36,7 +36,8 @@ def build_autoencoder(
         Rows to be reproduced.
     layers
         Sizes from the input to the code, mirrored for the decoder, or all sizes if
-        the last equals the first. Default: d, d/2, d/8 for d columns.
+        the last equals the first. An encoder does not widen again after its narrowest
+        layer. Default: d, d/2, d/8 for d columns.
     activation, code
         Of the hidden layers, and of the code layer (the middle one).
     output, loss
@@ -57,6 +58,13 @@ def build_autoencoder(
             f"write layers = [{columns}, ...]"
         )
     whole = len(encoder) > 2 and encoder[-1] == encoder[0]
+    narrowest = min(encoder)
+    if not whole and narrowest < min(encoder[0], encoder[-1]):
+        raise InputError(
+            f"layers = {encoder} widen again after {narrowest} but do not end with the "
+            f"{columns} columns; end them with {columns} for a whole network, or at the code for "
+            "an encoder, which is mirrored"
+        )
     sizes = encoder if whole else [*encoder, *encoder[-2::-1]]
     hidden = [ACTIVATIONS[activation]] * (len(sizes) - 2)
     hidden[len(hidden) // 2] = ACTIVATIONS[code]

@@ -45,6 +45,7 @@ def _fill(folder):
         bad[2, 1] = bad[3, 0] = value
         np.save(folder / f"{name}.npy", bad)
     np.save(folder / "large.npy", np.full((2, 2), 1e300))
+    np.save(folder / "tiny.npy", TABLE * 1e-200)
     np.save(folder / "fractions.npy", np.array([0, 1, 0.5, 2]))
     np.save(folder / "three.npy", np.arange(3))
     np.savez(folder / "two.npz", points=TABLE, others=TABLE)
@@ -92,6 +93,9 @@ CASES = [
     ({"path": "nan.npy"}, r"nan in row 2, column 1 \(both counted from 0\)"),
     ({"path": "inf.npy"}, r"-inf in row 2, column 1"),
     ({"path": "large.npy", "dtype": "float32"}, r"inf in row 0, column 0"),
+    ({"path": "large.npy"}, r"too large to square; scale the data, .* value is 1e\+300"),
+    ({"path": "large.npy", "components": 1}, "too large to square"),
+    ({"path": "tiny.npy"}, r"too small to square; scale the data, .* value is 1.1e-199"),
     ({"path": "good.npy", "labels": "three.npy"}, "3 labels for the 4 rows of 'good.npy'"),
     ({"path": "good.npy", "labels": "fractions.npy"}, "row 2 .*has 0.5"),
     ({"path": "good.npy", "labels": "there.npy"}, "neither a file nor a column"),

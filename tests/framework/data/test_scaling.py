@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from thalweg.data import components, load_data
+from thalweg.data import Dataset, check_magnitude, components, load_data
 from thalweg.data.components import principal_components
 from thalweg.data.scaling import scale_standard, scale_unit
 from thalweg.errors import InputError
@@ -25,6 +25,36 @@ def test_standard_scaling_gives_mean_zero_and_variance_one(comm):
     assert scale_standard(values, layout) == ()
     wanted = (whole - whole.mean(axis=0)) / whole.std(axis=0)
     assert np.allclose(values, layout.local(wanted), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("unit", [1e200, 1e-200])
+def test_values_that_cannot_be_squared_can_be_standardised(comm, unit):
+    whole = rows()
+    layout = Layout(comm, *whole.shape)
+    values = layout.local(whole * unit).copy()
+    assert scale_standard(values, layout) == ()
+    wanted = (whole - whole.mean(axis=0)) / whole.std(axis=0)
+    assert np.allclose(values, layout.local(wanted), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize(
+    ("unit", "kind"), [(1e200, float), (1e-200, float), (1e20, np.float32), (1e-20, np.float32)]
+)
+def test_values_that_cannot_be_squared_are_refused_on_all_ranks(comm, unit, kind):
+    whole = (rows(3) * unit).astype(kind)
+    layout = Layout(comm, *whole.shape)
+    match = "too large" if unit > 1 else "too small"
+    with pytest.raises(InputError, match=match):
+        check_magnitude(layout.local(whole), layout)
+    with pytest.raises(InputError, match=match):
+        Dataset.from_array(whole, comm=comm)
+
+
+def test_zeros_and_pixels_have_no_wrong_magnitude():
+    for whole in (np.zeros((3, 2)), np.full((3, 2), 255, dtype=np.uint8), np.empty((3, 0))):
+        assert Dataset.from_array(whole).layout.rows == 3
 
 
 @pytest.mark.ranks(1, 2)

@@ -5,7 +5,7 @@ import pytest
 
 import thalweg
 from thalweg import Dataset, InputError
-from thalweg.parallel import MPI
+from thalweg.parallel import MPI, Layout
 from thalweg_clustering.build import build_kdac
 from thalweg_clustering.kdac import best_gap
 from thalweg_clustering.prepared_data import given_labels
@@ -46,6 +46,30 @@ def test_fewer_rows_than_ranks_are_no_trouble(comm, make, stored_rows):
         comm, points, np.array([0, 0, 1]), 1, 1.0, 1.0, stored_rows=stored_rows, bound=False
     )
     assert np.isfinite(thalweg.minimize(objective, solver="ism").objective)
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize(("sigma", "text"), [(1e-8, "too small"), (1e8, "too large")])
+def test_a_sigma_far_from_the_distances_is_told_as_the_reason(comm, sigma, text, views, make):
+    points, given, _ = views(60)
+    objective = make(comm, points, given, sigma=sigma, bound=False)
+    metrics = thalweg.minimize(objective, solver="ism", iterations=20).metrics
+    assert metrics["degenerate"]
+    assert f"sigma = {sigma:g} is {text}" in metrics["degenerate_because"]
+    assert np.isfinite(metrics["cq"])
+
+
+def test_a_proper_clustering_has_no_reason_and_its_subspace(views, make):
+    points, given, _ = views(60)
+    objective = make(MPI.COMM_SELF, points, given, bound=False)
+    result = thalweg.minimize(objective, solver="ism")
+    assert not result.metrics["degenerate"]
+    assert "degenerate_because" not in result.metrics
+    x = objective.layout.vec_from(result.x)
+    w = objective.outcome(x)["components"]
+    x.destroy()
+    np.testing.assert_array_equal(w, result.x)
+    np.testing.assert_allclose(w.T @ w, np.eye(2), atol=1e-12)
 
 
 def test_duplicated_rows_and_constant_features_change_nothing(views):
@@ -118,7 +142,7 @@ def test_the_search_finds_parameters_that_work(views, make):
         ({"sigma": float("nan")}, "sigma"),
         ({"lambda": -1.0}, "lambda"),
         ({"clusters": 60}, "clusters"),
-        ({"truth": "no-such-file.csv"}, "no-such-file"),
+        ({"truth": "no-such-file.npy"}, "^there is no file 'no-such-file.npy'[^:]*$"),
     ],
 )
 def test_bad_options_are_refused_on_all_ranks(comm, options, text, views):
@@ -126,6 +150,25 @@ def test_bad_options_are_refused_on_all_ranks(comm, options, text, views):
     data = Dataset.from_array(points, given, comm)
     with pytest.raises(InputError, match=text):
         build_kdac(data, comm, **options)
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("name", ["truth.npy", "truth.csv", "texts.csv", "one-hot.csv"])
+def test_the_truth_is_read_like_any_labels(comm, name, views, tmp_path):
+    points, given, truth = views(60)
+    file = comm.bcast(tmp_path / name)
+    if comm.rank == 0:
+        if name == "truth.npy":
+            np.save(file, truth)
+        elif name == "one-hot.csv":
+            np.savetxt(file, np.eye(2)[truth], fmt="%d", delimiter=",")
+        else:
+            words = np.array(["oak", "ash"])[truth] if name == "texts.csv" else truth
+            np.savetxt(file, words, fmt="%s")
+    comm.barrier()
+    objective = build_kdac(Dataset.from_array(points, given, comm), comm, truth=str(file))
+    both = np.stack([objective.truth, truth])
+    assert len(np.unique(both, axis=1).T) == 2
 
 
 @pytest.mark.parametrize(
@@ -143,6 +186,16 @@ def test_values_that_are_not_finite_are_refused(comm, views):
     points[59, 1] = np.nan
     with pytest.raises(InputError, match="NaN"):
         build_kdac(Dataset.from_array(points, given, comm), comm)
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize(("unit", "text"), [(1e200, "too large"), (1e-200, "too small")])
+def test_values_that_cannot_be_squared_are_not_called_constant(comm, unit, text, views):
+    points, given, _ = views(60)
+    layout = Layout(comm, *points.shape)
+    data = Dataset(layout.local(points * unit), layout, given)
+    with pytest.raises(InputError, match=f"{text} to square"):
+        build_kdac(data, comm)
 
 
 @pytest.mark.ranks(1, 2, 3)

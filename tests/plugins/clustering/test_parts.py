@@ -100,3 +100,12 @@ def test_mutual_information_equals_the_reference():
         assert normalized_mutual_information(a, b) == pytest.approx(expected)
     assert normalized_mutual_information(a, (a + 1) % 5) == pytest.approx(1.0)
     assert normalized_mutual_information(np.zeros(9), np.arange(9) % 2) == 0.0
+
+
+@pytest.mark.ranks(1, 2)
+def test_the_dense_eigensolver_finds_all_wanted_where_very_many_are_equal(comm):
+    matrix = np.eye(60) - 1.0 / 60
+    layout = Layout(comm, 60, 60)
+    found = dense_leading(layout, layout.local(matrix).copy(), 1)
+    assert found.vectors.shape == (layout.local_rows, 1)
+    np.testing.assert_allclose(found.values, 1.0, rtol=1e-12)

@@ -94,18 +94,45 @@ def test_eigenmaps_separate_two_kinds_of_digits():
 
 
 @every_problem
-def test_neighbours_are_doubled_until_the_graph_is_in_one_piece(comm, name):
+def test_neighbours_are_doubled_until_the_graph_is_in_one_piece(comm, name, caplog):
     points = np.random.default_rng(0).normal(size=(60, 3))
     points[30:] += 100.0
     objective = BUILDERS[name](Dataset.from_array(points), comm, count=5)
     result = thalweg.minimize(objective, solver="eigen")
     assert np.isfinite(result.x).all()
     assert (np.diff(objective.matrix.indptr) > 20).any()
+    assert result.metrics["neighbours_wanted"] == 5
+    assert result.metrics["neighbours"] == 40
+    assert "5 nearest neighbours falls into 2 pieces; 40 neighbours" in caplog.text
+
+
+@every_problem
+def test_a_count_that_does_connect_the_graph_is_kept_and_nothing_is_said(comm, name, caplog):
+    objective = BUILDERS[name](roll(comm, 60), comm, count=9)
+    metrics = thalweg.minimize(objective, solver="eigen").metrics
+    assert metrics["neighbours"] == metrics["neighbours_wanted"] == 9
+    assert not caplog.records
+
+
+@pytest.mark.ranks(1, 2)
+@every_problem
+@pytest.mark.parametrize("count", [0, 20, 100])
+def test_as_many_neighbours_as_points_are_refused(comm, name, count):
+    with pytest.raises(InputError, match=f"less than the 20 points, not {count}"):
+        BUILDERS[name](roll(comm, 20), comm, count=count)
 
 
 def test_given_weights_in_pieces_are_refused(comm):
     weights = np.kron(np.eye(2), np.ones((5, 5)) - np.eye(5))
-    with pytest.raises(InputError, match="falls into 2 pieces"):
+    with pytest.raises(InputError, match="falls into 2 pieces") as refusal:
+        laplacian_eigenmaps(Dataset.from_array(weights), comm, affinity="precomputed")
+    assert "connect the pieces" in str(refusal.value)
+    assert "perplexity" not in str(refusal.value)
+
+
+def test_weights_of_points_to_themselves_are_refused_in_plain_words(comm):
+    weights = np.ones((5, 5))
+    with pytest.raises(InputError, match="set the weight of each point to itself to zero"):
         laplacian_eigenmaps(Dataset.from_array(weights), comm, affinity="precomputed")
 
 

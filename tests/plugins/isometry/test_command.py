@@ -42,13 +42,56 @@ def test_data_sets_have_names(files, capsys):
     assert json.loads(capsys.readouterr().out)["n_points"] == 90
 
 
-def test_bad_input_is_one_sentence(files, tmp_path, capsys):
+def test_a_map_that_keeps_every_distance_has_no_worst_pair(files, capsys):
+    folder, _ = files
+    np.save(folder / "same.npy", np.eye(64))
+    arguments = ["certify", str(folder / "data.npy"), str(folder / "same.npy")]
+    assert main(arguments) == 0
+    said = capsys.readouterr().out
+    assert "every distance is kept" in said
+    assert "-1" not in said
+    assert main([*arguments, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["pair"] is None
+    assert facts["delta"] == 0.0
+
+
+def test_bad_input_is_one_sentence(files, capsys):
     folder, psi = files
-    np.save(tmp_path / "narrow.npy", psi[:, :9])
-    np.save(tmp_path / "hole.npy", np.where(psi > 1, np.nan, psi))
-    (tmp_path / "text.npy").write_text("no array")
-    for name in ("narrow.npy", "hole.npy", "text.npy", "missing.npy"):
-        assert main(["certify", str(folder / "data.npy"), str(tmp_path / name)]) == 2
+    np.save(folder / "narrow.npy", psi[:, :9])
+    np.save(folder / "hole.npy", np.where(psi > 1, np.nan, psi))
+    np.save(folder / "nothing.npy", psi[:0])
+    np.save(folder / "objects.npy", np.array([{}, 1], dtype=object), allow_pickle=True)
+    (folder / "short.npy").write_bytes((folder / "psi.npy").read_bytes()[:-40])
+    (folder / "text.npy").write_text("no array")
+    (folder / "folder.npy").mkdir()
+    words = {
+        "narrow.npy": "5 x 9, but the points have 64 columns",
+        "hole.npy": "nan in row",
+        "nothing.npy": "is empty: its shape is 0 x 64",
+        "objects.npy": "never unpickled",
+        "short.npy": "truncated",
+        "text.npy": "is no npy file",
+        "folder.npy": "is a folder",
+        "missing.npy": "there is no file",
+    }
+    for name, text in words.items():
+        assert main(["certify", str(folder / "data.npy"), str(folder / name)]) == 2
         message = capsys.readouterr().err
-        assert "Traceback" not in message
+        assert text in message
         assert len(message.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("neighbours", [0, 90])
+def test_neighbours_that_the_points_do_not_have_are_refused(files, capsys, neighbours):
+    folder, _ = files
+    arguments = ["certify", str(folder / "data.npy"), str(folder / "psi.npy")]
+    assert main([*arguments, "--secants", "neighbours", "--neighbours", str(neighbours)]) == 2
+    assert f"less than the 90 points, not {neighbours}" in capsys.readouterr().err
+
+
+def test_values_that_cannot_be_squared_are_refused(files, digits, capsys):
+    folder, _ = files
+    np.save(folder / "huge.npy", digits * 1e200)
+    assert main(["certify", str(folder / "huge.npy"), str(folder / "psi.npy")]) == 2
+    assert "too large to square" in capsys.readouterr().err

@@ -74,3 +74,24 @@ def test_the_same_value_at_any_number_of_ranks(digits):
     from thalweg.parallel import MPI
 
     check_ranks(make, MPI.COMM_WORLD)
+
+
+@pytest.mark.parametrize("unit", [1e100, 1e-100])
+@pytest.mark.parametrize("kind", ["all", "within-class", "neighbours"])
+def test_the_unit_of_length_does_not_matter(digits, unit, kind):
+    found = []
+    for points in (digits[:30], digits[:30] * unit):
+        dataset = Dataset.from_array(points, np.arange(30) % 3)
+        objective = build(dataset, dataset.comm, 0.4, None, kind, 5)
+        result = thalweg.minimize(objective, solver="hinge-lbfgs")
+        assert result.metrics["delta"] <= 0.4
+        found.append((result.metrics["rank"], result.metrics["rank_lower_bound"]))
+    assert found[0] == found[1]
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("neighbours", [0, 12, 40])
+def test_as_many_neighbours_as_points_are_refused(comm, digits, neighbours):
+    dataset = Dataset.from_array(digits[:12], None, comm)
+    with pytest.raises(InputError, match=f"neighbours .* 12 points, not {neighbours}"):
+        build(dataset, comm, secants="neighbours", neighbours=neighbours)

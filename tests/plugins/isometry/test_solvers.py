@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
 import thalweg
 from thalweg import Status
@@ -84,6 +85,42 @@ def test_a_delta_out_of_reach_is_said_and_the_best_found_returned(
     assert len(result.solution) == 3
     assert result.metrics["delta"] > 0.05
     assert result.metrics["delta"] == pytest.approx(true_delta(digits, result.solution), rel=1e-9)
+
+
+@pytest.fixture
+def petals():
+    """Sixty rows of the iris data, whose fourth principal direction matters."""
+    return load_iris(return_X_y=True)[0][:60]
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("solver", ["fromax", "nile-pro", "secant-pca"])
+@pytest.mark.parametrize("adjust", ["published", "bracket"])
+def test_a_first_rank_that_is_too_low_is_raised(
+    comm, petals, true_delta, secants_of, solver, adjust
+):
+    objective = NearIsometry(secants_of(petals, comm), 0.4, None)
+    result = thalweg.minimize(objective, solver=solver, adjust=adjust, start_rank=2)
+    assert result.status is Status.CONVERGED
+    assert true_delta(petals, result.solution) <= 0.4
+    assert len(result.solution) == 4
+
+
+def test_a_delta_that_no_rank_reaches_is_no_success(petals, secants_of):
+    objective = NearIsometry(secants_of(petals, MPI.COMM_SELF), 0.01, None)
+    result = thalweg.minimize(objective, solver="random-projection", adjust="published")
+    assert result.metrics["delta"] > 0.01
+    assert result.status is Status.UNREACHED
+
+
+@pytest.mark.parametrize("solver", ["hinge-lbfgs", "numax", "fromax", "nile-pro"])
+def test_failing_attempts_at_a_wanted_rank_still_lower_delta(
+    petals, true_delta, secants_of, solver
+):
+    objective = NearIsometry(secants_of(petals, MPI.COMM_SELF), None, 2)
+    result = thalweg.minimize(objective, solver=solver)
+    assert result.metrics["delta"] < result.trace["delta"][0] - 1e-3
+    assert result.metrics["delta"] == pytest.approx(true_delta(petals, result.solution), rel=1e-9)
 
 
 def test_collinear_points_need_rank_one(secants_of):

@@ -38,6 +38,21 @@ KINDS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("layers", "sizes"),
+    [
+        ([16, 3], [16, 3, 16]),
+        ([16, 20, 7, 3], [16, 20, 7, 3, 7, 20, 16]),
+        ([16, 20], [16, 20, 16]),
+        ([16, 7, 7], [16, 7, 7, 7, 16]),
+        ([16, 7, 3, 5, 16], [16, 7, 3, 5, 16]),
+    ],
+)
+def test_an_encoder_is_mirrored_and_a_whole_network_is_not(layers, sizes):
+    objective = build_autoencoder(digits(MPI.COMM_SELF), MPI.COMM_SELF, layers=layers)
+    assert list(objective.network.sizes) == sizes
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_derivatives_agree_with_differences(kind):
     objective = KINDS[kind](MPI.COMM_SELF)
@@ -160,6 +175,11 @@ def test_the_metrics_are_squared_error_and_accuracy():
 @pytest.mark.ranks(1, 2)
 def test_layers_and_values_that_do_not_fit_are_refused_in_one_sentence(comm):
     data = digits(comm)
+    for sizes in ([16, 7, 3, 7, 15], [16, 3, 7], [16, 3, 7, 20, 7, 3, 4]):
+        with pytest.raises(InputError, match=r"widen again after 3 .* end them with 16"):
+            build_autoencoder(data, comm, layers=sizes)
+    with pytest.raises(InputError, match="at least two whole numbers"):
+        build_autoencoder(data, comm, layers=["a", "b"])
     with pytest.raises(InputError, match=r"16 columns; write layers = \[16"):
         build_autoencoder(data, comm, layers=[10, 3])
     with pytest.raises(InputError, match="whole numbers"):
