@@ -79,10 +79,10 @@ def test_the_choice_goes_by_points_and_dimensions(comm):
     assert isinstance(repulsive_sum(Layout(comm, 20_000, 3), STUDENT), EveryPair)
 
 
-@pytest.mark.ranks(1, 2, 3)
-@pytest.mark.parametrize("cut", [4.0, 1.0, 0.25, 2.0**-4, 2.0**-8, 2.0**-12])
+@pytest.mark.ranks(1, 3)
+@pytest.mark.parametrize("cut", [4.0, 0.25, 2.0**-4, 2.0**-10])
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-3])
-@pytest.mark.parametrize(("dimensions", "spread"), [(1, 30.0), (2, 3.0), (2, 100.0), (2, 2000.0)])
+@pytest.mark.parametrize(("dimensions", "spread"), [(1, 30.0), (2, 100.0), (2, 2000.0)])
 def test_a_split_errs_no_more_wherever_it_cuts(
     comm, monkeypatch, cut, tolerance, dimensions, spread
 ):
