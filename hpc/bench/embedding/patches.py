@@ -66,7 +66,9 @@ def patches_section(found: dict[str, Any], stem: Path) -> list[str]:
     """One row of what it took."""
     if "missing" in found:
         return []
-    row = {key: value for key, value in found.items() if key not in ("curve", "load", "cores", "note")}
+    row = {
+        key: value for key, value in found.items() if key not in ("curve", "load", "cores", "note")
+    }
     return [
         f"## {found['rows']:,} image patches",
         "",
