@@ -49,7 +49,7 @@ def error(layout, function, tolerance, rows, method):
     return np.abs(found - exact).max() / np.abs(exact).max()
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("function", [STUDENT, GAUSSIAN], ids=str)
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-4])
 @pytest.mark.parametrize(
