@@ -224,18 +224,22 @@ class _Run:
         self.seconds["optimize"] += time.perf_counter() - began
         self._record(state)
         bar.show(self.at.iteration, state.evaluations, state.value, state.gradient_norm)
-        # Rank 0's word: on a mixed cluster, norms may differ in their last bits.
-        status = self.objective.comm.bcast(self._stage_status(state), root=0)
-        if not status.running and not status.failed and self._more_stages():
-            self.state = self._next_stage(state)
+        if self._more_stages():
+            status = self.objective.comm.bcast(self._stage_status(state), root=0)
+            if not status.running and not status.failed:
+                self.state = self._next_stage(state)
 
     def _status(self, state: SolverState) -> Status:
         """How the run stands, the same on all ranks: rank 0's clock, anyone's signal."""
         comm = self.objective.comm
         told = self._callbacks(state)
-        facts = comm.allgather((self.signals.received, told, self._elapsed()))
-        elapsed = facts[0][2]
-        status = comm.bcast(self._stage_status(state), root=0)
+        due = self.checkpoints is not None and (
+            time.perf_counter() - self.last_checkpoint >= self.checkpoints.interval
+        )
+        own = (self._elapsed(), due, self._stage_status(state))
+        facts = comm.allgather((self.signals.received, told, own))
+        # Rank 0's word: on a mixed cluster, norms may differ in their last bits.
+        elapsed, due, status = facts[0][2]
         if status.running:
             budget = self.stop.budget(self.at.iteration, state.evaluations, elapsed)
             if any(fact[1] for fact in facts):
@@ -245,10 +249,7 @@ class _Run:
             elif signals := [fact[0] for fact in facts if fact[0] is not None]:
                 status = Status.INTERRUPTED
                 self.signals.received = signals[0]  # all ranks end in the same way
-        due = self.checkpoints is not None and (
-            time.perf_counter() - self.last_checkpoint >= self.checkpoints.interval
-        )
-        if comm.bcast(due, root=0) and status.running:
+        if due and status.running:
             self._save(state)
         return comm.bcast(status, root=0)
 

@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
         found.pop("note", None)  # it was on a run that this one replaces
 
     def save() -> None:
-        file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        file.write_text(json.dumps(found, separators=(",", ":")) + "\n", encoding="utf-8")
         write_report(found, options.out / name)
 
     for part in parts:

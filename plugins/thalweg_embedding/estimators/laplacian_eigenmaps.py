@@ -61,7 +61,7 @@ class LaplacianEigenmaps(SpectralEstimator):
             dataset.comm,
             dimensions=self.n_components,
             affinity=self.affinity,
-            count=min(self.n_neighbors, max(1, dataset.layout.rows - 1)),
+            count=self._count(dataset),
             perplexity=self.perplexity,
             normalised=self.normalised,
         )

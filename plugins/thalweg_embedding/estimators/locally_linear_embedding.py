@@ -51,6 +51,6 @@ class LocallyLinearEmbedding(SpectralEstimator):
             dataset,
             dataset.comm,
             dimensions=self.n_components,
-            count=min(self.n_neighbors, max(1, dataset.layout.rows - 1)),
+            count=self._count(dataset),
             regularisation=self.reg,
         )

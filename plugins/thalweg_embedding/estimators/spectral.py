@@ -19,8 +19,14 @@ class SpectralEstimator(  # type: ignore[misc]
 ):
     """What :class:`LaplacianEigenmaps` and :class:`LocallyLinearEmbedding` share."""
 
+    n_neighbors: int
+
     def _build(self, dataset: Dataset) -> SpectralEmbedding:
         raise NotImplementedError
+
+    def _count(self, dataset: Dataset) -> int:
+        """Neighbours of a point, fewer where there are no more points."""
+        return min(self.n_neighbors, max(1, dataset.layout.rows - 1))
 
     def fit(self, X: Any, y: Any = None) -> SpectralEstimator:
         """Embed the rows of X, an array (n_samples, n_features) or a :class:`thalweg.Dataset`.
