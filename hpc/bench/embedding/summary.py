@@ -1,0 +1,78 @@
+"""What the README says of the embeddings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PROBLEMS = {"EE": "elastic embedding, λ = 100", "s-SNE": "s-SNE", "t-SNE": "t-SNE"}
+
+#: Evaluations of the homotopy in the paper (poster, 2012).
+PUBLISHED = {"GD": 143_237, "SD": 5_183}
+
+
+def summary(found: dict[str, Any]) -> str:
+    """Markdown of the recorded results."""
+    convergence, homotopy = found["convergence"], found["homotopy"]
+    strategies = ("GD", "SD", "L-BFGS + SD")
+    table = []
+    for problem, name in PROBLEMS.items():
+        curves = convergence["random"][problem]
+        goal = curves["GD"][-1][2]
+        cells = [_evaluations(curves[strategy], goal) for strategy in strategies]
+        table.append(f"| {name} | " + " | ".join(cells) + " |")
+    runs = homotopy["strategies"]
+    slow = runs["GD, steps shrink"]
+    unfinished = len(slow["by lambda"]) < homotopy["stages"]
+    last = slow["by lambda"][-1][0]
+    note = f" (gradient descent out of time at λ = {last:.0f})" if unfinished else ""
+    return f"""
+**[Embeddings](hpc/results/embedding.md)** ([quick run](hpc/results/embedding-quick.md),
+`scripts/bench embedding`). {convergence["data"]} ({convergence["rows"]} images), from the same
+random start: evaluations until a strategy is as low as gradient descent after
+{convergence["evaluations"]}; and for the homotopy of the elastic embedding in {homotopy["stages"]}
+steps of λ, with the line search of the method's authors (step lengths never grow), the evaluations
+of the whole path:
+
+| | gradient descent | spectral direction | L-BFGS + spectral |
+|---|---:|---:|---:|
+{chr(10).join(table)}
+| homotopy{note} | {"> " * unfinished}{slow["evaluations"]:,} | \
+{runs["SD, steps shrink"]["evaluations"]:,} | {runs["L-BFGS + SD"]["evaluations"]:,} |
+| homotopy in the paper | {PUBLISHED["GD"]:,} | {PUBLISHED["SD"]:,} | – |
+
+![convergence from a random start](hpc/results/embedding-convergence-random.png)
+
+{_large(found["rivals"])} {_million(found["patches"])}
+
+![t-SNE of {found["rivals"]["rows"]:,} images](hpc/results/embedding-map.png)
+"""
+
+
+def _evaluations(curve: list[list[float]], goal: float) -> str:
+    for evaluations, _, value in curve:
+        if value <= goal:
+            return f"{evaluations:,.0f}"
+    return "–"
+
+
+def _large(rivals: dict[str, Any]) -> str:
+    ours, theirs = rivals["thalweg"], rivals["openTSNE"]
+    return (
+        f"t-SNE of {rivals['data']}, {rivals['rows']:,} points, on {rivals['cores']} cores, the "
+        f"same affinities and start as openTSNE: its final KL divergence of {theirs['kl']:.3f} "
+        f"after {ours[_ARRIVAL]:.1f} s of optimization (openTSNE: {theirs['seconds']:.1f} s), and "
+        f"{ours['kl']:.3f} after {ours['seconds']:.0f} s; peak memory "
+        f"{rivals['peak memory, GiB']:.1f} GiB."
+    )
+
+
+_ARRIVAL = "seconds to openTSNE's KL"
+
+
+def _million(patches: dict[str, Any]) -> str:
+    cores = patches["cores"]
+    return (
+        f"{patches['rows']:,} image patches: {patches['neighbours and affinities']:.0f} s for "
+        f"approximate neighbors and affinities and {patches['optimization']:.0f} s of optimization "
+        f"on {cores} core{'s' * (cores > 1)}, {patches['peak memory, GiB']:.1f} GiB."
+    )

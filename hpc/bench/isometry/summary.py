@@ -1,0 +1,46 @@
+"""What the README says of the near-isometric embeddings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def summary(found: dict[str, Any]) -> str:
+    """Markdown of the recorded results."""
+    full = found["full"]
+    rows = found["table_2"]["rows"]
+    points = max(r["points"] for r in rows)
+    wanted = sorted({r["wanted_delta"] for r in rows}, reverse=True)
+    ours = _ranks(rows, "hinge-lbfgs", points, wanted, "rank")
+    published = _ranks(rows, "nile-pro", points, wanted, "published_rank")
+    seconds = _ranks(rows, "hinge-lbfgs", points, wanted, "seconds")
+    status = "" if full["status"] == "CONVERGED" else f" (ended {full['status'].lower()})"
+    return f"""
+**[Near-isometric embeddings](hpc/results/isometry.md)**
+([quick run](hpc/results/isometry-quick.md), `scripts/bench isometry`). All
+{full["n_secants"]:,} secants of {full["n_points"]:,} training images of MNIST, with the rank
+*given*: a map to {full["rank"]} dimensions with δ = {full["delta"]:.3f}, certified{status}, in
+{full["seconds"]:.0f} s on {full["ranks"]} ranks, {full["memory_gib"]:.1f} GiB in all. With the rank
+*sought*: {points} images of a digit, δ = {_listed(wanted)}, ranks {_listed(ours)} in
+{_listed([f"{s:.1f}" for s in seconds])} s (NILE-Pro's published ranks: {_listed(published)}).
+"""
+
+
+def _ranks(
+    rows: list[dict[str, Any]], method: str, points: int, wanted: list[float], column: str
+) -> list[Any]:
+    """One column of Table 7.2, for each delta; a dash where delta was not reached."""
+    cells = []
+    for delta in wanted:
+        row = next(
+            r
+            for r in rows
+            if (r["method"], r["points"], r["wanted_delta"]) == (method, points, delta)
+        )
+        cells.append(row[column] if column != "rank" or row["reached"] else "–")
+    return cells
+
+
+def _listed(values: list[Any]) -> str:
+    *first, last = [str(value) for value in values]
+    return f"{', '.join(first)} and {last}"

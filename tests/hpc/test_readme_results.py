@@ -1,0 +1,34 @@
+"""The README's figures are those that were recorded."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def with_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from hpc.bench.readme import with_results
+
+    yield with_results
+    for name in [name for name in sys.modules if name.split(".")[0] == "hpc"]:
+        del sys.modules[name]
+
+
+def test_writing_the_results_again_changes_nothing(with_results):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert with_results(readme) == readme, "run scripts/bench --readme"
+
+
+def test_a_figure_that_was_not_recorded_is_replaced(with_results):
+    text = "<!-- results: isometry -->\nδ = 0.0001, certified\n<!-- end of results -->\n"
+    assert "0.0001" not in with_results(text)
+
+
+@pytest.mark.parametrize("text", ["no results", "<!-- results: magic -->\n<!-- end of results -->"])
+def test_a_readme_without_results_is_refused(with_results, text):
+    with pytest.raises(ValueError, match="README"):
+        with_results(text)
