@@ -21,5 +21,6 @@ def summary(found: dict[str, Any]) -> str:
 ([quick run](hpc/results/saddlefree-quick.md), `scripts/bench saddlefree`). |H|⁻¹g to {tolerance:g}
 at condition {condition} takes {products["lanczos"]:,} Hessian products by Lanczos,
 {products["ode"]:,} by the ordinary differential equation of the source. Autoencoder {layers} on
-{setting["rows"]:,} images of {setting["data"]}: squared error per image after {setting["seconds"]:.0f} s: {ends}.
+{setting["rows"]:,} images of {setting["data"]}: squared error per image after
+{setting["seconds"]:.0f} s: {ends}.
 """
