@@ -18,7 +18,8 @@ def summary(found: dict[str, Any]) -> str:
 ([quick run](hpc/results/clustering-quick.md), `scripts/bench clustering`). The moons and Gaussians
 of the paper: NMI ≥ {_floor(lowest):.2f} with the alternative, at most {highest:.2f} with the given
 clustering. Faces, pose given, {faces["clusters"]} clusters: NMI
-{faces["NMI"][0]:.2f} with the identities in {faces["Time"][0]:.1f} s. Exact ISM of {large["rows"]:,} points: {large["seconds"]:.0f} s on
+{faces["NMI"][0]:.2f} with the identities in {faces["Time"][0]:.1f} s.
+Exact ISM of {large["rows"]:,} points: {large["seconds"]:.0f} s on
 {large["ranks"]} ranks, {large["mebibytes"]:.0f} MiB each.
 """
 
