@@ -35,7 +35,7 @@ INNER_FOLDER = "THALWEG_TEST_FOLDER"
 LIMIT = float(os.environ.get("THALWEG_TEST_SECONDS", "240"))
 
 #: Seconds that a rank which failed waits for the others to come to the test's end.
-PATIENCE = 5.0
+TIMEOUT = 5.0
 
 
 # -- launching ---------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ class OutcomeNotes:
 
     def _agree(self, failed: bool) -> None:
         request = self.comm.Ibarrier()
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         pause = 1e-5
         while not request.Test():
             if failed and time.monotonic() > deadline:

@@ -102,12 +102,12 @@ class PlacedMap:
         layout = self.layout or Layout(MPI.COMM_SELF, len(self.points))
         indices = np.zeros((len(new), 0), dtype=np.int64)
         squared = np.zeros((len(new), 0))
-        for visit in Ring(layout).visits(self.points):
-            known = visit.arrays[0].astype(float)
+        for block in Ring(layout).blocks(self.points):
+            known = block.arrays[0].astype(float)
             found = [_nearest(known, new[part].astype(float), k) for part in _batches(len(new))]
             if found:
                 near, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
-                indices = np.hstack([indices, near + visit.start])
+                indices = np.hstack([indices, near + block.start])
                 squared = np.hstack([squared, distances])
                 order = np.lexsort((indices, squared), axis=1)[:, :k]
                 indices = np.take_along_axis(indices, order, 1)

@@ -301,12 +301,12 @@ def _squared_distances(dataset: Dataset) -> np.ndarray:
     values = dataset.values - mean
     squares = (values**2).sum(axis=1)
     distances = np.empty((layout.local_rows, layout.rows))
-    for visit in Ring(layout).visits(values, squares):
-        tile = distances[:, visit.start : visit.stop]
-        np.matmul(values, visit.arrays[0].T, out=tile)
+    for block in Ring(layout).blocks(values, squares):
+        tile = distances[:, block.start : block.stop]
+        np.matmul(values, block.arrays[0].T, out=tile)
         tile *= -2.0
         tile += squares[:, None]
-        tile += visit.arrays[1]
+        tile += block.arrays[1]
     np.maximum(distances, 0.0, out=distances)
     own = np.arange(layout.local_rows)
     distances[own, layout.start + own] = 0.0

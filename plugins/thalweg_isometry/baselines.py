@@ -108,8 +108,8 @@ def secant_directions(secants: SecantSet, most_points: int) -> np.ndarray:
     numbers = np.arange(layout.start, layout.stop)
     product = np.zeros_like(points)
     arrays = (points, sizes, numbers, chosen)
-    for visit in Ring(layout).visits(*arrays):
-        others, other_sizes, other_numbers, other_chosen = visit.arrays
+    for block in Ring(layout).blocks(*arrays):
+        others, other_sizes, other_numbers, other_chosen = block.arrays
         here = np.flatnonzero(other_chosen)
         mine = np.flatnonzero(chosen)
         for first in range(0, len(mine), 512):

@@ -102,8 +102,8 @@ class NearIsometry(Objective, SecantConstraints):
         total = 0.0
         numbers = np.arange(secants.layout.start, secants.layout.stop)
         arrays = (points, sizes, images, image_sizes, numbers)
-        for visit in Ring(secants.layout).visits(*arrays):
-            others, other_sizes, other_images, other_image_sizes, other_numbers = visit.arrays
+        for block in Ring(secants.layout).blocks(*arrays):
+            others, other_sizes, other_images, other_image_sizes, other_numbers = block.arrays
             for first in range(0, len(points), 512):
                 rows = slice(first, first + 512)
                 lengths = sizes[rows, None] + other_sizes - 2.0 * points[rows] @ others.T

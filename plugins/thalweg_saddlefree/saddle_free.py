@@ -42,7 +42,7 @@ from thalweg_saddlefree.step_search import StepSearch
 from thalweg_saddlefree.trial_steps import accept_trial, evaluated_start, trial_value
 
 #: The ways of applying |H|, by the name that users write.
-WAYS: dict[str, type[AbsoluteSolver]] = {
+METHODS: dict[str, type[AbsoluteSolver]] = {
     "lanczos": LanczosAbsolute,
     "ode": OdeAbsolute,
     "rational": RationalAbsolute,
@@ -164,8 +164,8 @@ class SaddleFree(Solver[SaddleFreeState]):
     )
 
     def __post_init__(self) -> None:
-        if self.way not in WAYS:
-            raise InputError(f"way must be one of {', '.join(WAYS)}, not {self.way!r}")
+        if self.way not in METHODS:
+            raise InputError(f"way must be one of {', '.join(METHODS)}, not {self.way!r}")
         if self.curvature not in CURVATURES:
             raise InputError(
                 f"curvature must be one of {', '.join(CURVATURES)}, not {self.curvature!r}"
@@ -301,7 +301,7 @@ class SaddleFree(Solver[SaddleFreeState]):
         )
         if self.way == "lanczos":
             return LanczosAbsolute(*parts, progress=self.progress * forcing)
-        return WAYS[self.way](*parts)
+        return METHODS[self.way](*parts)
 
     def _metric(self, state: SaddleFreeState, slices: Slices) -> np.ndarray | float:
         """Scaling S of the variables: |S H S| is applied, and the step is S times the result."""

@@ -117,9 +117,9 @@ def _fail(error: ThalwegError) -> int:
     if comm is None:
         print(sentence, file=sys.stderr)
         return error.exit_code
-    from thalweg.parallel.failures import everyone_arrives
+    from thalweg.parallel.failures import barrier_with_timeout
 
-    if everyone_arrives(comm):
+    if barrier_with_timeout(comm):
         if comm.rank == 0:
             print(sentence, file=sys.stderr, flush=True)
         return error.exit_code

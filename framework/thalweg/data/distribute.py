@@ -8,7 +8,7 @@ import numpy as np
 
 from thalweg.data.source import Rows, Source
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout, agreed, on_root
+from thalweg.parallel import MPI, Layout, on_root, raise_on_all_ranks
 
 
 def open_source(comm: MPI.Comm, read: Callable[[], Source]) -> tuple[Source, Source | None]:
@@ -40,7 +40,7 @@ def local_rows(
             whole = full.whole.reshape(source.rows, source.columns)[selection]
         return scatter_rows(whole, layout, source.columns, source.dtype)
     block = np.empty((0, source.columns), dtype=source.dtype)
-    with agreed(layout.comm):
+    with raise_on_all_ranks(layout.comm):
         if layout.local_rows:
             mine = slice(layout.start, layout.stop)
             try:

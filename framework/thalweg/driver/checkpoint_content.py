@@ -15,7 +15,7 @@ import numpy as np
 
 from thalweg.errors import CheckpointError
 from thalweg.interfaces import Objective
-from thalweg.parallel import MPI, Layout, PETSc, agreed, on_root
+from thalweg.parallel import MPI, Layout, PETSc, on_root, raise_on_all_ranks
 from thalweg.result import Status
 
 
@@ -114,7 +114,7 @@ class ContentReader:
     def _decode_vec(self, file: str) -> PETSc.Vec:
         own = self.objective.layout
         path = self.folder / file
-        with agreed(self.objective.comm):
+        with raise_on_all_ranks(self.objective.comm):
             try:
                 whole = np.load(path, mmap_mode="r", allow_pickle=False)
             except (OSError, ValueError):

@@ -19,7 +19,7 @@ from thalweg.driver.state_fields import restore_state, state_fields, vecs_in
 from thalweg.driver.stopping import Stop
 from thalweg.errors import CheckpointError, NumericalError
 from thalweg.interfaces import Homotopy, Objective, Solver, SolverState, require
-from thalweg.parallel import PETSc, freeing
+from thalweg.parallel import PETSc, collective_cleanup
 from thalweg.result import Result, Status, Trace
 
 #: Trace columns that every run has; a homotopy parameter and the solver's own follow.
@@ -166,7 +166,7 @@ class _Run:
             saved = self.checkpoints.read(self.objective) if resume and self.checkpoints else None
             if saved is not None:
                 self._refuse_other_parts(saved)
-            with freeing(self.objective.comm, self._free):
+            with collective_cleanup(self.objective.comm, self._free):
                 self._start(x, saved)
                 bar = Progress(self.objective.comm, self.stop, progress)
                 try:

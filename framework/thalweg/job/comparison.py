@@ -13,7 +13,7 @@ from thalweg.job.building import build_method, build_objective, refuse_different
 from thalweg.job.directory import RunDirectory
 from thalweg.job.method_folders import method_folders
 from thalweg.job.running import draw_pictures, frames_for, run_method
-from thalweg.parallel import MPI, freeing, limit_threads, on_root
+from thalweg.parallel import MPI, collective_cleanup, limit_threads, on_root
 from thalweg.report import comparison_rows, draw_convergence, format_table
 from thalweg.result import Result, Status
 
@@ -56,7 +56,7 @@ def compare(
     results: dict[str, Result] = {}
     folders = method_folders([method.label for method in configuration.methods])
     runs: list[tuple[Any, ...]] = []
-    with freeing(comm, objective.destroy):
+    with collective_cleanup(comm, objective.destroy):
         solvers = {
             method.label: build_method(configuration.with_method(method), objective)
             for method in configuration.methods

@@ -24,7 +24,7 @@ from thalweg.job.directory import RunDirectory
 from thalweg.job.frames import Frames
 from thalweg.job.pictures import draw_run
 from thalweg.job.starting import given_start_digest, starting_point
-from thalweg.parallel import MPI, freeing, limit_threads, on_root
+from thalweg.parallel import MPI, collective_cleanup, limit_threads, on_root
 from thalweg.plugins import MetricSpec, plugins
 from thalweg.report import CORE_METRICS
 from thalweg.result import Result, Status
@@ -76,7 +76,7 @@ def run(
         on_root(comm, lambda: directory.refuse_other_run())
     threads = limit_threads(comm)
     dataset, objective = build_objective(configuration, comm)
-    with freeing(comm, objective.destroy):
+    with collective_cleanup(comm, objective.destroy):
         solver = build_method(configuration, objective)
         if directory is not None:
             on_root(comm, lambda: directory.claim(configuration, resume))

@@ -7,7 +7,12 @@ factored once), :mod:`~thalweg.parallel.hessian` (matrix-free operators) and
 
 from mpi4py import MPI
 
-from thalweg.parallel.failures import abort_on_error, agreed, freeing, on_root
+from thalweg.parallel.failures import (
+    abort_on_error,
+    collective_cleanup,
+    on_root,
+    raise_on_all_ranks,
+)
 from thalweg.parallel.kernels import kernel
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.petsc import PETSc, options_prefix, temporary_options
@@ -26,16 +31,16 @@ __all__ = [
     "Layout",
     "PETSc",
     "abort_on_error",
-    "agreed",
     "any_over_ranks",
+    "collective_cleanup",
     "exact_sum",
-    "freeing",
     "kernel",
     "limit_threads",
     "max_over_ranks",
     "min_over_ranks",
     "on_root",
     "options_prefix",
+    "raise_on_all_ranks",
     "sum_large",
     "sum_over_ranks",
     "temporary_options",

@@ -16,11 +16,11 @@ from thalweg.errors import InputError, ThalwegError
 T = TypeVar("T")
 
 #: Seconds that a failing rank waits for the others to fail in the same way.
-PATIENCE = 2.0
+TIMEOUT = 2.0
 
 
 @contextmanager
-def agreed(comm: MPI.Comm) -> Iterator[None]:
+def raise_on_all_ranks(comm: MPI.Comm) -> Iterator[None]:
     """Turn an error of thalweg's own on any rank into the same error on all.  Collective.
 
     The block must not communicate, since a rank may leave it early; use it round
@@ -59,7 +59,7 @@ def on_root(comm: MPI.Comm, action: Callable[[], T]) -> T:
 
 
 @contextmanager
-def freeing(comm: MPI.Comm, free: Callable[[], None]) -> Iterator[None]:
+def collective_cleanup(comm: MPI.Comm, free: Callable[[], None]) -> Iterator[None]:
     """Call the collective ``free`` at the end of the block, and where all ranks leave it early.
 
     All raise thalweg's own errors together.  Any other error may be that of one
@@ -74,10 +74,10 @@ def freeing(comm: MPI.Comm, free: Callable[[], None]) -> Iterator[None]:
     free()
 
 
-def everyone_arrives(comm: MPI.Comm, patience: float = PATIENCE) -> bool:
-    """Whether all ranks reach this call within ``patience`` seconds."""
+def barrier_with_timeout(comm: MPI.Comm, timeout: float = TIMEOUT) -> bool:
+    """Whether all ranks reach this call within ``timeout`` seconds."""
     request = comm.Ibarrier()
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while not request.Test():
         if time.monotonic() > deadline:
             return False

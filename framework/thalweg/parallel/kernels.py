@@ -21,7 +21,7 @@ from typing import Any
 import filelock
 
 #: Seconds to wait for another process that compiles the same kernel, before compiling it too.
-PATIENCE = 300.0
+TIMEOUT = 300.0
 
 
 def cache_folder() -> Path:
@@ -150,7 +150,7 @@ def _alone(lock: Path) -> Iterator[None]:
     held = contextlib.ExitStack()
     with contextlib.suppress(OSError, NotImplementedError, filelock.Timeout):
         lock.parent.mkdir(parents=True, exist_ok=True)
-        held.enter_context(filelock.FileLock(lock, timeout=PATIENCE))
+        held.enter_context(filelock.FileLock(lock, timeout=TIMEOUT))
     with held:
         yield
 

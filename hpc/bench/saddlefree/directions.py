@@ -16,7 +16,7 @@ from thalweg_saddlefree.curvature import (
     SpectrumTooWide,
 )
 
-WAYS = {"lanczos": LanczosAbsolute, "rational": RationalAbsolute, "ode": OdeAbsolute}
+METHODS = {"lanczos": LanczosAbsolute, "rational": RationalAbsolute, "ode": OdeAbsolute}
 CONDITIONS = (10, 30, 100)
 TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 
@@ -35,7 +35,7 @@ def measure_directions(size: int) -> list[dict[str, Any]]:
     for condition in CONDITIONS:
         values, gradient = spectrum(size, condition)
         exact = -gradient / np.abs(values)
-        for name, way in WAYS.items():
+        for name, way in METHODS.items():
             for tolerance in TOLERANCES:
                 solver = way(
                     Slices(MPI.COMM_SELF, size),

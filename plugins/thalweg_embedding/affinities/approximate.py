@@ -62,10 +62,10 @@ def _without_self(found: np.ndarray, k: int) -> np.ndarray:
 def _squared_distances(dataset: Dataset, indices: np.ndarray) -> np.ndarray:
     squared = np.empty(indices.shape)
     values = np.asarray(dataset.values, dtype=float)
-    for visit in Ring(dataset.layout).visits(np.asarray(dataset.values)):
-        rows, places = np.nonzero((indices >= visit.start) & (indices < visit.stop))
+    for block in Ring(dataset.layout).blocks(np.asarray(dataset.values)):
+        rows, places = np.nonzero((indices >= block.start) & (indices < block.stop))
         for first in range(0, len(rows), 2**16):
             part = slice(first, first + 2**16)
-            theirs = visit.arrays[0][indices[rows[part], places[part]] - visit.start]
+            theirs = block.arrays[0][indices[rows[part], places[part]] - block.start]
             squared[rows[part], places[part]] = ((values[rows[part]] - theirs) ** 2).sum(axis=1)
     return squared

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, agreed
+from thalweg.parallel import MPI, raise_on_all_ranks
 from thalweg_embedding.affinities.build import perplexity_for
 from thalweg_embedding.affinities.symmetric import check_weights
 from thalweg_embedding.new_points import PlacedMap
@@ -95,7 +95,7 @@ class PairwiseEstimator(  # type: ignore[misc]
         check_is_fitted(self, "embedding_")
         placed = self._placed
         assert placed is not None
-        with agreed(placed.layout.comm if placed.layout else MPI.COMM_SELF):
+        with raise_on_all_ranks(placed.layout.comm if placed.layout else MPI.COMM_SELF):
             new = self._checked_new_points(X, placed.layout is not None)
         return placed.place(new)
 

@@ -45,10 +45,10 @@ class EveryPair(LoopedPairs):
         run = specialise(self.loops.first_order, self.function)
         slopes[...] = 0.0
         totals = np.zeros(len(rows))
-        for visit in self._ring.visits(rows):
-            columns = visit.arrays[0].T.copy()
-            me = self.layout.start - visit.start
-            run(rows, columns, me, self._weights, visit.start, shift, totals, slopes)
+        for block in self._ring.blocks(rows):
+            columns = block.arrays[0].T.copy()
+            me = self.layout.start - block.start
+            run(rows, columns, me, self._weights, block.start, shift, totals, slopes)
         return float(sum_over_ranks(self.layout.comm, float(totals.sum())))
 
     def _second_order(
@@ -56,8 +56,8 @@ class EveryPair(LoopedPairs):
     ) -> None:
         run = specialise(loop, self.function)
         out[...] = 0.0
-        for visit in self._ring.visits(rows, direction):
-            points = visit.arrays[0].T.copy()
-            moves = visit.arrays[1].T.copy()
-            me = self.layout.start - visit.start
-            run(rows, direction, points, moves, me, self._weights, visit.start, shift, out)
+        for block in self._ring.blocks(rows, direction):
+            points = block.arrays[0].T.copy()
+            moves = block.arrays[1].T.copy()
+            me = self.layout.start - block.start
+            run(rows, direction, points, moves, me, self._weights, block.start, shift, out)

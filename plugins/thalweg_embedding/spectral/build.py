@@ -200,9 +200,9 @@ def _rows_of(dataset: Dataset, indices: np.ndarray) -> np.ndarray:
     """Data rows of these global numbers, shape (*indices.shape, features), from all ranks."""
     layout = dataset.layout
     found = np.empty((*indices.shape, layout.columns))
-    for visit in Ring(layout).visits(np.asarray(dataset.values)):
-        here = (indices >= visit.start) & (indices < visit.stop)
-        found[here] = visit.arrays[0][indices[here] - visit.start]
+    for block in Ring(layout).blocks(np.asarray(dataset.values)):
+        here = (indices >= block.start) & (indices < block.stop)
+        found[here] = block.arrays[0][indices[here] - block.start]
     return found
 
 

@@ -68,7 +68,7 @@ def test_each_argument_type_is_compiled_for_itself(cache):
 
 
 def test_a_lock_that_is_never_freed_costs_a_compilation_not_the_run(cache, monkeypatch):
-    monkeypatch.setattr(kernels, "PATIENCE", 0.1)
+    monkeypatch.setattr(kernels, "TIMEOUT", 0.1)
     (cache / "kernels").mkdir(parents=True)
     with filelock.FileLock(cache / "kernels" / "lock", is_singleton=False):
         assert kernel()(total)(np.arange(3.0)) == 3.0

@@ -41,15 +41,15 @@ def test_every_rank_sees_every_row_of_every_array(comm, kind):
     mine = [layout.local(array) for array in whole]
     seen = np.zeros(layout.rows, dtype=int)
     owners = []
-    for visit in Ring(layout).visits(*mine):
-        owners.append(visit.owner)
-        seen[visit.start : visit.stop] += 1
-        assert visit.own == (visit.owner == comm.rank)
-        assert visit.rows == slice(0, layout.local_rows)
-        for array, block in zip(whole, visit.arrays, strict=True):
-            assert block.dtype == array.dtype
-            assert not block.flags.writeable
-            assert np.array_equal(block, array[visit.start : visit.stop])
+    for block in Ring(layout).blocks(*mine):
+        owners.append(block.owner)
+        seen[block.start : block.stop] += 1
+        assert block.own == (block.owner == comm.rank)
+        assert block.rows == slice(0, layout.local_rows)
+        for array, received in zip(whole, block.arrays, strict=True):
+            assert received.dtype == array.dtype
+            assert not received.flags.writeable
+            assert np.array_equal(received, array[block.start : block.stop])
     assert (seen == 1).all()
     assert owners == [(comm.rank + step) % comm.size for step in range(comm.size)]
 
@@ -57,14 +57,14 @@ def test_every_rank_sees_every_row_of_every_array(comm, kind):
 @pytest.mark.ranks(1, 2, 3, 4)
 @kinds
 @pytest.mark.parametrize("memory", [8, 40, 1e6])
-def test_an_unordered_round_meets_each_pair_once(comm, kind, memory):
+def test_a_round_with_each_pair_once_meets_each_pair_once(comm, kind, memory):
     layout = blocks(comm, kind)
     met = np.zeros((layout.rows, layout.rows))
     index = np.arange(layout.start, layout.stop)
-    for visit in Ring(layout).visits(index, unordered=True):
-        (theirs,) = visit.arrays
-        assert np.array_equal(theirs, np.arange(visit.start, visit.stop))
-        for tile in tiles(visit, bytes_per_pair=8, memory=memory):
+    for block in Ring(layout).blocks(index, each_pair_once=True):
+        (theirs,) = block.arrays
+        assert np.array_equal(theirs, np.arange(block.start, block.stop))
+        for tile in tiles(block, bytes_per_pair=8, memory=memory):
             rows, columns = index[tile.rows], theirs[tile.columns]
             assert len(rows) * len(columns) <= max(1, memory / 8)
             for i in rows:
@@ -80,40 +80,40 @@ def test_an_unordered_round_meets_each_pair_once(comm, kind, memory):
 def test_tiles_cover_an_ordered_round_once(comm, kind):
     layout = blocks(comm, kind)
     met = np.zeros((layout.local_rows, layout.rows))
-    for visit in Ring(layout).visits(np.zeros((layout.local_rows, 2))):
-        for tile in tiles(visit, memory=50):
+    for block in Ring(layout).blocks(np.zeros((layout.local_rows, 2))):
+        for tile in tiles(block, memory=50):
             assert not tile.diagonal
-            met[tile.rows, visit.start : visit.stop][:, tile.columns] += 1
+            met[tile.rows, block.start : block.stop][:, tile.columns] += 1
     assert (met == 1).all()
 
 
 @pytest.mark.ranks(2, 3, 4)
-def test_an_unordered_round_shares_the_work_out(comm):
+def test_a_round_with_each_pair_once_shares_the_work_out(comm):
     layout = Layout(comm, 240)
     work = 0.0
-    for visit in Ring(layout).visits(np.zeros((layout.local_rows, 1)), unordered=True):
-        pairs = (visit.rows.stop - visit.rows.start) * (visit.stop - visit.start)
-        work += pairs / 2 if visit.own else pairs
+    for block in Ring(layout).blocks(np.zeros((layout.local_rows, 1)), each_pair_once=True):
+        pairs = (block.rows.stop - block.rows.start) * (block.stop - block.start)
+        work += pairs / 2 if block.own else pairs
     shares = comm.allgather(work)
     assert max(shares) <= 1.01 * min(shares)
 
 
 @pytest.mark.ranks(1, 2, 3, 4)
 @kinds
-@pytest.mark.parametrize("unordered", [True, False])
-def test_reactions_come_home(comm, kind, unordered):
+@pytest.mark.parametrize("each_pair_once", [True, False])
+def test_contributions_reach_their_owners(comm, kind, each_pair_once):
     layout = blocks(comm, kind)
     points = layout.with_columns(2).random_normal(3)
     whole = layout.gather_rows(points)
     force = np.zeros_like(points)
-    for visit in Ring(layout).visits(points, unordered=unordered, reaction=force):
-        (theirs,) = visit.arrays
-        difference = points[visit.rows, None] - theirs[None]
-        if unordered and visit.own:
+    for block in Ring(layout).blocks(points, each_pair_once=each_pair_once, contributions=force):
+        (theirs,) = block.arrays
+        difference = points[block.rows, None] - theirs[None]
+        if each_pair_once and block.own:
             difference = np.triu(np.ones(difference.shape[:2]), 1)[..., None] * difference
-        if unordered:
-            force[visit.rows] += difference.sum(1)
-        visit.reaction[...] -= difference.sum(0)
+        if each_pair_once:
+            force[block.rows] += difference.sum(1)
+        block.contributions[...] -= difference.sum(0)
     expected = (whole[:, None] - whole[None]).sum(1)
     assert np.allclose(force, layout.local(expected), atol=1e-12)
 
@@ -123,12 +123,12 @@ def test_a_round_can_be_left_by_all_and_another_started(comm):
     layout = Layout(comm, 7)
     index = np.arange(layout.start, layout.stop)
     for _ in range(3):
-        for visit in Ring(layout).visits(index):
-            if not visit.own:
+        for block in Ring(layout).blocks(index):
+            if not block.own:
                 break
-    seen = [visit.arrays[0] for visit in Ring(layout).visits(index) if visit.own]
+    seen = [block.arrays[0] for block in Ring(layout).blocks(index) if block.own]
     assert np.array_equal(seen[0], index)
-    total = sum(int(visit.arrays[0].sum()) for visit in Ring(layout).visits(index))
+    total = sum(int(block.arrays[0].sum()) for block in Ring(layout).blocks(index))
     assert total == 21
 
 
@@ -137,9 +137,9 @@ def test_arrays_of_different_types_are_refused_on_all_ranks(comm):
     layout = Layout(comm, 4)
     mine = np.zeros((layout.local_rows, 2), dtype=np.float32 if comm.rank else np.float64)
     with pytest.raises(InputError, match="same types"):
-        Ring(layout).visits(mine)
+        Ring(layout).blocks(mine)
 
 
 def test_arrays_of_another_length_are_refused():
     with pytest.raises(ValueError, match="rows"):
-        Ring(Layout(MPI.COMM_SELF, 4)).visits(np.zeros(3))
+        Ring(Layout(MPI.COMM_SELF, 4)).blocks(np.zeros(3))

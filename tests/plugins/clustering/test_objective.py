@@ -7,17 +7,17 @@ from thalweg.parallel import MPI
 from thalweg.testing import check_fixed_point_matrix, check_gradient, check_hessian_product
 from thalweg_clustering.pair_sum import GaussianTermSum
 
-WAYS = {"stored": {}, "streamed": {"stored_rows": 0}, "fourier": {"features": 40}}
+METHODS = {"stored": {}, "streamed": {"stored_rows": 0}, "fourier": {"features": 40}}
 
 
 @pytest.fixture
 def objective(comm, way, views, make):
     points, given, _ = views(60, noise=2)
-    return make(comm, points, given, 3, 1.0, 0.4, bound=False, **WAYS[way])
+    return make(comm, points, given, 3, 1.0, 0.4, bound=False, **METHODS[way])
 
 
 @pytest.mark.ranks(1, 2, 3)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", METHODS)
 def test_gradient_and_hessian_agree_with_differences(objective, comm, way):
     x = objective.initial_point(1)
     check_gradient(objective, x)

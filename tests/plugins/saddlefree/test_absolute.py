@@ -14,7 +14,7 @@ from thalweg_saddlefree.curvature import (
 )
 from thalweg_saddlefree.curvature.rational import inverse_root_nodes, nodes_for
 
-WAYS = [LanczosAbsolute, OdeAbsolute, RationalAbsolute]
+METHODS = [LanczosAbsolute, OdeAbsolute, RationalAbsolute]
 
 
 def indefinite(size, condition, seed=0, negative=0.3):
@@ -30,7 +30,7 @@ def relative(found, wanted):
     return np.linalg.norm(found - wanted) / np.linalg.norm(wanted)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", METHODS)
 @pytest.mark.parametrize("damping", [0.0, 0.05])
 def test_every_way_agrees_with_a_dense_eigendecomposition(way, damping):
     matrix, values, vectors = indefinite(80, 10)
@@ -99,7 +99,7 @@ def test_the_basis_stays_orthonormal_and_sees_the_lowest_eigenvalue():
 def test_the_basis_ends_by_itself_in_an_invariant_subspace():
     values = np.repeat([-2.0, 1.0, 3.0], 20)
     gradient = np.random.default_rng(0).standard_normal(60)
-    for way in WAYS:
+    for way in METHODS:
         solver = way(Slices(MPI.COMM_SELF, 60), lambda v: values * v, gradient, 1e-8, 500)
         assert relative(solver.direction(0.0).step, -gradient / abs(values)) < 1e-7
 
@@ -114,7 +114,7 @@ def test_quadrature_nodes_meet_their_tolerance_over_the_whole_interval():
     assert (weights > 0).all()
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", METHODS)
 def test_a_singular_hessian_without_damping_is_refused(way):
     values = np.array([0.0, 1.0, -1.0, 2.0])
     solver = way(Slices(MPI.COMM_SELF, 4), lambda v: values * v, np.ones(4), 1e-6, 500)
@@ -124,7 +124,7 @@ def test_a_singular_hessian_without_damping_is_refused(way):
     np.testing.assert_allclose(solver.direction(0.5).step, -1 / np.hypot(values, 0.5), rtol=1e-5)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", METHODS)
 def test_a_zero_gradient_is_refused(way):
     with pytest.raises(InputError, match="gradient is zero"):
         way(Slices(MPI.COMM_SELF, 4), lambda v: v, np.zeros(4), 1e-6, 500)
@@ -144,7 +144,7 @@ def test_a_product_that_is_not_finite_is_an_error():
 
 
 @pytest.mark.ranks(1, 2, 3)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", METHODS)
 def test_slices_over_the_ranks_give_the_serial_step(comm, way):
     # Fewer numbers than would fill three ranks evenly; the last rank may hold less.
     values = np.linspace(0.2, 1.0, 50) * np.resize([1, -1, 1], 50)

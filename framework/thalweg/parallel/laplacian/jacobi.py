@@ -52,24 +52,24 @@ class JacobiIterations:
         residual = np.array(block, dtype=float, order="C")
         solution = np.zeros_like(residual)
         search = residual * self._inverse[:, None]
-        image = np.empty_like(residual)
+        Ap = np.empty_like(residual)
         partial = np.empty((2, -(-len(residual) // BLOCK), residual.shape[1]))
         goal = self.rtol**2 * self._sum((residual * residual).sum(axis=0))
-        energy = self._sum((residual * search).sum(axis=0))
+        rz = self._sum((residual * search).sum(axis=0))
         running = goal > 0.0
         self.iterations = 0
         while running.any() and self.iterations < self.limit:
-            _multiply(*self._matrix, self.layout.gather_rows(search), search, image, partial[0])
-            bend = self._sum(partial[0].sum(axis=0))
-            if not np.all(np.where(running, bend, 1.0) > 0.0):
+            _multiply(*self._matrix, self.layout.gather_rows(search), search, Ap, partial[0])
+            pAp = self._sum(partial[0].sum(axis=0))
+            if not np.all(np.where(running, pAp, 1.0) > 0.0):
                 raise NumericalError("the Laplacian's iterations broke down: it is not definite")
-            step = np.where(running, energy / np.where(running, bend, 1.0), 0.0)
-            _advance(step, search, image, self._inverse, solution, residual, partial)
-            left, renewed = self._sum(partial.sum(axis=1))
+            step = np.where(running, rz / np.where(running, pAp, 1.0), 0.0)
+            _advance(step, search, Ap, self._inverse, solution, residual, partial)
+            left, new_rz = self._sum(partial.sum(axis=1))
             running &= left > goal
-            ratio = np.where(running, renewed / np.where(energy > 0.0, energy, 1.0), 0.0)
-            energy = renewed
-            _turn(ratio, residual, self._inverse, search)
+            ratio = np.where(running, new_rz / np.where(rz > 0.0, rz, 1.0), 0.0)
+            rz = new_rz
+            _update_direction(ratio, residual, self._inverse, search)
             self.iterations += 1
         return solution
 
@@ -81,7 +81,7 @@ class JacobiIterations:
 
 
 @kernel(parallel=True, fastmath={"contract", "nsz"})
-def _multiply(starts, columns, values, points, own, image, partial):
+def _multiply(starts, columns, values, points, own, Ap, partial):
     """Matrix times ``points``, and by blocks of rows its products with ``own``."""
     rows, d = own.shape
     for block in prange(partial.shape[0]):
@@ -93,19 +93,19 @@ def _multiply(starts, columns, values, points, own, image, partial):
                 for e in range(starts[n], starts[n + 1]):
                     first += values[e] * points[columns[e], 0]
                     second += values[e] * points[columns[e], 1]
-                image[n, 0], image[n, 1] = first, second
+                Ap[n, 0], Ap[n, 1] = first, second
             else:
                 for c in range(d):
                     total = 0.0
                     for e in range(starts[n], starts[n + 1]):
                         total += values[e] * points[columns[e], c]
-                    image[n, c] = total
+                    Ap[n, c] = total
             for c in range(d):
-                partial[block, c] += own[n, c] * image[n, c]
+                partial[block, c] += own[n, c] * Ap[n, c]
 
 
 @kernel(parallel=True, fastmath={"contract", "nsz"})
-def _advance(step, search, image, inverse, solution, residual, partial):
+def _advance(step, search, Ap, inverse, solution, residual, partial):
     """A step along ``search``; by blocks of rows |r|^2 and r.D^-1 r."""
     rows, d = residual.shape
     for block in prange(partial.shape[1]):
@@ -115,14 +115,14 @@ def _advance(step, search, image, inverse, solution, residual, partial):
         for n in range(block * BLOCK, min(rows, (block + 1) * BLOCK)):
             for c in range(d):
                 solution[n, c] += step[c] * search[n, c]
-                r = residual[n, c] - step[c] * image[n, c]
+                r = residual[n, c] - step[c] * Ap[n, c]
                 residual[n, c] = r
                 partial[0, block, c] += r * r
                 partial[1, block, c] += r * r * inverse[n]
 
 
 @kernel(parallel=True, fastmath={"contract", "nsz"})
-def _turn(ratio, residual, inverse, search):
+def _update_direction(ratio, residual, inverse, search):
     """The next direction to search."""
     rows, d = residual.shape
     for block in prange((rows + BLOCK - 1) // BLOCK):

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse
 
 from thalweg.errors import InputError, suggestion
-from thalweg.parallel.failures import agreed
+from thalweg.parallel.failures import raise_on_all_ranks
 from thalweg.parallel.laplacian.components import MeanRemoval, component_labels
 from thalweg.parallel.laplacian.methods import METHODS, available, create_method
 from thalweg.parallel.layout import Layout
@@ -168,7 +168,7 @@ def _checked(
         raise InputError(f"the scale of a Laplacian must be positive, not {scale!r}")
     if shift is not None and not shift > 0:
         raise InputError(f"the shift of a Laplacian must be positive, not {shift!r}")
-    with agreed(layout.comm):
+    with raise_on_all_ranks(layout.comm):
         shape = (layout.local_rows, layout.rows)
         if weights.shape != shape:
             raise InputError(f"weights must have shape {shape} here, not {weights.shape}")
@@ -191,7 +191,7 @@ def _checked(
 def _full_degrees(layout: Layout, sums: np.ndarray, degrees: np.ndarray | None) -> np.ndarray:
     if degrees is None:
         return sums
-    with agreed(layout.comm):
+    with raise_on_all_ranks(layout.comm):
         full = np.asarray(degrees, dtype=float)
         if full.shape != sums.shape or not (full >= sums * (1.0 - 1e-12)).all():
             raise InputError("degrees must be one a row, none below the sum of the row's weights")

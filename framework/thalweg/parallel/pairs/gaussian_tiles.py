@@ -123,7 +123,7 @@ def add_pairs(
     values: np.ndarray,
     triangle: bool,
     sums: np.ndarray,
-    reaction: np.ndarray,
+    contributions: np.ndarray,
 ) -> None:
     """Add the weighted values of every pair of an own with a visiting row, both ways.
 
@@ -137,12 +137,12 @@ def add_pairs(
         The visiting rows are the own ones: only pairs i < j are met.
     sums
         ``(n, m + 1)``; the last column is the sum of the weights themselves.
-    reaction
+    contributions
         ``(threads, m + 1, v)``: what the own rows add to the visiting ones.
     """
     count, visiting = own_z.shape[0], z.shape[1]
     columns = values.shape[0]
-    threads = reaction.shape[0]
+    threads = contributions.shape[0]
     bands = (count + BAND - 1) // BAND
     for thread in numba.prange(threads):
         weights = np.empty(CHUNK)
@@ -151,7 +151,7 @@ def add_pairs(
         chunk_factor = np.empty((factor.shape[0], CHUNK))
         chunk_tangent = np.empty((tangent.shape[0], CHUNK))
         chunk_values = np.empty((columns, CHUNK))
-        chunk_reaction = np.empty((columns + 1, CHUNK))
+        chunk_contributions = np.empty((columns + 1, CHUNK))
         # Bands are dealt out in turn, since in a triangle they get shorter.
         for band in range(thread, bands, threads):
             low = band * BAND
@@ -163,7 +163,7 @@ def add_pairs(
                 _load_chunk(factor, first, width, chunk_factor)
                 _load_chunk(tangent, first, width, chunk_tangent)
                 _load_chunk(values, first, width, chunk_values)
-                chunk_reaction[...] = 0.0
+                chunk_contributions[...] = 0.0
                 for i in range(low, high):
                     _fill_weights(
                         i, width, own_z, chunk_z, own_factor, chunk_factor, own_tangent,
@@ -177,7 +177,7 @@ def add_pairs(
                         total += weights[j]
                     sums[i, columns] += total
                     for j in range(width):
-                        chunk_reaction[columns, j] += weights[j]
+                        chunk_contributions[columns, j] += weights[j]
                     for c in range(columns):
                         mine = own_values[i, c]
                         total = 0.0
@@ -185,10 +185,10 @@ def add_pairs(
                             total += weights[j] * chunk_values[c, j]
                         sums[i, c] += total
                         for j in range(width):
-                            chunk_reaction[c, j] += weights[j] * mine
+                            chunk_contributions[c, j] += weights[j] * mine
                 for c in range(columns + 1):
                     for j in range(width):
-                        reaction[thread, c, first + j] += chunk_reaction[c, j]
+                        contributions[thread, c, first + j] += chunk_contributions[c, j]
 
 
 @kernel(parallel=True, fastmath=_FAST)

@@ -99,13 +99,13 @@ class KernelSums:
         arrays = (z, factor, moving, values)
         own_arrays = (z, signed, moving, values)
         sent = np.zeros_like(sums)
-        for visit in Ring(self.layout).visits(*arrays, unordered=True, reaction=sent):
-            mine = [array[visit.rows] for array in own_arrays]
-            if not len(mine[0]) or visit.start == visit.stop:
+        for block in Ring(self.layout).blocks(*arrays, each_pair_once=True, contributions=sent):
+            mine = [array[block.rows] for array in own_arrays]
+            if not len(mine[0]) or block.start == block.stop:
                 continue
-            other = [np.ascontiguousarray(array.T) for array in visit.arrays]
-            assert visit.reaction is not None
-            add(mine, other, visit.own, sums[visit.rows], visit.reaction, visit.poll)
+            other = [np.ascontiguousarray(array.T) for array in block.arrays]
+            assert block.contributions is not None
+            add(mine, other, block.own, sums[block.rows], block.contributions, block.poll)
         sums += sent
         return sums[:, :columns], sums[:, columns]
 
@@ -144,17 +144,17 @@ class KernelSums:
         points = np.ascontiguousarray(points, float)
         own_arrays = (z, np.ascontiguousarray(factor * signs), points)
         total = 0.0
-        for visit in Ring(self.layout).visits(z, factor, points, unordered=True):
-            mine = [np.ascontiguousarray(array[visit.rows]) for array in own_arrays]
-            if not len(mine[0]) or visit.start == visit.stop:
+        for block in Ring(self.layout).blocks(z, factor, points, each_pair_once=True):
+            mine = [np.ascontiguousarray(array[block.rows]) for array in own_arrays]
+            if not len(mine[0]) or block.start == block.stop:
                 continue
-            other = [np.ascontiguousarray(array.T) for array in visit.arrays]
+            other = [np.ascontiguousarray(array.T) for array in block.arrays]
             rows = np.zeros(len(mine[0]))
             add_absolute_moments(
-                mine[0], other[0], mine[1], other[1], mine[2], other[2], visit.own, rows
+                mine[0], other[0], mine[1], other[1], mine[2], other[2], block.own, rows
             )
             total += 2.0 * float(rows.sum())
-            visit.poll()
+            block.poll()
         return float(sum_over_ranks(self.layout.comm, total))
 
     # -- the pieces ------------------------------------------------------------------------
@@ -168,23 +168,23 @@ class KernelSums:
         target: np.ndarray,
         poll: Callable[[], None],
     ) -> None:
-        reaction = np.zeros((numba.get_num_threads(), sums.shape[1], other[0].shape[1]))
+        contributions = np.zeros((numba.get_num_threads(), sums.shape[1], other[0].shape[1]))
         count, done = len(mine[0]), 0
         while done < count:
             stop = min(done + POLL_ROWS, count)
             own = [np.ascontiguousarray(array[done:stop]) for array in mine]
             # Below the diagonal block of a triangle nothing is left to do.
             rest = [np.ascontiguousarray(array[:, done:]) if triangle else array for array in other]
-            part = np.ascontiguousarray(reaction[:, :, done:]) if triangle else reaction
+            part = np.ascontiguousarray(contributions[:, :, done:]) if triangle else contributions
             add_pairs(
                 own[0], rest[0], own[1], rest[1], own[2], rest[2], own[3], rest[3],
                 triangle, sums[done:stop], part,
             )  # fmt: skip
             if triangle:
-                reaction[:, :, done:] = part
+                contributions[:, :, done:] = part
             poll()
             done = stop
-        for part in reaction:
+        for part in contributions:
             target += part.T
 
     @staticmethod

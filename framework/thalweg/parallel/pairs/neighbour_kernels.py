@@ -1,7 +1,7 @@
 """Compiled selection of nearest neighbours from lower bounds of their scores.
 
 Each row keeps its best pairs as a heap whose first entry is the worst, ordered by exact
-squared distance, then by row number; and *candidates* of the present visit: a lower
+squared distance, then by row number; and *candidates* of the present block: a lower
 bound of the score and a column.  A row's limit is a score that no pair among the k best
 exceeds.
 """
@@ -167,7 +167,7 @@ def settle(
     start, distances, indices, lower, columns, counts, limits,
     points, theirs, norms, their_norms, scale, bound,
 ):  # fmt: skip
-    """Evaluate what candidates are left at the end of a visit."""
+    """Evaluate what candidates are left at the end of a block."""
     for row in range(len(counts)):
         if counts[row] > distances.shape[1]:
             _prune(row, distances, lower, columns, counts, limits, norms, their_norms, bound)

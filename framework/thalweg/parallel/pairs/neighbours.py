@@ -16,7 +16,7 @@ import numpy as np
 import threadpoolctl
 
 from thalweg.errors import InputError
-from thalweg.parallel.failures import agreed
+from thalweg.parallel.failures import raise_on_all_ranks
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.pairs.neighbour_kernels import CHUNK, renew_limits, settle, sift, sort_rows
 from thalweg.parallel.pairs.ring import Ring
@@ -70,7 +70,7 @@ def nearest_neighbours(layout: Layout, values: np.ndarray, k: int) -> tuple[np.n
             f"number of at least 1; there are {layout.rows} rows"
         )
     exact = np.ascontiguousarray(values, dtype=np.float64)
-    with agreed(layout.comm):
+    with raise_on_all_ranks(layout.comm):
         wrong = np.flatnonzero(~np.isfinite(exact).all(axis=1))
         if len(wrong):
             raise InputError(f"row {layout.start + wrong[0]} has values that are not finite")
@@ -84,9 +84,9 @@ def nearest_neighbours(layout: Layout, values: np.ndarray, k: int) -> tuple[np.n
     distances = np.full((layout.local_rows, k), np.inf)
     search = _Search(exact, left, norms, indices, distances, scale, bound)
     with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
-        for visit in Ring(layout).visits(exact):
-            (theirs,) = visit.arrays
-            search.add(theirs, centre, visit.start, layout.start, visit.poll)
+        for block in Ring(layout).blocks(exact):
+            (theirs,) = block.arrays
+            search.add(theirs, centre, block.start, layout.start, block.poll)
     sort_rows(distances, indices)
     return indices, distances
 

@@ -1,7 +1,7 @@
-"""The ring: every rank's block of rows visits every rank, transfers overlapping the work.
+"""The ring: every rank's block of rows passes through every rank, overlapped with the work.
 
 N rows make N^2 pairs, which are never stored: at each step a rank pairs its own rows
-with one visiting block, while the next block is already on its way.
+with one received block, while the next block is already on its way.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from thalweg.parallel.layout import Layout
 UNIT = 64
 
 _BLOCK_TAG = 24001
-_REACTION_TAG = 24002
+_CONTRIBUTION_TAG = 24002
 
 #: Seconds that a loop which is left early waits for the transfers under way.
-_PATIENCE = 2.0
+_TIMEOUT = 2.0
 
 # Buffers of transfers that never completed, because some rank failed: MPI may still write
 # into them, so they must not be freed.
@@ -33,25 +33,25 @@ _abandoned: list[object] = []
 
 
 @dataclass(frozen=True)
-class Visit:
-    """One block of rows that visits this rank.
+class RingBlock:
+    """One block of rows that passes through this rank.
 
     Attributes
     ----------
     owner
-        Rank that owns the visiting rows.
+        Rank that owns the rows.
     start, stop
         Their global row numbers.
     arrays
-        Their rows of each array given to :meth:`Ring.visits`, read-only and
-        C-contiguous; valid until the next visit.
+        Their rows of each array given to :meth:`Ring.blocks`, read-only and
+        C-contiguous; valid until the next block.
     rows
         Which of this rank's own rows to pair with them, as local row numbers.
     own
-        Whether the visiting rows are this rank's own.  In an unordered round the
+        Whether the rows are this rank's own.  In a round that meets each pair once, the
         pairs are then those with ``i < j``.
-    reaction
-        Where to add what the visiting rows are to receive, shape ``(stop - start, ...)``;
+    contributions
+        Where to add what the block's rows are to receive, shape ``(stop - start, ...)``;
         None if none was asked for.
     """
 
@@ -61,8 +61,8 @@ class Visit:
     arrays: tuple[np.ndarray, ...]
     rows: slice
     own: bool
-    unordered: bool = False
-    reaction: np.ndarray | None = None
+    each_pair_once: bool = False
+    contributions: np.ndarray | None = None
     _pending: list[MPI.Request] = field(default_factory=list, repr=False)
 
     def poll(self) -> None:
@@ -87,9 +87,12 @@ class Ring:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
 
-    def visits(
-        self, *arrays: np.ndarray, unordered: bool = False, reaction: np.ndarray | None = None
-    ) -> Iterator[Visit]:
+    def blocks(
+        self,
+        *arrays: np.ndarray,
+        each_pair_once: bool = False,
+        contributions: np.ndarray | None = None,
+    ) -> Iterator[RingBlock]:
         """One round of the ring.  Collective.
 
         Parameters
@@ -97,23 +100,23 @@ class Ring:
         arrays
             This rank's rows, shapes ``(local_rows, ...)``, of any numeric types; they
             travel together in one message.
-        unordered
+        each_pair_once
             Meet each unordered pair of rows once over all ranks, instead of twice.
             The work is shared out evenly: a rank meets half of the others, and two
             ranks half-way round from each other (an even number of ranks) share the
             pairs of their blocks.
-        reaction
+        contributions
             This rank's rows of an array, shape ``(local_rows, ...)``, to which every
-            rank may add through :attr:`Visit.reaction`: for symmetric kernels, that
+            rank may add through :attr:`RingBlock.contributions`: for symmetric kernels, that
             work on row i and row j at once.  It is complete when the round is over,
             and added up in an order that depends on the number of ranks alone.  The
-            sums of one visit go straight to their owner during the next.
+            sums for one block go straight to their owner during the next step.
 
         Yields
         ------
-        Visit
-            The rank's own block first, then those of the following ranks.  An empty
-            block still makes its visit, so that all ranks count the same visits.
+        RingBlock
+            The rank's own block first, then those of the following ranks.  Empty
+            blocks are included, so that all ranks count the same blocks.
 
         Raises
         ------
@@ -122,18 +125,18 @@ class Ring:
 
         Notes
         -----
-        All ranks must run through the round, or leave it at the same visit.  Beside the
-        arrays given, a rank holds two visiting blocks, and two blocks of reactions.
+        All ranks must run through the round, or leave it at the same block.  Beside the
+        arrays given, a rank holds two received blocks, and two blocks of contributions.
         """
         arrays = tuple(_as_block(array) for array in arrays)
-        moving = [*arrays, *([reaction] if reaction is not None else [])]
+        moving = [*arrays, *([contributions] if contributions is not None else [])]
         for array in moving:
             if array.shape[:1] != (self.layout.local_rows,):
                 raise ValueError(
                     f"an array of shape {array.shape} is not one of {self.layout.local_rows} rows"
                 )
         self._compare(moving)
-        return self._round(arrays, unordered, reaction)
+        return self._round(arrays, each_pair_once, contributions)
 
     def _compare(self, arrays: list[np.ndarray]) -> None:
         if self.layout.comm.size == 1:
@@ -148,82 +151,86 @@ class Ring:
                 )
 
     def _round(
-        self, arrays: tuple[np.ndarray, ...], unordered: bool, reaction: np.ndarray | None
-    ) -> Iterator[Visit]:
+        self, arrays: tuple[np.ndarray, ...], each_pair_once: bool, contributions: np.ndarray | None
+    ) -> Iterator[RingBlock]:
         comm, size = self.layout.comm, self.layout.comm.size
         left, right = (comm.rank - 1) % size, (comm.rank + 1) % size
-        steps = size // 2 + 1 if unordered else size
-        parcel = _Parcel(self.layout, arrays)
-        homing = _Homing(self.layout, reaction, unordered) if reaction is not None else None
+        steps = size // 2 + 1 if each_pair_once else size
+        packed = _PackedBlock(self.layout, arrays)
+        returning = (
+            _Contributions(self.layout, contributions, each_pair_once)
+            if contributions is not None
+            else None
+        )
         unit = MPI.BYTE.Create_contiguous(UNIT).Commit()
         pending: list[MPI.Request] = []
-        buffer = parcel.pack(arrays) if steps > 1 else np.empty(0, np.uint8)
-        spare = np.empty(parcel.largest if steps > 1 else 0, np.uint8)
+        buffer = packed.pack(arrays) if steps > 1 else np.empty(0, np.uint8)
+        spare = np.empty(packed.largest if steps > 1 else 0, np.uint8)
         try:
             for step in range(steps):
                 owner = (comm.rank + step) % size
                 if step + 1 < steps:
-                    coming = parcel.bytes_of((owner + 1) % size)
+                    coming = packed.bytes_of((owner + 1) % size)
                     pending += [
                         comm.Irecv([spare, coming // UNIT, unit], right, _BLOCK_TAG),
                         comm.Isend(
-                            [buffer, parcel.bytes_of(owner) // UNIT, unit], left, _BLOCK_TAG
+                            [buffer, packed.bytes_of(owner) // UNIT, unit], left, _BLOCK_TAG
                         ),
                     ]
-                rows, visiting = _shares(self.layout, comm.rank, step, unordered)
-                blocks = arrays if step == 0 else parcel.views(buffer, owner)
+                rows, theirs = _shares(self.layout, comm.rank, step, each_pair_once)
+                blocks = arrays if step == 0 else packed.views(buffer, owner)
                 first = int(self.layout.starts[owner])
-                yield Visit(
+                yield RingBlock(
                     owner=owner,
-                    start=first + visiting.start,
-                    stop=first + visiting.stop,
-                    arrays=tuple(block[visiting] for block in blocks),
+                    start=first + theirs.start,
+                    stop=first + theirs.stop,
+                    arrays=tuple(block[theirs] for block in blocks),
                     rows=rows,
                     own=step == 0,
-                    unordered=unordered,
-                    reaction=None if homing is None else homing.target(step),
+                    each_pair_once=each_pair_once,
+                    contributions=None if returning is None else returning.target(step),
                     _pending=pending,
                 )
                 del blocks
-                if homing is not None:
-                    homing.send(step)
+                if returning is not None:
+                    returning.send(step)
                 MPI.Request.Waitall(pending)
                 pending.clear()
                 if step == 0:
-                    buffer = np.empty(parcel.largest if steps > 2 else 0, np.uint8)
+                    buffer = np.empty(packed.largest if steps > 2 else 0, np.uint8)
                 buffer, spare = spare, buffer
-                if homing is not None:
-                    homing.receive(step - 1)
-            if homing is not None:
-                homing.receive(steps - 1)
-                homing.finish()
+                if returning is not None:
+                    returning.receive(step - 1)
+            if returning is not None:
+                returning.receive(steps - 1)
+                returning.finish()
         finally:
-            unfinished = pending + (homing.requests if homing is not None else [])
-            if unfinished and not _complete(unfinished, _PATIENCE):
-                _abandoned.append((unfinished, buffer, spare, homing))
+            unfinished = pending + (returning.requests if returning is not None else [])
+            if unfinished and not _complete(unfinished, _TIMEOUT):
+                _abandoned.append((unfinished, buffer, spare, returning))
             unit.Free()
 
 
-def _shares(layout: Layout, rank: int, step: int, unordered: bool) -> tuple[slice, slice]:
-    """Own rows, and rows of the visiting block, that a rank pairs at a step."""
+def _shares(layout: Layout, rank: int, step: int, each_pair_once: bool) -> tuple[slice, slice]:
+    """Own rows, and rows of the received block, that a rank pairs at a step."""
     counts, size = layout.counts(), layout.comm.size
     owner = (rank + step) % size
     mine, theirs = int(counts[rank]), int(counts[owner])
-    rows, visiting = slice(0, mine), slice(0, theirs)
-    if unordered and step and 2 * step == size:
+    rows, received = slice(0, mine), slice(0, theirs)
+    if each_pair_once and step and 2 * step == size:
         # Both ranks meet each other: the lower one's rows are shared out between them.
         if rank < owner:
             rows = slice(0, -(-mine // 2))
         else:
-            visiting = slice(-(-theirs // 2), theirs)
-    return rows, visiting
+            received = slice(-(-theirs // 2), theirs)
+    return rows, received
 
 
 def _as_block(array: np.ndarray) -> np.ndarray:
-    # Own and visiting arrays look alike, so that a compiled kernel sees one type.
+    # Own and received arrays look alike, so that a compiled kernel sees one type.
     block = np.ascontiguousarray(array)
     if block.dtype.hasobject:
-        raise ValueError("arrays of Python objects cannot travel")
+        raise ValueError("arrays of Python objects cannot be sent")
     block = block.view()
     block.flags.writeable = False
     return block
@@ -238,7 +245,7 @@ def _complete(requests: list[MPI.Request], seconds: float) -> bool:
     return True
 
 
-class _Parcel:
+class _PackedBlock:
     """Several arrays' rows of one block, one after the other in one buffer of bytes."""
 
     def __init__(self, layout: Layout, arrays: tuple[np.ndarray, ...]) -> None:
@@ -276,11 +283,11 @@ class _Parcel:
         return buffer
 
 
-class _Homing:
+class _Contributions:
     """Sums that ranks gather for the rows of others, and send to their owners."""
 
-    def __init__(self, layout: Layout, home: np.ndarray, unordered: bool) -> None:
-        self.layout, self.home, self.unordered = layout, home, unordered
+    def __init__(self, layout: Layout, home: np.ndarray, each_pair_once: bool) -> None:
+        self.layout, self.home, self.each_pair_once = layout, home, each_pair_once
         self.item = MPI.BYTE.Create_contiguous(
             max(1, math.prod(home.shape[1:]) * home.dtype.itemsize)
         ).Commit()
@@ -290,17 +297,17 @@ class _Homing:
         self._target: np.ndarray = home
 
     def target(self, step: int) -> np.ndarray:
-        """Array for this step's visitor; what this rank's own rows get then is expected."""
+        """Array for the rows received at this step; posts the receive for this rank's own rows."""
         if step == 0:
             return self.home
         comm, size = self.layout.comm, self.layout.comm.size
-        visitor = (comm.rank - step) % size  # the rank that this rank's block visits now
-        mine = _shares(self.layout, visitor, step, self.unordered)[1]
-        room = np.empty((mine.stop - mine.start, *self.home.shape[1:]), self.home.dtype)
-        request = comm.Irecv([room, len(room), self.item], visitor, _REACTION_TAG)
-        self._coming[step] = request, room, mine
+        holder = (comm.rank - step) % size  # the rank that holds this rank's block now
+        mine = _shares(self.layout, holder, step, self.each_pair_once)[1]
+        received = np.empty((mine.stop - mine.start, *self.home.shape[1:]), self.home.dtype)
+        request = comm.Irecv([received, len(received), self.item], holder, _CONTRIBUTION_TAG)
+        self._coming[step] = request, received, mine
         self.requests.append(request)
-        theirs = _shares(self.layout, comm.rank, step, self.unordered)[1]
+        theirs = _shares(self.layout, comm.rank, step, self.each_pair_once)[1]
         self._target = np.zeros((theirs.stop - theirs.start, *self.home.shape[1:]), self.home.dtype)
         return self._target
 
@@ -311,7 +318,7 @@ class _Homing:
         comm = self.layout.comm
         owner = (comm.rank + step) % comm.size
         message = [self._target, len(self._target), self.item]
-        request = comm.Isend(message, owner, _REACTION_TAG)
+        request = comm.Isend(message, owner, _CONTRIBUTION_TAG)
         self._sending[step] = request, self._target
         self.requests.append(request)
 
@@ -319,9 +326,9 @@ class _Homing:
         """Add what another rank gathered at that step for this rank's rows."""
         if step < 1:
             return
-        request, room, mine = self._coming.pop(step)
+        request, received, mine = self._coming.pop(step)
         request.Wait()
-        self.home[mine] += room
+        self.home[mine] += received
         sent, _ = self._sending.pop(step)
         sent.Wait()
         self.requests = [r for r in self.requests if r is not request and r is not sent]

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.parallel.failures import agreed
+from thalweg.parallel.failures import raise_on_all_ranks
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.pairs import secant_kernels as kernels
 from thalweg.parallel.pairs.principal_frame import LARGE_DIMENSION, PrincipalFrame
@@ -73,7 +73,7 @@ class SecantSet:
         neighbours: np.ndarray | None = None,
         threads: int | None = None,
     ) -> None:
-        with agreed(layout.comm):
+        with raise_on_all_ranks(layout.comm):
             self.points = exact_points(points)
         self.comm = layout.comm
         self.layout = layout.with_columns(points.shape[1])
@@ -268,15 +268,15 @@ class SecantSet:
             return keeper.tile(components, low, high, tile, labelled, room)
 
         with TilePool(self.threads) as pool:
-            for visit in Ring(self.layout).visits(*arrays, unordered=True):
-                other = Block(visit.start, visit.arrays, labels)
+            for block in Ring(self.layout).blocks(*arrays, each_pair_once=True):
+                other = Block(block.start, block.arrays, labels)
                 mine = other if mine is None else mine  # a rank's own block comes first
-                own = mine.part(visit.rows)
+                own = mine.part(block.rows)
                 low, high = (own, other) if own.start < other.start else (other, own)
-                if visit.own:
+                if block.own:
                     low = high = own
-                tiles = [(low, high, t) for t in tiles_of(low, high, chosen, visit.own)]
-                pool.run(tiles, work, visit.poll, progress)
+                tiles = [(low, high, t) for t in tiles_of(low, high, chosen, block.own)]
+                pool.run(tiles, work, block.poll, progress)
         scan = keeper.finish(self.comm, head, complete=fraction >= 1.0, count=self.n_pairs)
         if scan.complete:
             self._last = (key, scan)
@@ -298,15 +298,15 @@ class SecantSet:
         images = self.images(components)
         first, second = self._listed.T
         keeper = WorstSecants(level, most, 0)
-        for visit in Ring(self.layout).visits(self.points, self._frame.sizes, images):
-            here = (second >= visit.start) & (second < visit.stop)
+        for block in Ring(self.layout).blocks(self.points, self._frame.sizes, images):
+            here = (second >= block.start) & (second < block.stop)
             i = first[here]
             j = second[here]
             lengths, mapped = np.empty(len(i)), np.empty(len(i))
-            points, sizes, other_images = visit.arrays
+            points, sizes, other_images = block.arrays
             kernels.measure_pairs(
                 i - self.layout.start,
-                j - visit.start,
+                j - block.start,
                 self.points,
                 points,
                 self._frame.sizes,

@@ -1,4 +1,4 @@
-"""A visit cut into tiles of bounded memory."""
+"""A block cut into tiles of bounded memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from thalweg.parallel.pairs.ring import Visit
+from thalweg.parallel.pairs.ring import RingBlock
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,9 @@ class Tile:
     rows
         This rank's own rows, as local row numbers.
     columns
-        Rows of the visiting block, counted from its start.
+        Rows of the received block, counted from its start.
     diagonal
-        Whether the tile lies on the diagonal of an unordered round: its rows are its
+        Whether the tile lies on the diagonal of a round that meets each pair once: its rows are its
         columns, and only the pairs ``i < j`` count.
     """
 
@@ -29,15 +29,15 @@ class Tile:
     diagonal: bool = False
 
 
-def tiles(visit: Visit, bytes_per_pair: float = 8.0, memory: float = 2.0**24) -> Iterator[Tile]:
-    """Cut a visit into tiles, near square, whose pairs fit into ``memory`` bytes.
+def tiles(block: RingBlock, bytes_per_pair: float = 8.0, memory: float = 2.0**24) -> Iterator[Tile]:
+    """Cut a block into tiles, near square, whose pairs fit into ``memory`` bytes.
 
     Between two tiles MPI is given the chance to move the next block.
 
     Parameters
     ----------
-    visit
-        From :meth:`~thalweg.parallel.pairs.Ring.visits`.
+    block
+        From :meth:`~thalweg.parallel.pairs.Ring.blocks`.
     bytes_per_pair
         Bytes that the caller needs for each pair of a tile.
     memory
@@ -46,23 +46,23 @@ def tiles(visit: Visit, bytes_per_pair: float = 8.0, memory: float = 2.0**24) ->
     Yields
     ------
     Tile
-        In an unordered round, a rank's own block is cut along equal edges for rows and
-        columns, and the tiles below the diagonal are left out.
+        In a round that meets each pair once, a rank's own block is cut along equal edges
+        for rows and columns, and the tiles below the diagonal are left out.
     """
     pairs = max(1, int(memory / bytes_per_pair))
-    height = visit.rows.stop - visit.rows.start
-    width = visit.stop - visit.start
+    height = block.rows.stop - block.rows.start
+    width = block.stop - block.start
     side = max(1, math.isqrt(pairs))
-    halved = visit.own and visit.unordered
+    halved = block.own and block.each_pair_once
     if not halved:
         # Whatever a short side leaves free goes to the long one.
         side_rows = max(side, pairs // max(1, width)) if width < side else side
         side_columns = max(side, pairs // max(1, height)) if height < side else side
     else:
         side_rows = side_columns = side
-    for top in range(visit.rows.start, visit.rows.stop, side_rows):
-        rows = slice(top, min(top + side_rows, visit.rows.stop))
+    for top in range(block.rows.start, block.rows.stop, side_rows):
+        rows = slice(top, min(top + side_rows, block.rows.stop))
         for edge in range(top if halved else 0, width, side_columns):
             columns = slice(edge, min(edge + side_columns, width))
             yield Tile(rows, columns, diagonal=halved and edge == top)
-            visit.poll()
+            block.poll()
