@@ -1,9 +1,9 @@
 """Tests that run on several MPI ranks.
 
 A test marked ``@pytest.mark.ranks(1, 2, 3)`` is collected once for each count.  On
-one rank it runs right here.  For more, all selected tests of a module that want the
-same count run together under one ``mpirun``, in a pytest on every rank; each rank
-notes its outcomes in a file of its own, from which the outer tests take theirs.
+one rank it runs right here.  For more, all selected tests that want the same count
+run under one ``mpirun``, in a pytest on every rank, while this process runs its own
+tests; each rank notes its outcomes in a file, from which the outer tests take theirs.
 
 Time limits are kept outside ``mpirun``, and a rank that fails while the others wait
 for it in a collective call brings them down; what was not run yet is started anew.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import io
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,8 +33,11 @@ import pytest
 INNER_RANKS = "THALWEG_TEST_RANKS"
 INNER_FOLDER = "THALWEG_TEST_FOLDER"
 
-#: Seconds that one mpirun may take.
+#: Seconds without news after which the ranks of a world are taken to hang.
 LIMIT = float(os.environ.get("THALWEG_TEST_SECONDS", "240"))
+
+#: The worlds of this session.
+WORLDS = pytest.StashKey[list[Any]]()
 
 #: Seconds that a rank which failed waits for the others to come to the test's end.
 TIMEOUT = 5.0
@@ -97,96 +102,186 @@ def run_limited(
     )
     try:
         out, err = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        # mpirun forwards SIGTERM to its ranks, which may run in groups of their own.
-        process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(3)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+    except BaseException as error:
+        kill(process)
         out, err = process.communicate()
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
         return subprocess.CompletedProcess(command, -signal.SIGKILL, out, err)
-    finally:
-        if process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
-# -- one module's tests on several ranks, seen from outside ------------------------------------
+def kill(process: subprocess.Popen[str]) -> None:
+    """End a launcher that leads a process group, and its ranks."""
+    # mpirun forwards SIGTERM to its ranks, which may run in groups of their own.
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(3)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
-class Batch:
-    """The selected tests of one module that want the same number of ranks."""
+# -- a world: the tests of one number of ranks, seen from outside ------------------------------
+
+
+class World:
+    """The selected tests that want the same number of ranks, under one ``mpirun``.
+
+    It runs beside the tests of this process.  When it ends early, what it did not run is
+    started anew.
+    """
 
     def __init__(self, root: Path, ranks: int) -> None:
         self.root = root
         self.ranks = ranks
         self.tests: list[str] = []
+        self.seconds: dict[str, float] = {}
         self._outcomes: dict[str, tuple[str, str]] = {}
+        self._news = threading.Condition()
+        self._process: subprocess.Popen[str] | None = None
+        self._closed = False
 
     def outcome(self, test: str) -> tuple[str, str]:
-        """``("passed" | "failed" | "skipped" | "xfailed", text)`` of a test."""
-        if not self._outcomes:
-            self._run()
-        return self._outcomes[test]
+        """``("passed" | "failed" | "skipped" | "xfailed", text)`` of a test, once it is known."""
+        with self._news:
+            self._news.wait_for(lambda: test in self._outcomes)
+            return self._outcomes[test]
 
-    def _run(self) -> None:
-        program = mpirun_program()
-        if program is None:
-            self._rest("failed", "no mpirun found; install an MPI launcher or set THALWEG_MPIRUN")
-            return
-        deadline = time.monotonic() + LIMIT
-        while waiting := [test for test in self.tests if test not in self._outcomes]:
-            with tempfile.TemporaryDirectory(prefix="thalweg-ranks-") as folder:
-                environment = mpi_environment()
-                environment[INNER_RANKS], environment[INNER_FOLDER] = str(self.ranks), folder
-                pytest_on_each = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-                finished = run_limited(
-                    [program, "-n", str(self.ranks), *pytest_on_each, *waiting],
-                    max(1.0, deadline - time.monotonic()),
-                    cwd=self.root,
-                    env=environment,
-                    stderr=subprocess.STDOUT,
-                )
-                self._take(Path(folder), waiting, finished)
+    def close(self) -> None:
+        """End it, whatever it is doing."""
+        with self._news:
+            self._closed = True
+            if self._process is not None:
+                kill(self._process)
 
-    def _take(
-        self, folder: Path, waiting: list[str], finished: subprocess.CompletedProcess[str]
+    def run(self) -> None:
+        """Run all tests, in as many launches as it takes."""
+        try:
+            program = mpirun_program()
+            if program is None:
+                self._rest("no mpirun found; install an MPI launcher or set THALWEG_MPIRUN")
+            while not self._closed and (waiting := self._waiting()):
+                with tempfile.TemporaryDirectory(prefix="thalweg-ranks-") as folder:
+                    self._launch(program, Path(folder), waiting)
+        except BaseException as error:
+            self._rest(f"not run: {error!r}")
+            raise
+
+    def _waiting(self) -> list[str]:
+        return [test for test in self.tests if test not in self._outcomes]
+
+    def _rest(self, text: str) -> None:
+        with self._news:
+            for test in self._waiting():
+                self._outcomes[test] = ("failed", text)
+            self._news.notify_all()
+
+    def _launch(self, program: str, folder: Path, waiting: list[str]) -> None:
+        (folder / "tests").write_text("\n".join(waiting))
+        files = list(dict.fromkeys(test.partition("::")[0] for test in waiting))
+        command = [program, "-n", str(self.ranks), sys.executable, "-m", "pytest", "-q"]
+        command += ["-p", "no:cacheprovider", "-m", "", *files]
+        environment = mpi_environment()
+        environment[INNER_RANKS], environment[INNER_FOLDER] = str(self.ranks), str(folder)
+        with self._news, (folder / "output").open("w") as output:
+            if self._closed:
+                return
+            self._process = subprocess.Popen(
+                command,
+                cwd=self.root,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+            )
+        notes = [Notes(folder / f"rank-{rank}.jsonl") for rank in range(self.ranks)]
+        # How mpirun ends belongs to a test, too: to the last one.
+        hung = self._follow(self._process, notes, held=waiting[-1])
+        if not self._closed:
+            self._settle(folder, notes, waiting, self._process.returncode, hung)
+
+    def _follow(self, process: subprocess.Popen[str], notes: list[Notes], held: str) -> bool:
+        """Take outcomes as they come until the launcher ends; whether it had to be killed."""
+        patience = time.monotonic() + LIMIT
+        ended = False
+        while not ended:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.1)
+            ended = process.poll() is not None  # before the notes are read for the last time
+            news = {test for of_rank in notes for test in of_rank.read()}
+            if news:
+                patience = time.monotonic() + LIMIT
+            elif not ended and time.monotonic() > patience:
+                kill(process)
+                return True
+            with self._news:
+                for test in news - {held}:
+                    entries = [of_rank.last.get(test) for of_rank in notes]
+                    if all(entry and entry["outcome"] != "begun" for entry in entries):
+                        self._take(test, merged(entries), entries)
+                self._news.notify_all()
+        return False
+
+    def _take(self, test: str, outcome: tuple[str, str], entries: list[Any]) -> None:
+        self._outcomes[test] = outcome
+        self.seconds[test] = max(entry.get("seconds", 0.0) for entry in entries if entry)
+
+    def _settle(
+        self, folder: Path, notes: list[Notes], waiting: list[str], code: int, hung: bool
     ) -> None:
-        notes = [read_notes(folder / f"rank-{rank}.jsonl") for rank in range(self.ranks)]
-        hung = finished.returncode == -signal.SIGKILL
-        ending = (
-            f"mpirun was killed after {LIMIT:g} s"
-            if hung
-            else (f"mpirun ended with code {finished.returncode}")
-        )
-        progress = False
-        for test in waiting:
-            entries = [of_rank.get(test) for of_rank in notes]
-            if not any(entries):
-                continue
-            progress = True
-            self._outcomes[test] = merged(entries, ending, folder, finished.stdout)
-        if hung or not progress:
-            self._rest("failed", f"not run: {ending}\n{tail(finished.stdout)}")
-        elif finished.returncode not in (0, 1) and all(
-            self._outcomes.get(test, ("", ""))[0] != "failed" for test in waiting
-        ):
-            last = next(test for test in reversed(waiting) if test in self._outcomes)
-            text = f"the tests passed, but {ending}\n{tail(finished.stdout)}"
-            self._outcomes[last] = ("failed", text)
+        """Judge the tests that were running when the launcher ended."""
+        output = tail((folder / "output").read_text(errors="replace"))
+        ending = f"mpirun ended with code {code}"
+        if hung:
+            ending = f"mpirun was killed, since its ranks hung: no news for {LIMIT:g} s"
+        with self._news:
+            for test in self._waiting():
+                entries = [of_rank.last.get(test) for of_rank in notes]
+                if any(entries):
+                    text = f"{ending}\n{output}"
+                    self._take(test, merged(entries, text, folder), entries)
+            outcomes = [self._outcomes.get(test, ("", ""))[0] for test in waiting]
+            if not any(outcomes):
+                self._rest(f"not run: {ending}\n{output}")
+            elif code not in (0, 1) and "failed" not in outcomes:
+                blamed = next(iter(self._waiting()), waiting[-1])
+                self._outcomes[blamed] = ("failed", f"{ending} between tests\n{output}")
+            self._news.notify_all()
 
-    def _rest(self, outcome: str, text: str) -> None:
-        for test in self.tests:
-            self._outcomes.setdefault(test, (outcome, text))
+
+class Notes:
+    """What one rank noted about its tests: a file that grows, read as it does."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.last: dict[str, dict[str, Any]] = {}
+        self._read = 0
+
+    def read(self) -> list[str]:
+        """Names of the tests with news.  A line that is cut off waits for its end."""
+        if not self.path.exists():
+            return []
+        with self.path.open("rb") as stream:
+            stream.seek(self._read)
+            lines = stream.read().splitlines(keepends=True)
+        news = []
+        for line in lines:
+            if not line.endswith(b"\n"):
+                break
+            self._read += len(line)
+            note = json.loads(line)
+            self.last[note["test"]] = note
+            news.append(note["test"])
+        return news
 
 
 def merged(
-    entries: list[dict[str, str] | None], ending: str, folder: Path, output: str
+    entries: list[dict[str, Any] | None], ending: str = "", folder: Path | None = None
 ) -> tuple[str, str]:
-    """Outcome of a test from what the ranks noted about it."""
+    """Outcome of a test from what the ranks noted about it, when ``mpirun`` ended so or goes on."""
     size = len(entries)
     failed = [
         f"--- rank {rank} of {size} ---\n{entry['text']}"
@@ -197,28 +292,18 @@ def merged(
         return "failed", "\n".join(failed)
     unfinished = [r for r, entry in enumerate(entries) if not entry or entry["outcome"] == "begun"]
     if unfinished:
-        text = f"{ending} while this test ran on rank {', '.join(map(str, unfinished))} of {size}"
+        where = f"while this test ran on rank {', '.join(map(str, unfinished))} of {size}"
+        text = ending.replace("\n", f"\n{where}\n", 1)
         for rank in unfinished:
-            stacks = folder / f"rank-{rank}.stacks"
+            stacks = (folder or Path()) / f"rank-{rank}.stacks"
             if stacks.exists() and stacks.stat().st_size:
                 text += f"\n--- rank {rank} was here ---\n{stacks.read_text()}"
-        return "failed", f"{text}\n{tail(output)}"
+        return "failed", text
     outcomes = {entry["outcome"] for entry in entries if entry}
     for kind in ("skipped", "xfailed"):
         if kind in outcomes:
             return kind, next(e["text"] for e in entries if e and e["outcome"] == kind)
     return "passed", ""
-
-
-def read_notes(path: Path) -> dict[str, dict[str, str]]:
-    """Last note on each test that a rank left; a line cut off by its end is dropped."""
-    notes: dict[str, dict[str, str]] = {}
-    if path.exists():
-        for line in path.read_text().splitlines():
-            with contextlib.suppress(json.JSONDecodeError):
-                note = json.loads(line)
-                notes[note["test"]] = note
-    return notes
 
 
 def tail(output: str, lines: int = 60) -> str:
@@ -228,11 +313,11 @@ def tail(output: str, lines: int = 60) -> str:
 class RankedTest(pytest.Item):
     """Stands for a test function that runs elsewhere, on several ranks."""
 
-    batch: Batch
+    world: World
     function: pytest.Function
 
     def runtest(self) -> None:
-        outcome, text = self.batch.outcome(self.nodeid)
+        outcome, text = self.world.outcome(self.nodeid)
         if outcome == "skipped":
             pytest.skip(text)
         if outcome == "xfailed":
@@ -275,22 +360,57 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if INNER_RANKS in os.environ:
+        wanted = (Path(os.environ[INNER_FOLDER]) / "tests").read_text().splitlines()
+        collected = {item.nodeid: item for item in items}
+        items[:] = [collected[test] for test in wanted if test in collected]
         return
-    batches: dict[tuple[Path, int], Batch] = {}
-    for place, item in enumerate(items):
-        if not isinstance(item, pytest.Function) or item.get_closest_marker("ranks") is None:
+    worlds: dict[int, World] = {}
+    here: list[pytest.Item] = []
+    stand_ins: list[RankedTest] = []
+    for item in items:
+        ranks = getattr(item, "callspec", None) and item.callspec.params.get("ranks")
+        if item.get_closest_marker("ranks") is None or ranks == 1:
+            here.append(item)
             continue
-        ranks = item.callspec.params["ranks"]
-        if ranks == 1:
-            continue
-        batch = batches.setdefault((item.path, ranks), Batch(config.rootpath, ranks))
+        world = worlds.setdefault(ranks, World(config.rootpath, ranks))
         stand_in = RankedTest.from_parent(item.parent, name=item.name)
-        stand_in.batch, stand_in.function = batch, item
+        stand_in.world, stand_in.function = world, item
         stand_in.own_markers = [m for m in item.own_markers if m.name not in ("timeout", "xfail")]
         if config.pluginmanager.hasplugin("timeout"):
             stand_in.add_marker(pytest.mark.timeout(0))
-        batch.tests.append(stand_in.nodeid)
-        items[place] = stand_in
+        world.tests.append(stand_in.nodeid)
+        stand_ins.append(stand_in)
+    # The worlds run while this process is busy with its own tests.
+    config.stash[WORLDS] = [worlds[ranks] for ranks in sorted(worlds)]
+    items[:] = here + sorted(stand_ins, key=lambda test: test.world.ranks)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
+    worlds = session.config.stash.get(WORLDS, [])
+    if session.config.option.collectonly or not worlds:
+        return (yield)
+
+    def run_worlds() -> None:
+        for world in worlds:
+            world.run()
+
+    thread = threading.Thread(target=run_worlds)
+    thread.start()
+    try:
+        return (yield)
+    finally:
+        for world in worlds:
+            world.close()
+        thread.join()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[None]:
+    report = yield
+    if isinstance(item, RankedTest) and report.when == "call":
+        report.duration = item.world.seconds.get(item.nodeid, 0.0)
+    return report
 
 
 # -- the pytest on each rank -------------------------------------------------------------------
@@ -307,11 +427,11 @@ class OutcomeNotes:
         self.comm = self.world.Dup()
         self.file: TextIO = (folder / f"rank-{self.comm.rank}.jsonl").open("a")
         self.stacks = (folder / f"rank-{self.comm.rank}.stacks").open("w")
-        faulthandler.dump_traceback_later(max(1.0, 0.9 * LIMIT), file=self.stacks)
         self.reports: list[pytest.TestReport] = []
 
-    def note(self, test: str, outcome: str, text: str = "") -> None:
-        self.file.write(json.dumps({"test": test, "outcome": outcome, "text": text}) + "\n")
+    def note(self, test: str, outcome: str, text: str = "", seconds: float = 0.0) -> None:
+        entry = {"test": test, "outcome": outcome, "text": text, "seconds": seconds}
+        self.file.write(json.dumps(entry) + "\n")
         self.file.flush()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -321,9 +441,11 @@ class OutcomeNotes:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self.reports = []
         self.note(item.nodeid, "begun")
+        faulthandler.dump_traceback_later(0.9 * LIMIT, file=self.stacks)
         result = yield
+        faulthandler.cancel_dump_traceback_later()
         outcome, text = self._outcome()
-        self.note(item.nodeid, outcome, text)
+        self.note(item.nodeid, outcome, text, sum(report.duration for report in self.reports))
         self._agree(outcome == "failed")
         return result
 
@@ -380,6 +502,33 @@ def comm(request: pytest.FixtureRequest) -> Any:
     if marker is not None:
         assert MPI.COMM_WORLD.size == request.node.callspec.params["ranks"]
     return MPI.COMM_WORLD
+
+
+@pytest.fixture(scope="session")
+def thalweg_command() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The command ``thalweg`` in this process: ``thalweg_command("run", "c.toml")``."""
+    from thalweg.cli.main import main
+
+    def call(*arguments: Any, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+        argv = [str(argument) for argument in arguments]
+        signals = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+        handlers = {number: signal.getsignal(number) for number in signals}
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            contextlib.chdir(folder or "."),
+        ):
+            try:
+                code = main(argv)
+            except SystemExit as ending:
+                code = ending.code
+            finally:
+                for number, handler in handlers.items():
+                    signal.signal(number, handler)
+        return subprocess.CompletedProcess(argv, code, out.getvalue(), err.getvalue())
+
+    return call
 
 
 @pytest.fixture

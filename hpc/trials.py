@@ -1,0 +1,128 @@
+"""Runs the campaigns of ``tests/trials`` and records them; ``scripts/trials`` calls it.
+
+Each module of that folder is a campaign.  With ``--suite`` the whole test suite runs once in
+this environment instead, and adds a row to the table of environments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from thalweg.report import describe_machine, format_table
+
+TOP = Path(__file__).resolve().parents[1]
+CAMPAIGNS = TOP / "tests" / "trials"
+RESULTS = TOP / "hpc" / "results" / "trials.json"
+
+
+def main(argv: list[str]) -> int:
+    """Run what is asked for; print and record the table."""
+    modules = {path.stem.removeprefix("test_"): path for path in CAMPAIGNS.glob("test_*.py")}
+    parser = argparse.ArgumentParser(prog="scripts/trials", description=__doc__)
+    parser.add_argument("campaign", nargs="*", help=f"of {', '.join(sorted(modules))}; all if none")
+    parser.add_argument("--suite", metavar="NAME", help="run the test suite; NAME its environment")
+    parser.add_argument("-k", help="only the cases that match, as pytest's -k; nothing is recorded")
+    options = parser.parse_args(argv)
+    if unknown := set(options.campaign) - set(modules):
+        parser.error(f"no campaign '{min(unknown)}'; there are {', '.join(sorted(modules))}")
+
+    found = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    if options.suite:
+        row = {"environment": options.suite} | run_pytest(["tests"])
+        row["versions"] = describe_machine()["versions"]
+        found.setdefault("suite", {})[options.suite] = row
+        rows = [row]
+    else:
+        rows = []
+        for name in options.campaign or sorted(modules):
+            chosen = ["-m", "trial", str(modules[name]), *(["-k", options.k] if options.k else [])]
+            rows.append({"campaign": title(modules[name])} | run_pytest(chosen))
+            found.setdefault("campaigns", {})[name] = rows[-1] | {"machine": describe_machine()}
+    print(format_table(rows if not options.suite else suite_rows(found)))
+    if not options.k:
+        RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        RESULTS.with_suffix(".md").write_text(report(found), encoding="utf-8")
+    return int(any(row["passed"] < row["cases"] for row in rows))
+
+
+def title(module: Path) -> str:
+    """First line of a campaign's docstring, without its full stop."""
+    docstring = ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or module.stem
+    return docstring.splitlines()[0].rstrip(".")
+
+
+def run_pytest(arguments: list[str]) -> dict[str, Any]:
+    """Counts of one pytest: cases, passed, hangs, tracebacks, seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *arguments]
+        began = time.monotonic()
+        subprocess.run(command, cwd=TOP, env=os.environ)
+        seconds = time.monotonic() - began
+        cases = ElementTree.parse(report).iter("testcase") if report.exists() else iter(())
+        return tally(cases) | {"seconds": round(seconds)}
+
+
+def tally(cases: Any) -> dict[str, int]:
+    """Counts over the test cases of a JUnit report."""
+    counts = dict.fromkeys(("cases", "passed", "skipped", "hangs", "tracebacks"), 0)
+    for case in cases:
+        noted = {p.get("name"): p.get("value") for p in case.iter("property")}
+        number = int(noted.get("cases", 1))
+        failed = case.find("failure") is not None or case.find("error") is not None
+        if not failed and case.find("skipped") is not None:
+            counts["skipped"] += number
+            continue
+        counts["cases"] += number
+        counts["passed"] += 0 if failed else number
+        counts["hangs"] += int(noted.get("hang", 0))
+        counts["tracebacks"] += int(noted.get("traceback", 0))
+    return counts
+
+
+def suite_rows(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """The table of environments."""
+    shown = ("petsc", "mpi", "numpy")
+    return [
+        {"environment": name}
+        | {package: row["versions"].get(package) for package in shown}
+        | {"tests": row["cases"], "passed": row["passed"], "skipped": row["skipped"]}
+        | {"seconds": row["seconds"]}
+        for name, row in found.get("suite", {}).items()
+    ]
+
+
+def report(found: dict[str, Any]) -> str:
+    """Markdown of all that is recorded."""
+    campaigns = found.get("campaigns", {})
+    shown = ("campaign", "cases", "passed", "skipped", "hangs", "tracebacks", "seconds")
+    rows = [{column: row[column] for column in shown} for row in campaigns.values()]
+    text = [
+        "# Trials",
+        "",
+        "`scripts/trials` ran these campaigns of attacks, one after another.",
+        "",
+    ]
+    text += [format_table(rows, markdown=True), ""]
+    if "suite" in found:
+        text += ["## The test suite in each environment", ""]
+        text += ["`scripts/trials --suite NAME` ran all tests once.", ""]
+        text += [format_table(suite_rows(found), markdown=True), ""]
+    machines = [row["machine"] for row in campaigns.values()]
+    if machines:
+        text += ["## Machine", "", "```", json.dumps(machines[-1], indent=1), "```", ""]
+    return "\n".join(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
