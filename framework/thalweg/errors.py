@@ -34,6 +34,10 @@ class CheckpointError(InputError):
     """A checkpoint is damaged, or belongs to another run."""
 
 
+class StorageError(InputError):
+    """A file cannot be written: the disk is full, or the folder is not ours to write."""
+
+
 class NumericalError(ThalwegError, ArithmeticError):
     """The computation produced a value it cannot go on from."""
 

@@ -254,8 +254,13 @@ class KDACObjective(GaussianPairSum, Alternation):
         return dict(self.outcome(x)["measures"])
 
     def solution(self, x: PETSc.Vec) -> np.ndarray:
-        """Labels of all rows, shape ``(n, 1)``, whole on every rank, as the variable itself is."""
-        return self.rows.gather_rows(np.asarray(self.outcome(x)["labels"])[:, None])
+        """Labels of this rank's rows of the data, shape ``(n_local, 1)``."""
+        return np.asarray(self.outcome(x)["labels"])[:, None]
+
+    @property
+    def solution_layout(self) -> Layout:
+        """The rows of the data, not those of W."""
+        return self.rows
 
     def fingerprint(self) -> str:
         """Shape, options and a digest of the given clustering."""

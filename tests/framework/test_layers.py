@@ -15,6 +15,7 @@ PLUGINS = ROOT / "plugins"
 #: From the bottom up: a layer imports itself and those before it.
 LAYERS = [
     "errors",
+    "files",
     "result",
     "parallel",
     "interfaces",
@@ -30,7 +31,17 @@ LAYERS = [
 ]
 
 #: What plugins build on; the rest of the core builds on plugins.
-PUBLIC = {"errors", "result", "parallel", "interfaces", "plugins", "driver", "data", "report"}
+PUBLIC = {
+    "errors",
+    "files",
+    "result",
+    "parallel",
+    "interfaces",
+    "plugins",
+    "driver",
+    "data",
+    "report",
+}
 
 MESSAGE_PASSING = {"mpi4py", "petsc4py"}
 

@@ -361,8 +361,17 @@ class _Run:
             layout=objective.layout,
             metrics=metrics,
             solution=solution,
+            solution_layout=objective.solution_layout,
+            notes=self._notes(state),
             saved=saved,
         )
+
+    def _notes(self, state: SolverState) -> tuple[str, ...]:
+        """What all parts decided, each sentence once."""
+        noted = [self.objective.notes, self.solver.notes(state)]
+        if self.preconditioner is not None:
+            noted.insert(1, self.preconditioner.notes)
+        return tuple(dict.fromkeys(sentence for notes in noted for sentence in notes))
 
     def _free(self) -> None:
         if self.state is not None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from thalweg.interfaces.notes import HasNotes
 from thalweg.parallel import MPI, Layout, PETSc
 
+_LOG = logging.getLogger("thalweg")
 
-class Objective(ABC):
+#: Rounding units of a value that :meth:`Objective.value_error` takes it to be wrong by.
+ROUNDING_UNITS = 8
+
+
+class Objective(HasNotes, ABC):
     """A function of a distributed variable, with its gradient.
 
     The variable is a PETSc ``Vec`` laid out by :attr:`layout`: distributed by
@@ -54,14 +61,44 @@ class Objective(ABC):
         """What is worth reporting about a final iterate, for ``result.json``."""
         return {}
 
+    def value_error(self, value: float) -> float:
+        """Estimate of the absolute error of a value that the objective returned.  Not collective.
+
+        Line searches and stopping rules take smaller differences of values for noise.
+        By default a few rounding units; an objective that approximates says more.  It
+        must be the same on all ranks.
+
+        Parameters
+        ----------
+        value
+            What :meth:`value` or :meth:`value_and_gradient` returned.
+        """
+        return ROUNDING_UNITS * float(np.finfo(float).eps) * abs(value)
+
     def solution(self, x: PETSc.Vec) -> np.ndarray:
-        """What the user asked for, whole and on every rank; by default ``x`` itself.
+        """What the user asked for: this rank's rows of it; by default of ``x`` itself.
 
         Returns
         -------
-        ndarray, shape (rows, k)
+        ndarray, shape (n_local, k)
+            Rows as :attr:`solution_layout` distributes them; where that is replicated,
+            the same array on all ranks, with any number of rows.
         """
-        return self.layout.gather(x)
+        return np.array(self.layout.reading(x))
+
+    @property
+    def solution_layout(self) -> Layout:
+        """Distribution of the rows of :meth:`solution`; by default that of the variable."""
+        return self.layout
+
+    def note(self, sentence: str) -> None:
+        """Add a sentence to the notes of every run of this objective, and log it on rank 0.
+
+        All ranks must add the same.
+        """
+        if sentence not in self.notes and self.comm.rank == 0:
+            _LOG.warning(sentence)
+        super().note(sentence)
 
     def fingerprint(self) -> str:
         """Text that differs between two problems whose checkpoints must not be mixed."""

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from thalweg.interfaces.capabilities import Capability
+from thalweg.interfaces.notes import HasNotes
 from thalweg.interfaces.objective import Objective
 from thalweg.parallel import PETSc
 
 
-class Preconditioner(ABC):
+class Preconditioner(HasNotes, ABC):
     """A positive definite matrix that stands for the Hessian, and can be solved with.
 
     It composes with every descent solver: as the metric of gradient descent, in

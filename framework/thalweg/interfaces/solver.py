@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -103,6 +103,10 @@ class Solver(ABC, Generic[S]):
     def trace_row(self, state: S) -> Mapping[str, float]:
         """Values of :attr:`trace_columns` at this state."""
         return {}
+
+    def notes(self, state: S) -> Sequence[str]:
+        """Sentences on what the solver decided or fell back to, for ``result.notes``."""
+        return ()
 
     def reset(self, state: S) -> S:
         """State after the objective itself changed (homotopy): forget what no longer holds.

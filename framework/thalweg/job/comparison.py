@@ -8,6 +8,7 @@ from typing import Any
 
 from thalweg.config import Configuration, read_configuration
 from thalweg.errors import InputError
+from thalweg.files import atomic_write_text
 from thalweg.interfaces import Homotopy, Objective
 from thalweg.job.building import build_method, build_objective, refuse_different_plugins
 from thalweg.job.directory import RunDirectory
@@ -87,7 +88,7 @@ def compare(
     if directory is not None:
         on_root(comm, lambda: _write_comparison(directory, results, folders, facts))
         # A picture that cannot be drawn must not cost the results of any method.
-        on_root(comm, lambda: _draw(directory, configuration, results, runs))
+        _draw(comm, directory, configuration, results, runs)
     return results
 
 
@@ -108,7 +109,7 @@ def _claim(comm: MPI.Comm, directory: RunDirectory, configuration: Configuration
 def _write(
     comm: MPI.Comm, directory: RunDirectory, result: Result, facts: Mapping[str, Any]
 ) -> None:
-    on_root(comm, lambda: directory.write_result(result, facts))
+    directory.write_result(comm, result, facts)
 
 
 def _write_comparison(
@@ -131,17 +132,18 @@ def _write_comparison(
         }
         for label, result in results.items()
     ]
-    (directory.path / "comparison.md").write_text(format_table(rows, markdown=True) + "\n")
+    atomic_write_text(directory.path / "comparison.md", format_table(rows, markdown=True) + "\n")
     directory.write_json("comparison.json", {"methods": methods, **facts})
 
 
 def _draw(
+    comm: MPI.Comm,
     directory: RunDirectory,
     configuration: Configuration,
     results: Mapping[str, Result],
     runs: Sequence[tuple[Any, ...]],
 ) -> None:
-    """Draw the convergence of all, and each method's own pictures.
+    """Draw the convergence of all, and each method's own pictures.  Collective.
 
     A comparison that a signal stopped is given no time for them.
     """
@@ -150,6 +152,7 @@ def _draw(
     if configuration.output["pictures"]:
         traces = {label: result.trace for label, result in results.items()}
         name = configuration.objective["name"]
-        draw_convergence(directory.path / "convergence.png", traces, title=name)
+        path = directory.path / "convergence.png"
+        on_root(comm, lambda: draw_convergence(path, traces, title=name))
     for run in runs:
-        draw_pictures(*run)
+        draw_pictures(comm, *run)

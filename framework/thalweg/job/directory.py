@@ -14,7 +14,9 @@ import numpy as np
 
 from thalweg.config import Configuration
 from thalweg.errors import CheckpointError, InputError
-from thalweg.report import versions, written_aside
+from thalweg.files import atomic_write_text
+from thalweg.parallel import MPI, on_root, save_rows
+from thalweg.report import versions
 from thalweg.result import Result, Trace
 
 #: Files that show that a folder holds a run.
@@ -22,7 +24,7 @@ MARKS = ("config.toml", "result.json", "comparison.json", "checkpoint")
 
 
 class RunDirectory:
-    """A folder for one run's files.  Its methods are called on rank 0 alone.
+    """A folder for one run's files.  Its methods are called on rank 0 alone, but one.
 
     It holds ``config.toml``, ``result.json``, ``trace.csv``, ``solution.npy``,
     ``checkpoint/`` and pictures.
@@ -116,13 +118,23 @@ class RunDirectory:
                     f"{theirs.get(key)!r} and is now {ours.get(key)!r}"
                 )
 
-    def write_result(self, result: Result, facts: Mapping[str, Any]) -> None:
-        """Write ``result.json``, ``trace.csv`` and ``solution.npy``."""
-        if result.solution is not None:
-            with written_aside(self.path / "solution.npy") as aside, open(aside, "wb") as stream:
-                np.lib.format.write_array(stream, result.solution, allow_pickle=False)
-        self.write_trace(result.trace)
-        self.write_json("result.json", {**summary(result), **facts})
+    def write_result(self, comm: MPI.Comm, result: Result, facts: Mapping[str, Any]) -> None:
+        """Write ``result.json``, ``trace.csv`` and the whole of ``solution.npy``.  Collective.
+
+        Raises
+        ------
+        StorageError
+            They cannot be written; those that were there before are still whole.
+        """
+        if result.solution is not None and result.solution_layout is not None:
+            path = self.path / "solution.npy"
+            save_rows(comm, path, result.solution_layout, result.solution)
+
+        def write() -> None:
+            self.write_trace(result.trace)
+            self.write_json("result.json", {**summary(result), **facts})
+
+        on_root(comm, write)
 
     def write_trace(self, trace: Trace) -> None:
         """Write ``trace.csv``."""
@@ -135,8 +147,7 @@ class RunDirectory:
         self._write_text(name, json.dumps(_plain(content), indent=2, allow_nan=False) + "\n")
 
     def _write_text(self, name: str, text: str) -> None:
-        with written_aside(self.path / name) as aside:
-            aside.write_text(text)
+        atomic_write_text(self.path / name, text)
 
 
 def summary(result: Result) -> dict[str, Any]:

@@ -31,22 +31,31 @@ def draw_run(
     if dataset is not None:
         title = f"{dataset.name}: {title}"
     draw_convergence(files[0], {configuration.method: trace}, title=title)
-    if is_map(solution, dataset):
+    if (
+        solution is not None
+        and is_map(solution, len(solution), dataset)
+        and np.isfinite(solution).all()
+    ):
         assert dataset is not None
-        assert solution is not None
         files.append(folder / "embedding.png")
         draw_embedding(files[1], solution, dataset.labels, dataset.label_names, title=title)
     return files
 
 
-def is_map(solution: np.ndarray | None, dataset: Dataset | None) -> bool:
-    """Whether a solution has a row of one to three coordinates for each row of the data."""
+def is_map(solution: np.ndarray, n_rows: int, dataset: Dataset | None) -> bool:
+    """Whether a solution has a row of one to three coordinates for each row of the data.
+
+    Parameters
+    ----------
+    solution
+        All of its rows, or those of one rank.
+    n_rows
+        Number of all its rows.
+    """
     return (
-        solution is not None
-        and dataset is not None
+        dataset is not None
         and solution.ndim == 2
-        and len(solution) == dataset.layout.rows
+        and n_rows == dataset.layout.rows
         and 1 <= solution.shape[1] <= 3
         and solution.dtype.kind == "f"
-        and bool(np.isfinite(solution).all())
     )

@@ -22,7 +22,7 @@ from thalweg.job.building import (
 )
 from thalweg.job.directory import RunDirectory
 from thalweg.job.frames import Frames
-from thalweg.job.pictures import draw_run
+from thalweg.job.pictures import draw_run, is_map
 from thalweg.job.starting import given_start_digest, starting_point
 from thalweg.parallel import MPI, collective_cleanup, limit_threads, on_root
 from thalweg.plugins import MetricSpec, plugins
@@ -95,9 +95,9 @@ def run(
     result = replace(result, seconds=seconds)
     if directory is not None:
         facts = {"ranks": comm.size, "threads": threads}
-        on_root(comm, lambda: directory.write_result(result, facts))
+        directory.write_result(comm, result, facts)
         # A picture that cannot be drawn must not cost the results.
-        on_root(comm, lambda: draw_pictures(directory, configuration, dataset, result, frames))
+        draw_pictures(comm, directory, configuration, dataset, result, frames)
     return result
 
 
@@ -142,7 +142,7 @@ def run_method(
     return replace(
         result,
         metrics={**result.metrics, **_measure(result, dataset, comm)},
-        notes=() if dataset is None else tuple(dataset.notes),
+        notes=(*(() if dataset is None else dataset.notes), *result.notes),
     )
 
 
@@ -156,22 +156,33 @@ def frames_for(
 
 
 def draw_pictures(
+    comm: MPI.Comm,
     directory: RunDirectory,
     configuration: Configuration,
     dataset: Dataset | None,
     result: Result,
     frames: Frames | None,
 ) -> None:
-    """Draw what a configuration asks for.  Called on rank 0 alone.
+    """Draw what a configuration asks for.  Collective; rank 0 draws.
 
     A run that a signal stopped is given no time for pictures.
     """
     if result.status is Status.INTERRUPTED:
         return
-    if configuration.output["pictures"]:
-        draw_run(directory.path, configuration, dataset, result.trace, result.solution)
-    if frames is not None:
-        frames.draw(directory, dataset)
+
+    def draw() -> None:
+        if configuration.output["pictures"]:
+            draw_run(directory.path, configuration, dataset, result.trace, whole)
+        if frames is not None:
+            frames.draw(directory, dataset)
+
+    # Only what is drawn is gathered.
+    solution, layout = result.solution, result.solution_layout
+    whole = None
+    if configuration.output["pictures"] and solution is not None and layout is not None:
+        n_rows = len(solution) if layout.replicated else layout.rows
+        whole = result.gather() if is_map(solution, n_rows, dataset) else None
+    on_root(comm, draw)
 
 
 def _schedule(configuration: Configuration, objective: Objective) -> HomotopySchedule | None:
@@ -184,10 +195,11 @@ def _schedule(configuration: Configuration, objective: Objective) -> HomotopySch
 
 def _measure(result: Result, dataset: Dataset | None, comm: MPI.Comm) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    solution = result.solution
-    if solution is None or result.status is Status.INTERRUPTED:
+    solution, layout = result.solution, result.solution_layout
+    if solution is None or layout is None or result.status is Status.INTERRUPTED:
         return found
-    if dataset is not None and len(solution) == dataset.layout.rows:
+    # A replicated solution with a row for each of the data is distributed as they are.
+    if dataset is not None and layout.replicated and len(solution) == dataset.layout.rows:
         solution = dataset.layout.local(solution)
     for spec in (*CORE_METRICS, *plugins().specs(MetricSpec)):
         found.update(spec.resolve()(solution, dataset, comm))

@@ -24,6 +24,7 @@ from thalweg.parallel.reductions import (
     sum_large,
     sum_over_ranks,
 )
+from thalweg.parallel.row_files import save_rows, write_rows
 from thalweg.parallel.threads import limit_threads
 
 __all__ = [
@@ -41,7 +42,9 @@ __all__ = [
     "on_root",
     "options_prefix",
     "raise_on_all_ranks",
+    "save_rows",
     "sum_large",
     "sum_over_ranks",
     "temporary_options",
+    "write_rows",
 ]

@@ -1,7 +1,6 @@
 """From results to pictures, tables and measures; drawing is left to one rank."""
 
 from thalweg.report.animation import draw_animation
-from thalweg.report.aside import written_aside
 from thalweg.report.convergence_picture import draw_convergence
 from thalweg.report.embedding_picture import draw_embedding
 from thalweg.report.machine import describe_machine, versions
@@ -27,5 +26,4 @@ __all__ = [
     "neighbour_preservation",
     "trustworthiness",
     "versions",
-    "written_aside",
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from thalweg.report.aside import written_aside
+from thalweg.files import atomic_write
 from thalweg.report.embedding_picture import scatter
 from thalweg.report.figures import new_figure, plain, style
 
@@ -67,7 +67,7 @@ def draw_animation(
             pictures.append(Image.fromarray(np.ascontiguousarray(pixels)))
     pictures = _with_one_palette(pictures)
     each = round(1000 / frames_a_second)
-    with written_aside(path) as aside:
+    with atomic_write(path) as aside:
         pictures[0].save(
             aside,
             save_all=True,

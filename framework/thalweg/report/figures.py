@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thalweg.report.aside import written_aside
+from thalweg.files import atomic_write
 from thalweg.report.colours import FAINT, INK
 
 if TYPE_CHECKING:
@@ -64,5 +64,5 @@ def plain(text: str) -> str:
 
 def save_figure(figure: Figure, path: Path | str, **options: Any) -> None:
     """Write a figure aside, then give it its name; the ending tells the format."""
-    with written_aside(path) as aside:
+    with atomic_write(path) as aside:
         figure.savefig(aside, **options)

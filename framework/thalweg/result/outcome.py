@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from thalweg.errors import InputError
 from thalweg.result.status import Status
 from thalweg.result.trace import Trace
 
@@ -37,11 +38,18 @@ class Result:
     metrics
         What the objective and the metric plugins measured on the final iterate.
     solution
-        What ``solution.npy`` holds, whole and on every rank.
+        This rank's rows of what ``solution.npy`` holds, what the objective says the
+        user asked for; mostly ``x`` itself.
+    layout, solution_layout
+        How the rows of ``x`` and of ``solution`` are distributed; None once the result
+        was pickled, since a communicator cannot be.
     notes
-        Sentences on what was done to the data, such as columns set to zero.
+        Sentences on what the run decided or fell back to, and on what was done to the
+        data, such as columns set to zero.
     saved
         Whether a checkpoint holds the final state.
+    partial
+        Whether this is the pickled result of one rank of several.
     """
 
     x: np.ndarray
@@ -51,11 +59,13 @@ class Result:
     iterations: int
     evaluations: int
     seconds: Mapping[str, float]
-    layout: Layout
+    layout: Layout | None
     metrics: Mapping[str, Any] = field(default_factory=dict)
     solution: np.ndarray | None = None
+    solution_layout: Layout | None = None
     notes: tuple[str, ...] = ()
     saved: bool = False
+    partial: bool = False
 
     @property
     def message(self) -> str:
@@ -65,6 +75,33 @@ class Result:
         state = "a checkpoint holds the state" if self.saved else "the state was not saved"
         return f"{self.status.value}; {state}"
 
-    def gather(self) -> np.ndarray:
-        """The whole final iterate on every rank, shape ``(rows, columns)``.  Collective."""
-        return self.layout.gather_rows(self.x)
+    def gather(self, name: str = "solution") -> np.ndarray:
+        """All rows of the solution on every rank, shape ``(rows, k)``.  Collective.
+
+        Parameters
+        ----------
+        name
+            ``"solution"``, or ``"x"`` for the final iterate.
+
+        Raises
+        ------
+        InputError
+            Another name; the run had no solution; or the result was pickled on
+            several ranks, where each holds its own rows only.
+        """
+        if name not in ("solution", "x"):
+            raise InputError(f"a result gathers 'solution' or 'x', not {name!r}")
+        if self.partial:
+            raise InputError(
+                "a pickled result holds the rows of one rank alone; gather before pickling"
+            )
+        rows, layout = self.x, self.layout
+        if name == "solution" and self.solution is not None:
+            rows, layout = self.solution, self.solution_layout or self.layout
+        return rows.copy() if layout is None else layout.gather_rows(rows)
+
+    def __getstate__(self) -> dict[str, Any]:
+        layouts = (self.layout, self.solution_layout)
+        several = any(layout is not None and layout.comm.size > 1 for layout in layouts)
+        state = {**self.__dict__, "layout": None, "solution_layout": None}
+        return {**state, "partial": self.partial or several}

@@ -322,11 +322,15 @@ def _check_results(objective: Objective, x: Any) -> str:
     solution = objective.solution(x)
     assert isinstance(solution, np.ndarray), f"solution returns a {type(solution).__name__}"
     assert solution.ndim == 2, f"solution has {solution.ndim} dimensions, not 2"
-    shapes = objective.comm.allgather(solution.shape)
-    assert len(set(shapes)) == 1, f"solution is not whole on every rank: shapes {shapes}"
-    first = objective.comm.bcast(solution, root=0)
-    same = objective.comm.allgather(np.allclose(solution, first, equal_nan=True))
-    assert all(same), "solution differs between ranks"
+    layout = objective.solution_layout
+    if layout.replicated:
+        first = objective.comm.bcast(solution, root=0)
+        same = first.shape == solution.shape and np.allclose(solution, first, equal_nan=True)
+        assert all(objective.comm.allgather(same)), "solution differs between ranks"
+    else:
+        rows = objective.comm.allgather(len(solution))
+        wanted = layout.counts().tolist()
+        assert rows == wanted, f"solution has {rows} rows per rank, solution_layout says {wanted}"
     found = dict(objective.metrics(x))
     for name, value in found.items():
         _check_measure(name, value)

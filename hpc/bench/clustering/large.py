@@ -65,6 +65,7 @@ def main(argv: list[str]) -> int:
     seconds = max_over_ranks(comm, time.perf_counter() - began)
     spent = max_over_ranks(comm, time.process_time() - started)
     used = max_over_ranks(comm, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    labels = result.gather()[:, 0]
     if comm.rank == 0:
         found = {
             "rows": len(points),
@@ -76,9 +77,7 @@ def main(argv: list[str]) -> int:
             "mebibytes": used,
             "nmi": result.metrics["nmi"],
             # Four groups have three balanced splits: the given, the labelled, their product.
-            "nmi_product": normalized_mutual_information(
-                np.asarray(result.solution)[:, 0], given ^ truth
-            ),
+            "nmi_product": normalized_mutual_information(labels, given ^ truth),
             "novelty": result.metrics["novelty"],
             "cost": result.metrics["cost"],
         }

@@ -44,7 +44,6 @@ def solve(
                               iterations=10**7)  # fmt: skip
     spent, busy = time.perf_counter() - began, time.process_time() - started
     measures = result.metrics
-    assert result.solution is not None
     return {
         "NMI": measures.get("nmi", float("nan")),
         "CQ": measures["cq"],
@@ -55,7 +54,7 @@ def solve(
         "capped": result.status.name == "SECONDS",
         "evaluations": result.evaluations,
         "degenerate": measures["degenerate"],
-        "labels": result.solution[:, 0].astype(int).tolist(),
+        "labels": result.gather()[:, 0].astype(int).tolist(),
     }
 
 

@@ -83,8 +83,8 @@ class SpectralEmbedding(RowObjective, SmallestEigenvectors):
         return np.asarray(sum_over_ranks(self.comm, first.T @ second))
 
     def solution(self, x: PETSc.Vec) -> np.ndarray:
-        """The map: the principal axes of Y, scaled."""
-        return self.layout.gather_rows(self.map_rows(x))
+        """This rank's rows of the map: the principal axes of Y, scaled."""
+        return self.map_rows(x)
 
     def map_rows(self, x: PETSc.Vec) -> np.ndarray:
         """This rank's rows of the map.

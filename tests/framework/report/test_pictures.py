@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from thalweg.report import draw_animation, draw_convergence, draw_embedding, written_aside
+from thalweg.files import atomic_write
+from thalweg.report import draw_animation, draw_convergence, draw_embedding
 from thalweg.report.colours import class_colours
 from thalweg.result import Trace
 
@@ -122,7 +123,7 @@ def test_a_failed_writer_leaves_what_was_there(tmp_path):
     path.write_text("before")
 
     def fail():
-        with written_aside(path) as aside:
+        with atomic_write(path) as aside:
             aside.write_text("half")
             raise RuntimeError("disk full")
 

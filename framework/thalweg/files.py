@@ -1,0 +1,69 @@
+"""Files that appear whole or not at all, and are on the disk once they have their name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from thalweg.errors import StorageError
+
+
+@contextmanager
+def atomic_write(path: Path | str) -> Iterator[Path]:
+    """A path to write to, which takes the wanted name once the block has ended well.
+
+    Nobody ever sees a half-written file, and a failure leaves what was there.  The
+    file and its folder are flushed to the disk before the block is left.
+
+    Raises
+    ------
+    StorageError
+        The file cannot be written, for instance since the disk is full.
+    """
+    path = Path(path)
+    aside = temporary_name(path)
+    with storing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield aside
+            flush(aside)
+            os.replace(aside, path)
+            flush(path.parent)
+        finally:
+            with suppress(OSError):
+                aside.unlink()
+
+
+@contextmanager
+def storing(path: Path | str) -> Iterator[None]:
+    """Turn the operating system's errors in the block into a :class:`StorageError`."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"cannot write '{path}': {error.strerror or error}") from error
+
+
+def atomic_write_text(path: Path | str, text: str) -> None:
+    """Write a text file as UTF-8, whole or not at all."""
+    with atomic_write(path) as aside:
+        aside.write_text(text, encoding="utf-8")
+
+
+def temporary_name(path: Path) -> Path:
+    """Name under which this process writes a file before it takes the name ``path``."""
+    # The ending stays, since writers tell the format by it.
+    return path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+
+
+def flush(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        if not path.is_dir():  # some network file systems cannot flush a folder
+            raise
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,77 @@
+"""Arrays distributed by rows in npy files: each rank writes its own rows."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+from mpi4py import MPI
+
+from thalweg.files import flush, storing, temporary_name
+from thalweg.parallel.failures import agreed, on_root
+from thalweg.parallel.layout import Layout
+
+
+def write_rows(comm: MPI.Comm, path: Path, layout: Layout, block: np.ndarray) -> None:
+    """Write an npy file of all rows, straight under its name.  Collective on ``comm``.
+
+    Parameters
+    ----------
+    layout
+        Distribution of the rows over ``comm``; of a replicated array rank 0 writes
+        all.  Its columns are not looked at.
+    block
+        This rank's rows, shape ``(n_local, columns)``, of one dtype on all ranks.
+
+    Raises
+    ------
+    StorageError
+        On all ranks, where one of them cannot write.
+    """
+    block = np.ascontiguousarray(block)
+    row_bytes = block.dtype.itemsize * int(np.prod(block.shape[1:], dtype=np.int64))
+
+    def create() -> int:
+        with storing(path), open(path, "wb") as stream:
+            rows = len(block) if layout.replicated else layout.rows
+            head = {
+                "descr": np.lib.format.dtype_to_descr(block.dtype),
+                "fortran_order": False,
+                "shape": (rows, *block.shape[1:]),
+            }
+            np.lib.format.write_array_header_1_0(stream, head)
+            offset = stream.tell()
+            stream.truncate(offset + rows * row_bytes)
+            return offset
+
+    offset = on_root(comm, create)
+    with agreed(comm):
+        writes = comm.rank == 0 or not layout.replicated
+        if writes and block.size:
+            with storing(path), open(path, "r+b") as stream:
+                start = 0 if layout.replicated else layout.start
+                stream.seek(offset + row_bytes * start)
+                stream.write(block.data)
+                stream.flush()
+                os.fsync(stream.fileno())
+
+
+def save_rows(comm: MPI.Comm, path: Path, layout: Layout, block: np.ndarray) -> None:
+    """:func:`write_rows` to a file that appears whole or not at all.  Collective on ``comm``."""
+    aside = on_root(comm, lambda: temporary_name(path))
+    try:
+        write_rows(comm, aside, layout, block)
+
+        def rename() -> None:
+            with storing(path):
+                flush(aside)
+                os.replace(aside, path)
+                flush(path.parent)
+
+        on_root(comm, rename)
+    finally:
+        if comm.rank == 0:
+            with suppress(OSError):
+                aside.unlink()
