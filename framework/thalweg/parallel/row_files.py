@@ -10,7 +10,7 @@ import numpy as np
 from mpi4py import MPI
 
 from thalweg.files import flush, storing, temporary_name
-from thalweg.parallel.failures import agreed, on_root
+from thalweg.parallel.failures import on_root, raise_on_all_ranks
 from thalweg.parallel.layout import Layout
 
 
@@ -47,7 +47,7 @@ def write_rows(comm: MPI.Comm, path: Path, layout: Layout, block: np.ndarray) ->
             return offset
 
     offset = on_root(comm, create)
-    with agreed(comm):
+    with raise_on_all_ranks(comm):
         writes = comm.rank == 0 or not layout.replicated
         if writes and block.size:
             with storing(path), open(path, "r+b") as stream:
