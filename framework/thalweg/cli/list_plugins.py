@@ -65,7 +65,7 @@ def _everything(found: Plugins) -> dict[str, Any]:
                 "name": _shown_name(spec),
                 "summary": spec.summary,
                 "provider": provider,
-                "options": [_described(option) for option in spec.options],
+                "options": [_described(option) for option in spec.declared_options],
             }
             for spec, provider in _specs(found, kind)
         ]
@@ -77,7 +77,10 @@ def _everything(found: Plugins) -> dict[str, Any]:
 
 def _described(option: Option) -> dict[str, Any]:
     facts = {key: value for key, value in vars(option).items() if value is not None}
-    return {**facts, "type": option.type.__name__, "default": option.default}
+    facts.update(type=option.type.__name__, default=option.default)
+    if option.entries is not None:
+        facts["entries"] = option.entries.__name__
+    return facts
 
 
 def _show_all(found: Plugins) -> None:
@@ -108,8 +111,8 @@ def _show_one(found: Plugins, name: str) -> None:
         raise InputError(f"nothing is called '{name}'{suggestion(name, known)}")
     for spec, provider in shown:
         print(f"{spec.owner} of {provider}: {spec.summary}")
-        width = max([len(option.name) for option in spec.options], default=0)
-        for option in spec.options:
+        width = max([len(option.name) for option in spec.declared_options], default=0)
+        for option in spec.declared_options:
             print(f"  {option.name:<{width}}  {option.help} ({_limits(option)})")
 
 

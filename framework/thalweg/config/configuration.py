@@ -155,4 +155,4 @@ def _options(section: Section, name: str) -> tuple[Option, ...]:
     if name not in KINDS:
         return ()
     spec, _ = plugins().find(KINDS[name], section["name"])
-    return spec.options
+    return spec.declared_options

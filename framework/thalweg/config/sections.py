@@ -8,7 +8,9 @@ from thalweg.plugins import Option
 RUN_OPTIONS = (
     Option("seed", int, 0, "seed of the starting point", minimum=0),
     Option("start", str, None, "npy file with the starting point, instead of a random one"),
-    Option("checkpoint", float, 60.0, "time between checkpoints", unit="s", minimum=0),
+    Option(
+        "checkpoint", float, 60.0, "time between checkpoints", unit="s", minimum=0, finite=False
+    ),
 )
 
 OUTPUT_OPTIONS = (

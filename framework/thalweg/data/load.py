@@ -41,7 +41,7 @@ def data_options(name: str | None = None) -> list[Option]:
     """
     if name is None:
         return [*COMMON, *BY_FORMAT]
-    own = find_data_set(name)[0].options
+    own = find_data_set(name)[0].declared_options
     taken = {option.name for option in own}
     return [*(option for option in COMMON if option.name not in taken), *own]
 
@@ -196,11 +196,11 @@ def _column_numbers(wanted: list[Any], columns: int, what: str) -> list[int]:
 def _from_set(section: Mapping[str, Any], comm: MPI.Comm, folder: Path) -> Dataset:
     resolve_options([_NAME], {"name": section["name"]}, _OWNER)
     spec, filled = find_data_set(section["name"])
-    own = {option.name for option in spec.options}
+    own = {option.name for option in spec.declared_options}
     allowed = data_options(section["name"])
     _refuse_foreign(section, allowed, spec.owner)
     options = resolve_options(allowed, {**section, **filled}, _OWNER)
-    dataset = spec.resolve()(comm, **{name: options[name] for name in own})
+    dataset = spec.build(comm, options={name: options[name] for name in own})
     what = spec.owner
     chosen = None
     if "rows" not in own:

@@ -214,7 +214,7 @@ def build_preconditioner(
     spec, fixed = plugins().find(PreconditionerSpec, name)
     build = spec.resolve()
     _require(objective, build, spec, PreconditionerSpec)
-    return build(**plugins().options(spec, {**given, **fixed}))  # type: ignore[no-any-return]
+    return spec.build(options=plugins().options(spec, {**given, **fixed}))  # type: ignore[no-any-return]
 
 
 def build_solver(
@@ -237,10 +237,10 @@ def build_solver(
     _require(objective, build, spec, SolverSpec)
     options = plugins().options(spec, {**given, **fixed})
     if build.preconditioned:
-        return build(preconditioner=preconditioner, **options)  # type: ignore[no-any-return]
+        return spec.build(options=options, preconditioner=preconditioner)  # type: ignore[no-any-return]
     if preconditioner is not None:
         raise InputError(f"solver '{name}' takes no preconditioner; leave it out")
-    return build(**options)  # type: ignore[no-any-return]
+    return spec.build(options=options)  # type: ignore[no-any-return]
 
 
 def _require(
@@ -272,11 +272,11 @@ def _sort_options(
     else:
         spec = find_solver(solver or "lbfgs")[0]
         takes = _takes(solver or "lbfgs", preconditioner, given)
-        groups.append((spec.owner, spec.options))
+        groups.append((spec.owner, spec.declared_options))
     if takes and not isinstance(preconditioner, Preconditioner):
         name = preconditioner or default_preconditioner(objective)
         other = plugins().find(PreconditionerSpec, name)[0]
-        groups.append((other.owner, other.options))
+        groups.append((other.owner, other.declared_options))
     else:
         groups.append(("", ()))
     sorted_options: tuple[dict[str, Any], ...] = ({}, {}, {})

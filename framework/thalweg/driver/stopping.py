@@ -13,7 +13,7 @@ from thalweg.result import Status
 STOP_OPTIONS = (
     Option("iterations", int, 1000, "budget of iterations, or none", minimum=0, optional=True),
     Option("evaluations", int, None, "budget of objective evaluations", minimum=1),
-    Option("seconds", float, None, "budget of wall time", unit="s", minimum=0),
+    Option("seconds", float, None, "budget of wall time", unit="s", minimum=0, finite=False),
     Option("gradient", float, None, "Euclidean norm of the gradient to reach", minimum=0),
     Option(
         "decrease",

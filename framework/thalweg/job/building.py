@@ -26,7 +26,7 @@ def build_objective(
     spec, _ = plugins().find(ObjectiveSpec, configuration.objective["name"])
     dataset = None if configuration.data is None else load_data(configuration.data, comm)
     options = {k: v for k, v in configuration.objective.items() if k != "name"}
-    return dataset, spec.resolve()(dataset, comm, **options)
+    return dataset, spec.build(dataset, comm, options=options)
 
 
 def build_method(configuration: Configuration, objective: Objective) -> Solver[Any]:

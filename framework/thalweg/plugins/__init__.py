@@ -1,22 +1,32 @@
 """How strangers' code is found: hooks, specs, and the manager that reads them."""
 
-from thalweg.plugins.manager import Plugins, Provider, plugins
+from thalweg.plugins.declared import Help, declared_options
+from thalweg.plugins.manager import API_VERSION, Plugins, plugins
 from thalweg.plugins.markers import hookimpl
-from thalweg.plugins.options import SWITCHED_OFF, Option, resolve_options
+from thalweg.plugins.options import (
+    SWITCHED_OFF,
+    Option,
+    check_parameters,
+    resolve_options,
+    unknown_option,
+)
 from thalweg.plugins.specs import (
     CommandSpec,
     DataSpec,
     MetricSpec,
     ObjectiveSpec,
     PreconditionerSpec,
+    Provider,
     SolverSpec,
     Spec,
 )
 
 __all__ = [
+    "API_VERSION",
     "SWITCHED_OFF",
     "CommandSpec",
     "DataSpec",
+    "Help",
     "MetricSpec",
     "ObjectiveSpec",
     "Option",
@@ -25,7 +35,10 @@ __all__ = [
     "Provider",
     "SolverSpec",
     "Spec",
+    "check_parameters",
+    "declared_options",
     "hookimpl",
     "plugins",
     "resolve_options",
+    "unknown_option",
 ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pluggy
@@ -20,6 +20,7 @@ from thalweg.plugins.specs import (
     MetricSpec,
     ObjectiveSpec,
     PreconditionerSpec,
+    Provider,
     SolverSpec,
     Spec,
 )
@@ -35,18 +36,9 @@ HOOKS: dict[type[Spec], str] = {
 
 AnySpec = TypeVar("AnySpec", bound=Spec)
 
-
-@dataclass(frozen=True)
-class Provider:
-    """One entry point: what it is called, and the distribution it comes from."""
-
-    name: str
-    distribution: str
-    version: str
-    error: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.distribution} {self.version} (entry point '{self.name}')"
+#: Version of the interface that plugins are written for.  A plugin module may state
+#: ``THALWEG_API = 1``; it is not loaded by a thalweg whose interface has another version.
+API_VERSION = 1
 
 
 class Plugins:
@@ -70,7 +62,8 @@ class Plugins:
         self._manager.add_hookspecs(Hooks)
         self.providers: list[Provider] = []
         self.broken: list[Provider] = []
-        self._specs: dict[type[Spec], dict[str, tuple[Spec, Provider]]] = {k: {} for k in HOOKS}
+        self._specs: dict[type[Spec], dict[str, Spec]] = {kind: {} for kind in HOOKS}
+        self._contested: dict[tuple[type[Spec], str], str] = {}
         found = _entry_points()
         if only is not None:
             for name in only:
@@ -78,22 +71,21 @@ class Plugins:
                     known = suggestion(name, [entry.name for entry in found])
                     raise PluginError(f"THALWEG_PLUGINS names no plugin '{name}'{known}")
             found = [entry for entry in found if entry.name in only]
-        _refuse_twins(found)
-        for entry in found:
+        for entry in self._without_twins(found):
             self._load(entry)
 
     def _load(self, entry: importlib.metadata.EntryPoint) -> None:
         provider = _provider(entry)
         try:
-            module = entry.load()
-            self.register(module, provider)
-        except PluginError:
-            raise
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            self.broken.append(
-                Provider(provider.name, provider.distribution, provider.version, reason)
-            )
+            self.register(entry.load(), provider)
+        except (Exception, SystemExit) as error:
+            reason = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}"
+            if not isinstance(error, PluginError):
+                reason += f": {error}"
+            self._break(provider, reason)
+
+    def _break(self, provider: Provider, reason: str) -> None:
+        self.broken.append(replace(provider, error=" ".join(reason.split())))
 
     def register(self, module: Any, provider: Provider) -> None:
         """Add the specs of a plugin module.
@@ -101,47 +93,72 @@ class Plugins:
         Raises
         ------
         PluginError
-            A name that another distribution already provides.
+            A name that another distribution already provides, or another version of
+            the interface.
         TypeError
             A misspelled hook, or a hook that returns something else than specs.
         """
+        version = getattr(module, "THALWEG_API", API_VERSION)
+        if version != API_VERSION:
+            raise PluginError(
+                f"{provider} is written for version {version!r} of the plugin interface, this "
+                f"thalweg has version {API_VERSION}; install releases of the two that fit"
+            )
         self._manager.register(module, name=provider.name)
         try:
             self._manager.check_pending()
             gathered = {kind: self._specs_of(module, kind, hook) for kind, hook in HOOKS.items()}
-        except Exception as error:
+            for kind, specs in gathered.items():
+                self._refuse_taken(kind, specs, provider)
+        except BaseException as error:
             self._manager.unregister(module)
             if isinstance(error, pluggy.PluginValidationError):
                 raise TypeError(str(error)) from error
             raise
         for kind, specs in gathered.items():
             for spec in specs:
-                if spec.name in self._specs[kind]:
-                    other = self._specs[kind][spec.name][1]
-                    raise PluginError(
-                        f"{spec.owner} is provided twice: by {other} and by {provider}"
-                    )
-                self._specs[kind][spec.name] = (spec, provider)
+                object.__setattr__(spec, "provider", provider)
+                self._specs[kind][spec.name] = spec
         self.providers.append(provider)
+
+    def _refuse_taken(self, kind: type[Spec], specs: Sequence[Spec], provider: Provider) -> None:
+        """Refuse names that are taken, and let nobody have them."""
+        names = set(self._specs[kind])
+        for spec in specs:
+            if spec.name in names:
+                other = self._specs[kind].get(spec.name)
+                message = (
+                    f"{spec.owner} is provided twice: by "
+                    f"{provider if other is None else other.provider} and by {provider}; "
+                    f"uninstall one of them, or restrict THALWEG_PLUGINS"
+                )
+                self._contested[kind, spec.name] = message
+                raise PluginError(message)
+            names.add(spec.name)
 
     def _specs_of(self, module: Any, kind: type[Spec], hook: str) -> list[Spec]:
         others = [plugin for plugin in self._manager.get_plugins() if plugin is not module]
         answers = self._manager.subset_hook_caller(hook, others)()
-        specs = [spec for answer in answers for spec in answer]
+        specs: list[Spec] = []
+        for answer in answers:
+            if not isinstance(answer, list | tuple):
+                raise TypeError(f"hook {hook} returned {answer!r}, which is not a list")
+            specs += answer
         for spec in specs:
             if not isinstance(spec, kind):
-                raise TypeError(f"hook {hook} returned {spec!r}, which is no {kind.__name__}")
+                raise TypeError(f"hook {hook} returned {spec!r}, which is not a {kind.__name__}")
         return specs
 
     # -- look-up ---------------------------------------------------------------------------
 
     def specs(self, kind: type[AnySpec]) -> list[AnySpec]:
         """All specs of a kind, sorted by name."""
-        return [self._specs[kind][name][0] for name in sorted(self._specs[kind])]  # type: ignore[misc]
+        return [self._specs[kind][name] for name in sorted(self._specs[kind])]  # type: ignore[misc]
 
     def provider(self, spec: Spec) -> Provider:
         """Where a spec comes from."""
-        return self._specs[type(spec)][spec.name][1]
+        assert spec.provider is not None
+        return spec.provider
 
     def find(self, kind: type[AnySpec], name: str) -> tuple[AnySpec, dict[str, Any]]:
         """Spec of that name, and the option that a ``name:variant`` form fills.
@@ -150,23 +167,44 @@ class Plugins:
         ------
         InputError
             Unknown name; the nearest are named, and broken plugins with their reason.
+        PluginError
+            Two distributions provide the name.
         """
         known = self._specs[kind]
-        if name in known:
-            return known[name][0], {}  # type: ignore[return-value]
         family, colon, variant = name.partition(":")
-        if colon and family in known and getattr(known[family][0], "variant", ""):
-            spec = known[family][0]
+        for taken in (name, family):
+            if (kind, taken) in self._contested:
+                raise PluginError(self._contested[kind, taken])
+        if name in known:
+            return known[name], {}  # type: ignore[return-value]
+        if colon and family in known and getattr(known[family], "variant", ""):
+            spec = known[family]
             return spec, {spec.variant: variant}  # type: ignore[attr-defined, return-value]
-        names = [n + ":TYPE" if getattr(s, "variant", "") else n for n, (s, _) in known.items()]
-        text = f"no {kind.kind} is called '{name}'{suggestion(name, names)}"
+        names = [n + ":TYPE" if getattr(s, "variant", "") else n for n, s in known.items()]
+        text = f"no {kind.kind} is called {name!r}{suggestion(name, names)}"
         if self.broken:
             text += " (not loaded: " + "; ".join(f"{b}: {b.error}" for b in self.broken) + ")"
         raise InputError(text)
 
-    def options(self, spec: Spec, given: dict[str, Any]) -> dict[str, Any]:
+    def options(self, spec: Spec, given: Mapping[str, Any]) -> dict[str, Any]:
         """Options of a spec, checked, with defaults (see :func:`resolve_options`)."""
-        return resolve_options(spec.options, given, spec.owner)
+        return resolve_options(spec.declared_options, given, spec.owner)
+
+    def _without_twins(
+        self, entries: Sequence[importlib.metadata.EntryPoint]
+    ) -> list[importlib.metadata.EntryPoint]:
+        """The entry points whose name is theirs alone; the others are broken."""
+        named: dict[str, list[importlib.metadata.EntryPoint]] = {}
+        for entry in entries:
+            named.setdefault(entry.name, []).append(entry)
+        for name, twins in named.items():
+            if len(twins) > 1:
+                listed = " and by ".join(str(_provider(twin)) for twin in twins)
+                for twin in twins:
+                    self._break(
+                        _provider(twin), f"entry point '{name}' is registered twice: by {listed}"
+                    )
+        return [twins[0] for twins in named.values() if len(twins) == 1]
 
     def signature(self) -> str:
         """Text that is the same on ranks that see the same plugins."""
@@ -186,19 +224,6 @@ def _provider(entry: importlib.metadata.EntryPoint) -> Provider:
     if entry.dist is None:
         return Provider(entry.name, entry.value, "")
     return Provider(entry.name, entry.dist.name, entry.dist.version)
-
-
-def _refuse_twins(entries: Sequence[importlib.metadata.EntryPoint]) -> None:
-    # pluggy keeps the first of two entry points of one name and drops the other silently.
-    seen: dict[str, Provider] = {}
-    for entry in entries:
-        provider = _provider(entry)
-        if entry.name in seen:
-            raise PluginError(
-                f"entry point '{entry.name}' is registered twice: "
-                f"by {seen[entry.name]} and by {provider}"
-            )
-        seen[entry.name] = provider
 
 
 @functools.cache

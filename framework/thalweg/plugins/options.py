@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import builtins
+import inspect
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from thalweg.errors import InputError, suggestion
 
-_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+_WORDS = {int: "an integer", float: "a number", bool: "true or false", str: "a string"}
+_ENTRIES = {int: "integers", float: "numbers", str: "strings"}
 
 #: How a file says None, for options that have another default.
 SWITCHED_OFF = "none"
+
+#: Integers that the compiled code can hold.
+LARGEST_INTEGER = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class Option:
     name
         As written in a configuration and as the keyword of the constructor.
     type
-        ``int``, ``float``, ``bool``, ``str``, or ``list`` for a list of numbers or texts.
+        ``int``, ``float``, ``bool``, ``str``, or ``list`` for a list of numbers or strings.
     default
         Value when the user gives none; None stands for "chosen by the plugin".
     help
@@ -39,10 +44,21 @@ class Option:
     choices
         The only values allowed.
     entries
-        Type of the entries of a list, ``float`` or ``str``; None takes both.
+        Type of the entries of a list, ``int``, ``float`` or ``str``; None takes all.
     optional
         Whether None may be given, as it may where it is the default.  Files, which
         have no null, then write the word ``"none"`` for it.
+    finite
+        Whether infinity is refused, as NaN always is.
+    formerly
+        Names that the option had before: giving one is an error that tells the new name.
+    keyword
+        The keyword of the constructor, where it is not the name.
+
+    Raises
+    ------
+    TypeError
+        The declaration is not consistent, for instance a default out of bounds.
     """
 
     name: str
@@ -57,6 +73,27 @@ class Option:
     choices: tuple[Any, ...] | None = None
     optional: bool = False
     entries: builtins.type | None = None
+    finite: bool = True
+    formerly: tuple[str, ...] = ()
+    keyword: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise TypeError(f"the name of an option must be a string, not {self.name!r}")
+        if not isinstance(self.help, str) or self.type not in (*_WORDS, list):
+            raise TypeError(
+                f"option '{self.name}' must have a type (int, float, bool, str or list), "
+                f"a default and a help text"
+            )
+        if isinstance(self.formerly, str):
+            raise TypeError(f"'formerly' of option '{self.name}' must be a tuple of strings")
+        if not self.keyword:
+            object.__setattr__(self, "keyword", self.name)
+        if self.default is not None:
+            try:
+                self.check(self.default, "its declaration")
+            except InputError as error:
+                raise TypeError(f"the default does not fit: {error}") from error
 
     def check(self, value: Any, owner: str) -> Any:
         """``value`` in this option's type.
@@ -71,38 +108,37 @@ class Option:
         if isinstance(value, str) and value == SWITCHED_OFF and self.can_be_switched_off:
             return None
         where = f"option '{self.name}' of {owner}"
+        value = _plain(value)
         if self.type is list:
-            if not isinstance(value, Sequence) or isinstance(value, str):
-                raise InputError(f"{where} must be a list, not {value!r}")
+            if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+                raise InputError(f"{where} must be a list, not {_shown(value)}")
             return [self._checked_entry(entry, where) for entry in value]
-        fits = isinstance(value, self.type) and not (
-            isinstance(value, bool) and self.type is not bool
-        )
-        if self.type is float and isinstance(value, int) and not isinstance(value, bool):
-            value, fits = float(value), True
-        if self.type in (int, float) and not fits and hasattr(value, "item"):
-            return self.check(value.item(), owner)  # a NumPy scalar
+        value, fits = _as_type(value, self.type)
         if not fits:
-            raise InputError(
-                f"{where} must be {_WORDS.get(self.type, self.type.__name__)}, not {value!r}"
-            )
+            raise InputError(f"{where} must be {_WORDS[self.type]}, not {_shown(value)}")
         self._check_bounds(value, where)
         if self.choices is not None and value not in self.choices:
             listed = ", ".join(str(choice) for choice in self.choices)
             hint = suggestion(value, map(str, self.choices)) if isinstance(value, str) else ""
             hint = hint if "did you mean" in hint else ""
-            raise InputError(f"{where} must be one of {listed}, not {value!r}{hint}")
+            raise InputError(f"{where} must be one of {listed}, not {_shown(value)}{hint}")
         return value
 
     def _checked_entry(self, entry: Any, where: str) -> Any:
+        entry = _plain(entry)
         bounded = any(b is not None for b in (self.minimum, self.maximum, self.above, self.below))
-        number = isinstance(entry, int | float) and not isinstance(entry, bool)
-        if (self.entries is float or bounded) and not (number or hasattr(entry, "item")):
-            raise InputError(f"{where} must hold numbers, not {entry!r}")
-        if self.entries is str and not isinstance(entry, str):
-            raise InputError(f"{where} must hold texts, not {entry!r}")
+        wanted = self.entries
+        if wanted is None and (bounded or isinstance(entry, int | float)):
+            # Integers stay integers in a list of numbers.
+            wanted = int if isinstance(entry, int) and not isinstance(entry, bool) else float
+        entry, fits = _as_type(entry, wanted or str)
+        if not fits:
+            raise InputError(
+                f"{where} must hold {_ENTRIES[self.entries or (float if bounded else str)]}, "
+                f"not {_shown(entry)}"
+            )
         self._check_bounds(entry, where)
-        return float(entry) if self.entries is float else entry
+        return entry
 
     @property
     def can_be_switched_off(self) -> bool:
@@ -110,8 +146,17 @@ class Option:
         return self.optional and self.default is not None
 
     def _check_bounds(self, value: Any, where: str) -> None:
-        if isinstance(value, float) and math.isnan(value):
-            raise InputError(f"{where} must be a number, not NaN")
+        if isinstance(value, str):
+            if "\0" in value:
+                raise InputError(f"{where} must not contain null characters: {_shown(value)}")
+            return
+        if isinstance(value, float) and not math.isfinite(value):
+            if math.isnan(value):
+                raise InputError(f"{where} must be a number, not NaN")
+            if self.finite:
+                raise InputError(f"{where} must be finite, not {value!r}")
+        if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+            raise InputError(f"{where} must be an integer of 64 bits, not {_shown(value)}")
         bounds = (
             (self.minimum, "at least", lambda v, b: v >= b),
             (self.maximum, "at most", lambda v, b: v <= b),
@@ -123,6 +168,30 @@ class Option:
                 raise InputError(f"{where} must be {words} {bound:g}, not {value!r}")
 
 
+def _plain(value: Any) -> Any:
+    """A NumPy scalar or an array without axes as Python's own number."""
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
+
+
+def _as_type(value: Any, wanted: type) -> tuple[Any, bool]:
+    """The value as ``wanted`` where nothing is lost by it, and whether it fits."""
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        try:
+            return float(value), True
+        except OverflowError:
+            return value, False
+    return value, isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool))
+
+
+def _shown(value: Any) -> str:
+    """A value within a sentence: on one line, and not too long."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # Python refuses to print integers of thousands of digits
+        text = "an integer of thousands of digits"
+    return text if len(text) <= 80 else f"{text[:60]}… ({type(value).__name__})"
+
+
 def resolve_options(
     options: Iterable[Option], given: Mapping[str, Any], owner: str
 ) -> dict[str, Any]:
@@ -131,13 +200,84 @@ def resolve_options(
     Raises
     ------
     InputError
-        An unknown option (the nearest are named), a wrong type or range.
+        An unknown option (the nearest are named), one under a former name, a wrong
+        type or range.
     """
     known = {option.name: option for option in options}
     for name in given:
         if name not in known:
-            raise InputError(f"{owner} has no option '{name}'{suggestion(name, known)}")
+            raise unknown_option(str(name), known.values(), owner)
     return {
         name: option.check(given[name], owner) if name in given else option.default
         for name, option in known.items()
     }
+
+
+def unknown_option(name: str, known: Iterable[Option], owner: str) -> InputError:
+    """The error for an option that does not exist; a former name is told its new one."""
+    options = list(known)
+    for option in options:
+        if name in option.formerly:
+            return InputError(f"option '{name}' of {owner} is now called '{option.name}'")
+    return InputError(
+        f"{owner} has no option '{name}'{suggestion(name, (option.name for option in options))}"
+    )
+
+
+def check_parameters(
+    estimator: Any, options: Iterable[Option], names: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Parameters of a scikit-learn estimator, checked by the options that they set.
+
+    Parameters
+    ----------
+    estimator
+        Its parameters are read by ``get_params(deep=False)``, or are its attributes.
+    options
+        Options of the objective, solver or preconditioner that it builds.
+    names
+        Option that a parameter sets, where the two are called differently, as in
+        ``{"n_components": "dimensions"}``.  A parameter may always have an underscore
+        at its end that the option has not, as in ``lambda_``.
+
+    Returns
+    -------
+    dict
+        Checked value of each option that a parameter sets, by the name of the option.
+
+    Raises
+    ------
+    InputError
+        A wrong type, out of bounds, or not among the choices; the sentence names the
+        parameter and the estimator.
+
+    Examples
+    --------
+    >>> class Estimator:
+    ...     n_components = 2.5
+    >>> option = Option("dimensions", int, 2, "columns of the map", minimum=1)
+    >>> check_parameters(Estimator(), [option], {"n_components": "dimensions"})
+    Traceback (most recent call last):
+        ...
+    thalweg.errors.InputError: parameter 'n_components' of Estimator must be an integer, not 2.5
+    """
+    parameter_of = {option: parameter for parameter, option in (names or {}).items()}
+    checked = {}
+    for option in options:
+        candidates = (parameter_of.get(option.name), option.name, option.name + "_")
+        for parameter in candidates:
+            if parameter is not None and hasattr(estimator, parameter):
+                break
+        else:
+            continue
+        given = getattr(estimator, parameter)
+        signature = inspect.signature(type(estimator)).parameters
+        if given is None and parameter in signature and signature[parameter].default is None:
+            checked[option.name] = None if option.optional else option.default
+            continue
+        try:
+            value = replace(option, name=parameter).check(given, type(estimator).__name__)
+        except InputError as error:
+            raise InputError(str(error).replace("option", "parameter", 1)) from error
+        checked[option.name] = value
+    return checked

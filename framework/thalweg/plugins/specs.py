@@ -1,16 +1,36 @@
 """What a plugin's hooks return: typed descriptions that import nothing heavy.
 
 ``load`` names the code as ``"package.module:attribute"``; it is imported when
-the plugin is used, not when it is listed.
+the plugin is used or its options are asked for, not when it is listed.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from thalweg.errors import PluginError
+from thalweg.plugins.declared import declared_options
 from thalweg.plugins.options import Option
+
+_CODE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+@dataclass(frozen=True)
+class Provider:
+    """One entry point: what it is called, and the distribution it comes from."""
+
+    name: str
+    distribution: str
+    version: str
+    error: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.distribution} {self.version} (entry point '{self.name}')"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,15 +46,45 @@ class Spec:
     load
         ``"package.module:attribute"`` of the code.
     options
-        Options that the code takes as keywords.
+        Options that the code takes as keywords; by default those that the code itself
+        declares by :class:`~thalweg.plugins.Help`.
+    aliases
+        Other names under which ``thalweg list`` finds it, such as an estimator's.
+
+    Raises
+    ------
+    TypeError
+        A field of another type than declared.
     """
 
     name: str
     summary: str
     load: str
-    options: tuple[Option, ...] = ()
+    options: tuple[Option, ...] | None = None
+    aliases: tuple[str, ...] = ()
+
+    #: Where it comes from; the manager fills it in.
+    provider: Provider | None = field(default=None, init=False, compare=False, repr=False)
 
     kind: ClassVar[str] = "plugin"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise TypeError(f"the name of a {self.kind} must be a string, not {self.name!r}")
+        if not isinstance(self.summary, str):
+            raise TypeError(f"the summary of {self.owner} must be a string, not {self.summary!r}")
+        if not isinstance(self.load, str) or not _CODE.fullmatch(self.load):
+            raise TypeError(
+                f"'load' of {self.owner} must be 'package.module:attribute', not {self.load!r}"
+            )
+        for name, wanted in (("options", Option), ("aliases", str)):
+            held = getattr(self, name)
+            if held is not None and not (
+                isinstance(held, tuple) and all(isinstance(entry, wanted) for entry in held)
+            ):
+                raise TypeError(
+                    f"'{name}' of {self.owner} must be a tuple of {wanted.__name__}, not {held!r}"
+                )
 
     @property
     def owner(self) -> str:
@@ -42,9 +92,47 @@ class Spec:
         return f"{self.kind} '{self.name}'"
 
     def resolve(self) -> Any:
-        """Import and return the code that :attr:`load` names."""
+        """Import and return the code that :attr:`load` names.
+
+        Raises
+        ------
+        PluginError
+            The code cannot be imported, or has no such attribute.
+        """
         module, _, attribute = self.load.partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        try:
+            return functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
+        except (Exception, SystemExit) as error:
+            origin = f" of {self.provider}" if self.provider is not None else ""
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise PluginError(
+                f"{self.owner}{origin} cannot be loaded from '{self.load}': {reason}"
+            ) from error
+
+    @functools.cached_property
+    def declared_options(self) -> tuple[Option, ...]:
+        """The options, of the spec or else of the code, which is imported for them.
+
+        Raises
+        ------
+        PluginError
+            The code cannot be imported, or declares what no option can be.
+        """
+        if self.options is not None:
+            return self.options
+        code = self.resolve()
+        try:
+            return declared_options(code)
+        except Exception as error:
+            raise PluginError(
+                f"the options of {self.owner} in '{self.load}' cannot be read: {error}"
+            ) from error
+
+    def build(self, *arguments: Any, options: Mapping[str, Any], **others: Any) -> Any:
+        """Call the code with options, which are under the names of a configuration."""
+        keywords = {option.name: option.keyword for option in self.declared_options}
+        given = {keywords.get(name, name): value for name, value in options.items()}
+        return self.resolve()(*arguments, **given, **others)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +170,7 @@ class SolverSpec(Spec):
     Attributes
     ----------
     variant
-        Name of the option that the text after a colon fills: with
+        Name of the option that the string after a colon fills: with
         ``name="tao", variant="type"`` users may write ``tao:lmvm``.
     """
 

@@ -125,7 +125,7 @@ class _Suite:
 
     def check_objective(self, spec: ObjectiveSpec) -> None:
         name = spec.owner
-        needed = [option.name for option in spec.options if option.default == ""]
+        needed = [option.name for option in spec.declared_options if option.default == ""]
         if needed:
             self.run(name, lambda: f"not built: it needs option '{needed[0]}' from the user")
             return
@@ -211,8 +211,8 @@ class _Buildable:
     """An objective's spec with a sample of data that it accepts."""
 
     def __init__(self, spec: ObjectiveSpec, comm: MPI.Comm) -> None:
-        self.build, self.sample = spec.resolve(), None
-        self.options = resolve_options(spec.options, {}, spec.owner)
+        self.spec, self.sample = spec, None
+        self.options = resolve_options(spec.declared_options, {}, spec.owner)
         if spec.data == "none":
             self._try(comm)
             return
@@ -235,7 +235,7 @@ class _Buildable:
 
     def __call__(self, comm: MPI.Comm) -> Objective:
         dataset = None if self.sample is None else load_data(self.sample, comm)
-        return self.build(dataset, comm, **self.options)  # type: ignore[no-any-return]
+        return self.spec.build(dataset, comm, options=self.options)  # type: ignore[no-any-return]
 
 
 # -- checks of specs ---------------------------------------------------------------------------
@@ -280,9 +280,9 @@ def _check_description(spec: Spec) -> str:
     )
     assert spec.summary.strip(), "the summary is empty"
     assert "\n" not in spec.summary, "the summary must be one line"
-    names = [option.name for option in spec.options]
+    names = [option.keyword for option in spec.declared_options]
     assert len(set(names)) == len(names), f"an option is declared twice: {names}"
-    for option in spec.options:
+    for option in spec.declared_options:
         assert option.help.strip(), f"option '{option.name}' has no help"
         if option.default is not None:
             option.check(option.default, spec.owner)
@@ -293,23 +293,22 @@ def _check_description(spec: Spec) -> str:
         for name in names:
             assert name in parameters, f"{spec.load} takes no keyword '{name}', which is declared"
     if isinstance(spec, SolverSpec) and spec.variant:
-        assert spec.variant in names, f"variant '{spec.variant}' is no option"
+        assert spec.variant in names, f"variant '{spec.variant}' is not an option"
     if isinstance(spec, CommandSpec):
         assert parameters, f"{spec.load} must take the list of arguments"
     return f"{len(names)} options"
 
 
 def _build(spec: Spec) -> Any:
-    code = spec.resolve()
-    options = resolve_options(spec.options, {}, spec.owner)
+    options, others = resolve_options(spec.declared_options, {}, spec.owner), {}
     if isinstance(spec, SolverSpec):
         if spec.variant and options[spec.variant] is None:
-            choices = next(o.choices for o in spec.options if o.name == spec.variant)
+            choices = next(o.choices for o in spec.declared_options if o.name == spec.variant)
             assert choices, f"variant '{spec.variant}' has neither a default nor choices"
             options[spec.variant] = choices[0]
-        if code.preconditioned:
-            options["preconditioner"] = _identity()
-    return code(**options)
+        if spec.resolve().preconditioned:
+            others["preconditioner"] = _identity()
+    return spec.build(options=options, **others)
 
 
 def _identity() -> Preconditioner | None:
@@ -355,7 +354,7 @@ def _check_measure(name: str, value: Any) -> None:
 
 
 def _check_data(spec: DataSpec, comm: MPI.Comm) -> str:
-    dataset = spec.resolve()(comm, **resolve_options(spec.options, {}, spec.owner))
+    dataset = spec.build(comm, options=resolve_options(spec.declared_options, {}, spec.owner))
     assert isinstance(dataset, Dataset), f"it returns a {type(dataset).__name__}, no Dataset"
     wanted = (dataset.layout.local_rows, dataset.layout.columns)
     assert dataset.values.shape == wanted, (

@@ -125,9 +125,67 @@ def test_a_plugin_that_fails_to_import_leaves_the_rest_working(monkeypatch):
     assert found.broken[0].error == "ImportError: no libfoo"
 
 
-def test_two_entry_points_of_one_name_are_refused(monkeypatch):
-    with pytest.raises(PluginError, match=r"dist-one.*dist-two"):
-        with_entries(monkeypatch, _Entry("same", "dist-one"), _Entry("same", "dist-two", value="n"))
+@pytest.mark.parametrize("error", [SystemExit(3), SystemExit("no"), RecursionError("deep")])
+def test_a_plugin_that_exits_at_import_leaves_the_rest_working(monkeypatch, error):
+    found = with_entries(monkeypatch, _Entry("bad", "dist-bad", error), _Entry("good", "dist-good"))
+    assert found.find(SolverSpec, "good")
+    assert found.broken[0].distribution == "dist-bad"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (3, "not a list"),
+        ("text", "not a list"),
+        ([3], "not a SolverSpec"),
+        ([None], "not a SolverSpec"),
+    ],
+)
+def test_a_hook_that_returns_other_than_specs_leaves_the_rest_working(found, answer, reason):
+    with pytest.raises(TypeError, match=reason):
+        found.register(module(thalweg_solvers=answer), provider("bad"))
+    found.register(module(thalweg_solvers=[solver("good")]), provider("good"))
+    assert [spec.name for spec in found.specs(SolverSpec)] == ["good"]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [{"name": 3}, {"name": ""}, {"summary": None}, {"load": 3}, {"load": "no colon"},
+     {"options": [1]}, {"options": (1,)}],
+)  # fmt: skip
+def test_a_spec_with_fields_of_wrong_types_is_a_type_error(facts):
+    with pytest.raises(TypeError):
+        SolverSpec(**{"name": "x", "summary": "", "load": "a:b", **facts})
+
+
+def test_two_entry_points_of_one_name_are_told_and_the_rest_works(monkeypatch):
+    found = with_entries(
+        monkeypatch,
+        _Entry("same", "dist-one"),
+        _Entry("same", "dist-two", value="n"),
+        _Entry("good", "dist-good"),
+    )
+    assert found.find(SolverSpec, "good")
+    with pytest.raises(InputError, match=r"dist-one.*dist-two"):
+        found.find(SolverSpec, "same")
+
+
+def test_a_name_of_two_distributions_is_refused_where_it_is_used(monkeypatch):
+    one, two = _Entry("one", "dist-one"), _Entry("two", "dist-two")
+    two.load = lambda: module(thalweg_solvers=[solver("one"), solver("two")])
+    found = with_entries(monkeypatch, _Entry("good", "dist-good"), one, two)
+    assert found.find(SolverSpec, "good")
+    assert found.broken[0].distribution == "dist-two"
+    with pytest.raises(PluginError, match=r"'one' is provided twice.*dist-one.*dist-two"):
+        found.find(SolverSpec, "one")
+
+
+def test_a_plugin_for_another_interface_is_not_loaded(found):
+    made = module(thalweg_solvers=[solver("newton")])
+    made.THALWEG_API = 99
+    with pytest.raises(PluginError, match=r"dist-one.*version 99.*has version 1"):
+        found.register(made, provider("one"))
+    assert found.specs(SolverSpec) == []
 
 
 def test_the_environment_restricts_what_is_loaded(monkeypatch):

@@ -13,7 +13,9 @@ OPTIONS = (
     Option("memory", int, 10, "pairs kept", minimum=1, maximum=100),
     Option("search", str, "wolfe", "line search", choices=("wolfe", "armijo")),
     Option("exact", bool, False, "no approximation"),
-    Option("layers", list, None, "sizes", minimum=1),
+    Option("layers", list, None, "sizes", minimum=1, formerly=("sizes",)),
+    Option("file", str, None, "a file"),
+    Option("wait", float, None, "time", minimum=0, finite=False),
 )
 
 
@@ -28,10 +30,12 @@ def test_defaults_are_filled_in():
         "search": "wolfe",
         "exact": False,
         "layers": None,
+        "file": None,
+        "wait": None,
     }
 
 
-def test_a_whole_number_serves_as_a_float():
+def test_an_integer_serves_as_a_float():
     value = resolve(perplexity=5)["perplexity"]
     assert value == 5.0
     assert isinstance(value, float)
@@ -50,13 +54,24 @@ def test_numpy_scalars_are_taken():
         ({"perplexity": float("nan")}, "not NaN"),
         ({"memory": 0}, "at least 1"),
         ({"memory": 101}, "at most 100"),
-        ({"memory": 2.5}, "must be a whole number"),
-        ({"memory": True}, "must be a whole number"),
+        ({"memory": 2.5}, "must be an integer"),
+        ({"memory": True}, "must be an integer"),
         ({"exact": 1}, "must be true or false"),
         ({"search": "armjio"}, "one of wolfe, armijo, not 'armjio'; did you mean 'armijo'"),
         ({"layers": 3}, "must be a list"),
         ({"layers": [4, 0]}, "at least 1"),
-        ({"memory": None}, "must be a whole number"),
+        ({"memory": None}, "must be an integer"),
+        ({"memory": np.arange(3)}, "must be an integer"),
+        ({"memory": 10**30}, "an integer of 64 bits"),
+        ({"memory": 10**5000}, "an integer of 64 bits, not an integer of thousands of digits"),
+        ({"perplexity": 10**400}, "must be a number"),
+        ({"perplexity": float("inf")}, "must be finite, not inf"),
+        ({"layers": [1, float("inf")]}, "must be finite"),
+        ({"layers": [[1]]}, "must hold numbers"),
+        ({"layers": b"ab"}, "must be a list"),
+        ({"sizes": [1]}, "option 'sizes' of solver 'x' is now called 'layers'"),
+        ({"file": "a\0b"}, "null characters"),
+        ({"search": "a\nb" * 100}, "one of wolfe, armijo"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_sentence(given, message):
@@ -64,6 +79,27 @@ def test_what_does_not_fit_is_refused_in_one_sentence(given, message):
         resolve(**given)
     assert "\n" not in str(caught.value)
     assert "solver 'x'" in str(caught.value)
+
+
+def test_infinity_is_taken_where_it_means_something():
+    assert resolve(wait=float("inf"))["wait"] == float("inf")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"name": 3},
+        {"type": dict},
+        {"default": "many"},
+        {"default": 0},
+        {"help": None},
+        {"formerly": "sizes"},
+    ],
+)
+def test_a_declaration_that_is_not_consistent_is_a_type_error(facts):
+    good = {"name": "size", "type": int, "default": 1, "help": "size", "minimum": 1}
+    with pytest.raises(TypeError):
+        Option(**{**good, **facts})
 
 
 def test_the_word_none_switches_off_only_what_may_be():

@@ -1,0 +1,145 @@
+"""Options declared where they are used: on the fields of a dataclass, or in a signature.
+
+>>> from dataclasses import dataclass
+>>> from typing import Annotated, Literal
+>>> @dataclass(frozen=True)
+... class Descent:
+...     memory: Annotated[int, Help("number of curvature pairs", minimum=1)] = 10
+...     scaling: Annotated[Literal["secant", "none"], Help("factor of H0")] = "secant"
+>>> [(option.name, option.default, option.choices) for option in declared_options(Descent)]
+[('memory', 10, None), ('scaling', 'secant', ('secant', 'none'))]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from thalweg.plugins.options import Option
+
+
+@dataclass(frozen=True)
+class Help:
+    """What ``Annotated`` adds to the type of a parameter to make it an option.
+
+    The name, the type, the choices of a ``Literal``, the default, and whether None may
+    be given (``float | None``) are those of the parameter.  A name that ends in an
+    underscore, as ``lambda_``, gives the option without it.
+
+    Attributes
+    ----------
+    text
+        One line.
+    unit, minimum, maximum, above, below, choices, finite, formerly
+        See :class:`~thalweg.plugins.Option`.
+    """
+
+    text: str
+    unit: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    above: float | None = None
+    below: float | None = None
+    choices: tuple[Any, ...] | None = None
+    finite: bool = True
+    formerly: tuple[str, ...] = ()
+
+
+def declared_options(code: Callable[..., Any]) -> tuple[Option, ...]:
+    """Options that a class or function declares, in the order of its parameters.
+
+    Parameters
+    ----------
+    code
+        A dataclass, another class (its ``__init__`` counts), a function, or a
+        ``functools.partial`` of these: what it fixes by position is no option, what
+        it fixes by keyword has another default.
+
+    Returns
+    -------
+    tuple of Option
+        One for each parameter whose annotation holds a :class:`Help`; a subclass that
+        changes a field's default keeps the help of its base.
+
+    Raises
+    ------
+    TypeError
+        An option without a default, or of a type that no option can have.
+    """
+    changed: dict[str, Any] = {}
+    while isinstance(code, functools.partial):
+        changed = {**code.keywords, **changed}
+        code = code.func
+    annotations = _annotations(code)
+    options = []
+    for name, hint in annotations.items():
+        parameter = inspect.signature(code).parameters.get(name)
+        if parameter is None:
+            continue  # a field that is no parameter
+        default = changed.get(name, parameter.default)
+        if default is inspect.Parameter.empty:
+            raise TypeError(f"option '{name}' of {code.__qualname__} needs a default")
+        options.append(_option(name, hint, default))
+    return tuple(options)
+
+
+def _annotations(code: Callable[..., Any]) -> dict[str, Any]:
+    """Annotations that hold a Help, by the name of the parameter."""
+    if dataclasses.is_dataclass(code):
+        sources: list[Any] = list(reversed(code.__mro__))  # type: ignore[union-attr]
+    else:
+        sources = [code.__init__ if isinstance(code, type) else code]  # type: ignore[misc]
+    found: dict[str, Any] = {}
+    for source in sources:
+        if not isinstance(source, type | types.FunctionType):
+            continue  # object's own __init__, or a callable of compiled code
+        names = vars(sys.modules[source.__module__])
+        for name, annotation in inspect.get_annotations(source).items():
+            if isinstance(annotation, str):
+                # Only these: others may name what is imported for the type checker alone.
+                if "Annotated" not in annotation and annotation not in names:
+                    continue
+                annotation = eval(annotation, dict(names))
+            if any(isinstance(extra, Help) for extra in getattr(annotation, "__metadata__", ())):
+                found[name] = annotation
+    return found
+
+
+def _option(name: str, hint: Any, default: Any) -> Option:
+    facts = next(extra for extra in hint.__metadata__ if isinstance(extra, Help))
+    kind, optional = _without_none(hint.__origin__)
+    choices, entries = facts.choices, None
+    origin = typing.get_origin(kind)
+    if origin is typing.Literal:
+        choices = typing.get_args(kind)
+        kind = type(choices[0])
+    elif isinstance(origin, type) and issubclass(origin, Sequence):
+        entries = next((e for e in typing.get_args(kind) if e is not Ellipsis), None)
+        kind = list
+    extras = {f.name: getattr(facts, f.name) for f in dataclasses.fields(Help)}
+    del extras["text"]
+    return Option(
+        **{**extras, "choices": choices},
+        name=name.rstrip("_"),
+        type=kind,
+        default=default,
+        help=facts.text,
+        optional=optional,
+        entries=entries,
+        keyword=name,
+    )
+
+
+def _without_none(hint: Any) -> tuple[Any, bool]:
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        others = [part for part in typing.get_args(hint) if part is not type(None)]
+        if len(others) == 1:
+            return others[0], True
+    return hint, False
