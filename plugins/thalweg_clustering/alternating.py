@@ -152,7 +152,7 @@ class RoundSolver(Solver[S]):
         if state.change <= self.outer_tolerance or decrease <= self.outer_decrease:
             state.outcome = Status.CONVERGED
         elif state.round >= self.rounds:
-            state.outcome = Status.ITERATIONS
+            state.outcome = Status.ITERATION_LIMIT
 
     def status(self, state: S) -> Status:
         """Converged by the outer test, or out of rounds."""

@@ -171,7 +171,7 @@ class Descent(Solver[DescentState]):
             self.preconditioner.update(state.x)
         line, trial, first = self._search(state, direction, metric)
         if trial is None or line is None:
-            state.outcome = Status.STALLED
+            state.outcome = Status.PRECISION_LIMIT
             return state
         work = state.work
         # The search may have swapped its points; the accepted one becomes the iterate, and
@@ -285,5 +285,5 @@ def _outcome_at(state: DescentState) -> Status:
     if not math.isfinite(state.value) or not math.isfinite(state.gradient_norm):
         return Status.DIVERGED
     if state.gradient_norm == 0.0:
-        return Status.GRADIENT
-    return Status.STALLED if state.level_steps >= PATIENCE else Status.RUNNING
+        return Status.SMALL_GRADIENT
+    return Status.PRECISION_LIMIT if state.level_steps >= PATIENCE else Status.RUNNING

@@ -238,7 +238,9 @@ class Foreign(Solver[ForeignState]):
             # The foreign solver sees no way on.  Started afresh it may find one; a fresh
             # one that does not move at all has the last word.
             if state.since == 0:
-                state.outcome = Status.GRADIENT if state.gradient_norm == 0 else Status.STALLED
+                state.outcome = (
+                    Status.SMALL_GRADIENT if state.gradient_norm == 0 else Status.PRECISION_LIMIT
+                )
                 self._stop(state)
                 break
             self._renew(state)

@@ -52,7 +52,7 @@ class LinearIsometry(  # type: ignore[misc]
     attaining_pair_ : tuple of int, or None
         The two points whose secant attains ``delta_``; None where every distance is kept.
     status_ : thalweg.Status
-        ``UNREACHED`` if delta cannot be had at the rank; the map is the best found.
+        ``TARGET_NOT_REACHED`` if delta cannot be had at the rank; the map is the best found.
     """
 
     _solver: str

@@ -123,7 +123,7 @@ class NuMaxSearch(SecantSearch):
 
     def _fail(self, state: SearchState) -> None:
         if cast(SecantConstraints, state.objective).wanted_rank is None:
-            state.ended = Status.UNREACHED.name
+            state.ended = Status.TARGET_NOT_REACHED.name
         else:
             super()._fail(state)
 

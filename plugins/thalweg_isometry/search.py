@@ -404,13 +404,13 @@ class SecantSearch(Solver[SearchState]):
                 state.high = state.best_delta
             self._next_target(state)
         else:
-            state.ended = Status.UNREACHED.name
+            state.ended = Status.TARGET_NOT_REACHED.name
 
     def _next_rank(self, state: SearchState) -> None:
         top = state.objective.layout.rows
         low, high = int(state.low), state.high
         if low >= top and high == float("inf"):
-            state.ended = Status.UNREACHED.name
+            state.ended = Status.TARGET_NOT_REACHED.name
             return
         # The published adjustment ends where a rank fails, but not before one has served.
         stepped_too_low = self.adjust == "published" and low >= state.target_rank

@@ -122,7 +122,7 @@ class HessianFree(Solver[HessianFreeState]):
         objective = state.objective
         assert state.gradient is not None
         if state.gradient_norm == 0.0:
-            state.outcome = Status.GRADIENT.name
+            state.outcome = Status.SMALL_GRADIENT.name
             return state
         slices = Slices.of(objective)
         # A refused step is tried again with more damping here: to the driver a step that
@@ -161,7 +161,7 @@ class HessianFree(Solver[HessianFreeState]):
         else:
             # CG from a stale direction may fail; from zero it gives descent.
             if state.last.norm() == 0.0 or state.damping > 1e12:
-                state.outcome = Status.STALLED.name
+                state.outcome = Status.PRECISION_LIMIT.name
             state.last.set(0.0)
             state.damping *= 4.0
         trial.destroy()

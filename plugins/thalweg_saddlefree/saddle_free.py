@@ -216,7 +216,7 @@ class SaddleFree(Solver[SaddleFreeState]):
                     for kind in in_order_of_gain(kinds, state.gains)
                 )
                 if not moved:
-                    state.outcome = Status.STALLED.name
+                    state.outcome = Status.PRECISION_LIMIT.name
             if moved:
                 trial = accept_trial(state, slices, trial)
                 state.largest_norm = max(state.largest_norm, state.gradient_norm)
@@ -334,7 +334,7 @@ class SaddleFree(Solver[SaddleFreeState]):
         state.steps += found.steps
         state.lowest = found.value
         if not found.negative:
-            state.outcome = Status.GRADIENT.name
+            state.outcome = Status.SMALL_GRADIENT.name
             return False
         length = max(1.0, slices.norm(slices.take(state.x)))
         for _ in range(HALVINGS):
@@ -346,5 +346,5 @@ class SaddleFree(Solver[SaddleFreeState]):
                     state.step_length = length
                     return True
             length *= 0.25
-        state.outcome = Status.STALLED.name
+        state.outcome = Status.PRECISION_LIMIT.name
         return False

@@ -56,19 +56,19 @@ class Stop:
         if not math.isfinite(value):
             return Status.DIVERGED
         if self.gradient is not None and gradient_norm <= self.gradient:
-            return Status.GRADIENT
+            return Status.SMALL_GRADIENT
         if self.decrease is not None and previous is not None and iterations > 0:
             scale = max(abs(previous), abs(value))
             if 0 <= previous - value <= self.decrease * scale:
-                return Status.DECREASE
+                return Status.SMALL_DECREASE
         return Status.RUNNING
 
     def budget(self, iterations: int, evaluations: int, seconds: float) -> Status:
         """Status by the budgets."""
         if self.iterations is not None and iterations >= self.iterations:
-            return Status.ITERATIONS
+            return Status.ITERATION_LIMIT
         if self.evaluations is not None and evaluations >= self.evaluations:
-            return Status.EVALUATIONS
+            return Status.EVALUATION_LIMIT
         if self.seconds is not None and seconds >= self.seconds:
-            return Status.SECONDS
+            return Status.TIME_LIMIT
         return Status.RUNNING

@@ -13,17 +13,21 @@ class Status(Enum):
     """State of a run; ``.name`` is for programs, ``.value`` for people."""
 
     RUNNING = "the run is under way"
-    GRADIENT = "converged: the gradient norm fell below the tolerance"
-    DECREASE = "converged: the relative decrease fell below the tolerance"
+    SMALL_GRADIENT = "converged: the gradient norm is at most the tolerance"
+    SMALL_DECREASE = "converged: the last iterations lowered the objective by at most the tolerance"
     CONVERGED = "converged: the solver's own criterion is met"
-    STALLED = "converged: no step lowers the objective any further in floating point"
-    ITERATIONS = "stopped: the budget of iterations is used up"
-    EVALUATIONS = "stopped: the budget of evaluations is used up"
-    SECONDS = "stopped: the budget of wall time is used up"
+    PRECISION_LIMIT = "converged: no step lowers the objective any further in floating point"
+    NOISE_LIMIT = "stopped: no step lowers the objective by more than the error of its values"
+    ITERATION_LIMIT = "stopped: the limit of iterations is reached"
+    EVALUATION_LIMIT = "stopped: the limit of evaluations is reached"
+    TIME_LIMIT = "stopped: the limit of wall time is reached"
     CALLBACK = "stopped: a callback asked for it"
-    UNREACHED = "stopped: the wanted quality was not reached; this is the best found"
+    TARGET_NOT_REACHED = "stopped: the requested quality was not reached; this is the best found"
     INTERRUPTED = "stopped by a signal"
-    DIVERGED = "failed: the objective is not finite or unbounded below"
+    DIVERGED = (
+        "failed: the objective or its gradient is not finite, or the objective is unbounded "
+        "below; the last finite iterate is kept"
+    )
     FAILED = "failed: the solver could not take a step"
 
     @property
@@ -34,7 +38,12 @@ class Status(Enum):
     @property
     def converged(self) -> bool:
         """Whether a convergence criterion was met."""
-        return self in {Status.GRADIENT, Status.DECREASE, Status.CONVERGED, Status.STALLED}
+        return self in {
+            Status.SMALL_GRADIENT,
+            Status.SMALL_DECREASE,
+            Status.CONVERGED,
+            Status.PRECISION_LIMIT,
+        }
 
     @property
     def failed(self) -> bool:

@@ -51,7 +51,7 @@ def solve(
         "Cost": measures["cost"],
         "Time": spent,
         "CPU": busy,
-        "capped": result.status.name == "SECONDS",
+        "capped": result.status.name == "TIME_LIMIT",
         "evaluations": result.evaluations,
         "degenerate": measures["degenerate"],
         "labels": result.gather()[:, 0].astype(int).tolist(),

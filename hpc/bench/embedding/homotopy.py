@@ -133,7 +133,7 @@ def homotopy_section(found: dict[str, Any], stem: Path) -> list[str]:
     stopped = [
         f"{label} ({one['limit']:g} s, lambda {one['by lambda'][-1][0]:.2g})"
         for label, one in runs.items()
-        if one["status"] == "SECONDS"
+        if one["status"] == "TIME_LIMIT"
     ]
     capped = (
         "Runs that were cut short, marked by a + after their evaluations: "
@@ -175,7 +175,7 @@ def _row(runs: dict[str, Any], strategy: str, authors: bool) -> dict[str, Any]:
     spent = one["evaluations"]
     row = {
         "strategy": strategy,
-        "evaluations": f"{spent:,}" + ("+" if one["status"] == "SECONDS" else ""),
+        "evaluations": f"{spent:,}" + ("+" if one["status"] == "TIME_LIMIT" else ""),
         "times fewer than GD": _ratio(runs.get(_label("GD", authors)), spent),
         "seconds": round(one["seconds"], 1),
         "final value": one["objective"],

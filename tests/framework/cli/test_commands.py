@@ -54,7 +54,7 @@ def test_a_run_leaves_what_the_contract_names(finished):
     folder, done = finished
     out = folder / "out"
     facts = json.loads((out / "result.json").read_text())
-    assert facts["status"] == "iterations"
+    assert facts["status"] == "iteration_limit"
     assert facts["iterations"] == 5
     assert facts["ranks"] == 1
     assert set(facts) >= {"message", "objective", "evaluations", "seconds", "metrics", "versions"}

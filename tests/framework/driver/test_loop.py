@@ -36,12 +36,12 @@ def test_the_solver_adds_its_columns_and_the_objective_its_homotopy_parameter(
 @pytest.mark.parametrize(
     ("rule", "status"),
     [
-        ({"iterations": 3}, Status.ITERATIONS),
-        ({"iterations": 0}, Status.ITERATIONS),
-        ({"evaluations": 5}, Status.EVALUATIONS),
-        ({"seconds": 0.0}, Status.SECONDS),
-        ({"gradient": 1e-3}, Status.GRADIENT),
-        ({"decrease": 1e-3}, Status.DECREASE),
+        ({"iterations": 3}, Status.ITERATION_LIMIT),
+        ({"iterations": 0}, Status.ITERATION_LIMIT),
+        ({"evaluations": 5}, Status.EVALUATION_LIMIT),
+        ({"seconds": 0.0}, Status.TIME_LIMIT),
+        ({"gradient": 1e-3}, Status.SMALL_GRADIENT),
+        ({"decrease": 1e-3}, Status.SMALL_DECREASE),
     ],
 )
 def test_each_rule_stops_the_run_with_its_own_status(comm, bowl, heavy_ball, rule, status):

@@ -35,7 +35,7 @@ def test_a_comparison_names_method_value_cost_and_status():
     result = Result(
         x=np.zeros((1, 1)),
         objective=0.5,
-        status=Status.GRADIENT,
+        status=Status.SMALL_GRADIENT,
         trace=Trace(["objective"]),
         iterations=7,
         evaluations=9,

@@ -63,7 +63,7 @@ def test_every_step_lowers_the_objective(solver, problem, request):
 def test_fast_methods_reach_a_small_gradient(solver, problem, request):
     objective = request.getfixturevalue(problem)(MPI.COMM_SELF)
     result = minimise(objective, solver, gradient=1e-6)
-    assert result.status is Status.GRADIENT
+    assert result.status is Status.SMALL_GRADIENT
 
 
 @pytest.mark.parametrize("beta", ["polak-ribiere+", "hager-zhang", "fletcher-reeves", "dai-yuan"])
@@ -235,7 +235,7 @@ def test_no_start_leads_to_numbers_that_are_not_finite(solver, size):
 def test_a_stationary_start_ends_at_once(quadratic):
     objective = quadratic(MPI.COMM_SELF)
     result = thalweg.minimize(objective, x0=np.zeros((20, 2)), solver="lbfgs")
-    assert result.status is Status.GRADIENT
+    assert result.status is Status.SMALL_GRADIENT
     assert result.iterations == 0
 
 
@@ -247,7 +247,7 @@ def test_a_run_ends_as_stalled_where_no_step_lowers_the_value():
 
     objective = Lying()
     result = minimise(objective, LBFGS(), x0=np.zeros((3, 2)))
-    assert result.status is Status.STALLED
+    assert result.status is Status.PRECISION_LIMIT
     assert result.objective == 1.0
 
 
@@ -425,7 +425,7 @@ def test_a_step_of_twice_the_right_length_is_not_taken_again(quadratic):
 
     solver = GradientDescent(preconditioner=Slightly(), first_step=3.999)
     result = minimise(quadratic(MPI.COMM_SELF), solver, iterations=20, gradient=1e-6)
-    assert result.status is Status.GRADIENT
+    assert result.status is Status.SMALL_GRADIENT
 
 
 def test_the_first_step_can_be_chosen(rosenbrock):

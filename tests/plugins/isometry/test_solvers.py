@@ -80,7 +80,7 @@ def test_a_delta_out_of_reach_is_said_and_the_best_found_returned(
 ):
     objective = NearIsometry(secants_of(digits, comm), 0.05, 3)
     result = thalweg.minimize(objective, solver="hinge-lbfgs", patience=60)
-    assert result.status is Status.UNREACHED
+    assert result.status is Status.TARGET_NOT_REACHED
     assert result.status.exit_code == 0
     assert len(result.solution) == 3
     assert result.metrics["delta"] > 0.05
@@ -110,7 +110,7 @@ def test_a_delta_that_no_rank_reaches_is_no_success(petals, secants_of):
     objective = NearIsometry(secants_of(petals, MPI.COMM_SELF), 0.01, None)
     result = thalweg.minimize(objective, solver="random-projection", adjust="published")
     assert result.metrics["delta"] > 0.01
-    assert result.status is Status.UNREACHED
+    assert result.status is Status.TARGET_NOT_REACHED
 
 
 @pytest.mark.parametrize("solver", ["hinge-lbfgs", "numax", "fromax", "nile-pro"])

@@ -87,7 +87,7 @@ class BarzilaiBorwein(Solver):
 
     def status(self, state):
         """Stalled if no length satisfied the line search."""
-        return Status.STALLED if state.stuck else Status.RUNNING
+        return Status.PRECISION_LIMIT if state.stuck else Status.RUNNING
 
     def trace_row(self, state):
         """Length that the next step will try."""
