@@ -113,15 +113,23 @@ class Kernel:
         key = hashlib.sha256("\n".join([self._identity, *map(str, types)]).encode()).hexdigest()
         mark = self._folder / f"{key[:24]}.compiled"
         if mark.exists():
-            self.dispatcher.compile(types)  # loads
+            self._load_or_compile(types)
         else:
             # One lock for all kernels: compiling one writes the cache of those that it calls too,
             # and Numba's files are not safe against two writers.
             with _alone(self._folder / "lock"):
-                self.dispatcher.compile(types)
+                self._load_or_compile(types)
             with contextlib.suppress(OSError):
                 mark.touch()
         self._compiled.add(types)
+
+    def _load_or_compile(self, types: tuple[Any, ...]) -> None:
+        try:
+            self.dispatcher.compile(types)
+        except ModuleNotFoundError:
+            # The kernel calls a function that was cached from a script or notebook which is gone.
+            self.dispatcher._cache.flush()
+            self.dispatcher.compile(types)
 
 
 def _identity(function: Callable[..., Any], options: dict[str, Any]) -> str:

@@ -62,7 +62,9 @@ class PairFunction:
     def __post_init__(self) -> None:
         compiled = numba.njit(fastmath=set(FASTMATH))(self.function)
         object.__setattr__(self, "compiled", compiled)
-        object.__setattr__(self, "key", hashlib.sha256(_text(self.function).encode()).hexdigest())
+        # Compiled code refers to the module that it was compiled in.
+        text = f"{self.function.__module__} {_text(self.function)}"
+        object.__setattr__(self, "key", hashlib.sha256(text.encode()).hexdigest())
         _check_derivatives(self.function, self.name)
 
     def __repr__(self) -> str:

@@ -1,9 +1,11 @@
 """Kernels are compiled once, whoever asks, and run wherever the cache may or may not lie."""
 
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import FunctionType, ModuleType
 
 import filelock
 import numba
@@ -139,3 +141,28 @@ def test_kernels_run_as_plain_python_when_numba_is_switched_off(tmp_path):
         [sys.executable, script], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[0. 2. 4.]"
+
+
+def test_code_cached_from_a_module_that_is_gone_is_compiled_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("THALWEG_CACHE", str(tmp_path))
+
+    def called_from(module):
+        function = FunctionType(twice.__code__, {"__name__": module, "math": math}, "twice")
+        names = {**globals(), "twice": numba.njit(fastmath=True)(function)}
+        return kernel(parallel=True)(FunctionType(sum_of_twice.__code__, names, "sum_of_twice"))
+
+    monkeypatch.setitem(sys.modules, "passing", ModuleType("passing"))
+    assert called_from("passing")(np.ones(3)) == 6.0
+    monkeypatch.delitem(sys.modules, "passing")
+    assert called_from("__main__")(np.ones(3)) == 6.0
+
+
+def twice(x):
+    return 2 * x, math.log1p(x)
+
+
+def sum_of_twice(values):
+    total = 0.0
+    for i in numba.prange(len(values)):
+        total += twice(values[i])[0]
+    return total
