@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import functools
 import io
 import json
 import os
@@ -35,6 +36,9 @@ INNER_FOLDER = "THALWEG_TEST_FOLDER"
 
 #: Seconds without news after which the ranks of a world are taken to hang.
 LIMIT = float(os.environ.get("THALWEG_TEST_SECONDS", "240"))
+
+# Compiled kernels stay with the clone: another one that compiles holds nobody up.
+os.environ.setdefault("THALWEG_CACHE", str(Path(__file__).parents[1] / ".pytest_cache" / "kernels"))
 
 #: The worlds of this session.
 WORLDS = pytest.StashKey[list[Any]]()
@@ -69,6 +73,8 @@ def mpi_environment() -> dict[str, str]:
     environment.pop("PYTEST_ADDOPTS", None)
     for threads in ("THALWEG", "OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "NUMBA_NUM"):
         environment[f"{threads}_THREADS"] = "1"
+    if idle_ranks():
+        environment["LD_PRELOAD"] = idle_ranks() or ""
     environment.update(
         # Open MPI 4, then 5.
         OMPI_ALLOW_RUN_AS_ROOT="1",
@@ -82,6 +88,24 @@ def mpi_environment() -> dict[str, str]:
         PRTE_MCA_hwloc_default_binding_policy="none",
     )
     return environment
+
+
+@functools.cache
+def idle_ranks() -> str | None:
+    """Library that lets waiting ranks sleep, compiled where there is a C compiler."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        return None
+    folder = Path(__file__).parents[1] / ".pytest_cache"
+    folder.mkdir(exist_ok=True)
+    library, source = folder / "idle_ranks.so", Path(__file__).with_name("idle_ranks.c")
+    if not library.exists() or library.stat().st_mtime < source.stat().st_mtime:
+        made = library.with_suffix(f".{os.getpid()}")
+        command = [compiler, "-O2", "-shared", "-fPIC", str(source), "-o", str(made)]
+        if subprocess.run(command, capture_output=True).returncode != 0:
+            return None
+        made.replace(library)
+    return str(library)
 
 
 def run_limited(
@@ -395,11 +419,16 @@ def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
         for world in worlds:
             world.run()
 
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt  # so that the worlds end with this process
+
     thread = threading.Thread(target=run_worlds)
     thread.start()
+    before = signal.signal(signal.SIGTERM, interrupt)
     try:
         return (yield)
     finally:
+        signal.signal(signal.SIGTERM, before)
         for world in worlds:
             world.close()
         thread.join()
@@ -533,7 +562,7 @@ def thalweg_command() -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture
 def mpirun() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs a command on several ranks: ``mpirun(2, [sys.executable, "x.py"], seconds=60)``.
+    """Runs a command on several ranks: ``mpirun(2, [sys.executable, "x.py"])``.
 
     Further keywords go to ``subprocess.Popen``; ``env`` adds to the environment.
     """
@@ -542,7 +571,7 @@ def mpirun() -> Callable[..., subprocess.CompletedProcess[str]]:
         pytest.skip("no mpirun found")
 
     def run(
-        ranks: int, command: list[str], seconds: float = 120, **options: Any
+        ranks: int, command: list[str], seconds: float = LIMIT, **options: Any
     ) -> subprocess.CompletedProcess[str]:
         environment = mpi_environment() | options.pop("env", {})
         launched = [program, "-n", str(ranks), *map(str, command)]

@@ -1,7 +1,7 @@
 """The batch templates: what they launch, and that a run stopped by a signal resumes.
 
-Small programs stand for the batch systems' commands; the template, its signals,
-the ranks and their checkpoints are real.
+Small programs stand for the batch systems' commands and for the clock; the template, its
+signals, the ranks and their checkpoints are real.
 """
 
 import json
@@ -20,8 +20,10 @@ TOP = Path(__file__).parents[2]
 CONFIG = """
 [data]
 name = "digits"
+rows = 100
 [objective]
 name = "elastic-embedding"
+perplexity = 10
 [solver]
 name = "gradient-descent"
 [stop]
@@ -32,6 +34,19 @@ checkpoint = 0.2
 [output]
 pictures = false
 """
+
+#: Stands for coreutils' timeout: the time is up when a checkpoint has been written.
+TIMEOUT = """
+while [[ $1 == --* ]]; do [[ $1 != --signal=* ]] || signal=${1#*=}; shift; done
+echo "$1" >> timeout.log; shift
+"$@" & run=$!
+until [ -e runs/7/checkpoint/latest ]; do kill -0 $run || break; sleep 0.05; done
+kill -$signal $run
+wait $run
+"""
+
+#: Seconds after which a job is taken to hang.
+LIMIT = 240
 
 
 class Cluster:
@@ -85,10 +100,10 @@ def cluster(tmp_path):
     return Cluster(tmp_path)
 
 
-def finish(job, seconds=60):
+def finish(job):
     """Exit code and output of a job that ends by itself."""
     try:
-        output, _ = job.communicate(timeout=seconds)
+        output, _ = job.communicate(timeout=LIMIT)
     except subprocess.TimeoutExpired:
         os.killpg(job.pid, signal.SIGKILL)
         output, _ = job.communicate()
@@ -96,11 +111,17 @@ def finish(job, seconds=60):
     return job.returncode, output
 
 
-def wait_for_new_checkpoint(job, folder, seconds=60):
-    began, deadline = time.time(), time.monotonic() + seconds
-    while not any(f.stat().st_mtime > began for f in (folder / "checkpoint").glob("*")):
+def newest_checkpoint(folder):
+    latest = folder / "checkpoint" / "latest"
+    return latest.read_text() if latest.exists() else ""
+
+
+def wait_for_new_checkpoint(job, folder, before):
+    deadline = time.monotonic() + LIMIT
+    while newest_checkpoint(folder) == before:
         if job.poll() is not None or time.monotonic() > deadline:
-            code, output = finish(job, 1)
+            os.killpg(job.pid, signal.SIGKILL)
+            code, output = finish(job)
             pytest.fail(f"no checkpoint came; the job ended with {code}\n{output}")
         time.sleep(0.05)
 
@@ -126,8 +147,9 @@ class TestSlurm:
         cluster.configure(iterations=100_000_000)
         reached = []
         for _ in range(2):
+            before = newest_checkpoint(cluster.folder / "runs/7")
             job = self.start(cluster)
-            wait_for_new_checkpoint(job, cluster.folder / "runs/7")
+            wait_for_new_checkpoint(job, cluster.folder / "runs/7", before)
             os.killpg(job.pid, signal.SIGUSR1)
             code, output = finish(job)
             assert code == 0, output  # scontrol's
@@ -151,17 +173,20 @@ class TestPBS:
 
     def test_the_own_time_limit_queues_a_job_that_resumes_in_the_same_folder(self, cluster):
         cluster.configure(iterations=100_000_000)
-        code, output = finish(self.start(cluster, LIMIT="8s"))
+        cluster.command("timeout", TIMEOUT)
+        code, output = finish(self.start(cluster, LIMIT="8h"))
         assert code == 0, output
-        assert cluster.log("qsub") == ["-v CONFIG=config.toml,OUT=runs/7,LIMIT=8s hpc/pbs.sh"]
+        assert cluster.log("timeout") == ["8h"]
+        assert cluster.log("qsub") == ["-v CONFIG=config.toml,OUT=runs/7,LIMIT=8h hpc/pbs.sh"]
         assert cluster.iterations("runs/7") > 0
 
     def test_pre_emption_queues_a_job_that_resumes(self, cluster):
         cluster.configure(iterations=100_000_000)
         reached = []
         for _ in range(2):
+            before = newest_checkpoint(cluster.folder / "runs/7")
             job = self.start(cluster)
-            wait_for_new_checkpoint(job, cluster.folder / "runs/7")
+            wait_for_new_checkpoint(job, cluster.folder / "runs/7", before)
             os.kill(job.pid, signal.SIGTERM)
             code, output = finish(job)
             assert code == 0, output

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,14 +25,9 @@ iterations = 5
 """
 
 
-def thalweg(*arguments, folder=None):
-    return subprocess.run(
-        [sys.executable, "-m", "thalweg.cli.main", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        timeout=120,
-    )
+@pytest.fixture(scope="module")
+def thalweg(thalweg_command):
+    return thalweg_command
 
 
 @pytest.fixture
@@ -42,7 +38,7 @@ def config(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def finished(tmp_path_factory, thalweg):
     folder = tmp_path_factory.mktemp("run")
     (folder / "c.toml").write_text(CONFIG)
     done = thalweg("run", folder / "c.toml", "--out", folder / "out")
@@ -68,7 +64,7 @@ def test_a_run_leaves_what_the_contract_names(finished):
     assert "objective" in done.stdout
 
 
-def test_the_resolved_configuration_repeats_the_run(finished, tmp_path):
+def test_the_resolved_configuration_repeats_the_run(thalweg, finished, tmp_path):
     folder, _ = finished
     again = thalweg("run", folder / "out" / "config.toml", "--out", tmp_path / "again", "--quiet")
     assert again.returncode == 0
@@ -77,7 +73,7 @@ def test_the_resolved_configuration_repeats_the_run(finished, tmp_path):
     assert np.array_equal(first, second)
 
 
-def test_another_runs_folder_is_refused_and_left_alone(finished):
+def test_another_runs_folder_is_refused_and_left_alone(thalweg, finished):
     folder, _ = finished
     before = (folder / "out" / "result.json").read_bytes()
     done = thalweg("run", folder / "c.toml", "--out", folder / "out")
@@ -86,7 +82,7 @@ def test_another_runs_folder_is_refused_and_left_alone(finished):
     assert (folder / "out" / "result.json").read_bytes() == before
 
 
-def test_resuming_with_another_problem_is_refused(finished):
+def test_resuming_with_another_problem_is_refused(thalweg, finished):
     folder, _ = finished
     changed = ("--set", "objective.perplexity=6", "--resume", "--out", folder / "out")
     done = thalweg("run", folder / "c.toml", *changed)
@@ -94,7 +90,7 @@ def test_resuming_with_another_problem_is_refused(finished):
     assert "objective.perplexity was 5.0 and is now 6.0" in done.stderr
 
 
-def test_resuming_with_a_larger_budget_goes_on(config, tmp_path):
+def test_resuming_with_a_larger_budget_goes_on(thalweg, config, tmp_path):
     short = thalweg("run", config, "--out", tmp_path / "a")
     longer = ("--set", "stop.iterations=9")
     resumed = thalweg("run", config, "--out", tmp_path / "a", "--resume", *longer)
@@ -104,7 +100,7 @@ def test_resuming_with_a_larger_budget_goes_on(config, tmp_path):
     assert np.array_equal(first, second)
 
 
-def test_plot_draws_the_pictures_again(finished):
+def test_plot_draws_the_pictures_again(thalweg, finished):
     folder, _ = finished
     (folder / "out" / "embedding.png").unlink()
     done = thalweg("plot", folder / "out")
@@ -112,7 +108,7 @@ def test_plot_draws_the_pictures_again(finished):
     assert (folder / "out" / "embedding.png").exists()
 
 
-def test_compare_prints_a_table_and_leaves_a_picture(config, tmp_path):
+def test_compare_prints_a_table_and_leaves_a_picture(thalweg, config, tmp_path):
     config.write_text(
         CONFIG
         + '[[method]]\nsolver = "gradient-descent"\npreconditioner = "identity"\n'
@@ -146,16 +142,9 @@ def test_compare_prints_a_table_and_leaves_a_picture(config, tmp_path):
         (("compare", "c.toml"), r"[[method]]"),
     ],
 )
-def test_bad_input_is_one_sentence_and_exit_code_2(config, tmp_path, arguments, message):
-    done = (
-        thalweg(*arguments, "--out", "out", folder=tmp_path)
-        if arguments[0]
-        in (
-            "run",
-            "compare",
-        )
-        else thalweg(*arguments, folder=tmp_path)
-    )
+def test_bad_input_is_one_sentence_and_exit_code_2(thalweg, config, tmp_path, arguments, message):
+    out = ("--out", "out") if arguments[0] in ("run", "compare") else ()
+    done = thalweg(*arguments, *out, folder=tmp_path)
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("thalweg: ")
     assert done.stderr.count("\n") == 1
@@ -163,16 +152,19 @@ def test_bad_input_is_one_sentence_and_exit_code_2(config, tmp_path, arguments, 
     assert not (tmp_path / "out").exists()
 
 
-def test_list_tells_programs_and_people():
+def test_list_tells_programs_and_people(thalweg):
     listing = json.loads(thalweg("list", "--json").stdout)
     assert {"objectives", "preconditioners", "solvers"} <= set(listing)
     assert "spectral" in {row["name"] for row in listing["preconditioners"]}
     assert "tao:TYPE" in thalweg("list").stdout
 
 
-def test_help_and_version():
+def test_help_and_version(thalweg):
     assert "mpirun" in thalweg("--help").stdout
-    assert thalweg("--version").stdout.startswith("thalweg 0")
+    # The installed program, in a process of its own.
+    program = [Path(sys.executable).with_name("thalweg"), "--version"]
+    done = subprocess.run(program, capture_output=True, text=True)
+    assert done.stdout.startswith("thalweg 0")
     assert "--resume" in thalweg("run", "--help").stdout
 
 

@@ -24,7 +24,7 @@ def test_json_holds_the_same_findings(capsys):
 
 
 def test_on_several_ranks_it_reports_once_and_counts_them(mpirun):
-    done = mpirun(2, [sys.executable, "-m", "thalweg.cli.main", "doctor"], seconds=60)
+    done = mpirun(2, [sys.executable, "-m", "thalweg.cli.main", "doctor"])
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("all well") == 1
     assert "ranks 2, threads a rank 1" in done.stdout

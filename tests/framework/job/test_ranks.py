@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,37 +65,14 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_a_rank_that_raises_ends_the_run_with_its_number_and_traceback(tmp_path):
-    launcher = shutil.which("mpirun")
-    if launcher is None:
-        pytest.skip("no mpirun")
+def test_a_rank_that_raises_ends_the_run_with_its_number_and_traceback(tmp_path, mpirun):
     (tmp_path / "fail.py").write_text(FAILING)
     (tmp_path / "c.toml").write_text(
         '[data]\nname = "digits"\nrows = 60\n'
         '[objective]\nname = "elastic-embedding"\nperplexity = 5\n'
     )
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("OMPI_MCA_ess", "PMIX_", "PMI_", "OMPI_COMM"))
-    }
-    environment |= {
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "OMPI_MCA_rmaps_base_oversubscribe": "1",
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-    }
-    began = time.monotonic()
-    done = subprocess.run(
-        [launcher, "-n", "3", sys.executable, "fail.py", "run", "c.toml", "--out", "out"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode != 0
+    done = mpirun(3, [sys.executable, "fail.py", "run", "c.toml", "--out", "out"], cwd=tmp_path)
+    assert done.returncode not in (0, -9)
     assert "rank 1 of 3 failed" in done.stderr
     assert "RuntimeError: a cosmic ray" in done.stderr
-    assert time.monotonic() - began < 60
-    assert not (Path(tmp_path) / "out" / "result.json").exists()
+    assert not (tmp_path / "out" / "result.json").exists()
