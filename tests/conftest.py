@@ -560,6 +560,12 @@ def thalweg_command() -> Callable[..., subprocess.CompletedProcess[str]]:
     return call
 
 
+@pytest.fixture(scope="session")
+def rank_environment() -> dict[str, str]:
+    """Environment for a program that calls ``mpirun`` itself."""
+    return mpi_environment()
+
+
 @pytest.fixture
 def mpirun() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs a command on several ranks: ``mpirun(2, [sys.executable, "x.py"])``.

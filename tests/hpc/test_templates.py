@@ -52,8 +52,9 @@ LIMIT = 240
 class Cluster:
     """A folder to submit from, with stand-ins for the batch system's commands."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, environment):
         self.folder = folder
+        self.environment = environment
         (folder / "bin").mkdir()
         (folder / ".venv").symlink_to(Path(sys.prefix))
         (folder / "hpc").symlink_to(TOP / "hpc")
@@ -70,16 +71,11 @@ class Cluster:
         (self.folder / "config.toml").write_text(CONFIG.format(iterations=iterations))
 
     def start(self, template, *arguments, **variables):
-        # What an MPI library told this very process would confuse a launcher.
-        inherited = ("OMPI_", "PMIX_", "PMI_", "PRTE_")
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(inherited)}
-        environment |= {"PATH": f"{self.folder / 'bin'}:{environment['PATH']}"} | variables
-        script = 'source "$1" && shift && exec bash "$@"'
-        setting, job = str(TOP / "scripts" / "mpi-environment"), str(TOP / "hpc" / template)
+        path = f"{self.folder / 'bin'}:{self.environment['PATH']}"
         return subprocess.Popen(
-            ["bash", "-c", script, "bash", setting, job, *arguments],
+            ["bash", TOP / "hpc" / template, *arguments],
             cwd=self.folder,
-            env=environment,
+            env=self.environment | {"PATH": path} | variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -96,8 +92,8 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(tmp_path):
-    return Cluster(tmp_path)
+def cluster(tmp_path, rank_environment):
+    return Cluster(tmp_path, rank_environment)
 
 
 def finish(job):
