@@ -18,9 +18,8 @@ from thalweg.errors import InputError
 from thalweg.interfaces import Capability, GaussNewtonProduct, Objective, Solver, SolverState
 from thalweg.parallel import PETSc
 from thalweg.result import Status
-from thalweg_saddlefree.batches import CurvatureBatches
+from thalweg_saddlefree.capabilities import draw_curvature_rows, mean_gradient_squares
 from thalweg_saddlefree.curvature import CurvatureOperator, Slices
-from thalweg_saddlefree.gradient_squares import mean_gradient_squares
 from thalweg_saddlefree.trial_steps import (
     accept_trial,
     evaluated_start,
@@ -135,8 +134,7 @@ class HessianFree(Solver[HessianFreeState]):
         """One direction and the search along it; whether the objective fell."""
         objective = state.objective
         assert state.last is not None
-        if isinstance(objective, CurvatureBatches):
-            objective.draw_curvature_rows(self.seed, state.counter, self.curvature_rows)
+        draw_curvature_rows(objective, self.seed, state.counter, self.curvature_rows)
         state.counter += 1
         operator = CurvatureOperator(slices, objective, state.x, gauss_newton=True)
         try:

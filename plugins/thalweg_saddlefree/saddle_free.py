@@ -19,7 +19,7 @@ from thalweg.errors import InputError
 from thalweg.interfaces import Capability, HessianProduct, Objective, Solver, SolverState
 from thalweg.parallel import PETSc
 from thalweg.result import Status
-from thalweg_saddlefree.batches import CurvatureBatches
+from thalweg_saddlefree.capabilities import draw_curvature_rows, mean_gradient_squares
 from thalweg_saddlefree.curvature import (
     AbsoluteSolver,
     CurvatureOperator,
@@ -36,7 +36,6 @@ from thalweg_saddlefree.curvature_choice import (
     in_order_of_gain,
     kinds_for,
 )
-from thalweg_saddlefree.gradient_squares import mean_gradient_squares
 from thalweg_saddlefree.negative_curvature import lowest_curvature
 from thalweg_saddlefree.step_search import StepSearch
 from thalweg_saddlefree.trial_steps import accept_trial, evaluated_start, trial_value
@@ -242,8 +241,7 @@ class SaddleFree(Solver[SaddleFreeState]):
     # -- parts -----------------------------------------------------------------------------
 
     def _draw(self, state: SaddleFreeState) -> None:
-        if isinstance(state.objective, CurvatureBatches):
-            state.objective.draw_curvature_rows(self.seed, state.counter, self.curvature_rows)
+        draw_curvature_rows(state.objective, self.seed, state.counter, self.curvature_rows)
 
     def _descend(self, state: SaddleFreeState, slices: Slices, kind: str, trial: PETSc.Vec) -> bool:
         """Find a damping whose step lowers the objective; ``trial`` is then the new point."""

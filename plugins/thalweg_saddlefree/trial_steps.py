@@ -7,7 +7,7 @@ import numpy as np
 from thalweg.errors import InputError
 from thalweg.interfaces import Objective, SolverState
 from thalweg.parallel import PETSc
-from thalweg_saddlefree.batches import CurvatureBatches
+from thalweg_saddlefree.capabilities import draw_curvature_rows
 from thalweg_saddlefree.curvature import Slices
 
 
@@ -21,10 +21,7 @@ def evaluated_start(
     InputError
         One of them is not finite, or rows are to be sampled where there are none.
     """
-    if curvature_rows is not None and not isinstance(objective, CurvatureBatches):
-        raise InputError(
-            f"{type(objective).__name__} has no data rows to sample; leave curvature_rows out"
-        )
+    draw_curvature_rows(objective, 0, 0, curvature_rows)
     gradient = objective.layout.create_vec()
     value = objective.value_and_gradient(x, gradient)
     slices = Slices.of(objective)

@@ -13,6 +13,15 @@ from thalweg.interfaces.capabilities import (
     SpectralFixedPoint,
     StiefelVariable,
 )
+from thalweg.interfaces.minibatches import (
+    BatchSchedule,
+    EpochOrder,
+    Minibatches,
+    RowSet,
+    StochasticState,
+    random_signs,
+    value_over_all_rows,
+)
 from thalweg.interfaces.objective import Objective, RowObjective
 from thalweg.interfaces.preconditioner import Preconditioner
 from thalweg.interfaces.requirements import missing_capabilities, require
@@ -22,20 +31,27 @@ __all__ = [
     "TRANSIENT",
     "Alternation",
     "AttractiveLaplacian",
+    "BatchSchedule",
     "Capability",
+    "EpochOrder",
     "GaussNewtonProduct",
     "HessianDiagonal",
     "HessianProduct",
     "Homotopy",
+    "Minibatches",
     "Objective",
     "Preconditioner",
     "RepulsiveBlocks",
     "RowObjective",
+    "RowSet",
     "SecantConstraints",
     "Solver",
     "SolverState",
     "SpectralFixedPoint",
     "StiefelVariable",
+    "StochasticState",
     "missing_capabilities",
+    "random_signs",
     "require",
+    "value_over_all_rows",
 ]

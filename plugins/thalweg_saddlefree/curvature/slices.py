@@ -57,10 +57,14 @@ class Slices:
 
     def take(self, vec: PETSc.Vec) -> np.ndarray:
         """This rank's slice of ``vec`` as a new array, shape ``(local_size,)``."""
+        return np.array(self.view(vec))
+
+    def view(self, vec: PETSc.Vec) -> np.ndarray:
+        """This rank's slice of ``vec`` as a read-only view, valid while ``vec`` is."""
         whole = vec.getArray(readonly=True)
         if whole.size == self.local_size:
-            return np.array(whole)
-        return np.array(whole[self.layout.start : self.layout.stop])
+            return np.asarray(whole)
+        return np.asarray(whole[self.layout.start : self.layout.stop])
 
     def put(self, piece: np.ndarray, vec: PETSc.Vec) -> None:
         """Overwrite ``vec`` with the vector whose slices are ``piece``."""

@@ -9,9 +9,8 @@ from thalweg.errors import InputError
 from thalweg.parallel import MPI, max_over_ranks, min_over_ranks
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
 from thalweg_saddlefree.networks.losses import LogisticCrossEntropy, Loss, SquaredError
-from thalweg_saddlefree.networks.network import Network
+from thalweg_saddlefree.networks.network import Network, checked_sizes
 from thalweg_saddlefree.networks.objective import NetworkObjective
-from thalweg_saddlefree.networks.sizes import checked_sizes
 
 
 def build_autoencoder(

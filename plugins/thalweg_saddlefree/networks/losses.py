@@ -37,6 +37,13 @@ class Loss(ABC):
     def gauss_newton(self, output: np.ndarray, rz: np.ndarray) -> np.ndarray:
         """Its positive semidefinite part, times ``rz``."""
 
+    @abstractmethod
+    def fisher_sample(self, output: np.ndarray, signs: np.ndarray) -> np.ndarray:
+        """Vectors of mean zero whose covariance is the matrix of :meth:`gauss_newton`.
+
+        ``signs`` are independent random numbers of mean 0 and variance 1.
+        """
+
 
 class SquaredError(Loss):
     """``|output - target|^2 / 2`` with any activation on the output."""
@@ -76,6 +83,12 @@ class SquaredError(Loss):
         self.activation.times_slope(output, product)
         return product
 
+    def fisher_sample(self, output: np.ndarray, signs: np.ndarray) -> np.ndarray:
+        """``phi' signs``."""
+        sample = signs.copy()
+        self.activation.times_slope(output, sample)
+        return sample
+
 
 class LogisticCrossEntropy(Loss):
     """``-sum t log s(z) + (1 - t) log(1 - s(z))`` with the logistic function s."""
@@ -101,6 +114,10 @@ class LogisticCrossEntropy(Loss):
     def gauss_newton(self, output: np.ndarray, rz: np.ndarray) -> np.ndarray:
         """``s (1 - s) rz``."""
         return np.asarray(output * (1 - output) * rz)
+
+    def fisher_sample(self, output: np.ndarray, signs: np.ndarray) -> np.ndarray:
+        """``(s (1 - s))^(1/2) signs``."""
+        return np.asarray(np.sqrt(output * (1 - output)) * signs)
 
 
 class SoftmaxCrossEntropy(Loss):
@@ -129,3 +146,8 @@ class SoftmaxCrossEntropy(Loss):
         """``p rz - p (p'rz)``."""
         weighted = output * rz
         return np.asarray(weighted - output * weighted.sum(axis=1, keepdims=True))
+
+    def fisher_sample(self, output: np.ndarray, signs: np.ndarray) -> np.ndarray:
+        """``p^(1/2) signs - p (p^(1/2)' signs)``."""
+        scaled = np.sqrt(output) * signs
+        return np.asarray(scaled - output * scaled.sum(axis=1, keepdims=True))

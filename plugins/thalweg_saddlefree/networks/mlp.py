@@ -11,9 +11,8 @@ from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
 from thalweg_saddlefree.networks.losses import Loss, SoftmaxCrossEntropy, SquaredError
-from thalweg_saddlefree.networks.network import Network
+from thalweg_saddlefree.networks.network import Network, checked_sizes
 from thalweg_saddlefree.networks.objective import NetworkObjective
-from thalweg_saddlefree.networks.sizes import checked_sizes
 
 
 def build_mlp(

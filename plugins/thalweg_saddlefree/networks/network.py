@@ -9,17 +9,19 @@ leading ``r`` marks it. Everything here is local to a rank.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import blas
 
+from thalweg.errors import InputError
 from thalweg_saddlefree.networks.activations import Activation
 from thalweg_saddlefree.networks.losses import Loss
-from thalweg_saddlefree.networks.multiply import multiply
 
 
 @dataclass(frozen=True)
-class Linearised:
+class Linearized:
     """What a curvature product needs to know of one chunk of rows.
 
     Attributes
@@ -84,8 +86,9 @@ class Network:
     def flops(self, kind: str) -> int:
         """Operations in matrix products per row of data.
 
-        ``kind`` is ``"value"``, ``"gradient"``, ``"hessian"`` or ``"gauss-newton"``;
-        curvature products are counted with the linearisation at hand.
+        ``kind`` is ``"value"``, ``"gradient"``, ``"hessian"``, ``"gauss-newton"``, one of the
+        latter two followed by ``"form"``, or ``"sample"``; all that concern curvature are
+        counted with the linearization at hand.
         """
         sizes = list(itertools.pairwise(self.sizes))
         every = 2 * sum(i * o for i, o in sizes)
@@ -95,6 +98,9 @@ class Network:
             "gradient": 2 * every + inner,
             "hessian": 2 * every + 4 * inner,
             "gauss-newton": 2 * every + 2 * inner,
+            "gauss-newton form": every + inner,
+            "hessian form": every + 2 * inner,
+            "sample": inner,
         }[kind]
 
     # -- passes ----------------------------------------------------------------------------
@@ -121,9 +127,9 @@ class Network:
         """The network's output for some rows."""
         return self.loss.output(self.forward(flat, rows)[1])
 
-    def linearise(
+    def linearize(
         self, flat: np.ndarray, rows: np.ndarray, target: np.ndarray
-    ) -> tuple[float, Linearised]:
+    ) -> tuple[float, Linearized]:
         """Summed loss, and all activations and deltas."""
         activations, z = self.forward(flat, rows)
         output = self.loss.output(z)
@@ -136,16 +142,16 @@ class Network:
             self.activations[layer - 1].times_slope(activations[layer], back)
             deltas.append(back)
             delta = back
-        return total, Linearised(activations, deltas[::-1], output)
+        return total, Linearized(activations, deltas[::-1], output)
 
-    def add_gradient(self, point: Linearised, gradient: np.ndarray) -> None:
+    def add_gradient(self, point: Linearized, gradient: np.ndarray) -> None:
         """Add the gradient of the summed loss to ``gradient``."""
         for layer in range(self.depth):
             delta = point.deltas[layer]
             multiply(point.activations[layer].T, delta, self.weights(gradient, layer), add=True)
             self.biases(gradient, layer)[...] += delta.sum(axis=0)
 
-    def add_gradient_squares(self, point: Linearised, squares: np.ndarray) -> None:
+    def add_gradient_squares(self, point: Linearized, squares: np.ndarray) -> None:
         """Add, for every parameter, the sum over rows of its squared derivative."""
         for layer in range(self.depth):
             delta2 = point.deltas[layer] ** 2
@@ -153,8 +159,72 @@ class Network:
             multiply(a2.T, delta2, self.weights(squares, layer), add=True)
             self.biases(squares, layer)[...] += delta2.sum(axis=0)
 
+    def leading(self, point: Linearized, rows: int) -> Linearized:
+        """The first rows of a linearized chunk, as views."""
+        return Linearized(
+            [a[:rows] for a in point.activations],
+            [delta[:rows] for delta in point.deltas],
+            point.output[:rows],
+        )
+
+    def fisher_deltas(
+        self, flat: np.ndarray, point: Linearized, signs: np.ndarray
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Layers from the last, with sampled derivatives by their pre-activations.
+
+        Back-propagation of ``R' signs``, where ``R'R`` is the Hessian of the loss by the
+        outputs and ``signs`` are independent with mean 0 and variance 1.
+        """
+        delta = self.loss.fisher_sample(point.output, signs)
+        for layer in range(self.depth - 1, -1, -1):
+            yield layer, delta
+            if layer:
+                a = point.activations[layer]
+                back = np.empty_like(a)
+                multiply(delta, self.weights(flat, layer).T, back)
+                self.activations[layer - 1].times_slope(a, back)
+                delta = back
+
+    def curvature_forms(
+        self,
+        flat: np.ndarray,
+        point: Linearized,
+        directions: Sequence[np.ndarray],
+        hessian: bool,
+    ) -> np.ndarray:
+        """``directions[i]' B directions[j]`` of the summed loss, from forward passes alone.
+
+        Returns
+        -------
+        ndarray of float64, shape (2, k, k)
+            For the Gauss-Newton matrix and for the Hessian; the latter zero unless asked
+            for. It weights second derivatives of the pre-activations by the deltas.
+        """
+        passes = [self._r_forward(flat, point, direction) for direction in directions]
+        forms = np.zeros((2, len(passes), len(passes)))
+        simple, full = forms
+        for i, (rz, ra) in enumerate(passes):
+            image = self.loss.gauss_newton(point.output, rz[-1])
+            simple[i] += [_total(image, other[-1]) for other, _ in passes]
+            if not hessian:
+                continue
+            image = self.loss.hessian(point.output, point.deltas[-1], rz[-1])
+            full[i] += [_total(image, other[-1]) for other, _ in passes]
+            for layer in range(1, self.depth):
+                outer = np.empty((self.sizes[layer], self.sizes[layer + 1]), dtype=flat.dtype)
+                multiply(ra[layer].T, point.deltas[layer], outer)
+                mixed = [_total(outer, self.weights(other, layer)) for other in directions]
+                full[i] += mixed
+                full[:, i] += mixed
+                bend = self.activations[layer - 1].bend(point.activations[layer])
+                if bend is not None:
+                    bend *= point.deltas[layer - 1]
+                    bend *= rz[layer - 1]
+                    full[i] += [_total(bend, other[layer - 1]) for other, _ in passes]
+        return 0.5 * (forms + forms.transpose(0, 2, 1))
+
     def add_hessian_product(
-        self, flat: np.ndarray, point: Linearised, direction: np.ndarray, product: np.ndarray
+        self, flat: np.ndarray, point: Linearized, direction: np.ndarray, product: np.ndarray
     ) -> None:
         """Add ``H direction`` of the summed loss to ``product``."""
         rz, ra = self._r_forward(flat, point, direction)
@@ -180,7 +250,7 @@ class Network:
             rdelta = back
 
     def add_gauss_newton_product(
-        self, flat: np.ndarray, point: Linearised, direction: np.ndarray, product: np.ndarray
+        self, flat: np.ndarray, point: Linearized, direction: np.ndarray, product: np.ndarray
     ) -> None:
         """Add ``G direction`` to ``product``, G = J' (second derivative of the loss) J.
 
@@ -200,7 +270,7 @@ class Network:
             rdelta = back
 
     def _r_forward(
-        self, flat: np.ndarray, point: Linearised, direction: np.ndarray
+        self, flat: np.ndarray, point: Linearized, direction: np.ndarray
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         # rz[l] belongs to the pre-activations of layer l (from 0), ra[l] to its inputs.
         rz: list[np.ndarray] = []
@@ -218,3 +288,53 @@ class Network:
                 self.activations[layer].times_slope(point.activations[layer + 1], moved)
                 ra.append(moved)
         return rz, ra
+
+
+def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -> np.ndarray:
+    """``out = a b``, or ``out += a b`` with ``add``; no temporary arrays.
+
+    Parameters
+    ----------
+    a, b
+        Row-major matrices or their transposes, of one type (float32 or float64).
+    out
+        Row-major, of the same type.
+    """
+    if 0 in (a.shape[0], a.shape[1], b.shape[1]):
+        if not add:
+            out[...] = 0
+        return out
+    gemm = blas.dgemm if out.dtype == np.float64 else blas.sgemm
+    # BLAS is column-major: it is given out' = b' a'.
+    left, flip_left = (b.T, 0) if b.flags.c_contiguous else (b, 1)
+    right, flip_right = (a.T, 0) if a.flags.c_contiguous else (a, 1)
+    gemm(
+        1.0,
+        left,
+        right,
+        beta=1.0 if add else 0.0,
+        c=out.T,
+        trans_a=flip_left,
+        trans_b=flip_right,
+        overwrite_c=1,
+    )
+    return out
+
+
+def checked_sizes(layers: Sequence[int]) -> None:
+    """Refuse a list of layer sizes that makes no network.
+
+    Raises
+    ------
+    InputError
+    """
+    whole = all(isinstance(size, int) and not isinstance(size, bool) for size in layers)
+    if len(layers) < 2 or not whole or min(layers, default=0) < 1:
+        raise InputError(
+            f"layers must be at least two whole numbers of one or more, not {list(layers)!r}"
+        )
+
+
+def _total(a: np.ndarray, b: np.ndarray) -> float:
+    # A sum of products in blocks of rows: single precision would lose digits in one long sum.
+    return float(np.einsum("ij,ij->i", a, b).sum(dtype=np.float64))

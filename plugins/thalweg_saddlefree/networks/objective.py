@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.interfaces import GaussNewtonProduct, HessianProduct, Objective
+from thalweg.interfaces import (
+    GaussNewtonProduct,
+    HessianProduct,
+    Minibatches,
+    Objective,
+    RowSet,
+    random_signs,
+)
 from thalweg.parallel import (
     MPI,
     Layout,
@@ -18,17 +25,29 @@ from thalweg.parallel import (
     sum_large,
     sum_over_ranks,
 )
-from thalweg_saddlefree.batches import CurvatureBatches, drawn_rows
-from thalweg_saddlefree.gradient_squares import GradientSquares
+from thalweg_saddlefree.capabilities import (
+    CurvatureForms,
+    Forms,
+    GradientSquares,
+    LayerBlock,
+    LayeredCurvature,
+    LayerSample,
+)
 from thalweg_saddlefree.networks.initialisation import INITIALISATIONS
-from thalweg_saddlefree.networks.network import Linearised, Network
+from thalweg_saddlefree.networks.network import Linearized, Network
 
 #: Rows that pass through the network together.
 CHUNK = 1024
 
 
 class NetworkObjective(
-    Objective, HessianProduct, GaussNewtonProduct, CurvatureBatches, GradientSquares
+    Objective,
+    HessianProduct,
+    GaussNewtonProduct,
+    Minibatches,
+    GradientSquares,
+    CurvatureForms,
+    LayeredCurvature,
 ):
     """Mean loss over all data rows plus ``l2 / 2`` times the squared weights (not biases).
 
@@ -50,8 +69,10 @@ class NetworkObjective(
         ``"double"``, or ``"single"`` for matrix products in float32: nearly
         twice as fast, values good to six digits.
     memory
-        Bytes a rank may keep activations in between curvature products at one point;
-        what does not fit is computed again in every product.
+        Bytes that a rank may use to keep activations between a gradient and the curvature
+        products at one point; what does not fit is computed again in every product.
+    held_out
+        This rank's inputs and targets of rows that are not trained on, or None.
 
     Attributes
     ----------
@@ -77,6 +98,7 @@ class NetworkObjective(
         scale: float = 1.0,
         precision: str = "double",
         memory: float = 2e9,
+        held_out: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
         super().__init__(comm, Layout(MPI.COMM_SELF, network.parameters))
         if rows.rows == 0:
@@ -84,21 +106,70 @@ class NetworkObjective(
         self.rows = rows
         self.network = network
         self.dtype = np.dtype(np.float64 if precision == "double" else np.float32)
-        self.inputs = np.ascontiguousarray(inputs, dtype=self.dtype)
-        same = targets is inputs
-        self.targets = self.inputs if same else np.ascontiguousarray(targets, dtype=self.dtype)
-        finite = bool(np.isfinite(self.inputs).all() and np.isfinite(self.targets).all())
-        if any_over_ranks(comm, not finite):
+        self.inputs, self.targets = self._typed(inputs, targets)
+        self._held_out = self._typed(*held_out) if held_out is not None else None
+        arrays = (self.inputs, self.targets, *(self._held_out or ()))
+        if any_over_ranks(comm, not all(bool(np.isfinite(a).all()) for a in arrays)):
             raise InputError("the data hold NaN or infinite values; remove or replace those rows")
         self.l2 = float(l2)
         self.initialisation = initialisation
         self.scale = float(scale)
         self.memory = float(memory)
         self.work = 0.0
-        self._batch_rows = rows.rows
-        self._batch = (self.inputs, self.targets)
-        self._linearised: list[Linearised] | None = None
-        self._linearised_at: np.ndarray | None = None
+        self._layers = tuple(
+            LayerBlock(network.offsets[k], network.sizes[k] + 1, network.sizes[k + 1], bias=True)
+            for k in range(network.depth)
+        )
+        self.use_rows(None)
+
+    def _typed(self, inputs: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        first = np.ascontiguousarray(inputs, dtype=self.dtype)
+        same = targets is inputs
+        return first, first if same else np.ascontiguousarray(targets, dtype=self.dtype)
+
+    # -- rows in use -----------------------------------------------------------------------
+
+    @property
+    def data_layout(self) -> Layout:
+        """How the training rows lie on the ranks."""
+        return self.rows
+
+    @property
+    def curvature_row_count(self) -> int:
+        """Rows that curvature products see, over all ranks."""
+        return self._curvature_rows.total
+
+    def use_rows(self, values: RowSet | None, curvature: RowSet | None = None) -> None:
+        """Restrict values and gradients, and curvature products, to some of the rows."""
+        everything = RowSet(np.arange(self.rows.local_rows), self.rows.rows)
+        self._value_rows = everything if values is None else values
+        self._curvature_rows = self._value_rows if curvature is None else curvature
+        self._chosen_rows = values is not None
+        self._batch = self._chosen(values)
+        first = self._value_rows.local[: len(self._curvature_rows.local)]
+        #: Whether curvature products can use the forward pass of the gradient.
+        self._shared = np.array_equal(first, self._curvature_rows.local)
+        own = self._batch if self._shared else self._chosen(curvature)
+        count = len(self._curvature_rows.local)
+        self._curvature_batch = (own[0][:count], own[1][:count])
+        self._linearized: list[Linearized] | None = None
+        self._linearized_at: np.ndarray | None = None
+
+    def _chosen(self, rows: RowSet | None) -> tuple[np.ndarray, np.ndarray]:
+        if rows is None:
+            return self.inputs, self.targets
+        inputs = self.inputs[rows.local]
+        return inputs, inputs if self.targets is self.inputs else self.targets[rows.local]
+
+    def held_out_value(self, x: PETSc.Vec) -> float:
+        """Mean loss over the rows held out, without weight decay; NaN if there are none."""
+        if self._held_out is None:
+            return float("nan")
+        flat = self._flat(x)
+        local = [self.network.loss_of(flat, *chunk) for chunk in _chunks(*self._held_out)]
+        count = float(sum_over_ranks(self.comm, float(len(self._held_out[0]))))
+        total = float(sum_over_ranks(self.comm, exact_sum(local)))
+        return total / count if count else float("nan")
 
     # -- value and gradient ----------------------------------------------------------------
 
@@ -110,69 +181,98 @@ class NetworkObjective(
     def value(self, x: PETSc.Vec) -> float:
         """Mean loss plus weight decay."""
         flat = self._flat(x)
-        total = exact_sum(
-            [
-                self.network.loss_of(flat, rows, targets)
-                for rows, targets in _chunks(self.inputs, self.targets)
-            ]
-        )
-        self._count("value", self.rows.rows)
-        return self._mean(total) + self._decay(x)
+        totals = [self.network.loss_of(flat, *chunk) for chunk in _chunks(*self._batch)]
+        self._count("value", self._value_rows.total)
+        return self._mean(exact_sum(totals), self._value_rows.total) + self._decay(x)
 
     def value_and_gradient(self, x: PETSc.Vec, gradient: PETSc.Vec) -> float:
         """Mean loss plus weight decay, and their gradient."""
         flat = self._flat(x)
         sums = np.zeros(self.network.parameters, dtype=self.dtype)
         totals = []
-        for rows, targets in _chunks(self.inputs, self.targets):
-            total, point = self.network.linearise(flat, rows, targets)
+        count = len(self._curvature_rows.local)
+        # Only a solver that chooses rows is known to ask for curvature at the same point.
+        keep = self._chosen_rows and self._shared and self._fits(count)
+        kept: list[Linearized] = []
+        for rows, targets in _chunks(*self._batch):
+            total, point = self.network.linearize(flat, rows, targets)
             self.network.add_gradient(point, sums)
             totals.append(total)
-        self._count("gradient", self.rows.rows)
-        self._finish(x, sums, self.rows.rows, x, gradient)
-        return self._mean(exact_sum(totals)) + self._decay(x)
+            if keep and count > 0:
+                kept.append(self.network.leading(point, count))
+                count -= len(rows)
+        self._count("gradient", self._value_rows.total)
+        if keep:
+            self._linearized, self._linearized_at = kept, flat
+        self._finish(sums, self._value_rows.total, x, gradient)
+        return self._mean(exact_sum(totals), self._value_rows.total) + self._decay(x)
 
     # -- curvature -------------------------------------------------------------------------
-
-    def draw_curvature_rows(self, seed: int, counter: int, rows: int | None) -> None:
-        """Let curvature products see a sample of the data rows."""
-        self._linearised = self._linearised_at = None
-        if rows is None or rows >= self.rows.rows:
-            self._batch_rows, self._batch = self.rows.rows, (self.inputs, self.targets)
-            return
-        mine = drawn_rows(self.rows, seed, counter, rows)
-        inputs = self.inputs[mine]
-        targets = inputs if self.targets is self.inputs else self.targets[mine]
-        self._batch_rows, self._batch = rows, (inputs, targets)
 
     def hessian_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
         """Exact Hessian over the curvature rows, by the R-operator."""
         flat, along = self._flat(x), self._flat(direction)
         sums = np.zeros(self.network.parameters, dtype=self.dtype)
-        for point in self._points(x, flat):
+        for point in self._points(flat):
             self.network.add_hessian_product(flat, point, along, sums)
-        self._count("hessian", self._batch_rows)
-        self._finish(x, sums, self._batch_rows, direction, product)
+        self._count("hessian", self.curvature_row_count)
+        self._finish(sums, self.curvature_row_count, direction, product)
 
     def gauss_newton_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
         """Gauss-Newton matrix over the curvature rows, by the R-operator."""
         flat, along = self._flat(x), self._flat(direction)
         sums = np.zeros(self.network.parameters, dtype=self.dtype)
-        for point in self._points(x, flat):
+        for point in self._points(flat):
             self.network.add_gauss_newton_product(flat, point, along, sums)
-        self._count("gauss-newton", self._batch_rows)
-        self._finish(x, sums, self._batch_rows, direction, product)
+        self._count("gauss-newton", self.curvature_row_count)
+        self._finish(sums, self.curvature_row_count, direction, product)
+
+    def curvature_forms(
+        self, x: PETSc.Vec, directions: Sequence[PETSc.Vec], hessian: bool
+    ) -> Forms:
+        """Inner products in both matrices, from the forward half of each product."""
+        flat = self._flat(x)
+        along = [self._flat(direction) for direction in directions]
+        forms = np.zeros((2, len(along), len(along)))
+        for point in self._points(flat):
+            forms += self.network.curvature_forms(flat, point, along, hessian)
+        kind = "hessian form" if hessian else "gauss-newton form"
+        self._count(kind, len(along) * self.curvature_row_count)
+        forms = np.asarray(sum_over_ranks(self.comm, forms)) / self.curvature_row_count
+        if self.l2:
+            for layer in range(self.network.depth):
+                weights = np.stack([self.network.weights(v, layer).ravel() for v in along])
+                forms += self.l2 * (weights @ weights.T)
+        return Forms(forms[0], forms[1] if hessian else None)
+
+    @property
+    def layers(self) -> Sequence[LayerBlock]:
+        """One block per layer: weights, and biases as its last row."""
+        return self._layers
+
+    def layer_samples(self, x: PETSc.Vec, draw: int) -> Iterator[LayerSample]:
+        """Activations, and back-propagated random signs that stand for sampled targets."""
+        flat = self._flat(x)
+        rows = self.rows.start + self._curvature_rows.local
+        outputs, first = self.network.sizes[-1], 0
+        for point in self._points(flat):
+            last = first + len(point.output)
+            signs = random_signs(rows[first:last], outputs, draw, self.dtype)
+            first = last
+            for layer, delta in self.network.fisher_deltas(flat, point, signs):
+                yield LayerSample(layer, point.activations[layer][:, None], delta[:, None])
+        self._count("sample", self.curvature_row_count)
 
     def gradient_squares(self, x: PETSc.Vec, squares: PETSc.Vec) -> None:
         """Mean over the curvature rows of the squared derivatives of their losses."""
         flat = self._flat(x)
         sums = np.zeros(self.network.parameters, dtype=self.dtype)
-        for point in self._points(x, flat):
+        for point in self._points(flat):
             self.network.add_gradient_squares(point, sums)
         sum_large(self.comm, sums)
         with self.layout.writing(squares) as target:
             target[:, 0] = sums
-            target /= self._batch_rows
+            target /= self.curvature_row_count
 
     # -- what is reported ------------------------------------------------------------------
 
@@ -184,9 +284,9 @@ class NetworkObjective(
             output = self.network.answer(flat, rows)
             squares.append(float(((output - targets) ** 2).sum(dtype=np.float64)))
             hits += int((output.argmax(axis=1) == targets.argmax(axis=1)).sum())
-        found = {"squared_error_per_case": self._mean(exact_sum(squares))}
+        found = {"squared_error_per_case": self._mean(exact_sum(squares), self.rows.rows)}
         if self.targets is not self.inputs and self._one_hot():
-            found["training_accuracy"] = self._mean(hits)
+            found["training_accuracy"] = self._mean(hits, self.rows.rows)
         return found
 
     def fingerprint(self) -> str:
@@ -199,14 +299,15 @@ class NetworkObjective(
     # -- parts -----------------------------------------------------------------------------
 
     def _flat(self, x: PETSc.Vec) -> np.ndarray:
-        return np.asarray(self.layout.reading(x)[:, 0], dtype=self.dtype)
+        # A copy even in double precision: what is kept of a point must not change with x.
+        return np.array(self.layout.reading(x)[:, 0], dtype=self.dtype)
 
     def _count(self, kind: str, rows: int) -> None:
         whole = self.network.flops("gradient") * self.rows.rows
         self.work += self.network.flops(kind) * rows / whole
 
-    def _mean(self, local: float) -> float:
-        return float(sum_over_ranks(self.comm, float(local))) / self.rows.rows
+    def _mean(self, local: float, rows: int) -> float:
+        return float(sum_over_ranks(self.comm, float(local))) / rows
 
     def _one_hot(self) -> bool:
         local = not bool(((self.targets == 0) | (self.targets == 1)).all())
@@ -221,9 +322,7 @@ class NetworkObjective(
         ]
         return 0.5 * self.l2 * exact_sum(squares)
 
-    def _finish(
-        self, x: PETSc.Vec, sums: np.ndarray, rows: int, decaying: PETSc.Vec, out: PETSc.Vec
-    ) -> None:
+    def _finish(self, sums: np.ndarray, rows: int, decaying: PETSc.Vec, out: PETSc.Vec) -> None:
         """Sum over ranks, divide by the rows, add the decay's part: ``l2 * decaying``."""
         sum_large(self.comm, sums)
         with self.layout.writing(out) as target:
@@ -235,29 +334,34 @@ class NetworkObjective(
                     weights = self.network.weights(target[:, 0], layer)
                     weights += self.l2 * self.network.weights(flat, layer)
 
-    def _points(self, x: PETSc.Vec, flat: np.ndarray) -> Iterator[Linearised]:
-        """Linearised chunks of the curvature rows, kept while x stays the same."""
-        rows, targets = self._batch
+    def _fits(self, rows: int) -> bool:
+        """Whether the activations and deltas of so many rows may be kept."""
         units = sum(self.network.sizes) + sum(self.network.sizes[1:])
-        if len(rows) * units * self.dtype.itemsize > self.memory:
+        return rows * units * self.dtype.itemsize <= self.memory
+
+    def _points(self, flat: np.ndarray) -> Iterator[Linearized]:
+        """Linearized chunks of the curvature rows, kept while x stays the same."""
+        rows, targets = self._curvature_batch
+        if not self._fits(len(rows)):
             for part, wanted in _chunks(rows, targets):
-                yield self.network.linearise(flat, part, wanted)[1]
-            self._count_linearising(rows=self._batch_rows)
+                yield self.network.linearize(flat, part, wanted)[1]
+            self._count_linearizing()
             return
-        if self._linearised_at is None or not np.array_equal(self._linearised_at, flat):
-            self._linearised = [
-                self.network.linearise(flat, part, wanted)[1]
+        if self._linearized_at is None or not np.array_equal(self._linearized_at, flat):
+            self._linearized = [
+                self.network.linearize(flat, part, wanted)[1]
                 for part, wanted in _chunks(rows, targets)
             ]
-            self._linearised_at = np.array(flat)
-            self._count_linearising(rows=self._batch_rows)
-        assert self._linearised is not None
-        yield from self._linearised
+            self._linearized_at = flat
+            self._count_linearizing()
+        assert self._linearized is not None
+        yield from self._linearized
 
-    def _count_linearising(self, rows: int) -> None:
+    def _count_linearizing(self) -> None:
         # A gradient without its products of activations and deltas.
         cost = self.network.flops("gradient") - self.network.flops("value")
-        self.work += cost * rows / (self.network.flops("gradient") * self.rows.rows)
+        whole = self.network.flops("gradient") * self.rows.rows
+        self.work += cost * self.curvature_row_count / whole
 
 
 def _chunks(inputs: np.ndarray, targets: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -9,11 +9,12 @@ from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg.testing import check_gradient, check_hessian_product, check_ranks
 from thalweg.testing.derivatives import check_gauss_newton_product
+from thalweg_saddlefree.capabilities import draw_curvature_rows
 from thalweg_saddlefree.networks.autoencoder import build_autoencoder
 from thalweg_saddlefree.networks.deep_linear import build_deep_linear
 from thalweg_saddlefree.networks.initialisation import glorot, sparse
 from thalweg_saddlefree.networks.mlp import build_mlp
-from thalweg_saddlefree.networks.multiply import multiply
+from thalweg_saddlefree.networks.network import multiply
 
 
 def digits(comm, rows=37):
@@ -69,7 +70,7 @@ def test_values_gradients_and_products_do_not_depend_on_the_ranks(comm, kind):
     shared, alone = KINDS[kind](comm), KINDS[kind](MPI.COMM_SELF)
     for objective in (shared, alone):
         rows = objective.rows.rows
-        objective.draw_curvature_rows(3, 1, max(1, rows // 2))
+        draw_curvature_rows(objective, 3, 1, max(1, rows // 2))
     x, along = shared.initial_point(0), shared.layout.vec_from(shared.layout.random_normal(5))
     for name in ("hessian_product", "gauss_newton_product"):
         one, many = x.duplicate(), x.duplicate()
@@ -83,7 +84,7 @@ def test_the_gauss_newton_matrix_is_the_hessian_where_the_fit_is_perfect():
     x = objective.initial_point(0)
     answer = objective.network.answer(objective.layout.reading(x)[:, 0], objective.inputs)
     objective.targets = np.array(answer)
-    objective.draw_curvature_rows(0, 0, None)
+    draw_curvature_rows(objective, 0, 0, None)
     along = objective.layout.vec_from(objective.layout.random_normal(5))
     one, other = x.duplicate(), x.duplicate()
     objective.hessian_product(x, along, one)
@@ -97,7 +98,7 @@ def test_a_sample_of_rows_is_set_by_seed_and_counter_and_averages_to_the_whole()
     along = objective.layout.vec_from(objective.layout.random_normal(5))
 
     def product(counter, rows):
-        objective.draw_curvature_rows(0, counter, rows)
+        draw_curvature_rows(objective, 0, counter, rows)
         result = x.duplicate()
         objective.hessian_product(x, along, result)
         return np.array(result.getArray())

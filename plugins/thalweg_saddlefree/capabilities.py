@@ -1,0 +1,179 @@
+"""What this family's methods may ask of an objective beyond the framework's capabilities."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.errors import InputError
+from thalweg.interfaces import Capability, Minibatches, Objective, RowSet
+from thalweg.parallel import Layout, PETSc
+from thalweg_saddlefree.curvature import Slices
+
+
+class GradientSquares(ABC):
+    """An objective that knows the mean squared derivative of its rows' losses.
+
+    Martens (2010), section 4.7: the diagonal of the empirical Fisher matrix.
+    """
+
+    @abstractmethod
+    def gradient_squares(self, x: PETSc.Vec, squares: PETSc.Vec) -> None:
+        """Overwrite ``squares`` with the mean over rows of the squared derivatives."""
+
+
+def mean_gradient_squares(objective: Objective, x: PETSc.Vec, slices: Slices) -> np.ndarray | None:
+    """This rank's slice of them, or None where the objective does not know them.  Collective."""
+    if not isinstance(objective, GradientSquares):
+        return None
+    squares = x.duplicate()
+    try:
+        objective.gradient_squares(x, squares)
+        return slices.take(squares)
+    finally:
+        squares.destroy()
+
+
+@dataclass(frozen=True)
+class Forms:
+    """``directions[i]' B directions[j]``, shape ``(k, k)``, for the two choices of B.
+
+    Attributes
+    ----------
+    gauss_newton, hessian
+        None where the objective has no such matrix, or where it was not asked for.
+    """
+
+    gauss_newton: np.ndarray | None
+    hessian: np.ndarray | None
+
+
+class CurvatureForms(ABC):
+    """An objective that forms ``V'BV`` for a few directions at less than a product each.
+
+    For a network that takes the forward half of a product (Martens and Grosse 2015,
+    appendix C).
+    """
+
+    @abstractmethod
+    def curvature_forms(
+        self, x: PETSc.Vec, directions: Sequence[PETSc.Vec], hessian: bool
+    ) -> Forms:
+        """The forms of both matrices over the curvature rows; the Hessian's only if asked for.
+
+        Collective; the same on all ranks.
+        """
+
+
+@dataclass(frozen=True)
+class LayerBlock:
+    """Where a layer's weights lie among the variables: a row-major matrix.
+
+    Attributes
+    ----------
+    start
+        First of its variables.
+    inputs, outputs
+        Shape of the matrix. With ``bias``, its last row belongs to an input that is 1.
+    bias
+        Whether there is such a row.
+    """
+
+    start: int
+    inputs: int
+    outputs: int
+    bias: bool
+
+    @property
+    def stop(self) -> int:
+        """One past the last of its variables."""
+        return self.start + self.inputs * self.outputs
+
+
+@dataclass(frozen=True)
+class LayerSample:
+    """Inputs of a layer and sampled derivatives by its pre-activations, for some rows.
+
+    Attributes
+    ----------
+    layer
+        Index of its :class:`LayerBlock`.
+    inputs
+        Shape ``(rows, places, inputs)``, without the 1 of the bias. A dense layer has one
+        place; a convolution has one for every position of its kernel, a recurrent layer
+        one for every time step.
+    derivatives
+        Shape ``(rows, places, outputs)``.
+    """
+
+    layer: int
+    inputs: np.ndarray
+    derivatives: np.ndarray
+
+
+class LayeredCurvature(Capability):
+    """A network whose layers show what their Fisher matrix is made of."""
+
+    phrase = "network of layers with a Kronecker-factored Fisher matrix"
+
+    @property
+    @abstractmethod
+    def layers(self) -> Sequence[LayerBlock]:
+        """The layers; variables outside them are preconditioned by the damping alone."""
+
+    @property
+    @abstractmethod
+    def curvature_row_count(self) -> int:
+        """Rows that :meth:`layer_samples` covers, over all ranks."""
+
+    @abstractmethod
+    def layer_samples(self, x: PETSc.Vec, draw: int) -> Iterator[LayerSample]:
+        """Samples of this rank's curvature rows, each row of every layer once.
+
+        The derivatives are those of a loss whose targets are sampled from the model's
+        own prediction, or of any other random vector of mean zero whose covariance is
+        the Hessian of the loss by the outputs. They depend on ``draw`` and the global
+        row, not on the ranks.
+        """
+
+
+def draw_curvature_rows(objective: Objective, seed: int, counter: int, rows: int | None) -> None:
+    """Let values and gradients see all data rows, and curvature products a sample of them.
+
+    Martens (2010), section 4.4: the sample hardly changes the direction and costs far less.
+    It depends on ``seed`` and ``counter`` alone, not on the ranks.
+
+    Raises
+    ------
+    InputError
+        ``rows`` is given, and the objective has no data rows.
+    """
+    if not isinstance(objective, Minibatches):
+        if rows is not None:
+            raise InputError(
+                f"{type(objective).__name__} has no data rows to sample; leave curvature_rows out"
+            )
+        return
+    layout = objective.data_layout
+    if rows is None or rows >= layout.rows:
+        objective.use_rows(None)
+    else:
+        objective.use_rows(None, _sample(layout, seed, counter, rows))
+
+
+def _sample(layout: Layout, seed: int, counter: int, rows: int) -> RowSet:
+    stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(counter,)))
+    chosen = np.sort(stream.choice(layout.rows, size=rows, replace=False))
+    mine = chosen[(chosen >= layout.start) & (chosen < layout.stop)]
+    return RowSet(np.asarray(mine - layout.start, dtype=np.int64), rows)
+
+
+class AdaptiveDamping(ABC):
+    """A preconditioner whose damping a solver may set as it goes."""
+
+    @abstractmethod
+    def damp(self, damping: float) -> None:
+        """Add so many times the identity to the matrix, from its next update on or later."""

@@ -1,0 +1,1 @@
+"""A Kronecker-factored approximation of a network's Fisher matrix, as a metric."""

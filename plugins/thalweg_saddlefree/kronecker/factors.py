@@ -1,0 +1,196 @@
+"""The Kronecker factors of one layer: sums over rows, moving averages, damped inverses.
+
+With the matrix W of a layer (inputs x outputs, the bias as its last row), inputs a
+and sampled derivatives g by the pre-activations, its block of the Fisher matrix is
+approximated by the Kronecker product of ``A = E[a a']`` and ``G = E[g g']``
+(Martens and Grosse 2015, equation 1).  A layer whose weights serve at several places
+of a row (positions of a convolution, steps of a recurrence) has ``A = E[sum_t a_t a_t']``
+and ``G = E[mean_t g_t g_t']`` (Grosse and Martens 2016, equation 30).  Everything here is
+local to a rank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import blas, lapack
+
+from thalweg.errors import NumericalError
+from thalweg_saddlefree.capabilities import LayerBlock, LayerSample
+
+#: Most entries of the sums over places of single rows, which eigenvalue correction squares.
+ENTRIES = 4_000_000
+
+
+@dataclass
+class Moments:
+    """Sums over rows: what the ranks add up.
+
+    Attributes
+    ----------
+    inputs
+        Sum of ``a a'``, upper triangle, column-major.
+    derivatives
+        Sum of ``g g'`` over rows, mean over places; upper triangle, column-major.
+    squares
+        Sum of the squared gradients of single rows in the eigenvectors' coordinates, shape
+        ``(inputs, outputs)``; None without eigenvalue correction.
+    """
+
+    inputs: np.ndarray
+    derivatives: np.ndarray
+    squares: np.ndarray | None = None
+
+    @classmethod
+    def zero(cls, block: LayerBlock, dtype: np.dtype, squares: bool) -> Moments:
+        """Sums over no rows."""
+        return cls(
+            np.zeros((block.inputs, block.inputs), dtype, order="F"),
+            np.zeros((block.outputs, block.outputs), dtype, order="F"),
+            np.zeros((block.inputs, block.outputs), dtype) if squares else None,
+        )
+
+    def arrays(self) -> list[np.ndarray]:
+        """The sums that there are."""
+        return [a for a in (self.inputs, self.derivatives, self.squares) if a is not None]
+
+    def add(self, sample: LayerSample, block: LayerBlock, basis: Basis | None) -> None:
+        """Add the rows of a sample."""
+        rows, places, _ = sample.inputs.shape
+        a = sample.inputs.reshape(rows * places, -1)
+        g = sample.derivatives.reshape(rows * places, -1)
+        if block.bias:
+            a = np.concatenate([a, np.ones((len(a), 1), a.dtype)], axis=1)
+        a, g = np.ascontiguousarray(a), np.ascontiguousarray(g)
+        _add_squares(a, 1.0, self.inputs)
+        _add_squares(g, 1.0 / places, self.derivatives)
+        if self.squares is None or basis is None:
+            return
+        a, g = a @ basis.inputs, g @ basis.derivatives
+        if places == 1:
+            self.squares += np.square(a).T @ np.square(g)
+            return
+        a, g = a.reshape(rows, places, -1), g.reshape(rows, places, -1)
+        step = max(1, ENTRIES // (a.shape[2] * g.shape[2]))
+        for first in range(0, rows, step):
+            part = slice(first, first + step)
+            self.squares += np.square(np.einsum("npi,npo->nio", a[part], g[part])).sum(axis=0)
+
+
+def _add_squares(rows: np.ndarray, factor: float, total: np.ndarray) -> None:
+    """Add ``factor * rows' rows`` to the upper triangle of ``total``."""
+    syrk = blas.dsyrk if total.dtype == np.float64 else blas.ssyrk
+    if len(rows):
+        syrk(factor, rows.T, beta=1.0, c=total, overwrite_c=1)
+
+
+@dataclass(frozen=True)
+class Basis:
+    """Eigenvectors of the two factors, as columns."""
+
+    inputs: np.ndarray
+    derivatives: np.ndarray
+
+
+@dataclass
+class LayerFactors:
+    """Moving averages of a layer's factors, and what applies their damped inverse.
+
+    Attributes
+    ----------
+    inputs, derivatives
+        A and G, symmetric.
+    scale
+        With eigenvalue correction the mean squared gradients in the eigenvectors'
+        coordinates (George et al. 2018, equation 9); None otherwise.
+    left, right
+        What a gradient is multiplied with: the inverses of the damped A and G, or with
+        eigenvalue correction their eigenvectors.
+    """
+
+    inputs: np.ndarray
+    derivatives: np.ndarray
+    scale: np.ndarray | None = None
+    left: np.ndarray | None = None
+    right: np.ndarray | None = None
+    damping: float = 0.0
+
+    @classmethod
+    def zero(cls, block: LayerBlock, dtype: np.dtype) -> LayerFactors:
+        """Factors before the first average."""
+        sizes = (block.inputs, block.outputs)
+        inputs, derivatives = (np.zeros((size, size), dtype) for size in sizes)
+        return cls(inputs, derivatives)
+
+    def average(self, mean: Moments, keep: float) -> None:
+        """Move towards new means over rows, keeping the part ``keep`` of the old ones."""
+        for old, new in ((self.inputs, mean.inputs), (self.derivatives, mean.derivatives)):
+            old *= keep
+            old += (1 - keep) * _symmetric(new)
+        if self.scale is not None and mean.squares is not None:
+            self.scale *= keep
+            self.scale += (1 - keep) * mean.squares
+
+    def refresh(self, damping: float, corrected: bool) -> None:
+        """Invert, or decompose, the factors at a damping.
+
+        Raises
+        ------
+        NumericalError
+            A factor is not finite, or not positive definite in double precision either.
+        """
+        self.damping = damping
+        if not (np.isfinite(self.inputs).all() and np.isfinite(self.derivatives).all()):
+            raise NumericalError(
+                "a Kronecker factor is not finite: the network's activations or derivatives "
+                "overflow; start from smaller weights or scale the data"
+            )
+        if corrected:
+            values, self.left = np.linalg.eigh(self.inputs)
+            others, self.right = np.linalg.eigh(self.derivatives)
+            # In the new coordinates the best guess before any sample is K-FAC's own.
+            self.scale = np.outer(np.maximum(values, 0), np.maximum(others, 0))
+            return
+        # Martens and Grosse (2015), section 6.3: pi makes the damping of the product smallest.
+        a = float(np.trace(self.inputs)) / len(self.inputs)
+        g = float(np.trace(self.derivatives)) / len(self.derivatives)
+        pi = np.sqrt(a / g) if a > 0 and g > 0 else 1.0
+        gamma = np.sqrt(damping)
+        self.left = _inverse(self.inputs, pi * gamma)
+        self.right = _inverse(self.derivatives, gamma / pi)
+
+    def solve(self, gradient: np.ndarray) -> np.ndarray:
+        """Damped inverse times a gradient of the layer's shape."""
+        assert self.left is not None
+        assert self.right is not None
+        if self.scale is None:
+            return np.asarray(self.left @ (gradient @ self.right))
+        inner = self.left.T @ gradient @ self.right
+        inner /= self.scale + self.damping
+        return np.asarray(self.left @ inner @ self.right.T)
+
+
+def _symmetric(upper: np.ndarray) -> np.ndarray:
+    whole = np.triu(upper)
+    return np.asarray(whole + np.triu(whole, 1).T)
+
+
+def _inverse(matrix: np.ndarray, shift: float) -> np.ndarray:
+    """Inverse of ``matrix + shift I``, in its own precision, or in double where that fails."""
+    for dtype in (matrix.dtype, np.dtype(float)):
+        shifted = np.array(matrix, dtype=dtype, order="F")
+        shifted.flat[:: len(shifted) + 1] += shift
+        potrf, potri = lapack.get_lapack_funcs(("potrf", "potri"), (shifted,))
+        factor, failed = potrf(shifted, lower=0, overwrite_a=1)
+        if failed:
+            continue
+        upper, failed = potri(factor, lower=0, overwrite_c=1)
+        if not failed and np.isfinite(upper).all():
+            return np.ascontiguousarray(_symmetric(upper), dtype=matrix.dtype)
+    smallest = float(scipy.linalg.eigvalsh(matrix.astype(float), subset_by_index=(0, 0))[0])
+    raise NumericalError(
+        f"a Kronecker factor is not positive definite with damping {shift:.2e} (least eigenvalue "
+        f"{smallest:.2e}); raise the damping of the preconditioner"
+    )

@@ -1,0 +1,239 @@
+"""Preconditioner ``kronecker``: the Fisher matrix of a network, one Kronecker product per layer.
+
+Martens and Grosse (2015), "Optimizing neural networks with Kronecker-factored
+approximate curvature", in its block-diagonal form with factored Tikhonov damping.
+Each layer belongs to one rank, which alone stores its factors, inverts them and
+applies the inverse; the parts of a direction are then broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from thalweg.errors import InputError
+from thalweg.interfaces import Capability, Objective, Preconditioner
+from thalweg.parallel import MPI, PETSc, raise_on_all_ranks
+from thalweg_saddlefree.capabilities import (
+    AdaptiveDamping,
+    LayerBlock,
+    LayeredCurvature,
+    draw_curvature_rows,
+)
+from thalweg_saddlefree.kronecker.factors import Basis, LayerFactors, Moments
+
+
+class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
+    """Preconditioner ``kronecker``.
+
+    Parameters
+    ----------
+    damping
+        Added to the approximate Fisher matrix, in units of the curvature. A solver with a
+        damping of its own (``saddle-free-subspace``, ``hessian-free``) sets it instead.
+    decay
+        Part of the old factors that each update keeps; in update k at most ``1 - 1/k``.
+    inverse_every
+        Updates from one inversion of the factors to the next; fewer at the beginning.
+    corrected
+        Replace the eigenvalues of the Kronecker product by the mean squared gradients
+        along its eigenvectors (George et al. 2018). Needs eigenvectors in place of
+        inverses, some ten times the work, and twice the products per direction.
+    rows
+        Data rows, a new sample for each update, that the factors are taken from; default
+        all rows that the solver's curvature products see.
+    seed
+        Seed of the samples.
+
+    Raises
+    ------
+    InputError
+        Options out of range; a variable that the layers do not cover.
+    """
+
+    requires: ClassVar[tuple[type[Capability], ...]] = (LayeredCurvature,)
+
+    def __init__(
+        self,
+        damping: float = 1e-2,
+        decay: float = 0.95,
+        inverse_every: int = 20,
+        corrected: bool = False,
+        rows: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        if not damping > 0:
+            raise InputError(f"the damping must be positive, not {damping}")
+        if not 0 <= decay < 1:
+            raise InputError(f"decay must be at least 0 and below 1, not {decay}")
+        if inverse_every < 1:
+            raise InputError(f"inverse_every must be at least 1, not {inverse_every}")
+        self.damping, self.decay = float(damping), float(decay)
+        self.inverse_every, self.corrected = int(inverse_every), bool(corrected)
+        self.rows, self.seed = rows, int(seed)
+
+    def setup(self, objective: Objective, x: PETSc.Vec) -> None:
+        """Assign the layers to the ranks; factors come with the first update."""
+        assert isinstance(objective, LayeredCurvature)
+        blocks = sorted(objective.layers, key=lambda block: block.start)
+        covered = 0
+        for block in blocks:
+            covered = block.stop if block.start == covered else -1
+        if covered != objective.layout.rows * objective.layout.columns:
+            raise InputError(
+                f"the layers of {type(objective).__name__} do not cover its variables one after "
+                "the other, so that they have no Kronecker metric; describe every layer"
+            )
+        self.objective, self.blocks = objective, tuple(objective.layers)
+        self.owners = owners(self.blocks, objective.comm.size)
+        #: Factors of this rank's layers, by layer.
+        self.factors: dict[int, LayerFactors] = {}
+        #: With eigenvalue correction, every layer's eigenvectors on every rank.
+        self.bases: dict[int, Basis] = {}
+        self.count = self.inverted = 0
+        #: Damping for the next inversion.
+        self.wanted_damping = self.damping
+
+    def damp(self, damping: float) -> None:
+        """Take this damping from the next inversion on."""
+        self.wanted_damping = damping
+
+    def update(self, x: PETSc.Vec) -> None:
+        """Average the factors of the curvature rows at ``x``; invert them when it is time."""
+        objective = self.objective
+        if self.rows is not None:
+            draw_curvature_rows(objective, self.seed, self.count, self.rows)
+        sums = self._sums(x)
+        total = objective.curvature_row_count
+        if self.rows is not None:
+            draw_curvature_rows(objective, self.seed, self.count, None)
+        self.count += 1
+        keep = min(1.0 - 1.0 / self.count, self.decay)
+        comm = objective.comm
+        for layer, moments in enumerate(sums):
+            for array in moments.arrays():
+                _sum_on(comm, array, self.owners[layer])
+                array /= total
+            if self.owners[layer] == comm.rank:
+                if layer not in self.factors:
+                    block = self.blocks[layer]
+                    self.factors[layer] = LayerFactors.zero(block, moments.inputs.dtype)
+                self.factors[layer].average(moments, keep)
+        # Factors change fastest at the beginning, when they are averages of few samples.
+        wait = min(self.inverse_every, max(1, self.inverted // 2))
+        if self.count - self.inverted >= wait:
+            self._invert()
+
+    def _sums(self, x: PETSc.Vec) -> list[Moments]:
+        sums: list[Moments | None] = [None] * len(self.blocks)
+        dtype: np.dtype[Any] = np.dtype(np.float32)
+        draw = (self.seed << 32) + self.count
+        squares = bool(self.bases)
+        for sample in self.objective.layer_samples(x, draw):  # type: ignore[attr-defined]
+            dtype = sample.inputs.dtype
+            moments = sums[sample.layer]
+            if moments is None:
+                moments = Moments.zero(self.blocks[sample.layer], dtype, squares)
+                sums[sample.layer] = moments
+            moments.add(sample, self.blocks[sample.layer], self.bases.get(sample.layer))
+        # A rank without rows adds nothing, in the type that the others have.
+        width = self.objective.comm.allreduce(dtype.itemsize, op=MPI.MAX)
+        dtype = np.dtype(np.float64 if width == 8 else np.float32)
+        return [
+            Moments.zero(block, dtype, squares) if moments is None else moments
+            for block, moments in zip(self.blocks, sums, strict=True)
+        ]
+
+    def _invert(self) -> None:
+        self.inverted = self.count
+        with raise_on_all_ranks(self.objective.comm):
+            for factors in self.factors.values():
+                factors.refresh(self.wanted_damping, self.corrected)
+        if self.corrected:
+            self._share_bases()
+
+    def _share_bases(self) -> None:
+        """Give all ranks the eigenvectors, in which each squares the gradients of its rows."""
+        comm = self.objective.comm
+        for layer, owner in enumerate(self.owners):
+            own = self.factors.get(layer)
+            pair = (own.left, own.right) if own is not None else None
+            left, right = comm.bcast(pair, root=owner)
+            self.bases[layer] = Basis(left, right)
+
+    def apply(self, residual: PETSc.Vec, direction: PETSc.Vec) -> None:
+        """Each rank solves with its own layers; every rank gets the whole."""
+        if not self.count:
+            raise RuntimeError("update must be called before apply")
+        comm = self.objective.comm
+        source, target = residual.getArray(readonly=True), direction.getArray()
+        for layer, block in enumerate(self.blocks):
+            shape = (block.inputs, block.outputs)
+            part = target[block.start : block.stop]
+            if layer in self.factors:
+                factors = self.factors[layer]
+                gradient = source[block.start : block.stop].reshape(shape)
+                part[...] = factors.solve(gradient.astype(factors.inputs.dtype)).ravel()
+        if comm.size > 1:
+            for block, owner in zip(self.blocks, self.owners, strict=True):
+                comm.Bcast(target[block.start : block.stop], root=owner)
+        del target
+        direction.stateIncrease()
+
+    def state(self) -> Mapping[str, Any]:
+        """Counters, and every layer's factors and inverses, gathered on all ranks."""
+        comm = self.objective.comm
+        layers = []
+        for layer, owner in enumerate(self.owners):
+            own = self.factors.get(layer)
+            content = None if own is None else {f.name: getattr(own, f.name) for f in fields(own)}
+            layers.append(comm.bcast(content, root=owner))
+        return {
+            "count": self.count,
+            "inverted": self.inverted,
+            "wanted_damping": self.wanted_damping,
+            "layers": layers,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take back what :meth:`state` gave."""
+        self.count, self.inverted = int(state["count"]), int(state["inverted"])
+        self.wanted_damping = float(state["wanted_damping"])
+        rank = self.objective.comm.rank
+        self.factors = {
+            layer: LayerFactors(**content)
+            for layer, content in enumerate(state["layers"])
+            if content is not None and self.owners[layer] == rank
+        }
+        if self.corrected and self.inverted:
+            self._share_bases()
+
+    def destroy(self) -> None:
+        """Forget the factors."""
+        self.factors, self.bases, self.count = {}, {}, 0
+
+
+def owners(blocks: tuple[LayerBlock, ...], ranks: int) -> list[int]:
+    """The rank that each layer belongs to: the most expensive first, to the least busy rank."""
+    cost = [block.inputs**3 + block.outputs**3 for block in blocks]
+    load, owner = [0] * ranks, [0] * len(blocks)
+    for layer in sorted(range(len(blocks)), key=lambda layer: (-cost[layer], layer)):
+        rank = int(np.argmin(load))
+        owner[layer] = rank
+        load[rank] += cost[layer]
+    return owner
+
+
+def _sum_on(comm: MPI.Comm, array: np.ndarray, owner: int) -> None:
+    """Sum a matrix over the ranks, in place, on its owner alone.  Collective."""
+    if comm.size == 1:
+        return
+    # Column-major memory is handed over as it lies.
+    memory = array.T if array.flags.f_contiguous else array
+    if comm.rank == owner:
+        comm.Reduce(MPI.IN_PLACE, memory, op=MPI.SUM, root=owner)
+    else:
+        comm.Reduce(memory, None, op=MPI.SUM, root=owner)

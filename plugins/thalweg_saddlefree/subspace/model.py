@@ -1,0 +1,95 @@
+"""The quadratic model over a few directions, minimized with absolute eigenvalues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg_saddlefree.capabilities import Forms
+
+#: Directions whose scaled Gram matrix has an eigenvalue below this part of the largest
+#: repeat others.
+DEPENDENT = 1e-7
+
+#: Least curvature of a step in units of the damped Gauss-Newton matrix.
+LEAST = 0.1
+
+
+@dataclass(frozen=True)
+class SubspaceStep:
+    """Minimizer of the model.
+
+    Attributes
+    ----------
+    coefficients
+        Of the step in the directions, shape ``(k,)``.
+    change
+        What the damped model predicts for the objective, negative.
+    lowest
+        Least curvature per squared length that the Hessian has in the subspace, of
+        either sign; NaN where only the Gauss-Newton matrix is known.
+    """
+
+    coefficients: np.ndarray
+    change: float
+    lowest: float
+
+
+@dataclass(frozen=True)
+class SubspaceModel:
+    """Slopes, inner products and curvatures of directions ``V``.
+
+    Attributes
+    ----------
+    slopes
+        ``V'g``, shape ``(k,)``.
+    gram
+        ``V'V``.
+    forms
+        ``V'BV``.
+    """
+
+    slopes: np.ndarray
+    gram: np.ndarray
+    forms: Forms
+
+    def step(self, damping: float) -> SubspaceStep:
+        """Minimizer of ``g'Vc + c'Kc / 2``.
+
+        With the Gauss-Newton matrix G alone, ``K = V'GV + damping V'V``: Martens and
+        Grosse (2015), equation 16, for two directions.  With the Hessian H too, the
+        eigenvalues of ``V'HV + damping V'V`` in the metric of that matrix are replaced
+        by their absolute values, as Dauphin et al. (2014) do in a Krylov space; where
+        H and G agree nothing changes.  With H alone, ``K = |V'HV| + damping V'V``, the
+        absolute value in the metric ``V'V``.
+        """
+        gauss_newton, hessian = self.forms.gauss_newton, self.forms.hessian
+        if gauss_newton is None:
+            assert hessian is not None
+            basis = orthonormal(self.gram)
+            values, vectors = np.linalg.eigh(basis.T @ hessian @ basis)
+            basis, curvature = basis @ vectors, np.abs(values) + damping
+        else:
+            basis = orthonormal(gauss_newton + damping * self.gram)
+            curvature = np.ones(basis.shape[1])
+            if hessian is not None:
+                values, vectors = np.linalg.eigh(basis.T @ (hessian + damping * self.gram) @ basis)
+                basis, curvature = basis @ vectors, np.maximum(np.abs(values), LEAST)
+        along = -(basis.T @ self.slopes) / curvature
+        change = -0.5 * float(along @ (curvature * along))
+        return SubspaceStep(basis @ along, change, self._lowest())
+
+    def _lowest(self) -> float:
+        if self.forms.hessian is None:
+            return float("nan")
+        basis = orthonormal(self.gram)
+        return float(np.linalg.eigvalsh(basis.T @ self.forms.hessian @ basis)[0])
+
+
+def orthonormal(metric: np.ndarray) -> np.ndarray:
+    """Coefficients of vectors that are orthonormal in a metric and span what it does not null."""
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(metric), 1e-300))
+    values, vectors = np.linalg.eigh(metric * scale[:, None] * scale)
+    kept = values > DEPENDENT * values[-1]
+    return np.asarray(scale[:, None] * vectors[:, kept] / np.sqrt(values[kept]))

@@ -1,0 +1,375 @@
+"""Solver ``saddle-free-subspace``: |H| in the span of a few directions, on batches of data rows.
+
+Each step builds the quadratic model over the preconditioned gradient, the last step
+and a few Lanczos vectors of the curvature in the preconditioner's metric, from exact
+products on a part of the batch, and minimizes it with absolute eigenvalues
+(Dauphin et al., 2014) and Levenberg-Marquardt damping.  With the Kronecker metric and
+the Gauss-Newton matrix over the first two directions, this is K-FAC with its
+automatic step length and momentum (Martens and Grosse, 2015, section 7).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from thalweg.errors import InputError
+from thalweg.interfaces import (
+    BatchSchedule,
+    GaussNewtonProduct,
+    HessianProduct,
+    Minibatches,
+    Objective,
+    Preconditioner,
+    Solver,
+    StochasticState,
+)
+from thalweg.parallel import PETSc
+from thalweg.result import Status
+from thalweg_saddlefree.capabilities import AdaptiveDamping, CurvatureForms, Forms
+from thalweg_saddlefree.curvature import Slices
+from thalweg_saddlefree.subspace.model import SubspaceModel
+
+#: Curvature matrices by the name that users write.
+CURVATURES = ("hessian", "gauss-newton")
+
+#: Rows of a batch where the user sets none.
+BATCH = 1000
+
+#: Dampings tried before a step that raises the objective is given up.
+TRIALS = 12
+
+
+@dataclass(kw_only=True)
+class SubspaceState(StochasticState):
+    """State of :class:`SubspaceSaddleFree`.
+
+    Attributes
+    ----------
+    last
+        The last step.
+    counter
+        Steps taken.
+    damping
+        For the next step.
+    products
+        Curvature products, and halves of products for forms, so far.
+    lowest
+        Least curvature of the Hessian in the last subspace.
+    negative
+        Steps so far whose subspace held negative curvature.
+    rows
+        Rows of the last batch.
+    ratio
+        Actual over predicted decrease when it was last measured.
+    outcome
+        Why the solver itself wants to end.
+    """
+
+    last: PETSc.Vec
+    counter: int = 0
+    damping: float
+    products: float = 0.0
+    lowest: float = float("nan")
+    negative: int = 0
+    rows: int = 0
+    ratio: float = float("nan")
+    outcome: Status = Status.RUNNING
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubspaceSaddleFree(Solver[SubspaceState]):
+    """Solver ``saddle-free-subspace``.
+
+    Parameters
+    ----------
+    preconditioner
+        The metric: ``kronecker`` for networks; None is the identity.
+    curvature
+        ``"hessian"``, or ``"gauss-newton"``, which is cheaper and cannot see negative
+        curvature.
+    batch
+        Data rows of a step in the first epoch; default 1000. Objectives without data
+        rows are always taken whole.
+    growth
+        Factor of the batch from one epoch to the next.
+    largest_batch
+        The batch does not grow beyond this; default all rows.
+    curvature_share
+        Part of the batch that the curvature is taken from.
+    lanczos
+        Lanczos vectors in the subspace; each costs a product and a solve with the metric.
+    damping
+        First damping, in units of the curvature.
+    damping_decay
+        The damping is multiplied by this, or divided by it, once per step according to
+        the ratio of actual to predicted decrease.
+    check_every
+        Steps from one measurement of that ratio to the next; each costs a value of the
+        batch. Where the batch is all rows, every step is measured, and one that raises
+        the objective is refused.
+    l2
+        Added to the damping and never reduced: the weight decay of the objective, or 0.
+    seed
+        Seed of the batches.
+
+    Raises
+    ------
+    InputError
+        Options out of range; the objective is not finite at the start.
+    """
+
+    preconditioner: Preconditioner | None = None
+    curvature: str = "hessian"
+    batch: int | None = None
+    growth: float = 1.02
+    largest_batch: int | None = None
+    curvature_share: float = 0.25
+    lanczos: int = 0
+    damping: float = 3.0
+    damping_decay: float = 0.95
+    check_every: int = 5
+    seed: int = 0
+
+    preconditioned: ClassVar[bool] = True
+    trace_columns: ClassVar[tuple[str, ...]] = (
+        "batch_rows",
+        "products",
+        "damping",
+        "ratio",
+        "lowest_curvature",
+        "negative_steps",
+    )
+
+    def __post_init__(self) -> None:
+        if self.curvature not in CURVATURES:
+            raise InputError(
+                f"curvature must be one of {', '.join(CURVATURES)}, not {self.curvature!r}"
+            )
+        if not 0 < self.curvature_share <= 1:
+            raise InputError(
+                f"curvature_share must be above 0 and at most 1, not {self.curvature_share}"
+            )
+        if not (self.damping > 0 and 0 < self.damping_decay < 1):
+            raise InputError("damping must be positive, and damping_decay between 0 and 1")
+        if not 0 <= self.lanczos <= 5 or self.check_every < 1:
+            raise InputError("lanczos must lie between 0 and 5, and check_every be at least 1")
+
+    # -- the interface ---------------------------------------------------------------------
+
+    def init(self, objective: Objective, x: PETSc.Vec) -> SubspaceState:
+        """One evaluation over the first batch."""
+        if not isinstance(objective, HessianProduct | GaussNewtonProduct):
+            raise InputError(
+                f"{type(objective).__name__} has neither Hessian nor Gauss-Newton products"
+            )
+        if not self._kind(objective):
+            raise InputError(
+                f"{type(objective).__name__} has no {self.curvature} product; choose the other "
+                "curvature"
+            )
+        state = SubspaceState(
+            objective=objective,
+            x=x,
+            value=float("nan"),
+            gradient=x.duplicate(),
+            last=objective.layout.create_vec(),
+            damping=self.damping,
+        )
+        work = work_of(objective)
+        self._evaluate(state)
+        state.work = work_of(objective) - work
+        if not (math.isfinite(state.value) and math.isfinite(state.gradient_norm)):
+            raise InputError(
+                f"the objective or its gradient is not finite at the starting point "
+                f"({state.value}); start from another point or scale the data"
+            )
+        return state
+
+    def step(self, state: SubspaceState) -> SubspaceState:
+        """Model the batch at the iterate, move, and look at the next batch."""
+        assert state.gradient is not None
+        if not (math.isfinite(state.value) and math.isfinite(state.gradient_norm)):
+            state.outcome = Status.DIVERGED
+        elif state.gradient_norm == 0.0:
+            state.outcome = Status.GRADIENT
+        if not state.outcome.running:
+            return state
+        work = work_of(state.objective)
+        directions = self._directions(state)
+        try:
+            model = self._model(state, directions)
+            self._move(state, directions, model)
+        finally:
+            for vec in directions[:1] + directions[2:]:
+                vec.destroy()
+        if not state.outcome.running:
+            return state
+        state.count_batch(self._schedule(state), state.value)
+        state.counter += 1
+        self._evaluate(state)
+        state.work += work_of(state.objective) - work
+        return state
+
+    def status(self, state: SubspaceState) -> Status:
+        """Why the solver itself wants to end."""
+        return state.outcome
+
+    def trace_row(self, state: SubspaceState) -> Mapping[str, float]:
+        """The last step."""
+        return {
+            "batch_rows": state.rows,
+            "products": state.products,
+            "damping": state.damping,
+            "ratio": state.ratio,
+            "lowest_curvature": state.lowest,
+            "negative_steps": state.negative,
+        }
+
+    # -- parts -----------------------------------------------------------------------------
+
+    def _kind(self, objective: Objective) -> bool:
+        kind = HessianProduct if self.curvature == "hessian" else GaussNewtonProduct
+        return isinstance(objective, kind)
+
+    def _schedule(self, state: SubspaceState) -> BatchSchedule:
+        if not isinstance(state.objective, Minibatches):
+            return BatchSchedule(1, 1)
+        rows = state.objective.data_layout.rows
+        size = min(rows, self.batch or BATCH)
+        return BatchSchedule(rows, size, self.growth, self.largest_batch, self.seed)
+
+    def _evaluate(self, state: SubspaceState) -> None:
+        """Value and gradient over the batch that comes next."""
+        objective = state.objective
+        assert state.gradient is not None
+        if isinstance(objective, Minibatches):
+            rows, part = state.rows_of(self._schedule(state), self.curvature_share)
+            objective.use_rows(rows, part)
+            state.rows = rows.total
+        state.value = objective.value_and_gradient(state.x, state.gradient)
+        state.gradient_norm = state.gradient.norm()
+        state.evaluations += 1
+
+    def _directions(self, state: SubspaceState) -> list[PETSc.Vec]:
+        """Preconditioned gradient and last step, then Lanczos vectors."""
+        assert state.gradient is not None
+        first = state.gradient.duplicate()
+        metric = self.preconditioner
+        if isinstance(metric, AdaptiveDamping):
+            metric.damp(state.damping)
+        if metric is None:
+            state.gradient.copy(first)
+        else:
+            metric.update(state.x)
+            metric.apply(state.gradient, first)
+        first.scale(-1.0)
+        directions = [first, state.last]
+        along = first
+        for _ in range(self.lanczos):
+            image, vector = first.duplicate(), first.duplicate()
+            self._product(state, along, image)
+            if metric is None:
+                image.copy(vector)
+            else:
+                metric.apply(image, vector)
+            image.destroy()
+            norm = vector.norm()
+            if norm > 0:
+                vector.scale(along.norm() / norm)
+            directions.append(vector)
+            along = vector
+        return directions
+
+    def _product(self, state: SubspaceState, vector: PETSc.Vec, image: PETSc.Vec) -> None:
+        objective = state.objective
+        if self.curvature == "hessian":
+            assert isinstance(objective, HessianProduct)
+            objective.hessian_product(state.x, vector, image)
+        else:
+            assert isinstance(objective, GaussNewtonProduct)
+            objective.gauss_newton_product(state.x, vector, image)
+        state.products += 1
+
+    def _model(self, state: SubspaceState, directions: list[PETSc.Vec]) -> SubspaceModel:
+        assert state.gradient is not None
+        slices = Slices.of(state.objective)
+        pieces = [slices.view(vec) for vec in (state.gradient, *directions)]
+        inner = np.array([[float(a @ b) for b in pieces] for a in pieces])
+        inner = slices.total(inner)
+        # The last step is zero at first.
+        used = [k for k in range(len(directions)) if inner[k + 1, k + 1] > 0]
+        keep = np.array(used) + 1
+        forms = self._forms(state, [directions[k] for k in used])
+        return SubspaceModel(inner[0, keep], inner[np.ix_(keep, keep)], forms)
+
+    def _forms(self, state: SubspaceState, directions: list[PETSc.Vec]) -> Forms:
+        objective, hessian = state.objective, self.curvature == "hessian"
+        if isinstance(objective, CurvatureForms):
+            state.products += 0.5 * len(directions)
+            return objective.curvature_forms(state.x, directions, hessian)
+        slices = Slices.of(objective)
+        image = state.x.duplicate()
+        forms = np.empty((len(directions), len(directions)))
+        try:
+            for row, vector in zip(forms, directions, strict=True):
+                self._product(state, vector, image)
+                row[:] = [float(slices.view(image) @ slices.view(v)) for v in directions]
+        finally:
+            image.destroy()
+        forms = slices.total(forms)
+        forms = 0.5 * (forms + forms.T)
+        return Forms(None, forms) if hessian else Forms(forms, None)
+
+    def _move(
+        self, state: SubspaceState, directions: list[PETSc.Vec], model: SubspaceModel
+    ) -> None:
+        """Take the model's step; measure it where it is time, and refuse one that fails."""
+        whole = self._schedule(state).batches(state.epoch) == 1
+        measured = whole or (state.counter + 1) % self.check_every == 0
+        used = [d for d in directions if d is not state.last or state.last.norm() > 0]
+        before = state.x.copy() if measured else None
+        exponent = 1 if whole else self.check_every
+        factor = self.damping_decay**exponent
+        try:
+            for _ in range(TRIALS):
+                found = model.step(state.damping)
+                step = state.x.duplicate()
+                step.set(0.0)
+                step.maxpy(found.coefficients, used)
+                state.x.axpy(1.0, step)
+                if before is None:
+                    break
+                value = state.objective.value(state.x)
+                state.evaluations += 1
+                change = value - state.value
+                state.ratio = change / found.change if found.change < 0 else float("-inf")
+                if state.ratio > 0.75:
+                    state.damping *= factor
+                elif not state.ratio >= 0.25:
+                    state.damping /= factor
+                if change <= 0 or (not whole and math.isfinite(change) and change < -found.change):
+                    break
+                before.copy(state.x)
+                step.destroy()
+                state.damping = max(4.0 * state.damping, 1e-12)
+            else:
+                state.outcome = Status.STALLED
+                return
+        finally:
+            if before is not None:
+                before.destroy()
+        state.lowest = found.lowest
+        state.negative += int(found.lowest < 0)
+        state.last.destroy()
+        state.last = step
+        state.step_length = step.norm()
+
+
+def work_of(objective: Objective) -> float:
+    """Gradient equivalents that an objective has counted."""
+    return objective.work if isinstance(objective, Minibatches) else 0.0
