@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thalweg.plugins import ObjectiveSpec, Option, SolverSpec, hookimpl
+from thalweg.plugins import ObjectiveSpec, Option, PreconditionerSpec, SolverSpec, hookimpl
 
 _ACTIVATIONS = ("tanh", "sigmoid", "relu")
 
@@ -155,9 +155,26 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
 
 
 @hookimpl
+def thalweg_preconditioners() -> list[PreconditionerSpec]:
+    """The metric of networks."""
+    return [
+        PreconditionerSpec(
+            name="kronecker",
+            summary="Fisher matrix of a network as one Kronecker product per layer (K-FAC)",
+            load="thalweg_saddlefree.kronecker.preconditioner:KroneckerPreconditioner",
+        )
+    ]
+
+
+@hookimpl
 def thalweg_solvers() -> list[SolverSpec]:
     """Saddle-free Newton and Hessian-free optimization."""
     return [
+        SolverSpec(
+            name="saddle-free-subspace",
+            summary="|H| in the span of a few directions, on growing batches of data rows",
+            load="thalweg_saddlefree.subspace.saddle_free:SubspaceSaddleFree",
+        ),
         SolverSpec(
             name="saddle-free",
             summary="Newton steps with |H| in place of H, from Hessian products alone",

@@ -109,10 +109,9 @@ class BatchSchedule:
     def __post_init__(self) -> None:
         if self.rows < 1:
             raise InputError("a batch schedule needs at least one data row")
-        if self.size < 1 or (self.largest is not None and self.largest < 1):
-            raise InputError(
-                f"a batch must have at least one row, not {min(self.size, self.largest or 1)}"
-            )
+        least = self.size if self.largest is None else min(self.size, self.largest)
+        if least < 1:
+            raise InputError(f"a batch must have at least one row, not {least}")
         if not self.growth >= 1:
             raise InputError(f"the growth of batches must be at least 1, not {self.growth}")
 
@@ -254,10 +253,10 @@ class StochasticState(SolverState):
         epoch = self.epoch
         self.epoch, self.batch = schedule.after(self.epoch, self.batch)
         if self.epoch > epoch:
-            assert isinstance(self.objective, Minibatches)
             self.epoch_value = self.total / schedule.rows
-            self.held_out_value = self.objective.held_out_value(self.x)
             self.total = 0.0
+            if isinstance(self.objective, Minibatches):
+                self.held_out_value = self.objective.held_out_value(self.x)
 
 
 def value_over_all_rows(objective: Objective, x: PETSc.Vec) -> float:

@@ -111,6 +111,8 @@ def _check_memory(
         name: copied(value) if isinstance(value, PETSc.Vec) else copy.deepcopy(value)
         for name, value in preconditioner.state().items()
     }
+    # As the driver does it: a step updates first, whether the run was resumed or not.
+    preconditioner.update(x)
     direction = _apply(preconditioner, residual)
     preconditioner.setup(objective, x)
     preconditioner.restore(state)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import Capability, Objective, Preconditioner
 from thalweg.parallel import MPI, PETSc, raise_on_all_ranks
+from thalweg.plugins import Help, check_parameters, declared_options
 from thalweg_saddlefree.capabilities import (
     AdaptiveDamping,
     LayerBlock,
@@ -29,24 +30,9 @@ from thalweg_saddlefree.kronecker.factors import Basis, LayerFactors, Moments
 class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
     """Preconditioner ``kronecker``.
 
-    Parameters
-    ----------
-    damping
-        Added to the approximate Fisher matrix, in units of the curvature. A solver with a
-        damping of its own (``saddle-free-subspace``, ``hessian-free``) sets it instead.
-    decay
-        Part of the old factors that each update keeps; in update k at most ``1 - 1/k``.
-    inverse_every
-        Updates from one inversion of the factors to the next; fewer at the beginning.
-    corrected
-        Replace the eigenvalues of the Kronecker product by the mean squared gradients
-        along its eigenvectors (George et al. 2018). Needs eigenvectors in place of
-        inverses, some ten times the work, and twice the products per direction.
-    rows
-        Data rows, a new sample for each update, that the factors are taken from; default
-        all rows that the solver's curvature products see.
-    seed
-        Seed of the samples.
+    A solver with a damping of its own (``saddle-free-subspace``) sets it in place of
+    ``damping``. ``corrected`` needs eigenvectors in place of inverses, some ten times the
+    work, and twice the matrix products per direction.
 
     Raises
     ------
@@ -58,22 +44,33 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
 
     def __init__(
         self,
-        damping: float = 1e-2,
-        decay: float = 0.95,
-        inverse_every: int = 20,
-        corrected: bool = False,
-        rows: int | None = None,
-        seed: int = 0,
+        damping: Annotated[
+            float, Help("added to the approximate Fisher matrix", unit="curvature", above=0)
+        ] = 1e-2,
+        decay: Annotated[
+            float, Help("part of the old factors that an update keeps", minimum=0, below=1)
+        ] = 0.95,
+        inverse_every: Annotated[
+            int, Help("updates between inversions of the factors; fewer at first", minimum=1)
+        ] = 20,
+        corrected: Annotated[
+            bool, Help("estimate the eigenvalues anew in the factors' eigenvectors (EKFAC)")
+        ] = False,
+        rows: Annotated[
+            int | None,
+            Help(
+                "data rows, drawn for each update, that the factors are taken from; default "
+                "those of the solver's curvature products",
+                unit="rows",
+                minimum=1,
+            ),
+        ] = None,
+        seed: Annotated[int, Help("seed of the sampled targets and rows", minimum=0)] = 0,
     ) -> None:
-        if not damping > 0:
-            raise InputError(f"the damping must be positive, not {damping}")
-        if not 0 <= decay < 1:
-            raise InputError(f"decay must be at least 0 and below 1, not {decay}")
-        if inverse_every < 1:
-            raise InputError(f"inverse_every must be at least 1, not {inverse_every}")
         self.damping, self.decay = float(damping), float(decay)
         self.inverse_every, self.corrected = int(inverse_every), bool(corrected)
         self.rows, self.seed = rows, int(seed)
+        check_parameters(self, declared_options(type(self)))
 
     def setup(self, objective: Objective, x: PETSc.Vec) -> None:
         """Assign the layers to the ranks; factors come with the first update."""

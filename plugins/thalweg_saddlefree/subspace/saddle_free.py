@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import (
+    TRANSIENT,
     BatchSchedule,
     GaussNewtonProduct,
     HessianProduct,
@@ -29,13 +30,11 @@ from thalweg.interfaces import (
     StochasticState,
 )
 from thalweg.parallel import PETSc
+from thalweg.plugins import Help, check_parameters, declared_options
 from thalweg.result import Status
 from thalweg_saddlefree.capabilities import AdaptiveDamping, CurvatureForms, Forms
 from thalweg_saddlefree.curvature import Slices
 from thalweg_saddlefree.subspace.model import SubspaceModel
-
-#: Curvature matrices by the name that users write.
-CURVATURES = ("hessian", "gauss-newton")
 
 #: Rows of a batch where the user sets none.
 BATCH = 1000
@@ -68,6 +67,8 @@ class SubspaceState(StochasticState):
         Actual over predicted decrease when it was last measured.
     outcome
         Why the solver itself wants to end.
+    in_use
+        Epoch and batch whose rows the objective uses.
     """
 
     last: PETSc.Vec
@@ -79,6 +80,7 @@ class SubspaceState(StochasticState):
     rows: int = 0
     ratio: float = float("nan")
     outcome: Status = Status.RUNNING
+    in_use: tuple[int, int] = field(default=(-1, -1), metadata=TRANSIENT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,33 +91,9 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     ----------
     preconditioner
         The metric: ``kronecker`` for networks; None is the identity.
-    curvature
-        ``"hessian"``, or ``"gauss-newton"``, which is cheaper and cannot see negative
-        curvature.
-    batch
-        Data rows of a step in the first epoch; default 1000. Objectives without data
-        rows are always taken whole.
-    growth
-        Factor of the batch from one epoch to the next.
-    largest_batch
-        The batch does not grow beyond this; default all rows.
-    curvature_share
-        Part of the batch that the curvature is taken from.
-    lanczos
-        Lanczos vectors in the subspace; each costs a product and a solve with the metric.
-    damping
-        First damping, in units of the curvature.
-    damping_decay
-        The damping is multiplied by this, or divided by it, once per step according to
-        the ratio of actual to predicted decrease.
-    check_every
-        Steps from one measurement of that ratio to the next; each costs a value of the
-        batch. Where the batch is all rows, every step is measured, and one that raises
-        the objective is refused.
-    l2
-        Added to the damping and never reduced: the weight decay of the objective, or 0.
-    seed
-        Seed of the batches.
+
+    Other parameters are described where they are declared. The damping of the objective's
+    own weight decay is part of its curvature and need not be given.
 
     Raises
     ------
@@ -124,16 +102,38 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     """
 
     preconditioner: Preconditioner | None = None
-    curvature: str = "hessian"
-    batch: int | None = None
-    growth: float = 1.02
-    largest_batch: int | None = None
-    curvature_share: float = 0.25
-    lanczos: int = 0
-    damping: float = 3.0
-    damping_decay: float = 0.95
-    check_every: int = 5
-    seed: int = 0
+    curvature: Annotated[
+        Literal["hessian", "gauss-newton"],
+        Help("matrix of the quadratic model; Gauss-Newton is cheaper and has no negative part"),
+    ] = "hessian"
+    batch: Annotated[
+        int | None,
+        Help("data rows of a step in the first epoch; default 1000", unit="rows", minimum=1),
+    ] = None
+    growth: Annotated[float, Help("factor of the batch from one epoch to the next", minimum=1)] = (
+        1.02
+    )
+    largest_batch: Annotated[
+        int | None, Help("the batch grows up to this; default all rows", unit="rows", minimum=1)
+    ] = None
+    curvature_share: Annotated[
+        float, Help("part of the batch that the curvature is taken from", above=0, maximum=1)
+    ] = 0.25
+    lanczos: Annotated[
+        int,
+        Help("Lanczos vectors in the subspace, a product and a solve each", minimum=0, maximum=5),
+    ] = 0
+    damping: Annotated[
+        float, Help("first Levenberg-Marquardt damping", unit="curvature", above=0)
+    ] = 3.0
+    damping_decay: Annotated[
+        float,
+        Help("factor of the damping per step while predictions hold", above=0, below=1),
+    ] = 0.95
+    check_every: Annotated[
+        int, Help("steps between comparisons of actual and predicted decrease", minimum=1)
+    ] = 5
+    seed: Annotated[int, Help("seed of the batches", minimum=0)] = 0
 
     preconditioned: ClassVar[bool] = True
     trace_columns: ClassVar[tuple[str, ...]] = (
@@ -146,18 +146,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     )
 
     def __post_init__(self) -> None:
-        if self.curvature not in CURVATURES:
-            raise InputError(
-                f"curvature must be one of {', '.join(CURVATURES)}, not {self.curvature!r}"
-            )
-        if not 0 < self.curvature_share <= 1:
-            raise InputError(
-                f"curvature_share must be above 0 and at most 1, not {self.curvature_share}"
-            )
-        if not (self.damping > 0 and 0 < self.damping_decay < 1):
-            raise InputError("damping must be positive, and damping_decay between 0 and 1")
-        if not 0 <= self.lanczos <= 5 or self.check_every < 1:
-            raise InputError("lanczos must lie between 0 and 5, and check_every be at least 1")
+        check_parameters(self, declared_options(type(self)))
 
     # -- the interface ---------------------------------------------------------------------
 
@@ -196,9 +185,14 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         if not (math.isfinite(state.value) and math.isfinite(state.gradient_norm)):
             state.outcome = Status.DIVERGED
         elif state.gradient_norm == 0.0:
-            state.outcome = Status.GRADIENT
+            state.outcome = Status.SMALL_GRADIENT
         if not state.outcome.running:
             return state
+        if state.in_use != (state.epoch, state.batch):
+            # A resumed run: the rows, and the forward pass that products share, are those
+            # of the start.
+            self._evaluate(state)
+            state.evaluations -= 1
         work = work_of(state.objective)
         directions = self._directions(state)
         try:
@@ -251,6 +245,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             rows, part = state.rows_of(self._schedule(state), self.curvature_share)
             objective.use_rows(rows, part)
             state.rows = rows.total
+        state.in_use = (state.epoch, state.batch)
         state.value = objective.value_and_gradient(state.x, state.gradient)
         state.gradient_norm = state.gradient.norm()
         state.evaluations += 1
@@ -358,7 +353,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
                 step.destroy()
                 state.damping = max(4.0 * state.damping, 1e-12)
             else:
-                state.outcome = Status.STALLED
+                state.outcome = Status.PRECISION_LIMIT
                 return
         finally:
             if before is not None:

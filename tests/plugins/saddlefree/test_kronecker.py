@@ -1,0 +1,184 @@
+"""The Kronecker metric: its factors are those of the Fisher matrix, on any number of ranks."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from thalweg.errors import InputError, NumericalError
+from thalweg.interfaces import RowSet
+from thalweg.parallel import MPI, Layout
+from thalweg.testing import check_preconditioner
+from thalweg_saddlefree.capabilities import LayerBlock, LayerSample
+from thalweg_saddlefree.kronecker.factors import Basis, LayerFactors, Moments
+from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner, owners
+from thalweg_saddlefree.networks.activations import ACTIVATIONS
+from thalweg_saddlefree.networks.losses import (
+    LogisticCrossEntropy,
+    SoftmaxCrossEntropy,
+    SquaredError,
+)
+from thalweg_saddlefree.networks.network import Network
+from thalweg_saddlefree.networks.objective import NetworkObjective
+
+LOSSES = {
+    "squared": SquaredError(ACTIVATIONS["sigmoid"]),
+    "logistic": LogisticCrossEntropy(),
+    "softmax": SoftmaxCrossEntropy(),
+}
+
+
+def objective(comm, sizes=(4, 3, 2), loss="squared", rows=9, **options):
+    layout = Layout(comm, rows)
+    stream = np.random.default_rng(8)
+    inputs = stream.standard_normal((rows, sizes[0]))
+    targets = np.eye(sizes[-1])[stream.integers(sizes[-1], size=rows)]
+    network = Network(list(sizes), [ACTIVATIONS["tanh"]] * (len(sizes) - 2), LOSSES[loss])
+    return NetworkObjective(
+        comm, layout, network, layout.local(inputs), layout.local(targets), **options
+    )
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_sampled_gradients_have_the_gauss_newton_matrix_as_covariance(loss):
+    """Over every choice of the signs, exactly: the Fisher matrix of these losses."""
+    problem = objective(MPI.COMM_SELF, loss=loss)
+    x = problem.initial_point(2)
+    flat = np.array(problem.layout.reading(x)[:, 0])
+    network = problem.network
+    _, point = network.linearize(flat, problem.inputs, problem.targets)
+    fisher = np.zeros((len(flat), len(flat)))
+    choices = list(itertools.product((-1.0, 1.0), repeat=network.sizes[-1]))
+    for choice in choices:
+        signs = np.tile(choice, (len(problem.inputs), 1))
+        gradients = np.zeros((len(signs), len(flat)))
+        for layer, delta in network.fisher_deltas(flat, point, signs):
+            block = problem.layers[layer]
+            inputs = np.column_stack([point.activations[layer], np.ones(len(signs))])
+            outer = np.einsum("ni,no->nio", inputs, delta)
+            gradients[:, block.start : block.stop] = outer.reshape(len(signs), -1)
+        fisher += gradients.T @ gradients / len(signs) / len(choices)
+    product = x.duplicate()
+    for column, unit in enumerate(np.eye(len(flat))):
+        problem.gauss_newton_product(x, problem.layout.vec_from(unit), product)
+        np.testing.assert_allclose(product.getArray(), fisher[:, column], atol=1e-12)
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_one_layer_with_one_output_is_inverted_exactly(corrected):
+    """There A x G is the Gauss-Newton matrix, whatever the signs."""
+    problem = objective(MPI.COMM_SELF, sizes=(5, 1), rows=40)
+    problem.network.loss = SquaredError(ACTIVATIONS["linear"])
+    x = problem.initial_point(0)
+    metric = KroneckerPreconditioner(damping=1e-12, corrected=corrected)
+    metric.setup(problem, x)
+    metric.update(x)
+    wanted = problem.layout.vec_from(problem.layout.random_normal(3))
+    right, found = x.duplicate(), x.duplicate()
+    problem.gauss_newton_product(x, wanted, right)
+    metric.apply(right, found)
+    np.testing.assert_allclose(found.getArray(), wanted.getArray(), rtol=1e-4)
+
+
+def dense(layer, damping):
+    """The damped Kronecker product that ``LayerFactors`` inverts, as a matrix."""
+    a, g = layer.inputs, layer.derivatives
+    pi = np.sqrt(np.trace(a) / len(a) / (np.trace(g) / len(g)))
+    a = a + pi * np.sqrt(damping) * np.eye(len(a))
+    return np.kron(a, g + np.sqrt(damping) / pi * np.eye(len(g)))
+
+
+def test_the_damping_is_factored_and_averages_move():
+    stream = np.random.default_rng(0)
+    block = LayerBlock(0, 3, 2, bias=True)
+    layer = LayerFactors.zero(block, np.dtype(float))
+    a_mean, g_mean = np.zeros((3, 3)), np.zeros((2, 2))
+    for keep in (0.0, 0.5, 0.6):
+        a, g = stream.standard_normal((6, 2)), stream.standard_normal((6, 2))
+        moments = Moments.zero(block, np.dtype(float), squares=False)
+        moments.add(LayerSample(0, a[:, None], g[:, None]), block, None)
+        for array in moments.arrays():
+            array /= 6
+        layer.average(moments, keep)
+        a1 = np.column_stack([a, np.ones(6)])
+        a_mean = keep * a_mean + (1 - keep) * a1.T @ a1 / 6
+        g_mean = keep * g_mean + (1 - keep) * g.T @ g / 6
+    np.testing.assert_allclose(layer.inputs, a_mean)
+    np.testing.assert_allclose(layer.derivatives, g_mean)
+    layer.refresh(0.3, corrected=False)
+    gradient = stream.standard_normal((3, 2))
+    solved = np.linalg.solve(dense(layer, 0.3), gradient.ravel())
+    np.testing.assert_allclose(layer.solve(gradient).ravel(), solved)
+
+
+@pytest.mark.parametrize("places", [1, 4])
+def test_corrected_eigenvalues_are_mean_squared_gradients_of_rows(places):
+    stream = np.random.default_rng(1)
+    block = LayerBlock(0, 3, 2, bias=False)
+    a, g = stream.standard_normal((7, places, 3)), stream.standard_normal((7, places, 2))
+    basis = Basis(*(np.linalg.qr(stream.standard_normal((n, n)))[0] for n in (3, 2)))
+    moments = Moments.zero(block, np.dtype(float), squares=True)
+    moments.add(LayerSample(0, a, g), block, basis)
+    wanted = np.zeros((3, 2))
+    for row in range(7):
+        gradient = sum(np.outer(a[row, t], g[row, t]) for t in range(places))
+        wanted += (basis.inputs.T @ gradient @ basis.derivatives) ** 2
+    np.testing.assert_allclose(moments.squares, wanted)
+    np.testing.assert_allclose(
+        np.triu(moments.derivatives), np.triu(np.einsum("npi,npj->ij", g, g) / places)
+    )
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("corrected", [False, True])
+def test_directions_do_not_depend_on_the_ranks(comm, corrected):
+    found = []
+    for ranks in (comm, MPI.COMM_SELF):
+        problem = objective(ranks, sizes=(4, 6, 5, 3), rows=23)
+        first = problem.rows.start
+        for number in range(4):
+            rows = np.arange(number, 23, 2)
+            local = rows[(rows >= first) & (rows < problem.rows.stop)] - first
+            problem.use_rows(RowSet(local, len(rows)))
+            x = problem.initial_point(number)
+            if number == 0:
+                metric = KroneckerPreconditioner(corrected=corrected, damping=0.1)
+                metric.setup(problem, x)
+            metric.update(x)
+        direction = x.duplicate()
+        metric.apply(problem.layout.vec_from(problem.layout.random_normal(7)), direction)
+        found.append(direction.getArray().copy())
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-7, atol=1e-10)
+    everywhere = comm.allgather(found[0])
+    assert all(np.array_equal(everywhere[0], other) for other in everywhere)
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("corrected", [False, True])
+def test_it_is_a_preconditioner_with_a_memory(comm, corrected):
+    problem = objective(comm, rows=12)
+    metric = KroneckerPreconditioner(corrected=corrected, inverse_every=3)
+    check_preconditioner(metric, problem, problem.initial_point(0))
+
+
+def test_layers_are_shared_out_by_their_cost():
+    blocks = tuple(LayerBlock(0, n, n, bias=False) for n in (100, 50, 70, 60, 1))
+    assert owners(blocks, 1) == [0] * 5
+    assert owners(blocks, 2) == [0, 1, 1, 1, 1]
+    assert sorted(set(owners(blocks, 3))) == [0, 1, 2]
+
+
+def test_factors_that_overflow_are_told():
+    layer = LayerFactors(np.full((2, 2), np.inf), np.eye(2))
+    with pytest.raises(NumericalError, match="overflow"):
+        layer.refresh(1.0, corrected=False)
+    layer = LayerFactors(-np.eye(2), np.eye(2))
+    with pytest.raises(NumericalError, match="not positive definite"):
+        layer.refresh(1e-6, corrected=False)
+
+
+def test_layers_that_leave_variables_out_are_refused():
+    problem = objective(MPI.COMM_SELF)
+    problem._layers = problem.layers[1:]
+    with pytest.raises(InputError, match="do not cover its variables"):
+        KroneckerPreconditioner().setup(problem, problem.initial_point(0))

@@ -1,0 +1,172 @@
+"""Saddle-free steps in a subspace: the small model, batches, resumption, and saddles."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import thalweg
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg.parallel import MPI
+from thalweg.result import Status
+from thalweg.testing import check_solver
+from thalweg_saddlefree.capabilities import Forms
+from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
+from thalweg_saddlefree.networks.autoencoder import build_autoencoder
+from thalweg_saddlefree.networks.deep_linear import build_deep_linear
+from thalweg_saddlefree.networks.mlp import build_mlp
+from thalweg_saddlefree.subspace.model import SubspaceModel
+from thalweg_saddlefree.subspace.saddle_free import SubspaceSaddleFree
+
+
+def autoencoder(comm, rows=60, **options):
+    values = load_digits().data[:rows, 20:36] / 16.0
+    data = Dataset.from_array(values, comm=comm)
+    return build_autoencoder(data, comm, layers=[16, 9, 4], output="sigmoid", **options)
+
+
+def small_model(curvature, slopes, gauss_newton=True):
+    """Model in the coordinates themselves."""
+    hessian = np.diag(np.asarray(curvature, dtype=float))
+    simple = np.abs(hessian) if gauss_newton else None
+    return SubspaceModel(np.asarray(slopes, float), np.eye(len(slopes)), Forms(simple, hessian))
+
+
+def test_absolute_eigenvalues_reverse_no_step_and_make_none_long():
+    found = small_model([4.0, -4.0, 1e-9], [1.0, 1.0, 1.0]).step(1e-3)
+    # Down every direction; as far along -4 as along 4 (up to the damping).
+    assert np.all(found.coefficients < 0)
+    np.testing.assert_allclose(found.coefficients[:2], -0.25, rtol=2e-3)
+    assert found.lowest == pytest.approx(-4.0)
+    assert found.change < 0
+    alone = small_model([4.0, -4.0], [1.0, 1.0], gauss_newton=False).step(0.5)
+    np.testing.assert_allclose(alone.coefficients, -1 / 4.5)
+
+
+def test_where_both_matrices_agree_it_is_the_damped_newton_step_whatever_the_directions():
+    stream = np.random.default_rng(0)
+    root = stream.standard_normal((6, 6))
+    matrix, gradient = root @ root.T, stream.standard_normal(6)
+    directions = stream.standard_normal((3, 6)) * np.array([[1e-6], [1.0], [1e5]])
+    # A repeated direction must not matter.
+    directions = np.vstack([directions, directions[1]])
+    form = directions @ matrix @ directions.T
+    model = SubspaceModel(directions @ gradient, directions @ directions.T, Forms(form, form))
+    step = model.step(0.1).coefficients @ directions
+    basis = np.linalg.qr(directions[:3].T)[0]
+    small = basis.T @ (matrix + 0.1 * np.eye(6)) @ basis
+    np.testing.assert_allclose(step, -basis @ np.linalg.solve(small, basis.T @ gradient), rtol=1e-5)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize(
+    "options", [{}, {"lanczos": 2}, {"curvature": "gauss-newton"}], ids=["hessian", "lanczos", "gn"]
+)
+def test_a_stop_in_mid_epoch_goes_on_to_the_same_bits(comm, options):
+    def build():
+        metric = KroneckerPreconditioner(inverse_every=3, corrected=bool(options.get("lanczos")))
+        return SubspaceSaddleFree(
+            preconditioner=metric, batch=17, growth=1.3, check_every=2, **options
+        )
+
+    problem = autoencoder(comm, precision="single")
+    check_solver(build, problem, problem.initial_point(1), steps=5)
+
+
+@pytest.mark.ranks(2, 3)
+def test_the_iterates_do_not_depend_on_the_ranks(comm):
+    found = []
+    for ranks in (comm, MPI.COMM_SELF):
+        solver = SubspaceSaddleFree(preconditioner=KroneckerPreconditioner(), batch=20)
+        problem = autoencoder(ranks)
+        found.append(thalweg.minimize(problem, solver=solver, iterations=8, decrease=None))
+    np.testing.assert_allclose(found[0].x, found[1].x, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("lanczos", [0, 2])
+def test_forms_are_those_of_products(lanczos):
+    """The two routes to the model: forward passes, and whole products."""
+    problem = autoencoder(MPI.COMM_SELF, l2=0.01)
+    x = problem.initial_point(0)
+    vectors = [problem.layout.vec_from(problem.layout.random_normal(k)) for k in range(3)]
+    forms = problem.curvature_forms(x, vectors, hessian=True)
+    image = x.duplicate()
+    for product, form in (
+        (problem.gauss_newton_product, forms.gauss_newton),
+        (problem.hessian_product, forms.hessian),
+    ):
+        for i, vector in enumerate(vectors):
+            product(x, vector, image)
+            np.testing.assert_allclose(form[i], [image.dot(v) for v in vectors], rtol=1e-9)
+    assert problem.curvature_forms(x, vectors, hessian=False).hessian is None
+
+
+def test_products_on_a_shared_forward_pass_are_those_on_one_of_their_own():
+    from thalweg.interfaces import RowSet
+
+    shared, alone = autoencoder(MPI.COMM_SELF), autoencoder(MPI.COMM_SELF)
+    rows, part = np.arange(5, 45), np.arange(5, 20)
+    shared.use_rows(RowSet(rows, 40), RowSet(part, 15))
+    alone.use_rows(RowSet(rows[::-1], 40), RowSet(part, 15))  # not the first of these
+    x = shared.initial_point(0)
+    along, gradient = shared.layout.vec_from(shared.layout.random_normal(5)), x.duplicate()
+    products = [x.duplicate(), x.duplicate()]
+    for problem, product in zip((shared, alone), products, strict=True):
+        problem.value_and_gradient(x, gradient)
+        problem.hessian_product(x, along, product)
+    np.testing.assert_allclose(products[0].getArray(), products[1].getArray(), rtol=1e-12)
+    assert shared.work < alone.work  # which pays for a second forward pass
+
+
+def test_it_leaves_a_planted_saddle_and_says_that_it_met_one():
+    problem = build_deep_linear(None, MPI.COMM_SELF, size=5, depth=3, start=0.05)
+    result = thalweg.minimize(
+        problem,
+        solver=SubspaceSaddleFree(preconditioner=KroneckerPreconditioner(), lanczos=2),
+        iterations=150,
+        decrease=None,
+    )
+    assert result.objective < 1e-6
+    assert result.trace["negative_steps"][-1] > 0
+    assert np.nanmin(result.trace["lowest_curvature"]) < 0
+    # All rows in every step: none may raise the objective.
+    assert np.all(np.diff(result.trace["objective"]) <= 0)
+
+
+def test_growing_batches_end_with_all_rows_and_a_low_loss():
+    values, labels = load_digits(return_X_y=True)
+    problem = build_mlp(
+        Dataset.from_array(values[:300] / 16, labels[:300], MPI.COMM_SELF),
+        MPI.COMM_SELF,
+        layers=[64, 20, 10],
+    )
+    solver = SubspaceSaddleFree(
+        preconditioner=KroneckerPreconditioner(), batch=50, growth=2.0, damping=1.0
+    )
+    result = thalweg.minimize(problem, solver=solver, iterations=60, decrease=None)
+    assert result.trace["batch_rows"][0] == 50
+    assert result.trace["batch_rows"][-1] == 300
+    assert result.metrics["training_accuracy"] == 1.0
+
+
+def test_a_function_without_rows_or_layers_is_taken_whole():
+    from thalweg_saddlefree.functions.build import build_rosenbrock
+
+    problem = build_rosenbrock(None, MPI.COMM_SELF)
+    result = thalweg.minimize(
+        problem, solver=SubspaceSaddleFree(lanczos=1, damping=1e-3), iterations=300, gradient=1e-6
+    )
+    assert result.status is Status.SMALL_GRADIENT
+    assert np.all(np.diff(result.trace["objective"]) <= 0)
+
+
+def test_a_matrix_that_the_objective_lacks_is_refused():
+    from thalweg_saddlefree.functions.build import build_monkey_saddle
+
+    with pytest.raises(InputError, match="no gauss-newton product"):
+        thalweg.minimize(
+            build_monkey_saddle(None, MPI.COMM_SELF),
+            solver=SubspaceSaddleFree(curvature="gauss-newton"),
+        )
+    with pytest.raises(InputError, match="lanczos"):
+        SubspaceSaddleFree(lanczos=6)
