@@ -101,13 +101,13 @@ class LayerFactors:
     Attributes
     ----------
     inputs, derivatives
-        A and G, symmetric.
+        A and G, of which the upper triangles count; column-major.
     scale
         With eigenvalue correction the mean squared gradients in the eigenvectors'
         coordinates (George et al. 2018, equation 9); None otherwise.
     left, right
-        What a gradient is multiplied with: the inverses of the damped A and G, or with
-        eigenvalue correction their eigenvectors.
+        What a gradient is multiplied with: the inverses of the damped A and G, of which the
+        upper triangles count, or with eigenvalue correction their eigenvectors.
     """
 
     inputs: np.ndarray
@@ -121,14 +121,14 @@ class LayerFactors:
     def zero(cls, block: LayerBlock, dtype: np.dtype) -> LayerFactors:
         """Factors before the first average."""
         sizes = (block.inputs, block.outputs)
-        inputs, derivatives = (np.zeros((size, size), dtype) for size in sizes)
+        inputs, derivatives = (np.zeros((size, size), dtype, order="F") for size in sizes)
         return cls(inputs, derivatives)
 
     def average(self, mean: Moments, keep: float) -> None:
         """Move towards new means over rows, keeping the part ``keep`` of the old ones."""
         for old, new in ((self.inputs, mean.inputs), (self.derivatives, mean.derivatives)):
             old *= keep
-            old += (1 - keep) * _symmetric(new)
+            old += (1 - keep) * new
         if self.scale is not None and mean.squares is not None:
             self.scale *= keep
             self.scale += (1 - keep) * mean.squares
@@ -148,8 +148,8 @@ class LayerFactors:
                 "overflow; start from smaller weights or scale the data"
             )
         if corrected:
-            values, self.left = np.linalg.eigh(self.inputs)
-            others, self.right = np.linalg.eigh(self.derivatives)
+            values, self.left = scipy.linalg.eigh(self.inputs, lower=False)
+            others, self.right = scipy.linalg.eigh(self.derivatives, lower=False)
             # In the new coordinates the best guess before any sample is K-FAC's own.
             self.scale = np.outer(np.maximum(values, 0), np.maximum(others, 0))
             return
@@ -166,19 +166,20 @@ class LayerFactors:
         assert self.left is not None
         assert self.right is not None
         if self.scale is None:
-            return np.asarray(self.left @ (gradient @ self.right))
+            symm = blas.dsymm if gradient.dtype == np.float64 else blas.ssymm
+            # BLAS is column-major: it sees the transpose of the gradient.
+            turned = symm(1.0, self.right, gradient.T, side=0, lower=0)
+            return np.asarray(symm(1.0, self.left, turned, side=1, lower=0, overwrite_c=1).T)
         inner = self.left.T @ gradient @ self.right
         inner /= self.scale + self.damping
         return np.asarray(self.left @ inner @ self.right.T)
 
 
-def _symmetric(upper: np.ndarray) -> np.ndarray:
-    whole = np.triu(upper)
-    return np.asarray(whole + np.triu(whole, 1).T)
-
-
 def _inverse(matrix: np.ndarray, shift: float) -> np.ndarray:
-    """Inverse of ``matrix + shift I``, in its own precision, or in double where that fails."""
+    """Inverse of ``matrix + shift I`` by Cholesky's method; upper triangles, column-major.
+
+    In the precision of the matrix, or in double where that fails.
+    """
     for dtype in (matrix.dtype, np.dtype(float)):
         shifted = np.array(matrix, dtype=dtype, order="F")
         shifted.flat[:: len(shifted) + 1] += shift
@@ -188,9 +189,9 @@ def _inverse(matrix: np.ndarray, shift: float) -> np.ndarray:
             continue
         upper, failed = potri(factor, lower=0, overwrite_c=1)
         if not failed and np.isfinite(upper).all():
-            return np.ascontiguousarray(_symmetric(upper), dtype=matrix.dtype)
-    smallest = float(scipy.linalg.eigvalsh(matrix.astype(float), subset_by_index=(0, 0))[0])
+            return np.asfortranarray(upper, dtype=matrix.dtype)
+    least = scipy.linalg.eigvalsh(matrix.astype(float), lower=False, subset_by_index=(0, 0))
     raise NumericalError(
         f"a Kronecker factor is not positive definite with damping {shift:.2e} (least eigenvalue "
-        f"{smallest:.2e}); raise the damping of the preconditioner"
+        f"{float(least[0]):.2e}); raise the damping of the preconditioner"
     )

@@ -1,5 +1,7 @@
 """Schedules of mini-batches: partitions that no rank count changes, and growing batches."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,7 @@ def test_an_epoch_is_a_permutation_and_its_batches_a_partition(rows):
         bounds = [schedule.bounds(epoch, k) for k in range(schedule.batches(epoch))]
         assert bounds[0][0] == 0
         assert bounds[-1][1] == rows
-        assert all(a[1] == b[0] for a, b in zip(bounds, bounds[1:], strict=False))
+        assert all(a[1] == b[0] for a, b in itertools.pairwise(bounds))
         sizes = [last - first for first, last in bounds]
         assert max(sizes) - min(sizes) <= 1
 
