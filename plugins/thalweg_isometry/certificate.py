@@ -1,15 +1,16 @@
-"""The certificate: what is true of a linear map over all secants of a set."""
+"""The certificate: what is proved of a linear map over all secants of a set."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from decimal import ROUND_CEILING, Context
 from typing import Any
 
 import numpy as np
 
-from thalweg.parallel.pairs.secant_input import checked_components
-from thalweg.parallel.pairs.secants import SecantSet
+from thalweg.errors import InputError
+from thalweg.parallel.pairs.secants import SecantSet, checked_components
 from thalweg_isometry.rank_bounds import rank_lower_bound
 
 #: Points among which the rank bound is sought.
@@ -18,25 +19,44 @@ POINTS = 1000
 
 @dataclass(frozen=True)
 class Certificate:
-    """Facts established by looking at every secant.
+    """What is proved of a linear map over all secants of a set.
+
+    The isometry constant is the largest ``| ||Psi v||^2 - 1 |`` over all secants v, each of
+    which is either bounded or measured.  It lies between ``delta_lower`` and ``delta``.
 
     Attributes
     ----------
     delta
-        Isometry constant: largest ``| ||Psi v||^2 - 1 |`` over all secants v.
+        Upper end of the interval: no secant's squared length changes by a larger share.
+    delta_lower
+        Lower end: the secant of ``pair`` changes by at least this share.
     pair
-        Numbers of the two points whose secant attains it; None where every distance is kept.
+        Numbers of the two points whose secant was measured to change most; None where
+        every measured change is zero.
     n_points, n_secants, n_coincident
         Points; pairs of distinct points; pairs of points at the same place.
     rank
-        Rank of Psi.
+        Rank of Psi, numerically.
     rank_lower_bound
         No embedding of these points with this delta, linear or not, has a lower rank.
     secants
-        ``"all"``, ``"within-class"`` or ``"neighbours"``.
+        ``"all"``, ``"within-class"`` or ``"neighbors"``.
+
+    Notes
+    -----
+    Proved under these assumptions: the points and the map are exactly the numbers given
+    (float64, float32 or integers, and float64); arithmetic is IEEE 754 with rounding to
+    nearest; matrix products are sums of products in some order, with or without fused
+    multiply-adds, and so err by at most ``gamma_n`` (Higham, Accuracy and Stability of
+    Numerical Algorithms, sec. 3.5), which excludes fast multiplication as of Strassen.
+    Both ends are rounded outward.  The interval is about 1e-8 wide; it widens
+    with the norm of the map and the number of columns.
+    ``rank_lower_bound`` is computed in float64 with a margin of 1e-9, not proved to the
+    last rounding.
     """
 
     delta: float
+    delta_lower: float
     pair: tuple[int, int] | None
     n_points: int
     n_secants: int
@@ -53,8 +73,10 @@ class Certificate:
         where = "every distance is kept"
         if self.pair is not None:
             where = f"attained by points {self.pair[0]} and {self.pair[1]}"
+        # The last digit is rounded up: what is printed holds as well.
+        shown = Context(prec=6, rounding=ROUND_CEILING).create_decimal_from_float(self.delta)
         return (
-            f"delta {self.delta:.6g} over {self.n_secants} secants of {self.n_points} points "
+            f"delta {shown:g} over {self.n_secants} secants of {self.n_points} points "
             f"({self.secants}), {where}; "
             f"{self.n_coincident} coincident pairs; rank {self.rank}, "
             f"and no embedding of this delta has rank below {self.rank_lower_bound}"
@@ -64,7 +86,7 @@ class Certificate:
 def certify(
     secants: SecantSet, components: np.ndarray, progress: Callable[[int], None] | None = None
 ) -> Certificate:
-    """Look at every secant.  Collective.
+    """Certify the isometry constant of a map over every secant.  Collective.
 
     Parameters
     ----------
@@ -72,16 +94,25 @@ def certify(
         The set.
     components
         Psi, shape ``(rank, dimension)``, equal on all ranks.
+    progress
+        Called on every rank with the number of pairs that it has just done.
 
     Raises
     ------
     InputError
-        Components that do not fit the points, or are not finite.
+        Components that do not fit the points, or are not finite; arguments in the other
+        order.
     """
+    if not isinstance(secants, SecantSet):
+        raise InputError(
+            "the first argument of certify must be a SecantSet, "
+            f"not {type(secants).__name__}; call certify(secants, components)"
+        )
     components = checked_components(components, secants.dimension)
     scan = secants.scan(components, progress=progress)
     return Certificate(
         delta=scan.delta,
+        delta_lower=scan.delta_lower,
         pair=None if scan.pair[0] < 0 else scan.pair,
         n_points=secants.n_points,
         n_secants=scan.n_secants,
@@ -95,14 +126,14 @@ def certify(
 def kind_of(secants: SecantSet) -> str:
     """Which pairs of points are secants."""
     if secants.listed:
-        return "neighbours"
+        return "neighbors"
     return "all" if secants.labels is None else "within-class"
 
 
 def lower_bound(secants: SecantSet, delta: float) -> int:
     """Least rank of an embedding of this delta, sought among some of the points.  Collective.
 
-    With secants between neighbours only, no subset has all its secants, and the
+    With secants between neighbors only, no subset has all its secants, and the
     bound is that of a single one.
     """
     if delta >= 1.0:

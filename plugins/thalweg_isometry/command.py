@@ -37,11 +37,11 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--secants",
         default="all",
-        choices=("all", "within-class", "neighbours"),
+        choices=("all", "within-class", "neighbors"),
         help="which pairs of points count (all)",
     )
     parser.add_argument(
-        "--neighbours", type=int, default=10, metavar="K", help="how many neighbours (10)"
+        "--neighbors", type=int, default=10, metavar="K", help="how many neighbors (10)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     given = parser.parse_args(argv)
@@ -65,7 +65,7 @@ def main(argv: list[str]) -> int:
             section[option] = getattr(given, option)
     components = on_root(comm, lambda: _matrix(given.components))
     dataset = load_data(section, comm)
-    secants = secant_set(dataset, given.secants, given.neighbours)
+    secants = secant_set(dataset, given.secants, given.neighbors)
     with looking(secants, 1.0) as progress:
         certificate = certify(secants, components, progress)
     if comm.rank == 0:

@@ -31,9 +31,9 @@ class LinearIsometry(  # type: ignore[misc]
     rank
         Rows of the map.  None: as few as the method finds.
     secants
-        Which pairs of points count: ``"all"``, ``"within-class"`` or ``"neighbours"``.
+        Which pairs of points count: ``"all"``, ``"within-class"`` or ``"neighbors"``.
     n_neighbors
-        With ``secants="neighbours"``: of how many.
+        With ``secants="neighbors"``: of how many.
     solver_options
         Further options of the solver, as ``thalweg list`` shows them.
 
@@ -97,9 +97,9 @@ class LinearIsometry(  # type: ignore[misc]
                     raise InputError("secants within a class need classes; give y")
                 labels = np.unique(np.asarray(y), return_inverse=True)[1]
             dataset = Dataset.from_array(X, labels)
-        if self.secants not in ("all", "within-class", "neighbours"):
+        if self.secants not in ("all", "within-class", "neighbors"):
             raise InputError(
-                f"secants must be 'all', 'within-class' or 'neighbours', not {self.secants!r}"
+                f"secants must be 'all', 'within-class' or 'neighbors', not {self.secants!r}"
             )
         objective = build(
             dataset, dataset.comm, self.delta, self.rank, self.secants, self.n_neighbors

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from thalweg import InputError
 from thalweg.data import Dataset
 from thalweg.interfaces import Objective, SecantConstraints
-from thalweg.parallel import MPI, Layout, PETSc, max_over_ranks, sum_large, sum_over_ranks
+from thalweg.parallel import MPI, Layout, PETSc, sum_large, sum_over_ranks
 from thalweg.parallel.pairs import Ring, nearest_neighbours
 from thalweg.parallel.pairs.secants import SecantSet
 from thalweg_isometry.certificate import Certificate, certify
@@ -176,7 +175,7 @@ def build(
     delta: float | None = None,
     rank: int | None = None,
     secants: str = "all",
-    neighbours: int = 10,
+    n_neighbors: int = 10,
 ) -> NearIsometry:
     """The objective for a data set; the options are those of the configuration.  Collective.
 
@@ -188,49 +187,35 @@ def build(
     if delta is None and rank is None:
         delta = 0.4
     check_targets(dataset.layout.columns, delta, rank)
-    return NearIsometry(secant_set(dataset, secants, neighbours), delta, rank)
+    return NearIsometry(secant_set(dataset, secants, n_neighbors), delta, rank)
 
 
-def secant_set(dataset: Dataset, secants: str = "all", neighbours: int = 10) -> SecantSet:
-    """The secants of a data set: all, within a class, or between nearest neighbours.
+def secant_set(dataset: Dataset, secants: str = "all", n_neighbors: int = 10) -> SecantSet:
+    """The secants of a data set: all, within a class, or between nearest neighbors.
 
     Raises
     ------
     InputError
-        Classes wanted without labels, as many neighbours as points or none, or points
+        Classes wanted without labels, as many neighbors as points or none, or points
         unfit for use.
     """
-    points = near_one(dataset.values, dataset.layout)
+    points = dataset.values
     if secants == "within-class":
         if dataset.labels is None:
             raise InputError("secants within a class need labels; give the data labels")
         return SecantSet(points, dataset.layout, labels=dataset.labels)
-    if secants == "neighbours":
-        _check_neighbours(neighbours, dataset.layout.rows)
-        found, _ = nearest_neighbours(dataset.layout, np.asarray(points, dtype=float), neighbours)
-        return SecantSet(points, dataset.layout, neighbours=found)
+    if secants == "neighbors":
+        _check_neighbors(n_neighbors, dataset.layout.rows)
+        found, _ = nearest_neighbours(dataset.layout, np.asarray(points, dtype=float), n_neighbors)
+        return SecantSet(points, dataset.layout, neighbors=found)
     return SecantSet(points, dataset.layout)
 
 
-def near_one(points: np.ndarray, layout: Layout) -> np.ndarray:
-    """The points, in another unit of length if single precision could not square them.
-
-    Secants are directions and know no unit; by a power of two nothing is rounded.
-    Collective.
-    """
-    if points.dtype.kind != "f":
-        return points
-    largest = max_over_ranks(layout.comm, float(np.abs(points).max(initial=0.0)))
-    if largest == 0.0 or not np.isfinite(largest) or 1e-9 < largest < 1e9:
-        return points
-    return np.asarray(np.ldexp(points, -math.frexp(largest)[1]))
-
-
-def _check_neighbours(neighbours: int, rows: int) -> None:
+def _check_neighbors(n_neighbors: int, rows: int) -> None:
     if rows < 2:
         raise InputError("there are fewer than two points; give at least two distinct points")
-    if not 1 <= neighbours < rows:
+    if not 1 <= n_neighbors < rows:
         raise InputError(
-            f"the number of neighbours must be at least 1 and less than the {rows} points, "
-            f"not {neighbours}"
+            f"the number of neighbors must be at least 1 and less than the {rows} points, "
+            f"not {n_neighbors}"
         )

@@ -68,9 +68,16 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
                     str,
                     "all",
                     "which pairs of points count",
-                    choices=("all", "within-class", "neighbours"),
+                    choices=("all", "within-class", "neighbors"),
                 ),
-                Option("neighbours", int, 10, "with secants = neighbours: how many", minimum=1),
+                Option(
+                    "n_neighbors",
+                    int,
+                    10,
+                    "with secants = neighbors: how many",
+                    minimum=1,
+                    formerly=("neighbors",),
+                ),
             ),
             solver="hinge-lbfgs",
         )

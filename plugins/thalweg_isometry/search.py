@@ -230,7 +230,7 @@ class SecantSearch(Solver[SearchState]):
             state.psi = scaled
         if secants.n_pairs <= self.all_below:
             scan = secants.scan(
-                state.psi, level=0.0, most=secants.n_pairs, per_row=secants.n_points
+                state.psi, threshold=0.0, max_pairs=secants.n_pairs, per_row=secants.n_points
             )
         self._add(state, scan)
         self.begin_attempt(state)
@@ -295,8 +295,8 @@ class SecantSearch(Solver[SearchState]):
         with looking(secants, fraction) as progress:
             return secants.scan(
                 psi,
-                level=level,
-                most=self.columns,
+                threshold=level,
+                max_pairs=self.columns,
                 # Few points have few rows: let each give more.
                 per_row=max(self.per_row, self.columns // max(1, 4 * secants.n_points)),
                 fraction=fraction,

@@ -59,13 +59,13 @@ def oracle(comm: MPI.Comm, folder: str, rows: int) -> dict[str, Any]:
     psi = secants.directions[:45] * 1.1
     rate = sum(comm.allgather(product_rate(threads)))
     found: dict[str, Any] = {"ranks": comm.size, "threads": threads, "product_rate": rate}
-    for name, head in (("full", 0), ("bounded", None)):
-        secants.scan(psi, head=head, fraction=0.01)
+    for name, n_leading in (("full", 0), ("bounded", None)):
+        secants.scan(psi, n_leading=n_leading, fraction=0.01)
         times = []
         for repeat in range(3):
             comm.Barrier()
             began = time.perf_counter()
-            scan = secants.scan(psi * (1 + 1e-9 * repeat), head=head)
+            scan = secants.scan(psi * (1 + 1e-9 * repeat), n_leading=n_leading)
             comm.Barrier()
             times.append(time.perf_counter() - began)
         operations = 2.0 * scan.n_pairs * (secants.dimension + len(psi)) / 1e9
@@ -73,7 +73,7 @@ def oracle(comm: MPI.Comm, folder: str, rows: int) -> dict[str, Any]:
             "seconds": min(times),
             "rate": operations / min(times),
             "share": operations / min(times) / rate,
-            "columns": scan.head,
+            "columns": scan.n_leading,
             "delta": scan.delta,
             "pair": list(scan.pair),
         }

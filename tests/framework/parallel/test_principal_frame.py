@@ -39,17 +39,6 @@ def test_the_bits_do_not_depend_on_the_ranks(comm):
     np.testing.assert_array_equal(together.variances, alone.variances)
 
 
-@pytest.mark.ranks(1, 3)
-def test_all_leading_coordinates_are_the_centred_points(comm):
-    points = cloud(40, 5)
-    layout = Layout(comm, 40, 5)
-    mine = layout.local(points).copy()
-    found = PrincipalFrame(mine, layout, points)
-    np.testing.assert_allclose(found.leading(mine, 5), mine - found.mean, atol=1e-5)
-    expected = (mine - found.mean) @ found.directions[:2].T
-    np.testing.assert_allclose(found.leading(mine, 2), expected, atol=1e-5)
-
-
 def test_row_blocks_cover_the_rows():
     assert row_blocks(0) == []
     assert row_blocks(10, 4) == [slice(0, 4), slice(4, 8), slice(8, 10)]

@@ -39,16 +39,18 @@ def secants(points, comm, **options):
 
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize(("n", "dimension"), [(60, 7), (2300, 80)])
-@pytest.mark.parametrize("head", [0, None, 24])
-def test_the_worst_pairs_are_those_of_a_loop_over_all_pairs(comm, n, dimension, head):
+@pytest.mark.parametrize("n_leading", [0, None, 24])
+def test_the_worst_pairs_are_those_of_a_loop_over_all_pairs(comm, n, dimension, n_leading):
     points, components = cloud(n, dimension), random_map(4, dimension)
     i, j, values, lengths = all_pairs(points, components)
-    level = np.sort(np.abs(values))[-200]
-    scan = secants(points, comm).scan(components, level, most=150, per_row=n, head=head)
+    threshold = np.sort(np.abs(values))[-200]
+    scan = secants(points, comm).scan(
+        components, threshold, max_pairs=150, per_row=n, n_leading=n_leading
+    )
     order = np.lexsort((j, i, -np.abs(values)))[:150]
     assert scan.complete
     assert scan.n_secants == scan.n_pairs == n * (n - 1) // 2
-    assert scan.delta == pytest.approx(np.abs(values).max(), rel=1e-12)
+    assert scan.delta_lower <= np.abs(values).max() <= scan.delta
     np.testing.assert_array_equal(scan.pairs, np.stack([i, j], axis=1)[order])
     np.testing.assert_allclose(scan.distortions, values[order], rtol=1e-10)
     np.testing.assert_allclose(scan.lengths, lengths[order], rtol=1e-12)
@@ -60,7 +62,7 @@ def test_coincident_points_are_counted_and_close_ones_measured_without_cancellat
     points[10] = points[20] = points[41]
     points[30] = points[31] + 1e-9 * np.eye(6)[2]
     components = random_map(3, 6)
-    scan = secants(points, comm).scan(components, 0.0, most=5000, per_row=50)
+    scan = secants(points, comm).scan(components, 0.0, max_pairs=5000, per_row=50)
     assert scan.n_coincident == 3
     assert scan.n_secants == 50 * 49 // 2 - 3
     at = np.flatnonzero((scan.pairs == [30, 31]).all(axis=1))[0]
@@ -74,9 +76,9 @@ def test_the_same_pairs_and_the_same_bits_at_any_number_of_ranks(comm):
     from thalweg.parallel import MPI
 
     points, components = cloud(2100, 70, seed=3).astype(np.float32), random_map(5, 70)
-    for options in ({}, {"fraction": 0.5, "seed": 7}, {"head": 30, "per_row": 1}):
-        together = secants(points, comm).scan(components, 0.5, most=400, **options)
-        alone = secants(points, MPI.COMM_SELF).scan(components, 0.5, most=400, **options)
+    for options in ({}, {"fraction": 0.5, "seed": 7}, {"n_leading": 30, "per_row": 1}):
+        together = secants(points, comm).scan(components, 0.5, max_pairs=400, **options)
+        alone = secants(points, MPI.COMM_SELF).scan(components, 0.5, max_pairs=400, **options)
         assert together.delta == alone.delta
         assert together.pair == alone.pair
         assert together.n_pairs == alone.n_pairs
@@ -89,7 +91,7 @@ def test_the_same_pairs_and_the_same_bits_at_any_number_of_ranks(comm):
 def test_a_cap_per_row_spreads_the_pairs(comm):
     points, components = cloud(300, 9), random_map(2, 9)
     i, _, values, _ = all_pairs(points, components)
-    scan = secants(points, comm).scan(components, 0.0, most=10**6, per_row=2)
+    scan = secants(points, comm).scan(components, 0.0, max_pairs=10**6, per_row=2)
     assert np.bincount(scan.pairs[:, 0]).max() == 2
     for row in (0, 17, 250):
         worst = np.sort(np.abs(values[i == row]))[::-1][:2]
@@ -105,15 +107,15 @@ def test_secants_can_be_restricted_to_classes(comm):
     labels[7], labels[8] = 3, 7
     i, j, values, _ = all_pairs(points, components)
     within = labels[i] == labels[j]
-    scan = secants(points, comm, labels=labels).scan(components, 0.3, most=10**5, per_row=200)
+    scan = secants(points, comm, labels=labels).scan(components, 0.3, max_pairs=10**5, per_row=200)
     assert scan.n_coincident == 0
     assert scan.n_secants == within.sum()
-    assert scan.delta == pytest.approx(np.abs(values[within]).max(), rel=1e-12)
+    assert scan.delta_lower <= np.abs(values[within]).max() <= scan.delta
     assert len(scan.pairs) == (np.abs(values[within]) >= 0.3).sum()
 
 
 @pytest.mark.ranks(1, 2, 3)
-def test_secants_can_be_listed_neighbours(comm):
+def test_secants_can_be_listed_neighbors(comm):
     points, components = cloud(90, 5), random_map(2, 5)
     distances = ((points[:, None] - points) ** 2).sum(axis=2) + 1e9 * np.eye(90)
     nearest = np.argsort(distances, axis=1)[:, :4]
@@ -121,17 +123,17 @@ def test_secants_can_be_listed_neighbours(comm):
     i, j, values, _ = all_pairs(points, components)
     chosen = np.array([(a, b) in listed for a, b in zip(i, j, strict=True)])
     layout = Layout(comm, 90, 5)
-    oracle = SecantSet(layout.local(points).copy(), layout, neighbours=layout.local(nearest))
-    scan = oracle.scan(components, 0.1, most=10**5)
+    oracle = SecantSet(layout.local(points).copy(), layout, neighbors=layout.local(nearest))
+    scan = oracle.scan(components, 0.1, max_pairs=10**5)
     assert scan.n_pairs == len(listed)
-    assert scan.delta == pytest.approx(np.abs(values[chosen]).max(), rel=1e-12)
+    assert scan.delta_lower <= np.abs(values[chosen]).max() <= scan.delta
     assert len(scan.pairs) == (np.abs(values[chosen]) >= 0.1).sum()
 
 
 @pytest.mark.ranks(1, 3)
 def test_ranks_without_points_take_part(comm):
     points, components = cloud(2, 5), random_map(2, 5)
-    scan = secants(points, comm).scan(components, 0.0, most=10)
+    scan = secants(points, comm).scan(components, 0.0, max_pairs=10)
     assert scan.pair == (0, 1)
     assert scan.n_secants == 1
 
@@ -142,7 +144,7 @@ def test_integer_images_are_taken_without_loss(comm):
     components = random_map(6, 30)
     _, _, values, _ = all_pairs(images, components)
     scan = secants(images, comm).scan(components)
-    assert scan.delta == pytest.approx(np.abs(values).max(), rel=1e-13)
+    assert scan.delta_lower <= np.abs(values).max() <= scan.delta
 
 
 def test_progress_is_told_of_every_pair():

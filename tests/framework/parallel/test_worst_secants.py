@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from thalweg.parallel import MPI
-from thalweg.parallel.pairs.secant_input import listed_pairs
+from thalweg.parallel.pairs.secant_bounds import Accuracy
+from thalweg.parallel.pairs.secants import listed_pairs
 from thalweg.parallel.pairs.worst_secants import WorstSecants
 
 
@@ -17,12 +18,12 @@ def pairs(count):
     return i[order], j[order], np.ones(count), mapped
 
 
-@pytest.mark.parametrize("most", [1, 20, 400])
-def test_any_order_of_arrival_gives_the_same_pairs(most):
+@pytest.mark.parametrize("max_pairs", [1, 20, 400])
+def test_any_order_of_arrival_gives_the_same_pairs(max_pairs):
     found = []
     for seed in range(3):
         i, j, lengths, mapped = pairs(300)
-        keeper = WorstSecants(level=0.1, most=most, per_row=0)
+        keeper = WorstSecants(0.1, max_pairs, 0, Accuracy.of(np.eye(3)))
         for part in np.array_split(np.random.default_rng(seed).permutation(300), 7):
             keeper.listed(i[part], j[part], lengths[part], mapped[part])
         found.append(keeper.finish(MPI.COMM_SELF, 1, complete=True, count=300))
@@ -30,7 +31,7 @@ def test_any_order_of_arrival_gives_the_same_pairs(most):
         np.testing.assert_array_equal(scan.pairs, found[0].pairs)
         np.testing.assert_array_equal(scan.distortions, found[0].distortions)
         assert (scan.delta, scan.pair) == (found[0].delta, found[0].pair)
-    assert len(found[0].pairs) <= most
+    assert len(found[0].pairs) <= max_pairs
     assert found[0].pair == tuple(found[0].pairs[0])
 
 
@@ -38,9 +39,9 @@ def test_any_order_of_arrival_gives_the_same_pairs(most):
 def test_the_ranks_worst_pairs_are_merged(comm):
     i, j, lengths, mapped = pairs(300)
     mine = np.arange(300) % comm.size == comm.rank
-    shared = WorstSecants(level=0.1, most=50, per_row=0)
+    shared = WorstSecants(0.1, 50, 0, Accuracy.of(np.eye(3)))
     shared.listed(i[mine], j[mine], lengths[mine], mapped[mine])
-    alone = WorstSecants(level=0.1, most=50, per_row=0)
+    alone = WorstSecants(0.1, 50, 0, Accuracy.of(np.eye(3)))
     alone.listed(i, j, lengths, mapped)
     together = shared.finish(comm, 1, complete=True, count=300)
     whole = alone.finish(MPI.COMM_SELF, 1, complete=True, count=300)
@@ -52,6 +53,6 @@ def test_the_ranks_worst_pairs_are_merged(comm):
 def test_listed_pairs_are_distinct_and_ordered():
     from thalweg.parallel import Layout
 
-    neighbours = np.array([[1, 2], [0, 2], [1, 0]])
-    _, listed = listed_pairs(Layout(MPI.COMM_SELF, 3, 1), neighbours)
+    neighbors = np.array([[1, 2], [0, 2], [1, 0]])
+    _, listed = listed_pairs(Layout(MPI.COMM_SELF, 3, 1), neighbors)
     assert listed.tolist() == [[0, 1], [0, 2], [1, 2]]

@@ -21,13 +21,15 @@ def test_it_certifies_a_matrix_from_anywhere(files, digits, true_delta, capsys):
     folder, psi = files
     assert main(["certify", str(folder / "data.npy"), str(folder / "psi.npy"), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert facts["delta"] == pytest.approx(true_delta(digits, psi), rel=1e-10)
+    truth = true_delta(digits, psi)
+    assert facts["delta_lower"] <= truth <= facts["delta"]
+    assert facts["delta"] == pytest.approx(truth, rel=1e-7)
     assert facts["n_secants"] == 90 * 89 // 2
     assert facts["rank"] == 5
     i, j = facts["pair"]
     difference = digits[i] - digits[j]
     change = ((psi @ difference) ** 2).sum() / (difference**2).sum() - 1.0
-    assert abs(change) == pytest.approx(facts["delta"], rel=1e-10)
+    assert abs(change) == pytest.approx(facts["delta"], rel=1e-7)
 
 
 def test_its_sentence_names_the_pair(files, capsys):
@@ -53,7 +55,8 @@ def test_a_map_that_keeps_every_distance_has_no_worst_pair(files, capsys):
     assert main([*arguments, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["pair"] is None
-    assert facts["delta"] == 0.0
+    assert facts["delta_lower"] == 0.0
+    assert facts["delta"] < 1e-8
 
 
 def test_bad_input_is_one_sentence(files, capsys):
@@ -82,12 +85,12 @@ def test_bad_input_is_one_sentence(files, capsys):
         assert len(message.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize("neighbours", [0, 90])
-def test_neighbours_that_the_points_do_not_have_are_refused(files, capsys, neighbours):
+@pytest.mark.parametrize("neighbors", [0, 90])
+def test_neighbors_that_the_points_do_not_have_are_refused(files, capsys, neighbors):
     folder, _ = files
     arguments = ["certify", str(folder / "data.npy"), str(folder / "psi.npy")]
-    assert main([*arguments, "--secants", "neighbours", "--neighbours", str(neighbours)]) == 2
-    assert f"less than the 90 points, not {neighbours}" in capsys.readouterr().err
+    assert main([*arguments, "--secants", "neighbors", "--neighbors", str(neighbors)]) == 2
+    assert f"less than the 90 points, not {neighbors}" in capsys.readouterr().err
 
 
 def test_values_that_cannot_be_squared_are_refused(files, digits, capsys):

@@ -30,7 +30,7 @@ def test_attributes_are_certified(digits, true_delta, estimator):
     points = digits[:40]
     fitted = estimator(delta=0.4).fit(points)
     assert fitted.components_.shape == (fitted.rank_, 64)
-    assert fitted.delta_ == pytest.approx(true_delta(points, fitted.components_), rel=1e-9)
+    assert fitted.delta_ == pytest.approx(true_delta(points, fitted.components_), rel=1e-7)
     assert fitted.delta_ <= 0.4
     assert fitted.status_ is Status.CONVERGED
     assert 1 <= fitted.rank_lower_bound_ <= fitted.rank_
@@ -43,7 +43,7 @@ def test_integer_images_are_converted_with_care(digits, true_delta):
     images = (digits[:30] * 16).astype(np.uint8)
     fitted = NearIsometricEmbedding(delta=0.3).fit(images)
     delta = true_delta(images.astype(float), fitted.components_)
-    assert fitted.delta_ == pytest.approx(delta, rel=1e-9)
+    assert fitted.delta_ == pytest.approx(delta, rel=1e-7)
 
 
 def test_a_rank_can_be_asked_for(digits):

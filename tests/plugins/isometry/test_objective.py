@@ -19,12 +19,12 @@ def hinge_over_all_pairs(points, psi, delta, counts=None):
 
 
 @pytest.mark.ranks(1, 2, 3)
-@pytest.mark.parametrize("kind", ["all", "within-class", "neighbours"])
+@pytest.mark.parametrize("kind", ["all", "within-class", "neighbors"])
 def test_value_and_gradient(comm, digits, kind):
     points = digits[:40, 10:22] + 0.01 * np.random.default_rng(0).standard_normal((40, 12))
     labels = np.arange(40) % 3
     dataset = Dataset.from_array(points, labels, comm)
-    objective = build(dataset, comm, delta=0.2, rank=3, secants=kind, neighbours=4)
+    objective = build(dataset, comm, delta=0.2, rank=3, secants=kind, n_neighbors=4)
     psi = np.random.default_rng(1).standard_normal((3, 12))
     x = objective.layout.vec_from(psi)
     if kind == "all":
@@ -41,7 +41,7 @@ def test_value_and_gradient(comm, digits, kind):
 def test_a_generic_solver_can_minimise_it(comm, digits, true_delta):
     objective = build(Dataset.from_array(digits[:40], comm=comm), comm, delta=0.4, rank=8)
     result = thalweg.minimize(objective, solver="lbfgs", iterations=300, decrease=0.0)
-    assert result.metrics["delta"] == pytest.approx(true_delta(digits[:40], result.x), rel=1e-9)
+    assert result.metrics["delta"] == pytest.approx(true_delta(digits[:40], result.x), rel=1e-7)
     assert result.metrics["delta"] < 0.45
 
 
@@ -77,7 +77,7 @@ def test_the_same_value_at_any_number_of_ranks(digits):
 
 
 @pytest.mark.parametrize("unit", [1e100, 1e-100])
-@pytest.mark.parametrize("kind", ["all", "within-class", "neighbours"])
+@pytest.mark.parametrize("kind", ["all", "within-class", "neighbors"])
 def test_the_unit_of_length_does_not_matter(digits, unit, kind):
     found = []
     for points in (digits[:30], digits[:30] * unit):
@@ -90,8 +90,8 @@ def test_the_unit_of_length_does_not_matter(digits, unit, kind):
 
 
 @pytest.mark.ranks(1, 2)
-@pytest.mark.parametrize("neighbours", [0, 12, 40])
-def test_as_many_neighbours_as_points_are_refused(comm, digits, neighbours):
+@pytest.mark.parametrize("neighbors", [0, 12, 40])
+def test_as_many_neighbors_as_points_are_refused(comm, digits, neighbors):
     dataset = Dataset.from_array(digits[:12], None, comm)
-    with pytest.raises(InputError, match=f"neighbours .* 12 points, not {neighbours}"):
-        build(dataset, comm, secants="neighbours", neighbours=neighbours)
+    with pytest.raises(InputError, match=f"neighbors .* 12 points, not {neighbors}"):
+        build(dataset, comm, secants="neighbors", n_neighbors=neighbors)

@@ -22,7 +22,7 @@ def test_a_wanted_delta_is_reached_over_all_secants(comm, digits, true_delta, se
     assert result.status is Status.CONVERGED
     delta = true_delta(points, result.solution)
     assert delta <= 0.4
-    assert result.metrics["delta"] == pytest.approx(delta, rel=1e-9)
+    assert result.metrics["delta"] == pytest.approx(delta, rel=1e-7)
     assert result.metrics["rank"] == len(result.solution) < 25
     assert 1 <= result.metrics["rank_lower_bound"] <= result.metrics["rank"]
     assert result.metrics["n_secants"] == 50 * 49 // 2
@@ -69,7 +69,7 @@ def test_a_wanted_rank_leaves_delta_free(digits, true_delta, secants_of, solver)
     result = thalweg.minimize(objective, solver=solver, precision=0.1, **options)
     assert result.status is Status.CONVERGED
     assert len(result.solution) == 9
-    assert result.metrics["delta"] == pytest.approx(true_delta(points, result.solution), rel=1e-9)
+    assert result.metrics["delta"] == pytest.approx(true_delta(points, result.solution), rel=1e-7)
     if solver == "hinge-lbfgs":
         assert result.metrics["delta"] < 0.35
 
@@ -84,7 +84,7 @@ def test_a_delta_out_of_reach_is_said_and_the_best_found_returned(
     assert result.status.exit_code == 0
     assert len(result.solution) == 3
     assert result.metrics["delta"] > 0.05
-    assert result.metrics["delta"] == pytest.approx(true_delta(digits, result.solution), rel=1e-9)
+    assert result.metrics["delta"] == pytest.approx(true_delta(digits, result.solution), rel=1e-7)
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_failing_attempts_at_a_wanted_rank_still_lower_delta(
     objective = NearIsometry(secants_of(petals, MPI.COMM_SELF), None, 2)
     result = thalweg.minimize(objective, solver=solver)
     assert result.metrics["delta"] < result.trace["delta"][0] - 1e-3
-    assert result.metrics["delta"] == pytest.approx(true_delta(petals, result.solution), rel=1e-9)
+    assert result.metrics["delta"] == pytest.approx(true_delta(petals, result.solution), rel=1e-7)
 
 
 def test_collinear_points_need_rank_one(secants_of):
@@ -173,7 +173,7 @@ def test_an_interrupted_run_resumes_to_the_bit(comm, digits, secants_of, tmp_pat
     np.testing.assert_array_equal(rest.trace["active"], whole.trace["active"])
 
 
-def test_classes_and_neighbours_need_less_rank(digits, secants_of):
+def test_classes_and_neighbors_need_less_rank(digits, secants_of):
     comm = MPI.COMM_SELF
     labels = np.arange(90) % 9
     distances = ((digits[:, None] - digits) ** 2).sum(axis=2) + 1e9 * np.eye(90)
@@ -181,13 +181,13 @@ def test_classes_and_neighbours_need_less_rank(digits, secants_of):
     sets = {
         "all": secants_of(digits, comm),
         "classes": secants_of(digits, comm, labels=labels),
-        "neighbours": secants_of(digits, comm, neighbours=nearest),
+        "neighbors": secants_of(digits, comm, neighbors=nearest),
     }
     ranks = {
         kind: thalweg.minimize(NearIsometry(s, 0.3, None), solver="hinge-lbfgs").metrics["rank"]
         for kind, s in sets.items()
     }
-    assert max(ranks["classes"], ranks["neighbours"]) <= ranks["all"]
+    assert max(ranks["classes"], ranks["neighbors"]) <= ranks["all"]
 
 
 def test_the_trace_names_the_rank_that_its_delta_belongs_to(digits, true_delta, secants_of):

@@ -16,7 +16,7 @@ LARGE_DIMENSION = 2048
 class PrincipalFrame:
     """Where points lie and how far they spread.  Collective.
 
-    Sums over points are made of whole numbers: the points, rounded to a grid fine
+    Sums over points are made of integers: the points, rounded to a grid fine
     enough for directions, coarse enough that every sum is exact.
 
     Parameters
@@ -36,8 +36,8 @@ class PrincipalFrame:
         Leading principal directions as rows, orthonormal.
     variances
         Along the directions, largest first, times the number of points.
-    sizes, centred_sizes
-        Squared norms of this rank's points, as they are and about the mean.
+    centered_sizes
+        Squared norms of this rank's points about the mean.
     sampled
         As given.
     """
@@ -45,30 +45,26 @@ class PrincipalFrame:
     def __init__(self, points: np.ndarray, layout: Layout, sampled: np.ndarray) -> None:
         comm, dimension = layout.comm, points.shape[1]
         self.sampled = sampled
-        self._leading: tuple[int, np.ndarray] | None = None
         n, small = max(1, layout.rows), dimension <= LARGE_DIMENSION
-        centre = sampled.mean(axis=0) if len(sampled) else np.zeros(dimension)
+        center = sampled.mean(axis=0) if len(sampled) else np.zeros(dimension)
         blocks = row_blocks(len(points))
-        farthest = max((float(np.abs(points[b] - centre).max()) for b in blocks), default=0.0)
+        farthest = max((float(np.abs(points[b] - center).max()) for b in blocks), default=0.0)
         farthest = max_over_ranks(comm, farthest)
         bits = min(24, int((52 - np.log2(n)) // 2))
         grid = farthest / 2.0**bits if farthest > 0 else 1.0
         total = np.zeros(dimension)
         scatter = np.zeros((dimension, dimension) if small else (0, 0))
         for block in blocks:
-            rows = np.rint((points[block] - centre) / grid)
+            rows = np.rint((points[block] - center) / grid)
             total += rows.sum(axis=0)
             if small:
                 scatter += rows.T @ rows
         sum_large(comm, total)
-        self.mean = centre + grid * (total / n)
-        self.sizes = np.empty(len(points))
-        self.centred_sizes = np.empty(len(points))
+        self.mean = center + grid * (total / n)
+        self.centered_sizes = np.empty(len(points))
         for block in blocks:
-            rows = points[block].astype(float)
-            self.sizes[block] = np.einsum("ij,ij->i", rows, rows)
-            rows -= self.mean
-            self.centred_sizes[block] = np.einsum("ij,ij->i", rows, rows)
+            centered = points[block] - self.mean
+            self.centered_sizes[block] = np.einsum("ij,ij->i", centered, centered)
         # One thread: with more, LAPACK may round differently.
         with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
             if small:
@@ -84,21 +80,6 @@ class PrincipalFrame:
         _fix_signs(self.directions)
         self.directions = comm.bcast(self.directions)
         self.variances = comm.bcast(self.variances)
-
-    def leading(self, points: np.ndarray, count: int) -> np.ndarray:
-        """The same points, centred, along ``count`` leading directions, float32; kept.
-
-        All directions are the points' own coordinates.
-        """
-        dimension = points.shape[1]
-        if self._leading is None or self._leading[0] != count:
-            leading = np.empty((len(points), count), dtype=np.float32)
-            basis = self.directions[:count].T
-            for block in row_blocks(len(points)):
-                rows = points[block] - self.mean
-                leading[block] = rows if count == dimension else rows @ basis
-            self._leading = (count, leading)
-        return self._leading[1]
 
 
 def row_blocks(rows: int, size: int = 4096) -> list[slice]:

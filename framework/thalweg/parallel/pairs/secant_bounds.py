@@ -1,62 +1,189 @@
-"""Bounds on every distortion of a tile from products of leading coordinates alone.
+"""Bounds on every distortion of a tile, and the accuracy of a measured one, under rounding.
 
-Along the leading principal directions two points' distance is a product in single
-precision; what the other directions add lies between the difference and the sum of
-the norms there.  The bounds leave room for rounding, so that they hold, and only pairs
-that they cannot rule out are measured.
+Arithmetic.  The points and the map are taken as exact, as the float64 numbers that they
+are.  Operations round to nearest with unit ``u = 2^-53``, in single precision with
+``v = 2^-24``; a sum of n products, in any order and with or without fused
+multiply-adds, errs by at most ``gamma_n = n u / (1 - n u)`` times the sum of the
+absolute products (Higham, Accuracy and Stability of Numerical Algorithms, secs. 3.1, 3.5).
+
+Bounds.  With the mean m and p leading directions Q let ``z_i = fl(x_i - m)``,
+``l_i = fl(Q z_i)`` and ``r_i = z_i - Q^T l_i``.  For two points, ``a = l_i - l_j`` and
+``b = r_i - r_j``,
+
+    ``||x_i - x_j||^2 = ||a||^2 + ||b||^2``  up to  ``2 c (||z_i||^2 + ||z_j||^2)``,
+
+where c covers that Q is orthonormal, and l_i the projection, only to rounding:
+``||Q^T a||^2`` differs from ``||a||^2`` by at most ``e ||a||^2`` with ``e = ||Q Q^T - I||``, and
+``||Q r_i||`` is at most ``(gamma_d sqrt p + e) ||z_i||``.  The tail ``||r_i||`` is computed from
+r_i itself in float64, so that ``||b||`` lies between the difference and the sum of two tails
+however small they are.  A tile sees l_i rounded to single precision, which moves
+``||a||`` by at most ``v (||l_i|| + ||l_j||)`` and hence ``||a||^2`` by at most
+``4.1 v (||l_i||^2 + ||l_j||^2)``, and a product in single precision.  All of this is a sum of
+a term of i and a term of j: the bounds of two points add up to those of their pair.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from thalweg.parallel.pairs.principal_frame import PrincipalFrame
+from thalweg.parallel.pairs.principal_frame import PrincipalFrame, row_blocks
 
-_UNIT = 2.0**-24  # rounding unit of float32
+_DOUBLE = 2.0**-53
+_SINGLE = 2.0**-24
+#: Room for the few roundings of the kernel in single precision: at most 6 of the sizes
+#: when bounds are rounded, added and subtracted, 4.1 for the rounded coordinates, 2 for
+#: what vanishes below the smallest normal number.
+_FEW = 16.0
+#: Of each entry of a product that vanishes below the smallest normal number.
+_VANISHED = 2.0**-124
 
 
-def bounded_rows(
-    points: np.ndarray,
-    images: np.ndarray,
-    components: np.ndarray,
-    frame: PrincipalFrame,
-    head: int,
-) -> tuple[np.ndarray, ...]:
-    """What a tile needs of these points: themselves, sizes, images, factors, bounds.
+def gamma(n: float, unit: float = _DOUBLE) -> float:
+    """Higham's ``gamma_n``; infinite where ``n u`` reaches 1."""
+    return n * unit / (1.0 - n * unit) if n * unit < 1.0 else np.inf
 
-    Returns
-    -------
-    points, sizes, images
-        For exact measurements.
-    leading, single
-        Factors of the tile's two products, float32, ``head`` and rank columns.
+
+@dataclass(frozen=True)
+class SplitPoints:
+    """Centered points as leading coordinates and what these leave out.
+
+    Attributes
+    ----------
+    leading
+        Coordinates along the leading directions, float32, shape ``(n_local, p)``.
     bounds
-        Least and largest squared norm, of the point and of its image, and the norm
-        of what ``leading`` leaves out, float32, shape ``(n_local, 5)``.
+        Least and largest squared norm, and the norm of the rest, float32, shape
+        ``(n_local, 3)``: for two points the squared distance is at least
+        ``low_i + low_j - 2 (l_i . l_j + t_i t_j)`` and at most
+        ``high_i + high_j - 2 (l_i . l_j - t_i t_j)``, computed in single precision.
     """
-    dimension = points.shape[1]
-    leading = frame.leading(points, head)
-    shifted = images - components @ frame.mean
-    single = shifted.astype(np.float32)
-    # What the products see are the rounded numbers: their norms are taken of those.
-    size = np.einsum("ij,ij->i", leading, leading, dtype=float)
-    rest = np.maximum(frame.centred_sizes - size, 0.0) if head < dimension else 0 * size
-    image_size = np.einsum("ij,ij->i", single, single, dtype=float)
-    # Any order of summation of m products is within m units of the norms' product
-    # (Higham, Accuracy and Stability, sec. 3.1); 16 more cover the few other roundings.
-    slack = (head + 16) * _UNIT * size + 16 * _UNIT * (rest + 1e-7 * frame.centred_sizes)
-    image_slack = (len(components) + 16) * _UNIT * image_size
-    bounds = np.empty((len(points), 5), dtype=np.float32)
-    bounds[:, 0] = size + rest - slack
-    bounds[:, 1] = size + rest + slack
-    bounds[:, 2] = image_size - image_slack
-    bounds[:, 3] = image_size + image_slack
-    bounds[:, 4] = np.sqrt(rest)
-    return points, frame.sizes, images, leading, single, bounds
+
+    leading: np.ndarray
+    bounds: np.ndarray
+
+    @property
+    def n_leading(self) -> int:
+        """Number p of leading coordinates."""
+        return self.leading.shape[1]
 
 
-def cheapest_head(frame: PrincipalFrame, components: np.ndarray, level: float) -> int:
-    """Number of coordinates that makes a scan cheapest, estimated on the sampled points."""
+def split_points(points: np.ndarray, frame: PrincipalFrame, n_leading: int) -> SplitPoints:
+    """Split this rank's points; all coordinates are the centered points themselves."""
+    n, dimension = points.shape
+    whole = n_leading >= dimension
+    leading = np.empty((n, dimension if whole else n_leading), dtype=np.float32)
+    bounds = np.empty((n, 3), dtype=np.float32)
+    directions = frame.directions[:n_leading]
+    defect, deviation, root = 0.0, 2.1 * _DOUBLE, np.sqrt(n_leading)
+    if not whole:
+        product = directions @ directions.T
+        product[np.diag_indices_from(product)] -= 1.0
+        defect = float(np.linalg.norm(product)) + 2.1 * n_leading * gamma(dimension + 1)
+        missed = 1.1 * (gamma(dimension) * root + defect)
+        deviation += 1.1 * defect + 2.2 * missed
+    for block in row_blocks(n):
+        rows = points[block] - frame.mean
+        coordinates = rows if whole else rows @ directions.T
+        single = leading[block]
+        single[...] = coordinates
+        size = np.einsum("ij,ij->i", single, single, dtype=float)
+        centered = frame.centered_sizes[block]
+        low = high = np.zeros(len(rows))
+        if not whole:
+            rows -= coordinates @ directions
+            rest = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+            error = gamma(n_leading + 2) * (1.1 * root + 1.1) * np.sqrt(centered)
+            error += gamma(dimension + 4) * rest
+            low, high = np.maximum(rest - error, 0.0), rest + error
+        slack = (gamma(leading.shape[1], _SINGLE) + _FEW * _SINGLE) * size
+        slack += _FEW * _SINGLE * high**2 + 2.1 * deviation * centered
+        slack += (leading.shape[1] + 8) * _VANISHED
+        bounds[block, 0] = size + low**2 - slack
+        bounds[block, 1] = size + high**2 + slack
+        bounds[block, 2] = high * (1.0 + 2.0 * _SINGLE)
+    return SplitPoints(leading, bounds)
+
+
+def image_bounds(
+    images: np.ndarray, frame: PrincipalFrame, accuracy: Accuracy
+) -> tuple[np.ndarray, np.ndarray]:
+    """Images in single precision, and bounds of their squared norms, shape ``(n_local, 2)``.
+
+    They bound squared distances of images as :class:`SplitPoints` does, without a rest;
+    ``images`` are those of the centered points.
+    """
+    rank = images.shape[1]
+    # What overflows in single precision becomes infinite or NaN, and such pairs are measured.
+    with np.errstate(over="ignore", invalid="ignore"):
+        single = images.astype(np.float32)
+        size = np.einsum("ij,ij->i", single, single, dtype=float)
+        # 2 A B <= v A^2 + B^2 / v, with A the norms of two images and B their errors.
+        slack = (2.1 / _SINGLE) * accuracy.image**2 * frame.centered_sizes
+        slack += (gamma(rank, _SINGLE) + (_FEW + 2.0) * _SINGLE) * size
+        slack += (rank + 8) * _VANISHED
+        bounds = np.stack([size - slack, size + slack], axis=1).astype(np.float32)
+    return single, bounds
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How far the measured distortion of a pair may be from the true one.
+
+    A pair whose squared length is at least ``close`` times the sum of its points' squared
+    norms is measured through the images of the points, a closer one through the
+    image of its difference.  With ``kappa`` the error of ``||Psi (x_i - x_j)||`` relative to
+    ``||x_i - x_j||``, the ratio rho of the squared lengths errs by at most
+    ``2 sqrt(rho) kappa + kappa^2`` and a relative ``relative``.
+
+    Attributes
+    ----------
+    image
+        Error of the image of a centered point, relative to the point's norm.
+    close, kappa, relative
+        As above.
+    """
+
+    image: float
+    close: float
+    kappa: float
+    relative: float
+
+    @classmethod
+    def of(cls, components: np.ndarray) -> Accuracy:
+        """For a map of this shape and size."""
+        rank, dimension = components.shape
+        norm = float(np.linalg.norm(components)) * (1.0 + gamma(rank * dimension + 4))
+        image = 1.01 * gamma(dimension + 3) * norm
+        longest = np.sqrt(np.einsum("ij,ij->i", components, components).max(initial=0.0))
+        # Through the images while that costs no more than this; the rows of a
+        # near-isometry are about as long as 1.
+        wanted = 1e-9 * max(1.0, float(longest))
+        close = float(np.clip((1.5 * image / wanted) ** 2, 1e-12, 2.0))
+        kappa = max(1.5 * image / np.sqrt(close), image) + 1e-100
+        relative = 2.1 * (gamma(dimension + 2) + gamma(rank + 2) + 2.0 * _DOUBLE)
+        return cls(image, close, kappa, relative)
+
+    def interval(self, largest: float) -> tuple[float, float]:
+        """What the isometry constant lies between, if the largest measured distortion is this.
+
+        Every pair's measured distortion lies at most this far from the true one, and a
+        pair that was not measured has a true one below the largest measured.
+        """
+        if not np.isfinite(largest):
+            return (0.0, np.inf)
+        rho = 1.0 + largest
+        error = 1.02 * (self.relative * rho + 2.1 * np.sqrt(rho) * self.kappa + self.kappa**2)
+        error += 4.0 * _DOUBLE * (1.0 + rho)
+        return (
+            max(0.0, float(np.nextafter(largest - error, -np.inf))),
+            float(np.nextafter(largest + error, np.inf)),
+        )
+
+
+def cheapest_split(frame: PrincipalFrame, components: np.ndarray, threshold: float) -> int:
+    """Number of leading coordinates that makes a scan cheapest, estimated on sampled points."""
     dimension = components.shape[1]
     rows = frame.sampled - frame.mean
     images = rows @ components.T
@@ -67,7 +194,7 @@ def cheapest_head(frame: PrincipalFrame, components: np.ndarray, level: float) -
     distortion = np.abs(image_distances / lengths - 1.0)
     np.fill_diagonal(distortion, 0.0)
     third = np.partition(distortion, -3, axis=1)[:, -3]
-    bar = np.minimum(np.maximum(third, min(level, 1e3)), distortion.max())[:, None]
+    bar = np.minimum(np.maximum(third, min(threshold, 1e3)), distortion.max())[:, None]
     best, cheapest = dimension, np.inf
     # Nanoseconds: a product's term, the pass over a pair, a measured pair.
     product, sweep, exact = 0.036, 0.5, 60.0 + 0.35 * dimension
@@ -92,6 +219,6 @@ def cheapest_head(frame: PrincipalFrame, components: np.ndarray, level: float) -
 
 
 def squared_distances(rows: np.ndarray) -> np.ndarray:
-    """Squared distances between all rows, by products."""
+    """Squared distances between all rows, by products; not for rows that are close."""
     size = np.einsum("ij,ij->i", rows, rows)
     return np.maximum(size[:, None] + size - 2.0 * (rows @ rows.T), 0.0)

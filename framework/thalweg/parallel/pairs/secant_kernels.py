@@ -11,41 +11,48 @@ import numpy as np
 
 from thalweg.parallel.kernels import kernel
 
-#: Below this share of the squared norms, a squared distance is measured without the images.
-CLOSE = 1e-8
+#: Squared lengths below this are measured on coordinates times ``_LIFT``, lest they vanish.
+_TINY = 1e-250
+_LIFT = 2.0**700
+
+#: A pair is measured unless its bounds stay this far below the largest distortion: three
+#: roundings of the comparison in single precision, and then the error of a measurement.
+_MARGIN = 5e-7
 
 
 @kernel(fastmath={"reassoc", "contract", "nsz"})
-def squared_distance(a, b):  # type: ignore[no-untyped-def]
-    """Squared distance of two rows, differences and sum in float64."""
+def squared_distance(a, b, lift):  # type: ignore[no-untyped-def]
+    """Squared distance of two rows times ``lift``, differences and sum in float64."""
     total = np.float64(0.0)
     for c in range(a.size):
-        difference = np.float64(a[c]) - np.float64(b[c])
+        difference = (np.float64(a[c]) - np.float64(b[c])) * lift
         total += difference * difference
     return total
 
 
 @kernel(fastmath={"reassoc", "contract", "nsz"})
-def squared_image_of_difference(components, a, b):  # type: ignore[no-untyped-def]
-    """``||Psi (a - b)||^2``, from the difference itself: accurate however close a and b are."""
+def squared_image_of_difference(components, a, b, lift):  # type: ignore[no-untyped-def]
+    """``||Psi (a - b) lift||^2``, from the difference: accurate however close a and b are."""
     total = 0.0
     for k in range(components.shape[0]):
         product = 0.0
         for c in range(a.size):
-            product += components[k, c] * (np.float64(a[c]) - np.float64(b[c]))
+            product += components[k, c] * ((np.float64(a[c]) - np.float64(b[c])) * lift)
         total += product * product
     return total
 
 
-@kernel(parallel=False, fastmath={"reassoc", "contract", "nsz"})
-def map_rows(rows, components, images):  # type: ignore[no-untyped-def]
-    """``images = rows @ components.T`` in float64, each row by itself."""
+@kernel(fastmath={"contract", "nsz"})
+def map_rows(rows, mean, transposed, images):  # type: ignore[no-untyped-def]
+    """``images = (rows - mean) @ transposed`` in float64, each row by itself."""
     for i in range(rows.shape[0]):
-        for k in range(components.shape[0]):
-            product = 0.0
-            for c in range(rows.shape[1]):
-                product += np.float64(rows[i, c]) * components[k, c]
-            images[i, k] = product
+        image = images[i]
+        image[:] = 0.0
+        for c in range(rows.shape[1]):
+            centered = np.float64(rows[i, c]) - mean[c]
+            column = transposed[c]
+            for k in range(image.size):
+                image[k] += centered * column[k]
 
 
 _squared_distance = squared_distance.dispatcher
@@ -53,14 +60,21 @@ _squared_image = squared_image_of_difference.dispatcher
 
 
 @kernel(fastmath={"contract", "nsz"})
-def measure_pair(components, a, b, image_a, image_b, size):  # type: ignore[no-untyped-def]
-    """Squared length before and after the map; ``size`` is the sum of the squared norms."""
-    length = _squared_distance(a, b)
-    if length == 0.0:
-        return 0.0, 0.0
-    if length < CLOSE * size:
-        return length, _squared_image(components, a, b)
-    return length, _squared_distance(image_a, image_b)
+def measure_pair(components, close, a, b, image_a, image_b, size):  # type: ignore[no-untyped-def]
+    """Squared length before and after the map; ``size`` is the sum of the squared norms.
+
+    Both are multiplied by the square of ``_LIFT`` where the points nearly coincide.
+    """
+    length = _squared_distance(a, b, 1.0)
+    if length >= close * size and length >= _TINY:
+        return length, _squared_distance(image_a, image_b, 1.0)
+    lift = 1.0
+    if length < _TINY:
+        lift = _LIFT
+        length = _squared_distance(a, b, lift)
+        if length == 0.0:
+            return 0.0, 0.0
+    return length, _squared_image(components, a, b, lift)
 
 
 _measure_pair = measure_pair.dispatcher
@@ -71,6 +85,9 @@ def mark_suspects(  # type: ignore[no-untyped-def]
     dots, images, low, high, image_low, image_high, tails, i, first, last, w, marks
 ):
     """Mark the columns whose distortion may reach ``w``, by bounds that hold under rounding.
+
+    Not marked means: the true distortion is below ``w`` by no more than three roundings of
+    ``1 + w`` in single precision too few.
 
     ``low``, ``high``, ``image_low``, ``image_high`` and ``tails`` are pairs
     (value of row i, values of the columns).  Returns the number of marks.
@@ -92,8 +109,9 @@ def mark_suspects(  # type: ignore[no-untyped-def]
         image = two * image_j[j]
         shortest = low_i + low_j[j] - two * (dot_j[j] + cross)
         longest = high_i + high_j[j] - two * (dot_j[j] - cross)
-        stretched = image_high_i + image_high_j[j] - image >= above * shortest
-        shrunk = image_low_i + image_low_j[j] - image <= below * longest
+        # Negated, so that what overflowed to NaN is a suspect.
+        stretched = not (image_high_i + image_high_j[j] - image < above * shortest)
+        shrunk = not (image_low_i + image_low_j[j] - image > below * longest)
         suspect = np.uint8(stretched | shrunk)
         marks[j] = suspect
         count += np.int32(suspect)
@@ -101,6 +119,15 @@ def mark_suspects(  # type: ignore[no-untyped-def]
 
 
 _mark_suspects = mark_suspects.dispatcher
+
+
+@kernel()
+def lowered(bar):  # type: ignore[no-untyped-def]
+    """What a bound must stay below, in single precision, so that the truth is below ``bar``."""
+    return np.float32(bar - _MARGIN * (1.0 + bar))
+
+
+_lowered = lowered.dispatcher
 
 
 @kernel(fastmath={"contract", "nsz"})
@@ -113,9 +140,10 @@ def filter_tile(  # type: ignore[no-untyped-def]
     row_start,
     column_start,
     triangle,
-    level,
+    close,
+    threshold,
     best,
-    most,
+    max_pairs,
     labelled,
     found_i,
     found_j,
@@ -124,26 +152,28 @@ def filter_tile(  # type: ignore[no-untyped-def]
     counts,
     best_pair,
 ):
-    """Keep, in each row of a tile, the ``most`` worst pairs that reach ``level``.
+    """Keep, in each row of a tile, the ``max_pairs`` worst pairs that reach ``threshold``.
 
     Parameters
     ----------
     dots, images
         Products of the leading coordinates, and of the images, float32, (m, n).
     rows, columns
-        ``(exact, size, image, low, high, image_low, image_high, tail, labels)`` of
+        ``(exact, size, image, low, high, tail, image_low, image_high, labels)`` of
         the tile's row points and column points.
     row_start, column_start
         Global numbers of the first row and column; all rows come before all
         columns, or, with ``triangle``, both are the same points and only
         columns after the row count.
-    level
+    close
+        Share of the squared norms below which a squared length counts as close.
+    threshold
         Least distortion that is kept.
     best
         Largest distortion known so far: pairs that may reach it are measured
-        even below ``level``.
+        even below ``threshold``.
     found_i, found_j, found_value, found_length
-        Room for ``m * most`` pairs: global numbers, signed distortion, squared length.
+        Space for ``m * max_pairs`` pairs: global numbers, signed distortion, squared length.
     counts
         Overwritten: pairs kept, pairs measured, coincident pairs.
     best_pair
@@ -154,16 +184,16 @@ def filter_tile(  # type: ignore[no-untyped-def]
     float
         The largest distortion, ``best`` or better.
     """
-    exact_r, size_r, image_r, low_r, high_r, image_low_r, image_high_r, tail_r, label_r = rows
-    exact_c, size_c, image_c, low_c, high_c, image_low_c, image_high_c, tail_c, label_c = columns
+    exact_r, size_r, image_r, low_r, high_r, tail_r, image_low_r, image_high_r, label_r = rows
+    exact_c, size_c, image_c, low_c, high_c, tail_c, image_low_c, image_high_c, label_c = columns
     m, n = dots.shape
     kept = 0
     measured = 0
     coincident = 0
-    worst_value = np.empty(most)
-    worst_size = np.empty(most)
-    worst_length = np.empty(most)
-    worst_j = np.empty(most, dtype=np.int64)
+    worst_value = np.empty(max_pairs)
+    worst_size = np.empty(max_pairs)
+    worst_length = np.empty(max_pairs)
+    worst_j = np.empty(max_pairs, dtype=np.int64)
     step = 128
     marks = np.zeros(step, dtype=np.uint8)
     single = np.zeros(1, dtype=np.uint8)
@@ -173,8 +203,8 @@ def filter_tile(  # type: ignore[no-untyped-def]
         j0 = begin
         while j0 < n:
             j1 = min(n, j0 + step)
-            bar = worst_size[most - 1] if filled == most else level
-            w = np.float32(min(bar, best) * 0.9999998)
+            bar = worst_size[max_pairs - 1] if filled == max_pairs else threshold
+            w = _lowered(min(bar, best))
             suspects = _mark_suspects(
                 dots,
                 images,
@@ -198,8 +228,8 @@ def filter_tile(  # type: ignore[no-untyped-def]
                 if labelled and label_r[i] != label_c[j]:
                     continue
                 # The bar may have risen since this piece of the row was marked.
-                bar = worst_size[most - 1] if filled == most else level
-                risen = np.float32(min(bar, best) * 0.9999998)
+                bar = worst_size[max_pairs - 1] if filled == max_pairs else threshold
+                risen = _lowered(min(bar, best))
                 if risen > w:
                     one = _mark_suspects(
                         dots,
@@ -220,6 +250,7 @@ def filter_tile(  # type: ignore[no-untyped-def]
                 measured += 1
                 length, mapped = _measure_pair(
                     components,
+                    close,
                     exact_r[i],
                     exact_c[j],
                     image_r[i],
@@ -243,10 +274,10 @@ def filter_tile(  # type: ignore[no-untyped-def]
                     best = size
                     best_pair[0] = number_i
                     best_pair[1] = number_j
-                if size < level or (filled == most and size <= worst_size[most - 1]):
+                if size < threshold or (filled == max_pairs and size <= worst_size[max_pairs - 1]):
                     continue
                 # Insert behind equals, which have smaller column numbers.
-                place = filled if filled < most else most - 1
+                place = filled if filled < max_pairs else max_pairs - 1
                 while place > 0 and worst_size[place - 1] < size:
                     worst_size[place] = worst_size[place - 1]
                     worst_value[place] = worst_value[place - 1]
@@ -257,7 +288,7 @@ def filter_tile(  # type: ignore[no-untyped-def]
                 worst_value[place] = value
                 worst_length[place] = length
                 worst_j[place] = number_j
-                if filled < most:
+                if filled < max_pairs:
                     filled += 1
             j0 = j1
         for k in range(filled):
@@ -283,6 +314,7 @@ def measure_pairs(  # type: ignore[no-untyped-def]
     images,
     other_images,
     components,
+    close,
     lengths,
     mapped,
 ):
@@ -291,5 +323,11 @@ def measure_pairs(  # type: ignore[no-untyped-def]
         i = first[k]
         j = second[k]
         lengths[k], mapped[k] = _measure_pair(
-            components, rows[i], others[j], images[i], other_images[j], sizes[i] + other_sizes[j]
+            components,
+            close,
+            rows[i],
+            others[j],
+            images[i],
+            other_images[j],
+            sizes[i] + other_sizes[j],
         )

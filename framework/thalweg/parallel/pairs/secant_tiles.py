@@ -1,11 +1,18 @@
-"""The pairs of two blocks of points, cut into tiles along one grid of global row numbers."""
+"""The pairs of two blocks of points, cut into tiles, and the threads that process them.
+
+Tiles lie on one grid of global row numbers, whatever the blocks of the ranks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import threadpoolctl
 
 #: Edge of the tiles.
 TILE = 1024
@@ -30,7 +37,7 @@ class Block:
         return Block(self.start + first, tuple(a[first:last] for a in self.arrays), self.labels)
 
     def cut(self, first: int, last: int) -> tuple[np.ndarray, ...]:
-        """``(exact, size, image, low, high, image_low, image_high, tail, labels)`` of a range."""
+        """``(exact, size, image, low, high, tail, image_low, image_high, labels)`` of a range."""
         here = slice(first - self.start, last - self.start)
         points, sizes, images, _, _, bounds = self.arrays
         columns = np.ascontiguousarray(bounds[here].T)
@@ -79,3 +86,51 @@ def tiles_of(low: Block, high: Block, chosen: TileChoice, same: bool) -> Iterato
         for c0, c1 in _cuts(high.start, high.stop):
             if (not same or c0 >= r0) and chosen(r0, c0):
                 yield r0, r1, c0, c1
+
+
+class Workspace(threading.local):
+    """Buffers of one thread, made at first use."""
+
+    products: np.ndarray | None = None
+
+    def get(self) -> tuple[np.ndarray, np.ndarray]:
+        """Space for two products of a tile."""
+        if self.products is None:
+            self.products = np.empty((2, TILE * TILE), dtype=np.float32)
+        return self.products[0], self.products[1]
+
+
+class TilePool:
+    """Threads that process tiles, each with BLAS kept to itself."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = max(1, threads)
+        self._workspace = Workspace()
+
+    def __enter__(self) -> TilePool:
+        if self._threads > 1:
+            self._limit: Any = threadpoolctl.threadpool_limits(limits=1, user_api="blas")
+            self._executor = ThreadPoolExecutor(self._threads)
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if self._threads > 1:
+            self._executor.shutdown(wait=True, cancel_futures=True)
+            self._limit.restore_original_limits()
+
+    def run(
+        self,
+        tiles: list[Any],
+        work: Callable[..., int],
+        poll: Callable[[], None],
+        progress: Callable[[int], None] | None,
+    ) -> None:
+        """Call ``work(*tile, workspace)`` for every tile, which returns its number of pairs."""
+        if self._threads == 1 or len(tiles) == 1:
+            results: Any = (work(*tile, self._workspace) for tile in tiles)
+        else:
+            results = self._executor.map(lambda tile: work(*tile, self._workspace), tiles)
+        for count in results:
+            poll()
+            if progress is not None:
+                progress(count)

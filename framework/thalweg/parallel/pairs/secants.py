@@ -6,13 +6,24 @@ isometry constant delta is the largest distortion in absolute value.
 :class:`SecantSet` finds it, and the worst pairs, over all pairs, without ever
 storing them: blocks of points pass round the ranks, each pair of blocks is cut
 into tiles, and a tile costs two matrix products in single precision and one
-pass that bounds every distortion.  The bounds hold under rounding, so that only
-the few pairs that may matter are measured in float64, from the points
-themselves, in an order of summation that does not depend on the ranks.
+pass that bounds every distortion.  The bounds hold under rounding
+(:mod:`~thalweg.parallel.pairs.secant_bounds`), so that only the few pairs that may
+matter are measured in float64, from the points themselves, in an order of
+summation that does not depend on the ranks.
+
+>>> import numpy as np
+>>> from thalweg.parallel import MPI, Layout
+>>> points = np.random.default_rng(0).standard_normal((500, 20))
+>>> secants = SecantSet(points, Layout(MPI.COMM_SELF, 500, 20))
+>>> scan = secants.scan(np.eye(12, 20), threshold=0.5, max_pairs=100)
+>>> scan.delta >= abs(scan.distortions[0]) >= scan.delta_lower
+True
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -24,15 +35,30 @@ from thalweg.parallel.layout import Layout
 from thalweg.parallel.pairs import secant_kernels as kernels
 from thalweg.parallel.pairs.principal_frame import LARGE_DIMENSION, PrincipalFrame
 from thalweg.parallel.pairs.ring import Ring
-from thalweg.parallel.pairs.secant_bounds import bounded_rows, cheapest_head
-from thalweg.parallel.pairs.secant_input import checked_components, exact_points, listed_pairs
-from thalweg.parallel.pairs.secant_tiles import TILE, Block, Edges, TileChoice, tiles_of
-from thalweg.parallel.pairs.tile_threads import Room, TilePool
+from thalweg.parallel.pairs.secant_bounds import (
+    Accuracy,
+    SplitPoints,
+    cheapest_split,
+    image_bounds,
+    split_points,
+)
+from thalweg.parallel.pairs.secant_tiles import (
+    TILE,
+    Block,
+    Edges,
+    TileChoice,
+    TilePool,
+    Workspace,
+    tiles_of,
+)
 from thalweg.parallel.pairs.worst_secants import Scan, WorstSecants
-from thalweg.parallel.reductions import any_over_ranks, sum_large
+from thalweg.parallel.reductions import any_over_ranks, max_over_ranks, sum_large
 
 #: Points that all ranks hold, to estimate what a scan will cost.
 SAMPLE = 384
+
+#: Largest entry of a map, so that squares of images are finite.
+LARGEST_COMPONENT = 1e100
 
 
 class SecantSet:
@@ -43,13 +69,15 @@ class SecantSet:
     points
         This rank's points, shape ``(n_local, dimension)``; kept as uint8 or
         float32 if that is what they are (or small integers), else as float64.
+        Where single precision could not hold their squares they are multiplied by
+        a power of two, which changes no distortion.
     layout
         How the points lie on the ranks; only its rows are used.
     labels
         Class of every point, on every rank, shape ``(n,)``: only pairs within a
         class are secants then.
-    neighbours
-        Neighbours of this rank's points, global numbers, shape ``(n_local, k)``:
+    neighbors
+        Neighbors of this rank's points, global numbers, shape ``(n_local, k)``:
         only these pairs are secants then.
     threads
         Threads of this rank; by default those that Numba may use.
@@ -62,7 +90,7 @@ class SecantSet:
     Notes
     -----
     All methods are collective.  The last complete scan is kept: asking for the
-    delta of the same map again costs nothing.
+    delta of the same map again costs nothing.  :meth:`forget` drops it.
     """
 
     def __init__(
@@ -70,11 +98,12 @@ class SecantSet:
         points: np.ndarray,
         layout: Layout,
         labels: np.ndarray | None = None,
-        neighbours: np.ndarray | None = None,
+        neighbors: np.ndarray | None = None,
         threads: int | None = None,
     ) -> None:
         with raise_on_all_ranks(layout.comm):
-            self.points = exact_points(points)
+            points = exact_points(points)
+        self.points = near_one(points, layout)
         self.comm = layout.comm
         self.layout = layout.with_columns(points.shape[1])
         self.dimension = points.shape[1]
@@ -83,15 +112,16 @@ class SecantSet:
         if labels is not None:
             if len(labels) != layout.rows:
                 raise InputError(
-                    f"there are {len(labels)} labels for {layout.rows} points; give one a point"
+                    f"there are {len(labels)} labels for {layout.rows} points; give one per point"
                 )
             self._labels = np.unique(labels, return_inverse=True)[1].astype(np.int32).ravel()
         self._listed: np.ndarray | None = None
-        if neighbours is not None:
-            self._keys, self._listed = listed_pairs(self.layout, neighbours)
+        if neighbors is not None:
+            self._keys, self._listed = listed_pairs(self.layout, neighbors)
         self._last: tuple[bytes, Scan] | None = None
         _, sampled = self.sample(SAMPLE if self.dimension <= LARGE_DIMENSION else 2 * SAMPLE)
         self._frame = PrincipalFrame(self.points, self.layout, sampled)
+        self._split: SplitPoints | None = None
         if layout.rows < 2 or not self._any_distinct():
             raise InputError(
                 f"the {layout.rows} points have no two that differ; "
@@ -167,20 +197,18 @@ class SecantSet:
         return sum_large(self.comm, whole)
 
     def images(self, components: np.ndarray) -> np.ndarray:
-        """``points @ components.T`` of this rank's points, float64, the same at any rank count."""
-        components = np.ascontiguousarray(components, dtype=float)
+        """``(points - mean) @ components.T`` of this rank's points, float64.
+
+        The same bits at any number of ranks.
+        """
+        transposed = np.ascontiguousarray(components.T, dtype=float)
         images = np.empty((len(self.points), len(components)))
-        parts = np.array_split(np.arange(len(self.points)), max(1, self.threads))
+        parts = np.linspace(0, len(images), max(1, self.threads) + 1).astype(int)
         with ThreadPoolExecutor(max(1, self.threads)) as pool:
             jobs = [
-                pool.submit(
-                    kernels.map_rows,
-                    self.points[p[0] : p[-1] + 1],
-                    components,
-                    images[p[0] : p[-1] + 1],
-                )
-                for p in parts
-                if len(p)
+                pool.submit(kernels.map_rows, self.points[a:b], self.mean, transposed, images[a:b])
+                for a, b in itertools.pairwise(parts)
+                if a < b
             ]
             for job in jobs:
                 job.result()
@@ -208,23 +236,23 @@ class SecantSet:
     def scan(
         self,
         components: np.ndarray,
-        level: float = np.inf,
-        most: int = 0,
+        threshold: float = np.inf,
+        max_pairs: int = 0,
         per_row: int = 3,
         fraction: float = 1.0,
         seed: int = 0,
-        head: int | None = None,
+        n_leading: int | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Scan:
-        """Look at every secant, or at a sample, and keep the worst.
+        """Bound or measure every secant, or a sample, and keep the worst.
 
         Parameters
         ----------
         components
             Psi, shape ``(rank, dimension)``, equal on all ranks.
-        level
+        threshold
             Least distortion, in absolute value, of the pairs that are kept.
-        most
+        max_pairs
             At most so many pairs are kept.
         per_row
             Of each point's pairs with the later points of one tile, at most so
@@ -234,7 +262,7 @@ class SecantSet:
             ranks.
         seed
             Chooses the tiles.
-        head
+        n_leading
             Coordinates in the tiles' products, the others being bounded by their
             norms; None chooses by cost, 0 means all.
         progress
@@ -247,25 +275,30 @@ class SecantSet:
         """
         components = checked_components(components, self.dimension)
         key = components.tobytes()
-        if most == 0 and self._last is not None and self._last[0] == key:
+        if max_pairs == 0 and self._last is not None and self._last[0] == key:
             return self._last[1]
         if self._listed is not None:
-            scan = self._scan_listed(components, level, most, progress)
+            scan = self._scan_listed(components, threshold, max_pairs, progress)
             self._last = (key, scan)
             return scan
-        if head is None:
-            head = self._cheapest_head(components, level)
-        head = self.dimension if head <= 0 else min(head, self.dimension)
-        arrays = bounded_rows(self.points, self.images(components), components, self._frame, head)
-        keeper = WorstSecants(level, most, per_row)
+        if n_leading is None:
+            n_leading = self._cheapest_split(components, threshold)
+        split = self._split_points(n_leading)
+        accuracy = Accuracy.of(components)
+        images = self.images(components)
+        single, mapped_bounds = image_bounds(images, self._frame, accuracy)
+        bounds = np.concatenate([split.bounds, mapped_bounds], axis=1)
+        sizes = self._frame.centered_sizes
+        arrays = (self.points, sizes, images, split.leading, single, bounds)
+        keeper = WorstSecants(threshold, max_pairs, per_row, accuracy)
         chosen = TileChoice(fraction, seed, self.n_points)
         labelled = self._labels is not None
         labels = self._labels if labelled else np.zeros(self.n_points, dtype=np.int32)
         assert labels is not None
         mine: Block | None = None
 
-        def work(low: Block, high: Block, tile: Edges, room: Room) -> int:
-            return keeper.tile(components, low, high, tile, labelled, room)
+        def work(low: Block, high: Block, tile: Edges, workspace: Workspace) -> int:
+            return keeper.tile(components, low, high, tile, labelled, workspace)
 
         with TilePool(self.threads) as pool:
             for block in Ring(self.layout).blocks(*arrays, each_pair_once=True):
@@ -277,28 +310,42 @@ class SecantSet:
                     low = high = own
                 tiles = [(low, high, t) for t in tiles_of(low, high, chosen, block.own)]
                 pool.run(tiles, work, block.poll, progress)
-        scan = keeper.finish(self.comm, head, complete=fraction >= 1.0, count=self.n_pairs)
+        scan = keeper.finish(
+            self.comm, split.n_leading, complete=fraction >= 1.0, count=self.n_pairs
+        )
         if scan.complete:
             self._last = (key, scan)
         return scan
 
-    def _cheapest_head(self, components: np.ndarray, level: float) -> int:
+    def forget(self) -> None:
+        """Drop the last scan, so that the next one is done even for the same map."""
+        self._last = None
+
+    def _cheapest_split(self, components: np.ndarray, threshold: float) -> int:
         if self.dimension < 64 or self.n_points < 2 * TILE:
             return self.dimension
-        return int(self.comm.bcast(cheapest_head(self._frame, components, level)))
+        return int(self.comm.bcast(cheapest_split(self._frame, components, threshold)))
+
+    def _split_points(self, n_leading: int) -> SplitPoints:
+        if n_leading <= 0 or n_leading > len(self.directions):
+            n_leading = self.dimension
+        if self._split is None or self._split.n_leading != n_leading:
+            self._split = split_points(self.points, self._frame, n_leading)
+        return self._split
 
     def _scan_listed(
         self,
         components: np.ndarray,
-        level: float,
-        most: int,
+        threshold: float,
+        max_pairs: int,
         progress: Callable[[int], None] | None,
     ) -> Scan:
         assert self._listed is not None
         images = self.images(components)
         first, second = self._listed.T
-        keeper = WorstSecants(level, most, 0)
-        for block in Ring(self.layout).blocks(self.points, self._frame.sizes, images):
+        accuracy = Accuracy.of(components)
+        keeper = WorstSecants(threshold, max_pairs, 0, accuracy)
+        for block in Ring(self.layout).blocks(self.points, self._frame.centered_sizes, images):
             here = (second >= block.start) & (second < block.stop)
             i = first[here]
             j = second[here]
@@ -309,11 +356,12 @@ class SecantSet:
                 j - block.start,
                 self.points,
                 points,
-                self._frame.sizes,
+                self._frame.centered_sizes,
                 sizes,
                 images,
                 other_images,
                 components,
+                accuracy.close,
                 lengths,
                 mapped,
             )
@@ -326,3 +374,88 @@ class SecantSet:
     def _listed_total(self) -> int:
         assert self._listed is not None
         return int(sum(self.comm.allgather(len(self._listed))))
+
+
+def near_one(points: np.ndarray, layout: Layout) -> np.ndarray:
+    """The points times a power of two, if single precision could not hold their squares.
+
+    Collective.
+
+    Raises
+    ------
+    InputError
+        An entry would vanish beside the largest.
+    """
+    largest = 0.0
+    if points.dtype.kind == "f":
+        largest = max(float(points.max(initial=0.0)), -float(points.min(initial=0.0)))
+    largest = max_over_ranks(layout.comm, largest)
+    if largest == 0.0 or 1e-9 < largest < 1e9:
+        return points
+    exponent = math.frexp(largest)[1]
+    with raise_on_all_ranks(layout.comm):
+        scaled = np.asarray(np.ldexp(points.astype(float), -exponent))
+        if not np.array_equal(np.ldexp(scaled, exponent), points):
+            raise InputError(
+                f"the points hold numbers from nearly 0 to {largest:.3g}, more than float64 can "
+                "scale without loss; round the small ones to 0"
+            )
+    return scaled
+
+
+def exact_points(points: np.ndarray) -> np.ndarray:
+    """The points without loss, contiguous: as they are if uint8, else float32 if they fit."""
+    if points.ndim != 2:
+        raise InputError(f"the points must be a table of rows, not of {points.ndim} dimensions")
+    if points.dtype == np.uint8:
+        return np.ascontiguousarray(points)  # images: a quarter of the memory and messages
+    if points.dtype.kind in "iub" and points.dtype.itemsize <= 2:
+        points = points.astype(np.float32)  # integers up to 2^24 are exact
+    elif points.dtype.kind not in "fiub":
+        raise InputError(f"the points hold {points.dtype}, not real numbers")
+    elif points.dtype not in (np.float32, np.float64):
+        points = points.astype(np.float32 if points.dtype == np.float16 else np.float64)
+    if not np.isfinite(points).all():
+        raise InputError("the points hold a number that is not finite; remove NaN and infinity")
+    return np.ascontiguousarray(points)
+
+
+def checked_components(components: np.ndarray, dimension: int) -> np.ndarray:
+    """Psi as a float64 matrix of the right width.
+
+    Raises
+    ------
+    InputError
+    """
+    components = np.asarray(components)
+    if components.ndim != 2 or components.shape[1] != dimension:
+        shape = " x ".join(str(s) for s in components.shape)
+        raise InputError(
+            f"the components are {shape}, but the points have {dimension} columns; "
+            f"give a matrix of shape rank x {dimension}"
+        )
+    if components.dtype.kind not in "fiub":
+        raise InputError(f"the components hold {components.dtype}, not real numbers")
+    components = np.ascontiguousarray(components, dtype=float)
+    if not np.isfinite(components).all():
+        raise InputError("the components hold a number that is not finite; remove NaN and infinity")
+    largest = float(np.abs(components).max(initial=0.0))
+    if largest > LARGEST_COMPONENT:
+        raise InputError(f"the components hold {largest:.3g}; scale them, to 1e100 at most")
+    return components
+
+
+def listed_pairs(layout: Layout, neighbors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct pairs i < j out of lists of neighbors.
+
+    Returns the sorted keys ``i * n + j`` of all pairs, on every rank, and the pairs
+    (i, j) whose i is this rank's.
+    """
+    first = np.repeat(np.arange(layout.start, layout.stop), neighbors.shape[1])
+    second = neighbors.astype(np.int64).ravel()
+    pairs = np.sort(np.stack([first, second], axis=1), axis=1)
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    keys = np.unique(np.concatenate(layout.comm.allgather(pairs[:, 0] * layout.rows + pairs[:, 1])))
+    i, j = np.divmod(keys, max(1, layout.rows))
+    mine = (i >= layout.start) & (i < layout.stop)
+    return keys, np.stack([i[mine], j[mine]], axis=1)

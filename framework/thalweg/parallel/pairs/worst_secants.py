@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from thalweg.parallel.pairs import secant_kernels as kernels
-from thalweg.parallel.pairs.secant_tiles import TILE, Block, Edges
-from thalweg.parallel.pairs.tile_threads import Room
+from thalweg.parallel.pairs.secant_bounds import Accuracy
+from thalweg.parallel.pairs.secant_tiles import TILE, Block, Edges, Workspace
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,12 @@ class Scan:
 
     Attributes
     ----------
-    delta
-        Largest distortion in absolute value among the pairs seen; over all
-        secants if ``complete``.  0 if there is no secant.
+    delta, delta_lower
+        The largest distortion in absolute value among the pairs seen lies between
+        these two, rounding included; over all secants if ``complete``.
     pair
-        The numbers (i, j), i < j, of the points that attain it; (-1, -1) if none.
+        The numbers (i, j), i < j, of the points whose measured distortion is the
+        largest; (-1, -1) if all are measured as zero or there is no secant.
     complete
         Whether every secant was seen, and not a sample of the tiles.
     pairs, distortions, lengths
@@ -33,11 +34,12 @@ class Scan:
         Pairs seen, and how many of them are two points at the same place.
     n_measured
         Pairs that were measured in float64; the others were bounded.
-    head
+    n_leading
         Number of coordinates in the tiles' products.
     """
 
     delta: float
+    delta_lower: float
     pair: tuple[int, int]
     complete: bool
     pairs: np.ndarray
@@ -46,7 +48,7 @@ class Scan:
     n_pairs: int
     n_coincident: int
     n_measured: int
-    head: int
+    n_leading: int
 
     @property
     def n_secants(self) -> int:
@@ -59,12 +61,13 @@ class WorstSecants:
 
     The outcome does not depend on the order of the tiles: pairs are ranked by
     (distortion, numbers), and pruning only ever drops pairs that are ranked
-    behind ``most`` others.
+    behind ``max_pairs`` others.
     """
 
-    def __init__(self, level: float, most: int, per_row: int) -> None:
-        self._level = level if most > 0 else np.inf
-        self._most = most
+    def __init__(self, threshold: float, max_pairs: int, per_row: int, accuracy: Accuracy) -> None:
+        self._threshold = threshold if max_pairs > 0 else np.inf
+        self._max_pairs = max_pairs
+        self._accuracy = accuracy
         self._per_row = max(1, per_row)
         self._capped = per_row > 0
         self._lock = threading.Lock()
@@ -81,21 +84,21 @@ class WorstSecants:
         high: Block,
         tile: Edges,
         labelled: bool,
-        room: Room,
+        workspace: Workspace,
     ) -> int:
         """Scan one tile; called from several threads.  Returns its number of pairs."""
         r0, r1, c0, c1 = tile
         # Together: another thread's pair must not go with this one's value.
         with self._lock:
-            level, best, best_pair = self._level, self._best, np.array(self._best_pair)
+            threshold, best, best_pair = self._threshold, self._best, np.array(self._best_pair)
         m, n = r1 - r0, c1 - c0
-        buffers = room.get()
+        buffers = workspace.get()
         products = []
         for a, b, buffer in zip(low.factors(r0, r1), high.factors(c0, c1), buffers, strict=True):
             products.append(np.matmul(a, b.T, out=buffer[: m * n].reshape(m, n)))
-        most = self._per_row if level < np.inf else 1
-        i, j = np.empty((2, m * most), dtype=np.int64)
-        value, length = np.empty((2, m * most))
+        max_pairs = self._per_row if threshold < np.inf else 1
+        i, j = np.empty((2, m * max_pairs), dtype=np.int64)
+        value, length = np.empty((2, m * max_pairs))
         counts = np.zeros(3, dtype=np.int64)
         triangle = low is high and r0 == c0
         best = kernels.filter_tile(
@@ -107,9 +110,10 @@ class WorstSecants:
             r0,
             c0,
             triangle,
-            level,
+            self._accuracy.close,
+            threshold,
             best,
-            most,
+            max_pairs,
             labelled,
             i,
             j,
@@ -125,12 +129,12 @@ class WorstSecants:
             self.pairs += pairs
             self.measured += measured
             self.coincident += coincident
-            if kept and level < np.inf:
+            if kept and threshold < np.inf:
                 # Copies: slices would keep a tile's whole buffers alive.
                 found = (a[:kept].copy() for a in (i, j, value, length))
                 self._found.append(tuple(found))
                 self._waiting += kept
-                if self._waiting > 4 * self._most + 4096:
+                if self._waiting > 4 * self._max_pairs + 4096:
                     self._prune()
         return pairs
 
@@ -145,7 +149,7 @@ class WorstSecants:
         size = np.abs(value)
         for at in np.lexsort((j, i, -size))[:1]:
             self._offer(float(size[at]), (int(i[at]), int(j[at])))
-        keep = size >= self._level
+        keep = size >= self._threshold
         self._found.append((i[keep], j[keep], value[keep], length[keep]))
         self._prune()
 
@@ -157,13 +161,13 @@ class WorstSecants:
             self._best, self._best_pair = best, pair
 
     def _prune(self) -> None:
-        merged = _worst(self._found, self._most, self._per_row if self._capped else 0)
+        merged = _worst(self._found, self._max_pairs, self._per_row if self._capped else 0)
         self._found = [merged]
         self._waiting = len(merged[0])
-        if self._most and len(merged[0]) >= self._most:
-            self._level = max(self._level, float(np.abs(merged[2][-1])))
+        if self._max_pairs and len(merged[0]) >= self._max_pairs:
+            self._threshold = max(self._threshold, float(np.abs(merged[2][-1])))
 
-    def finish(self, comm: Any, head: int, complete: bool, count: int) -> Scan:
+    def finish(self, comm: Any, n_leading: int, complete: bool, count: int) -> Scan:
         """Merge over the ranks, pairwise towards rank 0, and tell everyone."""
         self._prune()
         step = 1
@@ -185,8 +189,10 @@ class WorstSecants:
             int(sum(c))
             for c in zip(*comm.allgather((self.pairs, self.coincident, self.measured)), strict=True)
         )
+        lower, upper = self._accuracy.interval(best)
         return Scan(
-            delta=best,
+            delta=upper,
+            delta_lower=lower,
             pair=pair,
             complete=complete,
             pairs=np.stack([i, j], axis=1),
@@ -195,13 +201,15 @@ class WorstSecants:
             n_pairs=count if complete else pairs,
             n_coincident=coincident,
             n_measured=measured,
-            head=head,
+            n_leading=n_leading,
         )
 
 
-def _worst(found: list[tuple[np.ndarray, ...]], most: int, per_row: int) -> tuple[np.ndarray, ...]:
-    """The ``most`` worst pairs, at most ``per_row`` for a point and column of tiles."""
-    if not found or most <= 0:
+def _worst(
+    found: list[tuple[np.ndarray, ...]], max_pairs: int, per_row: int
+) -> tuple[np.ndarray, ...]:
+    """The ``max_pairs`` worst pairs, at most ``per_row`` for a point and column of tiles."""
+    if not found or max_pairs <= 0:
         empty = np.empty(0, dtype=np.int64)
         return empty, empty, np.empty(0), np.empty(0)
     i, j, value, length = (np.concatenate(parts) for parts in zip(*found, strict=True))
@@ -217,5 +225,5 @@ def _worst(found: list[tuple[np.ndarray, ...]], most: int, per_row: int) -> tupl
         keep = np.zeros(len(group), dtype=bool)
         keep[by_group] = place < per_row
         order = order[keep]
-    order = order[:most]
+    order = order[:max_pairs]
     return i[order], j[order], value[order], length[order]
