@@ -35,6 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _dispatch(argv)
     except ThalwegError as error:
         return _fail(error)
+    except MemoryError as error:
+        return _fail(InputError(
+            f"the memory is exhausted ({str(error) or 'no size is known'}); use fewer rows or "
+            f"dimensions, or more machines"
+        ))  # fmt: skip
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output went away, as `head` does
         return 0

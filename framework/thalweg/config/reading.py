@@ -30,12 +30,12 @@ def read_configuration(
         Path of a TOML file, or its content as a mapping.
     changes
         ``"section.option=value"`` each, with the value in TOML's notation; what is
-        no TOML value is taken as a text.
+        not a TOML value is taken as a string.
 
     Raises
     ------
     InputError
-        No such file, no TOML, an unknown section, option or name (the nearest are
+        No such file, not TOML, an unknown section, option or name (the nearest are
         named), a wrong type or range.
     """
     folder = Path()
@@ -65,8 +65,10 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise InputError(
             f"cannot read the configuration '{path}': {error.strerror or error}"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"'{path}' is no valid TOML: {error}") from error
+    except RecursionError as error:
+        raise InputError(f"'{path}' is nested too deeply to be a configuration") from error
+    except ValueError as error:  # of TOML, of UTF-8, or an integer of thousands of digits
+        raise InputError(f"'{path}' is not valid TOML: {error}") from error
 
 
 def _changed(raw: Mapping[str, Any], change: str) -> dict[str, Any]:
@@ -77,9 +79,13 @@ def _changed(raw: Mapping[str, Any], change: str) -> dict[str, Any]:
     if section == "method":
         raise InputError("--set cannot change a [[method]]; edit the file")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
+        parsed = tomllib.loads(f"value = {text}")
+    except RecursionError as error:
+        raise InputError(f"the value of --set {section}.{option} is nested too deeply") from error
+    except ValueError:
+        parsed = {}
+    # More than one value is no value, but a string that holds a line break.
+    value = parsed["value"] if parsed.keys() == {"value"} else text
     table = raw.get(section, {})
     if not isinstance(table, Mapping):
         raise InputError(f"'{section}' must be written as a table [{section}]")

@@ -26,6 +26,7 @@ HOMOTOPY_OPTIONS = (
         None,
         "values of the homotopy parameter, instead of first and stages",
         entries=float,
+        minimum=0,
     ),
     Option("first", float, None, "first value; the last is the objective's own", above=0),
     Option("stages", int, 1, "number of values, spaced evenly in the logarithm", minimum=1),

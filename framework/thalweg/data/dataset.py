@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from thalweg.data.labels import encode_labels
 from thalweg.data.magnitude import largest_value, refuse_magnitude
+from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
 
 
@@ -58,18 +61,65 @@ class Dataset:
     @classmethod
     def from_array(
         cls,
-        array: np.ndarray,
-        labels: np.ndarray | None = None,
+        array: Any,
+        labels: Any = None,
         comm: MPI.Comm = MPI.COMM_SELF,
         name: str = "data",
     ) -> Dataset:
         """Data set of an array that every rank of ``comm`` has whole.
 
+        Parameters
+        ----------
+        array
+            Real numbers, shape ``(rows, columns)``: an array, a list of rows, or a data
+            frame.  Numbers other than float32 and float64 become float64.
+        labels
+            A label for each row, shape ``(rows,)``, numbers or strings.
+        comm
+            The ranks that share the rows.
+        name
+            For titles and messages.
+
         Raises
         ------
         InputError
-            Values whose squares overflow or vanish.
+            Another shape, columns of strings or objects, a sparse matrix, NaN or
+            infinity, values whose squares overflow or vanish, labels that do not fit.
         """
-        refuse_magnitude(largest_value(array), array.dtype, array.shape)
-        layout = Layout(comm, array.shape[0], array.shape[1])
-        return cls(np.ascontiguousarray(layout.local(array)), layout, labels, name)
+        values = _as_table(array)
+        refuse_magnitude(largest_value(values), values.dtype, values.shape)
+        layout = Layout(comm, values.shape[0], values.shape[1])
+        names = None
+        if labels is not None:
+            if np.shape(labels)[:1] != values.shape[:1]:
+                raise InputError(
+                    f"there must be a label for each of {len(values)} rows, not labels of shape "
+                    f"{np.shape(labels)}"
+                )
+            labels, names = encode_labels(np.asarray(labels), "the labels")
+        return cls(np.ascontiguousarray(layout.local(values)), layout, labels, name, names)
+
+
+def _as_table(array: Any) -> np.ndarray:
+    """Real numbers in rows and columns, of one of the two floating-point types."""
+    if hasattr(array, "toarray"):
+        raise InputError("the data are a sparse matrix; give their toarray()")
+    try:
+        values = np.asarray(array)
+        if values.dtype.kind == "O":  # a data frame of several types, or nested lists
+            values = values.astype(float)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"the data cannot be made an array of real numbers: {error}") from error
+    if values.ndim != 2:
+        raise InputError(f"the data must have rows and columns, not the shape {values.shape}")
+    if values.dtype.kind not in "buif":
+        raise InputError(f"the data must be real numbers, not {values.dtype}")
+    if values.dtype not in (np.float32, np.float64):
+        values = values.astype(float)
+    if not np.isfinite(values).all():
+        row, column = np.argwhere(~np.isfinite(values))[0]
+        raise InputError(
+            f"the data have {values[row, column]} in row {row}, column {column} (both counted "
+            f"from 0); remove such rows or fill them in"
+        )
+    return values

@@ -13,6 +13,7 @@ import numpy as np
 
 from thalweg.data.source import Source
 from thalweg.errors import InputError, suggestion
+from thalweg.parallel.memory import available_memory, require_memory
 
 #: Delimiters that are tried, the likeliest first; blanks only if nothing else fits.
 _DELIMITERS = (",", ";", "\t", "|")
@@ -25,7 +26,7 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     """Source of a text table.
 
     The delimiter is the one that splits the first lines into the same number of
-    fields, most of them.  The first line is a header if it holds a text where
+    fields, most of them.  The first line is a header if it holds a string where
     the next line has a number.  Lines that are blank or begin with ``#`` are
     skipped.  ``labels`` may name a column, or give its number from 0 (negative
     numbers count from the last); that column is then no part of the data.
@@ -33,7 +34,7 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     Raises
     ------
     InputError
-        A text where a number should be, lines of different length, or an
+        A string where a number should be, lines of different length, or an
         unknown column.
     """
     lines = _lines(path)
@@ -81,10 +82,14 @@ def _lines(path: Path) -> list[str]:
     opener = gzip.open if path.suffix == ".gz" else open
     try:
         with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
-            text = stream.read()
+            # Unpacked and split into fields, text takes many times its size.
+            largest = int(min(available_memory() / 8, 2**62))
+            text = stream.read(largest)
+            if stream.read(1):
+                require_memory(8.0 * largest + 1, f"'{path}'", "save it as .npy")
     except UnicodeDecodeError as error:
-        raise InputError(f"'{path}' is no text in UTF-8: {error.reason}") from error
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"'{path}' is not text in UTF-8: {error.reason}") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error, OSError) as error:
         raise InputError(f"'{path}' is damaged or truncated: {error}") from error
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if not lines:
@@ -95,7 +100,10 @@ def _lines(path: Path) -> list[str]:
 def _split(lines: Sequence[str], delimiter: str) -> list[list[str]]:
     if delimiter == " ":
         return [line.split() for line in lines]
-    return list(csv.reader(lines, delimiter=delimiter, skipinitialspace=True))
+    try:
+        return list(csv.reader(lines, delimiter=delimiter, skipinitialspace=True))
+    except csv.Error as error:  # a field of more than 128 kB, a single carriage return
+        raise InputError(f"the text table cannot be split into fields: {error}") from error
 
 
 def _sniff(lines: Sequence[str]) -> str:
@@ -209,7 +217,7 @@ def _diagnosis(
                 return InputError(f"{where} has nothing in {name}")
             if _is_text(field):
                 return InputError(
-                    f"{where} has the text '{field}' in {name}, where a number should be; make "
+                    f"{where} has the string '{field}' in {name}, where a number should be; make "
                     f"that column the labels, or choose others by 'columns'"
                 )
     return None

@@ -37,7 +37,7 @@ def local_rows(
         if full is not None:
             assert full.whole is not None
             selection: Rows = slice(layout.rows) if chosen is None else chosen
-            whole = full.whole.reshape(source.rows, source.columns)[selection]
+            whole = full.whole.reshape(-1, source.columns)[selection]
         return scatter_rows(whole, layout, source.columns, source.dtype)
     block = np.empty((0, source.columns), dtype=source.dtype)
     with raise_on_all_ranks(layout.comm):

@@ -11,8 +11,7 @@ from typing import Any
 from thalweg.data.delimited import read_delimited
 from thalweg.data.idx import read_idx
 from thalweg.data.matlab import read_mat
-from thalweg.data.npy import read_npy
-from thalweg.data.npz import read_npz
+from thalweg.data.numpy_files import read_npy, read_npz
 from thalweg.data.options import DELIMITER, DISTINCT, GREY, HEADER, KEY
 from thalweg.data.pictures import ENDINGS, read_folder, read_picture
 from thalweg.data.source import Source

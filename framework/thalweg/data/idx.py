@@ -7,6 +7,7 @@ dimensions as 32-bit numbers, then the values.
 from __future__ import annotations
 
 import gzip
+import math
 import struct
 import zlib
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ import numpy as np
 
 from thalweg.data.source import FileRows, Source, check_array
 from thalweg.errors import InputError
+from thalweg.parallel.memory import require_memory
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
@@ -27,7 +29,7 @@ def read_idx(path: Path, options: Mapping[str, Any]) -> Source:
     Raises
     ------
     InputError
-        No IDX file, or one whose length is not what its header promises.
+        Not an IDX file, or one whose length is not what its header promises.
     """
     if path.suffix == ".gz":
         return _read_compressed(path)
@@ -44,8 +46,10 @@ def _read_compressed(path: Path) -> Source:
     try:
         with gzip.open(path, "rb") as stream:
             dtype, shape = _header(stream, path)
-            body = stream.read()
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            promised = math.prod(shape) * dtype.itemsize
+            require_memory(2.0 * promised, f"'{path}'", "unpack it, so that ranks read their rows")
+            body = stream.read(promised + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error, OSError) as error:
         raise InputError(f"'{path}' is damaged or truncated: {error}") from error
     _check_length(len(body), dtype, shape, path)
     array = np.frombuffer(body, dtype=dtype).reshape(shape)
@@ -55,20 +59,22 @@ def _read_compressed(path: Path) -> Source:
 def _header(stream: BinaryIO | gzip.GzipFile, path: Path) -> tuple[np.dtype, tuple[int, ...]]:
     magic = stream.read(4)
     if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _TYPES or not magic[3]:
-        raise InputError(f"'{path}' is no IDX file: it begins with the bytes {magic.hex(' ')}")
+        raise InputError(f"'{path}' is not an IDX file: it begins with the bytes {magic.hex(' ')}")
     dimensions = magic[3]
     sizes = stream.read(4 * dimensions)
     if len(sizes) < 4 * dimensions:
         raise InputError(f"'{path}' is truncated within its header")
+    if dimensions > 16:
+        raise InputError(f"'{path}' is damaged: its header promises {dimensions} dimensions")
     return np.dtype(_TYPES[magic[2]]), struct.unpack(f">{dimensions}I", sizes)
 
 
 def _check_length(found: int, dtype: np.dtype, shape: tuple[int, ...], path: Path) -> None:
-    promised = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    promised = math.prod(shape) * dtype.itemsize
     if found != promised:
         verb = "is truncated" if found < promised else "is too long"
         size = " x ".join(map(str, shape))
         raise InputError(
             f"'{path}' {verb}: its header promises {size} values, {promised} bytes, "
-            f"but {found} bytes follow"
+            f"but {f'{found} bytes follow' if found < promised else 'more follow'}"
         )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import zlib
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from thalweg.data.keys import choose_key
+from thalweg.data.numpy_files import choose_key
 from thalweg.data.source import Source
 from thalweg.errors import InputError
+from thalweg.parallel.memory import require_memory
 
 
 def read_mat(path: Path, options: Mapping[str, Any]) -> Source:
@@ -41,18 +42,20 @@ def read_mat(path: Path, options: Mapping[str, Any]) -> Source:
 def _open_version5(path: Path) -> tuple[list[str], Any]:
     import scipy.io
     import scipy.sparse
-    from scipy.io.matlab import MatReadError
 
-    damaged = (ValueError, TypeError, OSError, EOFError, IndexError, zlib.error, MatReadError)
+    # SciPy's reader raises nearly anything on a damaged file.
     try:
-        names = [name for name, _, _ in scipy.io.whosmat(path, appendmat=False)]
-    except damaged as error:
-        raise InputError(f"'{path}' is damaged, or no mat file: {error}") from error
+        shapes = {name: shape for name, shape, _ in scipy.io.whosmat(path, appendmat=False)}
+    except Exception as error:
+        raise InputError(f"'{path}' is damaged, or not a mat file: {error}") from error
 
     def fetch(key: str) -> np.ndarray:
+        what = f"variable '{key}' of '{path}'"
+        # Compressed files may promise more than they hold.
+        require_memory(8.0 * math.prod(shapes[key]), what, "save fewer rows")
         try:
             value = scipy.io.loadmat(path, appendmat=False, variable_names=[key])[key]
-        except damaged as error:
+        except Exception as error:
             raise InputError(f"'{path}' is damaged: {error}") from error
         if scipy.sparse.issparse(value):
             value = value.toarray()
@@ -64,7 +67,7 @@ def _open_version5(path: Path) -> tuple[list[str], Any]:
             )
         return value
 
-    return names, fetch
+    return list(shapes), fetch
 
 
 def _open_hdf5(path: Path) -> tuple[list[str], Any]:
@@ -78,15 +81,19 @@ def _open_hdf5(path: Path) -> tuple[list[str], Any]:
     try:
         with h5py.File(path, "r") as file:
             names = [name for name in file if isinstance(file[name], h5py.Dataset)]
-    except OSError as error:
+    except Exception as error:
         raise InputError(f"'{path}' is damaged: {error}") from error
 
     def fetch(key: str) -> np.ndarray:
+        what = f"variable '{key}' of '{path}'"
         with h5py.File(path, "r") as file:
-            kind = file[key].dtype.kind
-            if kind not in "buif":
-                raise InputError(f"variable '{key}' of '{path}' is no matrix of real numbers")
-            # MATLAB stores columns first: HDF5 shows the axes in reverse.
-            return np.asarray(file[key]).T
+            if file[key].dtype.kind not in "buif":
+                raise InputError(f"{what} is not a matrix of real numbers")
+            require_memory(8.0 * file[key].size, what, "save fewer rows")
+            try:
+                # MATLAB stores columns first: HDF5 shows the axes in reverse.
+                return np.asarray(file[key]).T
+            except Exception as error:
+                raise InputError(f"'{path}' is damaged: {error}") from error
 
     return names, fetch

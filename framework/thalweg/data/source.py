@@ -60,9 +60,10 @@ class Source:
     reader
         Reads rows on any rank, or None.
     whole
-        All rows, shape ``(rows, *row_shape)``, on rank 0 alone, if there is no reader.
+        All rows, or at least the first ones that were asked for, shape ``(n, *row_shape)``, on
+        rank 0 alone, if there is no reader.
     labels
-        Label of each row, numbers or texts, on rank 0 alone; or None.
+        Label of each row, numbers or strings, on rank 0 alone; or None.
     columns_chosen
         Whether the reader has already seen to the option ``columns``.
     notes
@@ -93,8 +94,14 @@ class Source:
         return replace(self, whole=None, labels=None)
 
     @classmethod
-    def of(cls, array: np.ndarray, what: str, labels: np.ndarray | None = None) -> Source:
-        """Source of an array that rank 0 has in memory.
+    def of(
+        cls,
+        array: np.ndarray,
+        what: str,
+        labels: np.ndarray | None = None,
+        rows: int | None = None,
+    ) -> Source:
+        """Source of an array that rank 0 has in memory, or of its first rows out of ``rows``.
 
         Raises
         ------
@@ -103,13 +110,15 @@ class Source:
         """
         array = np.asarray(array)
         check_array(array.dtype, array.shape, what)
-        return cls(array.shape[0], array.shape[1:], array.dtype, whole=array, labels=labels)
+        rows = array.shape[0] if rows is None else rows
+        row_shape = array.shape[1:] or (1,)
+        return cls(rows, row_shape, array.dtype, whole=array, labels=labels)
 
 
 def check_array(dtype: np.dtype, shape: tuple[int, ...], what: str) -> None:
-    """Refuse what cannot be data: no rows, no columns, or something else than real numbers."""
+    """Refuse what cannot be data: no rows, no columns, or something other than real numbers."""
     if dtype.kind not in "buif":
-        kinds = {"U": "texts", "S": "texts", "O": "Python objects", "c": "complex numbers"}
+        kinds = {"U": "strings", "S": "strings", "O": "Python objects", "c": "complex numbers"}
         held = kinds.get(dtype.kind, f"values of type {dtype}")
         raise InputError(f"{what} holds {held}, not real numbers")
     if len(shape) == 0:

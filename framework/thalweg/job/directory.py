@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,8 +20,20 @@ from thalweg.parallel import MPI, on_root, save_rows
 from thalweg.report import versions
 from thalweg.result import Result, Trace
 
-#: Files that show that a folder holds a run.
-MARKS = ("config.toml", "result.json", "comparison.json", "checkpoint")
+#: What a run or a comparison writes.  A folder that has any of these is another run's, or holds
+#: files of the user's that would be overwritten.
+MARKS = (
+    "config.toml",
+    "result.json",
+    "comparison.json",
+    "checkpoint",
+    "solution.npy",
+    "trace.csv",
+    "comparison.md",
+    "convergence.png",
+    "embedding.png",
+    "animation.gif",
+)
 
 
 class RunDirectory:
@@ -39,6 +52,8 @@ class RunDirectory:
     """
 
     def __init__(self, path: Path | str, *, resumable: bool = True) -> None:
+        if not str(path) or "\0" in str(path):
+            raise InputError(f"the name of the output folder must not be empty, as {str(path)!r}")
         self.path = Path(path)
         self.resumable = resumable
         self._claimed = self._made = False
@@ -54,11 +69,21 @@ class RunDirectory:
         Raises
         ------
         InputError
-            It is a file, or holds a run already.
+            It is a file, holds a run already, or a file that the run would overwrite.
         """
-        if self.path.exists() and not self.path.is_dir():
-            raise InputError(f"the output folder '{self.path}' is a file")
-        held = [mark for mark in MARKS if (self.path / mark).exists()]
+        try:
+            if self.path.exists() and not self.path.is_dir():
+                raise InputError(f"the output folder '{self.path}' is a file")
+            held = [mark for mark in MARKS if os.path.lexists(self.path / mark)]
+        except OSError as error:  # a name that is too long, a folder that may not be searched
+            raise InputError(
+                f"the output folder '{self.path}' cannot be used: {error.strerror}"
+            ) from error
+        if held and held[0] not in ("config.toml", "result.json", "comparison.json", "checkpoint"):
+            raise InputError(
+                f"the output folder '{self.path}' has a file {held[0]} already, which would be "
+                f"overwritten; choose another folder"
+            )
         if held:
             advice = ", or give --resume to go on with it" if self.resumable else ""
             raise InputError(
@@ -76,7 +101,7 @@ class RunDirectory:
         CheckpointError
             To be resumed is a run with another configuration.
         """
-        if not resume:
+        if not resume or not (self.path / "config.toml").exists():
             self.refuse_other_run()
         if (self.path / "config.toml").exists():
             self._compare(configuration)

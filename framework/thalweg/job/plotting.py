@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from thalweg.config import read_configuration
 from thalweg.data import Dataset, load_data
+from thalweg.data.numpy_files import map_npy
 from thalweg.errors import InputError
 from thalweg.job.pictures import draw_run
 from thalweg.parallel import MPI
@@ -31,12 +33,18 @@ def plot(folder: Path | str) -> list[Path]:
     """
     folder = Path(folder)
     if (folder / "comparison.json").exists():
-        methods = json.loads((folder / "comparison.json").read_text())["methods"]
-        traces = {row["method"]: _trace(folder / row["folder"]) for row in methods}
+        try:
+            methods = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))["methods"]
+            folders = {str(row["method"]): folder / Path(row["folder"]).name for row in methods}
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise InputError(
+                f"'{folder / 'comparison.json'}' is not what a comparison writes: {error}"
+            ) from error
+        traces = {method: _trace(one) for method, one in folders.items()}
         draw_convergence(folder / "convergence.png", traces)
         drawn = [folder / "convergence.png"]
-        for row in methods:
-            drawn += plot(folder / row["folder"])
+        for one in folders.values():
+            drawn += plot(one)
         return drawn
     trace = _trace(folder)
     configuration = read_configuration(folder / "config.toml")
@@ -45,7 +53,7 @@ def plot(folder: Path | str) -> list[Path]:
     if configuration.data is not None:
         dataset = load_data(configuration.data, MPI.COMM_SELF)
     if (folder / "solution.npy").exists():
-        solution = np.load(folder / "solution.npy", allow_pickle=False)
+        solution = np.array(map_npy(folder / "solution.npy"))
     return draw_run(folder, configuration, dataset, trace, solution)
 
 
@@ -55,5 +63,5 @@ def _trace(folder: Path) -> Trace:
             return Trace.read_csv(stream)
     except FileNotFoundError as error:
         raise InputError(f"'{folder}' holds no finished run: it has no trace.csv") from error
-    except (OSError, ValueError, StopIteration) as error:
+    except (OSError, ValueError, StopIteration, csv.Error) as error:
         raise InputError(f"'{folder}' holds no finished run: {error}") from error

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from thalweg.config import Configuration
-from thalweg.data.npy import map_npy
+from thalweg.data.numpy_files import map_npy
 from thalweg.errors import InputError
 from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, PETSc, on_root

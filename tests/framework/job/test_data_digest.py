@@ -20,8 +20,8 @@ POINTS = np.random.default_rng(0).standard_normal((11, 3))
 @pytest.mark.parametrize("kind", ["float64", "float32"])
 def test_the_digest_does_not_depend_on_the_ranks(comm, rows, kind):
     whole = POINTS[:rows].astype(kind)
-    alone = data_digest(Dataset.from_array(whole, MPI.COMM_SELF))
-    assert data_digest(Dataset.from_array(whole, comm)) == alone
+    alone = data_digest(Dataset.from_array(whole, comm=MPI.COMM_SELF))
+    assert data_digest(Dataset.from_array(whole, comm=comm)) == alone
 
 
 @pytest.mark.ranks(1, 2)
@@ -29,7 +29,7 @@ def test_every_entry_and_every_place_counts(comm):
     changed = [POINTS, -POINTS, POINTS[::-1], POINTS[:, ::-1], POINTS[:-1], POINTS + 1e-16]
     changed.append(POINTS.copy())
     changed[-1][7, 2] = np.nextafter(changed[-1][7, 2], 1)
-    digests = {data_digest(Dataset.from_array(points, comm)) for points in changed}
+    digests = {data_digest(Dataset.from_array(points, comm=comm)) for points in changed}
     different = {points.tobytes() + bytes(points.shape) for points in changed}
     assert len(digests) == len(different)
 

@@ -1,0 +1,188 @@
+"""NumPy's ``.npy`` and ``.npz``, read without trusting what their headers promise.
+
+An npy file is mapped into memory by every rank, so that each reads only its rows; of
+an npz file rank 0 unpacks one array, and no more rows than are asked for.
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from thalweg.data.source import FileRows, Source, check_array
+from thalweg.errors import InputError, suggestion
+from thalweg.parallel.memory import require_memory
+
+_MAGIC = b"\x93NUMPY"
+
+#: What a file may raise that is damaged in one way or another.
+_DAMAGED = (
+    ValueError, EOFError, SyntaxError, TypeError, KeyError, OverflowError, MemoryError,
+    RecursionError, NotImplementedError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+
+
+def read_npy(path: Path, options: Mapping[str, Any]) -> Source:
+    """Source of an npy file; its rows stay on disk.
+
+    Raises
+    ------
+    InputError
+        Not an npy file, a damaged or truncated one, or one of objects or strings.
+    """
+    array = map_npy(path)
+    if array.dtype.kind in "US":
+        # Strings can only be labels: they are few enough to be held whole.
+        return Source(len(array), array.shape[1:], array.dtype, whole=np.array(array))
+    check_array(array.dtype, array.shape, f"'{path}'")
+    fortran = array.ndim > 1 and not array.flags.c_contiguous
+    reader = FileRows(path, array.offset, array.dtype, array.shape, fortran)
+    if array.ndim == 1:
+        reader = FileRows(path, array.offset, array.dtype, (len(array), 1))
+    return Source(array.shape[0], array.shape[1:] or (1,), array.dtype, reader=reader)
+
+
+def map_npy(path: Path) -> np.memmap:
+    """Memory map of an npy file.
+
+    Raises
+    ------
+    InputError
+        Not an npy file, a damaged or truncated one, or one of objects.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        shape, fortran, dtype = _header(stream, f"'{path}'")
+        offset = stream.tell()
+    _check_length(size - offset, dtype, shape, f"'{path}'")
+    if 0 in shape:
+        raise InputError(f"'{path}' is empty: its shape is {' x '.join(map(str, shape))}")
+    return np.memmap(
+        path, dtype=dtype, mode="r", offset=offset, shape=shape, order="F" if fortran else "C"
+    )
+
+
+def read_npz(path: Path, options: Mapping[str, Any]) -> Source:
+    """Source of one array of an npz file, named by ``key`` if there are several.
+
+    Labels are taken from the same file if ``labels`` is one of its keys.
+
+    Raises
+    ------
+    InputError
+        Not an npz file, a damaged one, an unknown key, an array of objects, or one that
+        does not fit into memory.
+    """
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"'{path}' is damaged, or not an npz file")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            found = [name.removesuffix(".npy") for name in archive.namelist()]
+            wanted = options.get("labels")
+            labels_key = wanted if isinstance(wanted, str) and wanted in found else None
+            key = choose_key([n for n in found if n != labels_key], options.get("key"), path)
+            wanted_rows = None if options.get("sample") else options.get("rows")
+            rows, array = _member(archive, key, path, wanted_rows)
+            labels = None if labels_key is None else _member(archive, labels_key, path, None)[1]
+    except _DAMAGED as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"'{path}' is damaged, or not an npz file: {error}") from error
+    except RuntimeError as error:  # an encrypted archive
+        raise InputError(f"'{path}' cannot be unpacked: {error}") from error
+    if array.dtype.kind in "US":
+        return Source(len(array), array.shape[1:], array.dtype, whole=array, labels=labels)
+    return Source.of(array, f"array '{key}' of '{path}'", labels, rows)
+
+
+def choose_key(found: Sequence[str], wanted: str | None, path: Path) -> str:
+    """``wanted``, or the only key there is.
+
+    Raises
+    ------
+    InputError
+        No such key (the nearest are named), or several and none chosen.
+    """
+    if wanted is not None:
+        if wanted not in found:
+            raise InputError(f"'{path}' has no array '{wanted}'{suggestion(wanted, found)}")
+        return wanted
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise InputError(f"'{path}' holds no array")
+    listed = ", ".join(sorted(found))
+    raise InputError(f"'{path}' holds several arrays; choose one by 'key': {listed}")
+
+
+def _member(
+    archive: zipfile.ZipFile, key: str, path: Path, wanted: int | None
+) -> tuple[int, np.ndarray]:
+    """Number of rows of an array, and its first ``wanted`` ones, or all."""
+    what = f"array '{key}' of '{path}'"
+    names = archive.namelist()
+    info = archive.getinfo(f"{key}.npy" if f"{key}.npy" in names else key)
+    with archive.open(info) as stream:
+        shape, fortran, dtype = _header(stream, what)
+        _check_length(info.file_size - stream.tell(), dtype, shape, what)
+        rows = shape[0] if shape else 1
+        first = shape
+        if wanted is not None and wanted < rows and not fortran:
+            first = (wanted, *shape[1:])
+        size = math.prod(first) * dtype.itemsize
+        require_memory(2.0 * size, what, "give fewer 'rows', or save it as .npy")
+        body = bytearray(size)
+        _fill(stream, memoryview(body), what)
+    array = np.frombuffer(body, dtype=dtype).reshape(first, order="F" if fortran else "C")
+    return rows, array
+
+
+def _fill(stream: IO[bytes], body: memoryview, what: str) -> None:
+    filled = 0
+    while filled < len(body):
+        block = stream.read(min(len(body) - filled, 2**24))
+        if not block:
+            raise InputError(f"{what} is truncated: its header promises more numbers than follow")
+        body[filled : filled + len(block)] = block
+        filled += len(block)
+
+
+def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Shape, order and type that the header promises, refused where they cannot be."""
+    start = stream.read(len(_MAGIC) + 2)
+    if not start.startswith(_MAGIC):
+        raise InputError(f"{what} is not an npy file: it does not begin with NumPy's mark")
+    version = tuple(start[len(_MAGIC) :])
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    if version not in readers:
+        raise InputError(f"{what} cannot be read: it has version {version} of the format")
+    try:
+        shape, fortran, dtype = readers[version](stream)
+    except _DAMAGED as error:
+        raise InputError(f"{what} cannot be read: {' '.join(str(error).split())}") from error
+    if dtype.hasobject:
+        raise InputError(
+            f"{what} cannot be read: it holds Python objects, which are never unpickled"
+        )
+    # NumPy itself takes True for a size, and negative ones.
+    if not all(type(size) is int and size >= 0 for size in shape) or len(shape) > 16:
+        raise InputError(f"{what} is damaged: its header promises the shape {shape}")
+    return shape, fortran, dtype
+
+
+def _check_length(found: int, dtype: np.dtype, shape: tuple[int, ...], what: str) -> None:
+    promised = math.prod(shape) * dtype.itemsize
+    if found < promised:
+        raise InputError(
+            f"{what} is truncated: its header promises {' x '.join(map(str, shape))} numbers, "
+            f"{promised} bytes, but {found} bytes follow"
+        )

@@ -1,0 +1,68 @@
+"""How much memory there is, so that what cannot fit is refused before it is tried."""
+
+from __future__ import annotations
+
+import math
+import resource
+from pathlib import Path
+
+from thalweg.errors import InputError
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def available_memory() -> float:
+    """Bytes that this process may still take: what is free, within its control group and limits."""
+    bounds = [_meminfo("MemAvailable")]
+    for limit, used in (("memory.max", "memory.current"),
+                        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")):  # fmt: skip
+        bounds.append(_number(_CGROUP / limit) - min(_number(_CGROUP / used), 2.0**63))
+    soft = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if soft != resource.RLIM_INFINITY:
+        pages = Path("/proc/self/statm")
+        taken = int(pages.read_text().split()[0]) * resource.getpagesize() if pages.exists() else 0
+        bounds.append(soft - taken)
+    return max(0.0, min(bounds))
+
+
+def require_memory(wanted: float, what: str, advice: str) -> None:
+    """Refuse what does not fit into the memory that is free.  Not collective.
+
+    Parameters
+    ----------
+    wanted
+        Bytes that this rank will take.
+    what
+        What takes them, as the subject of a sentence.
+    advice
+        What to change.
+
+    Raises
+    ------
+    InputError
+        It does not fit.
+    """
+    free = available_memory()
+    if wanted > free:
+        raise InputError(f"{what} would take {_gib(wanted)}, but {_gib(free)} are free; {advice}")
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:,.1f} GiB"
+
+
+def _meminfo(name: str) -> float:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith(name + ":"):
+                return 1024.0 * int(line.split()[1])
+    except (OSError, ValueError):
+        pass
+    return math.inf
+
+
+def _number(path: Path) -> float:
+    try:
+        return float(path.read_text())
+    except (OSError, ValueError):  # absent, or the word "max"
+        return math.inf
