@@ -28,7 +28,7 @@ def wine(comm: MPI.Comm) -> Dataset:
 
 
 def breast_cancer(comm: MPI.Comm) -> Dataset:
-    """569 tumours, 30 measurements, 2 classes."""
+    """569 tumors, 30 measurements, 2 classes."""
     return _load(comm, "breast_cancer")
 
 

@@ -47,20 +47,20 @@ def principal_components(values: np.ndarray, layout: Layout, components: int) ->
             f"option 'components' of [data] is {components}, but data of {layout.rows} rows and "
             f"{values.shape[1]} columns have at most {most}"
         )
-    centred = values - column_means(values, layout).astype(values.dtype)
+    centered = values - column_means(values, layout).astype(values.dtype)
     if values.shape[1] <= EXACT_SIZE:
-        basis = _from_covariance(centred, layout, components)
+        basis = _from_covariance(centered, layout, components)
     elif layout.rows <= EXACT_SIZE:
-        basis = _from_inner_products(centred, layout, components)
+        basis = _from_inner_products(centered, layout, components)
     else:
-        basis = _from_subspace(centred, layout, components)
+        basis = _from_subspace(centered, layout, components)
     peak = basis[np.abs(basis).argmax(axis=0), np.arange(components)]
     basis *= np.where(peak < 0, -1.0, 1.0)
-    return np.ascontiguousarray(centred @ basis.astype(values.dtype))
+    return np.ascontiguousarray(centered @ basis.astype(values.dtype))
 
 
-def _from_covariance(centred: np.ndarray, layout: Layout, components: int) -> np.ndarray:
-    scatter = sum_large(layout.comm, np.asarray(centred.T @ centred, dtype=float))
+def _from_covariance(centered: np.ndarray, layout: Layout, components: int) -> np.ndarray:
+    scatter = sum_large(layout.comm, np.asarray(centered.T @ centered, dtype=float))
     basis = None
     if layout.comm.rank == 0:
         _, vectors = np.linalg.eigh(scatter)
@@ -68,36 +68,36 @@ def _from_covariance(centred: np.ndarray, layout: Layout, components: int) -> np
     return layout.comm.bcast(basis, root=0)
 
 
-def _from_inner_products(centred: np.ndarray, layout: Layout, components: int) -> np.ndarray:
+def _from_inner_products(centered: np.ndarray, layout: Layout, components: int) -> np.ndarray:
     """Directions X' u / |X' u| from the eigenvectors u of X X'."""
     comm = layout.comm
-    mine = np.empty((layout.local_rows, layout.rows), dtype=centred.dtype)
+    mine = np.empty((layout.local_rows, layout.rows), dtype=centered.dtype)
     for owner, count in enumerate(layout.counts()):
-        block = centred if owner == comm.rank else np.empty((count, centred.shape[1]), mine.dtype)
+        block = centered if owner == comm.rank else np.empty((count, centered.shape[1]), mine.dtype)
         comm.Bcast(block, root=owner)
-        mine[:, layout.starts[owner] : layout.starts[owner + 1]] = centred @ block.T
+        mine[:, layout.starts[owner] : layout.starts[owner + 1]] = centered @ block.T
     whole = layout.gather_rows(mine)
     leading = None
     if comm.rank == 0:
         _, vectors = np.linalg.eigh(whole.astype(float))
         leading = np.ascontiguousarray(vectors[:, ::-1][:, :components])
-    leading = layout.local(comm.bcast(leading, root=0)).astype(centred.dtype)
-    basis = sum_large(comm, np.asarray(centred.T @ leading, dtype=float))
+    leading = layout.local(comm.bcast(leading, root=0)).astype(centered.dtype)
+    basis = sum_large(comm, np.asarray(centered.T @ leading, dtype=float))
     lengths = np.linalg.norm(basis, axis=0)
-    # Centred rows span one dimension less than there are rows: that direction stays zero.
+    # Centered rows span one dimension less than there are rows: that direction stays zero.
     lengths[lengths <= 1e-7 * lengths[0]] = np.inf
     return basis / lengths
 
 
-def _from_subspace(centred: np.ndarray, layout: Layout, components: int) -> np.ndarray:
-    columns = centred.shape[1]
+def _from_subspace(centered: np.ndarray, layout: Layout, components: int) -> np.ndarray:
+    columns = centered.shape[1]
     width = min(components + _EXTRA, layout.rows, columns)
     start = np.random.default_rng(0).standard_normal((columns, width))
     basis = np.linalg.qr(start)[0]
     before = np.zeros(width)
     for _ in range(_ITERATIONS):
-        block = basis.astype(centred.dtype)
-        product = sum_large(layout.comm, np.asarray(centred.T @ (centred @ block), dtype=float))
+        block = basis.astype(centered.dtype)
+        product = sum_large(layout.comm, np.asarray(centered.T @ (centered @ block), dtype=float))
         # Rayleigh-Ritz within the subspace: ordered directions, and variances to watch.
         variances, rotation = np.linalg.eigh(basis.T @ product)
         basis, _ = np.linalg.qr(product @ rotation[:, ::-1])
@@ -107,8 +107,8 @@ def _from_subspace(centred: np.ndarray, layout: Layout, components: int) -> np.n
         if np.all(np.abs(now[watched] - before[watched]) <= _TOLERANCE * now[0]):
             break
         before = now
-    block = basis.astype(centred.dtype)
-    product = sum_large(layout.comm, np.asarray(centred.T @ (centred @ block), dtype=float))
+    block = basis.astype(centered.dtype)
+    product = sum_large(layout.comm, np.asarray(centered.T @ (centered @ block), dtype=float))
     _, rotation = np.linalg.eigh(basis.T @ product)
     rotation = layout.comm.bcast(rotation, root=0)
     return np.ascontiguousarray(basis @ rotation[:, ::-1][:, :components])

@@ -67,7 +67,7 @@ def format_of(path: Path) -> Format:
         Nothing there, or a name that no format has.
     """
     if not path.exists():
-        raise InputError(f"there is no file '{path}'{_neighbours(path)}")
+        raise InputError(f"there is no file '{path}'{_neighbors(path)}")
     if path.is_dir():
         return FOLDER
     for candidate in FORMATS:
@@ -79,7 +79,7 @@ def format_of(path: Path) -> Format:
     )
 
 
-def _neighbours(path: Path) -> str:
+def _neighbors(path: Path) -> str:
     import difflib
 
     if not path.parent.is_dir():

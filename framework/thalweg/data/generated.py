@@ -8,7 +8,7 @@ from scipy.special import ndtr
 from thalweg.data.dataset import Dataset
 from thalweg.parallel import MPI, Layout
 
-#: Classes into which a curve's parameter is cut, for colours.
+#: Classes into which a curve's parameter is cut, for colors.
 _PIECES = 10
 
 
@@ -21,11 +21,11 @@ def blobs(
     spread: float = 1.0,
     separation: float = 4.0,
 ) -> Dataset:
-    """Normal clouds round random centres; row i belongs to cluster ``i % clusters``."""
+    """Normal clouds round random centers; row i belongs to cluster ``i % clusters``."""
     layout = Layout(comm, rows, dimension)
-    centres = np.random.default_rng((seed, 1)).standard_normal((clusters, dimension))
+    centers = np.random.default_rng((seed, 1)).standard_normal((clusters, dimension))
     numbers = np.arange(layout.start, layout.stop)
-    values = separation * centres[numbers % clusters] + layout.random_normal(seed, spread)
+    values = separation * centers[numbers % clusters] + layout.random_normal(seed, spread)
     labels = np.arange(rows, dtype=np.int64) % clusters
     return Dataset(values, layout, labels, "blobs")
 

@@ -12,12 +12,12 @@ from thalweg.parallel import MPI, on_root
 
 
 def read_labels(path: Path | str, comm: MPI.Comm = MPI.COMM_SELF) -> np.ndarray:
-    """Labels of every row, whole numbers from 0, on every rank.  Collective.
+    """Labels of every row, integers from 0, on every rank.  Collective.
 
     Parameters
     ----------
     path
-        File of numbers or texts, one a row, or of a one-hot table.
+        File of numbers or strings, one per row, or of a one-hot table.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Labels: whole numbers from 0, whatever they were in the file."""
+"""Labels: integers from 0, whatever they were in the file."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from thalweg.errors import InputError
 
 
 def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """Labels as whole numbers from 0 to k - 1, and what they are called.
+    """Labels as integers from 0 to k - 1, and what they are called.
 
     Parameters
     ----------
     raw
-        Numbers or texts, one a row; or a one-hot table of 0 and 1.
+        Numbers or strings, one per row; or a one-hot table of 0 and 1.
 
     Returns
     -------
@@ -32,7 +32,7 @@ def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ..
     if raw.ndim == 2:
         raw = _from_one_hot(raw, what)
     if raw.ndim != 1:
-        raise InputError(f"{what} must be one label a row, not of shape {raw.shape}")
+        raise InputError(f"{what} must be one label per row, not of shape {raw.shape}")
     if raw.dtype.kind == "S":
         raw = np.char.decode(raw, "utf-8", "replace")
     if raw.dtype.kind == "U":
@@ -42,12 +42,12 @@ def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ..
             values, labels = np.unique(raw, return_inverse=True)
             return labels.astype(np.int64), tuple(str(value) for value in values)
     if raw.dtype.kind not in "buif":
-        raise InputError(f"{what} must be whole numbers or texts, not {raw.dtype}")
+        raise InputError(f"{what} must be integers or strings, not {raw.dtype}")
     if raw.dtype.kind == "f":
         wrong = np.flatnonzero(~(np.isfinite(raw) & (raw == np.rint(raw))))
         if len(wrong):
             raise InputError(
-                f"{what} must be whole numbers or texts, but row {wrong[0]} (counted from 0) "
+                f"{what} must be integers or strings, but row {wrong[0]} (counted from 0) "
                 f"has {raw[wrong[0]]}"
             )
     whole = raw.astype(np.int64)
@@ -72,6 +72,6 @@ def _from_one_hot(raw: np.ndarray, what: str) -> np.ndarray:
     if raw.dtype.kind in "buif" and np.isin(raw, (0, 1)).all() and (raw.sum(axis=1) == 1).all():
         return raw.argmax(axis=1)
     raise InputError(
-        f"{what} must be one label a row, or a table with a single 1 in each row; "
+        f"{what} must be one label per row, or a table with a single 1 in each row; "
         f"it has {raw.shape[1]} columns of other values"
     )

@@ -105,7 +105,7 @@ def _from_file(section: Mapping[str, Any], comm: MPI.Comm, folder: Path) -> Data
     options = resolve_options(allowed, section, _OWNER)
     source, full = open_source(comm, lambda: kind.read(path, {**options, "folder": folder}))
     if source.dtype.kind in "US":
-        raise InputError(f"'{path}' holds texts, not numbers")
+        raise InputError(f"'{path}' holds strings, not numbers")
     what = f"'{path.name}'"
     rows, chosen = _choose_rows(options, source.rows, what)
     layout = Layout(comm, rows, source.columns)
@@ -158,7 +158,7 @@ def _labels_file(options: Mapping[str, Any], folder: Path, path: Path) -> np.nda
     wanted = options["labels"]
     if isinstance(wanted, int):
         raise InputError(
-            f"labels = {wanted} is a column number, but '{path.name}' is no text table"
+            f"labels = {wanted} is a column number, but '{path.name}' is not a text table"
         )
     file = folder / wanted
     if not file.exists():

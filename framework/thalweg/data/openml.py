@@ -20,7 +20,7 @@ def openml(comm: MPI.Comm, dataset: str, version: int | None = None) -> Dataset:
     Raises
     ------
     InputError
-        It cannot be fetched, or it has columns of text.
+        It cannot be fetched, or it has columns of strings.
     """
     kept: list[tuple[np.ndarray, tuple[str, ...] | None]] = []
 
@@ -60,4 +60,4 @@ def _fetch(dataset: str, version: int | None) -> tuple[np.ndarray, np.ndarray | 
     try:
         return np.asarray(values, dtype=float), found.target
     except (ValueError, TypeError) as error:
-        raise InputError(f"data set 'openml:{dataset}' has columns of text") from error
+        raise InputError(f"data set 'openml:{dataset}' has columns of strings") from error

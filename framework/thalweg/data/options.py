@@ -11,16 +11,16 @@ from thalweg.plugins import Option
 
 @dataclass(frozen=True)
 class ColumnOption(Option):
-    """An option that is a text or a column number."""
+    """An option that is a string or a column number."""
 
     def check(self, value: Any, owner: str) -> Any:
-        """``value`` if it is a text or a whole number."""
+        """``value`` if it is a string or an integer."""
         if value is None or isinstance(value, str):
             return value
         if isinstance(value, int) and not isinstance(value, bool):
             return value
         raise InputError(
-            f"option '{self.name}' of {owner} must be a text or a column number, not {value!r}"
+            f"option '{self.name}' of {owner} must be a string or a column number, not {value!r}"
         )
 
 
@@ -29,7 +29,7 @@ class ColumnsOption(Option):
     """An option that is a list of column numbers or names."""
 
     def check(self, value: Any, owner: str) -> Any:
-        """``value`` if it is a list of texts and whole numbers, each once."""
+        """``value`` if it is a list of strings and integers, each once."""
         if value is None:
             return None
         fits = isinstance(value, list | tuple) and all(
@@ -68,8 +68,8 @@ COMMON: tuple[Option, ...] = (
 KEY = Option("key", str, None, "array to read, if the file holds several")
 DELIMITER = Option("delimiter", str, None, "delimiter of a text table, found by itself if not set")
 HEADER = Option("header", bool, None, "whether a text table begins with a header; found by itself")
-GREY = Option("grey", bool, False, "read coloured pictures as grey")
-DISTINCT = Option("distinct", bool, False, "of a single picture, keep each colour once")
+GREY = Option("grey", bool, False, "read colored pictures as grey")
+DISTINCT = Option("distinct", bool, False, "of a single picture, keep each color once")
 
 #: Options that only some file formats have.
 BY_FORMAT: tuple[Option, ...] = (KEY, DELIMITER, HEADER, GREY, DISTINCT)

@@ -32,9 +32,9 @@ class PictureRows:
 def read_folder(path: Path, options: Mapping[str, Any]) -> Source:
     """Source of a folder of pictures, in the order of their names.
 
-    Pictures in subfolders are labelled by the subfolder's name, unless ``labels``
+    Pictures in subfolders are labeled by the subfolder's name, unless ``labels``
     names a file.  If any is in
-    colour, all are read as red, green and blue; with ``grey``, none is.
+    color, all are read as red, green and blue; with ``grey``, none is.
 
     Raises
     ------
@@ -49,9 +49,9 @@ def read_folder(path: Path, options: Mapping[str, Any]) -> Source:
     )
     if not paths:
         raise InputError(f"folder '{path}' holds no pictures ({', '.join(ENDINGS)})")
-    size, coloured = None, False
+    size, colored = None, False
     for picture in paths:
-        this, colour = _size(picture)
+        this, color = _size(picture)
         if size is None:
             size = this
         elif this != size:
@@ -59,7 +59,7 @@ def read_folder(path: Path, options: Mapping[str, Any]) -> Source:
                 f"the pictures in '{path}' must all have one size: '{paths[0].name}' has "
                 f"{size[0]} x {size[1]} pixels, '{picture.name}' has {this[0]} x {this[1]}"
             )
-        coloured = coloured or colour
+        colored = colored or color
     assert size is not None
     parents = [picture.parent.relative_to(path) for picture in paths]
     labels = None
@@ -71,7 +71,7 @@ def read_folder(path: Path, options: Mapping[str, Any]) -> Source:
                 f"and beside them: '{loose.name}'"
             )
         labels = np.array([parent.as_posix() for parent in parents])
-    mode = "RGB" if coloured and not options.get("grey") else "L"
+    mode = "RGB" if colored and not options.get("grey") else "L"
     shape = (size[1], size[0], 3) if mode == "RGB" else (size[1], size[0])
     return Source(
         len(paths),
@@ -85,11 +85,11 @@ def read_folder(path: Path, options: Mapping[str, Any]) -> Source:
 def read_picture(path: Path, options: Mapping[str, Any]) -> Source:
     """Source of a single picture: a row for each pixel, with one column or three.
 
-    With ``distinct`` each colour is one row, however many pixels have it, in
+    With ``distinct`` each color is one row, however many pixels have it, in
     ascending order.
     """
-    _, colour = _size(path)
-    pixels = _pixels(path, "RGB" if colour and not options.get("grey") else "L")
+    _, color = _size(path)
+    pixels = _pixels(path, "RGB" if color and not options.get("grey") else "L")
     rows = pixels.reshape(-1, pixels.shape[2] if pixels.ndim == 3 else 1)
     if options.get("distinct"):
         rows = np.unique(rows, axis=0)
@@ -97,7 +97,7 @@ def read_picture(path: Path, options: Mapping[str, Any]) -> Source:
 
 
 def _size(path: Path) -> tuple[tuple[int, int], bool]:
-    """Width and height, and whether it is in colour, from the header alone."""
+    """Width and height, and whether it is in color, from the header alone."""
     from PIL import Image
 
     try:

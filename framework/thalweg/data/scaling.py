@@ -1,4 +1,4 @@
-"""Centring and scaling of distributed rows, by sums that hardly notice the number of ranks."""
+"""Centering and scaling of distributed rows, by sums that hardly notice the number of ranks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def scale_standard(values: np.ndarray, layout: Layout) -> tuple[str, ...]:
         return ()
     which = np.flatnonzero(constant)
     if len(which) == len(mean):
-        raise InputError("every column of the data is constant, so they cannot be standardised")
+        raise InputError("every column of the data is constant, so they cannot be standardized")
     shown = ", ".join(map(str, which[:5])) + (", ..." if len(which) > 5 else "")
     some = "1 column is" if len(which) == 1 else f"{len(which)} columns are"
     return (f"{some} constant and set to zero by scale = 'standard': {shown}",)

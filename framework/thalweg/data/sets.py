@@ -30,7 +30,7 @@ CORE: tuple[DataSpec, ...] = (
     ),
     DataSpec(
         name="breast-cancer",
-        summary="569 tumours, 30 measurements, 2 classes (scikit-learn)",
+        summary="569 tumors, 30 measurements, 2 classes (scikit-learn)",
         load="thalweg.data.bundled:breast_cancer",
     ),
     DataSpec(
@@ -40,7 +40,7 @@ CORE: tuple[DataSpec, ...] = (
     ),
     DataSpec(
         name="blobs",
-        summary="normal clouds round random centres (generated)",
+        summary="normal clouds round random centers (generated)",
         load="thalweg.data.generated:blobs",
         options=(
             _ROWS,
@@ -48,7 +48,7 @@ CORE: tuple[DataSpec, ...] = (
             Option("dimension", int, 10, "number of columns", minimum=1),
             Option("clusters", int, 5, "number of clouds", minimum=1),
             Option("spread", float, 1.0, "standard deviation of a cloud", minimum=0.0),
-            Option("separation", float, 4.0, "standard deviation of the centres", minimum=0.0),
+            Option("separation", float, 4.0, "standard deviation of the centers", minimum=0.0),
         ),
     ),
     DataSpec(

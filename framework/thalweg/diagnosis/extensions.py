@@ -18,6 +18,6 @@ def plugins() -> Iterator[Finding]:
             f"plugin {provider.name}",
             f"{provider.distribution} {provider.version}",
             f"not loaded: {provider.error}",
-            f"mend {provider.distribution} or pip uninstall it",
+            f"fix {provider.distribution} or uninstall it",
             True,
         )

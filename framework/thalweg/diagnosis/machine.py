@@ -21,7 +21,7 @@ def cores() -> Iterator[Finding]:
     each = str(threads[0]) if len(set(threads)) == 1 else f"{min(threads)} to {max(threads)}"
     value = (
         f"{mine} of {os.cpu_count()} cores for this rank{limit}; "
-        f"ranks {len(threads)}, threads a rank {each}"
+        f"ranks {len(threads)}, threads per rank {each}"
     )
     yield Finding("cores", value)
 

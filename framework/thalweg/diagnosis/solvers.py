@@ -64,7 +64,7 @@ def blas(maps: Path = Path("/proc/self/maps")) -> Iterator[Finding]:
             "BLAS",
             ", ".join(paths),
             "PETSc runs on the reference BLAS, which makes factorizations several times slower",
-            "install an optimised one (Debian and Ubuntu: libopenblas0-pthread)",
+            "install an optimized one (Debian and Ubuntu: libopenblas0-pthread)",
         )
     elif paths:
         yield Finding("BLAS", ", ".join(paths))

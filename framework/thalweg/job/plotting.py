@@ -34,7 +34,9 @@ def plot(folder: Path | str) -> list[Path]:
     folder = Path(folder)
     if (folder / "comparison.json").exists():
         try:
-            methods = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))["methods"]
+            methods = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))[
+                "methods"
+            ]
             folders = {str(row["method"]): folder / Path(row["folder"]).name for row in methods}
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(

@@ -8,15 +8,21 @@ from pathlib import Path
 
 from thalweg.errors import InputError
 
-_CGROUP = Path("/sys/fs/cgroup")
+#: Limit and use of this process's control group, in its second and its first version.
+_CONTROL_GROUPS = tuple(
+    (Path("/sys/fs/cgroup", limit), Path("/sys/fs/cgroup", used))
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    )
+)
 
 
 def available_memory() -> float:
     """Bytes that this process may still take: what is free, within its control group and limits."""
     bounds = [_meminfo("MemAvailable")]
-    for limit, used in (("memory.max", "memory.current"),
-                        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")):  # fmt: skip
-        bounds.append(_number(_CGROUP / limit) - min(_number(_CGROUP / used), 2.0**63))
+    for limit, used in _CONTROL_GROUPS:
+        bounds.append(_number(limit) - min(_number(used), 2.0**63))
     soft = resource.getrlimit(resource.RLIMIT_AS)[0]
     if soft != resource.RLIM_INFINITY:
         pages = Path("/proc/self/statm")

@@ -52,7 +52,7 @@ def write_distribution(name: str, folder: Path | str) -> Path:
     ------
     InputError
         A name that no distribution or package can have, or that is taken; a
-        folder that is there already, or cannot be made.
+        folder that already exists, or cannot be made.
     """
     package = _package_of(name)
     short = _short_name(name)
@@ -64,7 +64,7 @@ def write_distribution(name: str, folder: Path | str) -> Path:
     }
     folder = Path(folder)
     if folder.exists() or folder.is_symlink():
-        raise InputError(f"'{folder}' is there already; choose another folder or remove it")
+        raise InputError(f"'{folder}' already exists; choose another folder or remove it")
     if not folder.parent.is_dir():
         raise InputError(f"the folder '{folder.parent}' to write in does not exist")
     aside = folder.parent / f".{folder.name}.{os.getpid()}"
@@ -86,14 +86,14 @@ def write_distribution(name: str, folder: Path | str) -> Path:
 def _package_of(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise InputError(
-            f"'{name}' is no name for a plugin: use lower-case letters, digits and single hyphens, "
-            f"beginning with a letter, as in 'thalweg-mine'"
+            f"'{name}' is not a valid name for a plugin: use lower-case letters, digits and "
+            f"single hyphens, beginning with a letter, as in 'thalweg-mine'"
         )
     package = name.replace("-", "_")
     if keyword.iskeyword(package) or keyword.issoftkeyword(package):
         raise InputError(f"'{name}' is a word of Python's own; try 'thalweg-{name}'")
     if importlib.util.find_spec(package) is not None:
-        raise InputError(f"a Python package '{package}' is installed already; choose another name")
+        raise InputError(f"a Python package '{package}' is already installed; choose another name")
     return package
 
 
@@ -104,5 +104,5 @@ def _short_name(name: str) -> str:
     taken = {provider.name for provider in (*manager.providers, *manager.broken)}
     taken |= {spec.name for kind in HOOKS for spec in manager.specs(kind)}
     if short in taken:
-        raise InputError(f"a plugin is called '{short}' already; choose another name than '{name}'")
+        raise InputError(f"a plugin is already called '{short}'; choose another name than '{name}'")
     return short

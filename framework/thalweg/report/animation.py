@@ -1,4 +1,4 @@
-"""An optimisation as a moving picture."""
+"""An optimization as a moving picture."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _in_the_plane(frame: np.ndarray) -> np.ndarray:
 
 
 def _with_one_palette(pictures: list[Image.Image]) -> list[Image.Image]:
-    """The frames in the same 128 colours: colours that flicker would look like motion."""
+    """The frames in the same 128 colors: colors that flicker would look like motion."""
     from PIL import Image
 
     width, height = pictures[0].size

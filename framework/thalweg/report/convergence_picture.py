@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.report.colours import class_colours
-from thalweg.report.figures import new_figure, plain, save_figure, style
+from thalweg.report.figures import class_colors, new_figure, plain, save_figure, style
 from thalweg.result import Trace
 
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.2, 1.2, 1.2)))
@@ -27,7 +26,7 @@ def draw_convergence(
 ) -> None:
     """Write two panels side by side: the objective against seconds and evaluations.
 
-    Each method has a colour and a dash pattern, named below the panels if there
+    Each method has a color and a dash pattern, named below the panels if there
     are several; a dot marks where it ended.
     Scales are logarithmic where the values span more than a decade.  Called on
     one rank.
@@ -44,10 +43,10 @@ def draw_convergence(
     with style():
         figure = new_figure(10.0, 4.6)
         panels: Any = figure.subplots(1, 2, sharey=True)
-        colours = class_colours(len(traces))
+        colors = class_colors(len(traces))
         curves = {name: _values(trace, best) for name, trace in traces.items()}
         for axes, column in zip(panels, ("seconds", "evaluations"), strict=True):
-            _draw_panel(axes, column, traces, curves, colours)
+            _draw_panel(axes, column, traces, curves, colors)
         _set_heights(panels[0], list(curves.values()), best is not None)
         panels[0].set_ylabel(objective if best is None else f"{objective} above the best")
         if title:
@@ -77,7 +76,7 @@ def _draw_panel(
     column: str,
     traces: Mapping[str, Trace],
     curves: Mapping[str, np.ndarray],
-    colours: np.ndarray,
+    colors: np.ndarray,
 ) -> None:
     ends = [trace[column][-1] for trace in traces.values() if len(trace)]
     ends = [end for end in ends if end > 0]
@@ -93,14 +92,14 @@ def _draw_panel(
         axes.plot(
             across,
             curves[name],
-            color=colours[number],
+            color=colors[number],
             linestyle=_DASHES[number % len(_DASHES)],
             linewidth=1.8,
             label=plain(name),
             zorder=3,
         )
         if len(across):
-            axes.plot(across[-1:], curves[name][-1:], "o", color=colours[number], ms=5, zorder=4)
+            axes.plot(across[-1:], curves[name][-1:], "o", color=colors[number], ms=5, zorder=4)
     axes.set_xlabel(column)
     if not logarithmic:
         axes.set_xlim(left=0)

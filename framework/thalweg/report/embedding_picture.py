@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from thalweg.report.colours import INK, PLAIN, class_colours
-from thalweg.report.figures import new_figure, plain, save_figure, style
+from thalweg.report.figures import (
+    INK,
+    PLAIN,
+    class_colors,
+    new_figure,
+    plain,
+    save_figure,
+    style,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,7 +74,7 @@ def point_colours(labels: np.ndarray | None, count: int) -> np.ndarray | str:
     if labels is None:
         return PLAIN
     labels = np.asarray(labels)
-    return class_colours(int(labels.max(initial=0)) + 1)[labels]
+    return class_colors(int(labels.max(initial=0)) + 1)[labels]
 
 
 def scatter(axes: Any, points: np.ndarray, labels: np.ndarray | None) -> Any:
@@ -166,7 +173,7 @@ def _legend(figure: Figure, labels: np.ndarray | None, names: Sequence[str] | No
         return
     handles = [
         Line2D([], [], marker="o", linestyle="", markersize=6, color=tuple(colour), label=name)
-        for colour, name in zip(class_colours(count), _names(count, names), strict=True)
+        for colour, name in zip(class_colors(count), _names(count, names), strict=True)
     ]
     figure.legend(
         handles=handles,

@@ -77,7 +77,7 @@ SEARCH = ("setup", "optimize")
 
 
 def comparison_rows(results: Mapping[str, Result]) -> list[dict[str, Any]]:
-    """One row a method: final value, iterations, evaluations, seconds, how it ended."""
+    """One row per method: final value, iterations, evaluations, seconds, how it ended."""
     return [
         {
             "method": name,

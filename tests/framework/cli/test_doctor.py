@@ -27,7 +27,7 @@ def test_on_several_ranks_it_reports_once_and_counts_them(mpirun):
     done = mpirun(2, [sys.executable, "-m", "thalweg.cli.main", "doctor"])
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("all well") == 1
-    assert "ranks 2, threads a rank 1" in done.stdout
+    assert "ranks 2, threads per rank 1" in done.stdout
 
 
 def test_a_broken_plugin_makes_the_installation_broken_and_tells_why(monkeypatch, capsys):

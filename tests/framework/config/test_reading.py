@@ -106,7 +106,7 @@ def test_paths_beside_the_file_are_found_from_anywhere(tmp_path):
         ({**BASE, "solver": {"name": "lbfsg"}}, [], "did you mean 'lbfgs'"),
         ({**BASE, "stop": {"iterations": -1}}, [], "at least 0"),
         ({**BASE, "stop": {"itertions": 1}}, [], "did you mean 'iterations'"),
-        ({**BASE, "run": {"seed": "x"}}, [], "whole number"),
+        ({**BASE, "run": {"seed": "x"}}, [], "integer"),
         ({**BASE, "method": [{"solvr": "lbfgs"}]}, [], "did you mean 'solver'"),
         ({**BASE, "method": [{}, {}]}, [], "give them a label"),
         ({**BASE, "method": [{"label": "a/b"}]}, [], "plain name"),
@@ -116,7 +116,7 @@ def test_paths_beside_the_file_are_found_from_anywhere(tmp_path):
         ({**BASE, "objective": {"name": "mlp", "layers": ["a"]}}, [], "must hold numbers"),
         (BASE, ["solver"], "section.option=value"),
         (BASE, ["=3"], "section.option=value"),
-        (BASE, ["stop.iterations=many"], "whole number"),
+        (BASE, ["stop.iterations=many"], "integer"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_sentence(raw, changes, message):

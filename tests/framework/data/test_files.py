@@ -162,7 +162,7 @@ def test_mat_of_version_5(comm, folder):
 
 
 @pytest.mark.ranks(1, 2, 3)
-def test_folder_of_pictures_is_labelled_by_its_subfolders(comm, folder):
+def test_folder_of_pictures_is_labeled_by_its_subfolders(comm, folder):
     pixels = np.random.default_rng(0).integers(0, 255, (5, 4, 6), dtype=np.uint8)
 
     def make():
@@ -181,7 +181,7 @@ def test_folder_of_pictures_is_labelled_by_its_subfolders(comm, folder):
     assert other.labels.tolist() == [1, 0, 1, 0, 1]
 
 
-def test_coloured_pictures_keep_their_colour_unless_asked(comm, folder):
+def test_colored_pictures_keep_their_color_unless_asked(comm, folder):
     pixels = np.random.default_rng(0).integers(0, 255, (2, 3, 4, 3), dtype=np.uint8)
     (folder / "zoo").mkdir()
     for number in range(2):
@@ -192,7 +192,7 @@ def test_coloured_pictures_keep_their_colour_unless_asked(comm, folder):
     assert np.array_equal(one.values, pixels[0].reshape(12, 3))
 
 
-def test_a_single_picture_can_give_its_distinct_colours(comm, folder):
+def test_a_single_picture_can_give_its_distinct_colors(comm, folder):
     pixels = np.zeros((4, 4, 3), dtype=np.uint8)
     pixels[0, 0] = 7, 8, 9
     Image.fromarray(pixels).save(folder / "flag.png")

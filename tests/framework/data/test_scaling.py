@@ -29,7 +29,7 @@ def test_standard_scaling_gives_mean_zero_and_variance_one(comm):
 
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("unit", [1e200, 1e-200])
-def test_values_that_cannot_be_squared_can_be_standardised(comm, unit):
+def test_values_that_cannot_be_squared_can_be_standardized(comm, unit):
     whole = rows()
     layout = Layout(comm, *whole.shape)
     values = layout.local(whole * unit).copy()
@@ -70,7 +70,7 @@ def test_a_constant_column_becomes_zero_and_is_told(comm):
 
 
 @pytest.mark.ranks(1, 2)
-def test_columns_that_are_all_constant_cannot_be_standardised(comm):
+def test_columns_that_are_all_constant_cannot_be_standardized(comm):
     layout = Layout(comm, 4, 2)
     with pytest.raises(InputError, match="every column"):
         scale_standard(np.ones((layout.local_rows, 2)), layout)
@@ -95,8 +95,8 @@ def test_principal_components_are_those_of_the_whole(comm, monkeypatch, way):
     monkeypatch.setattr(components, "EXACT_SIZE", limit)
     layout = Layout(comm, *whole.shape)
     found = layout.gather_rows(principal_components(layout.local(whole), layout, 3))
-    centred = whole - whole.mean(axis=0)
-    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
+    centered = whole - whole.mean(axis=0)
+    left, sizes, _ = np.linalg.svd(centered, full_matrices=False)
     wanted = left[:, :3] * sizes[:3]
     signs = np.sign((found * wanted).sum(axis=0))
     assert np.allclose(found * signs, wanted, atol=1e-5 * sizes[0])

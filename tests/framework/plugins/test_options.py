@@ -9,7 +9,7 @@ from thalweg.errors import InputError
 from thalweg.plugins import Option, resolve_options
 
 OPTIONS = (
-    Option("perplexity", float, 30.0, "effective neighbours", above=1),
+    Option("perplexity", float, 30.0, "effective neighbors", above=1),
     Option("memory", int, 10, "pairs kept", minimum=1, maximum=100),
     Option("search", str, "wolfe", "line search", choices=("wolfe", "armijo")),
     Option("exact", bool, False, "no approximation"),

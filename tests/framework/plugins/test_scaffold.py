@@ -35,12 +35,12 @@ def test_the_distribution_conforms(tmp_path, name):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("Bad Name", "no name for a plugin"),
-        ("-x", "no name for a plugin"),
-        ("../x", "no name for a plugin"),
+        ("Bad Name", "not a valid name for a plugin"),
+        ("-x", "not a valid name for a plugin"),
+        ("../x", "not a valid name for a plugin"),
         ("class", "word of Python's own"),
-        ("numpy", "installed already"),
-        ("thalweg", "installed already"),
+        ("numpy", "already installed"),
+        ("thalweg", "already installed"),
         ("thalweg-lbfgs", "called 'lbfgs' already"),
         ("descent", "called 'descent' already"),
     ],
@@ -53,7 +53,7 @@ def test_names_that_cannot_be_are_refused(tmp_path, name, words):
 
 def test_a_folder_that_is_there_stays_as_it_is(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         write_distribution("thalweg-mine", tmp_path)
     with pytest.raises(InputError, match="does not exist"):
         write_distribution("thalweg-mine", tmp_path / "nowhere" / "made")

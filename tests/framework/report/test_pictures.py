@@ -6,7 +6,7 @@ from PIL import Image
 
 from thalweg.files import atomic_write
 from thalweg.report import draw_animation, draw_convergence, draw_embedding
-from thalweg.report.colours import class_colours
+from thalweg.report.figures import class_colors
 from thalweg.result import Trace
 
 WHITE = np.array([255, 255, 255])
@@ -29,24 +29,24 @@ def trace(values, seconds=1.0):
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3, 5])
-@pytest.mark.parametrize("labelled", [False, True])
-def test_an_embedding_of_any_dimension_is_drawn(tmp_path, columns, labelled):
-    labels = np.arange(50) % 3 if labelled else None
+@pytest.mark.parametrize("labeled", [False, True])
+def test_an_embedding_of_any_dimension_is_drawn(tmp_path, columns, labeled):
+    labels = np.arange(50) % 3 if labeled else None
     draw_embedding(tmp_path / "map.png", points(50, columns), labels, title="50 points")
     assert [entry.name for entry in tmp_path.iterdir()] == ["map.png"]
     assert (pixels(tmp_path / "map.png") != WHITE).any(axis=2).mean() > 0.005
 
 
-def test_points_have_the_colour_of_their_label(tmp_path):
+def test_points_have_the_color_of_their_label(tmp_path):
     labels = np.repeat([0, 1], 200)
     apart = points(400, 2) + 20 * labels[:, None]
     draw_embedding(tmp_path / "map.png", apart, labels)
     found = pixels(tmp_path / "map.png").astype(int)
     _height, width, _ = found.shape
     map_only = found[:, : int(0.85 * width)]
-    colours = (255 * class_colours(2)).round().astype(int)
+    colors = (255 * class_colors(2)).round().astype(int)
     # The second class lies to the upper right of the first.
-    places = [np.argwhere(np.abs(map_only - colour).sum(axis=2) < 90) for colour in colours]
+    places = [np.argwhere(np.abs(map_only - color).sum(axis=2) < 90) for color in colors]
     assert all(len(place) > 100 for place in places)
     assert places[1][:, 0].mean() < places[0][:, 0].mean()
     assert places[1][:, 1].mean() > places[0][:, 1].mean()
@@ -64,13 +64,13 @@ def test_the_legend_lies_beside_the_points(tmp_path):
 
 
 @pytest.mark.parametrize("count", [1, 2, 10, 11, 20, 40, 100])
-def test_classes_have_colours_of_their_own_that_show_on_white(count):
-    colours = class_colours(count)
-    assert colours.shape == (count, 3)
-    assert colours.min() >= 0
-    assert colours.max() <= 1
-    assert len(np.unique(colours.round(3), axis=0)) == count
-    assert (np.linalg.norm(1 - colours, axis=1) > 0.3).all()
+def test_classes_have_colors_of_their_own_that_show_on_white(count):
+    colors = class_colors(count)
+    assert colors.shape == (count, 3)
+    assert colors.min() >= 0
+    assert colors.max() <= 1
+    assert len(np.unique(colors.round(3), axis=0)) == count
+    assert (np.linalg.norm(1 - colors, axis=1) > 0.3).all()
 
 
 def test_names_with_dollars_and_odd_letters_are_drawn(tmp_path):
@@ -97,8 +97,8 @@ def test_convergence_of_several_methods(tmp_path):
     draw_convergence(tmp_path / "gap.png", traces, best=1e4 * 0.5**9)
     for name in ("convergence.png", "gap.png"):
         picture = pixels(tmp_path / name)
-        for colour in (255 * class_colours(4)).round()[:2]:
-            assert (np.abs(picture - colour).sum(axis=2) < 30).sum() > 200
+        for color in (255 * class_colors(4)).round()[:2]:
+            assert (np.abs(picture - color).sum(axis=2) < 30).sum() > 200
 
 
 def test_negative_values_and_traces_without_rows_are_drawn(tmp_path):

@@ -1,0 +1,608 @@
+"""Malformed inputs: each gets one sentence and exit code 2, and nothing is written."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import struct
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.io
+from PIL import Image
+
+from thalweg.cli.main import main
+from thalweg.data import Dataset, read_labels
+from thalweg.errors import InputError
+
+TABLE = np.random.default_rng(0).standard_normal((12, 3))
+
+#: A configuration that runs in no time; cases change one thing in it.
+GOOD = """
+[data]
+name = "iris"
+rows = 20
+[objective]
+name = "elastic-embedding"
+perplexity = 4
+[solver]
+name = "gradient-descent"
+[stop]
+iterations = 1
+[output]
+pictures = false
+"""
+
+
+@pytest.fixture
+def refused(tmp_path, monkeypatch, capsys) -> Callable[..., str]:
+    """Runs ``thalweg`` in an empty folder and gives the sentence of its refusal."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> str:
+        before = _contents(tmp_path)
+        code = main(list(arguments))
+        shown = capsys.readouterr()
+        assert "Traceback" not in shown.err, shown.err
+        assert code == 2, (code, shown.err, shown.out)
+        assert shown.err.startswith("thalweg: "), shown.err
+        assert shown.err.count("\n") == 1, shown.err
+        assert len(shown.err) < 1200, shown.err
+        assert _contents(tmp_path) == before
+        return shown.err
+
+    return run
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b"folder"
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+# -- configurations ----------------------------------------------------------------------------
+
+#: Whole files.
+TEXTS: dict[str, str | bytes] = {
+    "empty": "",
+    "no-toml": "this is not TOML",
+    "half-a-table": "[data",
+    "half-a-string": '[data]\nname = "iris',
+    "no-value": "[data]\nname =",
+    "twice-a-table": "[data]\n[data]\n",
+    "twice-a-key": '[data]\nname = "a"\nname = "b"\n',
+    "not-utf8": b"[data]\nname = '\xff\xfe'\n",
+    "utf16": "[data]\nname = 'iris'\n".encode("utf-16"),
+    "null-character": b"[data]\nname = 'a\0b'\n",
+    "control-character": b"[data]\nname = 'a\x01b'\n",
+    "escaped-null": GOOD.replace('"iris"', '"iris\\u0000"'),
+    "binary": bytes(range(256)),
+    "nested-arrays": "a = " + "[" * 50_000 + "]" * 50_000,
+    "nested-tables": "a = " + "{b=" * 50_000 + "1" + "}" * 50_000,
+    "dotted-deep": ".".join(["a"] * 20_000) + " = 1",
+    "thousands-of-digits": "[stop]\niterations = 1" + "0" * 5000,
+    "section-is-number": "data = 3",
+    "section-is-list": "data = [1]",
+    "section-is-array-of-tables": GOOD.replace("[data]", "[[data]]"),
+    "objective-is-text": 'objective = "t-sne"',
+    "method-is-table": GOOD + '[method]\nsolver = "lbfgs"\n',
+    "method-in-run": GOOD + '[[method]]\nsolver = "lbfgs"\n',
+    "unknown-section": GOOD + "[stopp]\niterations = 1\n",
+    "unknown-top-key": "iterations = 3\n" + GOOD,
+    "section-in-capitals": GOOD.replace("[stop]", "[Stop]"),
+    "no-objective": GOOD.replace("[objective]", "[solver2]"),
+    "objective-without-name": GOOD.replace('name = "elastic-embedding"', ""),
+    "objective-name-empty": GOOD.replace('"elastic-embedding"', '""'),
+    "objective-name-number": GOOD.replace('"elastic-embedding"', "3"),
+    "objective-name-list": GOOD.replace('"elastic-embedding"', '["t-sne"]'),
+    "objective-name-path": GOOD.replace('"elastic-embedding"', '"../../etc"'),
+    "objective-name-newline": GOOD.replace('"elastic-embedding"', '"a\\nb"'),
+    "no-data": GOOD.replace('[data]\nname = "iris"\nrows = 20', ""),
+    "data-not-wanted": '[data]\nname = "iris"\n[objective]\nname = "rosenbrock"\n',
+    "data-empty": GOOD.replace('name = "iris"\nrows = 20', ""),
+    "both-path-and-name": GOOD.replace('name = "iris"', 'name = "iris"\npath = "a.npy"'),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_configuration_files(name, refused, tmp_path):
+    text = TEXTS[name]
+    (tmp_path / "c.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
+    refused("run", "c.toml", "--out", "out")
+
+
+CHANGES = [
+    *(f"objective.dimensions={value}" for value in
+      ("0", "-1", "2.5", "true", '"two"', "inf", "nan", "[2]", "1e3", "10000000", "2147483648",
+       "9223372036854775807", "9223372036854775808", "{a=1}", "", "1979-05-27")),
+    *(f"objective.lambda={value}" for value in
+      ("inf", "-inf", "nan", "-1", '"much"', "true", "[1.0]", "1" + "0" * 400, "1e999", "")),
+    *(f"objective.perplexity={value}" for value in
+      ("0", "1", "-3", "1e9", "inf", "nan", '"many"', "true", "[30]")),
+    *(f"objective.{name}=nonsense" for name in
+      ("affinity", "graph", "init", "repulsion", "repulsive_weights", "nothing")),
+    "objective.init_scale=0", "objective.init_scale=-1", "objective.init_scale=inf",
+    "objective.exaggeration=-3", "objective.exaggeration=0.5", "objective.exaggeration=inf",
+    "objective.repulsion_error=0", "objective.repulsion_error=2", "objective.name=tsne",
+    *(f"homotopy.values={value}" for value in
+      ("[]", "[-1.0]", "[1.0, inf]", "[nan]", "[[1.0]]", '["a"]', "[true]", "3", "[1.0, -2.0]")),
+    "homotopy.first=0", "homotopy.first=-1", "homotopy.first=inf", "homotopy.stages=0",
+    "homotopy.stages=1.5", "homotopy.iterations=0", "homotopy.decrease=-1",
+    "solver.name=lbgfs", "solver.name=", "solver.name=3", "solver.name=[]", "solver.name=tao:",
+    "solver.name=tao:nonsense", "solver.name=scipy:nonsense", "solver.name=scipy:", "solver.name=:",
+    "solver.name=lbfgs:x", "solver.armijo=0", "solver.armijo=0.7", "solver.armijo=nan",
+    "solver.shrink=1.5", "solver.growth=0.5", "solver.trials=0", "solver.first_step=-1",
+    "solver.line_search=wolfe", "solver.nothing=1", "solver.preconditioner=identity",
+    "preconditioner.name=nonsense", "preconditioner.name=", "preconditioner.neighbors=7",
+    "preconditioner.name=3", "preconditioner=spectral", "preconditioner.=3",
+    "stop.iterations=-1", "stop.iterations=1.5", "stop.iterations=many", "stop.iterations=inf",
+    "stop.iterations=1" + "0" * 30, "stop.evaluations=0", "stop.seconds=-1", "stop.seconds=nan",
+    "stop.gradient=-1", "stop.gradient=inf", "stop.decrease=-1", "stop.decrease=nan",
+    "stop.itertions=3", "stop.iterations=none more",
+    "run.seed=-1", "run.seed=1.5", "run.seed=x", "run.seed=1" + "0" * 40, "run.start=missing.npy",
+    "run.start=3", "run.start=", "run.checkpoint=-1", "run.checkpoint=often", "run.checkpoint=nan",
+    "output.dir=3", "output.dir=[]", "output.pictures=3", "output.pictures=yes",
+    "output.animation=1", "output.format=png",
+    "data.rows=0", "data.rows=-5", "data.rows=1000000", "data.rows=2.5", "data.rows=all",
+    "data.seed=-1", "data.sample=1", "data.columns=[]", "data.columns=[99]", "data.columns=[0, 0]",
+    'data.columns=["a"]', "data.columns=3", "data.columns=[1.5]", "data.columns=[true]",
+    "data.scale=log", "data.scale=3", "data.components=0", "data.components=99",
+    "data.components=1.5", "data.dtype=int8", "data.dtype=3", "data.labels=a.npy", "data.key=x",
+    "data.delimiter=;", "data.header=true", "data.name=irsi", "data.name=", "data.name=3",
+    "data.name=openml:", "data.path=", "data.path=3", "data.path=missing.npy", "data.path=/",
+    "data.path=nowhere/a.npy", "data.path=a.unknown", "data.path=" + "x" * 5000,
+    "nosection=3", "=3", "stop.iterations", "", ".", "stop.=3", ".iterations=3", "stopp.x=1",
+    "method.solver=lbfgs", "stop=3", "objective.dimensions=" + "[" * 5000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change[:40] or "empty")
+def test_changes(change, refused, tmp_path):
+    (tmp_path / "c.toml").write_text(GOOD)
+    refused("run", "c.toml", "--out", "out", "--set", change)
+
+
+# -- arguments ---------------------------------------------------------------------------------
+
+ARGUMENTS = [
+    ("rnu",), ("run",), ("run", "missing.toml"), ("run", "."), ("run", ""), ("run", "a\0b"),
+    ("run", "x" * 5000), ("run", "c.toml", "d.toml"), ("run", "c.toml", "--outt", "out"),
+    ("run", "c.toml", "--out"), ("run", "c.toml", "--out", ""), ("run", "c.toml", "--set"),
+    ("run", "c.toml", "--out", "c.toml"), ("run", "c.toml", "--out", "c.toml/below"),
+    ("run", "c.toml", "--out", "x" * 5000), ("run", "c.toml", "--out", "a\0b"),
+    ("run", "c.toml", "--resum"), ("run", "c.toml", "--quiet=yes"),
+    ("compare", "c.toml"), ("compare", "c.toml", "--resume"), ("compare", "missing.toml"),
+    ("compare", "c.toml", "--out", ""),
+    ("plot",), ("plot", "missing"), ("plot", ""), ("plot", "c.toml"), ("plot", "."),
+    ("plot", "a\0b"), ("plot", ".", "--htm"), ("list", "nonsense"), ("list", ""),
+    ("list", "--jsn"), ("list", "a", "b"), ("plugin",), ("plugin", "make"), ("plugin", "new"),
+    ("plugin", "new", "Bad Name"), ("plugin", "new", ""), ("plugin", "new", "../x"),
+    ("plugin", "new", "class"), ("plugin", "new", "thalweg-good", "c.toml"),
+    ("plugin", "new", "thalweg-good", "no/where"), ("plugin", "new", "thalweg-good", "a\0b"),
+    ("plugin", "check"), ("plugin", "check", "no.such.module"), ("plugin", "check", "no such"),
+    ("plugin", "check", ""), ("plugin", "check", ".relative"), ("doctor", "--jsn"), ("--verson",),
+    ("doctor", "x"), ("--json",), ("certify",), ("certify", "a.npy"), ("certify", "a.npy", "b.npy"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", ARGUMENTS, ids=lambda a: " ".join(a)[:40])
+def test_arguments(arguments, refused, tmp_path):
+    (tmp_path / "c.toml").write_text(GOOD)
+    refused(*arguments)
+
+
+# -- data files --------------------------------------------------------------------------------
+
+
+def npy(shape: object = (12, 3), descr: object = "<f8", body: int = 288, version: int = 1) -> bytes:
+    """An npy file whose header says what it likes."""
+    header = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode() + b"\n"
+    size = struct.pack("<H" if version == 1 else "<I", len(header))
+    return b"\x93NUMPY" + bytes((version, 0)) + size + header + bytes(body)
+
+
+def zipped(**members: bytes) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+    return stream.getvalue()
+
+
+def saved(array: object, **options: object) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, **options)  # type: ignore[arg-type]
+    return stream.getvalue()
+
+
+def idx(*sizes: int, code: int = 8, body: int = 0) -> bytes:
+    return bytes((0, 0, code, len(sizes))) + struct.pack(f">{len(sizes)}I", *sizes) + bytes(body)
+
+
+def mat(**variables: object) -> bytes:
+    stream = io.BytesIO()
+    scipy.io.savemat(stream, variables)
+    return stream.getvalue()
+
+
+def picture(kind: str = "PNG") -> bytes:
+    stream = io.BytesIO()
+    pixels = np.random.default_rng(0).integers(0, 255, (32, 32), dtype=np.uint8)
+    Image.fromarray(pixels).save(stream, kind)
+    return stream.getvalue()
+
+
+def with_value(value: float) -> np.ndarray:
+    table = TABLE.copy()
+    table[2, 1] = value
+    return table
+
+
+GOOD_NPY = saved(TABLE)
+GOOD_NPZ = zipped(a=GOOD_NPY)
+GOOD_MAT = mat(a=TABLE)
+OBJECTS = saved(np.array([[{}, 1]], dtype=object), allow_pickle=True)
+
+FILES: dict[str, bytes] = {
+    **{f"{kind}-{name}{ending}": content
+       for ending in (".npy", ".npz", ".csv", ".mat", ".png", "-idx2-ubyte", "-idx2-ubyte.gz",
+                      ".csv.gz", ".tif")
+       for kind, name, content in (("no", "bytes", b""), ("other", "format", b"MATLAB\x89PNG\0\r"),
+                                   ("many", "zeros", bytes(4096)))},
+    "negative.npy": npy((-12, 3)),
+    "negative-column.npy": npy((12, -3)),
+    "negative-both.npy": npy((-12, -3)),
+    "huge.npy": npy((2**40, 2**20)),
+    "overflow.npy": npy((2**62, 2**62)),
+    "fraction.npy": npy((12.5, 3)),
+    "truth.npy": npy((True, 3)),
+    "text-shape.npy": npy("12"),
+    "no-shape.npy": npy(None),
+    "no-axes.npy": npy((), body=8),
+    "no-rows.npy": npy((0, 3), body=0),
+    "no-columns.npy": npy((12, 0), body=0),
+    "many-axes.npy": npy((1,) * 60, body=8),
+    "more-axes.npy": npy((1,) * 20, body=8),
+    "short.npy": GOOD_NPY[:-8],
+    "header-cut.npy": GOOD_NPY[:40],
+    "objects.npy": OBJECTS,
+    "object-type.npy": npy(descr="|O"),
+    "complex.npy": saved(TABLE + 1j),
+    "dates.npy": saved(np.zeros((3, 3), dtype="M8[s]")),
+    "strings.npy": saved(np.array([["a", "b"]])),
+    "record.npy": saved(np.zeros(3, dtype=[("a", float), ("b", int)])),
+    "bad-type.npy": npy(descr="<f3"),
+    "type-is-code.npy": npy(descr="__import__('os').system('true')"),
+    "version-9.npy": npy(version=9),
+    "version-0.npy": b"\x93NUMPY\x00\x00" + GOOD_NPY[8:],
+    "version-2-cut.npy": npy(version=2)[:20],
+    "nested-header.npy": b"\x93NUMPY\x01\x00" + struct.pack("<H", 60_000) + b"(" * 60_000,
+    "nan.npy": saved(with_value(np.nan)),
+    "inf.npy": saved(with_value(np.inf)),
+    "large.npy": saved(with_value(1e300)),
+    "tiny.npy": saved(TABLE * 1e-200),
+    "one-row.npy": saved(TABLE[:1]),
+    "all-equal.npy": saved(np.ones((12, 3))),
+    "promises.npz": zipped(a=npy((2**26, 1000))),
+    "promises-less-than-memory.npz": zipped(a=npy((10**7, 3))),
+    "negative.npz": zipped(a=npy((-12, 3))),
+    "cut.npz": GOOD_NPZ[:-30],
+    "damaged.npz": GOOD_NPZ[:60] + b"\0\1\2\3" + GOOD_NPZ[64:],
+    "nothing-inside.npz": zipped(),
+    "two-inside.npz": zipped(a=GOOD_NPY, b=GOOD_NPY),
+    "objects.npz": zipped(a=OBJECTS),
+    "no-array.npz": zipped(a=b"just text"),
+    "nan.npz": zipped(a=saved(with_value(np.nan))),
+    "strings.npz": zipped(a=saved(np.array([["a", "b"]]))),
+    "ragged.csv": b"1,2,3\n4,5,6\n7,8\n",
+    "wide.csv": b"1,2\n4,5,6\n",
+    "hole.csv": b"1,2,3\n4,,6\n",
+    "header-only.csv": b"a,b\n",
+    "blank.csv": b"\n\n \n",
+    "comments.csv": b"# one\n# two\n",
+    "word.csv": b"1,2\n3,four\n5,6\n",
+    "quotes.csv": b'"1,2\n3,4\n',
+    "nan.csv": b"1,2\n3,nan\n5,6\n",
+    "inf.csv": b"1,2\n3,inf\n5,6\n",
+    "overflow.csv": b"1,2\n3,1e999\n5,6\n",
+    "utf16.csv": "1,2\n3,4\n".encode("utf-16"),
+    "latin1.csv": "é,b\n1,2\n".encode("latin-1"),
+    "nulls.csv": b"1,2\n3,\0\n",
+    "field.csv": b'1,"' + b"1" * 200_000 + b'"\n2,3\n',
+    "words.csv": b"one,two\nthree,four\n",
+    "damaged.csv.gz": gzip.compress(b"1,2\n3,4\n" * 100)[:-12] + b"\0" * 12,
+    "cut.csv.gz": gzip.compress(b"1,2\n3,4\n" * 100)[:-9],
+    "no-dimensions-idx": bytes((0, 0, 8, 0)),
+    "dimensions-idx": idx(*(1,) * 40, body=1),
+    "huge-idx": idx(2**32 - 1, 2**32 - 1),
+    "short-idx": idx(12, 3, body=30),
+    "long-idx": idx(12, 3, body=40),
+    "no-rows-idx": idx(0, 3),
+    "bad-code-idx": idx(12, 3, code=0x42, body=36),
+    "header-cut-idx": idx(12, 3)[:7],
+    "huge-idx.gz": gzip.compress(idx(2**32 - 1, 2**32 - 1)),
+    "short-idx.gz": gzip.compress(idx(12, 3, body=30)),
+    "long-idx.gz": gzip.compress(idx(12, 3, body=2**20)),
+    "cut-idx.gz": gzip.compress(idx(12, 3, body=36))[:-9],
+    "plain-idx.gz": idx(12, 3, body=36),
+    "cut.mat": GOOD_MAT[:-50],
+    "damaged.mat": GOOD_MAT[:140] + b"\xff" * 16 + GOOD_MAT[156:],
+    "two.mat": mat(a=TABLE, b=TABLE),
+    "cell.mat": mat(a=np.array([[1, "a"]], dtype=object)),
+    "struct.mat": mat(a={"b": 1.0}),
+    "complex.mat": mat(a=TABLE + 1j),
+    "string.mat": mat(a="text"),
+    "empty.mat": mat(a=np.zeros((0, 3))),
+    "hdf5.mat": b"MATLAB 7.3 MAT-file" + bytes(600),
+    "nan.mat": mat(a=with_value(np.nan)),
+    "cut.png": picture()[:500],
+    "cut.jpg": picture("JPEG")[:200],
+    "cut.tif": picture("TIFF")[:100],
+    "png.jpg": b"\x89PNG\r\n\x1a\n" + bytes(30),
+    "text.gif": b"GIF89a" + bytes(10),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_data_files(name, refused, tmp_path):
+    (tmp_path / name).write_bytes(FILES[name])
+    (tmp_path / "c.toml").write_text(GOOD.replace('name = "iris"\nrows = 20', f'path = "{name}"'))
+    refused("run", "c.toml", "--out", "out")
+
+
+def test_an_archive_that_unpacks_to_gigabytes_gives_the_rows_that_are_asked_for(tmp_path):
+    """Not a refusal: 100 rows of a table of 1.9 GiB are read without unpacking the rest."""
+    from thalweg.data import load_data
+
+    rows = 250_000
+    with (
+        zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("a.npy", "w", force_zip64=True) as stream,
+    ):
+        stream.write(npy((rows, 1000), body=0))
+        for _ in range(rows // 2500):
+            stream.write(bytes(2500 * 1000 * 8))
+    assert load_data({"path": str(tmp_path / "a.npz"), "rows": 100}).values.shape == (100, 1000)
+
+
+FOLDERS: dict[str, dict[str, bytes]] = {
+    "empty": {},
+    "no-pictures": {"a.txt": b"text"},
+    "two-sizes": {"a.png": picture(), "b.ppm": b"P6 1 1 255 abc"},
+    "loose-and-labeled": {"a.png": picture(), "x/b.png": picture()},
+    "damaged": {"a.png": picture()[:300]},
+    "second-damaged": {"a.png": picture(), "b.png": picture()[:300]},
+    "hidden": {".a.png": picture()},
+    "zeros": {"a.png": bytes(100)},
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_folders_of_pictures(name, refused, tmp_path):
+    (tmp_path / "data").mkdir()
+    for file, content in FOLDERS[name].items():
+        (tmp_path / "data" / file).parent.mkdir(exist_ok=True)
+        (tmp_path / "data" / file).write_bytes(content)
+    (tmp_path / "c.toml").write_text(GOOD.replace('name = "iris"\nrows = 20', 'path = "data"'))
+    refused("run", "c.toml", "--out", "out")
+
+
+# -- labels ------------------------------------------------------------------------------------
+
+LABELS: dict[str, bytes] = {
+    "eleven.npy": saved(np.arange(11)),
+    "thirteen.npy": saved(np.arange(13)),
+    "fractions.npy": saved(np.linspace(0, 1, 12)),
+    "nan.npy": saved(np.full(12, np.nan)),
+    "inf.npy": saved(np.full(12, np.inf)),
+    "large.npy": saved(np.full(12, 1e300)),
+    "table.npy": saved(TABLE),
+    "cube.npy": saved(np.zeros((12, 2, 2))),
+    "two-hot.npy": saved(np.ones((12, 2))),
+    "objects.npy": saved(np.array([None] * 12), allow_pickle=True),
+    "complex.npy": saved(np.zeros(12) + 1j),
+    "dates.npy": saved(np.zeros(12, dtype="M8[s]")),
+    "negative.npy": npy((-12,)),
+    "short.npy": saved(np.arange(12))[:-8],
+    "empty.npy": b"",
+    "short.csv": b"a\nb\n",
+    "empty.csv": b"",
+    "two.npz": zipped(a=saved(np.arange(12)), b=saved(np.arange(12))),
+    "short-idx1-ubyte": idx(12, body=11),
+    "eleven-idx1-ubyte": idx(11, body=11),
+    "what.unknown": b"1\n",
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_labels(name, refused, tmp_path):
+    (tmp_path / "data.npy").write_bytes(GOOD_NPY)
+    (tmp_path / name).write_bytes(LABELS[name])
+    section = f'path = "data.npy"\nlabels = "{name}"'
+    (tmp_path / "c.toml").write_text(GOOD.replace('name = "iris"\nrows = 20', section))
+    refused("run", "c.toml", "--out", "out")
+
+
+@pytest.mark.parametrize("name", ["missing.npy", "fractions.npy", "cube.npy", "objects.npy"])
+def test_labels_read_from_python(name, tmp_path):
+    if name in LABELS:
+        (tmp_path / name).write_bytes(LABELS[name])
+    with pytest.raises(InputError):
+        read_labels(tmp_path / name)
+
+
+STARTS: dict[str, bytes] = {
+    "shape.npy": saved(np.zeros((3, 3))),
+    "flat.npy": saved(np.zeros(40)),
+    "nan.npy": saved(np.full((20, 2), np.nan)),
+    "strings.npy": saved(np.full((20, 2), "a")),
+    "objects.npy": OBJECTS,
+    "negative.npy": npy((-20, 2)),
+    "short.npy": saved(np.zeros((20, 2)))[:-8],
+    "empty.npy": b"",
+    "archive.npz": zipped(a=saved(np.zeros((20, 2)))),
+    "complex.npy": saved(np.zeros((20, 2)) + 1j),
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_starting_points(name, refused, tmp_path):
+    (tmp_path / name).write_bytes(STARTS[name])
+    (tmp_path / "c.toml").write_text(GOOD + f'[run]\nstart = "{name}"\n')
+    refused("run", "c.toml", "--out", "out")
+
+
+# -- output folders and checkpoints ------------------------------------------------------------
+
+TAKEN = ["config.toml", "result.json", "comparison.json", "solution.npy", "trace.csv",
+         "convergence.png", "embedding.png", "animation.gif", "comparison.md"]  # fmt: skip
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("name", TAKEN)
+def test_files_that_would_be_overwritten(name, resume, refused, tmp_path):
+    (tmp_path / "c.toml").write_text(GOOD)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("mine")
+    refused("run", "c.toml", "--out", "out", *(["--resume"] if resume else []))
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_files_that_a_comparison_would_overwrite(name, refused, tmp_path):
+    (tmp_path / "c.toml").write_text(GOOD + '[[method]]\nsolver = "lbfgs"\n')
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("mine")
+    refused("compare", "c.toml", "--out", "out")
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "latest-is-empty": lambda f: (f / "checkpoint/latest").write_text(""),
+    "latest-leads-away": lambda f: (f / "checkpoint/latest").write_text("../../../etc"),
+    "latest-is-binary": lambda f: (f / "checkpoint/latest").write_bytes(b"\xff\0"),
+    "latest-names-nothing": lambda f: (f / "checkpoint/latest").write_text("99-9"),
+    "configuration-is-empty": lambda f: (f / "config.toml").write_text(""),
+    "configuration-is-binary": lambda f: (f / "config.toml").write_bytes(b"\xff\0"),
+    "other-configuration": lambda f: (f / "config.toml").write_text(
+        (f / "config.toml").read_text().replace("perplexity = 4.0", "perplexity = 5.0")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damaged_runs(name, refused, tmp_path):
+    (tmp_path / "c.toml").write_text(GOOD)
+    assert main(["run", "c.toml", "--out", "out", "--quiet"]) == 0
+    DAMAGE[name](tmp_path / "out")
+    refused("run", "c.toml", "--out", "out", "--resume", "--set", "stop.iterations=2")
+
+
+PLOTS: dict[str, dict[str, bytes]] = {
+    "empty-trace": {"trace.csv": b""},
+    "trace-of-words": {"trace.csv": b"iteration,objective\none,two\n"},
+    "binary-trace": {"trace.csv": b"\xff\0"},
+    "trace-alone": {"trace.csv": b"iteration,evaluations,seconds,objective\n0,1,0,1\n"},
+    "comparison-is-empty": {"comparison.json": b""},
+    "comparison-is-list": {"comparison.json": b"[]"},
+    "comparison-without-methods": {"comparison.json": b"{}"},
+    "comparison-of-numbers": {"comparison.json": b'{"methods": [1]}'},
+    "comparison-leads-away": {"comparison.json": json.dumps(
+        {"methods": [{"method": "a", "folder": "../../etc"}]}).encode()},
+    "comparison-nested": {"comparison.json": b"[" * 100_000},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_folders_to_plot(name, refused, tmp_path):
+    (tmp_path / "out").mkdir()
+    for file, content in PLOTS[name].items():
+        (tmp_path / "out" / file).write_bytes(content)
+    refused("plot", "out")
+
+
+# -- arrays and plugins ------------------------------------------------------------------------
+
+ARRAYS: dict[str, Callable[[], object]] = {
+    "flat": lambda: Dataset.from_array(np.zeros(3)),
+    "cube": lambda: Dataset.from_array(np.zeros((3, 3, 3))),
+    "number": lambda: Dataset.from_array(3.0),
+    "none": lambda: Dataset.from_array(None),
+    "word": lambda: Dataset.from_array("iris"),
+    "words": lambda: Dataset.from_array([["a", "b"]]),
+    "ragged": lambda: Dataset.from_array([[1, 2], [3]]),
+    "mixed": lambda: Dataset.from_array(np.array([[1, "a"]], dtype=object)),
+    "nan": lambda: Dataset.from_array(with_value(np.nan)),
+    "complex": lambda: Dataset.from_array(TABLE + 1j),
+    "dates": lambda: Dataset.from_array(np.zeros((3, 3), dtype="M8[s]")),
+    "sparse": lambda: Dataset.from_array(scipy.sparse.eye_array(3)),
+    "large": lambda: Dataset.from_array(with_value(1e300)),
+    "few-labels": lambda: Dataset.from_array(TABLE, labels=[1, 2]),
+    "label": lambda: Dataset.from_array(TABLE, labels=3),
+    "fractional-labels": lambda: Dataset.from_array(TABLE, labels=np.full(12, 0.5)),
+    "labels-in-place-of-ranks": lambda: Dataset.from_array(TABLE, object()),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays(name):
+    with pytest.raises(InputError) as caught:
+        ARRAYS[name]()
+    assert "\n" not in str(caught.value)
+
+
+def hook(answer: str) -> str:
+    return (
+        "from thalweg.plugins import ObjectiveSpec, SolverSpec, hookimpl\n"
+        f"@hookimpl\ndef thalweg_solvers():\n    return {answer}\n"
+    )
+
+
+MODULES: dict[str, str | None] = {
+    "exits": "import sys; sys.exit(3)",
+    "exits-with-words": "raise SystemExit('no licence')",
+    "raises": "1 / 0",
+    "does-not-parse": "def (:",
+    "imports-nothing": "import no_such_module",
+    "recurses": "def f(): f()\nf()",
+    "returns-a-number": hook("3"),
+    "returns-none-in-a-list": hook("[None]"),
+    "returns-another-kind": hook("[ObjectiveSpec(name='x', summary='', load='a:b')]"),
+    "raises-in-a-hook": hook("1 / 0"),
+    "exits-in-a-hook": hook("exit(3)"),
+    "name-is-a-number": hook("[SolverSpec(name=3, summary='', load='a:b')]"),
+    "load-is-no-code": hook("[SolverSpec(name='x', summary='', load='a')]"),
+    "options-are-numbers": hook("[SolverSpec(name='x', summary='', load='a:b', options=(1,))]"),
+    "takes-a-name": hook("[SolverSpec(name='lbfgs', summary='', load='a:b')]"),
+    "other-interface": "THALWEG_API = 99",
+    "misspelled-hook": hook("[]").replace("thalweg_solvers", "thalweg_solverz"),
+    "not-there": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_plugins(name, tmp_path):
+    """``thalweg list`` and a run that has no use for the plugin go on, and name it."""
+    facts = tmp_path / "bad_plugin-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: bad-plugin\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text("[thalweg]\nbad = bad_module\n")
+    if MODULES[name] is not None:
+        (tmp_path / "bad_module.py").write_text(MODULES[name])
+    (tmp_path / "c.toml").write_text('[objective]\nname = "rosenbrock"\n[stop]\niterations = 1\n'
+                                     '[solver]\nname = "gradient-descent"\n')  # fmt: skip
+    script = (
+        "import sys; sys.path.insert(0, '.'); from thalweg.cli.main import main\n"
+        "codes = main(['list']), main(['run', 'c.toml', '--quiet']); sys.exit(max(codes))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert "not loaded: bad-plugin 1.0 (entry point 'bad'): " in done.stdout
