@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from thalweg.errors import InputError, suggestion
+from thalweg.errors import InputError
 from thalweg.interfaces import TRANSIENT, Objective, Preconditioner, Solver, SolverState
 from thalweg.parallel import PETSc, max_over_ranks
+from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_descent.backtracking import Backtracking
 from thalweg_descent.direction import Direction, Memory, Metric, Move
@@ -23,9 +24,6 @@ from thalweg_descent.identity import Identity
 from thalweg_descent.line_function import LineFunction, Point, Trial
 from thalweg_descent.line_search import LineSearch
 from thalweg_descent.strong_wolfe import StrongWolfe
-
-#: Names of the line searches.
-LINE_SEARCHES = ("backtracking", "strong-wolfe")
 
 #: Steps in a row that leave the value as it is, after which a run has stalled.
 PATIENCE = 5
@@ -78,52 +76,64 @@ class DescentState(SolverState):
 class Descent(Solver[DescentState]):
     """A direction and a line search; every accepted step lowers the objective, or ends the run.
 
-    Attributes
+    Parameters
     ----------
     preconditioner
         B of ``B p = -g``; None is the identity.
-    line_search
-        ``"backtracking"`` or ``"strong-wolfe"``.
-    armijo, curvature, shrink, trials
-        Parameters of the line searches (see :class:`~thalweg_descent.line_search.LineSearch`
-        and those derived from it).
-    step_cap
-        Most that a row of the variable may move in one step.  None sets no cap.
-    step_cap_unit
-        ``"extent"``: the cap is in extents of the iterate (``Objective.extent``), and
-        there is none where the objective has no extent; ``"absolute"``: it is in the
-        variable's own unit.
+    line_search, armijo, curvature, shrink, trials
+        The line search and its parameters (see
+        :class:`~thalweg_descent.line_search.LineSearch` and those derived from it).
+    step_cap, step_cap_unit
+        Most that a row of the variable may move in one step.  There is no cap in extents
+        (``Objective.extent``) where the objective has no extent.
     """
 
     preconditioned: ClassVar[bool] = True
 
     preconditioner: Preconditioner | None = None
-    line_search: str = "backtracking"
-    armijo: float = 1e-4
-    curvature: float = 0.9
-    shrink: float = 0.8
-    trials: int = 40
-    step_cap: float | None = None
-    step_cap_unit: str = "extent"
+    line_search: Annotated[
+        str,
+        Help("how the step along a direction is chosen", choices=("backtracking", "strong-wolfe")),
+    ] = "backtracking"
+    armijo: Annotated[
+        float,
+        Help(
+            "share of the decrease that the slope promises which a step must bring",
+            above=0,
+            below=0.5,
+        ),
+    ] = 1e-4
+    curvature: Annotated[
+        float,
+        Help(
+            "share of the slope that may be left at the end of a step (strong-wolfe)",
+            above=0,
+            below=1,
+        ),
+    ] = 0.9
+    shrink: Annotated[
+        float,
+        Help(
+            "largest ratio of a step to the rejected one before it (backtracking)",
+            minimum=0.1,
+            below=1,
+        ),
+    ] = 0.8
+    trials: Annotated[int, Help("most evaluations of one line search", minimum=1)] = 40
+    step_cap: Annotated[
+        float | None, Help("most that a row may move in one step; no cap if not given", above=0)
+    ] = None
+    step_cap_unit: Annotated[
+        Literal["extent", "absolute"],
+        Help("unit of the step cap: the iterate's extent, or the variable's own"),
+    ] = "extent"
 
     def __post_init__(self) -> None:
-        if self.line_search not in LINE_SEARCHES:
-            hint = suggestion(self.line_search, LINE_SEARCHES)
-            raise InputError(f"no line search is called '{self.line_search}'{hint}")
-        if not 0 < self.armijo < self.curvature < 1:
+        check_declared(self)
+        if not self.armijo < self.curvature:
             raise InputError(
-                "option 'armijo' must lie between 0 and option 'curvature', and that below 1, "
-                f"not {self.armijo} and {self.curvature}"
-            )
-        if not 0.1 <= self.shrink < 1:
-            raise InputError(f"option 'shrink' must be at least 0.1 and below 1, not {self.shrink}")
-        if self.trials < 1:
-            raise InputError(f"option 'trials' must be at least 1, not {self.trials}")
-        if self.step_cap is not None and not self.step_cap > 0:
-            raise InputError(f"option 'step_cap' must be positive, not {self.step_cap}")
-        if self.step_cap_unit not in ("extent", "absolute"):
-            raise InputError(
-                f"option 'step_cap_unit' must be extent or absolute, not '{self.step_cap_unit}'"
+                f"option 'armijo' must be less than option 'curvature', not {self.armijo} "
+                f"and {self.curvature}"
             )
 
     @abstractmethod

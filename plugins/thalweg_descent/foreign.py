@@ -13,11 +13,11 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from thalweg.errors import InputError
 from thalweg.interfaces import TRANSIENT, HessianProduct, Objective, Solver, SolverState
 from thalweg.parallel import PETSc
+from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 
 #: Iterations in a row that leave the iterate where it is, after which a foreign solver has ended.
@@ -166,22 +166,21 @@ class ForeignState(SolverState):
 
 @dataclass(frozen=True, kw_only=True)
 class Foreign(Solver[ForeignState]):
-    """An adapter; subclasses start the foreign solver.
+    """An adapter; subclasses start the foreign solver."""
 
-    Attributes
-    ----------
-    restart
-        Iterations after which the foreign solver is started afresh; a resumed
-        run repeats up to as many.
-    """
-
-    restart: int = 200
+    restart: Annotated[
+        int,
+        Help(
+            "iterations after which the foreign solver starts afresh; a resumed run repeats up "
+            "to as many",
+            minimum=1,
+        ),
+    ] = 200
 
     trace_columns = ("hessian_products",)
 
     def __post_init__(self) -> None:
-        if self.restart < 1:
-            raise InputError(f"option 'restart' must be at least 1, not {self.restart}")
+        check_declared(self)
 
     @abstractmethod
     def check(self, objective: Objective) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from thalweg.errors import InputError
+from thalweg.plugins import Help
 from thalweg_descent.descent import Descent
 from thalweg_descent.steepest import Steepest
 
@@ -16,24 +17,20 @@ class GradientDescent(Descent):
     Vladymyrov and Carreira-Perpinan (2012) name it after its B: the identity
     gives GD, ``4 D+`` FP, ``4 L+`` SD, and so on.
 
-    Attributes
+    Parameters
     ----------
-    growth
-        Factor by which a step that was too short grows for the next one.
     first_step
-        Step to try first, a multiple of ``p``.  None: 1, and without a preconditioner what
-        moves some row by a tenth of the iterate's extent.
+        A multiple of ``p``.  None: 1, and without a preconditioner what moves some row by a
+        tenth of the iterate's extent.
     """
 
-    growth: float = 2.0
-    first_step: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.growth >= 1:
-            raise InputError(f"option 'growth' must be at least 1, not {self.growth}")
-        if self.first_step is not None and not self.first_step > 0:
-            raise InputError(f"option 'first_step' must be positive, not {self.first_step}")
+    growth: Annotated[
+        float, Help("factor by which a step that was too short grows for the next one", minimum=1)
+    ] = 2.0
+    first_step: Annotated[
+        float | None,
+        Help("step to try first; chosen by the problem's scale if not given", above=0),
+    ] = None
 
     def direction(self) -> Steepest:
         """Steepest descent."""

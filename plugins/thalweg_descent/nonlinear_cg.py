@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from thalweg.errors import InputError, suggestion
+from thalweg.plugins import Help
 from thalweg_descent.conjugate import BETA_RULES, Conjugate
 from thalweg_descent.descent import Descent
 
 
 @dataclass(frozen=True, kw_only=True)
 class NonlinearCG(Descent):
-    """Nonlinear conjugate gradients with a strong Wolfe search.
-
-    Attributes
-    ----------
-    beta
-        ``polak-ribiere+``, ``hager-zhang``, ``fletcher-reeves`` or ``dai-yuan``.
-    restart
-        Steps between restarts; None for as many as there are unknowns.
-    """
+    """Nonlinear conjugate gradients with a strong Wolfe search."""
 
     line_search: str = "strong-wolfe"
     curvature: float = 0.1
-    beta: str = "polak-ribiere+"
-    restart: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.beta not in BETA_RULES:
-            raise InputError(
-                f"no rule for beta is called '{self.beta}'{suggestion(self.beta, BETA_RULES)}"
-            )
-        if self.restart is not None and self.restart < 1:
-            raise InputError(f"option 'restart' must be at least 1, not {self.restart}")
+    beta: Annotated[str, Help("rule that makes directions conjugate", choices=BETA_RULES)] = (
+        "polak-ribiere+"
+    )
+    restart: Annotated[
+        int | None,
+        Help("steps between restarts along -B^-1 g; the number of unknowns by default", minimum=1),
+    ] = None
 
     def direction(self) -> Conjugate:
         """Conjugate directions."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from thalweg.errors import InputError, NumericalError, suggestion
 from thalweg.interfaces import HessianProduct, Objective, require
 from thalweg.parallel import PETSc
+from thalweg.plugins import Help
 from thalweg_descent.coroutine import Coroutine
 from thalweg_descent.foreign import PATIENCE, Evaluator, Foreign, ForeignState, Live
 
@@ -69,7 +70,7 @@ class ScipyMinimize(Foreign):
         SciPy's name of it, in any case.
     """
 
-    method: str = "L-BFGS-B"
+    method: Annotated[str, Help("method of scipy.optimize.minimize")] = "L-BFGS-B"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from thalweg.errors import InputError, NumericalError, suggestion
 from thalweg.interfaces import HessianProduct, Objective, Preconditioner, require
 from thalweg.parallel import PETSc, options_prefix
+from thalweg.plugins import Help
 from thalweg_descent.coroutine import Coroutine
 from thalweg_descent.foreign import PATIENCE, Evaluator, Foreign, ForeignState, Live
 from thalweg_descent.identity import Identity
@@ -33,7 +34,7 @@ class Tao(Foreign):
     Attributes
     ----------
     type
-        TAO type; those that take Hessian products need an objective that has them.
+        Those that take Hessian products need an objective that has them.
     preconditioner
         Inside: the PC of Newton methods, the H0 of lmvm and blmvm.  Other types
         take none but the identity.
@@ -41,7 +42,7 @@ class Tao(Foreign):
 
     preconditioned: ClassVar[bool] = True
 
-    type: str = "lmvm"
+    type: Annotated[str, Help("TAO type")] = "lmvm"
     preconditioner: Preconditioner | None = None
 
     def __post_init__(self) -> None:

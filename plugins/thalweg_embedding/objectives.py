@@ -164,6 +164,11 @@ def embedding(
     strength = float(others.pop("lambda", 1.0 if family.normalised else 100.0))
     if others:
         raise InputError(f"objective '{family.name}' has no option '{sorted(others)[0]}'")
+    if dimensions > max(1, dataset.layout.rows - 1):
+        raise InputError(
+            f"a map of {dataset.layout.rows} points has at most {dataset.layout.rows - 1} "
+            f"dimensions, not {dimensions}"
+        )
     layout = dataset.layout.with_columns(dimensions)
     if weights is None:
         if affinity == "precomputed":

@@ -4,6 +4,7 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -203,3 +204,18 @@ def test_scripts_are_valid_shell(script):
     path = TOP / "scripts" / script
     subprocess.run(["bash", "-n", path], check=True)
     assert script == "mpi-environment" or os.access(path, os.X_OK)
+
+
+def test_the_sources_are_entries_of_the_path(equipped):
+    equipped.setup(**OFFER)
+    lines = equipped.read(".venv/lib/python3.12/site-packages/thalweg.pth").splitlines()
+    assert lines == [str(equipped.folder / part) for part in ("framework", "plugins")]
+
+
+def test_thalweg_is_found_from_the_folder_that_holds_a_checkout(tmp_path):
+    (tmp_path / "thalweg" / "framework").mkdir(parents=True)
+    script = "import thalweg, thalweg_embedding; print(thalweg.Stop.__name__)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "Stop\n", done.stderr

@@ -13,6 +13,7 @@ from thalweg.driver.minimize import build_preconditioner, build_solver
 from thalweg.errors import PluginError
 from thalweg.interfaces import Objective, Solver
 from thalweg.parallel import MPI
+from thalweg.parallel.memory import require_vectors
 from thalweg.plugins import ObjectiveSpec, plugins
 
 #: Bytes of data that :func:`data_digest` takes at once.
@@ -26,7 +27,9 @@ def build_objective(
     spec, _ = plugins().find(ObjectiveSpec, configuration.objective["name"])
     dataset = None if configuration.data is None else load_data(configuration.data, comm)
     options = {k: v for k, v in configuration.objective.items() if k != "name"}
-    return dataset, spec.build(dataset, comm, options=options)
+    objective: Objective = spec.build(dataset, comm, options=options)
+    require_vectors(objective.layout)
+    return dataset, objective
 
 
 def build_method(configuration: Configuration, objective: Objective) -> Solver[Any]:

@@ -6,7 +6,12 @@ import math
 import resource
 from pathlib import Path
 
+import numpy as np
+
 from thalweg.errors import InputError
+from thalweg.parallel.failures import raise_on_all_ranks
+from thalweg.parallel.layout import Layout
+from thalweg.parallel.petsc import PETSc
 
 #: Limit and use of this process's control group, in its second and its first version.
 _CONTROL_GROUPS = tuple(
@@ -51,6 +56,37 @@ def require_memory(wanted: float, what: str, advice: str) -> None:
     free = available_memory()
     if wanted > free:
         raise InputError(f"{what} would take {_gib(wanted)}, but {_gib(free)} are free; {advice}")
+
+
+def require_vectors(layout: Layout, count: int = 8) -> None:
+    """Refuse a variable of which a solver's vectors cannot be indexed or held.  Collective.
+
+    Parameters
+    ----------
+    layout
+        Of the variable.
+    count
+        Vectors that a solver has at least: iterate, gradient, direction, trial points.
+
+    Raises
+    ------
+    InputError
+        On all ranks.
+    """
+    numbers = layout.rows * layout.columns
+    largest = int(np.iinfo(PETSc.IntType).max)
+    what = f"the variable of {layout.rows:,} x {layout.columns:,} numbers"
+    if numbers > largest:
+        raise InputError(
+            f"{what} is beyond the {largest:,} that this PETSc can index; use fewer rows or "
+            f"columns, or a PETSc configured with --with-64-bit-indices"
+        )
+    with raise_on_all_ranks(layout.comm):
+        size = 8.0 * count * layout.local_rows * layout.columns
+        require_memory(
+            size, f"the {count} vectors that a solver keeps of {what}",
+            "use fewer rows or columns, or more machines",
+        )  # fmt: skip
 
 
 def _gib(size: float) -> str:

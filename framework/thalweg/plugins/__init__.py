@@ -1,6 +1,6 @@
 """How strangers' code is found: hooks, specs, and the manager that reads them."""
 
-from thalweg.plugins.declared import Help, declared_options
+from thalweg.plugins.declared import Help, check_declared, declared_options
 from thalweg.plugins.manager import API_VERSION, Plugins, plugins
 from thalweg.plugins.markers import hookimpl
 from thalweg.plugins.options import (
@@ -35,6 +35,7 @@ __all__ = [
     "Provider",
     "SolverSpec",
     "Spec",
+    "check_declared",
     "check_parameters",
     "declared_options",
     "hookimpl",

@@ -52,6 +52,23 @@ class Help:
     formerly: tuple[str, ...] = ()
 
 
+def check_declared(instance: Any) -> None:
+    """Check the fields of a dataclass by the options that it declares.
+
+    Meant for ``__post_init__``, so that objects made in Python are held to what
+    configurations are held to.
+
+    Raises
+    ------
+    InputError
+        A wrong type, out of bounds, or not among the choices.
+    """
+    for option in declared_options(type(instance)):
+        checked = option.check(getattr(instance, option.keyword), type(instance).__name__)
+        object.__setattr__(instance, option.keyword, checked)
+
+
+@functools.cache
 def declared_options(code: Callable[..., Any]) -> tuple[Option, ...]:
     """Options that a class or function declares, in the order of its parameters.
 

@@ -3,6 +3,7 @@
 import gzip
 import re
 import struct
+import zipfile
 
 import numpy as np
 import pytest
@@ -48,6 +49,10 @@ def _fill(folder):
     np.save(folder / "tiny.npy", TABLE * 1e-200)
     np.save(folder / "fractions.npy", np.array([0, 1, 0.5, 2]))
     np.save(folder / "three.npy", np.arange(3))
+    for name, shape in {"negative": (-4, 3), "huge": (2**40, 3)}.items():
+        (folder / f"{name}.npy").write_bytes(_npy(shape) + bytes(96))
+    with zipfile.ZipFile(folder / "bomb.npz", "w") as archive:
+        archive.writestr("a.npy", _npy((2**26, 1000)))
     np.savez(folder / "two.npz", points=TABLE, others=TABLE)
     np.savez(folder / "objects.npz", a=np.array([None], dtype=object))
     (folder / "short.npz").write_bytes((folder / "two.npz").read_bytes()[:-40])
@@ -76,6 +81,11 @@ def _fill(folder):
     (folder / "broken" / "a.png").write_bytes((folder / "broken" / "a.png").read_bytes()[:600])
 
 
+def _npy(shape):
+    header = repr({"descr": "<f8", "fortran_order": False, "shape": shape}).encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header
+
+
 CASES = [
     ({}, "neither 'path' nor 'name'"),
     ({"path": "good.npy", "name": "iris"}, "both 'path' and 'name'"),
@@ -83,11 +93,15 @@ CASES = [
     ({"path": "no/where.npy"}, "nor its folder"),
     ({"path": 3}, "'path' of section .data. must be a string, not 3"),
     ({"path": "short.npy"}, "truncated"),
-    ({"path": "wrong.npy"}, "is no npy file"),
-    ({"path": "bare.npy"}, "is no npy file"),
+    ({"path": "wrong.npy"}, "is not an npy file"),
+    ({"path": "bare.npy"}, "is not an npy file"),
     ({"path": "objects.npy"}, "never unpickled"),
     ({"path": "objects.npz"}, "never unpickled"),
     ({"path": "empty.npy"}, "empty"),
+    ({"path": "negative.npy"}, r"its header promises the shape \(-4, 3\)"),
+    ({"path": "huge.npy"}, "truncated: its header promises 1099511627776 x 3 numbers"),
+    ({"path": "bomb.npz"}, "truncated: its header promises 67108864 x 1000 numbers"),
+    ({"path": "nul\0l.npy"}, "null characters"),
     ({"path": "complex.npy"}, "complex numbers, not real numbers"),
     ({"path": "scalar.npy"}, "single number"),
     ({"path": "nan.npy"}, r"nan in row 2, column 1 \(both counted from 0\)"),
@@ -101,7 +115,7 @@ CASES = [
     ({"path": "good.npy", "labels": "there.npy"}, "neither a file nor a column"),
     ({"path": "good.npy", "labels": "good.npy"}, "3 columns of other values"),
     ({"path": "good.npy", "labels": 1}, "is not a text table"),
-    ({"path": "good.npy", "labels": 1.5}, "a text or a column number"),
+    ({"path": "good.npy", "labels": 1.5}, "a string or a column number"),
     ({"path": "good.npy", "rows": 5}, "'rows' of .data. is 5, but 'good.npy' has 4 rows"),
     ({"path": "good.npy", "rows": 0}, "must be at least 1"),
     ({"path": "good.npy", "columns": [3]}, "its columns are 0 to 2"),
@@ -116,10 +130,10 @@ CASES = [
     ({"path": "short.npz"}, "damaged"),
     ({"path": "short-idx2-ubyte"}, "truncated: its header promises 4 x 3 values, 12 bytes, but 9"),
     ({"path": "long-idx2-ubyte"}, "too long"),
-    ({"path": "wrong-idx2-ubyte"}, "no IDX file: it begins with the bytes 89 50 4e 47"),
+    ({"path": "wrong-idx2-ubyte"}, "not an IDX file: it begins with the bytes 89 50 4e 47"),
     ({"path": "cut-idx2-ubyte.gz"}, "damaged or truncated"),
     ({"path": "plain-idx2-ubyte.gz"}, "damaged or truncated"),
-    ({"path": "table.csv"}, r"row 0 .* has the text 'oak' in column 2 \('species'\)"),
+    ({"path": "table.csv"}, r"row 0 .* has the string 'oak' in column 2 \('species'\)"),
     ({"path": "table.csv", "labels": "spices"}, "neither a file nor a column"),
     ({"path": "table.csv", "columns": ["c"]}, "no column 'c'"),
     ({"path": "ragged.csv"}, "row 2 .* has 2 fields, the first has 3"),
@@ -127,9 +141,9 @@ CASES = [
     ({"path": "hole.csv"}, "row 1 .* has nothing in column 1"),
     ({"path": "header.csv", "header": True}, "has a header but no rows"),
     ({"path": "blank.csv"}, "is empty"),
-    ({"path": "bytes.csv"}, "no text in UTF-8"),
+    ({"path": "bytes.csv"}, "not text in UTF-8"),
     ({"path": "cell.mat"}, "cell array"),
-    ({"path": "wrong.mat"}, "no mat file"),
+    ({"path": "wrong.mat"}, "not a mat file"),
     ({"path": "data.xyz"}, "cannot be told from its name"),
     ({"path": "nothing"}, "holds no pictures"),
     ({"path": "sizes"}, "'a.png' has 3 x 4 pixels, 'b.png' has 4 x 4"),

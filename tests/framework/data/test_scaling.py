@@ -121,3 +121,40 @@ def test_components_follow_scaling_in_the_section(comm):
     variances = dataset.layout.gather_rows(dataset.values).var(axis=0)
     # The published leading eigenvalues of the correlation matrix of the wine data.
     assert np.allclose(variances, [4.7059, 2.4970], atol=1e-3)
+
+
+class Frame:
+    """What NumPy sees of a data frame."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.table, dtype=dtype or object)
+
+
+@pytest.mark.parametrize(
+    "table", [Frame([[1, 2.5], [3, 4]]), [[1, 2.5], [3, 4]], np.array([[1, 2.5], [3, 4]], "O")]
+)
+def test_frames_and_lists_of_rows_become_numbers(table):
+    data = Dataset.from_array(table, labels=["b", "a"])
+    assert data.values.dtype == np.float64
+    assert data.values.tolist() == [[1, 2.5], [3, 4]]
+    assert (data.labels.tolist(), data.label_names) == ([1, 0], ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("array", "labels", "words"),
+    [
+        (np.zeros(3), None, r"rows and columns, not the shape \(3,\)"),
+        ([[1, 2], [3]], None, "cannot be made an array"),
+        (Frame([["a", 1]]), None, "cannot be made an array"),
+        (np.zeros((2, 2)) + 1j, None, "must be real numbers"),
+        ([[1.0, np.nan]], None, "nan in row 0, column 1"),
+        (np.zeros((2, 2)), [1, 2, 3], "a label for each of 2 rows"),
+        (np.zeros((2, 2)), object(), "a label for each of 2 rows"),
+    ],
+)
+def test_what_is_no_table_of_numbers_is_refused(array, labels, words):
+    with pytest.raises(InputError, match=words):
+        Dataset.from_array(array, labels)

@@ -7,6 +7,8 @@ import pytest
 
 import thalweg
 from thalweg.errors import InputError
+from thalweg.parallel import MPI, Layout
+from thalweg.parallel.memory import require_vectors
 
 
 def clustering(tmp_path, solver):
@@ -43,3 +45,32 @@ def test_methods_are_for_a_comparison():
     configuration = {"objective": {"name": "rosenbrock"}, "method": [{"label": "one"}]}
     with pytest.raises(InputError, match="thalweg compare"):
         thalweg.run(configuration)
+
+
+QUICK = {
+    "objective": {"name": "rosenbrock"},
+    "solver": {"name": "gradient-descent"},
+    "stop": {"iterations": 1},
+}
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("name", ["solution.npy", "trace.csv", "convergence.png", "result.json"])
+def test_files_that_a_run_would_overwrite_stay(tmp_path, name, resume):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(InputError, match=name):
+        thalweg.run(QUICK, tmp_path, resume=resume)
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [(name, "mine")]
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "x" * 5000])
+def test_a_folder_needs_a_name(name):
+    with pytest.raises(InputError, match="output folder"):
+        thalweg.run(QUICK, name)
+
+
+def test_a_variable_beyond_memory_or_indices_is_refused_before_it_is_made():
+    with pytest.raises(InputError, match="would take .* GiB, but .* use fewer rows"):
+        require_vectors(Layout(MPI.COMM_SELF, 2**29, 3), count=10**6)
+    with pytest.raises(InputError, match="use fewer rows"):
+        require_vectors(Layout(MPI.COMM_SELF, 2**40, 2**20))

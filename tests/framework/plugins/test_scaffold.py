@@ -41,8 +41,8 @@ def test_the_distribution_conforms(tmp_path, name):
         ("class", "word of Python's own"),
         ("numpy", "already installed"),
         ("thalweg", "already installed"),
-        ("thalweg-lbfgs", "called 'lbfgs' already"),
-        ("descent", "called 'descent' already"),
+        ("thalweg-lbfgs", "already called 'lbfgs'"),
+        ("descent", "already called 'descent'"),
     ],
 )
 def test_names_that_cannot_be_are_refused(tmp_path, name, words):

@@ -74,7 +74,7 @@ def test_bad_input_is_one_sentence(files, capsys):
         "nothing.npy": "is empty: its shape is 0 x 64",
         "objects.npy": "never unpickled",
         "short.npy": "truncated",
-        "text.npy": "is no npy file",
+        "text.npy": "is not an npy file",
         "folder.npy": "is a folder",
         "missing.npy": "there is no file",
     }
