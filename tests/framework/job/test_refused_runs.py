@@ -70,7 +70,7 @@ def test_a_folder_needs_a_name(name):
 
 
 def test_a_variable_beyond_memory_or_indices_is_refused_before_it_is_made():
-    with pytest.raises(InputError, match="would take .* GiB, but .* use fewer rows"):
+    with pytest.raises(InputError, match=r"would take .* GiB, but .* use fewer rows"):
         require_vectors(Layout(MPI.COMM_SELF, 2**29, 3), count=10**6)
     with pytest.raises(InputError, match="use fewer rows"):
         require_vectors(Layout(MPI.COMM_SELF, 2**40, 2**20))
