@@ -68,7 +68,6 @@ def check_declared(instance: Any) -> None:
         object.__setattr__(instance, option.keyword, checked)
 
 
-@functools.cache
 def declared_options(code: Callable[..., Any]) -> tuple[Option, ...]:
     """Options that a class or function declares, in the order of its parameters.
 
@@ -90,6 +89,11 @@ def declared_options(code: Callable[..., Any]) -> tuple[Option, ...]:
     TypeError
         An option without a default, or of a type that no option can have.
     """
+    return _read(code)
+
+
+@functools.cache
+def _read(code: Any) -> tuple[Option, ...]:
     changed: dict[str, Any] = {}
     while isinstance(code, functools.partial):
         changed = {**code.keywords, **changed}
