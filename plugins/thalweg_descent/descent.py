@@ -25,7 +25,7 @@ from thalweg_descent.line_function import LineFunction, Point, Trial
 from thalweg_descent.line_search import LineSearch
 from thalweg_descent.strong_wolfe import StrongWolfe
 
-#: Steps in a row that leave the value as it is, after which a run has stalled.
+#: Steps in a row without a lower value, after which there is no way down.
 PATIENCE = 5
 
 
@@ -58,8 +58,10 @@ class DescentState(SolverState):
     ----------
     memory
         What the direction remembers.
+    lowest
+        Lowest value so far.
     level_steps
-        Steps in a row that did not change the value.
+        Steps in a row that brought no lower value.
     outcome
         Why the solver itself wants to end.
     work
@@ -67,6 +69,7 @@ class DescentState(SolverState):
     """
 
     memory: Memory
+    lowest: float
     level_steps: int = 0
     outcome: Status = Status.RUNNING
     work: Workspace = field(metadata=TRANSIENT)
@@ -74,7 +77,9 @@ class DescentState(SolverState):
 
 @dataclass(frozen=True, kw_only=True)
 class Descent(Solver[DescentState]):
-    """A direction and a line search; every accepted step lowers the objective, or ends the run.
+    """A direction and a line search.
+
+    No accepted step raises the objective by more than the error of its values.
 
     Parameters
     ----------
@@ -165,6 +170,7 @@ class Descent(Solver[DescentState]):
             gradient=gradient,
             gradient_norm=gradient.norm(),
             evaluations=1,
+            lowest=value,
             memory=self.direction().start(x),
             work=Workspace.like(x),
         )
@@ -181,7 +187,9 @@ class Descent(Solver[DescentState]):
             self.preconditioner.update(state.x)
         line, trial, first = self._search(state, direction, metric)
         if trial is None or line is None:
-            state.outcome = Status.PRECISION_LIMIT
+            # An objective that is not finite, however short the step, is no minimum.
+            failed = line is not None and line.evaluations > 0 and not line.finite
+            state.outcome = Status.DIVERGED if failed else Status.PRECISION_LIMIT
             return state
         work = state.work
         # The search may have swapped its points; the accepted one becomes the iterate, and
@@ -201,7 +209,9 @@ class Descent(Solver[DescentState]):
             old_gradient=old.gradient,
         )
         direction.absorb(state.memory, metric, move)
-        state.level_steps = 0 if trial.value < state.value else state.level_steps + 1
+        lower = trial.value < state.lowest
+        state.level_steps = 0 if lower else state.level_steps + 1
+        state.lowest = min(state.lowest, trial.value)
         state.value = trial.value
         state.gradient_norm = state.gradient.norm()
         state.step_length = trial.step
@@ -282,7 +292,7 @@ class Descent(Solver[DescentState]):
         state.value = state.objective.value_and_gradient(state.x, state.gradient)
         state.gradient_norm = state.gradient.norm()
         state.evaluations += 1
-        state.level_steps = 0
+        state.lowest, state.level_steps = state.value, 0
         state.outcome = _outcome_at(state)
         return state
 

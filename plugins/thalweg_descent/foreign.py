@@ -53,6 +53,7 @@ class Evaluator:
         self.objective = objective
         self.evaluations = 0
         self.products = 0
+        self.finite = True  # at the point evaluated last
         self.best = value
         self._unused = [Evaluation(x.duplicate(), x.duplicate()) for _ in range(REMEMBERED)]
         self._recent: list[Evaluation] = []  # the newest first
@@ -94,7 +95,7 @@ class Evaluator:
         entry.value = self.objective.value_and_gradient(entry.x, entry.gradient)
         self.evaluations += 1
         norm = entry.gradient.norm() if math.isfinite(entry.value) else math.nan
-        entry.finite = math.isfinite(norm)
+        entry.finite = self.finite = math.isfinite(norm)
         if not entry.finite:
             entry.value = self.best + 1e8 * (1.0 + abs(self.best))
             entry.gradient.set(0.0)
@@ -142,8 +143,8 @@ class ForeignState(SolverState):
 
     Attributes
     ----------
-    origin
-        Iterate at which the foreign solver was last started.
+    origin, origin_value
+        Iterate at which the foreign solver was last started, and the objective there.
     since
         Iterations since then.
     memory
@@ -157,6 +158,7 @@ class ForeignState(SolverState):
     """
 
     origin: PETSc.Vec
+    origin_value: float
     since: int = 0
     memory: dict[str, Any]
     products: int = 0
@@ -212,6 +214,7 @@ class Foreign(Solver[ForeignState]):
             gradient_norm=norm,
             evaluations=1,
             origin=x.copy(),
+            origin_value=value,
             memory=self._preconditioner_state(),
         )
         if not math.isfinite(value) or not math.isfinite(norm):
@@ -233,6 +236,11 @@ class Foreign(Solver[ForeignState]):
                 state.live = self.start(state, known=True)
             moved = self._advance(state)
             if moved:
+                break
+            if not state.live.evaluator.finite:
+                # An objective that is not finite, however short the step, is no minimum.
+                state.outcome = Status.DIVERGED
+                self._stop(state)
                 break
             # The foreign solver sees no way on.  Started afresh it may find one; a fresh
             # one that does not move at all has the last word.
@@ -272,7 +280,7 @@ class Foreign(Solver[ForeignState]):
         """Make the present iterate the origin of a new foreign solver."""
         self._stop(state)
         state.x.copy(state.origin)
-        state.since = 0
+        state.origin_value, state.since = state.value, 0
         _destroy(state.memory)
         state.memory = self._preconditioner_state()
 
@@ -298,7 +306,7 @@ class Foreign(Solver[ForeignState]):
         assert state.gradient is not None
         self._renew(state)
         state.value = state.objective.value_and_gradient(state.x, state.gradient)
-        state.gradient_norm = state.gradient.norm()
+        state.origin_value, state.gradient_norm = state.value, state.gradient.norm()
         state.evaluations += 1
         state.outcome = Status.RUNNING
         return state

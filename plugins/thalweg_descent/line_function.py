@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from thalweg.interfaces import Objective
 from thalweg.parallel import PETSc
 
+#: Changes below this share of the objective drown in rounding.
+ROUNDING = 1e-11
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -55,6 +58,14 @@ class LineFunction:
         Largest step allowed.
     trial, kept
         Space for the point tried last and for the one kept.
+
+    Attributes
+    ----------
+    rounding, noise
+        Absolute error of a value by rounding, and what the objective's own error is
+        beyond that.
+    finite
+        Whether the objective was finite at the point evaluated last.
     """
 
     def __init__(
@@ -75,6 +86,9 @@ class LineFunction:
         self.longest = longest
         self.trial, self.kept = trial, kept
         self.evaluations = 0
+        self.rounding = ROUNDING * abs(value)
+        self.noise = max(0.0, objective.value_error(value) - self.rounding)
+        self.finite = True
 
     def evaluate(self, step: float, gradient: bool = True) -> Trial:
         """Try a step.  Collective.
@@ -86,19 +100,21 @@ class LineFunction:
         self.evaluations += 1
         if not gradient:
             value = self.objective.value(self.trial.x)
-            return Trial(step, value if math.isfinite(value) else math.inf)
-        value = self.objective.value_and_gradient(self.trial.x, self.trial.gradient)
-        slope = self.trial.gradient.dot(self.direction) if math.isfinite(value) else math.nan
-        if not math.isfinite(slope):
-            return Trial(step, math.inf)
-        return Trial(step, value, slope)
+            self.finite = math.isfinite(value)
+            return Trial(step, value if self.finite else math.inf)
+        value, slope = self._value_and_slope()
+        return Trial(step, value, slope) if self.finite else Trial(step, math.inf)
 
     def keep(self, trial: Trial) -> Trial:
         """Keep the vectors of the trial evaluated last, with its gradient.  Collective."""
         if math.isnan(trial.slope):
             self.evaluations += 1
-            value = self.objective.value_and_gradient(self.trial.x, self.trial.gradient)
-            slope = self.trial.gradient.dot(self.direction)
-            trial = Trial(trial.step, value, slope)
+            trial = Trial(trial.step, *self._value_and_slope())
         self.trial, self.kept = self.kept, self.trial
         return trial
+
+    def _value_and_slope(self) -> tuple[float, float]:
+        value = self.objective.value_and_gradient(self.trial.x, self.trial.gradient)
+        slope = self.trial.gradient.dot(self.direction) if math.isfinite(value) else math.nan
+        self.finite = math.isfinite(slope)
+        return value, slope

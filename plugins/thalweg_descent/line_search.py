@@ -8,10 +8,7 @@ from dataclasses import dataclass
 
 from thalweg_descent.line_function import LineFunction, Trial
 
-#: Predicted changes below this share of the objective drown in rounding.
-ROUNDING = 1e-11
-
-#: Where values drown, a step must leave at most this share of the slope.
+#: Where values drown in their error, a step must leave at most this share of the slope.
 FLATTER = 0.9
 
 
@@ -35,18 +32,18 @@ class LineSearch(ABC):
         """An accepted trial, kept in ``line.kept``, or None if none was found.  Collective.
 
         ``first`` is the step to try first.  An accepted value is never above
-        ``phi(0)``.
+        ``phi(0)`` by more than the error of the two values.
         """
 
     def lowers(self, line: LineFunction, trial: Trial) -> bool:
         """Whether a trial lowers the objective enough.
 
-        Where the predicted decrease drowns in rounding, values say little: the
-        slopes decide, as in the approximate Wolfe conditions of Hager and Zhang
-        (2005), provided that the value did not rise.
+        Where the predicted decrease drowns in the error of the values, they say
+        little: the slopes decide, as in the approximate Wolfe conditions of Hager and
+        Zhang (2005), provided that the value did not rise by more than that error.
         """
         start = line.start
-        if trial.value > start.value or not math.isfinite(trial.value):
+        if trial.value > start.value + 2.0 * line.noise or not math.isfinite(trial.value):
             return False
         wanted = start.value + self.armijo * trial.step * start.slope
         if trial.value < start.value and trial.value <= wanted:
@@ -55,8 +52,8 @@ class LineSearch(ABC):
 
     @staticmethod
     def rounds(line: LineFunction, trial: Trial) -> bool:
-        """Whether the change that the slope predicts is at rounding level."""
-        return abs(trial.step * line.start.slope) <= ROUNDING * abs(line.start.value)
+        """Whether the change that the slope predicts is within the error of the values."""
+        return abs(trial.step * line.start.slope) <= line.rounding + 2.0 * line.noise
 
     @staticmethod
     def hopeless(line: LineFunction, step: float) -> bool:

@@ -87,7 +87,7 @@ class ScipyMinimize(Foreign):
         """SciPy at ``state.origin``."""
         method = _method(self.method)
         evaluator = Evaluator(
-            state.objective, state.origin, state.value, state.gradient if known else None
+            state.objective, state.origin, state.origin_value, state.gradient if known else None
         )
         return _LiveScipy(method, evaluator, state)
 

@@ -79,7 +79,7 @@ class Tao(Foreign):
         evaluator = Evaluator(
             state.objective,
             state.origin,
-            state.value,
+            state.origin_value,
             state.gradient if known else None,
         )
         return _LiveTao(self.type, evaluator, None if self._plain else self.preconditioner, state)

@@ -81,7 +81,7 @@ class Configuration:
         section = self.homotopy
         if section is None:
             return None
-        stage = Stop(iterations=section["iterations"], decrease=section["decrease"])
+        stage = Stop(iterations=section["iterations"], decrease=section["decrease"], window=1)
         if section["values"] is not None:
             return HomotopySchedule(tuple(section["values"]), stage)
         first = own if section["first"] is None else section["first"]

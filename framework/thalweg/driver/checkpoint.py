@@ -1,29 +1,47 @@
 """Checkpoints: any solver's state on disk, whole or not at all.
 
-A checkpoint folder holds numbered versions and a file ``latest`` that names the
-good one.  A version is written under another name and renamed when complete, and
-older ones go only after ``latest`` names it and is on the disk itself, so that a run
-or a machine that dies at any moment loses nothing.
+A checkpoint folder holds numbered versions and a file ``latest`` that names the good
+one.  A version is written under another name and renamed when complete; each of its
+files is read again and compared with its digest before ``latest`` names it.  The
+version before stays, so that a run, a machine or a disk that dies at any moment loses
+nothing.  Only folders with the name and the manifest of a version are ever removed.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
-import os
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from thalweg.driver.checkpoint_content import ContentReader, ContentWriter
-from thalweg.errors import CheckpointError
+from thalweg.driver.checkpoint_content import ENTRY_NAME, ContentReader, ContentWriter
+from thalweg.errors import CheckpointError, StorageError
+from thalweg.files import atomic_write_text, flush, storing
 from thalweg.interfaces import Objective
-from thalweg.parallel import MPI, on_root
+from thalweg.parallel import MPI, on_root, raise_on_all_ranks
 
-FORMAT = 1
+FORMAT = 2
+
+#: Name of a version's folder, and of one that is being written.
+VERSION = re.compile(r"\d{9}(-\d+)?")
+PARTIAL = re.compile(r"\d{9}(-\d+)?\.partial")
+
+#: The manifest of a version, its first file and its last.
+MANIFEST = "checkpoint.json"
+
+#: Bytes that one digest covers, so that ranks can share the work.
+DIGEST_BYTES = 2**24
+
+#: Complete versions that are kept: the latest and the one before.
+KEPT_VERSIONS = 2
 
 
 @dataclass(frozen=True)
@@ -33,7 +51,8 @@ class Checkpoints:
     Attributes
     ----------
     folder
-        Folder of the checkpoints, made when the first is written.
+        Folder of the checkpoints, made when the first is written.  It may hold other
+        things, which are left alone.
     interval
         Seconds between two of them, besides the one written on a signal.
     identity
@@ -45,63 +64,144 @@ class Checkpoints:
     interval: float = 60.0
     identity: Mapping[str, Any] | None = None
 
-    def latest(self) -> Path | None:
-        """The newest complete version, or None.  Not collective."""
-        try:
-            name = (self.folder / "latest").read_text().strip()
-        except OSError:
-            return None
-        version = self.folder / name
-        return version if name and (version / "checkpoint.json").exists() else None
-
-    def _unused(self, number: int) -> Path:
-        """Folder for a version: a number that is written again takes nobody's place."""
-        version = self.folder / f"{number:09d}"
-        again = 0
-        while version.exists():
-            again += 1
-            version = self.folder / f"{number:09d}-{again}"
-        return version
+    # -- writing ---------------------------------------------------------------------------
 
     def write(self, comm: MPI.Comm, number: int, content: Mapping[str, Any]) -> None:
-        """Save nested ``content`` (see :class:`SolverState` for what it may hold).  Collective."""
-        version = on_root(comm, lambda: self._unused(number))
-        aside = version.with_name(f"{version.name}.partial")
+        """Save nested ``content`` (see :class:`SolverState` for what it may hold).  Collective.
 
-        def clear() -> None:
-            shutil.rmtree(aside, ignore_errors=True)
-            aside.mkdir(parents=True)
+        Raises
+        ------
+        StorageError
+            On all ranks, where one cannot write, for instance since the disk is full.
+            The versions from before are as they were.
+        """
+        version = on_root(comm, lambda: self._new_version(number))
+        partial = version.with_name(f"{version.name}.partial")
+        try:
+            writer = ContentWriter(comm, partial)
+            tree = writer.encode(dict(content), "")
+            on_root(comm, lambda: self._write_arrays(partial, writer.arrays))
+            digests = _digests(comm, partial)
+            on_root(comm, lambda: self._write_manifest(partial, comm.size, tree, digests))
+            _verify(comm, partial, digests)
+        except (StorageError, CheckpointError) as error:
+            on_root(comm, lambda: _remove(partial))  # what it takes is wanted elsewhere
+            if isinstance(error, CheckpointError):  # it was written, and does not read the same
+                raise StorageError(f"cannot write a checkpoint: {error}") from error
+            raise
+        on_root(comm, lambda: self._publish(partial, version))
 
-        on_root(comm, clear)
-        arrays: dict[str, Any] = {}
-        tree = ContentWriter(comm, aside, arrays).encode(dict(content), "")
+    def _new_version(self, number: int) -> Path:
+        """Folder for a version: a number that is written again takes nobody's place."""
+        name, again = f"{number:09d}", 0
+        with storing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for left in self.folder.iterdir():
+                if PARTIAL.fullmatch(left.name) and _is_ours(left):
+                    _remove(left)
+            while True:
+                version = self.folder / name
+                partial = self.folder / f"{name}.partial"
+                if not version.exists() and not partial.exists():
+                    break
+                again += 1
+                name = f"{number:09d}-{again}"
+            partial.mkdir()
+            (partial / MANIFEST).write_text(json.dumps({"format": FORMAT}), encoding="utf-8")
+        return version
 
-        def finish() -> None:
-            if arrays:
-                with open(aside / "arrays.npz", "wb") as stream:
-                    np.savez(stream, **arrays)
-            head = {
-                "format": FORMAT,
-                "ranks": comm.size,
-                "identity": dict(self.identity or {}),
-                "tree": tree,
-            }
-            (aside / "checkpoint.json").write_text(json.dumps(head))
-            for file in aside.iterdir():
-                _flush(file)
-            _flush(aside)
-            aside.rename(version)
-            _flush(self.folder)  # the version's name, before a file refers to it
-            pointer = self.folder / "latest.partial"
-            pointer.write_text(version.name)
-            _flush(pointer)
-            pointer.replace(self.folder / "latest")
-            _flush(self.folder)
-            for other in self.folder.iterdir():
-                if other.is_dir() and other != version:
-                    shutil.rmtree(other, ignore_errors=True)
+    @staticmethod
+    def _write_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
+        if not arrays:
+            return
+        buffer = io.BytesIO()  # an archive on a disk that is full cannot be closed
+        np.savez(buffer, **arrays)  # type: ignore[arg-type]
+        with storing(folder / "arrays.npz"):
+            (folder / "arrays.npz").write_bytes(buffer.getbuffer())
 
-        on_root(comm, finish)
+    def _write_manifest(
+        self, folder: Path, ranks: int, tree: Any, digests: Mapping[str, Any]
+    ) -> None:
+        head = {
+            "format": FORMAT,
+            "ranks": ranks,
+            "identity": dict(self.identity or {}),
+            "tree": tree,
+            "files": digests,
+        }
+        head["digest"] = _digest_of(head)
+        with storing(folder):
+            atomic_write_text(folder / MANIFEST, json.dumps(head))
+            for file in folder.iterdir():
+                flush(file)
+            flush(folder)
+
+    def _publish(self, partial: Path, version: Path) -> None:
+        before = self.latest_name()
+        with storing(self.folder):
+            partial.rename(version)
+            flush(self.folder)  # the version's name, before a file refers to it
+            atomic_write_text(self.folder / "latest", version.name + "\n")
+        for other in self._versions():
+            if other.name not in (version.name, before) and _is_ours(other):
+                _remove(other)
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def latest_name(self) -> str | None:
+        """What the file ``latest`` says, None where there is none.  Not collective."""
+        try:
+            return (self.folder / "latest").read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise CheckpointError(
+                f"the file '{self.folder / 'latest'}' is damaged: {error}"
+            ) from error
+
+    def latest(self) -> Path | None:
+        """The newest version, or None.  Not collective.
+
+        Without the file ``latest``, which a run that dies at its first checkpoint does not
+        come to write, that is the one of the highest number.
+
+        Raises
+        ------
+        CheckpointError
+            ``latest`` names no version, or one that is not there.
+        """
+        name = self.latest_name()
+        if name is None:
+            versions = [version for version in self._versions() if _is_ours(version)]
+            return versions[-1] if versions else None
+        if not VERSION.fullmatch(name):
+            raise CheckpointError(
+                f"'{self.folder / 'latest'}' is damaged: it names {name!r}{self._advice('')}"
+            )
+        if not (self.folder / name / MANIFEST).is_file():
+            raise CheckpointError(
+                f"the checkpoint in '{self.folder / name}' is damaged: it has no {MANIFEST}"
+                f"{self._advice(name)}"
+            )
+        return self.folder / name
+
+    def _versions(self) -> list[Path]:
+        """Folders with a version's name, the oldest first."""
+        if not self.folder.is_dir():
+            return []
+        found = [path for path in self.folder.iterdir() if VERSION.fullmatch(path.name)]
+        return sorted(found, key=lambda path: [int(part) for part in path.name.split("-")])
+
+    def _advice(self, damaged: str) -> str:
+        """How to go on from an older version, where there is one."""
+        older = [version.name for version in self._versions() if version.name != damaged]
+        older = [name for name in older if _is_ours(self.folder / name)]
+        if not older:
+            return "; there is no older one, so remove the folder to start from the beginning"
+        return (
+            f"; to go on from the older checkpoint {older[-1]}, write {older[-1]} into the file "
+            f"'{self.folder / 'latest'}'"
+        )
 
     def read(self, objective: Objective) -> dict[str, Any] | None:
         """Content of the newest checkpoint, or None where there is none.  Collective.
@@ -112,52 +212,155 @@ class Checkpoints:
             It is damaged, of another format, or belongs to another problem.
         """
         comm = objective.comm
-        head, arrays, version = on_root(comm, self._read_head)
-        if head is None:
+        version, head = on_root(comm, self._read_manifest)
+        if version is None:
             return None
+        try:
+            _verify(comm, version, head["files"])
+        except CheckpointError as error:
+            advice = on_root(comm, lambda: self._advice(version.name))
+            raise CheckpointError(f"{error}{advice}") from error
+        arrays = on_root(comm, lambda: _read_arrays(version, head["files"]))
         return dict(ContentReader(objective, version, arrays).decode(head["tree"]))
 
-    def _read_head(self) -> tuple[dict[str, Any] | None, dict[str, np.ndarray], Path | None]:
+    def _read_manifest(self) -> tuple[Path | None, dict[str, Any]]:
         version = self.latest()
         if version is None:
-            return None, {}, None
+            return None, {}
+        damaged = f"the checkpoint in '{version}' is damaged: {MANIFEST}"
         try:
-            head = json.loads((version / "checkpoint.json").read_text())
+            head = json.loads((version / MANIFEST).read_text(encoding="utf-8"))
             stored = head["format"]
-            arrays: dict[str, Any] = {}
-            if (version / "arrays.npz").exists():
-                # Opened here, since NumPy leaves a damaged archive open.
-                with (
-                    open(version / "arrays.npz", "rb") as stream,
-                    np.load(stream, allow_pickle=False) as archive,
-                ):
-                    arrays = {key: archive[key] for key in archive.files}
-        except Exception as error:  # whatever a damaged file makes the readers raise
-            raise CheckpointError(f"the checkpoint in {version} is damaged: {error}") from error
+            if stored == FORMAT:
+                digest = head.pop("digest")
+                intact = digest == _digest_of(head)
+        except OSError as error:
+            raise CheckpointError(f"{damaged} cannot be read: {error.strerror or error}") from error
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise CheckpointError(
+                f"{damaged} is not what was written{self._advice(version.name)}"
+            ) from error
         if stored != FORMAT:
             raise CheckpointError(
-                f"the checkpoint in {version} has format {stored}; this version reads {FORMAT}"
+                f"the checkpoint in '{version}' has format {stored}; this version reads {FORMAT}"
+            )
+        if not intact:
+            raise CheckpointError(
+                f"{damaged} does not match its digest{self._advice(version.name)}"
             )
         self._compare(head["identity"], version)
-        return head, arrays, version
+        return version, head
 
     def _compare(self, theirs: Mapping[str, Any], version: Path) -> None:
         ours = json.loads(json.dumps(dict(self.identity or {})))
         for key in sorted({*theirs, *ours}):
             if theirs.get(key) != ours.get(key):
                 raise CheckpointError(
-                    f"the checkpoint in {version} belongs to another run: "
+                    f"the checkpoint in '{version}' belongs to another run: "
                     f"{key} was {theirs.get(key)!r} and is now {ours.get(key)!r}"
                 )
 
 
-def _flush(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder holds the manifest of a version, complete or begun."""
     try:
-        os.fsync(descriptor)
-    except OSError:
-        if not path.is_dir():  # some network file systems cannot flush a folder
-            raise
-    finally:
-        os.close(descriptor)
+        head = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return not folder.is_symlink() and isinstance(head, dict) and "format" in head
+
+
+def _remove(folder: Path) -> None:
+    """Remove a version, its manifest last: what is left of it is known for ours."""
+    with suppress(OSError):
+        for file in folder.iterdir():
+            if file.name != MANIFEST:
+                file.unlink()
+        shutil.rmtree(folder)
+
+
+# -- digests -----------------------------------------------------------------------------------
+
+
+def _digest_of(head: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(head, sort_keys=True).encode()).hexdigest()
+
+
+def _parts(sizes: Mapping[str, int]) -> Iterable[tuple[str, int]]:
+    """Parts of files that have a digest each: the name, and the part's number."""
+    for name in sorted(sizes):
+        for number in range(max(1, -(-sizes[name] // DIGEST_BYTES))):
+            yield name, number
+
+
+def _digest_part(path: Path, number: int) -> str:
+    with open(path, "rb") as stream:
+        stream.seek(number * DIGEST_BYTES)
+        return hashlib.sha256(stream.read(DIGEST_BYTES)).hexdigest()
+
+
+def _digests(comm: MPI.Comm, folder: Path) -> dict[str, Any]:
+    """Size and digests of every file but the manifest; the ranks share the work.  Collective."""
+
+    def sizes() -> dict[str, int]:
+        with storing(folder):
+            return {f.name: f.stat().st_size for f in folder.iterdir() if f.name != MANIFEST}
+
+    known = on_root(comm, sizes)
+    mine: dict[tuple[str, int], str] = {}
+    with raise_on_all_ranks(comm), storing(folder):
+        for turn, (name, number) in enumerate(_parts(known)):
+            if turn % comm.size == comm.rank:
+                mine[name, number] = _digest_part(folder / name, number)
+    found = {key: value for part in comm.allgather(mine) for key, value in part.items()}
+    return {
+        name: {
+            "bytes": known[name],
+            "sha256": [found[part] for part in _parts({name: known[name]})],
+        }
+        for name in sorted(known)
+    }
+
+
+def _verify(comm: MPI.Comm, folder: Path, files: Mapping[str, Any]) -> None:
+    """Compare every file with its size and digests; the ranks share the work.  Collective.
+
+    Raises
+    ------
+    CheckpointError
+        On all ranks; the text names the file.
+    """
+    damaged = f"the checkpoint in '{folder}' is damaged"
+    with raise_on_all_ranks(comm):
+        for name in files:
+            if not ENTRY_NAME.fullmatch(name):
+                raise CheckpointError(f"{damaged}: it names a file {name!r}")
+        sizes = {name: int(facts["bytes"]) for name, facts in files.items()}
+        for turn, (name, number) in enumerate(_parts(sizes)):
+            if turn % comm.size != comm.rank:
+                continue
+            path = folder / name
+            try:
+                size = path.stat().st_size
+                if size != sizes[name]:
+                    raise CheckpointError(
+                        f"{damaged}: {name} has {size} bytes instead of {sizes[name]}"
+                    )
+                digest = _digest_part(path, number)
+            except OSError as error:
+                raise CheckpointError(
+                    f"{damaged}: {name} cannot be read ({error.strerror or error})"
+                ) from error
+            if digest != files[name]["sha256"][number]:
+                raise CheckpointError(f"{damaged}: {name} does not match its digest")
+
+
+def _read_arrays(folder: Path, files: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    if "arrays.npz" not in files:
+        return {}
+    # Opened here, since NumPy leaves a damaged archive open.
+    with (
+        open(folder / "arrays.npz", "rb") as stream,
+        np.load(stream, allow_pickle=False) as archive,
+    ):
+        return {key: archive[key] for key in archive.files}

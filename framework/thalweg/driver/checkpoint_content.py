@@ -6,7 +6,7 @@ run may go on with another number of ranks.
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,21 +15,37 @@ import numpy as np
 
 from thalweg.errors import CheckpointError
 from thalweg.interfaces import Objective
-from thalweg.parallel import MPI, Layout, PETSc, on_root, raise_on_all_ranks
+from thalweg.parallel import MPI, Layout, PETSc, raise_on_all_ranks, write_rows
 from thalweg.result import Status
+
+#: What an array or a file may be called in a checkpoint: nothing that leaves the folder.
+ENTRY_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
 
 
 class ContentWriter:
     """Turns nested content into JSON, and its vectors into files.
 
-    Arrays are collected in ``arrays``, for a file of all.
+    Attributes
+    ----------
+    arrays
+        Arrays by name, for one file of all.
     """
 
-    def __init__(self, comm: MPI.Comm, folder: Path, arrays: dict[str, np.ndarray]) -> None:
-        self.comm, self.folder, self.arrays = comm, folder, arrays
+    def __init__(self, comm: MPI.Comm, folder: Path) -> None:
+        self.comm, self.folder = comm, folder
+        self.arrays: dict[str, np.ndarray] = {}
+        self._names: set[str] = set()
 
-    def encode(self, value: Any, name: str) -> Any:
-        """What JSON is to hold for ``value``, of the given dotted name.  Collective."""
+    def encode(self, value: Any, path: str) -> Any:
+        """What JSON is to hold for ``value``, found at the dotted ``path``.  Collective.
+
+        Raises
+        ------
+        TypeError
+            A value, or a key of a dict, that cannot be saved.
+        StorageError
+            A file cannot be written.
+        """
         if value is None or isinstance(value, bool | int | float | str):
             return value
         if isinstance(value, np.generic):
@@ -38,64 +54,77 @@ class ContentWriter:
             return {"status": value.name}
         if isinstance(value, np.ndarray):
             if value.dtype.hasobject:
-                raise TypeError(f"state field '{name}' is an array of objects; it cannot be saved")
+                raise TypeError(f"state field '{path}' is an array of objects; it cannot be saved")
+            name = self._unused_name(path)
             self.arrays[name] = value
             return {"array": name}
         if isinstance(value, PETSc.Vec):
-            return self._encode_vec(value, name)
+            return self._encode_vec(value, path)
         if isinstance(value, list | tuple):
             kind = "list" if isinstance(value, list) else "tuple"
-            return {kind: [self.encode(v, f"{name}.{i}") for i, v in enumerate(value)]}
+            return {kind: [self.encode(v, f"{path}.{i}") for i, v in enumerate(value)]}
         if isinstance(value, Mapping):
-            return {"dict": {str(k): self.encode(v, f"{name}.{k}") for k, v in value.items()}}
+            for key in value:
+                if not isinstance(key, str):
+                    raise TypeError(f"state field '{path}' has the key {key!r}, not a string")
+            return {
+                "dict": {k: self.encode(v, f"{path}.{k}".lstrip(".")) for k, v in value.items()}
+            }
         raise TypeError(
-            f"state field '{name}' is a {type(value).__name__}; a state holds vectors, arrays, "
-            "numbers, texts, and lists, tuples or dicts of these"
+            f"state field '{path}' is a {type(value).__name__}; a state holds vectors, arrays, "
+            "numbers, strings, and lists, tuples or dicts of these"
         )
 
-    def _encode_vec(self, vec: PETSc.Vec, name: str) -> Any:
-        columns = vec.getBlockSize()
-        rows = vec.getSize() // columns
-        replicated = vec.getComm().size == 1 and self.comm.size > 1
-        file = name.strip(".").replace("/", "_") + ".npy"
-        path = self.folder / file
-        if not replicated or self.comm.rank == 0:
-            first, last = (0, vec.getSize()) if replicated else vec.getOwnershipRange()
-        else:
-            first = last = 0
+    def _unused_name(self, path: str) -> str:
+        """A name for an array or file that no other has, whatever keys the content has."""
+        stem = re.sub(r"[^A-Za-z0-9_.-]", "_", path).strip(".-")[:80] or "entry"
+        name, number = stem, 1
+        while name in self._names:
+            number += 1
+            name = f"{stem}-{number}"
+        self._names.add(name)
+        return name
 
-        def create() -> int:
-            with open(path, "wb") as stream:
-                np.lib.format.write_array_header_1_0(
-                    stream,
-                    {"descr": "<f8", "fortran_order": False, "shape": (rows, columns)},
-                )
-                offset = stream.tell()
-                stream.truncate(offset + 8 * rows * columns)
-                return offset
+    def _encode_vec(self, vec: PETSc.Vec, path: str) -> Any:
+        columns = max(1, vec.getBlockSize())
+        comm = vec.getComm().tompi4py()
+        block = vec.getArray(readonly=True).reshape(-1, columns)
+        layout = Layout(comm, vec.getSize() // columns, columns, len(block))
+        file = self._unused_name(path) + ".npy"
+        write_rows(self.comm, self.folder / file, layout, block)
+        rows = layout.counts().tolist()
+        return {"vec": file, "replicated": self._is_replicated(comm), "rows": rows}
 
-        offset = on_root(self.comm, create)
-        if last > first:
-            with open(path, "r+b") as stream:
-                stream.seek(offset + 8 * first)
-                stream.write(np.ascontiguousarray(vec.getArray(readonly=True), "<f8").data)
-                stream.flush()
-                os.fsync(stream.fileno())
-        self.comm.Barrier()
-        return {"vec": file, "replicated": replicated}
+    def _is_replicated(self, comm: MPI.Comm) -> bool | None:
+        """Whether each rank has a vector of its own; None where that cannot be told."""
+        if self.comm.size > 1:
+            return comm.size == 1
+        if MPI.Comm.Compare(self.comm, MPI.COMM_SELF) == MPI.IDENT:
+            return None
+        # PETSc keeps one duplicate of each communicator: a vector on another is replicated.
+        probe = PETSc.Vec().create(self.comm)
+        own = probe.getComm().tompi4py()
+        same = MPI.Comm.Compare(own, comm) == MPI.IDENT
+        probe.destroy()
+        return not same
 
 
 class ContentReader:
     """Inverse of :class:`ContentWriter`, for the ranks of now."""
 
     def __init__(
-        self, objective: Objective, folder: Path | None, arrays: dict[str, np.ndarray]
+        self, objective: Objective, folder: Path, arrays: Mapping[str, np.ndarray]
     ) -> None:
-        assert folder is not None
         self.objective, self.folder, self.arrays = objective, folder, arrays
 
     def decode(self, node: Any) -> Any:
-        """The value that JSON stands for.  Collective."""
+        """The value that JSON stands for.  Collective.
+
+        Raises
+        ------
+        CheckpointError
+            The content is damaged.
+        """
         if not isinstance(node, dict):
             return node
         ((kind, content), *_) = node.items()
@@ -109,25 +138,28 @@ class ContentReader:
             return tuple(self.decode(entry) for entry in content)
         if kind == "dict":
             return {key: self.decode(entry) for key, entry in content.items()}
-        return self._decode_vec(content)
+        return self._decode_vec(**node)
 
-    def _decode_vec(self, file: str) -> PETSc.Vec:
+    def _decode_vec(self, vec: str, replicated: bool | None, rows: list[int]) -> PETSc.Vec:
+        path = self.folder / vec
         own = self.objective.layout
-        path = self.folder / file
         with raise_on_all_ranks(self.objective.comm):
             try:
-                whole = np.load(path, mmap_mode="r", allow_pickle=False)
-            except (OSError, ValueError):
-                whole = self._load(path)
-        rows, columns = whole.shape
-        same = rows == own.rows
-        layout = own.with_columns(columns) if same else Layout(own.comm, rows, columns)
+                # Nothing empty can be mapped.
+                mode: Any = "r" if sum(rows) else None
+                whole = np.load(path, mmap_mode=mode, allow_pickle=False)
+            except (OSError, ValueError, EOFError) as error:
+                raise CheckpointError(
+                    f"the checkpoint in '{self.folder}' is damaged: {vec}: {error}"
+                ) from error
+        n_rows, columns = whole.shape
+        comm = own.comm if replicated is None else self.objective.comm
+        if replicated:
+            layout = Layout(MPI.COMM_SELF, n_rows, columns)
+        elif len(rows) == comm.size:
+            layout = Layout(comm, n_rows, columns, rows[comm.rank])
+        elif n_rows == own.rows and own.comm.size == comm.size:
+            layout = own.with_columns(columns)
+        else:
+            layout = Layout(comm, n_rows, columns)
         return layout.vec_from(layout.local(whole))
-
-    def _load(self, path: Path) -> np.ndarray:
-        """An array that cannot be mapped: an empty one, or a damaged file."""
-        try:
-            array: np.ndarray = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise CheckpointError(f"the checkpoint in {self.folder} is damaged: {error}") from error
-        return array

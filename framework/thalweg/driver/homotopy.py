@@ -22,12 +22,14 @@ class HomotopySchedule:
     values
         One for each stage; the last is the wanted problem.
     stage
-        Rules that end a stage and begin the next.  The last stage ends by the
-        rules of the run, whose budgets hold over all stages.
+        Rules that end a stage and begin the next; by default a relative decrease of a
+        single iteration below 1e-6, since no more than a start for the next stage is
+        wanted.  The last stage ends by the rules of the run, whose limits hold over
+        all stages.
     """
 
     values: tuple[float, ...]
-    stage: Stop = field(default_factory=lambda: Stop(iterations=10_000, decrease=1e-6))
+    stage: Stop = field(default_factory=lambda: Stop(iterations=10_000, decrease=1e-6, window=1))
 
     def __post_init__(self) -> None:
         if not self.values or not all(math.isfinite(value) for value in self.values):
@@ -42,7 +44,7 @@ class HomotopySchedule:
         iterations = objective.default_stage_iterations
         if iterations is None:
             return cls(values)
-        return cls(values, Stop(iterations=iterations, decrease=1e-6))
+        return cls(values, Stop(iterations=iterations, decrease=1e-6, window=1))
 
     @classmethod
     def logarithmic(

@@ -12,6 +12,7 @@ import numpy as np
 from thalweg.driver.homotopy import HomotopySchedule
 from thalweg.interfaces import Objective, Preconditioner, Solver
 from thalweg.parallel import PETSc
+from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, Provider, SolverSpec, plugins
 
 
 def identity_of(
@@ -31,11 +32,30 @@ def identity_of(
     """
     return {
         "objective": objective.fingerprint(),
+        **plugin_versions(objective, solver),
         **_described("solver", solver),
         **_described("preconditioner", preconditioner_of(solver)),
         "homotopy": None if homotopy is None else _plain(homotopy),
         **start,
     }
+
+
+def plugin_versions(objective: Objective, solver: Solver[Any]) -> dict[str, str]:
+    """Distribution and version that each part comes from, empty for what is no plugin's.
+
+    Their arithmetic may differ from that of another version.
+    """
+    by_package: dict[str, Provider] = {}
+    for kind in (ObjectiveSpec, PreconditionerSpec, SolverSpec):
+        for spec in plugins().specs(kind):
+            by_package[spec.load.partition(":")[0].partition(".")[0]] = plugins().provider(spec)
+    parts = {"objective": objective, "solver": solver, "preconditioner": preconditioner_of(solver)}
+    found = {}
+    for role, part in parts.items():
+        provider = by_package.get(type(part).__module__.partition(".")[0])
+        name = "" if provider is None else f"{provider.distribution} {provider.version}"
+        found[f"{role} distribution"] = name
+    return found
 
 
 def start_of(objective: Objective, x: PETSc.Vec, given: bool, seed: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,14 +14,16 @@ import numpy as np
 from thalweg.driver.checkpoint import Checkpoints
 from thalweg.driver.homotopy import HomotopySchedule
 from thalweg.driver.identity import name_of, preconditioner_of
-from thalweg.driver.progress import Progress
+from thalweg.driver.progress import Progress, ProgressBar
 from thalweg.driver.signals import SignalWatch
 from thalweg.driver.state_fields import restore_state, state_fields, vecs_in
 from thalweg.driver.stopping import Stop
-from thalweg.errors import CheckpointError, NumericalError
+from thalweg.errors import CheckpointError, NumericalError, StorageError
 from thalweg.interfaces import Homotopy, Objective, Solver, SolverState, require
 from thalweg.parallel import PETSc, collective_cleanup
 from thalweg.result import Result, Status, Trace
+
+_LOG = logging.getLogger("thalweg")
 
 #: Trace columns that every run has; a homotopy parameter and the solver's own follow.
 COLUMNS: tuple[str, ...] = (
@@ -61,17 +64,6 @@ class Iterate:
 
 #: Called on all ranks; a true answer on any of them ends the run.
 Callback = Callable[[Iterate], object]
-
-
-@dataclass
-class _Standing:
-    """Where the run stands, beyond the solver's state; saved with it."""
-
-    iteration: int = 0
-    stage: int = 0
-    stage_start: int = 0
-    elapsed: float = 0.0
-    previous: float | None = None
 
 
 def drive(
@@ -122,7 +114,7 @@ def drive(
     KeyboardInterrupt
         Ctrl-C, and no checkpoints; on all ranks.
     """
-    return _Run(objective, solver, stop or Stop(), callbacks, homotopy, checkpoints).go(
+    return _Run(objective, solver, stop or Stop(), callbacks, homotopy, checkpoints).run(
         x, resume, progress
     )
 
@@ -152,36 +144,41 @@ class _Run:
         if isinstance(objective, Homotopy):
             columns = (*columns, objective.homotopy_name)
         self.trace = Trace((*columns, *solver.trace_columns))
-        self.at = _Standing()
+        self.at = Progress()
         self.state: Any = None  # the solver's, from its init on
         self.prepared = False  # whether the preconditioner is set up
         self.seconds = {"setup": 0.0, "optimize": 0.0, "checkpoint": 0.0}
+        self.last_good: _Point | None = None
+        self.confirming = 0  # evaluations that confirmed how the run ended
+        self.unsaved: list[str] = []  # why checkpoints could not be written
 
     # -- the loop --------------------------------------------------------------------------
 
-    def go(self, x: PETSc.Vec, resume: bool, progress: bool) -> Result:
+    def run(self, x: PETSc.Vec, resume: bool, progress: bool) -> Result:
         self.began = time.perf_counter()
         self.last_checkpoint = self.began
         with SignalWatch() as self.signals:
-            saved = self.checkpoints.read(self.objective) if resume and self.checkpoints else None
-            if saved is not None:
-                self._refuse_other_parts(saved)
+            old = self.checkpoints.read(self.objective) if resume and self.checkpoints else None
+            if old is not None:
+                self._refuse_other_parts(old)
             with collective_cleanup(self.objective.comm, self._free):
-                self._start(x, saved)
-                bar = Progress(self.objective.comm, self.stop, progress)
+                self._start(x, old)
+                bar = ProgressBar(self.objective.comm, self.stop, progress)
                 try:
                     status = self._status(self.state)
                     while status.running:
-                        self._advance(bar)
-                        status = self._status(self.state)
+                        finite = self._advance(bar)
+                        status = self._status(self.state) if finite else Status.DIVERGED
+                    status = self._confirmed(status)
                 finally:
                     bar.close()
-                saved_now = not status.failed and self.checkpoints is not None
-                if saved_now:  # a run that used up its budget may be given a larger one
-                    self._save(self.state)
-                # Where nothing is saved, the one who sent the signal must not be ignored.
-                self.signals.answered = status is Status.INTERRUPTED and saved_now
-                return self._result(self.state, status, saved_now)
+                # A run that reached its limit may be given a larger one.
+                saved = not status.failed and self._save(self.state)
+                # Without checkpoints, the one who sent the signal must not be ignored.
+                self.signals.answered = (
+                    status is Status.INTERRUPTED and self.checkpoints is not None
+                )
+                return self._result(self.state, status, saved)
 
     def _refuse_other_parts(self, saved: Mapping[str, Any]) -> None:
         """Refuse a state that another solver made, though its fields may have the same names."""
@@ -198,46 +195,91 @@ class _Run:
 
     def _start(self, x: PETSc.Vec, saved: dict[str, Any] | None) -> None:
         began = time.perf_counter()
-        self._enter_stage(int(saved["progress"]["stage"]) if saved else 0)
+        # What the preconditioner takes from the homotopy parameter, it takes from the first.
+        self._enter_stage(0)
         if self.preconditioner is not None:
             self.preconditioner.setup(self.objective, x)
             self.prepared = True
+        if saved is not None:
+            self._enter_stage(int(saved["progress"]["stage"]))
         self.state = state = cast(SolverState, self.solver.init(self.objective, x))
         if saved is not None:
             restore_state(state, saved["state"])
             if self.preconditioner is not None:
                 self.preconditioner.restore(saved["preconditioner"])
-            self.at = _Standing(**saved["progress"])
+            self.at = Progress(**saved["progress"])
             self.trace = Trace.from_array(self.trace.columns, saved["trace"])
             self.seconds = dict(saved["seconds"])
         elif not math.isfinite(state.value):
             raise NumericalError(f"the objective is {state.value} at the starting point")
+        elif not _is_finite(state):
+            raise NumericalError("the gradient is not finite at the starting point")
+        self.last_good = _Point(state)
         self.seconds["setup"] += time.perf_counter() - began
         if saved is None:
+            self.at.values = [state.value]
             self._record(state)
 
-    def _advance(self, bar: Progress) -> None:
+    def _advance(self, bar: ProgressBar) -> bool:
+        """One step; False if it left the finite numbers, and the iterate before is back."""
         began = time.perf_counter()
-        self.at.previous = self.state.value
         self.state = state = self.solver.step(self.state)
-        self.at.iteration += 1
         self.seconds["optimize"] += time.perf_counter() - began
+        if not self._keep(state):
+            return False
+        self.at.iteration += 1
+        window = max(self.stop.window, self.homotopy.stage.window if self.homotopy else 1)
+        self.at.values = [*self.at.values, state.value][-1 - window :]
         self._record(state)
         bar.show(self.at.iteration, state.evaluations, state.value, state.gradient_norm)
         if self._more_stages():
             status = self.objective.comm.bcast(self._stage_status(state), root=0)
             if not status.running and not status.failed:
                 self.state = self._next_stage(state)
+                return self._keep(self.state)
+        return True
+
+    def _keep(self, state: SolverState) -> bool:
+        """Keep a copy of a finite iterate; put the last one back in place of another."""
+        assert self.last_good is not None
+        finite = bool(self.objective.comm.bcast(_is_finite(state), root=0))
+        if finite:
+            self.last_good.take(state)
+        else:
+            self.last_good.give(state)
+        return finite
+
+    def _confirmed(self, status: Status) -> Status:
+        """Look again where a solver found no way down: was it a fault, or noise?
+
+        An objective that is no longer finite makes every step fail.
+        """
+        state = self.state
+        if status is not Status.PRECISION_LIMIT or state.gradient is None:
+            return status
+        gradient = state.x.duplicate()
+        value = self.objective.value_and_gradient(state.x, gradient)
+        finite = math.isfinite(value) and math.isfinite(gradient.norm())
+        gradient.destroy()
+        self.confirming += 1
+        if not finite:
+            status = Status.DIVERGED
+        elif self._error(state) > 2.0 * Objective.value_error(self.objective, state.value):
+            status = Status.NOISE_LIMIT
+        return self.objective.comm.bcast(status, root=0)  # type: ignore[no-any-return]
+
+    def _error(self, state: SolverState) -> float:
+        return float(self.objective.value_error(state.value))
 
     def _status(self, state: SolverState) -> Status:
         """How the run stands, the same on all ranks: rank 0's clock, anyone's signal."""
         comm = self.objective.comm
-        told = self._callbacks(state)
+        stop_requested = self._callbacks(state)
         due = self.checkpoints is not None and (
             time.perf_counter() - self.last_checkpoint >= self.checkpoints.interval
         )
         own = (self._elapsed(), due, self._stage_status(state))
-        facts = comm.allgather((self.signals.received, told, own))
+        facts = comm.allgather((self.signals.received, stop_requested, own))
         # Rank 0's word: on a mixed cluster, norms may differ in their last bits.
         elapsed, due, status = facts[0][2]
         if status.running:
@@ -285,7 +327,7 @@ class _Run:
 
     def _next_stage(self, state: SolverState) -> SolverState:
         self._enter_stage(self.at.stage + 1)
-        self.at.stage_start, self.at.previous = self.at.iteration, None
+        self.at.stage_start = self.at.iteration
         before = vecs_in(state_fields(state))
         cast(Homotopy, self.objective).leave_trap(state.x)
         state = cast(SolverState, self.solver.reset(state))
@@ -293,6 +335,7 @@ class _Run:
         for vec in before:
             if id(vec) not in kept:
                 vec.destroy()
+        self.at.values = [state.value]
         return state
 
     def _stage_status(self, state: SolverState) -> Status:
@@ -307,7 +350,7 @@ class _Run:
             rules = self.homotopy.stage
         if not self.solver.decreases:
             rules = replace(rules, decrease=None)
-        status = rules.convergence(state.value, self.at.previous, state.gradient_norm, iterations)
+        status = rules.convergence(self.at.values, state.gradient_norm, self._error(state))
         if status.running and self._more_stages():
             status = replace(rules, seconds=None, evaluations=None).budget(iterations, 0, 0.0)
         return status
@@ -327,9 +370,14 @@ class _Run:
             row[self.objective.homotopy_name] = self.objective.homotopy
         self.trace.append({**row, **self.solver.trace_row(state)})
 
-    def _save(self, state: SolverState) -> None:
+    def _save(self, state: SolverState) -> bool:
+        """Write a checkpoint, if there are any; False if none was written.
+
+        A disk that is full ends no run: what was written stays, and at the next
+        interval there may be room again.
+        """
         if self.checkpoints is None:
-            return
+            return False
         began = time.perf_counter()
         at = replace(self.at, elapsed=self._elapsed())
         content = {
@@ -340,15 +388,23 @@ class _Run:
             "seconds": self.seconds,
             "trace": self.trace.to_array(),
         }
-        self.checkpoints.write(self.objective.comm, self.at.iteration, content)
+        try:
+            self.checkpoints.write(self.objective.comm, self.at.iteration, content)
+            written = True
+        except StorageError as error:
+            written = False
+            self.unsaved.append(f"at iteration {self.at.iteration}: {error}")
+            if self.objective.comm.rank == 0:
+                _LOG.warning("the run goes on without a checkpoint %s", self.unsaved[-1])
         self.last_checkpoint = time.perf_counter()
         self.seconds["checkpoint"] += self.last_checkpoint - began
+        return written
 
     def _result(self, state: SolverState, status: Status, saved: bool) -> Result:
         objective = self.objective
         began = time.perf_counter()
         rows = state.x.getArray(readonly=True).reshape(-1, max(1, state.x.getBlockSize())).copy()
-        metrics = dict(objective.metrics(state.x))
+        metrics = dict(self._metrics(state, status))
         solution = np.array(objective.solution(state.x))
         return Result(
             x=rows,
@@ -356,7 +412,7 @@ class _Run:
             status=status,
             trace=self.trace,
             iterations=self.at.iteration,
-            evaluations=int(state.evaluations),
+            evaluations=int(state.evaluations) + self.confirming,
             seconds=self._phases(time.perf_counter() - began),
             layout=objective.layout,
             metrics=metrics,
@@ -366,11 +422,23 @@ class _Run:
             saved=saved,
         )
 
+    def _metrics(self, state: SolverState, status: Status) -> Mapping[str, Any]:
+        try:
+            return self.objective.metrics(state.x)
+        except NumericalError:
+            if status.failed:  # the failure is what the user is to hear of
+                return {}
+            raise
+
     def _notes(self, state: SolverState) -> tuple[str, ...]:
         """What all parts decided, each sentence once."""
         noted = [self.objective.notes, self.solver.notes(state)]
         if self.preconditioner is not None:
             noted.insert(1, self.preconditioner.notes)
+        if self.unsaved:
+            noted.append((f"no checkpoint could be written {self.unsaved[0]}",))
+        if len(self.unsaved) > 1:
+            noted.append((f"nor {len(self.unsaved) - 1} times later, last {self.unsaved[-1]}",))
         return tuple(dict.fromkeys(sentence for notes in noted for sentence in notes))
 
     def _free(self) -> None:
@@ -378,9 +446,33 @@ class _Run:
             self.solver.destroy(self.state)
             for vec in vecs_in(state_fields(self.state)):
                 vec.destroy()
+        if self.last_good is not None:
+            self.last_good.x.destroy()
         if self.prepared and self.preconditioner is not None:
             self.preconditioner.destroy()
 
     def _phases(self, measuring: float) -> dict[str, float]:
         phases = {**self.seconds, "measure": measuring}
         return {**phases, "total": self._elapsed()}
+
+
+class _Point:
+    """A copy of an iterate, and what is reported of it."""
+
+    def __init__(self, state: SolverState) -> None:
+        self.x = state.x.duplicate()
+        self.take(state)
+
+    def take(self, state: SolverState) -> None:
+        state.x.copy(self.x)
+        self.value, self.gradient_norm = state.value, state.gradient_norm
+
+    def give(self, state: SolverState) -> None:
+        self.x.copy(state.x)
+        state.value, state.gradient_norm = self.value, self.gradient_norm
+
+
+def _is_finite(state: SolverState) -> bool:
+    """Whether value and gradient are; a norm that is not known does not count."""
+    unknown = state.gradient is None and math.isnan(state.gradient_norm)
+    return math.isfinite(state.value) and (unknown or math.isfinite(state.gradient_norm))

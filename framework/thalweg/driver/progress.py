@@ -1,15 +1,39 @@
-"""The progress bar, on one rank and only where somebody watches."""
+"""How far a run has come: what is saved of it, and the bar that shows it."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, field
 from typing import Any
 
 from thalweg.driver.stopping import Stop
 from thalweg.parallel import MPI
 
 
+@dataclass
 class Progress:
+    """Where a run is, beyond the solver's state; saved with it.
+
+    Attributes
+    ----------
+    iteration
+        Steps done.
+    stage, stage_start
+        Stage of the homotopy, and the iteration at which it began.
+    elapsed
+        Wall time up to the last checkpoint, in seconds.
+    values
+        Objective after the last iterations of this stage, the last one last.
+    """
+
+    iteration: int = 0
+    stage: int = 0
+    stage_start: int = 0
+    elapsed: float = 0.0
+    values: list[float] = field(default_factory=list)
+
+
+class ProgressBar:
     """A line on rank 0's stderr that follows the run; silent when it is no terminal."""
 
     def __init__(self, comm: MPI.Comm, stop: Stop, wanted: bool) -> None:
@@ -17,9 +41,9 @@ class Progress:
         if wanted and comm.rank == 0 and sys.stderr.isatty():
             from tqdm import tqdm
 
-            budget = stop.iterations if stop.evaluations is None else stop.evaluations
+            limit = stop.iterations if stop.evaluations is None else stop.evaluations
             unit = "it" if stop.evaluations is None else "eval"
-            self._bar = tqdm(total=budget, unit=unit, dynamic_ncols=True, leave=False)
+            self._bar = tqdm(total=limit, unit=unit, dynamic_ncols=True, leave=False)
             self._by_evaluations = stop.evaluations is not None
 
     def show(self, iterations: int, evaluations: int, value: float, gradient_norm: float) -> None:

@@ -35,6 +35,11 @@ def restore_state(state: SolverState, saved: Mapping[str, Any]) -> None:
                 f"the checkpoint has a field '{name}' that the solver's state lacks"
                 f"{suggestion(name, own)}"
             )
+    missing = [name for name in own if name not in saved]
+    if missing:
+        raise CheckpointError(
+            f"the checkpoint lacks the field '{missing[0]}' of the solver's state"
+        )
     keep = {id(vec) for vec in vecs_in(dict(saved))}
     for vec in vecs_in(own):
         if id(vec) not in keep:

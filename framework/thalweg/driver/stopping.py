@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from thalweg.plugins import Option
@@ -11,18 +12,19 @@ from thalweg.result import Status
 #: The rules as options of a configuration's ``[stop]`` and of :func:`thalweg.minimize`.
 #: In a file the word ``"none"`` switches off a rule that holds by default.
 STOP_OPTIONS = (
-    Option("iterations", int, 1000, "budget of iterations, or none", minimum=0, optional=True),
-    Option("evaluations", int, None, "budget of objective evaluations", minimum=1),
-    Option("seconds", float, None, "budget of wall time", unit="s", minimum=0, finite=False),
+    Option("iterations", int, 1000, "limit of iterations, or none", minimum=0, optional=True),
+    Option("evaluations", int, None, "limit of objective evaluations", minimum=1),
+    Option("seconds", float, None, "limit of wall time", unit="s", minimum=0, finite=False),
     Option("gradient", float, None, "Euclidean norm of the gradient to reach", minimum=0),
     Option(
         "decrease",
         float,
         1e-9,
-        "relative decrease of one iteration to fall below, or none",
+        "relative decrease over the last iterations to fall below, or none",
         minimum=0,
         optional=True,
     ),
+    Option("window", int, 5, "iterations whose decrease counts together", minimum=1),
 )
 
 
@@ -39,8 +41,11 @@ class Stop:
     gradient
         Stop when the Euclidean norm of the gradient is at most this.
     decrease
-        Stop when an iteration lowers the objective by at most this share of its
-        absolute value.  0 stops only when it is not lowered at all.
+        Stop when the last ``window`` iterations together lower the objective by at
+        most this share of its absolute value.  0 stops only when it is not lowered
+        at all.
+    window
+        Number of these iterations: a single small decrease is no convergence.
     """
 
     iterations: int | None = 1000
@@ -48,19 +53,33 @@ class Stop:
     seconds: float | None = None
     gradient: float | None = None
     decrease: float | None = 1e-9
+    window: int = 5
 
     def convergence(
-        self, value: float, previous: float | None, gradient_norm: float, iterations: int
+        self, values: Sequence[float], gradient_norm: float, error: float = 0.0
     ) -> Status:
-        """Status by the rules on tolerances."""
+        """Status by the rules on tolerances.
+
+        Parameters
+        ----------
+        values
+            Objective after each iteration, the last one last; of these at least the
+            last ``window + 1``, where there are as many.
+        gradient_norm
+            Euclidean norm of the gradient, or NaN.
+        error
+            Absolute error of these values: a decrease below it says nothing.
+        """
+        value = values[-1]
         if not math.isfinite(value):
             return Status.DIVERGED
         if self.gradient is not None and gradient_norm <= self.gradient:
             return Status.SMALL_GRADIENT
-        if self.decrease is not None and previous is not None and iterations > 0:
-            scale = max(abs(previous), abs(value))
-            if 0 <= previous - value <= self.decrease * scale:
-                return Status.SMALL_DECREASE
+        if self.decrease is not None and len(values) > self.window:
+            before = values[-1 - self.window]
+            tolerance = self.decrease * max(abs(before), abs(value))
+            if 0 <= before - value <= tolerance:
+                return Status.NOISE_LIMIT if error > tolerance > 0 else Status.SMALL_DECREASE
         return Status.RUNNING
 
     def budget(self, iterations: int, evaluations: int, seconds: float) -> Status:

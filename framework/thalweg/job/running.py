@@ -11,7 +11,8 @@ from typing import Any
 from thalweg.config import Configuration, read_configuration
 from thalweg.data import Dataset
 from thalweg.driver import Checkpoints, HomotopySchedule, drive
-from thalweg.errors import InputError
+from thalweg.driver.identity import plugin_versions
+from thalweg.errors import InputError, StorageError
 from thalweg.interfaces import Homotopy, Objective, Solver
 from thalweg.job.building import (
     build_method,
@@ -95,7 +96,14 @@ def run(
     result = replace(result, seconds=seconds)
     if directory is not None:
         facts = {"ranks": comm.size, "threads": threads}
-        directory.write_result(comm, result, facts)
+        try:
+            directory.write_result(comm, result, facts)
+        except StorageError as error:
+            if not result.saved:
+                raise
+            raise StorageError(
+                f"{error}; a checkpoint holds the final state: make room, and resume the run"
+            ) from error
         # A picture that cannot be drawn must not cost the results.
         draw_pictures(comm, directory, configuration, dataset, result, frames)
     return result
@@ -121,6 +129,7 @@ def run_method(
     if directory is not None:
         identity = {
             **configuration.identity(),
+            **plugin_versions(objective, solver),
             "data": data_digest(dataset),
             "labels": labels_digest(dataset),
             "objective": objective.fingerprint(),

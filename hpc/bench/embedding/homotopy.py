@@ -66,7 +66,7 @@ def measure_homotopy(images: Images, stages: int, iterations: int, note: Note) -
         repulsive_weights="squared-distances",
         **{"lambda": 1e2},
     )
-    rule = Stop(iterations=iterations, decrease=1e-6)
+    rule = Stop(iterations=iterations, decrease=1e-6, window=1)
     schedule = HomotopySchedule.logarithmic(1e-4, 1e2, stages, rule)
     found: dict[str, Any] = {
         "data": images.name,

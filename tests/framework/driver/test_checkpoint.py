@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -12,9 +13,11 @@ import numpy as np
 import pytest
 
 import thalweg
-from thalweg.driver import Checkpoints, checkpoint, drive
-from thalweg.errors import CheckpointError
-from thalweg.parallel import MPI
+from thalweg.driver import Checkpoints, HomotopySchedule, Stop, checkpoint, drive, loop
+from thalweg.errors import CheckpointError, StorageError
+from thalweg.interfaces import Preconditioner
+from thalweg.parallel import MPI, Layout
+from thalweg.plugins import Provider, plugins
 from thalweg.result import Status
 
 
@@ -75,25 +78,11 @@ def test_another_problem_is_refused_with_the_option_that_differs(comm, bowl, hea
         drive(objective, heavy_ball(), objective.initial_point(0), checkpoints=other, resume=True)
 
 
-@pytest.mark.ranks(1, 2)
-@pytest.mark.parametrize("victim", ["checkpoint.json", "arrays.npz", "state.x.npy"])
-def test_a_damaged_checkpoint_is_refused(comm, bowl, heavy_ball, folder, victim):
-    rules = {"solver": heavy_ball(), "iterations": 4, "checkpoint": folder}
-    thalweg.minimize(bowl(comm), **rules)
-    if comm.rank == 0:
-        (version,) = [path for path in folder.iterdir() if path.is_dir()]
-        content = (version / victim).read_bytes()
-        (version / victim).write_bytes(content[: len(content) // 2])
-    comm.Barrier()
-    with pytest.raises(CheckpointError, match="damaged"):
-        thalweg.minimize(bowl(comm), resume=True, **rules)
-
-
 @pytest.mark.ranks(1)
 def test_a_half_written_version_is_never_read(comm, bowl, heavy_ball, folder):
     rules = {"solver": heavy_ball(), "decrease": None, "checkpoint": folder}
     whole = thalweg.minimize(bowl(comm), iterations=9, **rules)
-    (version,) = [path for path in folder.iterdir() if path.is_dir()]
+    version = folder / (folder / "latest").read_text().strip()
     shutil.copytree(version, folder / "000000099.partial")
     (folder / "000000099.partial" / "checkpoint.json").write_text("{")
     resumed = thalweg.minimize(bowl(comm), iterations=9, resume=True, **rules)
@@ -125,7 +114,7 @@ class Died(BaseException):
 
 
 @pytest.mark.ranks(1)
-@pytest.mark.parametrize("call", range(12))
+@pytest.mark.parametrize("call", range(0, 24, 2))
 @pytest.mark.parametrize("number", [4, 5])
 def test_a_run_that_dies_while_writing_keeps_the_checkpoint_before(
     comm, bowl, folder, monkeypatch, call, number
@@ -145,7 +134,7 @@ def test_a_run_that_dies_while_writing_keeps_the_checkpoint_before(
         return step
 
     with monkeypatch.context() as patched:
-        for place, name in ((os, "fsync"), (Path, "rename"), (Path, "replace"), (shutil, "rmtree")):
+        for place, name in ((os, "fsync"), (Path, "rename"), (os, "replace"), (Path, "unlink")):
             patched.setattr(place, name, dying(getattr(place, name)))
         with contextlib.suppress(Died):
             checkpoints.write(comm, number, {"value": np.array([2.0])})
@@ -153,26 +142,281 @@ def test_a_run_that_dies_while_writing_keeps_the_checkpoint_before(
     assert found["value"] in (1.0, 2.0)
     checkpoints.write(comm, number, {"value": np.array([3.0])})
     assert checkpoints.read(objective)["value"] == 3.0
-    assert len([path for path in folder.iterdir() if path.is_dir()]) == 1
+    assert len([path for path in folder.iterdir() if path.is_dir()]) <= 2
 
 
 @pytest.mark.ranks(1)
-def test_older_checkpoints_go_only_after_the_pointer_is_on_the_disk(
-    comm, bowl, folder, monkeypatch
-):
+def test_the_version_before_stays_until_the_next_one_is_verified(comm, bowl, folder, monkeypatch):
     checkpoints = Checkpoints(folder)
-    checkpoints.write(comm, 4, {"value": 1})
-    events = []
-    flush, remove = checkpoint._flush, shutil.rmtree
-    monkeypatch.setattr(
-        checkpoint, "_flush", lambda path: (events.append(("flush", path.name)), flush(path))
+    checkpoints.write(comm, 4, {"value": np.array([1.0])})
+    checkpoints.write(comm, 5, {"value": np.array([2.0])})
+    verify = checkpoint._verify
+
+    def tampering(comm, version, files):
+        (version / "arrays.npz").write_bytes(b"not what was to be written")
+        verify(comm, version, files)
+
+    monkeypatch.setattr(checkpoint, "_verify", tampering)
+    with pytest.raises(StorageError, match=r"cannot write a checkpoint: .*arrays\.npz has"):
+        checkpoints.write(comm, 6, {"value": np.array([3.0])})
+    monkeypatch.undo()
+    assert sorted(path.name for path in folder.iterdir()) == ["000000004", "000000005", "latest"]
+    assert checkpoints.read(bowl(comm))["value"] == 2.0
+    checkpoints.write(comm, 6, {"value": np.array([3.0])})
+    assert sorted(path.name for path in folder.iterdir()) == ["000000005", "000000006", "latest"]
+
+
+@pytest.mark.ranks(1)
+def test_only_what_carries_name_and_manifest_is_removed(comm, bowl, heavy_ball, folder):
+    foreign = ["thesis", "000000001", "000000002.partial", "000000003-1", ".git", "12"]
+    for name in foreign:
+        (folder / name).mkdir()
+        (folder / name / "checkpoint.txt").write_text("mine")
+    (folder / "000000001" / "checkpoint.json").write_text("[1, 2]")
+    (folder / "elsewhere").mkdir()
+    checkpoints = Checkpoints(folder)
+    checkpoints.write(comm, 7, {})
+    shutil.move(folder / "000000007", folder / "elsewhere" / "kept")
+    (folder / "000000000").symlink_to(folder / "elsewhere" / "kept")
+    for number in (8, 9, 10):
+        checkpoints.write(comm, number, {})
+    for name in foreign:
+        assert (folder / name / "checkpoint.txt").read_text() == "mine"
+    assert (folder / "elsewhere" / "kept" / "checkpoint.json").exists()
+    found = {path.name for path in folder.iterdir()} - {*foreign, "elsewhere", "000000000"}
+    assert found == {"000000009", "000000010", "latest"}
+
+
+@pytest.mark.ranks(1)
+def test_what_a_dead_run_left_half_written_is_removed(comm, folder):
+    left = folder / "000000003.partial"
+    left.mkdir()
+    (left / "checkpoint.json").write_text('{"format": 2}')
+    (left / "state.x.npy").write_bytes(b"half")
+    Checkpoints(folder).write(comm, 4, {})
+    assert sorted(path.name for path in folder.iterdir()) == ["000000004", "latest"]
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_keys_that_look_alike_are_kept_apart(comm, bowl, folder):
+    layout = bowl(comm).layout
+    vecs = [layout.vec_from(np.full((layout.local_rows, 2), float(k))) for k in range(3)]
+    content = {
+        "h.0": vecs[0],
+        "h": [vecs[1], np.array([1.0])],
+        "h_0": np.array([2.0]),
+        "../../up": vecs[2],
+        "\u00e9t\u00e9 ": np.array([3.0]),
+        "": np.array([4.0]),
+    }
+    checkpoints = Checkpoints(folder)
+    checkpoints.write(comm, 1, content)
+    found = checkpoints.read(bowl(comm))
+    assert list(found) == list(content)
+    assert found["h.0"].equal(vecs[0])
+    assert found["h"][0].equal(vecs[1])
+    assert found["../../up"].equal(vecs[2])
+    assert [found["h"][1], found["h_0"], found["\u00e9t\u00e9 "], found[""]] == [1.0, 2.0, 3.0, 4.0]
+    assert not (folder.parent / "up.npy").exists()
+
+
+@pytest.mark.ranks(1)
+def test_a_key_that_is_no_string_is_refused(comm, folder):
+    with pytest.raises(TypeError, match=r"'h' has the key 0, not a string"):
+        Checkpoints(folder).write(comm, 1, {"h": {0: 1.0}})
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_a_replicated_vector_comes_back_replicated(comm, bowl, folder):
+    objective = bowl(comm)
+    alone = Layout(MPI.COMM_SELF, 23, 2)
+    vec = alone.vec_from(np.arange(46.0).reshape(23, 2))
+    uneven = Layout(comm, comm.size * (comm.size + 1) // 2, 1, comm.rank + 1)
+    spread = uneven.vec_from(np.full((comm.rank + 1, 1), float(comm.rank)))
+    checkpoints = Checkpoints(folder)
+    checkpoints.write(
+        comm, 1, {"alone": vec, "spread": spread, "empty": Layout(comm, 0).create_vec()}
     )
-    monkeypatch.setattr(
-        shutil,
-        "rmtree",
-        lambda path, **o: (events.append(("remove", path.name)), remove(path, **o)),
+    found = checkpoints.read(objective)
+    assert found["alone"].getComm().size == 1
+    assert found["alone"].equal(vec)
+    assert found["spread"].getLocalSize() == comm.rank + 1
+    assert found["spread"].equal(spread)
+    assert found["empty"].getSize() == 0
+
+
+@pytest.mark.ranks(3)
+def test_a_replicated_vector_of_one_rank_is_replicated_on_three(comm, bowl, folder):
+    if comm.rank == 0:
+        vec = Layout(MPI.COMM_SELF, 23, 2).vec_from(np.ones((23, 2)))
+        # A communicator of one rank that is not COMM_SELF, as COMM_WORLD is on one rank.
+        world = MPI.COMM_SELF.Dup()
+        Checkpoints(folder).write(
+            world, 1, {"alone": vec, "spread": bowl(world).layout.create_vec()}
+        )
+    comm.Barrier()
+    found = Checkpoints(folder).read(bowl(comm))
+    assert found["alone"].getComm().size == 1
+    assert found["spread"].getComm().size == 3
+
+
+def _flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def _halve(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+DAMAGE = {
+    "flip": _flip,
+    "halve": _halve,
+    "empty": lambda path: path.write_bytes(b""),
+    "remove": Path.unlink,
+}
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("how", DAMAGE)
+@pytest.mark.parametrize("victim", ["checkpoint.json", "arrays.npz", "state.x.npy"])
+def test_damage_is_one_sentence_and_the_older_checkpoint_is_named(
+    comm, bowl, heavy_ball, folder, victim, how
+):
+    rules = {"solver": heavy_ball(), "checkpoint": folder, "decrease": None}
+    whole = thalweg.minimize(bowl(comm), iterations=6, **{**rules, "checkpoint": None})
+    thalweg.minimize(bowl(comm), iterations=3, **rules)
+    thalweg.minimize(bowl(comm), iterations=4, resume=True, **rules)
+    if comm.rank == 0:
+        DAMAGE[how](folder / "000000004" / victim)
+    before = sorted(folder.rglob("*"))
+    comm.Barrier()
+    with pytest.raises(CheckpointError, match="damaged") as caught:
+        thalweg.minimize(bowl(comm), iterations=6, resume=True, **rules)
+    assert caught.value.exit_code == 2
+    assert "\n" not in str(caught.value)
+    assert "write 000000003 into the file" in str(caught.value)
+    assert sorted(folder.rglob("*")) == before
+    comm.Barrier()
+    if comm.rank == 0:
+        (folder / "latest").write_text("000000003")
+    comm.Barrier()
+    resumed = thalweg.minimize(bowl(comm), iterations=6, resume=True, **rules)
+    np.testing.assert_array_equal(resumed.x, whole.x)
+
+
+@pytest.mark.ranks(1)
+@pytest.mark.parametrize("name", ["", "../000000004", "000000099", "\udcff", "00000004"])
+def test_a_damaged_pointer_never_starts_from_zero(comm, bowl, heavy_ball, folder, name):
+    rules = {"solver": heavy_ball(), "iterations": 4, "checkpoint": folder}
+    thalweg.minimize(bowl(comm), **rules)
+    (folder / "latest").write_text(name, errors="surrogateescape")
+    with pytest.raises(CheckpointError, match="damaged"):
+        thalweg.minimize(bowl(comm), resume=True, **rules)
+
+
+@pytest.mark.ranks(1)
+def test_without_a_pointer_the_newest_version_is_taken(comm, bowl, heavy_ball, folder):
+    """As a run leaves it that dies at its first checkpoint, before it writes the pointer."""
+    rules = {"solver": heavy_ball(), "decrease": None, "checkpoint": folder}
+    thalweg.minimize(bowl(comm), iterations=4, **rules)
+    (folder / "latest").unlink()
+    assert (
+        thalweg.minimize(bowl(comm), iterations=4, resume=True, **rules).trace["iteration"][-1] == 4
     )
-    checkpoints.write(comm, 5, {"value": 2})
-    gone = events.index(("remove", "000000004"))
-    assert ("flush", "latest.partial") in events[:gone]
-    assert events[gone - 1] == ("flush", folder.name)
+
+
+@pytest.mark.ranks(1)
+@pytest.mark.parametrize("change", ["missing", "surplus"])
+def test_other_fields_are_refused_by_name(comm, bowl, heavy_ball, folder, monkeypatch, change):
+    rules = {"solver": heavy_ball(), "checkpoint": folder}
+    fields = loop.state_fields
+
+    def changed(state):
+        found = fields(state)
+        return (
+            {k: v for k, v in found.items() if k != "velocity"}
+            if change == "missing"
+            else {**found, "velocities": 0.0}
+        )
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "state_fields", changed)
+        thalweg.minimize(bowl(comm), iterations=2, **rules)
+    name = "velocity" if change == "missing" else "velocities"
+    with pytest.raises(CheckpointError, match=f"field '{name}'"):
+        thalweg.minimize(bowl(comm), iterations=4, resume=True, **rules)
+
+
+class FullDisk:
+    """Stands for a disk on which some bytes are left: writing more fails as the system does."""
+
+    def __init__(self, monkeypatch, room):
+        self.room = room
+        write = os.fsync
+
+        def fsync(descriptor):
+            self.room -= 1
+            if self.room < 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            write(descriptor)
+
+        monkeypatch.setattr(os, "fsync", fsync)
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("room", [0, 1, 3, 5])
+def test_a_full_disk_ends_no_run(comm, bowl, heavy_ball, folder, monkeypatch, room, caplog):
+    rules = {"solver": heavy_ball(), "decrease": None, "checkpoint": folder}
+    whole = thalweg.minimize(bowl(comm), iterations=9, **{**rules, "checkpoint": None})
+    thalweg.minimize(bowl(comm), iterations=3, **rules)
+    with monkeypatch.context() as patched:
+        FullDisk(patched, room if comm.rank == 0 else 99)
+        result = thalweg.minimize(bowl(comm), iterations=6, resume=True, **rules)
+    assert result.status is Status.ITERATION_LIMIT
+    assert not result.saved
+    (note,) = result.notes
+    assert "at iteration 6: cannot write" in note
+    assert "No space left on device" in note
+    assert len(caplog.messages) == (comm.rank == 0)
+    comm.Barrier()
+    names = [path.name for path in folder.iterdir() if path.name.endswith(".partial")]
+    assert names == []
+    resumed = thalweg.minimize(bowl(comm), iterations=9, resume=True, **rules)
+    assert resumed.saved
+    np.testing.assert_array_equal(resumed.x, whole.x)
+
+
+@pytest.mark.ranks(1)
+def test_a_preconditioner_is_set_up_for_the_first_homotopy_parameter(comm, bowl, folder):
+    class Remembers(Preconditioner):
+        def setup(self, objective, x):
+            seen.append(objective.homotopy)
+
+        def apply(self, residual, direction):
+            residual.copy(direction)
+
+    seen = []
+    stage = Stop(iterations=2, decrease=None)
+    rules = {
+        "solver": "lbfgs",
+        "preconditioner": Remembers(),
+        "homotopy": HomotopySchedule((3.0, 2.0, 1.0), stage),
+        "checkpoint": folder,
+        "decrease": None,
+    }
+    thalweg.minimize(bowl(comm), iterations=3, **rules)
+    thalweg.minimize(bowl(comm), iterations=5, resume=True, **rules)
+    assert seen == [3.0, 3.0]
+
+
+@pytest.mark.ranks(1)
+def test_a_checkpoint_of_another_version_of_a_plugin_is_refused(comm, bowl, folder, monkeypatch):
+    rules = {"solver": "lbfgs", "checkpoint": folder}
+    thalweg.minimize(bowl(comm), iterations=2, **rules)
+    monkeypatch.setattr(
+        type(plugins()), "provider", lambda self, spec: Provider("descent", "thalweg", "99.0")
+    )
+    with pytest.raises(CheckpointError, match=r"distribution was 'thalweg .*'thalweg 99\.0'"):
+        thalweg.minimize(bowl(comm), iterations=4, resume=True, **rules)

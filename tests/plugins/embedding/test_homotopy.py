@@ -13,7 +13,7 @@ from thalweg_embedding.objectives import elastic_embedding
 
 
 def stages(iterations):
-    rule = Stop(iterations=iterations, decrease=1e-6)
+    rule = Stop(iterations=iterations, decrease=1e-6, window=1)
     return HomotopySchedule.logarithmic(1e-4, 1e2, 12, rule)
 
 

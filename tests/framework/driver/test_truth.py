@@ -1,0 +1,116 @@
+"""What a run says of its end is so: NaN is a failure, noise is no convergence."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import thalweg
+from thalweg.driver import Stop
+from thalweg.errors import NumericalError
+from thalweg.interfaces import HessianProduct, RowObjective
+from thalweg.parallel import Layout, sum_over_ranks
+from thalweg.result import Status
+
+SOLVERS = (
+    "gradient-descent", "nonlinear-cg", "lbfgs", "tao:lmvm", "tao:cg", "tao:nls", "tao:bqnktr",
+    "scipy:BFGS", "scipy:L-BFGS-B", "scipy:Nelder-Mead", "scipy:trust-krylov", "scipy:SLSQP",
+)  # fmt: skip
+
+
+class Valley(RowObjective, HessianProduct):
+    """A quadratic of condition 100, whose values, gradients or noise can be spoiled."""
+
+    def __init__(self, comm, fault="", after=math.inf, noise=0.0):
+        super().__init__(comm, Layout(comm, 7, 2))
+        self.fault, self.after, self.noise = fault, after, noise
+        self.calls = 0
+        self.weights = np.logspace(0, 2, 14).reshape(7, 2)[self.layout.start : self.layout.stop]
+
+    def rows_value_and_gradient(self, rows, gradient):
+        self.calls += 1
+        gradient[...] = self.weights * rows
+        value = 1.0 + 0.5 * sum_over_ranks(self.comm, float((self.weights * rows**2).sum()))
+        if self.noise:
+            value += self.noise * math.sin(1e9 * value)
+        if self.calls > self.after:
+            if self.fault == "gradient":
+                gradient[...] = math.nan
+            elif self.fault == "value":
+                return math.nan
+            elif self.fault == "below":
+                return -math.inf
+        return value
+
+    def hessian_product(self, x, direction, product):
+        with self.layout.writing(product) as rows:
+            rows[...] = self.weights * self.layout.reading(direction)
+
+    def value_error(self, value):
+        return max(self.noise, super().value_error(value))
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("fault", ["value", "gradient"])
+def test_nan_after_the_start_is_a_failure_that_keeps_the_last_good_iterate(comm, solver, fault):
+    objective = Valley(comm, fault, after=6)
+    result = thalweg.minimize(objective, solver=solver, decrease=None, iterations=1000)
+    assert result.status is Status.DIVERGED
+    assert result.status.exit_code == 3
+    assert math.isfinite(result.objective)
+    assert np.isfinite(result.trace["objective"]).all()
+    x = objective.layout.vec_from(result.x)
+    assert Valley(comm).value(x) == pytest.approx(result.objective, rel=1e-12)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("fault", ["value", "gradient", "below"])
+def test_any_solver_that_steps_onto_nan_is_brought_back(comm, heavy_ball, fault):
+    objective = Valley(comm, fault, after=6)
+    before = thalweg.minimize(Valley(comm), solver=heavy_ball(rate=0.005), iterations=5)
+    result = thalweg.minimize(objective, solver=heavy_ball(rate=0.005), iterations=50)
+    assert result.status is Status.DIVERGED
+    assert result.iterations == 5
+    np.testing.assert_array_equal(result.x, before.x)
+    assert result.objective == before.objective
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_gradient_that_is_nan_at_the_start_is_refused(comm):
+    with pytest.raises(NumericalError, match="gradient is not finite at the starting point"):
+        thalweg.minimize(Valley(comm, "gradient", after=0))
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("solver", ["gradient-descent", "lbfgs", "nonlinear-cg"])
+@pytest.mark.parametrize("search", ["backtracking", "strong-wolfe"])
+def test_noise_is_not_called_convergence(comm, solver, search):
+    options = {"line_search": search}
+    noisy = Valley(comm, noise=1e-6)
+    result = thalweg.minimize(noisy, solver=solver, decrease=None, iterations=5000, **options)
+    assert result.status is Status.NOISE_LIMIT
+    assert not result.status.converged
+    assert result.status.exit_code == 0
+    assert result.objective < 1.001
+    clean = thalweg.minimize(Valley(comm), solver=solver, decrease=None, iterations=5000, **options)
+    assert clean.status in (Status.PRECISION_LIMIT, Status.SMALL_GRADIENT)
+
+
+@pytest.mark.ranks(1)
+def test_a_decrease_below_the_noise_is_not_called_convergence():
+    rules = Stop(decrease=1e-9)
+    values = [1.0] * 6
+    assert rules.convergence(values, 1.0) is Status.SMALL_DECREASE
+    assert rules.convergence(values, 1.0, error=1e-6) is Status.NOISE_LIMIT
+
+
+@pytest.mark.ranks(1)
+def test_one_small_decrease_is_not_convergence():
+    rules = Stop(decrease=1e-3, window=3)
+    values = [4.0, 3.0, 2.9999, 2.0, 1.0, 0.9999, 0.99985]
+    running = [rules.convergence(values[: k + 1], 1.0) for k in range(len(values))]
+    assert set(running) == {Status.RUNNING}
+    assert rules.convergence([*values, 0.9998], 1.0) is Status.SMALL_DECREASE
