@@ -58,7 +58,7 @@ def moons(comm: MPI.Comm, rows: int = 1000, seed: int = 0, noise: float = 0.05) 
         ]
     )
     labels = np.arange(rows, dtype=np.int64) % 2
-    return Dataset(values + noise * bumps[:, :2], layout, labels, "moons")
+    return Dataset(values + noise * bumps[:, :2], layout.with_columns(2), labels, "moons")
 
 
 def _curve(

@@ -1,0 +1,171 @@
+"""Runs that are killed at random moments and resumed; started by ``test_kills.py`` on some ranks.
+
+``python killed_runs.py FOLDER SEED KILLS CASE...`` works through the cases.  Of each it runs
+an uninterrupted reference, then the same run in a folder of its own, saving at every
+iteration.  At an event chosen by the seed, on a rank chosen by the seed, the process kills
+itself with SIGKILL; an event is an iteration or a step of writing files.  Started again with the
+same arguments it resumes.  A case that has come to its end is compared with the reference to the
+bit, and the outcome appended to ``FOLDER/outcomes.jsonl``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import thalweg
+from thalweg.driver import loop
+from thalweg.parallel import MPI, abort_on_error
+
+MAP = {"data": {"name": "digits", "rows": 40}, "objective": {"perplexity": 6}}
+VALLEY: dict[str, Any] = {"objective": {"name": "rosenbrock"}}
+SECANTS = {"data": {"name": "digits", "rows": 40}, "objective": {"name": "near-isometry"}}
+MOONS = {"data": {"name": "moons", "rows": 60}, "objective": {"name": "kdac"}}
+
+
+def _case(base: dict[str, Any], solver: str, preconditioner: str = "", **changes: Any) -> Any:
+    config = {section: dict(options) for section, options in base.items()}
+    config["solver"] = {"name": solver, **changes.pop("solver", {})}
+    if preconditioner:
+        config["preconditioner"] = {"name": preconditioner}
+    for section, options in changes.items():
+        config[section] = {**config.get(section, {}), **options}
+    return config
+
+
+def cases() -> dict[str, Any]:
+    """Configurations by name: every solver and every objective at least once."""
+    maps = ("elastic-embedding", "s-sne", "t-sne", "t-ee")
+    found = {f"{name}, lbfgs": _case(MAP, "lbfgs", objective={"name": name, "perplexity": 6})
+             for name in maps}  # fmt: skip
+    elastic = {"name": "elastic-embedding", "perplexity": 6}
+    for name in ("fixed-point", "hessian-diagonal", "partial-hessian", "spectral"):
+        found[f"elastic-embedding, gradient-descent, {name}"] = _case(
+            MAP, "gradient-descent", name, objective=elastic
+        )
+    found["elastic-embedding, homotopy"] = _case(
+        MAP, "nonlinear-cg", "partial-hessian", objective=elastic,
+        homotopy={"first": 0.01, "stages": 4, "iterations": 3},
+    )  # fmt: skip
+    found["t-sne, tao:lmvm, spectral"] = _case(
+        MAP, "tao:lmvm", "spectral", objective={"name": "t-sne", "perplexity": 6}
+    )
+    types = ("bncg", "bntr", "bqnktr", "cg", "nls", "ntr", "tron", "blmvm")
+    methods = ("BFGS", "CG", "L-BFGS-B", "Nelder-Mead", "Newton-CG", "Powell", "SLSQP", "TNC",
+               "trust-constr", "trust-krylov", "trust-ncg")  # fmt: skip
+    for name in (*(f"tao:{kind}" for kind in types), *(f"scipy:{method}" for method in methods)):
+        found[f"rosenbrock, {name}"] = _case(VALLEY, name)
+    for name in ("gradient-descent", "nonlinear-cg", "lbfgs", "saddle-free", "hessian-free"):
+        found[f"rosenbrock, {name}"] = _case(VALLEY, name)
+    for name in ("monkey-saddle", "deep-linear", "ginzburg-landau", "himmelblau",
+                 "styblinski-tang", "broyden-tridiagonal", "powell-singular"):  # fmt: skip
+        found[f"{name}, saddle-free"] = _case({"objective": {"name": name}}, "saddle-free")
+    for name in ("laplacian-eigenmaps", "lle"):
+        found[f"{name}, eigen"] = _case({**MAP, "objective": {"name": name}}, "eigen")
+    for name in ("ism", "stiefel", "stiefel-trust-region", "dimension-growth"):
+        found[f"kdac, {name}"] = _case(MOONS, name)
+    for name in ("numax", "hinge-lbfgs", "secant-pca", "random-projection"):
+        found[f"near-isometry, {name}"] = _case(
+            SECANTS, name, objective={"name": "near-isometry", "delta": 0.4}
+        )
+    for name in ("fromax", "nile-pro"):
+        found[f"near-isometry, {name}"] = _case(
+            SECANTS, name, objective={"name": "near-isometry", "rank": 6}
+        )
+    for name in ("mlp", "autoencoder"):
+        small = {"data": {"name": "digits", "rows": 30}, "objective": {"name": name}}
+        found[f"{name}, hessian-free"] = _case(small, "hessian-free")
+    return found
+
+
+class Killer:
+    """Kills this process at its ``event``-th event; None never."""
+
+    def __init__(self, event: int | None) -> None:
+        self.event, self.count = event, 0
+        for owner, name in ((os, "fsync"), (os, "replace"), (Path, "rename"), (Path, "unlink"),
+                            (Path, "mkdir")):  # fmt: skip
+            setattr(owner, name, self._counted(getattr(owner, name)))
+        advance = loop._Run._advance
+        loop._Run._advance = self._counted(advance)  # type: ignore[method-assign]
+
+    def _counted(self, real: Any) -> Any:
+        def step(*arguments: Any, **options: Any) -> Any:
+            self.count += 1
+            if self.event is not None and self.count >= self.event:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*arguments, **options)
+
+        return step
+
+
+def main(folder: Path, seed: int, kills: int, names: list[str]) -> None:
+    comm = MPI.COMM_WORLD
+    killer = Killer(None)
+    for number, name in enumerate(names):
+        place = folder / f"case-{number}"
+        done = comm.bcast((place / "outcome").exists())
+        if done:
+            continue
+        config = {**cases()[name], "run": {"seed": seed}, "output": {"pictures": False}}
+        config["stop"] = {"iterations": 7, "decrease": "none"}
+        if not comm.bcast((place / "reference" / "result.json").exists()):
+            if comm.rank == 0:
+                place.mkdir(parents=True, exist_ok=True)
+                for left in (place / "reference").glob("*.*"):
+                    left.unlink()
+            comm.Barrier()
+            killer.event, killer.count = None, 0
+            thalweg.run(config, place / "reference", comm=comm)
+            if comm.rank == 0:
+                # Events of a run that saves at each iteration, about.
+                (place / "events").write_text(str(max(12, 16 * killer.count // 4)))
+            comm.Barrier()
+        attempt = comm.bcast(len(list(place.glob("attempt-*"))))
+        events = int(comm.bcast((place / "events").read_text() if comm.rank == 0 else None))
+        stream = random.Random(f"{seed} {comm.size} {name} {attempt}")
+        victim, event = stream.randrange(comm.size), stream.randrange(1, events)
+        comm.Barrier()
+        if comm.rank == 0:
+            (place / f"attempt-{attempt}").touch()
+        killer.count = 0
+        killer.event = event if attempt < kills and victim == comm.rank else None
+        saving = {**config, "run": {**config["run"], "checkpoint": 0}}
+        thalweg.run(saving, place / "killed", resume=True, comm=comm)
+        killer.event = None
+        comm.Barrier()
+        if comm.rank == 0:
+            same = compare(place / "reference", place / "killed")
+            outcome = {"case": name, "ranks": comm.size, "attempts": attempt + 1, "differs": same}
+            with open(folder / "outcomes.jsonl", "a") as stream:
+                stream.write(json.dumps(outcome) + "\n")
+            (place / "outcome").touch()
+        comm.Barrier()
+
+
+def compare(reference: Path, killed: Path) -> str:
+    """Which file differs in any bit, empty if none does; wall times do not count."""
+    if (reference / "solution.npy").read_bytes() != (killed / "solution.npy").read_bytes():
+        return "solution.npy"
+    tables = [np.genfromtxt(place / "trace.csv", delimiter=",", names=True)
+              for place in (reference, killed)]  # fmt: skip
+    for column in tables[0].dtype.names:
+        if column != "seconds" and tables[0][column].tobytes() != tables[1][column].tobytes():
+            return f"trace.csv, {column}"
+    facts = [json.loads((place / "result.json").read_text()) for place in (reference, killed)]
+    for key in ("status", "objective", "iterations", "evaluations"):
+        if facts[0][key] != facts[1][key]:
+            return f"result.json, {key}"
+    return ""
+
+
+if __name__ == "__main__":
+    with abort_on_error():
+        main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
