@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from thalweg.data import Dataset
-    from thalweg.driver import HomotopySchedule, Stop, minimize
+    from thalweg.driver import HomotopySchedule, Stop
+    from thalweg.driver.minimize import minimize
     from thalweg.errors import InputError, NumericalError, ThalwegError
     from thalweg.interfaces import Objective, Preconditioner, RowObjective, Solver
     from thalweg.job import run

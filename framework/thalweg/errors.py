@@ -42,6 +42,12 @@ class NumericalError(ThalwegError, ArithmeticError):
     """The computation produced a value it cannot go on from."""
 
 
+class RankError(ThalwegError):
+    """Another rank failed; its number and its error are in the text."""
+
+    exit_code = 1
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Phrase that names the nearest known names, or lists them if none is near.
 

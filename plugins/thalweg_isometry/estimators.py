@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
+from thalweg.parallel import MPI, collective_call
 from thalweg_isometry.objective import build
 
 
@@ -71,6 +72,7 @@ class LinearIsometry(  # type: ignore[misc]
         self.n_neighbors = n_neighbors
         self.solver_options = solver_options
 
+    @collective_call(lambda self, X, *_, **__: X.comm if isinstance(X, Dataset) else MPI.COMM_SELF)
     def fit(self, X: Any, y: Any = None) -> LinearIsometry:
         """Find a map for the rows of X.
 

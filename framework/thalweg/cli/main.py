@@ -5,6 +5,7 @@ Subcommands import what they need when they run, so that ``--help`` is quick.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -31,22 +32,31 @@ RANK_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_STEP_N
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``thalweg`` with these arguments; returns the exit code."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
+    comm = _world()
     try:
-        return _dispatch(argv)
+        with _leaving_together(comm):
+            return _within_memory(argv)
     except ThalwegError as error:
-        return _fail(error)
-    except MemoryError as error:
-        return _fail(InputError(
-            f"the memory is exhausted ({str(error) or 'no size is known'}); use fewer rows or "
-            f"dimensions, or more machines"
-        ))  # fmt: skip
+        if comm is None or comm.rank == 0:
+            print(f"thalweg: {error}", file=sys.stderr, flush=True)
+        return error.exit_code
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output went away, as `head` does
         return 0
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        return _crash(error)
+        return _crash(comm, error)
+
+
+def _within_memory(argv: list[str]) -> int:
+    try:
+        return _dispatch(argv)
+    except MemoryError as error:
+        raise InputError(
+            f"the memory is exhausted ({str(error) or 'no size is known'}); use fewer rows or "
+            f"dimensions, or more machines"
+        ) from error
 
 
 def _dispatch(argv: list[str]) -> int:
@@ -115,27 +125,16 @@ def _say(text: str) -> None:
         print(text)
 
 
-def _fail(error: ThalwegError) -> int:
-    """One sentence on stderr.  If all ranks come here, rank 0 speaks; else the rank ends all."""
-    comm = _world()
-    sentence = f"thalweg: {error}"
+def _leaving_together(comm: Any | None) -> contextlib.AbstractContextManager[None]:
     if comm is None:
-        print(sentence, file=sys.stderr)
-        return error.exit_code
-    from thalweg.parallel.failures import barrier_with_timeout
+        return contextlib.nullcontext()
+    from thalweg.parallel import abort_on_error
 
-    if barrier_with_timeout(comm):
-        if comm.rank == 0:
-            print(sentence, file=sys.stderr, flush=True)
-        return error.exit_code
-    print(f"thalweg: rank {comm.rank}: {error}", file=sys.stderr, flush=True)
-    comm.Abort(error.exit_code)
-    return error.exit_code
+    return abort_on_error(comm)
 
 
-def _crash(error: BaseException) -> int:
+def _crash(comm: Any | None, error: BaseException) -> int:
     """A defect: its traceback; on several ranks with the rank's number, and all are ended."""
-    comm = _world()
     if comm is not None:
         print(f"thalweg: rank {comm.rank} of {comm.size} failed:", file=sys.stderr)
     traceback.print_exception(error)

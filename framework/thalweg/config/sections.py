@@ -11,6 +11,15 @@ RUN_OPTIONS = (
     Option(
         "checkpoint", float, 60.0, "time between checkpoints", unit="s", minimum=0, finite=False
     ),
+    Option(
+        "watchdog",
+        float,
+        0.0,
+        "end the run, and show where each rank stands, when it takes longer than this for one "
+        "evaluation or for the set-up; 0 never",
+        unit="s",
+        minimum=0,
+    ),
 )
 
 OUTPUT_OPTIONS = (

@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from thalweg.driver.checkpoint import Checkpoints
+from thalweg.driver.evaluations import checked_evaluations
 from thalweg.driver.homotopy import HomotopySchedule
 from thalweg.driver.identity import name_of, preconditioner_of
 from thalweg.driver.progress import Progress, ProgressBar
@@ -161,9 +162,10 @@ class _Run:
             old = self.checkpoints.read(self.objective) if resume and self.checkpoints else None
             if old is not None:
                 self._refuse_other_parts(old)
-            with collective_cleanup(self.objective.comm, self._free):
+            comm = self.objective.comm
+            with collective_cleanup(comm, self._free), checked_evaluations(self.objective):
                 self._start(x, old)
-                bar = ProgressBar(self.objective.comm, self.stop, progress)
+                bar = ProgressBar(comm, self.stop, progress)
                 try:
                     status = self._status(self.state)
                     while status.running:

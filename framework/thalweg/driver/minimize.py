@@ -23,11 +23,12 @@ from thalweg.interfaces import (
     missing_capabilities,
     require,
 )
-from thalweg.parallel import PETSc
+from thalweg.parallel import PETSc, collective_call
 from thalweg.plugins import Option, PreconditionerSpec, SolverSpec, plugins, resolve_options
 from thalweg.result import Result
 
 
+@collective_call(lambda objective, *_, **__: objective.comm)
 def minimize(
     objective: Objective,
     x0: np.ndarray | PETSc.Vec | None = None,

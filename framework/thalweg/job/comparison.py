@@ -14,11 +14,21 @@ from thalweg.job.building import build_method, build_objective, refuse_different
 from thalweg.job.directory import RunDirectory
 from thalweg.job.method_folders import method_folders
 from thalweg.job.running import draw_pictures, frames_for, run_method
-from thalweg.parallel import MPI, collective_cleanup, limit_threads, on_root
+from thalweg.parallel import (
+    MPI,
+    Watchdog,
+    collective_call,
+    collective_cleanup,
+    limit_threads,
+    on_root,
+    restored_thread_limits,
+)
 from thalweg.report import comparison_rows, draw_convergence, format_table
 from thalweg.result import Result, Status
 
 
+@collective_call(lambda *_, comm=None, **__: comm or MPI.COMM_WORLD)
+@restored_thread_limits()
 def compare(
     config: Path | str | Mapping[str, Any],
     out: Path | str | None = None,
@@ -44,6 +54,13 @@ def compare(
     """
     comm = MPI.COMM_WORLD if comm is None else comm
     configuration: Configuration = on_root(comm, lambda: read_configuration(config, changes))
+    with Watchdog(comm, configuration.run["watchdog"]):
+        return _compare(configuration, out, quiet, comm)
+
+
+def _compare(
+    configuration: Configuration, out: Path | str | None, quiet: bool, comm: MPI.Comm
+) -> dict[str, Result]:
     if not configuration.methods:
         raise InputError("a comparison needs [[method]] tables")
     folder = out if out is not None else configuration.output["dir"]

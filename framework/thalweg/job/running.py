@@ -25,12 +25,22 @@ from thalweg.job.directory import RunDirectory
 from thalweg.job.frames import Frames
 from thalweg.job.pictures import draw_run, is_map
 from thalweg.job.starting import given_start_digest, starting_point
-from thalweg.parallel import MPI, collective_cleanup, limit_threads, on_root
+from thalweg.parallel import (
+    MPI,
+    Watchdog,
+    collective_call,
+    collective_cleanup,
+    limit_threads,
+    on_root,
+    restored_thread_limits,
+)
 from thalweg.plugins import MetricSpec, plugins
 from thalweg.report import CORE_METRICS
 from thalweg.result import Result, Status
 
 
+@collective_call(lambda *_, comm=None, **__: comm or MPI.COMM_WORLD)
+@restored_thread_limits()
 def run(
     config: Path | str | Mapping[str, Any],
     out: Path | str | None = None,
@@ -68,6 +78,18 @@ def run(
     comm = MPI.COMM_WORLD if comm is None else comm
     began = time.perf_counter()
     configuration: Configuration = on_root(comm, lambda: read_configuration(config, changes))
+    with Watchdog(comm, configuration.run["watchdog"]):
+        return _run(configuration, out, resume, quiet, comm, began)
+
+
+def _run(
+    configuration: Configuration,
+    out: Path | str | None,
+    resume: bool,
+    quiet: bool,
+    comm: MPI.Comm,
+    began: float,
+) -> Result:
     if configuration.methods:
         raise InputError("[[method]] tables are for 'thalweg compare'; a run has one [solver]")
     folder = out if out is not None else configuration.output["dir"]

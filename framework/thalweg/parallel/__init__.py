@@ -9,6 +9,7 @@ from mpi4py import MPI
 
 from thalweg.parallel.failures import (
     abort_on_error,
+    collective_call,
     collective_cleanup,
     on_root,
     raise_on_all_ranks,
@@ -21,18 +22,23 @@ from thalweg.parallel.reductions import (
     exact_sum,
     max_over_ranks,
     min_over_ranks,
+    same_on_all_ranks,
     sum_large,
     sum_over_ranks,
 )
 from thalweg.parallel.row_files import save_rows, write_rows
-from thalweg.parallel.threads import limit_threads
+from thalweg.parallel.threads import limit_threads, restored_thread_limits
+from thalweg.parallel.watchdog import Watchdog, beat
 
 __all__ = [
     "MPI",
     "Layout",
     "PETSc",
+    "Watchdog",
     "abort_on_error",
     "any_over_ranks",
+    "beat",
+    "collective_call",
     "collective_cleanup",
     "exact_sum",
     "kernel",
@@ -42,6 +48,8 @@ __all__ = [
     "on_root",
     "options_prefix",
     "raise_on_all_ranks",
+    "restored_thread_limits",
+    "same_on_all_ranks",
     "save_rows",
     "sum_large",
     "sum_over_ranks",

@@ -1,106 +1,322 @@
-"""What happens when one rank fails: the others learn of it, and none hangs."""
+"""What happens when one rank fails: all ranks raise an error, or the job ends.  None hangs.
+
+A rank that raises leaves the others in collective calls that it will never join.  Three
+tools turn that into one outcome for all:
+
+- :func:`raise_on_all_ranks` and :func:`on_root` surround work without communication: all
+  ranks meet at the end of the block, and raise the error of the lowest rank that failed.
+- :func:`abort_on_error` and :func:`collective_cleanup` surround work that communicates.
+  A rank that reaches the end of the block, by whatever way, waits there for the others,
+  on a communicator of its own, so that its messages match none of the block's.  If all
+  come, they leave together, all with an error or none.  If a rank failed and the others do
+  not come within :data:`TIMEOUT` seconds, they wait for it somewhere inside the block: it
+  writes its number and its error to stderr, and ends the job.
+"""
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
+import numpy as np
 from mpi4py import MPI
 
-from thalweg.errors import InputError, ThalwegError
+import thalweg.errors
+from thalweg.errors import InputError, RankError, ThalwegError
 
+F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
-#: Seconds that a failing rank waits for the others to fail in the same way.
-TIMEOUT = 2.0
+#: Seconds that a failing rank waits for the others to come to the end of the block.
+TIMEOUT = 3.0
+
+#: Errors of Python that keep their type on the other ranks; ``OSError`` does too.
+_SAME_TYPE: tuple[type[BaseException], ...] = (MemoryError, KeyboardInterrupt)
+
+
+# -- work without communication ----------------------------------------------------------------
 
 
 @contextmanager
 def raise_on_all_ranks(comm: MPI.Comm) -> Iterator[None]:
-    """Turn an error of thalweg's own on any rank into the same error on all.  Collective.
+    """Turn an error on any rank into an error on all.  Collective.
 
-    The block must not communicate, since a rank may leave it early; use it round
-    work such as reading a file, that can fail on one rank alone.  The error of
-    the lowest rank is the one that all raise.
+    The block must not communicate, since a rank may leave it early; use it round work
+    such as reading a file, which can fail on one rank alone.
+
+    Raises
+    ------
+    BaseException
+        The error of the lowest rank that failed.  On the other ranks it has the same type
+        if it is thalweg's own, an ``OSError``, ``MemoryError`` or ``KeyboardInterrupt``;
+        any other becomes a :class:`~thalweg.errors.RankError`.
     """
-    mine: ThalwegError | None = None
+    error: BaseException | None = None
     try:
         yield
-    except ThalwegError as error:
-        mine = error
-    found = comm.allgather((type(mine), str(mine)) if mine is not None else None)
-    for rank, failure in enumerate(found):
-        if failure is not None:
-            if rank == comm.rank and mine is not None:
-                raise mine
-            kind, text = failure
-            raise kind(text)
+    except BaseException as caught:
+        error = caught
+    _raise_lowest(comm, error, comm.allgather(_description(comm.rank, error)))
 
 
 def on_root(comm: MPI.Comm, action: Callable[[], T]) -> T:
-    """Result of ``action`` run on rank 0 and broadcast; its error is raised on all.  Collective."""
-    outcome: tuple[bool, object] = (True, None)
+    """Result of ``action`` run on rank 0 and broadcast; its error is raised on all.  Collective.
+
+    An ``OSError`` becomes an :class:`~thalweg.errors.InputError` with its text.
+    """
+    error: BaseException | None = None
+    content = b""
     if comm.rank == 0:
         try:
-            outcome = (True, action())
-        except ThalwegError as error:
-            outcome = (False, error)
-        except OSError as error:
-            outcome = (False, InputError(str(error)))
-    fine, value = comm.bcast(outcome, root=0)
-    if not fine:
-        assert isinstance(value, BaseException)
-        raise value
-    return value  # type: ignore[return-value]
+            value = action()
+            if comm.size == 1:
+                return value
+            content = MPI.pickle.dumps(value)
+        except OSError as caught:
+            error = InputError(str(caught))
+        except BaseException as caught:
+            error = caught
+    found = comm.bcast((_description(0, error), len(content)), root=0)
+    _raise_lowest(comm, error, [found[0]])
+    content = _broadcast(comm, content, found[1])
+    return value if comm.rank == 0 else MPI.pickle.loads(content)  # type: ignore[no-any-return]
 
 
-@contextmanager
-def collective_cleanup(comm: MPI.Comm, free: Callable[[], None]) -> Iterator[None]:
-    """Call the collective ``free`` at the end of the block, and where all ranks leave it early.
-
-    All raise thalweg's own errors together.  Any other error may be that of one
-    rank, which would wait in ``free`` for the others instead of ending the run.
-    """
-    try:
-        yield
-    except BaseException as error:
-        if comm.size == 1 or isinstance(error, ThalwegError):
-            free()
-        raise
-    free()
+def _broadcast(comm: MPI.Comm, content: bytes, size: int, step: int = 2**30) -> bytes:
+    # A count of MPI's is below 2**31.
+    buffer = np.frombuffer(content, np.uint8) if comm.rank == 0 else np.empty(size, np.uint8)
+    for first in range(0, size, step):
+        comm.Bcast(buffer[first : first + step], root=0)
+    return content if comm.rank == 0 else buffer.tobytes()
 
 
-def barrier_with_timeout(comm: MPI.Comm, timeout: float = TIMEOUT) -> bool:
-    """Whether all ranks reach this call within ``timeout`` seconds."""
-    request = comm.Ibarrier()
-    deadline = time.monotonic() + timeout
-    while not request.Test():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
+def _description(rank: int, error: BaseException | None) -> tuple[Any, ...] | None:
+    """What other ranks need of an error: strings and numbers alone."""
+    if error is None:
+        return None
+    own = next((kind for kind in type(error).__mro__ if kind in _OWN), None)
+    if own is not None:
+        return rank, own.__name__, (str(error),)
+    if isinstance(error, OSError) and error.errno is not None:
+        name = error.filename if isinstance(error.filename, str) else None
+        return rank, "OSError", (error.errno, error.strerror, name)
+    same = next((kind for kind in _SAME_TYPE if isinstance(error, kind)), None)
+    if same is not None:
+        return rank, same.__name__, (str(error),)
+    text = str(error).strip()
+    name = type(error).__name__
+    return rank, "RankError", (f"rank {rank} failed: {name}{': ' + text if text else ''}",)
+
+
+#: Errors that are rebuilt from their text.  A plugin's own stand for the nearest of these.
+_OWN: dict[type, str] = {
+    kind: name
+    for name, kind in vars(thalweg.errors).items()
+    if isinstance(kind, type) and issubclass(kind, ThalwegError)
+}
+_BY_NAME: dict[str, Callable[..., BaseException]] = {
+    **{name: kind for kind, name in _OWN.items()},
+    **{kind.__name__: kind for kind in (*_SAME_TYPE, OSError)},
+}
+
+
+def _raise_lowest(
+    comm: MPI.Comm, error: BaseException | None, found: list[tuple[Any, ...] | None]
+) -> None:
+    """Raise the error of the lowest failing rank, on that rank itself as it was."""
+    lowest = next((entry for entry in found if entry is not None), None)
+    if lowest is None:
+        return
+    rank, kind, arguments = lowest
+    if rank == comm.rank:
+        assert error is not None
+        raise error
+    raise _BY_NAME[kind](*arguments) from error
+
+
+# -- work that communicates --------------------------------------------------------------------
 
 
 @contextmanager
 def abort_on_error(comm: MPI.Comm | None = None) -> Iterator[None]:
-    """End every rank when one raises: its number and traceback go to stderr.
+    """A block that all ranks leave together: normally, with an error, or as the job ends.
 
-    Use it round the body of a script that runs under ``mpirun``; the command
-    line does so itself.  On one rank the error just passes through.
+    Use it round the body of a script that runs under ``mpirun``; the command line,
+    :func:`thalweg.run`, :func:`thalweg.minimize` and the estimators do so themselves.
+    Collective at its beginning and its end.
+
+    Parameters
+    ----------
+    comm
+        By default ``MPI.COMM_WORLD``.
+
+    Raises
+    ------
+    BaseException
+        What the block raised, where all ranks come to its end within :data:`TIMEOUT` seconds
+        of it.  A rank that itself did not fail raises the error of the lowest that did, as
+        :func:`raise_on_all_ranks` does.
+
+    Notes
+    -----
+    Where the other ranks do not come, this rank's number and error are written to stderr (a
+    traceback, or the sentence of an error of thalweg's own) and the job is ended by
+    ``MPI_Abort``, with the error's exit code: 2 for bad input, 3 for a numerical failure,
+    130 for Ctrl-C, the code of a ``SystemExit``, else 1.
     """
-    comm = MPI.COMM_WORLD if comm is None else comm
+    with collective_cleanup(MPI.COMM_WORLD if comm is None else comm, lambda: None):
+        yield
+
+
+@contextmanager
+def collective_cleanup(comm: MPI.Comm, free: Callable[[], None]) -> Iterator[None]:
+    """As :func:`abort_on_error`, with the collective ``free`` called before all leave.
+
+    It is not called where ranks failed in different ways: messages may then be under way
+    that would disturb it.
+    """
+    if comm.size == 1:
+        try:
+            yield
+        finally:
+            free()
+        return
+    channel = _channel(comm)
+    block = channel.enter()
+    error: BaseException | None = None
     try:
         yield
-    except (SystemExit, KeyboardInterrupt):
+    except GeneratorExit:
         raise
-    except BaseException:
-        if comm.size == 1:
-            raise
-        sys.stderr.write(f"thalweg: rank {comm.rank} of {comm.size} failed:\n")
-        traceback.print_exc()
-        sys.stderr.flush()
-        comm.Abort(1)
+    except BaseException as caught:
+        error = caught
+    found = channel.meet(block, error)
+    if found is None:
+        assert error is not None
+        _end_job(comm, error)
+    if len({entry[1] for entry in found if entry is not None}) <= 1:
+        free()
+    if error is not None:
+        raise error
+    _raise_lowest(comm, None, found)
+
+
+def collective_call(comm_of: Callable[..., MPI.Comm]) -> Callable[[F], F]:
+    """Decorator: a function whose body is a block of :func:`abort_on_error`.
+
+    ``comm_of`` is called with the function's arguments, and gives the communicator.
+    """
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with abort_on_error(comm_of(*args, **kwargs)):
+                return function(*args, **kwargs)
+
+        return cast(F, call)
+
+    return decorate
+
+
+class _Channel:
+    """A duplicate of a communicator, on which ranks meet at the ends of blocks."""
+
+    def __init__(self, comm: MPI.Comm) -> None:
+        self.comm = comm.Dup()
+        self._blocks = 0
+
+    def enter(self) -> int:
+        """A number for a block: blocks are entered in the same order on all ranks."""
+        self._blocks += 1
+        return self._blocks
+
+    def meet(self, block: int, error: BaseException | None) -> list[tuple[Any, ...] | None] | None:
+        """How all ranks left the block.
+
+        Returns
+        -------
+        list or None
+            An entry for each rank, None for those that did not fail.  None if this rank failed
+            and the others do not come, or come to the end of another block.
+        """
+        mine = np.array([block, error is not None], dtype=np.int64)
+        found = np.zeros((self.comm.size, 2), dtype=np.int64)
+        request = self.comm.Iallgather(mine, found)
+        deadline = time.monotonic() + TIMEOUT
+        pause = 1e-5
+        while not request.Test():
+            if error is not None and time.monotonic() > deadline:
+                return None
+            time.sleep(pause)
+            pause = min(2.0 * pause, 0.01)
+        if (found[:, 0] != block).any():
+            if error is None:  # a rank left an outer block, and will not come to this one
+                time.sleep(TIMEOUT)
+                error = RankError("the ranks left different blocks, since one of them failed")
+                _end_job(self.comm, error)
+            return None
+        if not found[:, 1].any():
+            return [None] * self.comm.size
+        return self.comm.allgather(_description(self.comm.rank, error))
+
+
+_keyval: list[int] = []
+
+
+def _channel(comm: MPI.Comm) -> _Channel:
+    """The communicator's channel.  Collective at the first call for a communicator."""
+    if not _keyval:
+        _keyval.append(MPI.Comm.Create_keyval(delete_fn=_free_channel))
+    channel = cast(_Channel | None, comm.Get_attr(_keyval[0]))
+    if channel is None:
+        channel = _Channel(comm)
+        comm.Set_attr(_keyval[0], channel)
+    return channel
+
+
+def _free_channel(comm: MPI.Comm, keyval: int, channel: _Channel) -> None:
+    if not MPI.Is_finalized():
+        channel.comm.Free()
+
+
+def _end_job(comm: MPI.Comm, error: BaseException) -> NoReturn:
+    """Say which rank failed and how, and end all ranks."""
+    if isinstance(error, ThalwegError):
+        text = f"thalweg: rank {comm.rank}: {error}\n"
+    else:
+        trace = "".join(traceback.format_exception(error))
+        text = f"thalweg: rank {comm.rank} of {comm.size} failed:\n{trace}"
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is sys.stderr:
+                stream.write(text)
+            stream.flush()
+        except (OSError, ValueError):  # nobody reads it any more
+            pass
+    time.sleep(0.2)  # for the launcher to pass the text on
+    end_all_ranks(comm, exit_code(error))
+
+
+def exit_code(error: BaseException) -> int:
+    """Exit code of a process that ends by this error; never 0."""
+    if isinstance(error, ThalwegError):
+        return error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        return 130
+    if isinstance(error, SystemExit) and isinstance(error.code, int):
+        return error.code or 1
+    return 1
+
+
+def end_all_ranks(comm: MPI.Comm, code: int) -> NoReturn:
+    """``MPI_Abort``, and if that comes back, the end of this process."""
+    try:
+        comm.Abort(code)
+    finally:
+        os._exit(code)

@@ -8,7 +8,11 @@ from contextlib import contextmanager
 import numpy as np
 from mpi4py import MPI
 
+from thalweg.errors import InputError
 from thalweg.parallel.petsc import PETSc
+
+#: Largest count and displacement of a message in MPI 3.
+MPI_COUNT = 2**31 - 1
 
 
 class Layout:
@@ -87,7 +91,19 @@ class Layout:
     # -- vectors ---------------------------------------------------------------------------
 
     def create_vec(self) -> PETSc.Vec:
-        """A new zero vector of this layout.  Collective; the caller destroys it."""
+        """A new zero vector of this layout.  Collective; the caller destroys it.
+
+        Raises
+        ------
+        InputError
+            It has more numbers than this PETSc counts.
+        """
+        limit = np.iinfo(PETSc.IntType).max
+        if self.rows * self.columns > limit:
+            raise InputError(
+                f"a variable of {self.rows} x {self.columns} numbers is too large for this PETSc, "
+                f"which counts to {limit}: use a PETSc configured with 64-bit indices"
+            )
         vec = PETSc.Vec().create(self.comm)
         vec.setSizes(
             (self.local_rows * self.columns, self.rows * self.columns), bsize=max(1, self.columns)
@@ -129,6 +145,7 @@ class Layout:
         block = np.ascontiguousarray(block)
         if self.comm.size == 1:
             return block.copy()
+        _refuse_more_rows_than_mpi_counts(self.rows)
         width = int(np.prod(block.shape[1:], dtype=np.int64))
         whole = np.empty((self.rows, *block.shape[1:]), dtype=block.dtype)
         # A row is one MPI item, so that counts stay below 2**31 whatever the width.
@@ -170,3 +187,11 @@ class Layout:
             low, high = max(first, self.start), min(last, self.stop)
             block[low - self.start : high - self.start] = drawn[low - first : high - first]
         return scale * block
+
+
+def _refuse_more_rows_than_mpi_counts(rows: int) -> None:
+    if rows > MPI_COUNT:
+        raise InputError(
+            f"{rows} rows cannot be gathered on one rank: MPI counts to {MPI_COUNT}; "
+            "use a method that leaves the rows distributed"
+        )

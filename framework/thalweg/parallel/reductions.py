@@ -13,6 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from mpi4py import MPI
 
+from thalweg.errors import NumericalError
+
 
 def sum_over_ranks(comm: MPI.Comm, values: float | np.ndarray) -> float | np.ndarray:
     """Sum of a float, or of a small array, over the ranks.  Collective.
@@ -42,14 +44,27 @@ def exact_sum(terms: Sequence[float] | np.ndarray) -> float:
             return float(np.sum(terms))
 
 
-def sum_large(comm: MPI.Comm, array: np.ndarray) -> np.ndarray:
-    """Sum of a large array over the ranks, in place, the same bits on every rank.  Collective."""
+def sum_large(comm: MPI.Comm, array: np.ndarray, step: int = 2**28) -> np.ndarray:
+    """Sum of a large array over the ranks, in place, the same bits on every rank.  Collective.
+
+    Parameters
+    ----------
+    array
+        C-contiguous, of the same shape on all ranks.
+    step
+        Numbers in one message: MPI counts below 2**31.
+    """
     if comm.size > 1:
-        if comm.rank == 0:
-            comm.Reduce(MPI.IN_PLACE, array, op=MPI.SUM, root=0)
-        else:
-            comm.Reduce(array, None, op=MPI.SUM, root=0)
-        comm.Bcast(array, root=0)
+        numbers = array.reshape(-1)
+        if not np.shares_memory(numbers, array) and array.size:
+            raise ValueError("the array must be C-contiguous")
+        for first in range(0, array.size, step):
+            part = numbers[first : first + step]
+            if comm.rank == 0:
+                comm.Reduce(MPI.IN_PLACE, part, op=MPI.SUM, root=0)
+            else:
+                comm.Reduce(part, None, op=MPI.SUM, root=0)
+            comm.Bcast(part, root=0)
     return array
 
 
@@ -61,6 +76,38 @@ def max_over_ranks(comm: MPI.Comm, value: float) -> float:
 def min_over_ranks(comm: MPI.Comm, value: float) -> float:
     """Smallest value over the ranks; NaN on any rank gives NaN.  Collective."""
     return float(np.min(comm.allgather(float(value))))
+
+
+def same_on_all_ranks(comm: MPI.Comm, values: Sequence[float], what: str) -> list[float]:
+    """Numbers that every rank computed for itself, as rank 0 has them.  Collective.
+
+    Parameters
+    ----------
+    values
+        As many on each rank.
+    what
+        What they are, for the error's text.
+
+    Raises
+    ------
+    NumericalError
+        On all ranks, where one differs from rank 0's by more than 1e-9 of it, or is NaN or
+        infinite where rank 0's is not: the ranks would go different ways.
+    """
+    mine = np.array(values, dtype=float)
+    if comm.size == 1:
+        return mine.tolist()
+    found = np.empty((comm.size, len(mine)))
+    comm.Allgather(mine, found)
+    same = np.isclose(found, found[0], rtol=1e-9, atol=0.0, equal_nan=True)
+    if not same.all():
+        rank = int(np.argmin(same.all(axis=1)))
+        place = int(np.argmin(same[rank]))
+        raise NumericalError(
+            f"{what} differs between ranks: {found[0, place]!r} on rank 0, "
+            f"{found[rank, place]!r} on rank {rank}; it must be reduced over the ranks"
+        )
+    return found[0].tolist()  # type: ignore[no-any-return]
 
 
 def any_over_ranks(comm: MPI.Comm, flag: bool) -> bool:

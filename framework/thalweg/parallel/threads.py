@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from mpi4py import MPI
@@ -30,7 +32,7 @@ def threads_per_rank(comm: MPI.Comm) -> int:
     Raises
     ------
     InputError
-        ``THALWEG_THREADS`` is no positive whole number.
+        ``THALWEG_THREADS`` is not a positive integer.
     """
     node = comm.Split_type(MPI.COMM_TYPE_SHARED)
     try:
@@ -46,7 +48,7 @@ def threads_per_rank(comm: MPI.Comm) -> int:
     asked = comm.bcast(os.environ.get("THALWEG_THREADS", ""), root=0)
     if asked:
         if not asked.isdigit() or int(asked) == 0:
-            raise InputError(f"THALWEG_THREADS must be a positive whole number, not '{asked}'")
+            raise InputError(f"THALWEG_THREADS must be a positive integer, not '{asked}'")
         return int(asked)
     # OpenMP allows a list, one number a nesting level.
     wished = _WISHED.split(",")[0].strip()
@@ -54,7 +56,10 @@ def threads_per_rank(comm: MPI.Comm) -> int:
 
 
 def limit_threads(comm: MPI.Comm) -> int:
-    """Limit BLAS, OpenMP and Numba to :func:`threads_per_rank`; returns it.  Collective."""
+    """Limit BLAS, OpenMP and Numba to :func:`threads_per_rank`; returns it.  Collective.
+
+    It lasts until the process ends, or :func:`restored_thread_limits` does.
+    """
     import numba
     import threadpoolctl
 
@@ -65,6 +70,36 @@ def limit_threads(comm: MPI.Comm) -> int:
     most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     numba.set_num_threads(min(threads, most))
     return threads
+
+
+@contextmanager
+def restored_thread_limits() -> Iterator[None]:
+    """Undo at the end of the block, or of a decorated function, what :func:`limit_threads` did.
+
+    Libraries that the block loaded are given the threads they would have begun with.
+    """
+    import numba
+    import threadpoolctl
+
+    environment = {name: os.environ.get(name) for name in _LIMITS}
+    before = threadpoolctl.threadpool_limits(limits=None)
+    known = {pool["filepath"] for pool in threadpoolctl.threadpool_info()}
+    own = numba.get_num_threads()
+    try:
+        yield
+    finally:
+        for name, value in environment.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        wished = _WISHED.split(",")[0].strip()
+        default = int(wished) if wished.isdigit() and int(wished) > 0 else os.cpu_count() or 1
+        for library in threadpoolctl.ThreadpoolController().lib_controllers:
+            if library.filepath not in known:
+                library.set_num_threads(default)
+        before.restore_original_limits()
+        numba.set_num_threads(own)
 
 
 def cpu_quota(root: Path = Path("/sys/fs/cgroup")) -> float:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, raise_on_all_ranks
+from thalweg.parallel import MPI, collective_call, raise_on_all_ranks
 from thalweg_embedding.affinities.build import perplexity_for
 from thalweg_embedding.affinities.symmetric import check_weights
 from thalweg_embedding.new_points import PlacedMap
@@ -46,6 +46,7 @@ class PairwiseEstimator(  # type: ignore[misc]
         """Options of this family beyond the shared ones."""
         return {}
 
+    @collective_call(lambda self, X, *_, **__: X.comm if isinstance(X, Dataset) else MPI.COMM_SELF)
     def fit(self, X: Any, y: Any = None) -> PairwiseEstimator:
         """Embed the rows of X.
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 
 import thalweg
 from thalweg.data import Dataset
+from thalweg.parallel import MPI, collective_call
 from thalweg_embedding.spectral.objective import SpectralEmbedding
 
 
@@ -28,6 +29,7 @@ class SpectralEstimator(  # type: ignore[misc]
         """Neighbours of a point, fewer where there are no more points."""
         return min(self.n_neighbors, max(1, dataset.layout.rows - 1))
 
+    @collective_call(lambda self, X, *_, **__: X.comm if isinstance(X, Dataset) else MPI.COMM_SELF)
     def fit(self, X: Any, y: Any = None) -> SpectralEstimator:
         """Embed the rows of X, an array (n_samples, n_features) or a :class:`thalweg.Dataset`.
 

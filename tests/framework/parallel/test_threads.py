@@ -7,7 +7,7 @@ import threadpoolctl
 
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, limit_threads, threads
-from thalweg.parallel.threads import cpu_quota, threads_per_rank
+from thalweg.parallel.threads import cpu_quota, restored_thread_limits, threads_per_rank
 
 
 @pytest.fixture(autouse=True)
@@ -78,26 +78,29 @@ def test_own_variable_overrides_everything(monkeypatch):
 
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "two", "1.5"])
-def test_own_variable_must_be_a_positive_whole_number(monkeypatch, wrong):
+def test_own_variable_must_be_a_positive_integer(monkeypatch, wrong):
     monkeypatch.setenv("THALWEG_THREADS", wrong)
-    with pytest.raises(InputError, match="THALWEG_THREADS must be a positive whole number"):
+    with pytest.raises(InputError, match="THALWEG_THREADS must be a positive integer"):
         threads_per_rank(MPI.COMM_SELF)
 
 
-def test_limit_reaches_blas_numba_and_libraries_loaded_later(monkeypatch):
+def test_a_limit_reaches_blas_numba_and_libraries_loaded_later_and_is_undone(monkeypatch):
     import numba
 
-    before, numba_before = threadpoolctl.threadpool_info(), numba.get_num_threads()
     monkeypatch.setenv("THALWEG_THREADS", "1")
-    try:
-        assert limit_threads(MPI.COMM_SELF) == 1
-        assert all(pool["num_threads"] == 1 for pool in threadpoolctl.threadpool_info())
-        assert numba.get_num_threads() == 1
-        assert {os.environ[name] for name in threads._LIMITS} == {"1"}
-    finally:
-        for pool in before:
-            threadpoolctl.threadpool_limits(pool["num_threads"], user_api=pool["user_api"])
-        numba.set_num_threads(numba_before)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    with threadpoolctl.threadpool_limits(limits=2), restored_thread_limits():
+        before, numba_before = threadpoolctl.threadpool_info(), numba.get_num_threads()
+        with restored_thread_limits():
+            assert limit_threads(MPI.COMM_SELF) == 1
+            assert all(pool["num_threads"] == 1 for pool in threadpoolctl.threadpool_info())
+            assert numba.get_num_threads() == 1
+            assert {os.environ[name] for name in threads._LIMITS} == {"1"}
+        assert threadpoolctl.threadpool_info() == before
+        assert numba.get_num_threads() == numba_before
+        assert os.environ["OMP_NUM_THREADS"] == "3"
+        assert "MKL_NUM_THREADS" not in os.environ
 
 
 def test_quota_is_read_from_both_versions_of_control_groups(tmp_path):

@@ -8,9 +8,10 @@ import numpy as np
 import scipy.sparse
 from mpi4py import MPI
 
-from thalweg.errors import NumericalError
+from thalweg.errors import InputError
+from thalweg.parallel.failures import raise_on_all_ranks
 from thalweg.parallel.laplacian.interface import Method
-from thalweg.parallel.layout import Layout
+from thalweg.parallel.layout import MPI_COUNT, Layout
 
 
 class OnRoot:
@@ -31,21 +32,16 @@ class OnRoot:
         whole = (
             _csr_on_root(layout, rows) if scipy.sparse.issparse(rows) else (_on_root(layout, rows))
         )
-        trouble = None
-        if comm.rank == 0:
-            try:
+        with raise_on_all_ranks(comm):
+            if comm.rank == 0:
                 self.method = build(Layout(MPI.COMM_SELF, layout.rows, layout.columns), whole)
-            except NumericalError as error:
-                trouble = str(error)
-        trouble = comm.bcast(trouble, root=0)
-        if trouble is not None:
-            raise NumericalError(trouble)
 
     def solve(self, block: np.ndarray) -> np.ndarray:
         """Solution for this rank's rows of the right-hand sides.  Collective."""
         whole = _on_root(self.layout, block)
-        if self.method is not None:
-            whole = self.method.solve(whole)
+        with raise_on_all_ranks(self.layout.comm):
+            if self.method is not None:
+                whole = self.method.solve(whole)
         return _from_root(self.layout, whole, block)
 
     def destroy(self) -> None:
@@ -92,6 +88,11 @@ def _csr_on_root(layout: Layout, rows: scipy.sparse.csr_matrix) -> scipy.sparse.
     if comm.size == 1:
         return rows
     entries = np.asarray(comm.allgather(int(rows.nnz)), dtype=np.int64)
+    if entries.sum() > MPI_COUNT:
+        raise InputError(
+            f"a matrix of {entries.sum()} entries is too large for one rank, since MPI counts to "
+            f"{MPI_COUNT}; use a distributed method: 'mumps', 'amg', 'icc' or 'jacobi'"
+        )
     by_entry = Layout.__new__(Layout)
     by_entry.comm, by_entry.rows, by_entry.columns = comm, int(entries.sum()), 1
     by_entry.starts = np.concatenate([[0], np.cumsum(entries)])

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse
 
 from thalweg.errors import InputError, NumericalError
+from thalweg.parallel.failures import raise_on_all_ranks
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.petsc import PETSc, temporary_options
 
@@ -170,11 +171,13 @@ def _matrix(layout: Layout, rows: scipy.sparse.csr_matrix | np.ndarray) -> PETSc
     size = ((layout.local_rows, layout.rows), (layout.local_rows, layout.rows))
     if not isinstance(rows, np.ndarray):
         limit = np.iinfo(PETSc.IntType).max
-        if rows.nnz > limit:
-            raise InputError(
-                f"this rank holds {rows.nnz} weights, more than PETSc's integers count; "
-                "use more ranks or fewer neighbours"
-            )
+        with raise_on_all_ranks(layout.comm):
+            if rows.nnz > limit:
+                raise InputError(
+                    f"rank {layout.comm.rank} holds {rows.nnz} weights, and PETSc counts to "
+                    f"{limit} here; use more ranks, fewer neighbors, or a PETSc configured "
+                    "with 64-bit indices"
+                )
         csr = (
             rows.indptr.astype(PETSc.IntType, copy=False),
             rows.indices.astype(PETSc.IntType, copy=False),
