@@ -97,21 +97,24 @@ def _broadcast(comm: MPI.Comm, content: bytes, size: int, step: int = 2**30) -> 
 
 
 def _description(rank: int, error: BaseException | None) -> tuple[Any, ...] | None:
-    """What other ranks need of an error: strings and numbers alone."""
+    """What other ranks need of an error, strings and numbers alone.
+
+    Its rank and type, and the type and arguments of what they raise.
+    """
     if error is None:
         return None
+    name = type(error).__name__
     own = next((kind for kind in type(error).__mro__ if kind in _OWN), None)
     if own is not None:
-        return rank, own.__name__, (str(error),)
+        return rank, name, own.__name__, (str(error),)
     if isinstance(error, OSError) and error.errno is not None:
-        name = error.filename if isinstance(error.filename, str) else None
-        return rank, "OSError", (error.errno, error.strerror, name)
+        file = error.filename if isinstance(error.filename, str) else None
+        return rank, name, "OSError", (error.errno, error.strerror, file)
     same = next((kind for kind in _SAME_TYPE if isinstance(error, kind)), None)
     if same is not None:
-        return rank, same.__name__, (str(error),)
+        return rank, name, same.__name__, (str(error),)
     text = str(error).strip()
-    name = type(error).__name__
-    return rank, "RankError", (f"rank {rank} failed: {name}{': ' + text if text else ''}",)
+    return rank, name, "RankError", (f"rank {rank} failed: {name}{': ' + text if text else ''}",)
 
 
 #: Errors that are rebuilt from their text.  A plugin's own stand for the nearest of these.
@@ -133,7 +136,7 @@ def _raise_lowest(
     lowest = next((entry for entry in found if entry is not None), None)
     if lowest is None:
         return
-    rank, kind, arguments = lowest
+    rank, _, kind, arguments = lowest
     if rank == comm.rank:
         assert error is not None
         raise error
