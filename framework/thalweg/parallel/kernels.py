@@ -98,6 +98,9 @@ class Kernel:
         with _numba_caches_in(self._folder):
             self.dispatcher = numba.njit(cache=True, nogil=True, **options)(function)
         self._identity = _identity(function, options)
+        file = inspect.getfile(function)
+        digest = hashlib.sha256(file.encode()).hexdigest()[:16]
+        self.lock = self._folder / f"{Path(file).stem}-{digest}.lock"
         # With NUMBA_DISABLE_JIT the function stays plain Python: there is nothing to compile.
         self._compiles = hasattr(self.dispatcher, "compile")
         self._compiled: set[tuple[Any, ...]] = set()
@@ -115,9 +118,9 @@ class Kernel:
         if mark.exists():
             self._load_or_compile(types)
         else:
-            # One lock for all kernels: compiling one writes the cache of those that it calls too,
-            # and Numba's files are not safe against two writers.
-            with _alone(self._folder / "lock"):
+            # One lock for the kernels of a file: compiling one writes the cache of those that it
+            # calls too, and Numba's files are not safe against two writers.
+            with _alone(self.lock):
                 self._load_or_compile(types)
             with contextlib.suppress(OSError):
                 mark.touch()

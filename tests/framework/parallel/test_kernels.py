@@ -46,9 +46,10 @@ def test_ranks_that_start_at_once_compile_once_together(comm, cache):
 
 @pytest.mark.ranks(1, 2)
 def test_a_later_run_loads_without_waiting_for_anyone(comm, cache):
-    kernel()(total)(np.arange(5.0))
+    first = kernel()(total)
+    first(np.arange(5.0))
     comm.Barrier()
-    lock = filelock.FileLock(cache / "kernels" / "lock")
+    lock = filelock.FileLock(first.lock)
     if comm.rank == 0:
         lock.acquire()
     comm.Barrier()
@@ -72,8 +73,9 @@ def test_each_argument_type_is_compiled_for_itself(cache):
 def test_a_lock_that_is_never_freed_costs_a_compilation_not_the_run(cache, monkeypatch):
     monkeypatch.setattr(kernels, "TIMEOUT", 0.1)
     (cache / "kernels").mkdir(parents=True)
-    with filelock.FileLock(cache / "kernels" / "lock", is_singleton=False):
-        assert kernel()(total)(np.arange(3.0)) == 3.0
+    compiled = kernel()(total)
+    with filelock.FileLock(compiled.lock, is_singleton=False):
+        assert compiled(np.arange(3.0)) == 3.0
 
 
 def test_a_file_system_without_locks_costs_nothing_else(cache, monkeypatch):
