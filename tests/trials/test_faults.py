@@ -26,7 +26,7 @@ ON_ROOT = ("drawing",)
 KINDS = {
     "input": (2,),
     "value": (1,),
-    "memory": (1,),
+    "memory": (1, 2),
     # A file that cannot be written is bad input, where the code that writes it says so.
     "disk": (1, 2),
     "interrupt": (130, 1),
