@@ -1,0 +1,67 @@
+"""Random kills, resumed to the bit.
+
+Every solver and objective on 1, 2 and 3 ranks; a kill is SIGKILL at a random iteration or step of
+writing files, on a random rank.  See ``killed_runs.py``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from thalweg.plugins import ObjectiveSpec, SolverSpec, plugins
+
+RUNNER = Path(__file__).with_name("killed_runs.py")
+
+#: Kills of each case at each number of ranks, at most: some runs end before their event.
+KILLS = 2
+
+#: Launches that are enough for all of a group's kills.
+MOST_LAUNCHES = 60
+
+#: Cases that share a launch, which the next kill interrupts.
+GROUP = 10
+
+#: Objectives that take Python objects, so that no configuration can name them.
+PYTHON_ONLY = {"jax"}
+
+
+def _cases() -> list[str]:
+    spec = importlib.util.spec_from_file_location("killed_runs", RUNNER)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return list(module.cases())
+
+
+NAMES = _cases()
+
+
+@pytest.mark.parametrize("first", range(0, len(NAMES), GROUP))
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_killed_runs_end_at_the_same_bits(trial, tmp_path, ranks, first):
+    names = NAMES[first : first + GROUP]
+    command = [sys.executable, str(RUNNER), str(tmp_path), "0", str(KILLS), *names]
+    kills = 0
+    for _ in range(MOST_LAUNCHES):
+        done = trial.mpirun(ranks, command, seconds=600)
+        if done.returncode == 0:
+            break
+        assert done.returncode != 1, done.stderr
+        kills += 1
+    trial.cases(kills)
+    outcomes = [json.loads(line) for line in (tmp_path / "outcomes.jsonl").open()]
+    assert [one["case"] for one in outcomes] == names
+    assert [one for one in outcomes if one["differs"]] == []
+
+
+def test_no_solver_or_objective_is_left_out():
+    mentioned = " ".join(NAMES)
+    known = [*plugins().specs(ObjectiveSpec), *plugins().specs(SolverSpec)]
+    missing = [spec.name for spec in known if spec.name not in mentioned]
+    assert set(missing) <= PYTHON_ONLY
