@@ -139,7 +139,7 @@ class RoundSolver(Solver[S]):
             state.outcome = Status.CONVERGED
             return
         w = matrix_of(state)
-        blocks, changed = objective.renewed_blocks(state.x, state.blocks)
+        blocks, changed = objective.updated_blocks(state.x, state.blocks)
         state.change = max(changed, subspace_distance(w, state.anchor))
         state.round += 1
         state.blocks, state.anchor = blocks, w

@@ -140,7 +140,7 @@ class KDACObjective(GaussianPairSum, Alternation):
         if not all(self.comm.allgather(weights.same_as(self.weights))):
             self.weights = weights
 
-    def renewed_blocks(
+    def updated_blocks(
         self, x: PETSc.Vec, blocks: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, np.ndarray], float]:
         """D-step and U-step at W; the change is the distance of the subspaces of U."""

@@ -90,7 +90,7 @@ class Descent(Solver[DescentState]):
         :class:`~thalweg_descent.line_search.LineSearch` and those derived from it).
     step_cap, step_cap_unit
         Most that a row of the variable may move in one step.  There is no cap in extents
-        (``Objective.extent``) where the objective has no extent.
+        (``Objective.length_scale``) where the objective has none.
     """
 
     preconditioned: ClassVar[bool] = True
@@ -129,9 +129,9 @@ class Descent(Solver[DescentState]):
         float | None, Help("most that a row may move in one step; no cap if not given", above=0)
     ] = None
     step_cap_unit: Annotated[
-        Literal["extent", "absolute"],
-        Help("unit of the step cap: the iterate's extent, or the variable's own"),
-    ] = "extent"
+        Literal["length-scale", "absolute"],
+        Help("unit of the step cap: the length scale of the iterate, or the variable's own"),
+    ] = "length-scale"
 
     def __post_init__(self) -> None:
         check_declared(self)
@@ -258,20 +258,20 @@ class Descent(Solver[DescentState]):
             return 1e20
         if self.step_cap_unit == "absolute":
             return self.step_cap / reach
-        extent = state.objective.extent(state.x)
-        return self.step_cap * extent / reach if extent is not None and extent > 0 else 1e20
+        scale = state.objective.length_scale(state.x)
+        return self.step_cap * scale / reach if scale is not None and scale > 0 else 1e20
 
     @staticmethod
     def _unscaled_first(state: DescentState, reach: float) -> float:
-        """First step along a direction of unknown scale: it moves a row by a tenth of the extent.
+        """First step along an unscaled direction: a row moves by a tenth of the length scale.
 
-        Without an extent, by a tenth of 1, and not farther than the gradient's length.
+        Without one, by a tenth of 1, and not farther than the gradient's length.
         """
         if reach == 0:
             return 0.0
-        extent = state.objective.extent(state.x)
-        if extent is not None and extent > 0:
-            return 0.1 * extent / reach
+        scale = state.objective.length_scale(state.x)
+        if scale is not None and scale > 0:
+            return 0.1 * scale / reach
         return min(1.0, 0.1 / reach)
 
     @staticmethod

@@ -21,7 +21,7 @@ class GradientDescent(Descent):
     ----------
     first_step
         A multiple of ``p``.  None: 1, and without a preconditioner what moves some row by a
-        tenth of the iterate's extent.
+        tenth of the length scale of the iterate.
     """
 
     growth: Annotated[

@@ -226,19 +226,19 @@ class PairwiseEmbedding(
         return sums * self.attraction.function(0.0)[1]
 
     @property
-    def homotopy(self) -> float:
+    def homotopy_parameter(self) -> float:
         """lambda."""
         return self._strength
 
-    @homotopy.setter
-    def homotopy(self, value: float) -> None:
+    @homotopy_parameter.setter
+    def homotopy_parameter(self, value: float) -> None:
         self._strength = float(value)
 
     def default_homotopy(self) -> Sequence[float]:
         """The stages chosen at construction, as values of lambda."""
         return tuple(factor * self._final_strength for factor in self._stages)
 
-    def leave_trap(self, x: PETSc.Vec) -> None:
+    def escape_stationary_point(self, x: PETSc.Vec) -> None:
         """Add the random numbers of a start to a map that has collapsed.
 
         Where the repulsion is weak, all points coincide in the minimum, and there the
@@ -246,13 +246,13 @@ class PairwiseEmbedding(
         once.  A map whose largest side is below the deviation of a random start counts as
         collapsed.
         """
-        if self.extent(x) < START_SCALE:
+        if self.length_scale(x) < START_SCALE:
             with self.layout.writing(x) as rows:
                 rows += self.layout.random_normal(0, START_SCALE)
 
     # -- reports ---------------------------------------------------------------------------
 
-    def extent(self, x: PETSc.Vec) -> float:
+    def length_scale(self, x: PETSc.Vec) -> float:
         """Largest side of the box that holds the map."""
         rows = self.layout.reading(x)
         sides = [

@@ -325,13 +325,13 @@ class _Run:
         if self.homotopy is not None:
             if stage >= len(self.homotopy.values):
                 stage = len(self.homotopy.values) - 1
-            cast(Homotopy, self.objective).homotopy = self.homotopy.values[stage]
+            cast(Homotopy, self.objective).homotopy_parameter = self.homotopy.values[stage]
 
     def _next_stage(self, state: SolverState) -> SolverState:
         self._enter_stage(self.at.stage + 1)
         self.at.stage_start = self.at.iteration
         before = vecs_in(state_fields(state))
-        cast(Homotopy, self.objective).leave_trap(state.x)
+        cast(Homotopy, self.objective).escape_stationary_point(state.x)
         state = cast(SolverState, self.solver.reset(state))
         kept = {id(vec) for vec in vecs_in(state_fields(state))}
         for vec in before:
@@ -369,7 +369,7 @@ class _Run:
             "step_length": state.step_length,
         }
         if isinstance(self.objective, Homotopy):
-            row[self.objective.homotopy_name] = self.objective.homotopy
+            row[self.objective.homotopy_name] = self.objective.homotopy_parameter
         self.trace.append({**row, **self.solver.trace_row(state)})
 
     def _save(self, state: SolverState) -> bool:

@@ -101,12 +101,12 @@ class Homotopy(Capability):
 
     @property
     @abstractmethod
-    def homotopy(self) -> float:
+    def homotopy_parameter(self) -> float:
         """Present value of the parameter."""
 
-    @homotopy.setter
+    @homotopy_parameter.setter
     @abstractmethod
-    def homotopy(self, value: float) -> None: ...
+    def homotopy_parameter(self, value: float) -> None: ...
 
     def default_homotopy(self) -> Sequence[float]:
         """Values that a run passes through when the user asks for none; by default none."""
@@ -115,7 +115,7 @@ class Homotopy(Capability):
     #: Most iterations of each of these stages but the last; None for the driver's own rule.
     default_stage_iterations: int | None = None
 
-    def leave_trap(self, x: PETSc.Vec) -> None:
+    def escape_stationary_point(self, x: PETSc.Vec) -> None:
         """Move ``x`` from where no solver gets away whatever the parameter is.  Collective.
 
         The driver calls this at the beginning of each stage but the first.  It must be
@@ -167,7 +167,7 @@ class Alternation(Capability):
         """The other unknowns to start from.  Collective."""
 
     @abstractmethod
-    def renewed_blocks(
+    def updated_blocks(
         self, x: PETSc.Vec, blocks: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, np.ndarray], float]:
         """Their optimum at ``x``, and how much they changed: 0 not at all, 1 altogether."""

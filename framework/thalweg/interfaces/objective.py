@@ -53,7 +53,7 @@ class Objective(HasNotes, ABC):
     def value_and_gradient(self, x: PETSc.Vec, gradient: PETSc.Vec) -> float:
         """Objective at ``x``; its gradient overwrites ``gradient``."""
 
-    def extent(self, x: PETSc.Vec) -> float | None:
+    def length_scale(self, x: PETSc.Vec) -> float | None:
         """Typical length of the variable, for step caps; None where it has no meaning."""
         return None
 

@@ -82,7 +82,7 @@ def _compare(
         if directory is not None:
             on_root(comm, lambda: directory.claim(configuration, False))
         _warm_up(objective, configuration.run["seed"])
-        own = objective.homotopy if isinstance(objective, Homotopy) else None
+        own = objective.homotopy_parameter if isinstance(objective, Homotopy) else None
         for method in configuration.methods:
             one = configuration.with_method(method)
             sub = None
@@ -91,7 +91,7 @@ def _compare(
                 _claim(comm, sub, one)
             if own is not None:
                 assert isinstance(objective, Homotopy)
-                objective.homotopy = own
+                objective.homotopy_parameter = own
             frames = frames_for(one, objective, sub)
             result = run_method(
                 one, dataset, objective, solvers[method.label], sub, frames, quiet=quiet

@@ -221,7 +221,7 @@ def _schedule(configuration: Configuration, objective: Objective) -> HomotopySch
         return configuration.schedule(1.0)
     if configuration.homotopy is None:
         return HomotopySchedule.proposed_by(objective)
-    return configuration.schedule(objective.homotopy)
+    return configuration.schedule(objective.homotopy_parameter)
 
 
 def _measure(result: Result, dataset: Dataset | None, comm: MPI.Comm) -> dict[str, Any]:

@@ -116,12 +116,12 @@ def check_fixed_point_matrix(objective: Objective, x: PETSc.Vec) -> None:
 def check_homotopy(objective: Objective, x: PETSc.Vec) -> None:
     """Check that the parameter takes the values proposed, and that the value follows it."""
     assert isinstance(objective, Homotopy)
-    before, value = objective.homotopy, objective.value(x)
+    before, value = objective.homotopy_parameter, objective.value(x)
     for parameter in (*objective.default_homotopy(), before):
-        objective.homotopy = float(parameter)
-        assert objective.homotopy == float(parameter), (
+        objective.homotopy_parameter = float(parameter)
+        assert objective.homotopy_parameter == float(parameter), (
             f"the parameter '{objective.homotopy_name}' was set to {parameter} and is "
-            f"{objective.homotopy}"
+            f"{objective.homotopy_parameter}"
         )
         now = objective.value(x)
         assert np.isfinite(now), f"with {objective.homotopy_name} = {parameter} the value is {now}"

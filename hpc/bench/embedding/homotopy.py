@@ -76,7 +76,7 @@ def measure_homotopy(images: Images, stages: int, iterations: int, note: Note) -
         "strategies": {},
     }
     for strategy, authors, seconds in RUNS:
-        objective.homotopy = 1e2
+        objective.homotopy_parameter = 1e2
         result = run(
             objective,
             strategy,

@@ -86,10 +86,10 @@ def _ours(
     begin = time.perf_counter()
     objective = t_sne(data, data.comm, weights=weights, init="pca")
     building = time.perf_counter() - begin
-    final = objective.homotopy
+    final = objective.homotopy_parameter
 
     def note(iterate: Any) -> None:
-        if objective.homotopy == final:
+        if objective.homotopy_parameter == final:
             place = np.array(iterate.rows, dtype=np.float32)
             iterates.append((building + iterate.seconds, iterate.objective, place))
 
@@ -113,7 +113,7 @@ def _ours(
 
 def _extent(objective: PairwiseEmbedding, result: thalweg.Result) -> float:
     point = objective.layout.vec_from(result.x)
-    extent = objective.extent(point)
+    extent = objective.length_scale(point)
     point.destroy()
     objective.destroy()
     return float(extent)

@@ -184,7 +184,7 @@ class PairwiseEstimator(  # type: ignore[misc]
         layout = objective.layout
         points = X.values if isinstance(X, Dataset) else np.array(X, dtype=float)
         family = self.family
-        strength = objective.homotopy
+        strength = objective.homotopy_parameter
         if not family.normalised:
             uniform = self._own_options().get("repulsive_weights") != "one"
             strength *= 1.0 / layout.rows if uniform else layout.rows

@@ -22,11 +22,11 @@ class Bowl(RowObjective, Homotopy):
         self.visited: list[float] = []
 
     @property
-    def homotopy(self) -> float:
+    def homotopy_parameter(self) -> float:
         return self._target
 
-    @homotopy.setter
-    def homotopy(self, value: float) -> None:
+    @homotopy_parameter.setter
+    def homotopy_parameter(self, value: float) -> None:
         self._target = value
         self.visited.append(value)
 

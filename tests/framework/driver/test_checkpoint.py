@@ -392,7 +392,7 @@ def test_a_full_disk_ends_no_run(comm, bowl, heavy_ball, folder, monkeypatch, ro
 def test_a_preconditioner_is_set_up_for_the_first_homotopy_parameter(comm, bowl, folder):
     class Remembers(Preconditioner):
         def setup(self, objective, x):
-            seen.append(objective.homotopy)
+            seen.append(objective.homotopy_parameter)
 
         def apply(self, residual, direction):
             residual.copy(direction)

@@ -56,7 +56,7 @@ class Chain(RowObjective, HessianProduct):
         super().__init__(comm, Layout(comm, rows, columns))
         self.coupling = coupling
 
-    def extent(self, x):
+    def length_scale(self, x):
         return float(np.abs(self.layout.gather(x)).max())
 
     def _bent(self, rows):
