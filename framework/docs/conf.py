@@ -13,6 +13,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from thalweg.cli.list_plugins import limits
+from thalweg.plugins import plugins
+from thalweg.plugins.manager import HOOKS
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PAGES = HERE / "_pages"
@@ -63,7 +67,10 @@ def _pages() -> None:
     guides = sorted(
         [*ROOT.glob("plugins/*/README.md"), *ROOT.glob("framework/thalweg/**/README.md")]
     )
-    names = [_include(guide, "-".join(guide.relative_to(ROOT).parts[1:-1])) for guide in guides]
+    names = []
+    for guide in guides:
+        place = guide.relative_to(ROOT).parts[1:-1]
+        names.append(_include(guide, "-".join(place), _options(place[-1])))
     _index("guides", "Guides", names)
     for module in MODULES:
         _api(module)
@@ -71,9 +78,9 @@ def _pages() -> None:
     _gallery()
 
 
-def _include(source: Path, name: str) -> str:
+def _include(source: Path, name: str, more: str = "") -> str:
     """A page that shows a Markdown file, its relative links and pictures still leading there."""
-    text = source.read_text(encoding="utf-8")
+    text = source.read_text(encoding="utf-8") + more
     folder = os.path.relpath(source.parent, PAGES)
 
     def moved(link: re.Match[str]) -> str:
@@ -85,6 +92,24 @@ def _include(source: Path, name: str) -> str:
     text = re.sub(r"(\]\()([^)\s]+)(\))", moved, text)
     (PAGES / f"{name}.md").write_text(text, encoding="utf-8")
     return name
+
+
+def _options(package: str) -> str:
+    """Tables of all options of a plugin package, as they are declared."""
+    found = plugins()
+    specs = [spec for kind in HOOKS for spec in found.specs(kind) if spec.load.startswith(package)]
+    lines = ["", "## Options", ""] if specs else []
+    for spec in specs:
+        lines += [f"### {spec.owner}", "", f"{spec.summary}.", ""]
+        rows = [
+            f"| `{option.name}` | {option.default} | {limits(option)} | {option.help} |".replace(
+                "| None |", "| automatic |"
+            )
+            for option in spec.declared_options
+        ]
+        if rows:
+            lines += ["| option | default | values | meaning |", "|---|---|---|---|", *rows, ""]
+    return "\n".join(lines)
 
 
 def _index(name: str, title: str, pages: list[str]) -> None:

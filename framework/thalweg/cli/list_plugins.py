@@ -113,10 +113,12 @@ def _show_one(found: Plugins, name: str) -> None:
         print(f"{spec.owner} of {provider}: {spec.summary}")
         width = max([len(option.name) for option in spec.declared_options], default=0)
         for option in spec.declared_options:
-            print(f"  {option.name:<{width}}  {option.help} ({_limits(option)})")
+            default = "automatic" if option.default is None else f"default {option.default}"
+            print(f"  {option.name:<{width}}  {option.help} ({limits(option)}; {default})")
 
 
-def _limits(option: Option) -> str:
+def limits(option: Option) -> str:
+    """Type, unit and bounds of an option, in words."""
     parts = [option.type.__name__]
     if option.unit:
         parts.append(f"in {option.unit}")
@@ -130,5 +132,4 @@ def _limits(option: Option) -> str:
     ):
         if bound is not None:
             parts.append(f"{words} {bound:g}")
-    parts.append("automatic" if option.default is None else f"default {option.default}")
     return "; ".join(parts)
