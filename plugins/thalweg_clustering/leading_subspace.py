@@ -16,7 +16,7 @@ import numpy as np
 import scipy.linalg
 
 from thalweg.errors import InputError, NumericalError
-from thalweg.parallel import Layout, PETSc, sum_large
+from thalweg.parallel import Layout, PETSc, matrix_free, sum_large
 
 #: Product of the operator with this rank's rows, ``(n_local, m) -> (n_local, m)``; collective.
 Product = Callable[[np.ndarray], np.ndarray]
@@ -136,15 +136,12 @@ def slepc_leading(
     single = layout.with_columns(1)
     counter = [0]
 
-    class Operator:
-        def mult(self, matrix: PETSc.Mat, x: PETSc.Vec, y: PETSc.Vec) -> None:
-            counter[0] += 1
-            with single.writing(y) as rows:
-                rows[...] = product(np.array(single.reading(x)))
+    def multiply(x: PETSc.Vec, y: PETSc.Vec) -> None:
+        counter[0] += 1
+        with single.writing(y) as rows:
+            rows[...] = product(np.array(single.reading(x)))
 
-    size = (layout.local_rows, layout.rows)
-    matrix = PETSc.Mat().createPython((size, size), Operator(), comm=layout.comm)
-    matrix.setUp()
+    matrix = matrix_free(single, multiply)
     solver = SLEPc.EPS().create(layout.comm)
     guess = single.vec_from(start[:, :1])
     vector = single.create_vec()

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from thalweg.errors import InputError, NumericalError, suggestion
 from thalweg.interfaces import HessianProduct, Objective, Preconditioner, require
-from thalweg.parallel import PETSc, options_prefix
+from thalweg.parallel import PETSc, matrix_free, options_prefix, remove_shift
 from thalweg.plugins import Help
 from thalweg_descent.coroutine import Coroutine
 from thalweg_descent.foreign import PATIENCE, Evaluator, Foreign, ForeignState, Live
@@ -100,7 +100,8 @@ class _LiveTao(Live):
         self.x = state.origin.copy()
         self.seen = state.origin.copy()
         self.gradient = state.origin.duplicate()
-        self.curvature = _Hessian(evaluator, self.x)
+        self.layout = state.objective.layout
+        self.point = self.x.copy()  # of the Hessian
         self.preconditioner = _Inner(preconditioner) if preconditioner is not None else None
         self.objects: list[Any] = []
         self.tao = self._build(kind)
@@ -118,7 +119,8 @@ class _LiveTao(Live):
         tao.setMaximumIterations(2**30)
         tao.setMaximumFunctionEvaluations(2**30)
         if kind in NEWTON:
-            hessian = self._shell(self.curvature)
+            hessian = matrix_free(self.layout, self._hessian_product)
+            self.objects.append(hessian)
             tao.setHessian(self._move_hessian, hessian, hessian)
             tao.getKSP().getPC().setType(PETSc.PC.Type.NONE)
         tao.setSolution(self.x)
@@ -131,7 +133,12 @@ class _LiveTao(Live):
         if self.preconditioner is not None:
             if kind in WITH_H0:
                 # With "preonly", H0 is the preconditioner; its matrix is never multiplied with.
-                tao.setLMVMH0(self._shell(self.preconditioner))
+                initial = PETSc.Mat().createPython(
+                    (self.x.getSizes(), self.x.getSizes()), self.preconditioner, comm=comm
+                )
+                initial.setUp()
+                self.objects.append(initial)
+                tao.setLMVMH0(initial)
                 krylov = tao.getLMVMH0KSP()
                 krylov.setType(PETSc.KSP.Type.PREONLY)
             else:
@@ -140,13 +147,6 @@ class _LiveTao(Live):
             inner.setType(PETSc.PC.Type.PYTHON)
             inner.setPythonContext(self.preconditioner)
         return tao
-
-    def _shell(self, context: Any) -> PETSc.Mat:
-        sizes = self.x.getSizes()
-        matrix = PETSc.Mat().createPython((sizes, sizes), context, comm=self.x.getComm())
-        matrix.setUp()
-        self.objects.append(matrix)
-        return matrix
 
     # -- what TAO calls --------------------------------------------------------------------
 
@@ -159,8 +159,11 @@ class _LiveTao(Live):
     def _move_hessian(
         self, tao: PETSc.TAO, x: PETSc.Vec, hessian: PETSc.Mat, inner: PETSc.Mat
     ) -> None:
-        self.curvature.move(x)
-        hessian.assemble()
+        x.copy(self.point)
+        remove_shift(hessian)
+
+    def _hessian_product(self, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+        self.evaluator.product(self.point, direction, product)
 
     def _solve(self, ask: Callable[[Any], Any]) -> None:
         def pause(tao: PETSc.TAO) -> bool | None:
@@ -208,33 +211,9 @@ class _LiveTao(Live):
         self.tao.destroy()
         for item in self.objects:
             item.destroy()
-        for vec in (self.x, self.seen, self.gradient, self.curvature.x):
+        for vec in (self.x, self.seen, self.gradient, self.point):
             vec.destroy()
         self.evaluator.destroy()
-
-
-class _Hessian:
-    """Context of the Hessian's shell matrix, at a point of its own.
-
-    Newton methods with a line search add a multiple of the identity where the
-    Hessian is not positive definite.
-    """
-
-    def __init__(self, evaluator: Evaluator, x: PETSc.Vec) -> None:
-        self.evaluator, self.x = evaluator, x.copy()
-        self.added = 0.0
-
-    def move(self, x: PETSc.Vec) -> None:
-        x.copy(self.x)
-        self.added = 0.0
-
-    def shift(self, matrix: PETSc.Mat, amount: float) -> None:
-        self.added += amount
-
-    def mult(self, matrix: PETSc.Mat, direction: PETSc.Vec, product: PETSc.Vec) -> None:
-        self.evaluator.product(self.x, direction, product)
-        if self.added:
-            product.axpy(self.added, direction)
 
 
 class _Inner:

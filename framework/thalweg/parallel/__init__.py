@@ -1,9 +1,14 @@
 """Everything that knows about ranks: layouts, reductions, failures and the engines.
 
-The three engines are :mod:`~thalweg.parallel.laplacian` (graph Laplacians
-factored once), :mod:`~thalweg.parallel.hessian` (matrix-free operators) and
-:mod:`~thalweg.parallel.pairs` (all row pairs, streamed round a ring of ranks).
+The engines are :mod:`~thalweg.parallel.laplacian` (systems with a graph Laplacian, set up once
+and solved many times), :mod:`~thalweg.parallel.operators` (matrices given by their product) and
+:mod:`~thalweg.parallel.pairs` (all pairs of rows, streamed round a ring of ranks).  Their names
+are imported when first used, so that what needs none of them stays quick.  ``README.md`` beside
+this file is the guide.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from mpi4py import MPI
 
@@ -30,29 +35,64 @@ from thalweg.parallel.row_files import save_rows, write_rows
 from thalweg.parallel.threads import limit_threads, restored_thread_limits
 from thalweg.parallel.watchdog import Watchdog, beat
 
+if TYPE_CHECKING:
+    from thalweg.parallel.laplacian import LaplacianSolver, component_labels
+    from thalweg.parallel.operators import hessian_operator, matrix_free, remove_shift
+    from thalweg.parallel.pairs import Ring, RingBlock, Tile, nearest_neighbours, tiles
+    from thalweg.parallel.pairs.kernel_sums import KernelSums
+    from thalweg.parallel.pairs.secants import SecantSet
+
+#: Modules of the engines, and what they offer.
+_ENGINES = {
+    "laplacian": ("LaplacianSolver", "component_labels"),
+    "operators": ("hessian_operator", "matrix_free", "remove_shift"),
+    "pairs": ("Ring", "RingBlock", "Tile", "nearest_neighbours", "tiles"),
+    "pairs.kernel_sums": ("KernelSums",),
+    "pairs.secants": ("SecantSet",),
+}
+
 __all__ = [
     "MPI",
+    "KernelSums",
+    "LaplacianSolver",
     "Layout",
     "PETSc",
+    "Ring",
+    "RingBlock",
+    "SecantSet",
+    "Tile",
     "Watchdog",
     "abort_on_error",
     "any_over_ranks",
     "beat",
     "collective_call",
     "collective_cleanup",
+    "component_labels",
     "exact_sum",
+    "hessian_operator",
     "kernel",
     "limit_threads",
+    "matrix_free",
     "max_over_ranks",
     "min_over_ranks",
+    "nearest_neighbours",
     "on_root",
     "options_prefix",
     "raise_on_all_ranks",
+    "remove_shift",
     "restored_thread_limits",
     "same_on_all_ranks",
     "save_rows",
     "sum_large",
     "sum_over_ranks",
     "temporary_options",
+    "tiles",
     "write_rows",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _ENGINES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"thalweg.parallel.{module}"), name)
+    raise AttributeError(f"module 'thalweg.parallel' has no attribute {name!r}")

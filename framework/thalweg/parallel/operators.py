@@ -1,6 +1,6 @@
-"""Matrices that are never formed: PETSc operators made of a product alone.
+"""Matrices that are never formed: PETSc's shell matrices, made of a product alone.
 
-They work wherever PETSc takes a matrix: in KSP, in TAO, in Lanczos methods.
+They serve wherever PETSc or SLEPc takes a matrix: in KSP, TAO and eigenvalue solvers.
 """
 
 from __future__ import annotations
@@ -24,27 +24,45 @@ class _HasHessianProduct(Protocol):
 class _ShellContext:
     """What PETSc calls for a Python matrix."""
 
-    def __init__(self, product: Product, diagonal: Callable[[PETSc.Vec], None] | None) -> None:
+    def __init__(self, product: Product) -> None:
         self.product = product
-        self.diagonal = diagonal
+        self.multiple = 0.0
 
     def mult(self, matrix: PETSc.Mat, direction: PETSc.Vec, result: PETSc.Vec) -> None:
         """``result = matrix direction``."""
         self.product(direction, result)
+        if self.multiple:
+            result.axpy(self.multiple, direction)
+
+    def shift(self, matrix: PETSc.Mat, amount: float) -> None:
+        """Add a multiple of the identity, as Newton methods do where they meet no descent."""
+        self.multiple += amount
 
     # The operators here are symmetric.
     multTranspose = mult
     multHermitian = mult
 
-    def getDiagonal(self, matrix: PETSc.Mat, diagonal: PETSc.Vec) -> None:
-        """The diagonal, for Jacobi preconditioners."""
-        if self.diagonal is None:
-            raise NotImplementedError("this operator does not know its diagonal")
-        self.diagonal(diagonal)
-
     def destroy(self, matrix: PETSc.Mat) -> None:
         """Let go of what the product refers to."""
-        del self.product, self.diagonal
+        del self.product
+
+
+class _ShellWithDiagonal(_ShellContext):
+    """PETSc uses a diagonal wherever the context has this method."""
+
+    def __init__(self, product: Product, diagonal: Callable[[PETSc.Vec], None]) -> None:
+        super().__init__(product)
+        self.diagonal = diagonal
+
+    def getDiagonal(self, matrix: PETSc.Mat, diagonal: PETSc.Vec) -> None:
+        """The diagonal, for Jacobi preconditioners."""
+        self.diagonal(diagonal)
+        diagonal.shift(self.multiple)
+
+    def destroy(self, matrix: PETSc.Mat) -> None:
+        """Let go of what the functions refer to."""
+        super().destroy(matrix)
+        del self.diagonal
 
 
 def matrix_free(
@@ -75,14 +93,19 @@ def matrix_free(
     cause where PETSc keeps it.
     """
     local, total = layout.local_rows * layout.columns, layout.rows * layout.columns
-    matrix = PETSc.Mat().createPython(
-        ((local, total), (local, total)), _ShellContext(product, diagonal), comm=layout.comm
-    )
+    context = _ShellContext(product) if diagonal is None else _ShellWithDiagonal(product, diagonal)
+    matrix = PETSc.Mat().createPython(((local, total), (local, total)), context, comm=layout.comm)
     matrix.setBlockSize(max(1, layout.columns))
     matrix.setUp()
     matrix.setOption(PETSc.Mat.Option.SYMMETRIC, True)
     matrix.setOption(PETSc.Mat.Option.SYMMETRY_ETERNAL, True)
     return matrix
+
+
+def remove_shift(matrix: PETSc.Mat) -> None:
+    """Take off what PETSc added to the diagonal of a :func:`matrix_free` matrix.  Collective."""
+    matrix.getPythonContext().multiple = 0.0
+    matrix.assemble()
 
 
 def hessian_operator(objective: _HasHessianProduct, x: PETSc.Vec) -> PETSc.Mat:

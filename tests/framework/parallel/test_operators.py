@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from thalweg.parallel import Layout, PETSc
-from thalweg.parallel.hessian import hessian_operator, matrix_free
+from thalweg.parallel.operators import hessian_operator, matrix_free, remove_shift
 
 
 def layouts(comm):
@@ -148,3 +148,22 @@ def test_an_operator_without_a_diagonal_says_so(comm):
         matrix.getDiagonal(result)
     matrix.destroy()
     result.destroy()
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_shift_adds_to_products_and_diagonal_until_it_is_taken_off(comm):
+    layout = Layout(comm, 5, 2)
+    x, result = layout.vec_from(layout.random_normal(0)), layout.create_vec()
+    matrix = hessian_operator(Quartic(layout), x)
+    square = spread(layout) * layout.reading(x) ** 2
+    for shift in (0.0, 2.0, 3.0):
+        matrix.shift(shift)
+    matrix.mult(x, result)
+    assert np.allclose(layout.reading(result), (square + 5.0) * layout.reading(x))
+    matrix.getDiagonal(result)
+    assert np.allclose(layout.reading(result), square + 5.0)
+    remove_shift(matrix)
+    matrix.mult(x, result)
+    assert np.array_equal(layout.reading(result), square * layout.reading(x))
+    for thing in (matrix, x, result):
+        thing.destroy()
