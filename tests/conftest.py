@@ -161,6 +161,7 @@ class World:
         self.ranks = ranks
         self.tests: list[str] = []
         self.seconds: dict[str, float] = {}
+        self.properties: dict[str, list[tuple[str, Any]]] = {}
         self._outcomes: dict[str, tuple[str, str]] = {}
         self._news = threading.Condition()
         self._process: subprocess.Popen[str] | None = None
@@ -252,6 +253,8 @@ class World:
     def _take(self, test: str, outcome: tuple[str, str], entries: list[Any]) -> None:
         self._outcomes[test] = outcome
         self.seconds[test] = max(entry.get("seconds", 0.0) for entry in entries if entry)
+        noted = [entry.get("properties", ()) for entry in entries if entry]
+        self.properties[test] = [(name, value) for name, value in noted[0]]
 
     def _settle(
         self, folder: Path, notes: list[Notes], waiting: list[str], code: int, hung: bool
@@ -342,6 +345,7 @@ class RankedTest(pytest.Item):
 
     def runtest(self) -> None:
         outcome, text = self.world.outcome(self.nodeid)
+        self.user_properties += self.world.properties.get(self.nodeid, [])
         if outcome == "skipped":
             pytest.skip(text)
         if outcome == "xfailed":
@@ -458,8 +462,8 @@ class OutcomeNotes:
         self.stacks = (folder / f"rank-{self.comm.rank}.stacks").open("w")
         self.reports: list[pytest.TestReport] = []
 
-    def note(self, test: str, outcome: str, text: str = "", seconds: float = 0.0) -> None:
-        entry = {"test": test, "outcome": outcome, "text": text, "seconds": seconds}
+    def note(self, test: str, outcome: str, text: str = "", **more: Any) -> None:
+        entry = {"test": test, "outcome": outcome, "text": text} | more
         self.file.write(json.dumps(entry) + "\n")
         self.file.flush()
 
@@ -474,7 +478,8 @@ class OutcomeNotes:
         result = yield
         faulthandler.cancel_dump_traceback_later()
         outcome, text = self._outcome()
-        self.note(item.nodeid, outcome, text, sum(report.duration for report in self.reports))
+        seconds = sum(report.duration for report in self.reports)
+        self.note(item.nodeid, outcome, text, seconds=seconds, properties=item.user_properties)
         self._agree(outcome == "failed")
         return result
 
