@@ -157,7 +157,7 @@ CHANGES = [
     "data.components=1.5", "data.dtype=int8", "data.dtype=3", "data.labels=a.npy", "data.key=x",
     "data.delimiter=;", "data.header=true", "data.name=irsi", "data.name=", "data.name=3",
     "data.name=openml:", "data.path=", "data.path=3", "data.path=missing.npy", "data.path=/",
-    "data.path=nowhere/a.npy", "data.path=a.unknown", "data.path=" + "x" * 5000,
+    "data.path=nowhere/a.npy", "data.path=a.unknown", "data.path=" + "x" * 600,
     "nosection=3", "=3", "stop.iterations", "", ".", "stop.=3", ".iterations=3", "stopp.x=1",
     "method.solver=lbfgs", "stop=3", "objective.dimensions=" + "[" * 5000,
 ]  # fmt: skip
@@ -173,10 +173,10 @@ def test_changes(change, refused, tmp_path):
 
 ARGUMENTS = [
     ("rnu",), ("run",), ("run", "missing.toml"), ("run", "."), ("run", ""), ("run", "a\0b"),
-    ("run", "x" * 5000), ("run", "c.toml", "d.toml"), ("run", "c.toml", "--outt", "out"),
+    ("run", "x" * 600), ("run", "c.toml", "d.toml"), ("run", "c.toml", "--outt", "out"),
     ("run", "c.toml", "--out"), ("run", "c.toml", "--out", ""), ("run", "c.toml", "--set"),
     ("run", "c.toml", "--out", "c.toml"), ("run", "c.toml", "--out", "c.toml/below"),
-    ("run", "c.toml", "--out", "x" * 5000), ("run", "c.toml", "--out", "a\0b"),
+    ("run", "c.toml", "--out", "x" * 600), ("run", "c.toml", "--out", "a\0b"),
     ("run", "c.toml", "--resum"), ("run", "c.toml", "--quiet=yes"),
     ("compare", "c.toml"), ("compare", "c.toml", "--resume"), ("compare", "missing.toml"),
     ("compare", "c.toml", "--out", ""),
@@ -289,7 +289,6 @@ FILES: dict[str, bytes] = {
     "large.npy": saved(with_value(1e300)),
     "tiny.npy": saved(TABLE * 1e-200),
     "one-row.npy": saved(TABLE[:1]),
-    "all-equal.npy": saved(np.ones((12, 3))),
     "promises.npz": zipped(a=npy((2**26, 1000))),
     "promises-less-than-memory.npz": zipped(a=npy((10**7, 3))),
     "negative.npz": zipped(a=npy((-12, 3))),

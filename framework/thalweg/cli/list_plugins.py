@@ -33,7 +33,7 @@ def main(argv: list[str]) -> int:
     found = plugins()
     if arguments.json:
         print(json.dumps(_everything(found), indent=2))
-    elif arguments.name:
+    elif arguments.name is not None:
         _show_one(found, arguments.name)
     else:
         _show_all(found)

@@ -66,8 +66,12 @@ def format_of(path: Path) -> Format:
     InputError
         Nothing there, or a name that no format has.
     """
-    if not path.exists():
-        raise InputError(f"there is no file '{path}'{_neighbors(path)}")
+    try:
+        found = path.exists()
+    except OSError as error:  # a name that is too long, a folder that may not be searched
+        raise InputError(f"the data '{path}' cannot be read: {error.strerror}") from error
+    if not found:
+        raise InputError(f"there is no file '{path}'{_similar_names(path)}")
     if path.is_dir():
         return FOLDER
     for candidate in FORMATS:
@@ -79,7 +83,7 @@ def format_of(path: Path) -> Format:
     )
 
 
-def _neighbors(path: Path) -> str:
+def _similar_names(path: Path) -> str:
     import difflib
 
     if not path.parent.is_dir():

@@ -44,7 +44,7 @@ def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ..
     if raw.dtype.kind not in "buif":
         raise InputError(f"{what} must be integers or strings, not {raw.dtype}")
     if raw.dtype.kind == "f":
-        wrong = np.flatnonzero(~(np.isfinite(raw) & (raw == np.rint(raw))))
+        wrong = np.flatnonzero(~((np.abs(raw) < 2.0**63) & (raw == np.rint(raw))))
         if len(wrong):
             raise InputError(
                 f"{what} must be integers or strings, but row {wrong[0]} (counted from 0) "

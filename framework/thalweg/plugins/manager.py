@@ -93,8 +93,7 @@ class Plugins:
         Raises
         ------
         PluginError
-            A name that another distribution already provides, or another version of
-            the interface.
+            It is written for another version of the interface.
         TypeError
             A misspelled hook, or a hook that returns something else than specs.
         """
@@ -108,8 +107,6 @@ class Plugins:
         try:
             self._manager.check_pending()
             gathered = {kind: self._specs_of(module, kind, hook) for kind, hook in HOOKS.items()}
-            for kind, specs in gathered.items():
-                self._refuse_taken(kind, specs, provider)
         except BaseException as error:
             self._manager.unregister(module)
             if isinstance(error, pluggy.PluginValidationError):
@@ -118,23 +115,21 @@ class Plugins:
         for kind, specs in gathered.items():
             for spec in specs:
                 object.__setattr__(spec, "provider", provider)
-                self._specs[kind][spec.name] = spec
+                self._add(kind, spec)
         self.providers.append(provider)
 
-    def _refuse_taken(self, kind: type[Spec], specs: Sequence[Spec], provider: Provider) -> None:
-        """Refuse names that are taken, and let nobody have them."""
-        names = set(self._specs[kind])
-        for spec in specs:
-            if spec.name in names:
-                other = self._specs[kind].get(spec.name)
-                message = (
-                    f"{spec.owner} is provided twice: by "
-                    f"{provider if other is None else other.provider} and by {provider}; "
-                    f"uninstall one of them, or restrict THALWEG_PLUGINS"
-                )
-                self._contested[kind, spec.name] = message
-                raise PluginError(message)
-            names.add(spec.name)
+    def _add(self, kind: type[Spec], spec: Spec) -> None:
+        """Add a spec; a name that two provide is told as broken, and nobody has it."""
+        assert spec.provider is not None
+        if spec.name in self._specs[kind]:
+            other = self._specs[kind].pop(spec.name)
+            self._contested[kind, spec.name] = (
+                f"{spec.owner} is provided twice: by {other.provider} and by {spec.provider}; "
+                f"uninstall one of them, or restrict THALWEG_PLUGINS"
+            )
+            self._break(spec.provider, self._contested[kind, spec.name])
+        elif (kind, spec.name) not in self._contested:
+            self._specs[kind][spec.name] = spec
 
     def _specs_of(self, module: Any, kind: type[Spec], hook: str) -> list[Spec]:
         others = [plugin for plugin in self._manager.get_plugins() if plugin is not module]

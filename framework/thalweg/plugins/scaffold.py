@@ -62,6 +62,8 @@ def write_distribution(name: str, folder: Path | str) -> Path:
         "short": short,
         "Class": "".join(part.capitalize() for part in re.split("[-_]", name)),
     }
+    if "\0" in str(folder):
+        raise InputError(f"the name of a folder must not contain null characters: {folder!r}")
     folder = Path(folder)
     if folder.exists() or folder.is_symlink():
         raise InputError(f"'{folder}' already exists; choose another folder or remove it")

@@ -62,8 +62,10 @@ def test_names_are_sorted(found):
 
 def test_two_providers_of_a_name_are_both_named(found):
     found.register(module(thalweg_solvers=[solver("newton")]), provider("one"))
+    found.register(module(thalweg_solvers=[solver("newton"), solver("other")]), provider("two"))
+    assert [spec.name for spec in found.specs(SolverSpec)] == ["other"]
     with pytest.raises(PluginError, match=r"'newton'.*dist-one.*dist-two"):
-        found.register(module(thalweg_solvers=[solver("newton")]), provider("two"))
+        found.find(SolverSpec, "newton")
 
 
 def test_one_name_may_serve_two_kinds(found):
