@@ -15,14 +15,23 @@ from typing import Any
 
 from thalweg.errors import InputError, ThalwegError, suggestion
 
-#: Subcommands of the framework: module and one line of help.  Plugins add theirs.
+#: Subcommands of the framework: code and one line of help.  Plugins add theirs.
 COMMANDS = {
-    "run": ("thalweg.cli.run", "run a configuration"),
-    "compare": ("thalweg.cli.compare", "run several methods on one objective"),
-    "plot": ("thalweg.cli.plot", "draw the pictures of a run directory again"),
-    "list": ("thalweg.cli.list_plugins", "list objectives, preconditioners, solvers and options"),
-    "plugin": ("thalweg.cli.plugin", "begin a plugin of your own, or check one"),
-    "doctor": ("thalweg.cli.doctor", "show versions, and what is wrong with this machine's set-up"),
+    "run": ("thalweg.cli.jobs:run_command", "run a configuration"),
+    "compare": ("thalweg.cli.jobs:compare_command", "run several methods on one objective"),
+    "plot": ("thalweg.cli.jobs:plot_command", "draw the pictures of a run directory again"),
+    "list": (
+        "thalweg.cli.installation:list_command",
+        "list objectives, preconditioners, solvers and options",
+    ),
+    "plugin": (
+        "thalweg.cli.installation:plugin_command",
+        "begin a plugin of your own, or check one",
+    ),
+    "doctor": (
+        "thalweg.cli.installation:doctor_command",
+        "show versions, and what is wrong with this machine's set-up",
+    ),
 }
 
 #: Set by the launchers of Open MPI, MPICH, PMIx and Slurm on each rank.
@@ -74,7 +83,8 @@ def _dispatch(argv: list[str]) -> int:
 
 def _command(name: str) -> Callable[[list[str]], int]:
     if name in COMMANDS:
-        found: Callable[[list[str]], int] = importlib.import_module(COMMANDS[name][0]).main
+        module, _, attribute = COMMANDS[name][0].partition(":")
+        found: Callable[[list[str]], int] = getattr(importlib.import_module(module), attribute)
         return found
     from thalweg.plugins import CommandSpec, plugins
 

@@ -5,6 +5,6 @@ of thalweg cannot be imported.
 """
 
 from thalweg.diagnosis.examination import examine
-from thalweg.diagnosis.finding import Finding
+from thalweg.diagnosis.libraries import Finding
 
 __all__ = ["Finding", "examine"]

@@ -1,36 +1,55 @@
-"""All checks of an installation, one after the other."""
+"""One line after the other on an installation: packages, libraries, cores, plugins."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import importlib.metadata
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
 
-from thalweg.diagnosis import extensions, machine, message_passing, packages, solvers
-from thalweg.diagnosis.finding import Finding
+from thalweg.diagnosis import libraries
+from thalweg.diagnosis.libraries import Finding, import_failure
 from thalweg.errors import ThalwegError
+
+#: Distributions that thalweg cannot do without, in the order shown.
+NEEDED = (
+    "numpy",
+    "scipy",
+    "mpi4py",
+    "petsc4py",
+    "numba",
+    "scikit-learn",
+    "finufft",
+    "matplotlib",
+    "pluggy",
+)
+
+#: Distributions that it uses where they are.
+WELCOME = ("slepc4py", "pynndescent", "jax")
 
 
 def examine() -> list[Finding]:
     """All findings on this installation.  Collective if MPI works."""
-    findings = list(packages.python_packages())
+    findings = list(python_packages())
     usable = True
     for name in ("mpi4py.MPI", "petsc4py.PETSc"):
-        finding = packages.import_failure(name)
+        finding = import_failure(name)
         if finding is not None:
             findings.append(finding)
             usable = False
     if usable:
         for check in (
-            message_passing.mpi,
-            message_passing.launcher,
-            message_passing.mpi_libraries,
-            machine.cores,
-            solvers.petsc,
-            solvers.blas,
-            solvers.slepc,
-            machine.kernel_cache,
+            libraries.mpi,
+            libraries.launcher,
+            libraries.mpi_libraries,
+            cores,
+            libraries.petsc,
+            libraries.blas,
+            libraries.slepc,
+            kernel_cache,
         ):
             findings += _guarded(check)
-    return findings + _guarded(extensions.plugins)
+    return findings + _guarded(plugins)
 
 
 def _guarded(check: Callable[[], Iterable[Finding]]) -> list[Finding]:
@@ -42,3 +61,64 @@ def _guarded(check: Callable[[], Iterable[Finding]]) -> list[Finding]:
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
     return [Finding(check.__name__.replace("_", " "), "", problem, broken=True)]
+
+
+def python_packages() -> Iterator[Finding]:
+    """Versions of Python and of the packages, and those that are missing."""
+    yield Finding("Python", f"{sys.version.split()[0]} ({sys.executable})")
+    for name in ("thalweg", *NEEDED, *WELCOME):
+        try:
+            yield Finding(name, importlib.metadata.version(name))
+        except importlib.metadata.PackageNotFoundError:
+            if name not in WELCOME:
+                yield Finding(name, "", f"{name} is not installed", "run scripts/setup", True)
+
+
+def cores() -> Iterator[Finding]:
+    """How the ranks of this run share the cores."""
+    from mpi4py import MPI
+
+    from thalweg.parallel.threads import cpu_quota, threads_per_rank
+
+    threads = MPI.COMM_WORLD.allgather(threads_per_rank(MPI.COMM_WORLD))
+    mine = len(os.sched_getaffinity(0))
+    quota = cpu_quota()
+    limit = f", worth {quota:g} by quota" if quota < mine else ""
+    each = str(threads[0]) if len(set(threads)) == 1 else f"{min(threads)} to {max(threads)}"
+    value = (
+        f"{mine} of {os.cpu_count()} cores for this rank{limit}; "
+        f"ranks {len(threads)}, threads per rank {each}"
+    )
+    yield Finding("cores", value)
+
+
+def kernel_cache() -> Iterator[Finding]:
+    """Whether compiled kernels are kept from run to run."""
+    from thalweg.parallel.kernels import cache_folder, wished_cache_folder
+
+    wished, folder = wished_cache_folder(), cache_folder()
+    if folder == wished:
+        yield Finding("kernel cache", str(folder))
+    else:
+        yield Finding(
+            "kernel cache",
+            str(folder),
+            f"{wished} cannot be written, so kernels may be compiled again in later runs",
+            "set THALWEG_CACHE to a folder that can be",
+        )
+
+
+def plugins() -> Iterator[Finding]:
+    """Plugins, and why some are broken."""
+    from thalweg.plugins import plugins as found
+
+    for provider in found().providers:
+        yield Finding(f"plugin {provider.name}", f"{provider.distribution} {provider.version}")
+    for provider in found().broken:
+        yield Finding(
+            f"plugin {provider.name}",
+            f"{provider.distribution} {provider.version}",
+            f"not loaded: {provider.error}",
+            f"fix {provider.distribution} or uninstall it",
+            True,
+        )

@@ -2,7 +2,7 @@
 
 from thalweg.job.comparison import compare
 from thalweg.job.directory import RunDirectory
-from thalweg.job.plotting import plot
+from thalweg.job.pictures import plot
 from thalweg.job.running import run
 
 __all__ = ["RunDirectory", "compare", "plot", "run"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ from thalweg.files import atomic_write_text
 from thalweg.interfaces import Homotopy, Objective
 from thalweg.job.building import build_method, build_objective, refuse_different_plugins
 from thalweg.job.directory import RunDirectory
-from thalweg.job.method_folders import method_folders
 from thalweg.job.running import draw_pictures, frames_for, run_method
 from thalweg.parallel import (
     MPI,
@@ -173,3 +173,36 @@ def _draw(
         on_root(comm, lambda: draw_convergence(path, traces, title=name))
     for run in runs:
         draw_pictures(comm, *run)
+
+
+#: What a comparison and a run leave in the folder itself.
+TAKEN = (
+    "checkpoint",
+    "comparison.json",
+    "comparison.md",
+    "config.toml",
+    "convergence.png",
+    "result.json",
+)
+
+#: Longest name of a folder; file systems take 255 bytes.
+LONGEST = 100
+
+
+def method_folders(labels: Sequence[str]) -> dict[str, str]:
+    """A folder name for each label, all different, also where capitals do not count.
+
+    Characters outside ASCII and signs become hyphens; a number tells labels apart that
+    then are the same.
+    """
+    folders: dict[str, str] = {}
+    taken = set(TAKEN)
+    for label in labels:
+        plain = re.sub(r"[^A-Za-z0-9.]+", "-", label)[:LONGEST].strip("-.") or "method"
+        name, number = plain, 1
+        while name.lower() in taken:
+            number += 1
+            name = f"{plain}-{number}"
+        taken.add(name.lower())
+        folders[label] = name
+    return folders

@@ -1,13 +1,21 @@
-"""Pictures of a run: the solution where it is a map, and the convergence."""
+"""Pictures of a run, drawn at its end or anew, and the iterates kept for an animation."""
 
 from __future__ import annotations
 
+import csv
+import json
 from pathlib import Path
 
 import numpy as np
 
-from thalweg.config import Configuration
-from thalweg.data import Dataset
+from thalweg.config import Configuration, read_configuration
+from thalweg.data import Dataset, load_data
+from thalweg.data.numpy_files import map_npy
+from thalweg.driver import Iterate
+from thalweg.errors import InputError
+from thalweg.interfaces import Objective
+from thalweg.job.directory import RunDirectory
+from thalweg.parallel import MPI
 from thalweg.report import draw_convergence, draw_embedding
 from thalweg.result import Trace
 
@@ -59,3 +67,97 @@ def is_map(solution: np.ndarray, n_rows: int, dataset: Dataset | None) -> bool:
         and 1 <= solution.shape[1] <= 3
         and solution.dtype.kind == "f"
     )
+
+
+def plot(folder: Path | str) -> list[Path]:
+    """Draw the pictures of a run or of a comparison again.  Called on one rank.
+
+    Returns
+    -------
+    list of Path
+        The files written.
+
+    Raises
+    ------
+    InputError
+        The folder holds no finished run.
+    """
+    folder = Path(folder)
+    if (folder / "comparison.json").exists():
+        try:
+            methods = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))[
+                "methods"
+            ]
+            folders = {str(row["method"]): folder / Path(row["folder"]).name for row in methods}
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise InputError(
+                f"'{folder / 'comparison.json'}' is not what a comparison writes: {error}"
+            ) from error
+        traces = {method: _trace(one) for method, one in folders.items()}
+        draw_convergence(folder / "convergence.png", traces)
+        drawn = [folder / "convergence.png"]
+        for one in folders.values():
+            drawn += plot(one)
+        return drawn
+    trace = _trace(folder)
+    configuration = read_configuration(folder / "config.toml")
+    dataset: Dataset | None = None
+    solution: np.ndarray | None = None
+    if configuration.data is not None:
+        dataset = load_data(configuration.data, MPI.COMM_SELF)
+    if (folder / "solution.npy").exists():
+        solution = np.array(map_npy(folder / "solution.npy"))
+    return draw_run(folder, configuration, dataset, trace, solution)
+
+
+def _trace(folder: Path) -> Trace:
+    try:
+        with open(folder / "trace.csv", newline="") as stream:
+            return Trace.read_csv(stream)
+    except FileNotFoundError as error:
+        raise InputError(f"'{folder}' holds no finished run: it has no trace.csv") from error
+    except (OSError, ValueError, StopIteration, csv.Error) as error:
+        raise InputError(f"'{folder}' holds no finished run: {error}") from error
+
+
+#: Frames are thinned out so that no more than this many are kept.
+MOST_FRAMES = 150
+
+
+class Frames:
+    """Callback that keeps iterates, every k-th, with k growing as needed.
+
+    Attributes
+    ----------
+    frames
+        The variable of each, whole, float32: on rank 0, which draws, and empty on the others.
+    captions
+        A line on each, on all ranks.
+    """
+
+    def __init__(self, objective: Objective) -> None:
+        self.objective = objective
+        self.frames: list[np.ndarray] = []
+        self.captions: list[str] = []
+        self.every = 1
+
+    def __call__(self, iterate: Iterate) -> bool:
+        """Keep the iterate if its turn has come; never ends the run.  Collective."""
+        if iterate.iteration % self.every == 0:
+            whole = self.objective.layout.gather(iterate.state.x)
+            if self.objective.comm.rank == 0:
+                self.frames.append(np.array(whole, dtype=np.float32))
+            self.captions.append(f"evaluation {iterate.evaluations}: {iterate.objective:.6g}")
+            if len(self.captions) > MOST_FRAMES:
+                self.frames, self.captions = self.frames[::2], self.captions[::2]
+                self.every *= 2
+        return False
+
+    def draw(self, directory: RunDirectory, dataset: Dataset | None) -> None:
+        """Write ``animation.gif``.  Called on rank 0 alone."""
+        from thalweg.report import draw_animation
+
+        labels = None if dataset is None else dataset.labels
+        if labels is not None and len(labels) != len(self.frames[0]):
+            labels = None
+        draw_animation(directory.path / "animation.gif", self.frames, labels, self.captions)

@@ -18,13 +18,13 @@ from thalweg.job.building import (
     build_method,
     build_objective,
     data_digest,
+    given_start_digest,
     labels_digest,
     refuse_different_plugins,
+    starting_point,
 )
 from thalweg.job.directory import RunDirectory
-from thalweg.job.frames import Frames
-from thalweg.job.pictures import draw_run, is_map
-from thalweg.job.starting import given_start_digest, starting_point
+from thalweg.job.pictures import Frames, draw_run, is_map
 from thalweg.parallel import (
     MPI,
     Watchdog,

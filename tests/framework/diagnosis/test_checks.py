@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from thalweg.diagnosis import examine, machine, message_passing, packages, solvers
+from thalweg.diagnosis import examination, examine, libraries
 
 
 def named(findings, name):
@@ -13,9 +13,9 @@ def named(findings, name):
 
 
 def test_a_missing_package_is_broken_and_a_missing_extra_is_not(monkeypatch):
-    monkeypatch.setattr(packages, "NEEDED", ("no-such-package",))
-    monkeypatch.setattr(packages, "WELCOME", ("no-such-extra",))
-    findings = list(packages.python_packages())
+    monkeypatch.setattr(examination, "NEEDED", ("no-such-package",))
+    monkeypatch.setattr(examination, "WELCOME", ("no-such-extra",))
+    findings = list(examination.python_packages())
     assert named(findings, "no-such-package").broken
     assert "no-such-extra" not in {finding.name for finding in findings}
 
@@ -25,8 +25,8 @@ def test_a_numpy_of_another_abi_is_told_from_other_failures(monkeypatch, text):
     def fail(name):
         raise ImportError(text)
 
-    monkeypatch.setattr(packages.importlib, "import_module", fail)
-    finding = packages.import_failure("petsc4py.PETSc")
+    monkeypatch.setattr(libraries.importlib, "import_module", fail)
+    finding = libraries.import_failure("petsc4py.PETSc")
     assert finding.broken
     assert "compiled for another NumPy" in finding.problem
     assert "pip install 'numpy" in finding.advice
@@ -36,8 +36,8 @@ def test_a_library_that_is_not_found_is_laid_to_the_modules(monkeypatch):
     def fail(name):
         raise ImportError("libpetsc.so.3.18: cannot open shared object file")
 
-    monkeypatch.setattr(packages.importlib, "import_module", fail)
-    finding = packages.import_failure("petsc4py.PETSc")
+    monkeypatch.setattr(libraries.importlib, "import_module", fail)
+    finding = libraries.import_failure("petsc4py.PETSc")
     assert "libpetsc.so.3.18" in finding.problem
     assert "load the modules" in finding.advice
 
@@ -46,7 +46,7 @@ def test_what_fails_unforeseen_is_reported_and_the_rest_goes_on(monkeypatch):
     def petsc():
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(solvers, "petsc", petsc)
+    monkeypatch.setattr(libraries, "petsc", petsc)
     findings = examine()
     assert named(findings, "petsc").problem == "RuntimeError: boom"
     assert named(findings, "kernel cache")
@@ -63,7 +63,7 @@ def test_what_fails_unforeseen_is_reported_and_the_rest_goes_on(monkeypatch):
     ],
 )
 def test_launchers_are_recognised_by_what_they_say(text, expected):
-    assert message_passing.launcher_family(text) == expected
+    assert libraries.launcher_family(text) == expected
 
 
 def fake_mpirun(folder, text):
@@ -76,7 +76,7 @@ def fake_mpirun(folder, text):
 def test_an_mpirun_of_another_mpi_is_broken(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", f"{fake_mpirun(tmp_path, 'mpirun (Open MPI) 99.1')}:/usr/bin:/bin")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    (finding,) = message_passing.launcher()
+    (finding,) = libraries.launcher()
     assert finding.broken
     assert "do not see each other" in finding.problem
 
@@ -84,7 +84,7 @@ def test_an_mpirun_of_another_mpi_is_broken(monkeypatch, tmp_path):
 def test_without_mpirun_one_rank_still_works(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    (finding,) = message_passing.launcher()
+    (finding,) = libraries.launcher()
     assert not finding.broken
     assert "limited to one rank" in finding.problem
 
@@ -93,9 +93,9 @@ def test_two_mpi_libraries_in_one_process_are_broken(tmp_path):
     maps = tmp_path / "maps"
     line = "7f00-7f01 r-xp 00000000 fe:01 1 {}\n"
     maps.write_text(line.format("/usr/lib/libmpi.so.40.30.4") * 2)
-    assert list(message_passing.mpi_libraries(maps)) == []
+    assert list(libraries.mpi_libraries(maps)) == []
     maps.write_text(maps.read_text() + line.format("/opt/mpich/lib/libmpi.so.12.1.1"))
-    (finding,) = message_passing.mpi_libraries(maps)
+    (finding,) = libraries.mpi_libraries(maps)
     assert finding.broken
 
 
@@ -104,11 +104,11 @@ def test_the_slow_reference_blas_is_worth_a_note(tmp_path):
     line = "7f00-7f01 r-xp 00000000 fe:01 1 {}\n"
     own = line.format("/x/site-packages/numpy.libs/libscipy_openblas64_.so")
     maps.write_text(own + line.format("/usr/lib/openblas-pthread/libblas.so.3"))
-    (finding,) = solvers.blas(maps)
+    (finding,) = libraries.blas(maps)
     assert not finding.problem
     assert "numpy" not in finding.value
     maps.write_text(own + line.format("/usr/lib/x86_64-linux-gnu/blas/libblas.so.3.11.0"))
-    (finding,) = solvers.blas(maps)
+    (finding,) = libraries.blas(maps)
     assert "reference BLAS" in finding.problem
 
 
@@ -117,7 +117,7 @@ def test_a_cache_that_cannot_be_written_is_named(monkeypatch, tmp_path):
 
     monkeypatch.setenv("THALWEG_CACHE", "/proc/thalweg")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    (finding,) = machine.kernel_cache()
+    (finding,) = examination.kernel_cache()
     kernels._usable_folder.cache_clear()
     assert "/proc/thalweg cannot be written" in finding.problem
     assert "THALWEG_CACHE" in finding.advice

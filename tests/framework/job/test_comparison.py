@@ -8,7 +8,7 @@ import pytest
 
 from thalweg.errors import InputError
 from thalweg.job import compare
-from thalweg.job.method_folders import method_folders
+from thalweg.job.comparison import method_folders
 from thalweg.parallel import MPI
 
 CONFIG = {

@@ -9,7 +9,7 @@ import pytest
 
 import thalweg
 from thalweg.job import compare, comparison, pictures
-from thalweg.job.frames import Frames
+from thalweg.job.pictures import Frames
 from thalweg.parallel import MPI
 
 CONFIG = {
@@ -58,7 +58,7 @@ def test_a_variable_of_one_column_is_animated_along_a_line(tmp_path, problem):
 
 @pytest.mark.ranks(1, 2)
 def test_frames_are_kept_on_the_rank_that_draws(comm, monkeypatch):
-    monkeypatch.setattr("thalweg.job.frames.MOST_FRAMES", 4)
+    monkeypatch.setattr("thalweg.job.pictures.MOST_FRAMES", 4)
     kept = {}
 
     class Watched(Frames):

@@ -1,0 +1,119 @@
+"""The commands that run configurations and show what came out: run, compare, plot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from thalweg.cli.arguments import Parser
+
+
+def run_command(argv: list[str]) -> int:
+    """Run ``thalweg run``; returns the exit code."""
+    parser = _configuration_parser("run", "Run a configuration, on one rank or under mpirun.")
+    parser.add_argument(
+        "--resume", action="store_true", help="go on from the newest checkpoint, if there is one"
+    )
+    arguments = parser.parse_args(argv)
+
+    from thalweg.driver.signals import watch_from_now_on
+    from thalweg.job import run
+    from thalweg.parallel import MPI
+
+    watch_from_now_on()
+    comm = MPI.COMM_WORLD
+    result = run(
+        arguments.config,
+        arguments.out,
+        changes=arguments.changes,
+        resume=arguments.resume,
+        quiet=arguments.quiet,
+        comm=comm,
+    )
+    if comm.rank == 0 and not arguments.quiet:
+        for note in result.notes:
+            print(f"note: {note}")
+        print(
+            f"{result.message}\n"
+            f"objective {result.objective:.10g} after {result.iterations} iterations, "
+            f"{result.evaluations} evaluations, {result.seconds['total']:.2f} s"
+        )
+        for name, value in result.metrics.items():
+            print(f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}")
+    return result.status.exit_code
+
+
+def compare_command(argv: list[str]) -> int:
+    """Run ``thalweg compare``; returns the exit code."""
+    parser = _configuration_parser(
+        "compare",
+        "Run every [[method]] of a configuration on the same objective from the same start.",
+    )
+    arguments = parser.parse_args(argv)
+
+    from thalweg.driver.signals import watch_from_now_on
+    from thalweg.job import compare
+    from thalweg.parallel import MPI
+    from thalweg.report import comparison_rows, format_table
+    from thalweg.result import Status
+
+    watch_from_now_on()
+    comm = MPI.COMM_WORLD
+    results = compare(
+        arguments.config,
+        arguments.out,
+        changes=arguments.changes,
+        quiet=arguments.quiet,
+        comm=comm,
+    )
+    if comm.rank == 0 and not arguments.quiet:
+        print(format_table(comparison_rows(results)))
+        if arguments.out:
+            _name_pictures(Path(arguments.out))
+    statuses = [result.status for result in results.values()]
+    if Status.INTERRUPTED in statuses:
+        return Status.INTERRUPTED.exit_code
+    # A method that diverges is a finding of the comparison, not its failure.
+    return 0 if any(not status.failed for status in statuses) else 3
+
+
+def _name_pictures(folder: Path) -> None:
+    pictures = sorted(folder.glob("*.png")) + sorted(folder.glob("*/embedding.png"))
+    if pictures:
+        print("\npictures:")
+        for picture in pictures:
+            print(f"  {picture}")
+
+
+def plot_command(argv: list[str]) -> int:
+    """Run ``thalweg plot``; returns the exit code."""
+    parser = Parser(
+        prog="thalweg plot", description="Draw the pictures of a run or of a comparison again."
+    )
+    parser.add_argument("folder", metavar="DIR", help="run directory")
+    arguments = parser.parse_args(argv)
+
+    from thalweg.job import plot
+    from thalweg.parallel import MPI, on_root
+
+    drawn = on_root(MPI.COMM_WORLD, lambda: plot(arguments.folder))
+    if MPI.COMM_WORLD.rank == 0:
+        for file in drawn:
+            print(file)
+    return 0
+
+
+def _configuration_parser(command: str, description: str) -> Parser:
+    """Parser of the commands that run a configuration."""
+    parser = Parser(prog=f"thalweg {command}", description=description, allow_abbrev=False)
+    parser.add_argument("config", metavar="CONFIG.toml", help="configuration file")
+    parser.add_argument(
+        "--set",
+        dest="changes",
+        metavar="section.key=value",
+        action="append",
+        default=[],
+        help="change one option of the configuration; may be repeated",
+    )
+    parser.add_argument("--out", metavar="DIR", help="folder of the results")
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    return parser
