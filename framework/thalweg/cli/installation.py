@@ -16,7 +16,7 @@ from typing import Any
 from thalweg.cli.arguments import Parser
 from thalweg.diagnosis import Finding, examine
 from thalweg.errors import InputError, PluginError, suggestion
-from thalweg.plugins import Option, Plugins, Spec, plugins
+from thalweg.plugins import DataSpec, FormatSpec, Option, Plugins, Spec, plugins
 from thalweg.plugins.manager import HOOKS
 
 #: Plural of each kind, as key and heading.
@@ -25,6 +25,7 @@ _PLURALS = {
     "preconditioner": "preconditioners",
     "solver": "solvers",
     "data set": "data sets",
+    "format": "formats",
     "metric": "metrics",
     "command": "commands",
 }
@@ -77,10 +78,11 @@ def _specs(found: Plugins, kind: type[Spec]) -> list[tuple[Spec, str]]:
     specs: list[tuple[Spec, str]] = [
         (spec, found.provider(spec).distribution) for spec in found.specs(kind)
     ]
-    if kind.kind == "data set":
-        from thalweg.data.sets import CORE
+    if kind in (DataSpec, FormatSpec):
+        from thalweg.data import formats, sets
 
-        specs += [(spec, "thalweg") for spec in CORE]
+        core: tuple[Spec, ...] = sets.CORE if kind is DataSpec else formats.CORE
+        specs += [(spec, "thalweg") for spec in core]
     return sorted(specs, key=lambda pair: pair[0].name)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.data.labels import encode_labels
-from thalweg.data.magnitude import largest_value, refuse_magnitude
+from thalweg.data.scaling import largest_value, refuse_magnitude
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
 

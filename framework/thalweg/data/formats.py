@@ -1,64 +1,86 @@
-"""The file formats, each with its reader; a format is told by the file's name."""
+"""The file formats; a format is told by the file's name."""
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from thalweg.data.delimited import read_delimited
-from thalweg.data.idx import read_idx
-from thalweg.data.matlab import read_mat
-from thalweg.data.numpy_files import read_npy, read_npz
-from thalweg.data.options import DELIMITER, DISTINCT, GREY, HEADER, KEY
-from thalweg.data.pictures import ENDINGS, read_folder, read_picture
-from thalweg.data.source import Source
 from thalweg.errors import InputError
-from thalweg.plugins import Option
+from thalweg.plugins import FormatSpec, Option, plugins
 
+KEY = Option("key", str, None, "array to read, if the file holds several")
+DELIMITER = Option("delimiter", str, None, "delimiter of a text table, found by itself if not set")
+HEADER = Option("header", bool, None, "whether a text table begins with a header; found by itself")
+GRAY = Option("gray", bool, False, "read colored pictures as gray", formerly=("grey",))
+DISTINCT = Option("distinct", bool, False, "of a single picture, keep each color once")
 
-@dataclass(frozen=True)
-class Format:
-    """A file format.
+FOLDER = FormatSpec(
+    name="folder",
+    summary="folder of pictures, a row each; subfolders are labels",
+    load="thalweg.data.pictures:read_folder",
+    pattern="",
+    options=(GRAY,),
+)
 
-    Attributes
-    ----------
-    name
-        For messages.
-    pattern
-        Regular expression that the lower-case file name ends with.
-    read
-        Called on rank 0 as ``read(path, options) -> Source``.
-    options
-        Options of ``[data]`` that only some formats have, and this one does.
-    """
-
-    name: str
-    pattern: str
-    read: Callable[[Path, Mapping[str, Any]], Source]
-    options: tuple[Option, ...] = ()
-
-
-FOLDER = Format("folder of pictures", "", read_folder, (GREY,))
-
-FORMATS: tuple[Format, ...] = (
-    Format("IDX", r"([-.]idx\d*([-.]ubyte)?|[-.]ubyte)(\.gz)?", read_idx),
-    Format(".npy", r"\.npy", read_npy),
-    Format(".npz", r"\.npz", read_npz, (KEY,)),
-    Format(".mat", r"\.mat", read_mat, (KEY,)),
-    Format(".csv", r"\.(csv|tsv|txt|dat|data)(\.gz)?", read_delimited, (DELIMITER, HEADER)),
-    Format(
-        "picture",
-        "(" + "|".join(re.escape(ending) for ending in ENDINGS) + ")",
-        read_picture,
-        (GREY, DISTINCT),
+#: Formats of the core, described as a plugin describes its own.
+CORE: tuple[FormatSpec, ...] = (
+    FormatSpec(
+        name="idx",
+        summary="IDX, as of MNIST, also compressed",
+        load="thalweg.data.idx:read_idx",
+        pattern=r"([-.]idx\d*([-.]ubyte)?|[-.]ubyte)(\.gz)?",
     ),
+    FormatSpec(
+        name="npy",
+        summary="an array of NumPy, of which each rank reads its rows",
+        load="thalweg.data.numpy_files:read_npy",
+        pattern=r"\.npy",
+    ),
+    FormatSpec(
+        name="npz",
+        summary="arrays of NumPy under keys",
+        load="thalweg.data.numpy_files:read_npz",
+        pattern=r"\.npz",
+        options=(KEY,),
+    ),
+    FormatSpec(
+        name="mat",
+        summary="variables of MATLAB",
+        load="thalweg.data.matlab:read_mat",
+        pattern=r"\.mat",
+        options=(KEY,),
+    ),
+    FormatSpec(
+        name="csv",
+        summary="text table: csv, tsv and their kin, also compressed",
+        load="thalweg.data.delimited:read_delimited",
+        pattern=r"\.(csv|tsv|txt|dat|data)(\.gz)?",
+        options=(DELIMITER, HEADER),
+    ),
+    FormatSpec(
+        name="picture",
+        summary="a single picture, a row for each pixel",
+        load="thalweg.data.pictures:read_picture",
+        pattern=r"\.(png|jpe?g|bmp|gif|tiff?|pgm|ppm|webp)",
+        options=(GRAY, DISTINCT),
+    ),
+    FOLDER,
 )
 
 
-def format_of(path: Path) -> Format:
+def formats() -> list[FormatSpec]:
+    """All formats, those of plugins first, which may so read more than the core does."""
+    return [*plugins().specs(FormatSpec), *CORE]
+
+
+def format_options() -> tuple[Option, ...]:
+    """Options of ``[data]`` that only some formats have, each once."""
+    found = {option.name: option for spec in formats() for option in spec.declared_options}
+    return tuple(found.values())
+
+
+def format_of(path: Path) -> FormatSpec:
     """Format of a file or folder.
 
     Raises
@@ -74,18 +96,14 @@ def format_of(path: Path) -> Format:
         raise InputError(f"there is no file '{path}'{_similar_names(path)}")
     if path.is_dir():
         return FOLDER
-    for candidate in FORMATS:
-        if re.search(candidate.pattern + "$", path.name.lower()):
-            return candidate
-    raise InputError(
-        f"the kind of '{path}' cannot be told from its name; known are .npy, .npz, .csv, .tsv, "
-        f".txt, .mat, idx-ubyte, the last also with .gz, pictures, and folders of pictures"
-    )
+    for spec in formats():
+        if spec.pattern and re.search(f"({spec.pattern})$", path.name.lower()):
+            return spec
+    listed = ", ".join(spec.name for spec in formats())
+    raise InputError(f"the kind of '{path}' cannot be told from its name; known are {listed}")
 
 
 def _similar_names(path: Path) -> str:
-    import difflib
-
     if not path.parent.is_dir():
         return f", nor its folder '{path.parent}'"
     names = [entry.name for entry in path.parent.iterdir()]

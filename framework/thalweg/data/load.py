@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,73 @@ import numpy as np
 from thalweg.data.components import principal_components
 from thalweg.data.dataset import Dataset
 from thalweg.data.distribute import broadcast_labels, local_rows, open_source, rebalance
-from thalweg.data.formats import format_of
-from thalweg.data.label_file import raw_labels
-from thalweg.data.labels import encode_labels, keep_labels
-from thalweg.data.magnitude import check_magnitude
-from thalweg.data.options import BY_FORMAT, COMMON
-from thalweg.data.scaling import check_finite, scale_standard, scale_unit
+from thalweg.data.formats import format_of, format_options
+from thalweg.data.labels import encode_labels, keep_labels, raw_labels
+from thalweg.data.scaling import check_finite, check_magnitude, scale_standard, scale_unit
 from thalweg.data.sets import find_data_set
 from thalweg.data.source import Source
-from thalweg.errors import InputError, suggestion
+from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, on_root
-from thalweg.plugins import Option, resolve_options
+from thalweg.plugins import Option, resolve_options, unknown_option
 
 _OWNER = "section [data]"
+
+
+@dataclass(frozen=True)
+class ColumnOption(Option):
+    """An option that is a string or a column number."""
+
+    def check(self, value: Any, owner: str) -> Any:
+        """``value`` if it is a string or an integer."""
+        if value is None or isinstance(value, str):
+            return value
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        raise InputError(
+            f"option '{self.name}' of {owner} must be a string or a column number, not {value!r}"
+        )
+
+
+@dataclass(frozen=True)
+class ColumnsOption(Option):
+    """An option that is a list of column numbers or names."""
+
+    def check(self, value: Any, owner: str) -> Any:
+        """``value`` if it is a list of strings and integers, each once."""
+        if value is None:
+            return None
+        fits = isinstance(value, list | tuple) and all(
+            isinstance(entry, int | str) and not isinstance(entry, bool) for entry in value
+        )
+        if not fits or not value or len(set(value)) < len(value):
+            raise InputError(
+                f"option '{self.name}' of {owner} must be a list of different column numbers "
+                f"or names, not {value!r}"
+            )
+        return list(value)
+
+
+#: Options that every data set has, whatever it comes from.
+COMMON: tuple[Option, ...] = (
+    Option("path", str, None, "file, or folder of pictures, to read; instead of name"),
+    Option("name", str, None, "named data set, openml:NAME included; instead of path"),
+    ColumnOption("labels", str, None, "file of labels, or column or key of the data file"),
+    Option("labels_key", str, None, "array of the labels file, if that holds several"),
+    Option("rows", int, None, "number of rows to use, by default all", minimum=1),
+    Option("sample", bool, False, "choose the rows at random instead of taking the first"),
+    Option("seed", int, 0, "seed of the choice of rows, and of generated data", minimum=0),
+    ColumnsOption("columns", list, None, "columns to use, by number from 0 or by name in a csv"),
+    Option(
+        "scale",
+        str,
+        "none",
+        "unit: divide by the largest value possible (255 for 8-bit pixels); standard: give each "
+        "column mean 0 and variance 1",
+        choices=("none", "unit", "standard"),
+    ),
+    Option("components", int, None, "principal components to keep, after scaling; all", minimum=1),
+    Option("dtype", str, "float64", "type of the numbers", choices=("float64", "float32")),
+)
 
 _PATH, _NAME = COMMON[0], COMMON[1]
 
@@ -40,7 +94,7 @@ def data_options(name: str | None = None) -> list[Option]:
         Unknown name.
     """
     if name is None:
-        return [*COMMON, *BY_FORMAT]
+        return [*COMMON, *format_options()]
     own = find_data_set(name)[0].declared_options
     taken = {option.name for option in own}
     return [*(option for option in COMMON if option.name not in taken), *own]
@@ -100,10 +154,10 @@ def _from_file(section: Mapping[str, Any], comm: MPI.Comm, folder: Path) -> Data
     resolve_options([_PATH], {"path": section["path"]}, _OWNER)
     path = folder / section["path"]
     kind = on_root(comm, lambda: format_of(path))
-    allowed = [*COMMON, *kind.options]
+    allowed = [*COMMON, *kind.declared_options]
     _refuse_foreign(section, allowed, f"'{path.name}'")
     options = resolve_options(allowed, section, _OWNER)
-    source, full = open_source(comm, lambda: kind.read(path, {**options, "folder": folder}))
+    source, full = open_source(comm, lambda: kind.resolve()(path, {**options, "folder": folder}))
     if source.dtype.kind in "US":
         raise InputError(f"'{path}' holds strings, not numbers")
     what = f"'{path.name}'"
@@ -244,8 +298,7 @@ def _refuse_foreign(section: Mapping[str, Any], allowed: list[Option], what: str
         if name not in names:
             if name in everywhere:
                 raise InputError(f"option '{name}' of [data] has no meaning for {what}")
-            hint = suggestion(name, names | everywhere)
-            raise InputError(f"{_OWNER} has no option '{name}'{hint}")
+            raise unknown_option(name, [*allowed, *data_options()], _OWNER)
 
 
 def _prepared(dataset: Dataset, options: Mapping[str, Any], chosen: np.ndarray | None) -> Dataset:

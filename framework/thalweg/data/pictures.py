@@ -34,7 +34,7 @@ def read_folder(path: Path, options: Mapping[str, Any]) -> Source:
 
     Pictures in subfolders are labeled by the subfolder's name, unless ``labels``
     names a file.  If any is in
-    color, all are read as red, green and blue; with ``grey``, none is.
+    color, all are read as red, green and blue; with ``gray``, none is.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def read_folder(path: Path, options: Mapping[str, Any]) -> Source:
                 f"and beside them: '{loose.name}'"
             )
         labels = np.array([parent.as_posix() for parent in parents])
-    mode = "RGB" if colored and not options.get("grey") else "L"
+    mode = "RGB" if colored and not options.get("gray") else "L"
     shape = (size[1], size[0], 3) if mode == "RGB" else (size[1], size[0])
     return Source(
         len(paths),
@@ -89,7 +89,7 @@ def read_picture(path: Path, options: Mapping[str, Any]) -> Source:
     ascending order.
     """
     _, color = _size(path)
-    pixels = _pixels(path, "RGB" if color and not options.get("grey") else "L")
+    pixels = _pixels(path, "RGB" if color and not options.get("gray") else "L")
     rows = pixels.reshape(-1, pixels.shape[2] if pixels.ndim == 3 else 1)
     if options.get("distinct"):
         rows = np.unique(rows, axis=0)
@@ -102,8 +102,8 @@ def _size(path: Path) -> tuple[tuple[int, int], bool]:
 
     try:
         with Image.open(path) as picture:
-            grey = picture.mode in {"1", "L", "LA", "I", "F", "I;16", "I;16B", "I;16L"}
-            return picture.size, not grey
+            gray = picture.mode in {"1", "L", "LA", "I", "F", "I;16", "I;16B", "I;16L"}
+            return picture.size, not gray
     except Exception as error:  # Pillow's readers raise nearly anything on a damaged file
         raise InputError(f"'{path}' is not a picture that can be read: {error}") from error
 
@@ -114,7 +114,7 @@ def _pixels(path: Path, mode: str) -> np.ndarray:
     try:
         with Image.open(path) as picture:
             if picture.mode.startswith("I;16") or picture.mode == "I":
-                # Pillow would clip 16-bit greys at 255 instead of scaling them.
+                # Pillow would clip 16-bit grays at 255 instead of scaling them.
                 return (np.asarray(picture).astype(np.int64) // 256).clip(0, 255).astype(np.uint8)
             return np.asarray(picture.convert(mode))
     except Exception as error:

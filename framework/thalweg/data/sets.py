@@ -16,27 +16,27 @@ CORE: tuple[DataSpec, ...] = (
     DataSpec(
         name="digits",
         summary="1,797 handwritten digits of 8 x 8 pixels, 10 classes (scikit-learn)",
-        load="thalweg.data.bundled:digits",
+        load="thalweg.data.scikit_learn:digits",
     ),
     DataSpec(
         name="iris",
         summary="150 flowers, 4 measurements, 3 species (scikit-learn)",
-        load="thalweg.data.bundled:iris",
+        load="thalweg.data.scikit_learn:iris",
     ),
     DataSpec(
         name="wine",
         summary="178 wines, 13 measurements, 3 cultivars (scikit-learn)",
-        load="thalweg.data.bundled:wine",
+        load="thalweg.data.scikit_learn:wine",
     ),
     DataSpec(
         name="breast-cancer",
         summary="569 tumors, 30 measurements, 2 classes (scikit-learn)",
-        load="thalweg.data.bundled:breast_cancer",
+        load="thalweg.data.scikit_learn:breast_cancer",
     ),
     DataSpec(
         name="diabetes",
         summary="442 patients, 10 measurements, no classes (scikit-learn)",
-        load="thalweg.data.bundled:diabetes",
+        load="thalweg.data.scikit_learn:diabetes",
     ),
     DataSpec(
         name="blobs",
@@ -76,7 +76,7 @@ CORE: tuple[DataSpec, ...] = (
     DataSpec(
         name="openml",
         summary="any numeric data set of OpenML, written openml:NAME",
-        load="thalweg.data.openml:openml",
+        load="thalweg.data.scikit_learn:openml",
         options=(
             Option("dataset", str, None, "name at OpenML; what follows the colon"),
             Option("version", int, None, "version at OpenML, by default the active one", minimum=1),

@@ -13,6 +13,7 @@ from thalweg.plugins.options import (
 from thalweg.plugins.specs import (
     CommandSpec,
     DataSpec,
+    FormatSpec,
     MetricSpec,
     ObjectiveSpec,
     PreconditionerSpec,
@@ -26,6 +27,7 @@ __all__ = [
     "SWITCHED_OFF",
     "CommandSpec",
     "DataSpec",
+    "FormatSpec",
     "Help",
     "MetricSpec",
     "ObjectiveSpec",

@@ -17,6 +17,7 @@ from thalweg.plugins.options import resolve_options
 from thalweg.plugins.specs import (
     CommandSpec,
     DataSpec,
+    FormatSpec,
     MetricSpec,
     ObjectiveSpec,
     PreconditionerSpec,
@@ -30,6 +31,7 @@ HOOKS: dict[type[Spec], str] = {
     PreconditionerSpec: "thalweg_preconditioners",
     SolverSpec: "thalweg_solvers",
     DataSpec: "thalweg_data",
+    FormatSpec: "thalweg_formats",
     MetricSpec: "thalweg_metrics",
     CommandSpec: "thalweg_commands",
 }

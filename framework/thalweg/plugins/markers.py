@@ -7,6 +7,7 @@ import pluggy
 from thalweg.plugins.specs import (
     CommandSpec,
     DataSpec,
+    FormatSpec,
     MetricSpec,
     ObjectiveSpec,
     PreconditionerSpec,
@@ -38,6 +39,10 @@ class Hooks:
     @hookspec
     def thalweg_data(self) -> list[DataSpec]:  # type: ignore[empty-body]
         """Named data sets that this plugin provides."""
+
+    @hookspec
+    def thalweg_formats(self) -> list[FormatSpec]:  # type: ignore[empty-body]
+        """File formats of data that this plugin reads."""
 
     @hookspec
     def thalweg_metrics(self) -> list[MetricSpec]:  # type: ignore[empty-body]

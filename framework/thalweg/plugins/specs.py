@@ -186,6 +186,29 @@ class DataSpec(Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FormatSpec(Spec):
+    """A file format of data; its code is called on rank 0 as ``read(path, options) -> Source``.
+
+    ``options`` has the options of the section ``[data]``, those of the format included.
+
+    Attributes
+    ----------
+    pattern
+        Regular expression that the lower-case file name ends with, such as ``r"\\.mtx"``.
+    """
+
+    kind: ClassVar[str] = "format"
+    pattern: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        try:
+            re.compile(self.pattern)
+        except (re.error, TypeError) as error:
+            raise TypeError(f"'pattern' of {self.owner} must be a regular expression") from error
+
+
+@dataclass(frozen=True, kw_only=True)
 class MetricSpec(Spec):
     """A metric of a final solution.
 

@@ -187,7 +187,7 @@ def test_colored_pictures_keep_their_color_unless_asked(comm, folder):
     for number in range(2):
         Image.fromarray(pixels[number]).save(folder / "zoo" / f"{number}.png")
     assert np.array_equal(load_data({"path": "zoo"}, comm, folder).values, pixels.reshape(2, 36))
-    assert load_data({"path": "zoo", "grey": True}, comm, folder).values.shape == (2, 12)
+    assert load_data({"path": "zoo", "gray": True}, comm, folder).values.shape == (2, 12)
     one = load_data({"path": "zoo/0.png"}, comm, folder)
     assert np.array_equal(one.values, pixels[0].reshape(12, 3))
 

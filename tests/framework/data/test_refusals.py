@@ -146,6 +146,7 @@ CASES = [
     ({"path": "wrong.mat"}, "not a mat file"),
     ({"path": "data.xyz"}, "cannot be told from its name"),
     ({"path": "nothing"}, "holds no pictures"),
+    ({"path": "sizes", "grey": True}, "'grey' of section .data. is now called 'gray'"),
     ({"path": "sizes"}, "'a.png' has 3 x 4 pixels, 'b.png' has 4 x 4"),
     ({"path": "broken"}, "damaged or truncated"),
     ({"name": "digit"}, "no data set is called 'digit'; did you mean 'digits'"),
