@@ -17,7 +17,9 @@ from thalweg_clustering.search import search_parameters
 def build_kdac(dataset: Dataset, comm: MPI.Comm, **options: Any) -> KDACObjective:
     """The objective of a data set whose labels are the clustering given.  Collective."""
     layout = dataset.layout
-    given = given_labels(dataset.labels, layout.rows, "the clustering given ([data] labels)")
+    given = given_labels(
+        dataset.gather_labels(), layout.rows, "the clustering given ([data] labels)"
+    )
     truth = None
     if options.get("truth"):
         truth = given_labels(read_labels(options["truth"], comm), layout.rows, "option 'truth'")

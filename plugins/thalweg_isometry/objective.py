@@ -203,7 +203,7 @@ def secant_set(dataset: Dataset, secants: str = "all", n_neighbors: int = 10) ->
     if secants == "within-class":
         if dataset.labels is None:
             raise InputError("secants within a class need labels; give the data labels")
-        return SecantSet(points, dataset.layout, labels=dataset.labels)
+        return SecantSet(points, dataset.layout, labels=dataset.gather_labels())
     if secants == "neighbors":
         _check_neighbors(n_neighbors, dataset.layout.rows)
         found, _ = nearest_neighbours(dataset.layout, np.asarray(points, dtype=float), n_neighbors)

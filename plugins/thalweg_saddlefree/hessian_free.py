@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from thalweg.errors import InputError
 from thalweg.interfaces import Capability, GaussNewtonProduct, Objective, Solver, SolverState
 from thalweg.parallel import PETSc
+from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_saddlefree.capabilities import draw_curvature_rows, mean_gradient_squares
 from thalweg_saddlefree.curvature import CurvatureOperator, Slices
@@ -87,20 +87,28 @@ class HessianFree(Solver[HessianFreeState]):
         The objective is not finite at the start.
     """
 
-    damping: float = 1.0
-    progress: float = 5e-4
-    steps: int = 250
-    decay: float = 0.95
-    exponent: float = 0.75
-    curvature_rows: int | None = None
-    seed: int = 0
+    damping: Annotated[float, Help("first damping", unit="curvature", above=0)] = 1.0
+    progress: Annotated[float, Help("CG stops at less progress than this", above=0)] = 5e-4
+    steps: Annotated[int, Help("most CG iterations per direction", minimum=1)] = 250
+    decay: Annotated[
+        float,
+        Help("factor of the last direction as the start of CG", minimum=0, maximum=1),
+    ] = 0.95
+    exponent: Annotated[
+        float,
+        Help("power of the diagonal preconditioner; 0 switches it off", minimum=0, maximum=1),
+    ] = 0.75
+    curvature_rows: Annotated[
+        int | None,
+        Help("data rows that curvature products see; default all", unit="rows", minimum=1),
+    ] = None
+    seed: Annotated[int, Help("seed of samples", minimum=0)] = 0
 
     requires: ClassVar[tuple[type[Capability], ...]] = (GaussNewtonProduct,)
     trace_columns: ClassVar[tuple[str, ...]] = ("products", "damping", "ratio")
 
     def __post_init__(self) -> None:
-        if not (self.damping > 0 and self.steps >= 1 and self.progress > 0):
-            raise InputError("damping, progress and steps must be positive")
+        check_declared(self)
 
     def init(self, objective: Objective, x: PETSc.Vec) -> HessianFreeState:
         """Evaluate the start."""

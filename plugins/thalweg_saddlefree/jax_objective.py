@@ -10,7 +10,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from thalweg.data.dataset import Dataset
 from thalweg.errors import InputError
 from thalweg.interfaces import HessianProduct, Objective
 from thalweg.parallel import MPI, Layout, PETSc, sum_large, sum_over_ranks
+from thalweg.plugins import Help
 
 
 def import_jax() -> Any:
@@ -151,7 +152,14 @@ class JaxObjective(Objective, HessianProduct):
             target[:, 0] = array
 
 
-def build_jax(dataset: Dataset | None, comm: MPI.Comm, *, function: str = "") -> JaxObjective:
+def build_jax(
+    dataset: Dataset | None,
+    comm: MPI.Comm,
+    *,
+    function: Annotated[
+        str, Help("'module:name' of a function that returns (function, parameters)")
+    ] = "",
+) -> JaxObjective:
     """Objective ``jax``.
 
     Parameters

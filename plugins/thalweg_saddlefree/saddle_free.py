@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from thalweg.errors import InputError
 from thalweg.interfaces import Capability, HessianProduct, Objective, Solver, SolverState
 from thalweg.parallel import PETSc
+from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_saddlefree.capabilities import draw_curvature_rows, mean_gradient_squares
 from thalweg_saddlefree.curvature import (
@@ -142,16 +142,56 @@ class SaddleFree(Solver[SaddleFreeState]):
         symmetric, or H is singular without damping.
     """
 
-    way: str = "lanczos"
-    curvature: str = "auto"
-    tolerance: float = 0.3
-    progress: float = 0.03
-    steps: int = 150
-    damping: float | None = None
-    least_damping: float | None = None
-    curvature_rows: int | None = None
-    exponent: float = 0.75
-    seed: int = 0
+    way: Annotated[
+        str,
+        Help(
+            "how |H| is applied: one Lanczos basis, a differential equation, or shifted solves",
+            choices=tuple(METHODS),
+        ),
+    ] = "lanczos"
+    curvature: Annotated[
+        str,
+        Help(
+            "products of the Hessian, of the Gauss-Newton matrix, or of whichever gained more at "
+            "its last step",
+            choices=CURVATURES,
+        ),
+    ] = "auto"
+    tolerance: Annotated[float, Help("relative error of a direction", above=0, below=1)] = 0.3
+    progress: Annotated[
+        float,
+        Help("a Lanczos basis ends when a step lowers the model by less than this part", minimum=0),
+    ] = 0.03
+    steps: Annotated[int, Help("most Krylov steps per direction", minimum=1)] = 150
+    damping: Annotated[
+        float | None,
+        Help(
+            "first damping; default a hundredth of the largest Ritz value",
+            unit="curvature",
+            minimum=0,
+        ),
+    ] = None
+    least_damping: Annotated[
+        float | None,
+        Help(
+            "the damping never falls below it; default 1e-7 of the largest Ritz value",
+            unit="curvature",
+            minimum=0,
+        ),
+    ] = None
+    curvature_rows: Annotated[
+        int | None,
+        Help("data rows that curvature products see; default all", unit="rows", minimum=1),
+    ] = None
+    exponent: Annotated[
+        float,
+        Help(
+            "power of the diagonal of squared gradients that scales the variables",
+            minimum=0,
+            maximum=1,
+        ),
+    ] = 0.75
+    seed: Annotated[int, Help("seed of samples and probes", minimum=0)] = 0
 
     requires: ClassVar[tuple[type[Capability], ...]] = (HessianProduct,)
     trace_columns: ClassVar[tuple[str, ...]] = (
@@ -163,18 +203,7 @@ class SaddleFree(Solver[SaddleFreeState]):
     )
 
     def __post_init__(self) -> None:
-        if self.way not in METHODS:
-            raise InputError(f"way must be one of {', '.join(METHODS)}, not {self.way!r}")
-        if self.curvature not in CURVATURES:
-            raise InputError(
-                f"curvature must be one of {', '.join(CURVATURES)}, not {self.curvature!r}"
-            )
-        if not (0 < self.tolerance < 1 and self.steps >= 1 and self.progress >= 0):
-            raise InputError(
-                "tolerance must lie between 0 and 1, steps be at least 1, and progress at least 0"
-            )
-        if min(self.damping or 0.0, self.least_damping or 0.0) < 0:
-            raise InputError("damping and least_damping must not be negative")
+        check_declared(self)
 
     def init(self, objective: Objective, x: PETSc.Vec) -> SaddleFreeState:
         """Evaluate the start and probe the Hessian product for symmetry."""

@@ -24,7 +24,7 @@ class Dataset:
     layout
         Global shape and distribution.
     labels
-        Label of every row, on every rank, shape ``(layout.rows,)``, integers; or None.
+        Labels of this rank's rows, shape ``(layout.local_rows,)``, integers from 0; or None.
     name
         For titles and messages.
     label_names
@@ -48,10 +48,9 @@ class Dataset:
         """The ranks that hold the rows."""
         return self.layout.comm
 
-    @property
-    def local_labels(self) -> np.ndarray | None:
-        """Labels of this rank's rows."""
-        return None if self.labels is None else self.labels[self.layout.start : self.layout.stop]
+    def gather_labels(self) -> np.ndarray | None:
+        """Labels of all rows on every rank, shape ``(layout.rows,)``, or None.  Collective."""
+        return None if self.labels is None else self.layout.gather_rows(self.labels)
 
     def with_values(self, values: np.ndarray) -> Dataset:
         """The same rows with other columns; ``values`` has this rank's rows."""
@@ -97,6 +96,7 @@ class Dataset:
                     f"{np.shape(labels)}"
                 )
             labels, names = encode_labels(np.asarray(labels), "the labels")
+            labels = labels[layout.start : layout.stop].copy()
         return cls(np.ascontiguousarray(layout.local(values)), layout, labels, name, names)
 
 

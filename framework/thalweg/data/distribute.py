@@ -80,12 +80,10 @@ def scatter_rows(
     return block
 
 
-def broadcast_labels(comm: MPI.Comm, labels: np.ndarray | None, rows: int) -> np.ndarray:
-    """Rank 0's labels on every rank, int64.  Collective."""
-    values = np.empty(rows, dtype=np.int64) if labels is None else np.ascontiguousarray(labels)
-    if comm.size > 1:
-        comm.Bcast(values, root=0)
-    return values
+def scatter_labels(labels: np.ndarray | None, layout: Layout) -> np.ndarray:
+    """This rank's labels, int64, of those that rank 0 has of all rows.  Collective."""
+    whole = None if labels is None else labels[:, None]
+    return scatter_rows(whole, layout, 1, np.dtype(np.int64))[:, 0]
 
 
 def rebalance(block: np.ndarray, held: Layout, wanted: Layout) -> np.ndarray:

@@ -26,8 +26,7 @@ def blobs(
     centers = np.random.default_rng((seed, 1)).standard_normal((clusters, dimension))
     numbers = np.arange(layout.start, layout.stop)
     values = separation * centers[numbers % clusters] + layout.random_normal(seed, spread)
-    labels = np.arange(rows, dtype=np.int64) % clusters
-    return Dataset(values, layout, labels, "blobs")
+    return Dataset(values, layout, numbers % clusters, "blobs")
 
 
 def swiss_roll(comm: MPI.Comm, rows: int = 1000, seed: int = 0, noise: float = 0.0) -> Dataset:
@@ -35,7 +34,7 @@ def swiss_roll(comm: MPI.Comm, rows: int = 1000, seed: int = 0, noise: float = 0
     layout, (along, across), bumps = _curve(comm, rows, seed)
     angle = 1.5 * np.pi * (1 + 2 * along)
     values = np.column_stack([angle * np.cos(angle), 21 * across, angle * np.sin(angle)])
-    return Dataset(values + noise * bumps, layout, _pieces(along, layout), "swiss-roll")
+    return Dataset(values + noise * bumps, layout, _pieces(along), "swiss-roll")
 
 
 def s_curve(comm: MPI.Comm, rows: int = 1000, seed: int = 0, noise: float = 0.0) -> Dataset:
@@ -43,7 +42,7 @@ def s_curve(comm: MPI.Comm, rows: int = 1000, seed: int = 0, noise: float = 0.0)
     layout, (along, across), bumps = _curve(comm, rows, seed)
     angle = 3 * np.pi * (along - 0.5)
     values = np.column_stack([np.sin(angle), 2 * across, np.sign(angle) * (np.cos(angle) - 1)])
-    return Dataset(values + noise * bumps, layout, _pieces(along, layout), "s-curve")
+    return Dataset(values + noise * bumps, layout, _pieces(along), "s-curve")
 
 
 def moons(comm: MPI.Comm, rows: int = 1000, seed: int = 0, noise: float = 0.05) -> Dataset:
@@ -57,8 +56,7 @@ def moons(comm: MPI.Comm, rows: int = 1000, seed: int = 0, noise: float = 0.05) 
             np.where(other, 0.5 - np.sin(angle), np.sin(angle)),
         ]
     )
-    labels = np.arange(rows, dtype=np.int64) % 2
-    return Dataset(values + noise * bumps[:, :2], layout.with_columns(2), labels, "moons")
+    return Dataset(values + noise * bumps[:, :2], layout.with_columns(2), other, "moons")
 
 
 def _curve(
@@ -72,6 +70,5 @@ def _curve(
     return layout, (uniform[:, 0], uniform[:, 1]), drawn[:, 2:]
 
 
-def _pieces(along: np.ndarray, layout: Layout) -> np.ndarray:
-    pieces = np.minimum((along * _PIECES).astype(np.int64), _PIECES - 1)
-    return layout.gather_rows(pieces)
+def _pieces(along: np.ndarray) -> np.ndarray:
+    return np.minimum((along * _PIECES).astype(np.int64), _PIECES - 1)

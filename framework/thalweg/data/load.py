@@ -11,7 +11,7 @@ import numpy as np
 
 from thalweg.data.components import principal_components
 from thalweg.data.dataset import Dataset
-from thalweg.data.distribute import broadcast_labels, local_rows, open_source, rebalance
+from thalweg.data.distribute import local_rows, open_source, rebalance, scatter_labels
 from thalweg.data.formats import format_of, format_options
 from thalweg.data.labels import encode_labels, keep_labels, raw_labels
 from thalweg.data.scaling import check_finite, check_magnitude, scale_standard, scale_unit
@@ -182,7 +182,7 @@ def _labels(
     rows: tuple[int, int],
     chosen: np.ndarray | None,
 ) -> Labels:
-    """Labels of the chosen rows on all ranks, from the data file or one of their own."""
+    """Labels of this rank's share of the chosen rows, from the data file or one of their own."""
     kept: list[np.ndarray] = []
     available, wanted = rows
 
@@ -205,7 +205,7 @@ def _labels(
     names = on_root(comm, read)
     if names is None:
         return None, None
-    return broadcast_labels(comm, kept[0] if kept else None, wanted), names or None
+    return scatter_labels(kept[0] if kept else None, Layout(comm, wanted)), names or None
 
 
 def _labels_file(options: Mapping[str, Any], folder: Path, path: Path) -> np.ndarray:
@@ -280,9 +280,10 @@ def _take_rows(
     uneven = Layout(held.comm, rows, held.columns, local_rows=len(mine))
     even = Layout(held.comm, rows, held.columns)
     values = rebalance(dataset.values[mine], uneven, even)
-    labels, names = dataset.labels, dataset.label_names
+    labels, names = dataset.gather_labels(), dataset.label_names
     if labels is not None:
         labels, names = keep_labels(labels, names, numbers)
+        labels = labels[even.start : even.stop].copy()
     taken = replace(dataset, values=values, layout=even, labels=labels, label_names=names)
     return taken, chosen
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from thalweg.data.dataset import Dataset
-from thalweg.data.distribute import broadcast_labels, local_rows, open_source
+from thalweg.data.distribute import local_rows, open_source, scatter_labels
 from thalweg.data.labels import encode_labels
 from thalweg.data.source import Source
 from thalweg.errors import InputError
@@ -59,7 +59,7 @@ def _load(comm: MPI.Comm, name: str) -> Dataset:
     names = comm.bcast(names, root=0)
     labels = None
     if names is not None:
-        labels = broadcast_labels(comm, None if full is None else full.labels, source.rows)
+        labels = scatter_labels(None if full is None else full.labels, layout)
     return Dataset(values, layout, labels, name.replace("_", "-"), names)
 
 
@@ -88,7 +88,7 @@ def openml(comm: MPI.Comm, dataset: str, version: int | None = None) -> Dataset:
     values = local_rows(source, full, layout, None)
     labels = None
     if has_labels:
-        labels = broadcast_labels(comm, kept[0][0] if kept else None, source.rows)
+        labels = scatter_labels(kept[0][0] if kept else None, layout)
     return Dataset(values, layout, labels, dataset, names)
 
 

@@ -86,9 +86,10 @@ def data_digest(dataset: Dataset | None) -> str:
 
 def labels_digest(dataset: Dataset | None) -> str:
     """Text that tells the labels of one data set from another's, empty where there are none."""
-    if dataset is None or dataset.labels is None:
+    whole = None if dataset is None else dataset.gather_labels()
+    if whole is None:
         return ""
-    labels = np.ascontiguousarray(dataset.labels, dtype="<i8")
+    labels = np.ascontiguousarray(whole, dtype="<i8")
     return hashlib.sha256(labels.tobytes()).hexdigest()[:16]
 
 

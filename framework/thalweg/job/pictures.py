@@ -26,8 +26,9 @@ def draw_run(
     dataset: Dataset | None,
     trace: Trace,
     solution: np.ndarray | None,
+    labels: np.ndarray | None,
 ) -> list[Path]:
-    """Draw what can be drawn of a run.  Called on one rank.
+    """Draw what can be drawn of a run.  Called on one rank, with all rows of the solution.
 
     Returns
     -------
@@ -46,7 +47,7 @@ def draw_run(
     ):
         assert dataset is not None
         files.append(folder / "embedding.png")
-        draw_embedding(files[1], solution, dataset.labels, dataset.label_names, title=title)
+        draw_embedding(files[1], solution, labels, dataset.label_names, title=title)
     return files
 
 
@@ -107,7 +108,8 @@ def plot(folder: Path | str) -> list[Path]:
         dataset = load_data(configuration.data, MPI.COMM_SELF)
     if (folder / "solution.npy").exists():
         solution = np.array(map_npy(folder / "solution.npy"))
-    return draw_run(folder, configuration, dataset, trace, solution)
+    labels = None if dataset is None else dataset.labels
+    return draw_run(folder, configuration, dataset, trace, solution, labels)
 
 
 def _trace(folder: Path) -> Trace:
@@ -153,11 +155,10 @@ class Frames:
                 self.every *= 2
         return False
 
-    def draw(self, directory: RunDirectory, dataset: Dataset | None) -> None:
-        """Write ``animation.gif``.  Called on rank 0 alone."""
+    def draw(self, directory: RunDirectory, labels: np.ndarray | None) -> None:
+        """Write ``animation.gif``.  Called on rank 0 alone, with all labels."""
         from thalweg.report import draw_animation
 
-        labels = None if dataset is None else dataset.labels
         if labels is not None and len(labels) != len(self.frames[0]):
             labels = None
         draw_animation(directory.path / "animation.gif", self.frames, labels, self.captions)

@@ -203,13 +203,15 @@ def draw_pictures(
 
     def draw() -> None:
         if configuration.output["pictures"]:
-            draw_run(directory.path, configuration, dataset, result.trace, whole)
+            draw_run(directory.path, configuration, dataset, result.trace, whole, labels)
         if frames is not None:
-            frames.draw(directory, dataset)
+            frames.draw(directory, labels)
 
     # Only what is drawn is gathered.
     solution, layout = result.solution, result.solution_layout
-    whole = None
+    whole = labels = None
+    if dataset is not None and (frames is not None or configuration.output["pictures"]):
+        labels = dataset.gather_labels()
     if configuration.output["pictures"] and solution is not None and layout is not None:
         n_rows = len(solution) if layout.replicated else layout.rows
         whole = result.gather() if is_map(solution, n_rows, dataset) else None

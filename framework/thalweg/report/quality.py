@@ -68,7 +68,7 @@ def embedding_quality(solution: np.ndarray, dataset: Dataset | None, comm: MPI.C
     before = nearest_rows(dataset.values, sample, layout, count)
     after = nearest_rows(solution, sample, layout, count)
     found: dict[str, Any] = {"neighbour_preservation": _share_kept(before, after)}
-    labels = dataset.labels
+    labels = dataset.gather_labels()
     if labels is not None:
         found["nearest_neighbour_error"] = float(np.mean(labels[after[:, 0]] != labels[sample]))
     return found

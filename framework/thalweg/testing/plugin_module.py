@@ -363,9 +363,9 @@ def _check_data(spec: DataSpec, comm: MPI.Comm) -> str:
     assert dataset.values.dtype.kind in "fui", f"the values are of type {dataset.values.dtype}"
     assert bool(np.isfinite(dataset.values).all()), "there are values that are not finite"
     if dataset.labels is not None:
-        assert dataset.labels.shape == (dataset.layout.rows,), (
-            f"labels have shape {dataset.labels.shape}, not one for each of {dataset.layout.rows} "
-            f"rows, on every rank"
+        assert dataset.labels.shape == (dataset.layout.local_rows,), (
+            f"this rank's labels have shape {dataset.labels.shape}, not one for each of its "
+            f"{dataset.layout.local_rows} rows"
         )
     return f"{dataset.layout.rows} x {dataset.layout.columns}"
 

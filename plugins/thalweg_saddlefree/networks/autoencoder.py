@@ -3,29 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated, Literal
 
 from thalweg.data.dataset import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, max_over_ranks, min_over_ranks
+from thalweg.plugins import Help
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
 from thalweg_saddlefree.networks.losses import LogisticCrossEntropy, Loss, SquaredError
 from thalweg_saddlefree.networks.network import Network, checked_sizes
 from thalweg_saddlefree.networks.objective import NetworkObjective
+from thalweg_saddlefree.networks.options import (
+    Activation,
+    Initialization,
+    OutputActivation,
+    Precision,
+    Scale,
+    WeightDecay,
+)
 
 
 def build_autoencoder(
     dataset: Dataset,
     comm: MPI.Comm,
     *,
-    layers: Sequence[int] | None = None,
-    activation: str = "tanh",
-    code: str = "linear",
-    output: str = "linear",
-    loss: str = "squared",
-    l2: float = 0.0,
-    initialisation: str = "glorot",
-    scale: float = 1.0,
-    precision: str = "double",
+    layers: Annotated[
+        Sequence[int] | None,
+        Help(
+            "sizes from the columns to the code, then mirrored: [4, 3, 2] is 4-3-2-3-4; or all "
+            "sizes, if the last equals the first; d, d/2, d/8 if none",
+            minimum=1,
+        ),
+    ] = None,
+    activation: Activation = "tanh",
+    code: Annotated[
+        str, Help("activation of the code layer", choices=tuple(ACTIVATIONS))
+    ] = "linear",
+    output: OutputActivation = "linear",
+    loss: Annotated[
+        Literal["squared", "cross-entropy"],
+        Help("half the squared error, or cross-entropy with logistic outputs"),
+    ] = "squared",
+    l2: WeightDecay = 0.0,
+    initialization: Initialization = "glorot",
+    scale: Scale = 1.0,
+    precision: Precision = "double",
 ) -> NetworkObjective:
     """Objective ``autoencoder``.
 
@@ -80,7 +102,7 @@ def build_autoencoder(
         dataset.values,
         dataset.values,
         l2=l2,
-        initialisation=initialisation,
+        initialisation=initialization,
         scale=scale,
         precision=precision,
     )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
 from thalweg.data.dataset import Dataset
 from thalweg.parallel import MPI, Layout
+from thalweg.plugins import Help
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
 from thalweg_saddlefree.networks.losses import SquaredError
 from thalweg_saddlefree.networks.network import Network
@@ -16,10 +19,10 @@ def build_deep_linear(
     dataset: Dataset | None,
     comm: MPI.Comm,
     *,
-    size: int = 6,
-    depth: int = 3,
-    start: float = 0.1,
-    seed: int = 0,
+    size: Annotated[int, Help("rows and columns of the matrices", minimum=1)] = 6,
+    depth: Annotated[int, Help("number of matrices", minimum=1)] = 3,
+    start: Annotated[float, Help("spread of the starting weights", above=0.0)] = 0.1,
+    seed: Annotated[int, Help("seed of the target", minimum=0)] = 0,
 ) -> NetworkObjective:
     """Objective ``deep-linear``: half the mean squared gap of ``W_1 ... W_depth`` to a target.
 

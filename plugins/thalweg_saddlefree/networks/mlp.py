@@ -3,30 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import numpy as np
 
 from thalweg.data.dataset import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI
+from thalweg.plugins import Help
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
 from thalweg_saddlefree.networks.losses import Loss, SoftmaxCrossEntropy, SquaredError
 from thalweg_saddlefree.networks.network import Network, checked_sizes
 from thalweg_saddlefree.networks.objective import NetworkObjective
+from thalweg_saddlefree.networks.options import (
+    Activation,
+    Initialization,
+    OutputActivation,
+    Precision,
+    Scale,
+    WeightDecay,
+)
 
 
 def build_mlp(
     dataset: Dataset,
     comm: MPI.Comm,
     *,
-    layers: Sequence[int] | None = None,
-    activation: str = "tanh",
-    output: str = "linear",
-    loss: str = "cross-entropy",
-    l2: float = 0.0,
-    initialisation: str = "glorot",
-    scale: float = 1.0,
-    precision: str = "double",
+    layers: Annotated[
+        Sequence[int] | None,
+        Help(
+            "all sizes, from the columns to the number of labels; one hidden layer of 64 if none",
+            minimum=1,
+        ),
+    ] = None,
+    activation: Activation = "tanh",
+    output: OutputActivation = "linear",
+    loss: Annotated[
+        Literal["cross-entropy", "squared"],
+        Help("softmax cross-entropy, or half the squared error"),
+    ] = "cross-entropy",
+    l2: WeightDecay = 0.0,
+    initialization: Initialization = "glorot",
+    scale: Scale = 1.0,
+    precision: Precision = "double",
 ) -> NetworkObjective:
     """Objective ``mlp``: classify the data rows by their labels.
 
@@ -50,7 +69,7 @@ def build_mlp(
     """
     if dataset.labels is None:
         raise InputError("objective 'mlp' needs labels; name them in [data] or use 'autoencoder'")
-    known, codes = np.unique(dataset.labels, return_inverse=True)
+    known = np.unique(np.concatenate(comm.allgather(np.unique(dataset.labels))))
     columns, classes = dataset.layout.columns, len(known)
     sizes = list(layers) if layers is not None else [columns, 64, classes]
     checked_sizes(sizes)
@@ -59,7 +78,7 @@ def build_mlp(
             f"the layers lead from {sizes[0]} to {sizes[-1]} units, but the data have {columns} "
             f"columns and {classes} labels; write layers = [{columns}, ..., {classes}]"
         )
-    mine = codes.reshape(-1)[dataset.layout.start : dataset.layout.stop]
+    mine = np.searchsorted(known, dataset.labels)
     targets = np.zeros((len(mine), classes))
     targets[np.arange(len(mine)), mine] = 1.0
     criterion: Loss
@@ -73,7 +92,7 @@ def build_mlp(
         dataset.values,
         targets,
         l2=l2,
-        initialisation=initialisation,
+        initialisation=initialization,
         scale=scale,
         precision=precision,
     )

@@ -63,7 +63,7 @@ def test_npz_takes_data_and_labels_by_key(comm, folder):
     section = {"path": "x.npz", "key": "b", "labels": "species"}
     dataset = load_data(section, comm, folder)
     assert np.array_equal(whole(dataset), TABLE + 1)
-    assert np.array_equal(dataset.labels, CODES)
+    assert np.array_equal(dataset.gather_labels(), CODES)
     assert dataset.label_names == ("ash", "elm", "oak")
 
 
@@ -97,7 +97,7 @@ def test_idx_with_labels(comm, folder, suffix):
     dataset = load_data(section, comm, folder)
     assert np.array_equal(whole(dataset), images.reshape(7, 4).astype(np.float32))
     assert dataset.image_shape == (2, 2)
-    assert np.array_equal(dataset.labels, CODES)
+    assert np.array_equal(dataset.gather_labels(), CODES)
     assert dataset.label_names is None
 
 
@@ -119,7 +119,7 @@ def test_csv_with_a_header_names_columns_and_labels(comm, folder):
     write(comm, lambda: (folder / "x.csv").write_text("\n".join(lines) + "\n"))
     dataset = load_data({"path": "x.csv", "labels": "species"}, comm, folder)
     assert np.array_equal(whole(dataset), TABLE)
-    assert np.array_equal(dataset.labels, CODES)
+    assert np.array_equal(dataset.gather_labels(), CODES)
     assert "header" in dataset.notes[0]
     chosen = load_data({"path": "x.csv", "columns": ["c", 0], "labels": -1}, comm, folder)
     assert np.array_equal(whole(chosen), TABLE[:, [2, 0]])
@@ -136,7 +136,7 @@ def test_a_csv_may_be_gzipped_and_labels_be_a_file_of_texts(comm, folder):
         np.savetxt(stream, TABLE, delimiter=",")
     (folder / "names.txt").write_text("\n".join(NAMES))
     dataset = load_data({"path": "x.csv.gz", "labels": "names.txt"}, comm, folder)
-    assert np.array_equal(dataset.labels, CODES)
+    assert np.array_equal(dataset.gather_labels(), CODES)
     assert dataset.label_names == ("ash", "elm", "oak")
 
 
@@ -145,9 +145,9 @@ def test_one_hot_labels_and_labels_with_gaps(comm, folder):
     np.savetxt(folder / "hot.csv", np.eye(3)[CODES], delimiter=",", fmt="%d")
     np.save(folder / "gaps.npy", CODES * 10.0)
     hot = load_data({"path": "x.npy", "labels": "hot.csv"}, comm, folder)
-    assert np.array_equal(hot.labels, CODES)
+    assert np.array_equal(hot.gather_labels(), CODES)
     gaps = load_data({"path": "x.npy", "labels": "gaps.npy"}, comm, folder)
-    assert np.array_equal(gaps.labels, CODES)
+    assert np.array_equal(gaps.gather_labels(), CODES)
     assert gaps.label_names == ("0", "10", "20")
 
 
@@ -157,7 +157,7 @@ def test_mat_of_version_5(comm, folder):
     write(comm, lambda: scipy.io.savemat(folder / "x.mat", contents))
     dataset = load_data({"path": "x.mat", "labels": "y"}, comm, folder)
     assert np.array_equal(whole(dataset), TABLE)
-    assert np.array_equal(dataset.labels, CODES)
+    assert np.array_equal(dataset.gather_labels(), CODES)
     assert dataset.label_names == ("1", "2", "3")
 
 
@@ -174,11 +174,11 @@ def test_folder_of_pictures_is_labeled_by_its_subfolders(comm, folder):
     dataset = load_data({"path": "zoo"}, comm, folder)
     assert np.array_equal(whole(dataset), pixels.reshape(5, 24))
     assert dataset.image_shape == (4, 6)
-    assert dataset.labels.tolist() == [0, 0, 1, 1, 2]
+    assert dataset.gather_labels().tolist() == [0, 0, 1, 1, 2]
     assert dataset.label_names == ("cat", "dog", "eel")
     write(comm, lambda: np.save(folder / "y.npy", np.array([1, 0, 1, 0, 1])))
     other = load_data({"path": "zoo", "labels": "y.npy"}, comm, folder)
-    assert other.labels.tolist() == [1, 0, 1, 0, 1]
+    assert other.gather_labels().tolist() == [1, 0, 1, 0, 1]
 
 
 def test_colored_pictures_keep_their_color_unless_asked(comm, folder):
@@ -212,7 +212,7 @@ def test_rows_are_the_first_or_a_seeded_sample(comm, folder, path):
     sample = load_data({**section, "sample": True, "seed": 5}, comm, folder)
     chosen = np.sort(np.random.default_rng(5).choice(7, 4, replace=False))
     assert np.array_equal(whole(sample), TABLE[chosen])
-    assert [sample.label_names[label] for label in sample.labels] == NAMES[chosen].tolist()
+    assert [sample.label_names[label] for label in sample.gather_labels()] == NAMES[chosen].tolist()
 
 
 @pytest.mark.ranks(1, 2)

@@ -18,7 +18,7 @@ def test_digits_are_the_same_at_any_number_of_ranks(comm):
     dataset = load_data({"name": "digits"}, comm)
     wanted = sklearn.datasets.load_digits()
     assert np.array_equal(whole(dataset), wanted.data)
-    assert np.array_equal(dataset.labels, wanted.target)
+    assert np.array_equal(dataset.gather_labels(), wanted.target)
     assert dataset.image_shape == (8, 8)
 
 
@@ -28,7 +28,7 @@ def test_rows_of_a_named_set_are_shared_out_evenly(comm):
     some = load_data({"name": "iris", "rows": 61, "sample": True, "seed": 1}, comm)
     chosen = np.sort(np.random.default_rng(1).choice(150, 61, replace=False))
     assert np.array_equal(whole(some), whole(everything)[chosen])
-    assert np.array_equal(some.labels, everything.labels[chosen])
+    assert np.array_equal(some.gather_labels(), everything.gather_labels()[chosen])
     assert some.layout.counts().max() - some.layout.counts().min() <= 1
 
 
@@ -36,7 +36,7 @@ def test_rows_of_a_named_set_are_shared_out_evenly(comm):
 def test_labels_that_a_choice_of_rows_leaves_are_numbered_from_zero(comm):
     first = load_data({"name": "iris", "rows": 60}, comm)
     assert first.label_names == ("setosa", "versicolor")
-    assert set(first.labels) == {0, 1}
+    assert set(first.gather_labels()) == {0, 1}
 
 
 @pytest.mark.ranks(1, 2, 3)
@@ -49,7 +49,7 @@ def test_generated_sets_do_not_depend_on_the_ranks(comm, name):
         del section["noise"]
     shared, alone = load_data(section, comm), load_data(section, MPI.COMM_SELF)
     assert np.array_equal(whole(shared), alone.values)
-    assert np.array_equal(shared.labels, alone.labels)
+    assert np.array_equal(shared.gather_labels(), alone.labels)
     other = load_data({**section, "seed": 5}, MPI.COMM_SELF)
     assert not np.array_equal(other.values, alone.values)
 
@@ -89,7 +89,7 @@ def test_openml_goes_through_scikit_learn(comm, monkeypatch):
     monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
     dataset = load_data({"name": "openml:trees", "version": 2}, comm)
     assert np.array_equal(whole(dataset), np.arange(6.0).reshape(3, 2))
-    assert dataset.labels.tolist() == [1, 0, 1]
+    assert dataset.gather_labels().tolist() == [1, 0, 1]
     assert dataset.label_names == ("a", "b")
 
 

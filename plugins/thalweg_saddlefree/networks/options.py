@@ -1,0 +1,30 @@
+"""Options that all networks have."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from thalweg.plugins import Help
+from thalweg_saddlefree.networks.activations import ACTIVATIONS
+from thalweg_saddlefree.networks.initialisation import INITIALISATIONS
+
+_NONLINEAR = tuple(name for name in ACTIVATIONS if name != "linear")
+
+Activation = Annotated[str, Help("activation of the hidden layers", choices=_NONLINEAR)]
+OutputActivation = Annotated[
+    str,
+    Help("activation of the output with the squared loss", choices=("linear", *_NONLINEAR)),
+]
+WeightDecay = Annotated[
+    float, Help("weight decay; half of it times the squared weights", minimum=0.0)
+]
+Initialization = Annotated[
+    str,
+    Help(
+        "scheme of the starting weights",
+        choices=tuple(INITIALISATIONS),
+        formerly=("initialisation",),
+    ),
+]
+Scale = Annotated[float, Help("factor of the starting weights", above=0.0)]
+Precision = Annotated[str, Help("of the matrix products", choices=("double", "single"))]
