@@ -27,6 +27,8 @@ def build_rosenbrock(
     dataset: Dataset | None, comm: MPI.Comm, *, size: SizeFrom2 = 2, spread: Spread = 0.0
 ) -> LeastSquaresObjective:
     """Objective ``rosenbrock``."""
+    if size < 2:
+        raise InputError(f"rosenbrock needs a size of at least 2, not {size}")
     return LeastSquaresObjective(comm, Rosenbrock(size), spread)
 
 
@@ -34,7 +36,7 @@ def build_powell_singular(
     dataset: Dataset | None, comm: MPI.Comm, *, size: SizeFrom4 = 4, spread: Spread = 0.0
 ) -> LeastSquaresObjective:
     """Objective ``powell-singular``."""
-    if size % 4:
+    if size < 4 or size % 4:
         raise InputError(f"powell-singular needs a size that is a multiple of 4, not {size}")
     return LeastSquaresObjective(comm, PowellSingular(size), spread)
 
