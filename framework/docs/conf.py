@@ -13,7 +13,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from thalweg.cli.list_plugins import limits
+from thalweg.cli.installation import limits
 from thalweg.plugins import plugins
 from thalweg.plugins.manager import HOOKS
 

@@ -169,12 +169,14 @@ def _show_options(options: Iterable[Option]) -> None:
     options = tuple(options)
     width = max([len(option.name) for option in options], default=0)
     for option in options:
-        print(f"  {option.name:<{width}}  {option.help} ({_limits(option)})")
+        default = "automatic" if option.default is None else f"default {option.default}"
+        print(f"  {option.name:<{width}}  {option.help} ({limits(option)}; {default})")
     if not options:
         print("  no options")
 
 
-def _limits(option: Option) -> str:
+def limits(option: Option) -> str:
+    """Type, unit and bounds of an option, in words."""
     parts = [option.type.__name__]
     if option.unit:
         parts.append(f"in {option.unit}")
@@ -188,7 +190,6 @@ def _limits(option: Option) -> str:
     ):
         if bound is not None:
             parts.append(f"{words} {bound:g}")
-    parts.append("automatic" if option.default is None else f"default {option.default}")
     return "; ".join(parts)
 
 

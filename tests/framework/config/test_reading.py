@@ -36,7 +36,11 @@ def test_a_rule_is_switched_off_by_a_word_that_is_written_again(tmp_path):
     assert first.stop["decrease"] is None
     assert first.stop["iterations"] is None
     assert first.stopping().decrease is None
-    assert tomllib.loads(first.to_toml())["stop"] == {"iterations": "none", "decrease": "none", "window": 5}
+    assert tomllib.loads(first.to_toml())["stop"] == {
+        "iterations": "none",
+        "decrease": "none",
+        "window": 5,
+    }
     assert read_configuration(tomllib.loads(first.to_toml())) == first
 
 
