@@ -194,19 +194,31 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             self._evaluate(state)
             state.evaluations -= 1
         work = work_of(state.objective)
+        schedule = self._schedule(state)
+        whole = schedule.batches(state.epoch) == 1
+        measured = not whole and (state.counter + 1) % self.check_every == 0
+        before = state.x.copy() if measured or whole else None
         directions = self._directions(state)
         try:
             model = self._model(state, directions)
-            self._move(state, directions, model)
+            used = [d for d in directions if d is not state.last or state.last.norm() > 0]
+            if whole:
+                predicted = self._descend(state, used, model, before)
+            else:
+                predicted = self._take(state, used, model)
+            state.counter += 1
+            if state.outcome.running:
+                state.count_batch(schedule, state.value)
+                if measured:
+                    self._measure(state, before, predicted)
+                else:
+                    self._evaluate(state)
+                state.work += work_of(state.objective) - work
         finally:
             for vec in directions[:1] + directions[2:]:
                 vec.destroy()
-        if not state.outcome.running:
-            return state
-        state.count_batch(self._schedule(state), state.value)
-        state.counter += 1
-        self._evaluate(state)
-        state.work += work_of(state.objective) - work
+            if before is not None:
+                before.destroy()
         return state
 
     def status(self, state: SubspaceState) -> Status:
@@ -241,14 +253,17 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         """Value and gradient over the batch that comes next."""
         objective = state.objective
         assert state.gradient is not None
-        if isinstance(objective, Minibatches):
-            rows, part = state.rows_of(self._schedule(state), self.curvature_share)
-            objective.use_rows(rows, part)
-            state.rows = rows.total
-        state.in_use = (state.epoch, state.batch)
+        self._use_rows(state)
         state.value = objective.value_and_gradient(state.x, state.gradient)
         state.gradient_norm = state.gradient.norm()
         state.evaluations += 1
+
+    def _use_rows(self, state: SubspaceState) -> None:
+        if isinstance(state.objective, Minibatches) and state.in_use != (state.epoch, state.batch):
+            rows, part = state.rows_of(self._schedule(state), self.curvature_share)
+            state.objective.use_rows(rows, part)
+            state.rows = rows.total
+        state.in_use = (state.epoch, state.batch)
 
     def _directions(self, state: SubspaceState) -> list[PETSc.Vec]:
         """Preconditioned gradient and last step, then Lanczos vectors."""
@@ -320,49 +335,79 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         forms = 0.5 * (forms + forms.T)
         return Forms(None, forms) if hessian else Forms(forms, None)
 
-    def _move(
+    def _take(
         self, state: SubspaceState, directions: list[PETSc.Vec], model: SubspaceModel
-    ) -> None:
-        """Take the model's step; measure it where it is time, and refuse one that fails."""
-        whole = self._schedule(state).batches(state.epoch) == 1
-        measured = whole or (state.counter + 1) % self.check_every == 0
-        used = [d for d in directions if d is not state.last or state.last.norm() > 0]
-        before = state.x.copy() if measured else None
-        exponent = 1 if whole else self.check_every
-        factor = self.damping_decay**exponent
-        try:
-            for _ in range(TRIALS):
-                found = model.step(state.damping)
-                step = state.x.duplicate()
-                step.set(0.0)
-                step.maxpy(found.coefficients, used)
-                state.x.axpy(1.0, step)
-                if before is None:
-                    break
-                value = state.objective.value(state.x)
-                state.evaluations += 1
-                change = value - state.value
-                state.ratio = change / found.change if found.change < 0 else float("-inf")
-                if state.ratio > 0.75:
-                    state.damping *= factor
-                elif not state.ratio >= 0.25:
-                    state.damping /= factor
-                if change <= 0 or (not whole and math.isfinite(change) and change < -found.change):
-                    break
-                before.copy(state.x)
-                step.destroy()
-                state.damping = max(4.0 * state.damping, 1e-12)
-            else:
-                state.outcome = Status.PRECISION_LIMIT
-                return
-        finally:
-            if before is not None:
-                before.destroy()
+    ) -> float:
+        """Take the model's step; the change that it predicts."""
+        found = model.step(state.damping)
+        step = state.x.duplicate()
+        step.set(0.0)
+        step.maxpy(found.coefficients, directions)
+        state.x.axpy(1.0, step)
+        # The directions may hold the last step, which the caller has no more use for.
+        step.swap(state.last)
+        step.destroy()
         state.lowest = found.lowest
         state.negative += int(found.lowest < 0)
-        state.last.destroy()
-        state.last = step
-        state.step_length = step.norm()
+        state.step_length = state.last.norm()
+        return found.change
+
+    def _descend(
+        self,
+        state: SubspaceState,
+        directions: list[PETSc.Vec],
+        model: SubspaceModel,
+        before: PETSc.Vec,
+    ) -> float:
+        """All rows are in use: raise the damping until the step lowers the objective."""
+        kept = [vec.copy() if vec is state.last else vec for vec in directions]
+        last, negative = state.last.copy(), state.negative
+        try:
+            for _ in range(TRIALS):
+                predicted = self._take(state, kept, model)
+                change = state.objective.value(state.x) - state.value
+                state.evaluations += 1
+                self._adapt(state, change, predicted, 1)
+                if change <= 0:
+                    return predicted
+                before.copy(state.x)
+                last.copy(state.last)
+                state.negative = negative
+                state.damping = max(4.0 * state.damping, 1e-12)
+            state.outcome = Status.PRECISION_LIMIT
+            return 0.0
+        finally:
+            last.destroy()
+            for vec, original in zip(kept, directions, strict=True):
+                if vec is not original:
+                    vec.destroy()
+
+    def _measure(self, state: SubspaceState, before: PETSc.Vec, predicted: float) -> None:
+        """Compare the step just taken with its prediction on the batch that comes next.
+
+        On its own batch a step that fits the batch's noise looks good, and the damping
+        would fall for ever; the rows of the next have no part in it.
+        """
+        self._use_rows(state)
+        old = state.objective.value(before)
+        state.evaluations += 1
+        self._evaluate(state)
+        change = state.value - old
+        self._adapt(state, change, predicted, self.check_every)
+        if not change < -predicted:  # worse by more than it was to be better
+            before.copy(state.x)
+            state.last.set(0.0)
+            state.damping *= 4.0
+            self._evaluate(state)
+
+    def _adapt(self, state: SubspaceState, change: float, predicted: float, steps: int) -> None:
+        """Levenberg-Marquardt rule (Martens and Grosse 2015, section 6.5)."""
+        state.ratio = change / predicted if predicted < 0 else float("-inf")
+        factor = self.damping_decay**steps
+        if state.ratio > 0.75:
+            state.damping *= factor
+        elif not state.ratio >= 0.25:
+            state.damping /= factor
 
 
 def work_of(objective: Objective) -> float:
