@@ -20,7 +20,16 @@ from thalweg.driver.signals import SignalWatch
 from thalweg.driver.state_fields import restore_state, state_fields, vecs_in
 from thalweg.driver.stopping import Stop
 from thalweg.errors import CheckpointError, NumericalError, StorageError
-from thalweg.interfaces import Homotopy, Objective, Solver, SolverState, require
+from thalweg.interfaces import (
+    STOCHASTIC_COLUMNS,
+    Homotopy,
+    Objective,
+    Solver,
+    SolverState,
+    StochasticState,
+    require,
+    value_over_all_rows,
+)
 from thalweg.parallel import PETSc, collective_cleanup
 from thalweg.result import Result, Status, Trace
 
@@ -144,6 +153,8 @@ class _Run:
             require(objective, (Homotopy,), "a homotopy")
         if isinstance(objective, Homotopy):
             columns = (*columns, objective.homotopy_name)
+        if solver.stochastic:
+            columns = (*columns, *STOCHASTIC_COLUMNS)
         self.trace = Trace((*columns, *solver.trace_columns))
         self.at = Progress()
         self.state: Any = None  # the solver's, from its init on
@@ -230,8 +241,7 @@ class _Run:
         if not self._keep(state):
             return False
         self.at.iteration += 1
-        window = max(self.stop.window, self.homotopy.stage.window if self.homotopy else 1)
-        self.at.values = [*self.at.values, state.value][-1 - window :]
+        self._note_value(state)
         self._record(state)
         bar.show(self.at.iteration, state.evaluations, state.value, state.gradient_norm)
         if self._more_stages():
@@ -240,6 +250,18 @@ class _Run:
                 self.state = self._next_stage(state)
                 return self._keep(self.state)
         return True
+
+    def _note_value(self, state: SolverState) -> None:
+        """Keep what the rule on the decrease looks at: values of iterations, or of epochs."""
+        value = state.value
+        if isinstance(state, StochasticState):
+            if state.epoch == self.at.epoch:
+                return
+            # The value at the start is that of one batch, with which no epoch compares.
+            self.at.values = self.at.values if self.at.epoch else []
+            self.at.epoch, value = state.epoch, state.epoch_value
+        window = max(self.stop.window, self.homotopy.stage.window if self.homotopy else 1)
+        self.at.values = [*self.at.values, value][-1 - window :]
 
     def _keep(self, state: SolverState) -> bool:
         """Keep a copy of a finite iterate; put the last one back in place of another."""
@@ -285,7 +307,7 @@ class _Run:
         # Rank 0's word: on a mixed cluster, norms may differ in their last bits.
         elapsed, due, status = facts[0][2]
         if status.running:
-            budget = self.stop.budget(self.at.iteration, state.evaluations, elapsed)
+            budget = self.stop.budget(self.at.iteration, state.evaluations, elapsed, self.at.epoch)
             if any(fact[1] for fact in facts):
                 status = Status.CALLBACK
             elif not budget.running:
@@ -352,7 +374,10 @@ class _Run:
             rules = self.homotopy.stage
         if not self.solver.decreases:
             rules = replace(rules, decrease=None)
-        status = rules.convergence(self.at.values, state.gradient_norm, self._error(state))
+        norm = state.gradient_norm
+        if isinstance(state, StochasticState) and not state.whole:
+            norm = math.nan  # a small gradient of one batch says little
+        status = rules.convergence(self.at.values, norm, self._error(state))
         if status.running and self._more_stages():
             status = replace(rules, seconds=None, evaluations=None).budget(iterations, 0, 0.0)
         return status
@@ -370,6 +395,8 @@ class _Run:
         }
         if isinstance(self.objective, Homotopy):
             row[self.objective.homotopy_name] = self.objective.homotopy_parameter
+        if isinstance(state, StochasticState):
+            row.update(state.trace_row())
         self.trace.append({**row, **self.solver.trace_row(state)})
 
     def _save(self, state: SolverState) -> bool:
@@ -406,11 +433,15 @@ class _Run:
         objective = self.objective
         began = time.perf_counter()
         rows = state.x.getArray(readonly=True).reshape(-1, max(1, state.x.getBlockSize())).copy()
+        value = float(state.value)
+        if isinstance(state, StochasticState) and not status.failed:
+            value = float(value_over_all_rows(objective, state.x))
+            self.confirming += 1
         metrics = dict(self._metrics(state, status))
         solution = np.array(objective.solution(state.x))
         return Result(
             x=rows,
-            objective=float(state.value),
+            objective=value,
             status=status,
             trace=self.trace,
             iterations=self.at.iteration,

@@ -23,7 +23,10 @@ class Progress:
     elapsed
         Wall time up to the last checkpoint, in seconds.
     values
-        Objective after the last iterations of this stage, the last one last.
+        Objective after the last iterations of this stage, the last one last; with
+        mini-batches, after the last epochs.
+    epoch
+        Epochs completed.
     """
 
     iteration: int = 0
@@ -31,6 +34,7 @@ class Progress:
     stage_start: int = 0
     elapsed: float = 0.0
     values: list[float] = field(default_factory=list)
+    epoch: int = 0
 
 
 class ProgressBar:

@@ -13,6 +13,7 @@ from thalweg.result import Status
 #: In a file the word ``"none"`` switches off a rule that holds by default.
 STOP_OPTIONS = (
     Option("iterations", int, 1000, "limit of iterations, or none", minimum=0, optional=True),
+    Option("epochs", int, None, "limit of passes over the data rows, in batches", minimum=1),
     Option("evaluations", int, None, "limit of objective evaluations", minimum=1),
     Option("seconds", float, None, "limit of wall time", unit="s", minimum=0, finite=False),
     Option("gradient", float, None, "Euclidean norm of the gradient to reach", minimum=0),
@@ -36,6 +37,8 @@ class Stop:
     ----------
     iterations, evaluations
         Budgets.  An iteration is never cut short, so a line search may overrun.
+    epochs
+        Budget of epochs of a run with mini-batches; other runs have none.
     seconds
         Budget of wall time, from the start of the run.
     gradient
@@ -43,7 +46,8 @@ class Stop:
     decrease
         Stop when the last ``window`` iterations together lower the objective by at
         most this share of its absolute value.  0 stops only when it is not lowered
-        at all.
+        at all.  With mini-batches, epochs count in place of iterations, and the mean of
+        their batches' values in place of the objective.
     window
         Number of these iterations: a single small decrease is no convergence.
     """
@@ -54,6 +58,7 @@ class Stop:
     gradient: float | None = None
     decrease: float | None = 1e-9
     window: int = 5
+    epochs: int | None = None
 
     def convergence(
         self, values: Sequence[float], gradient_norm: float, error: float = 0.0
@@ -82,8 +87,10 @@ class Stop:
                 return Status.NOISE_LIMIT if error > tolerance > 0 else Status.SMALL_DECREASE
         return Status.RUNNING
 
-    def budget(self, iterations: int, evaluations: int, seconds: float) -> Status:
+    def budget(self, iterations: int, evaluations: int, seconds: float, epochs: int = 0) -> Status:
         """Status by the budgets."""
+        if self.epochs is not None and epochs >= self.epochs:
+            return Status.EPOCH_LIMIT
         if self.iterations is not None and iterations >= self.iterations:
             return Status.ITERATION_LIMIT
         if self.evaluations is not None and evaluations >= self.evaluations:

@@ -14,6 +14,7 @@ from thalweg.interfaces.capabilities import (
     StiefelVariable,
 )
 from thalweg.interfaces.minibatches import (
+    STOCHASTIC_COLUMNS,
     BatchSchedule,
     EpochOrder,
     Minibatches,
@@ -28,6 +29,7 @@ from thalweg.interfaces.requirements import missing_capabilities, require
 from thalweg.interfaces.solver import TRANSIENT, Solver, SolverState
 
 __all__ = [
+    "STOCHASTIC_COLUMNS",
     "TRANSIENT",
     "Alternation",
     "AttractiveLaplacian",

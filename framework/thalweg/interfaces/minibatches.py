@@ -49,8 +49,16 @@ class Minibatches(Capability):
 
     phrase = "mini-batch of data rows"
 
-    #: Work so far in gradient equivalents: a gradient over all rows is 1.
-    work: float = 0.0
+    #: Work so far, an integer in any unit, so that the sums of a resumed run are exact.
+    operations: int = 0
+
+    #: That work for a gradient over all rows.
+    operations_per_gradient: int = 1
+
+    @property
+    def work(self) -> float:
+        """Work so far in gradient equivalents."""
+        return self.operations / self.operations_per_gradient
 
     @property
     @abstractmethod
@@ -207,6 +215,10 @@ class EpochOrder:
         return RowSet(self._rows[low:high], last - first)
 
 
+#: Trace columns of every run with batches.
+STOCHASTIC_COLUMNS = ("epoch", "epoch_value", "held_out_value", "work")
+
+
 @dataclass(kw_only=True)
 class StochasticState(SolverState):
     """State of a solver whose steps see batches; ``value`` and ``gradient`` are a batch's.
@@ -223,10 +235,12 @@ class StochasticState(SolverState):
         NaN in the first epoch.
     held_out_value
         Objective over the rows held out at the end of the last epoch; NaN if none are.
-    work
-        Gradient equivalents so far.
+    operations
+        Work so far, in the objective's unit.
     total
         Sum of the values of the present epoch's batches, times their rows.
+    whole
+        Whether ``value`` and ``gradient`` are over all rows.
     order
         This rank's order of the present epoch.
     """
@@ -235,9 +249,27 @@ class StochasticState(SolverState):
     batch: int = 0
     epoch_value: float = float("nan")
     held_out_value: float = float("nan")
-    work: float = 0.0
+    operations: int = 0
     total: float = 0.0
+    whole: bool = False
     order: EpochOrder | None = field(default=None, metadata=TRANSIENT)
+
+    @property
+    def work(self) -> float:
+        """Gradient equivalents so far; evaluations, where the objective counts none."""
+        if isinstance(self.objective, Minibatches):
+            return self.operations / self.objective.operations_per_gradient
+        return float(self.evaluations)
+
+    def trace_row(self) -> dict[str, float]:
+        """Values of :data:`STOCHASTIC_COLUMNS`."""
+        return dict(
+            zip(
+                STOCHASTIC_COLUMNS,
+                (self.epoch, self.epoch_value, self.held_out_value, self.work),
+                strict=True,
+            )
+        )
 
     def rows_of(self, schedule: BatchSchedule, share: float = 1.0) -> tuple[RowSet, RowSet]:
         """Rows of the batch that comes next, and the first ``share`` of them."""

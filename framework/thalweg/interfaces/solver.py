@@ -74,6 +74,10 @@ class Solver(ABC, Generic[S]):
     #: solver changes its problem between steps, as in a search for the least rank.
     decreases: ClassVar[bool] = True
 
+    #: Whether steps see batches of data rows, so that the state is a
+    #: :class:`~thalweg.interfaces.StochasticState` and its values are those of batches.
+    stochastic: ClassVar[bool] = False
+
     preconditioner: Preconditioner | None = None
 
     @classmethod

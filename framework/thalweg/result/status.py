@@ -19,6 +19,7 @@ class Status(Enum):
     PRECISION_LIMIT = "converged: no step lowers the objective any further in floating point"
     NOISE_LIMIT = "stopped: no step lowers the objective by more than the error of its values"
     ITERATION_LIMIT = "stopped: the limit of iterations is reached"
+    EPOCH_LIMIT = "stopped: the limit of epochs is reached"
     EVALUATION_LIMIT = "stopped: the limit of evaluations is reached"
     TIME_LIMIT = "stopped: the limit of wall time is reached"
     CALLBACK = "stopped: a callback asked for it"

@@ -1,4 +1,4 @@
-"""First-order rivals in JAX and optax, from the same start, with rates tuned and fitted to the time."""
+"""First-order rivals in JAX and optax: from the same start, with schedules that fit the time."""
 
 from __future__ import annotations
 
@@ -41,9 +41,11 @@ def loss_of(network: Network) -> Callable[..., Any]:
     }
     hidden = [functions[type(activation).__name__] for activation in network.activations]
     kind = type(network.loss).__name__
-    last = functions[type(getattr(network.loss, "activation", None)).__name__] if (
-        kind == "SquaredError"
-    ) else None
+    last = (
+        functions[type(getattr(network.loss, "activation", None)).__name__]
+        if (kind == "SquaredError")
+        else None
+    )
 
     def loss(tree: Any, inputs: Any, targets: Any) -> Any:
         a = inputs

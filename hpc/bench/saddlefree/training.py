@@ -135,9 +135,7 @@ def build_problem(name: str, folder: Path | None, rows: int) -> Problem:
             made.append(build_mlp(dataset, comm, layers=sizes, precision="single", **options))
         else:
             dataset = Dataset.from_array(data[part], comm=comm)
-            network = build_autoencoder(
-                dataset, comm, layers=sizes, precision="single", **options
-            )
+            network = build_autoencoder(dataset, comm, layers=sizes, precision="single", **options)
             made.append(network)
     shown = "-".join(map(str, sizes)) if len(sizes) < 12 else f"{sizes[0]}-30x50-{sizes[-1]}"
     words = ", ".join(f"{key} {value}" for key, value in options.items())
@@ -169,12 +167,12 @@ def measured(problem: Problem, x: Any) -> list[float]:
     """Training and test error at a point; the objectives' work is left as it is."""
     found = []
     for objective in (problem.train, problem.test):
-        work = objective.work
+        operations = objective.operations
         if problem.measure == "loss":
             found.append(value_over_all_rows(objective, x))
         else:
             found.append(objective.metrics(x)[problem.measure])
-        objective.work = work
+        objective.operations = operations
     return found
 
 

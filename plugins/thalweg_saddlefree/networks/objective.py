@@ -76,8 +76,8 @@ class NetworkObjective(
 
     Attributes
     ----------
-    work : float
-        Matrix-product operations so far, in units of one full gradient.
+    operations : int
+        Those of matrix products so far.
 
     Raises
     ------
@@ -115,7 +115,7 @@ class NetworkObjective(
         self.initialisation = initialisation
         self.scale = float(scale)
         self.memory = float(memory)
-        self.work = 0.0
+        self.operations_per_gradient = network.flops("gradient") * rows.rows
         self._layers = tuple(
             LayerBlock(network.offsets[k], network.sizes[k] + 1, network.sizes[k + 1], bias=True)
             for k in range(network.depth)
@@ -289,6 +289,11 @@ class NetworkObjective(
             found["training_accuracy"] = self._mean(hits, self.rows.rows)
         return found
 
+    def value_error(self, value: float) -> float:
+        """A few rounding units of the precision of the matrix products."""
+        kind = np.float64 if self.dtype == np.float64 else np.float32
+        return 8 * float(np.finfo(kind).eps) * abs(value)
+
     def fingerprint(self) -> str:
         """Layers, activations, loss, rows and weight decay."""
         sizes = "-".join(map(str, self.network.sizes))
@@ -303,8 +308,7 @@ class NetworkObjective(
         return np.array(self.layout.reading(x)[:, 0], dtype=self.dtype)
 
     def _count(self, kind: str, rows: int) -> None:
-        whole = self.network.flops("gradient") * self.rows.rows
-        self.work += self.network.flops(kind) * rows / whole
+        self.operations += self.network.flops(kind) * rows
 
     def _mean(self, local: float, rows: int) -> float:
         return float(sum_over_ranks(self.comm, float(local))) / rows
@@ -360,8 +364,7 @@ class NetworkObjective(
     def _count_linearizing(self) -> None:
         # A gradient without its products of activations and deltas.
         cost = self.network.flops("gradient") - self.network.flops("value")
-        whole = self.network.flops("gradient") * self.rows.rows
-        self.work += cost * self.curvature_row_count / whole
+        self.operations += cost * self.curvature_row_count
 
 
 def _chunks(inputs: np.ndarray, targets: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -136,6 +136,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     seed: Annotated[int, Help("seed of the batches", minimum=0)] = 0
 
     preconditioned: ClassVar[bool] = True
+    stochastic: ClassVar[bool] = True
     trace_columns: ClassVar[tuple[str, ...]] = (
         "batch_rows",
         "products",
@@ -169,9 +170,9 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             last=objective.layout.create_vec(),
             damping=self.damping,
         )
-        work = work_of(objective)
+        done = operations_of(objective)
         self._evaluate(state)
-        state.work = work_of(objective) - work
+        state.operations = operations_of(objective) - done
         if not (math.isfinite(state.value) and math.isfinite(state.gradient_norm)):
             raise InputError(
                 f"the objective or its gradient is not finite at the starting point "
@@ -193,9 +194,9 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             # of the start.
             self._evaluate(state)
             state.evaluations -= 1
-        work = work_of(state.objective)
+        done = operations_of(state.objective)
         schedule = self._schedule(state)
-        whole = schedule.batches(state.epoch) == 1
+        whole = state.whole
         measured = not whole and (state.counter + 1) % self.check_every == 0
         before = state.x.copy() if measured or whole else None
         directions = self._directions(state)
@@ -203,17 +204,16 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             model = self._model(state, directions)
             used = [d for d in directions if d is not state.last or state.last.norm() > 0]
             if whole:
-                predicted = self._descend(state, used, model, before)
+                self._descend(state, used, model, before)
             else:
                 predicted = self._take(state, used, model)
+                if measured:
+                    self._measure(state, before, predicted)
             state.counter += 1
             if state.outcome.running:
                 state.count_batch(schedule, state.value)
-                if measured:
-                    self._measure(state, before, predicted)
-                else:
-                    self._evaluate(state)
-                state.work += work_of(state.objective) - work
+                self._evaluate(state)
+                state.operations += operations_of(state.objective) - done
         finally:
             for vec in directions[:1] + directions[2:]:
                 vec.destroy()
@@ -264,6 +264,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             state.objective.use_rows(rows, part)
             state.rows = rows.total
         state.in_use = (state.epoch, state.batch)
+        state.whole = self._schedule(state).batches(state.epoch) == 1
 
     def _directions(self, state: SubspaceState) -> list[PETSc.Vec]:
         """Preconditioned gradient and last step, then Lanczos vectors."""
@@ -358,7 +359,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         directions: list[PETSc.Vec],
         model: SubspaceModel,
         before: PETSc.Vec,
-    ) -> float:
+    ) -> None:
         """All rows are in use: raise the damping until the step lowers the objective."""
         kept = [vec.copy() if vec is state.last else vec for vec in directions]
         last, negative = state.last.copy(), state.negative
@@ -369,13 +370,12 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
                 state.evaluations += 1
                 self._adapt(state, change, predicted, 1)
                 if change <= 0:
-                    return predicted
+                    return
                 before.copy(state.x)
                 last.copy(state.last)
                 state.negative = negative
                 state.damping = max(4.0 * state.damping, 1e-12)
             state.outcome = Status.PRECISION_LIMIT
-            return 0.0
         finally:
             last.destroy()
             for vec, original in zip(kept, directions, strict=True):
@@ -383,22 +383,14 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
                     vec.destroy()
 
     def _measure(self, state: SubspaceState, before: PETSc.Vec, predicted: float) -> None:
-        """Compare the step just taken with its prediction on the batch that comes next.
-
-        On its own batch a step that fits the batch's noise looks good, and the damping
-        would fall for ever; the rows of the next have no part in it.
-        """
-        self._use_rows(state)
-        old = state.objective.value(before)
+        """Compare the step just taken with its prediction on its own batch."""
+        change = state.objective.value(state.x) - state.value
         state.evaluations += 1
-        self._evaluate(state)
-        change = state.value - old
         self._adapt(state, change, predicted, self.check_every)
         if not change < -predicted:  # worse by more than it was to be better
             before.copy(state.x)
             state.last.set(0.0)
             state.damping *= 4.0
-            self._evaluate(state)
 
     def _adapt(self, state: SubspaceState, change: float, predicted: float, steps: int) -> None:
         """Levenberg-Marquardt rule (Martens and Grosse 2015, section 6.5)."""
@@ -410,6 +402,6 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             state.damping /= factor
 
 
-def work_of(objective: Objective) -> float:
-    """Gradient equivalents that an objective has counted."""
-    return objective.work if isinstance(objective, Minibatches) else 0.0
+def operations_of(objective: Objective) -> int:
+    """Work that an objective has counted."""
+    return objective.operations if isinstance(objective, Minibatches) else 0
