@@ -103,7 +103,8 @@ class KernelSums:
             mine = [array[block.rows] for array in own_arrays]
             if not len(mine[0]) or block.start == block.stop:
                 continue
-            other = [np.ascontiguousarray(array.T) for array in block.arrays]
+            # Copies, since read-only arrays would be other types to compile the kernels for.
+            other = [np.array(array.T, order="C") for array in block.arrays]
             assert block.contributions is not None
             add(mine, other, block.own, sums[block.rows], block.contributions, block.poll)
         sums += sent
@@ -124,7 +125,7 @@ class KernelSums:
             threads = numba.get_num_threads()
             if tile.size < SMALL:
                 numba.set_num_threads(1)
-            fill_tile(np.ascontiguousarray(z, float), other, none, empty, none, empty, tile)
+            fill_tile(np.array(z, float, order="C"), other, none, empty, none, empty, tile)
             numba.set_num_threads(threads)
         return tile
 
@@ -145,10 +146,10 @@ class KernelSums:
         own_arrays = (z, np.ascontiguousarray(factor * signs), points)
         total = 0.0
         for block in Ring(self.layout).blocks(z, factor, points, each_pair_once=True):
-            mine = [np.ascontiguousarray(array[block.rows]) for array in own_arrays]
+            mine = [np.array(array[block.rows], order="C") for array in own_arrays]
             if not len(mine[0]) or block.start == block.stop:
                 continue
-            other = [np.ascontiguousarray(array.T) for array in block.arrays]
+            other = [np.array(array.T, order="C") for array in block.arrays]
             rows = np.zeros(len(mine[0]))
             add_absolute_moments(
                 mine[0], other[0], mine[1], other[1], mine[2], other[2], block.own, rows
@@ -172,7 +173,7 @@ class KernelSums:
         count, done = len(mine[0]), 0
         while done < count:
             stop = min(done + POLL_ROWS, count)
-            own = [np.ascontiguousarray(array[done:stop]) for array in mine]
+            own = [np.array(array[done:stop], order="C") for array in mine]
             # Below the diagonal block of a triangle nothing is left to do.
             rest = [np.ascontiguousarray(array[:, done:]) if triangle else array for array in other]
             part = np.ascontiguousarray(contributions[:, :, done:]) if triangle else contributions
@@ -202,7 +203,7 @@ class KernelSums:
         visiting_values = np.ascontiguousarray(other[3].T)
         for low in range(0, count, TILE_ROWS):
             high = min(low + TILE_ROWS, count)
-            own = [np.ascontiguousarray(part[low:high]) for part in mine]
+            own = [np.array(part[low:high], order="C") for part in mine]
             start = low // TILE_COLUMNS * TILE_COLUMNS if triangle else 0
             for first in range(start, visiting, TILE_COLUMNS):
                 last = min(first + TILE_COLUMNS, visiting)
