@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -65,6 +65,8 @@ class KDACObjective(GaussianPairSum, Alternation):
     bound
         Whether condition (10), which takes another pass over all pairs, is evaluated.
     """
+
+    default_solver: ClassVar[str] = "ism"
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from thalweg.errors import InputError, NumericalError, suggestion
+from thalweg.errors import InputError, NumericalError
 from thalweg.interfaces import HessianProduct, Objective, require
 from thalweg.parallel import PETSc
 from thalweg.plugins import Help
@@ -46,17 +46,6 @@ WITH_PRODUCT = ("Newton-CG", "trust-ncg", "trust-krylov")
 MAY_USE_PRODUCT = ("trust-constr",)
 
 
-def _method(name: str) -> str:
-    """SciPy's spelling of a method, which users may write in any case."""
-    by_lower = {method.lower(): method for method in METHODS}
-    if name.lower() not in by_lower:
-        hint = suggestion(name, METHODS)
-        if "known" not in hint:
-            hint += " These fit: " + ", ".join(sorted(METHODS))
-        raise InputError(f"SciPy has no method '{name}' that fits this problem{hint}")
-    return by_lower[name.lower()]
-
-
 @dataclass(frozen=True, kw_only=True)
 class ScipyMinimize(Foreign):
     """A method of ``scipy.optimize.minimize`` for problems without constraints.
@@ -67,29 +56,34 @@ class ScipyMinimize(Foreign):
     Attributes
     ----------
     method
-        SciPy's name of it, in any case.
+        SciPy's name of it, in SciPy's spelling.
     """
 
     method: Annotated[str, Help("method of scipy.optimize.minimize")] = "L-BFGS-B"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _method(self.method)
+        if self.method in METHODS:
+            return
+        right = next((name for name in METHODS if name.lower() == self.method.lower()), None)
+        if right is not None:
+            raise InputError(f"SciPy has no method '{self.method}'; it is spelled '{right}'")
+        fitting = ", ".join(sorted(METHODS))
+        raise InputError(f"SciPy has no method '{self.method}' that fits; these fit: {fitting}")
 
     def check(self, objective: Objective) -> None:
         """The Newton methods need a Hessian product."""
-        method = _method(self.method)
+        method = self.method
         if method in WITH_PRODUCT:
             fitting = [f"scipy:{name}" for name in METHODS if name not in WITH_PRODUCT]
             require(objective, (HessianProduct,), f"solver 'scipy:{method}'", fitting)
 
     def start(self, state: ForeignState, known: bool) -> Live:
         """SciPy at ``state.origin``."""
-        method = _method(self.method)
         evaluator = Evaluator(
             state.objective, state.origin, state.origin_value, state.gradient if known else None
         )
-        return _LiveScipy(method, evaluator, state)
+        return _LiveScipy(self.method, evaluator, state)
 
 
 class _LiveScipy(Live):

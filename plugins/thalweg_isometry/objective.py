@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,6 +41,8 @@ class NearIsometry(Objective, SecantConstraints):
     InputError
         delta outside (0, 1), a rank above the dimension, or neither given.
     """
+
+    default_solver: ClassVar[str] = "hinge-lbfgs"
 
     def __init__(self, secants: SecantSet, delta: float | None, rank: int | None) -> None:
         check_targets(secants.dimension, delta, rank)

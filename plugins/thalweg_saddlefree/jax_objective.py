@@ -10,7 +10,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -59,6 +59,8 @@ class JaxObjective(Objective, HessianProduct):
     InputError
         JAX is not installed, the tree is empty, or the function's value is no scalar.
     """
+
+    default_solver: ClassVar[str] = "saddle-free"
 
     def __init__(
         self,

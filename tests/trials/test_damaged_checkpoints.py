@@ -64,6 +64,8 @@ def test_damage_is_found(stopped, tmp_path, trial, how):
     newest = (checkpoints / "latest").read_text().strip()
     files = ["latest", *(f"{newest}/{file.name}" for file in (checkpoints / newest).iterdir())]
     older = next(p for p in checkpoints.iterdir() if p.is_dir() and p.name != newest)
+    if how == "exchange":  # the memory of the solver grows
+        files = [name for name in files if "/" not in name or (older / Path(name).name).exists()]
     trial.cases(len(files))
     for name in files:
         copy = tmp_path / name.replace("/", "-")

@@ -9,14 +9,9 @@ from typing import Any
 
 from thalweg.config.configuration import Configuration, Method, Section
 from thalweg.config.sections import FIXED, SECTIONS
+from thalweg.driver.method import resolve_method, without_name
 from thalweg.errors import InputError, suggestion
-from thalweg.plugins import (
-    ObjectiveSpec,
-    PreconditionerSpec,
-    SolverSpec,
-    plugins,
-    resolve_options,
-)
+from thalweg.plugins import ObjectiveSpec, plugins, resolve_options
 
 
 def read_configuration(
@@ -101,7 +96,7 @@ def _resolved(raw: Mapping[str, Any], folder: Path) -> Configuration:
     given = raw.get("objective", {})
     name = _name_of(given, "objective", "")
     objective_spec, _ = plugins().find(ObjectiveSpec, name)
-    objective = {"name": name, **plugins().options(objective_spec, _without_name(given))}
+    objective = {"name": name, **plugins().options(objective_spec, without_name(given))}
     data: Section | None = raw.get("data")
     if objective_spec.data == "required" and data is None:
         raise InputError(f"{objective_spec.owner} needs a section [data]")
@@ -174,29 +169,19 @@ def _method_parts(
     solver: Any, preconditioner: Any, base: Method, objective: ObjectiveSpec
 ) -> tuple[Section, Section | None]:
     """Resolved solver and preconditioner; what is not given comes from ``base``."""
-    solver = _table(solver, "solver")
-    name = _name_of(solver, "solver", base.solver["name"])
-    spec, fixed = plugins().find(SolverSpec, name)
-    inherited = _without_name(base.solver) if name == base.solver["name"] else {}
-    options = plugins().options(spec, {**inherited, **_without_name(solver), **fixed})
-    resolved = {"name": name, **{k: v for k, v in options.items() if k not in fixed}}
-    if not spec.resolve().preconditioned:
-        if preconditioner is not None:
-            raise InputError(f"solver '{name}' takes no preconditioner")
-        return resolved, None
-    if preconditioner is None and not spec.resolve().takes_preconditioner({**options, **fixed}):
-        chosen: Section = {"name": "identity"}
-    elif preconditioner is None:
-        chosen = base.preconditioner or {"name": objective.preconditioner}
-    else:
-        chosen = _table(preconditioner, "preconditioner")
-    default = (base.preconditioner or {"name": objective.preconditioner})["name"]
-    other = _name_of(chosen, "preconditioner", default)
-    other_spec, _ = plugins().find(PreconditionerSpec, other)
-    same = base.preconditioner is not None and base.preconditioner["name"] == other
-    inherited = _without_name(base.preconditioner or {}) if same else {}
-    given = {**inherited, **_without_name(chosen)}
-    return resolved, {"name": other, **plugins().options(other_spec, given)}
+    chosen = _inheriting(_table(solver, "solver"), base.solver, "solver")
+    default = base.preconditioner or {"name": objective.preconditioner}
+    inner = None
+    if preconditioner is not None:
+        inner = _inheriting(_table(preconditioner, "preconditioner"), default, "preconditioner")
+    return resolve_method(chosen, inner, default)
+
+
+def _inheriting(given: Section, base: Section, kind: str) -> dict[str, Any]:
+    """A section with the options of ``base``, where that is of the same name."""
+    name = _name_of(given, kind, base["name"])
+    inherited = without_name(base) if name == base["name"] else {}
+    return {"name": name, **inherited, **without_name(given)}
 
 
 def _table(value: Any, section: str) -> Section:
@@ -212,7 +197,3 @@ def _name_of(section: Section, kind: str, default: str) -> str:
     if not isinstance(name, str) or not name:
         raise InputError(f"section [{kind}] needs a name")
     return name
-
-
-def _without_name(section: Section) -> dict[str, Any]:
-    return {key: value for key, value in section.items() if key != "name"}

@@ -107,7 +107,11 @@ class Checkpoints:
                 again += 1
                 name = f"{number:09d}-{again}"
             partial.mkdir()
-            (partial / MANIFEST).write_text(json.dumps({"format": FORMAT}), encoding="utf-8")
+            try:
+                (partial / MANIFEST).write_text(json.dumps({"format": FORMAT}), encoding="utf-8")
+            except OSError:
+                _remove(partial)
+                raise
         return version
 
     @staticmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +11,17 @@ from thalweg.driver.checkpoint import Checkpoints
 from thalweg.driver.homotopy import HomotopySchedule
 from thalweg.driver.identity import identity_of, start_of
 from thalweg.driver.loop import Callback, drive
+from thalweg.driver.method import method_of_call
 from thalweg.driver.stopping import STOP_OPTIONS, Stop
-from thalweg.errors import InputError, suggestion
+from thalweg.errors import InputError
 from thalweg.interfaces import (
-    AttractiveLaplacian,
     Homotopy,
     Objective,
     Preconditioner,
     Solver,
-    missing_capabilities,
-    require,
 )
 from thalweg.parallel import PETSc, collective_call
-from thalweg.plugins import Option, PreconditionerSpec, SolverSpec, plugins, resolve_options
+from thalweg.plugins import resolve_options
 from thalweg.result import Result
 
 
@@ -53,12 +50,12 @@ def minimize(
         This rank's rows of the starting point, shape ``(local_rows, columns)``, or
         a ``Vec``; by default ``objective.initial_point(seed)``.  Left as it is.
     solver
-        A name, or a solver object; by default ``"lbfgs"``.
+        A name, or a solver object; by default ``objective.default_solver``.
     preconditioner
-        A name, or a preconditioner object; by default ``"spectral"`` where the
-        objective has an attractive Laplacian and the solver has a place for it
-        (``tao:cg`` and its like have none), else ``"identity"``.  None is taken
-        beside a solver object, which has its own, or a solver that takes none.
+        A name, or a preconditioner object; by default
+        ``objective.default_preconditioner`` where the solver has a place for it
+        (``tao:cg`` and its like have none).  None is taken beside a solver object,
+        which has its own, or a solver that takes none.
     callback
         Called on all ranks with an :class:`~thalweg.driver.Iterate` after each
         step; a true answer ends the run.
@@ -96,25 +93,8 @@ def minimize(
     KeyboardInterrupt
         Ctrl-C, and no checkpoints.
     """
-    _refuse_without_place(solver, preconditioner)
-    stop_given, solver_given, preconditioner_given = _sort_options(
-        objective, solver, preconditioner, options
-    )
-    stop = Stop(**resolve_options(STOP_OPTIONS, stop_given, "the stopping rules"))
-    if isinstance(solver, Solver):
-        algorithm = solver
-    else:
-        takes = _takes(solver or "lbfgs", preconditioner, solver_given)
-        chosen = preconditioner
-        if takes and not isinstance(chosen, Preconditioner):
-            name = chosen or default_preconditioner(objective)
-            chosen = build_preconditioner(objective, name, preconditioner_given)
-        algorithm = build_solver(
-            objective,
-            solver or "lbfgs",
-            solver_given,
-            chosen if isinstance(chosen, Preconditioner) else None,
-        )
+    algorithm, given = method_of_call(objective, solver, preconditioner, options)
+    stop = Stop(**resolve_options(STOP_OPTIONS, given, "the stopping rules"))
     if homotopy is None and isinstance(objective, Homotopy):
         homotopy = HomotopySchedule.proposed_by(objective)
     x = starting_point(objective, x0, seed)
@@ -157,140 +137,3 @@ def starting_point(objective: Objective, x0: np.ndarray | PETSc.Vec | None, seed
     if not all(objective.comm.allgather(bool(np.isfinite(block).all()))):
         raise InputError("x0 must be finite")
     return layout.vec_from(block)
-
-
-def find_solver(name: str) -> tuple[SolverSpec, dict[str, Any]]:
-    """Spec of a solver, and the option that a ``name:TYPE`` form fills."""
-    return plugins().find(SolverSpec, name)
-
-
-def _refuse_without_place(
-    solver: str | Solver[Any] | None, preconditioner: str | Preconditioner | None
-) -> None:
-    """Raise where a preconditioner is given that nobody would use."""
-    if preconditioner is None:
-        return
-    if isinstance(solver, Solver):
-        name = type(solver).__name__
-        if solver.preconditioned:
-            raise InputError(
-                f"the solver is an object already: give it its preconditioner, as in "
-                f"{name}(preconditioner=...), or name the solver"
-            )
-        raise InputError(f"solver {name} takes no preconditioner; leave it out")
-    spec, _ = find_solver(solver or "lbfgs")
-    if not spec.resolve().preconditioned:
-        raise InputError(f"{spec.owner} takes no preconditioner; leave it out")
-
-
-def _takes(
-    solver: str, preconditioner: str | Preconditioner | None, given: Mapping[str, Any]
-) -> bool:
-    """Whether a preconditioner is to be built: one that is asked for, or that has a place."""
-    spec, fixed = find_solver(solver)
-    code = spec.resolve()
-    if not code.preconditioned or preconditioner is not None:
-        return bool(code.preconditioned)
-    return bool(code.takes_preconditioner({**given, **fixed}))
-
-
-def default_preconditioner(objective: Objective) -> str:
-    """``"spectral"`` where the objective has an attractive Laplacian, else ``"identity"``."""
-    known = {spec.name for spec in plugins().specs(PreconditionerSpec)}
-    if isinstance(objective, AttractiveLaplacian) and "spectral" in known:
-        return "spectral"
-    return "identity"
-
-
-def build_preconditioner(
-    objective: Objective, name: str, given: Mapping[str, Any]
-) -> Preconditioner:
-    """The named preconditioner with checked options.
-
-    Raises
-    ------
-    CapabilityError
-        The objective lacks what it needs; those that would fit are named.
-    """
-    spec, fixed = plugins().find(PreconditionerSpec, name)
-    build = spec.resolve()
-    _require(objective, build, spec, PreconditionerSpec)
-    return spec.build(options=plugins().options(spec, {**given, **fixed}))  # type: ignore[no-any-return]
-
-
-def build_solver(
-    objective: Objective,
-    name: str,
-    given: Mapping[str, Any],
-    preconditioner: Preconditioner | None,
-) -> Solver[Any]:
-    """The named solver with checked options, round the preconditioner if it takes one.
-
-    Raises
-    ------
-    CapabilityError
-        The objective lacks what it needs; those that would fit are named.
-    InputError
-        A preconditioner is given to a solver that takes none.
-    """
-    spec, fixed = find_solver(name)
-    build = spec.resolve()
-    _require(objective, build, spec, SolverSpec)
-    options = plugins().options(spec, {**given, **fixed})
-    if build.preconditioned:
-        return spec.build(options=options, preconditioner=preconditioner)  # type: ignore[no-any-return]
-    if preconditioner is not None:
-        raise InputError(f"solver '{name}' takes no preconditioner; leave it out")
-    return spec.build(options=options)  # type: ignore[no-any-return]
-
-
-def _require(
-    objective: Objective,
-    build: Any,
-    spec: SolverSpec | PreconditionerSpec,
-    kind: type[SolverSpec] | type[PreconditionerSpec],
-) -> None:
-    if missing_capabilities(objective, build.requires):
-        fitting = [
-            other.name
-            for other in plugins().specs(kind)
-            if not missing_capabilities(objective, getattr(other.resolve(), "requires", ()))
-        ]
-        require(objective, build.requires, spec.owner, fitting)
-
-
-def _sort_options(
-    objective: Objective,
-    solver: str | Solver[Any] | None,
-    preconditioner: str | Preconditioner | None,
-    given: Mapping[str, Any],
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Give each option to the part that has it: stopping rules, solver, preconditioner."""
-    groups: list[tuple[str, tuple[Option, ...]]] = [("the stopping rules", STOP_OPTIONS)]
-    takes = False
-    if isinstance(solver, Solver):
-        groups.append((f"solver {type(solver).__name__}", ()))
-    else:
-        spec = find_solver(solver or "lbfgs")[0]
-        takes = _takes(solver or "lbfgs", preconditioner, given)
-        groups.append((spec.owner, spec.declared_options))
-    if takes and not isinstance(preconditioner, Preconditioner):
-        name = preconditioner or default_preconditioner(objective)
-        other = plugins().find(PreconditionerSpec, name)[0]
-        groups.append((other.owner, other.declared_options))
-    else:
-        groups.append(("", ()))
-    sorted_options: tuple[dict[str, Any], ...] = ({}, {}, {})
-    for option, value in given.items():
-        owners = [k for k, (_, known) in enumerate(groups) if option in {o.name for o in known}]
-        if not owners:
-            every = [o.name for _, known in groups for o in known]
-            listed = ", ".join(owner for owner, known in groups if known)
-            raise InputError(f"no option '{option}' in {listed}{suggestion(option, every)}")
-        if len(owners) > 1:
-            listed = " and ".join(groups[k][0] for k in owners)
-            raise InputError(
-                f"option '{option}' is one of {listed}: build the object and pass it instead"
-            )
-        sorted_options[owners[0]][option] = value
-    return sorted_options[0], sorted_options[1], sorted_options[2]

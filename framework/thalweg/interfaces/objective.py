@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from thalweg.interfaces.capabilities import AttractiveLaplacian
 from thalweg.interfaces.notes import HasNotes
 from thalweg.parallel import MPI, Layout, PETSc
 
@@ -37,9 +38,21 @@ class Objective(HasNotes, ABC):
         Shape and distribution of the variable; kept as :attr:`layout`.
     """
 
+    #: Name of the solver that is taken where the user names none, the same as in the spec.
+    default_solver: ClassVar[str] = "lbfgs"
+
     def __init__(self, comm: MPI.Comm, layout: Layout) -> None:
         self.comm = comm
         self.layout = layout
+
+    @property
+    def default_preconditioner(self) -> str:
+        """Name of the preconditioner that is taken where the user names none.
+
+        By default ``"spectral"`` with an attractive Laplacian, else ``"identity"``; the
+        same as in the spec.
+        """
+        return "spectral" if isinstance(self, AttractiveLaplacian) else "identity"
 
     @abstractmethod
     def initial_point(self, seed: int) -> PETSc.Vec:

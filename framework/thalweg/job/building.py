@@ -11,7 +11,7 @@ import numpy as np
 from thalweg.config import Configuration
 from thalweg.data import Dataset, load_data
 from thalweg.data.numpy_files import map_npy
-from thalweg.driver.minimize import build_preconditioner, build_solver
+from thalweg.driver.method import build_method
 from thalweg.errors import InputError, PluginError
 from thalweg.interfaces import Objective, Solver
 from thalweg.parallel import MPI, PETSc, on_root
@@ -34,16 +34,9 @@ def build_objective(
     return dataset, objective
 
 
-def build_method(configuration: Configuration, objective: Objective) -> Solver[Any]:
+def build_configured_method(configuration: Configuration, objective: Objective) -> Solver[Any]:
     """The solver of a configuration, round its preconditioner; nothing is set up yet."""
-    section = configuration.preconditioner
-    preconditioner = None
-    if section is not None:
-        options = {k: v for k, v in section.items() if k != "name"}
-        preconditioner = build_preconditioner(objective, section["name"], options)
-    solver = configuration.solver
-    options = {k: v for k, v in solver.items() if k != "name"}
-    return build_solver(objective, solver["name"], options, preconditioner)
+    return build_method(objective, configuration.solver, configuration.preconditioner)
 
 
 def refuse_different_plugins(comm: MPI.Comm) -> None:

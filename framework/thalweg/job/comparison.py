@@ -11,7 +11,7 @@ from thalweg.config import Configuration, read_configuration
 from thalweg.errors import InputError
 from thalweg.files import atomic_write_text
 from thalweg.interfaces import Homotopy, Objective
-from thalweg.job.building import build_method, build_objective, refuse_different_plugins
+from thalweg.job.building import build_configured_method, build_objective, refuse_different_plugins
 from thalweg.job.directory import RunDirectory
 from thalweg.job.running import draw_pictures, frames_for, run_method
 from thalweg.parallel import (
@@ -76,7 +76,7 @@ def _compare(
     runs: list[tuple[Any, ...]] = []
     with collective_cleanup(comm, objective.destroy):
         solvers = {
-            method.label: build_method(configuration.with_method(method), objective)
+            method.label: build_configured_method(configuration.with_method(method), objective)
             for method in configuration.methods
         }
         if directory is not None:

@@ -15,7 +15,7 @@ from thalweg.driver.identity import plugin_versions
 from thalweg.errors import InputError, StorageError
 from thalweg.interfaces import Homotopy, Objective, Solver
 from thalweg.job.building import (
-    build_method,
+    build_configured_method,
     build_objective,
     data_digest,
     given_start_digest,
@@ -100,7 +100,7 @@ def _run(
     threads = limit_threads(comm)
     dataset, objective = build_objective(configuration, comm)
     with collective_cleanup(comm, objective.destroy):
-        solver = build_method(configuration, objective)
+        solver = build_configured_method(configuration, objective)
         if directory is not None:
             on_root(comm, lambda: directory.claim(configuration, resume))
         loading = time.perf_counter() - began

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
@@ -49,6 +49,8 @@ class SpectralEmbedding(RowObjective, SmallestEigenvectors):
     facts
         On how the matrix was made, for the metrics.
     """
+
+    default_solver: ClassVar[str] = "eigen"
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 
@@ -82,6 +83,8 @@ class FunctionObjective(Objective, HessianProduct):
     spread
         Standard deviation of a seeded normal shift of the customary start.
     """
+
+    default_solver: ClassVar[str] = "saddle-free"
 
     def __init__(self, comm: MPI.Comm, function: Function, spread: float = 0.0) -> None:
         super().__init__(comm, Layout(MPI.COMM_SELF, function.size))

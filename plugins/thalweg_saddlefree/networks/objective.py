@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -84,6 +84,8 @@ class NetworkObjective(
     InputError
         Data that are not finite.
     """
+
+    default_solver: ClassVar[str] = "saddle-free"
 
     def __init__(
         self,

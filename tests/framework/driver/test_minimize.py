@@ -29,7 +29,7 @@ def test_a_solver_that_takes_none_refuses_one(problem, heavy_ball, name):
     with pytest.raises(InputError, match="HeavyBall takes no preconditioner; leave it out"):
         thalweg.minimize(problem, solver=heavy_ball(), preconditioner=name, iterations=1)
     with pytest.raises(InputError, match="solver 'scipy' takes no preconditioner; leave it out"):
-        thalweg.minimize(problem, solver="scipy:cg", preconditioner=name, iterations=1)
+        thalweg.minimize(problem, solver="scipy:CG", preconditioner=name, iterations=1)
 
 
 def test_a_misspelled_name_is_refused(problem):

@@ -1,0 +1,188 @@
+"""A method: which solver with which preconditioner, and with which options.
+
+The one path by which :func:`thalweg.minimize`, configuration files and estimators come from
+names and given options to parts that are checked and fit together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from thalweg.driver.stopping import STOP_OPTIONS
+from thalweg.errors import InputError, suggestion
+from thalweg.interfaces import (
+    Objective,
+    Preconditioner,
+    Solver,
+    missing_capabilities,
+    require,
+)
+from thalweg.plugins import Option, PreconditionerSpec, SolverSpec, plugins
+
+#: A name and options, under ``"name"`` and their own names.
+Section = Mapping[str, Any]
+
+
+def resolve_method(
+    solver: Section,
+    preconditioner: Section | None,
+    default_preconditioner: Section,
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Check names and options, and fill in the defaults.
+
+    Parameters
+    ----------
+    solver
+        Name and given options.
+    preconditioner
+        The same, or None where the user names none.
+    default_preconditioner
+        What is taken then, where the solver has a place for it: ``tao:cg`` and its
+        like have none, and get the identity.
+
+    Returns
+    -------
+    tuple
+        Solver and preconditioner with all their options; None in place of the latter
+        where the solver takes none.
+
+    Raises
+    ------
+    InputError
+        An unknown name or option, a wrong type or range, or a preconditioner for a
+        solver that takes none.
+    """
+    name = solver["name"]
+    spec, fixed = plugins().find(SolverSpec, name)
+    options = plugins().options(spec, {**without_name(solver), **fixed})
+    resolved = {"name": name, **{k: v for k, v in options.items() if k not in fixed}}
+    code = spec.resolve()
+    if not code.preconditioned:
+        if preconditioner is not None:
+            raise InputError(f"solver '{name}' takes no preconditioner; leave it out")
+        return resolved, None
+    chosen: Section = {"name": "identity"}
+    if preconditioner is not None:
+        chosen = preconditioner
+    elif code.takes_preconditioner(options):
+        chosen = default_preconditioner
+    other, fixed = plugins().find(PreconditionerSpec, chosen["name"])
+    options = plugins().options(other, {**without_name(chosen), **fixed})
+    return resolved, {"name": chosen["name"], **options}
+
+
+def build_method(
+    objective: Objective, solver: Section, preconditioner: Section | Preconditioner | None
+) -> Solver[Any]:
+    """The solver round its preconditioner, from what :func:`resolve_method` returns.
+
+    Nothing is set up yet.
+
+    Raises
+    ------
+    CapabilityError
+        The objective lacks what one of them needs; those that would fit are named.
+    """
+    inner: Any = preconditioner
+    if isinstance(preconditioner, Mapping):
+        inner = _build(objective, PreconditionerSpec, preconditioner)
+    return _build(objective, SolverSpec, solver, inner)  # type: ignore[no-any-return]
+
+
+def _build(
+    objective: Objective,
+    kind: type[SolverSpec] | type[PreconditionerSpec],
+    section: Section,
+    preconditioner: Preconditioner | None = None,
+) -> Any:
+    spec, fixed = plugins().find(kind, section["name"])
+    code = spec.resolve()
+    if missing_capabilities(objective, code.requires):
+        fitting = [
+            other.name
+            for other in plugins().specs(kind)
+            if not missing_capabilities(objective, getattr(other.resolve(), "requires", ()))
+        ]
+        require(objective, code.requires, spec.owner, fitting)
+    options = {**without_name(section), **fixed}
+    if kind is SolverSpec and code.preconditioned:
+        return spec.build(options=options, preconditioner=preconditioner)
+    return spec.build(options=options)
+
+
+def without_name(section: Section) -> dict[str, Any]:
+    """The options of a section."""
+    return {key: value for key, value in section.items() if key != "name"}
+
+
+def method_of_call(
+    objective: Objective,
+    solver: str | Solver[Any] | None,
+    preconditioner: str | Preconditioner | None,
+    given: Mapping[str, Any],
+) -> tuple[Solver[Any], dict[str, Any]]:
+    """The method of a call of :func:`thalweg.minimize`, and the stopping rules among ``given``.
+
+    Each option goes to the part that has it.
+
+    Raises
+    ------
+    InputError
+        An option that no part has, or that two have; a preconditioner without a place.
+    """
+    if isinstance(solver, Solver):
+        if preconditioner is not None:
+            raise InputError(_no_place(solver))
+        groups = _sorted(given, (("the stopping rules", STOP_OPTIONS),))
+        return solver, groups[0]
+    name = objective.default_solver if solver is None else solver
+    spec, fixed = plugins().find(SolverSpec, name)
+    code = spec.resolve()
+    if preconditioner is not None and not code.preconditioned:
+        raise InputError(f"{spec.owner} takes no preconditioner; leave it out")
+    places = [("the stopping rules", STOP_OPTIONS), (spec.owner, spec.declared_options)]
+    named = preconditioner
+    if named is None and code.preconditioned and code.takes_preconditioner({**given, **fixed}):
+        named = objective.default_preconditioner
+        if named not in {known.name for known in plugins().specs(PreconditionerSpec)}:
+            named = "identity"  # its plugin is not installed
+    if isinstance(named, str):
+        other, _ = plugins().find(PreconditionerSpec, named)
+        places.append((other.owner, other.declared_options))
+    stop, own, *rest = _sorted(given, places)
+    section = {"name": named, **rest[0]} if isinstance(named, str) else None
+    chosen, inner = resolve_method({"name": name, **own}, section, {"name": "identity"})
+    outer = named if isinstance(named, Preconditioner) else inner
+    return build_method(objective, chosen, outer), stop
+
+
+def _no_place(solver: Solver[Any]) -> str:
+    """Why no preconditioner is taken beside a solver object."""
+    name = type(solver).__name__
+    if solver.preconditioned:
+        return (
+            f"the solver is an object already: give it its preconditioner, as in "
+            f"{name}(preconditioner=...), or name the solver"
+        )
+    return f"solver {name} takes no preconditioner; leave it out"
+
+
+def _sorted(
+    given: Mapping[str, Any], places: Sequence[tuple[str, Sequence[Option]]]
+) -> list[dict[str, Any]]:
+    """For each place, its options among those given."""
+    found: list[dict[str, Any]] = [{} for _ in places]
+    for option, value in given.items():
+        owners = [k for k, (_, known) in enumerate(places) if option in {o.name for o in known}]
+        if not owners:
+            every = [o.name for _, known in places for o in known]
+            listed = ", ".join(owner for owner, known in places if known)
+            raise InputError(f"no option '{option}' in {listed}{suggestion(option, every)}")
+        if len(owners) > 1:
+            listed = " and ".join(places[k][0] for k in owners)
+            raise InputError(
+                f"option '{option}' is one of {listed}: build the object and pass it instead"
+            )
+        found[owners[0]][option] = value
+    return found

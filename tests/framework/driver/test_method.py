@@ -1,0 +1,105 @@
+"""Names and options become the same method in a call, in a file and in an estimator."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import thalweg
+from thalweg.config import read_configuration
+from thalweg.driver import method
+from thalweg.errors import InputError
+from thalweg.interfaces import HessianProduct, RowObjective
+from thalweg.job.building import build_configured_method, build_objective
+from thalweg.parallel import MPI, Layout
+from thalweg.plugins import ObjectiveSpec, SolverSpec, plugins
+
+#: What some objectives cannot be built without.
+EXTRA = {"near-isometry": {"delta": 0.4}}
+
+#: Objectives that a file cannot describe without a module beside it.
+PYTHON = {"jax"}
+
+OBJECTIVES = [s.name for s in plugins().specs(ObjectiveSpec) if s.name not in PYTHON]
+
+
+class Sphere(RowObjective, HessianProduct):
+    """Half the squared length."""
+
+    def __init__(self):
+        super().__init__(MPI.COMM_SELF, Layout(MPI.COMM_SELF, 6, 2))
+
+    def rows_value_and_gradient(self, rows, gradient):
+        gradient[...] = rows
+        return 0.5 * float((rows**2).sum())
+
+    def hessian_product(self, x, direction, product):
+        direction.copy(product)
+
+
+def parts(solver):
+    """Type and options of a solver and of its preconditioner."""
+    found = {}
+    for part in (solver, solver.preconditioner if solver.preconditioned else None):
+        options = (
+            {f.name: getattr(part, f.name) for f in dataclasses.fields(part)}
+            if (dataclasses.is_dataclass(part))
+            else {}
+        )
+        options.pop("preconditioner", None)
+        found[type(part)] = options
+    return found
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_call_and_a_file_choose_the_same_method_by_default(name):
+    spec, _ = plugins().find(ObjectiveSpec, name)
+    raw = {"objective": {"name": name, **EXTRA.get(name, {})}}
+    if spec.data != "none":
+        raw["data"] = {"name": "digits", "rows": 40}
+    configuration = read_configuration(raw)
+    _, objective = build_objective(configuration, MPI.COMM_SELF)
+    of_file = build_configured_method(configuration, objective)
+    of_call, _ = method.method_of_call(objective, None, None, {})
+    assert parts(of_call) == parts(of_file)
+    assert objective.default_solver == spec.solver
+    objective.destroy()
+
+
+@pytest.mark.parametrize("name", ["tao:cg", "tao:lmvm", "scipy:BFGS", "lbfgs", "nonlinear-cg"])
+def test_each_solver_is_the_same_from_a_call_and_a_file(name):
+    raw = {
+        "data": {"name": "digits", "rows": 40},
+        "objective": {"name": "elastic-embedding", "perplexity": 5},
+        "solver": {"name": name},
+    }
+    configuration = read_configuration(raw)
+    _, objective = build_objective(configuration, MPI.COMM_SELF)
+    of_file = build_configured_method(configuration, objective)
+    of_call, _ = method.method_of_call(objective, name, None, {})
+    assert parts(of_call) == parts(of_file)
+    objective.destroy()
+
+
+def test_an_option_goes_to_the_part_that_has_it():
+    solver, rules = method.method_of_call(
+        Sphere(), "lbfgs", None, {"memory": 3, "iterations": 7, "seconds": 5.0}
+    )
+    assert solver.memory == 3
+    assert rules == {"iterations": 7, "seconds": 5.0}
+    with pytest.raises(InputError, match=r"no option 'memori' in .*did you mean 'memory'"):
+        method.method_of_call(Sphere(), "lbfgs", None, {"memori": 3})
+
+
+def test_scipys_methods_have_one_spelling():
+    result = thalweg.minimize(Sphere(), solver="scipy:BFGS", iterations=3)
+    np.testing.assert_allclose(result.x, 0.0, atol=1e-8)
+    with pytest.raises(InputError, match="it is spelled 'BFGS'"):
+        thalweg.minimize(Sphere(), solver="scipy:bfgs", iterations=3)
+
+
+def test_every_solver_says_whether_it_takes_a_preconditioner():
+    for spec in plugins().specs(SolverSpec):
+        assert isinstance(spec.resolve().preconditioned, bool)
