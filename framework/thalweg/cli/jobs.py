@@ -1,4 +1,4 @@
-"""The commands that run configurations and show what came out: run, compare, plot."""
+"""The commands that run configurations and show what came out: run, compare, plot, cite."""
 
 from __future__ import annotations
 
@@ -99,6 +99,24 @@ def plot_command(argv: list[str]) -> int:
     if MPI.COMM_WORLD.rank == 0:
         for file in drawn:
             print(file)
+    return 0
+
+
+def cite_command(argv: list[str]) -> int:
+    """Run ``thalweg cite``; returns the exit code."""
+    parser = Parser(
+        prog="thalweg cite",
+        description="Print the references of the methods that a run or a comparison used.",
+    )
+    parser.add_argument("folder", metavar="DIR", help="run directory")
+    arguments = parser.parse_args(argv)
+
+    from thalweg.job import cite
+    from thalweg.parallel import MPI, on_root
+
+    entries = on_root(MPI.COMM_WORLD, lambda: cite(arguments.folder))
+    if MPI.COMM_WORLD.rank == 0:
+        print(entries, end="")
     return 0
 
 

@@ -20,6 +20,7 @@ COMMANDS = {
     "run": ("thalweg.cli.jobs:run_command", "run a configuration"),
     "compare": ("thalweg.cli.jobs:compare_command", "run several methods on one objective"),
     "plot": ("thalweg.cli.jobs:plot_command", "draw the pictures of a run directory again"),
+    "cite": ("thalweg.cli.jobs:cite_command", "print the references of a run's methods in BibTeX"),
     "list": (
         "thalweg.cli.installation:list_command",
         "list objectives, preconditioners, solvers and options",

@@ -31,6 +31,7 @@ from thalweg.interfaces import (
     value_over_all_rows,
 )
 from thalweg.parallel import PETSc, collective_cleanup
+from thalweg.plugins import citation, specs_of
 from thalweg.result import Result, Status, Trace
 
 _LOG = logging.getLogger("thalweg")
@@ -452,6 +453,7 @@ class _Run:
             solution=solution,
             solution_layout=objective.solution_layout,
             notes=self._notes(state),
+            citation=citation(specs_of(objective, preconditioner_of(self.solver), self.solver)),
             saved=saved,
         )
 

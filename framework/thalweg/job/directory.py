@@ -13,10 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.config import Configuration
+from thalweg.config import Configuration, Method
 from thalweg.errors import CheckpointError, InputError
 from thalweg.files import atomic_write_text
 from thalweg.parallel import MPI, on_root, save_rows
+from thalweg.plugins import (
+    ObjectiveSpec,
+    PreconditionerSpec,
+    SolverSpec,
+    Spec,
+    citation,
+    plugins,
+)
 from thalweg.report import versions
 from thalweg.result import Result, Trace
 
@@ -202,3 +210,26 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def cite(folder: Path | str) -> str:
+    """References, in BibTeX, of the methods of a run or a comparison.  Called on one rank.
+
+    Raises
+    ------
+    InputError
+        The folder holds no run.
+    """
+    from thalweg.config import read_configuration
+
+    path = Path(folder) / "config.toml"
+    if "\0" in str(folder) or not path.is_file():
+        raise InputError(f"'{folder}' holds no run: it has no config.toml")
+    configuration = read_configuration(path)
+    specs: list[Spec] = [plugins().find(ObjectiveSpec, configuration.objective["name"])[0]]
+    parts: list[Configuration | Method] = [configuration, *configuration.methods]
+    for part in parts:
+        if part.preconditioner is not None:
+            specs.append(plugins().find(PreconditionerSpec, part.preconditioner["name"])[0])
+        specs.append(plugins().find(SolverSpec, part.solver["name"])[0])
+    return citation(specs)

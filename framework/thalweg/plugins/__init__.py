@@ -1,5 +1,6 @@
 """How strangers' code is found: hooks, specs, and the manager that reads them."""
 
+from thalweg.plugins.citations import citation, specs_of
 from thalweg.plugins.declared import Help, check_declared, declared_options
 from thalweg.plugins.manager import API_VERSION, Plugins, plugins
 from thalweg.plugins.markers import hookimpl
@@ -39,9 +40,11 @@ __all__ = [
     "Spec",
     "check_declared",
     "check_parameters",
+    "citation",
     "declared_options",
     "hookimpl",
     "plugins",
     "resolve_options",
+    "specs_of",
     "unknown_option",
 ]

@@ -153,6 +153,13 @@ class ObjectiveSpec(Spec):
     solver: str = "lbfgs"
     preconditioner: str = "identity"
 
+    def build(self, *arguments: Any, options: Mapping[str, Any], **others: Any) -> Any:
+        """Call the code with options; the objective keeps the name in its ``label``."""
+        objective = super().build(*arguments, options=options, **others)
+        if getattr(objective, "label", None) is None:
+            objective.label = self.name
+        return objective
+
 
 @dataclass(frozen=True, kw_only=True)
 class PreconditionerSpec(Spec):

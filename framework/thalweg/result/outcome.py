@@ -46,6 +46,8 @@ class Result:
     notes
         Sentences on what the run decided or fell back to, and on what was done to the
         data, such as columns set to zero.
+    citation
+        References of the methods that the run used, in BibTeX.
     saved
         Whether a checkpoint holds the final state.
     partial
@@ -64,6 +66,7 @@ class Result:
     solution: np.ndarray | None = None
     solution_layout: Layout | None = None
     notes: tuple[str, ...] = ()
+    citation: str = ""
     saved: bool = False
     partial: bool = False
 

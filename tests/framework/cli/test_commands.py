@@ -178,3 +178,16 @@ def test_help_imports_nothing_heavy():
         [sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ)
     )
     assert done.stdout.endswith("[]\n")
+
+
+def test_the_references_of_a_run_are_printed_once_each(finished, thalweg):
+    folder, _ = finished
+    done = thalweg("cite", folder / "out")
+    assert done.returncode == 0, done.stderr
+    keys = [line for line in done.stdout.splitlines() if line.startswith("@")]
+    assert len(set(keys)) == len(keys)
+    assert {"@inproceedings{carreira2010,", "@inproceedings{vladymyrov2012,"} <= set(keys)
+    assert "keywords" not in done.stdout
+    refused = thalweg("cite", folder)
+    assert refused.returncode == 2
+    assert "holds no run" in refused.stderr
