@@ -1,9 +1,9 @@
 """Benchmark of the saddle-free family; ``scripts/bench saddlefree`` calls it.
 
-Parts: products per direction, escape from saddles, training of an autoencoder,
-and the rates of products and of two ranks.  Results go to ``hpc/results`` as
-JSON, Markdown and PNG as soon as a part, or a method of the autoencoder, is done;
-parts that are not run keep what an earlier call found.
+Parts: products per direction, escape from saddles, training of networks, and the
+rates of products and of two ranks.  Results go to ``hpc/results`` as JSON, Markdown
+and PNG as soon as a part, or a method of a network, is done; parts that are not run
+keep what an earlier call found.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
-from hpc.bench.saddlefree.autoencoder import METHODS, measure_autoencoder
 from hpc.bench.saddlefree.directions import measure_directions
 from hpc.bench.saddlefree.escape import measure_escape
 from hpc.bench.saddlefree.rates import measure_rates
 from hpc.bench.saddlefree.report import write_report
+from hpc.bench.saddlefree.training import METHODS, PROBLEMS, measure_training
 from threadpoolctl import threadpool_limits
 
 from thalweg.report import describe_machine
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
-PARTS = ("directions", "escape", "rates", "autoencoder")
+PARTS = ("directions", "escape", "rates", "training")
 
 
 def main(argv: list[str]) -> int:
@@ -37,13 +38,22 @@ def main(argv: list[str]) -> int:
         help="only this part; may be repeated (default: all)",
     )
     parser.add_argument(
-        "--method", action="append", choices=METHODS, help="only this method of the autoencoder"
+        "--problem", action="append", choices=PROBLEMS, help="only this network (default: all)"
+    )
+    parser.add_argument(
+        "--method", action="append", choices=METHODS, help="only this method of training"
     )
     parser.add_argument(
         "--data", type=Path, help="folder of MNIST's IDX files, or its parent (default: digits)"
     )
-    parser.add_argument("--rows", type=int, help="training images (default: 10000; quick 2000)")
-    parser.add_argument("--seconds", type=float, help="a method's budget (default: 240; quick 40)")
+    parser.add_argument("--rows", type=int, help="training images (default: 10000; quick 1400)")
+    parser.add_argument("--seconds", type=float, help="a method's time (default: 150; quick 10)")
+    parser.add_argument(
+        "--clock",
+        choices=("wall", "cpu"),
+        default="wall",
+        help="wall time of all cores, or CPU time, for a machine that others use too",
+    )
     parser.add_argument("--note", help="a sentence for the report, such as what else was running")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     options = parser.parse_args(argv)
@@ -72,16 +82,16 @@ def main(argv: list[str]) -> int:
         elif part == "rates":
             found[part] = measure_rates(rows=2048 if options.quick else 8192)
         else:
-            rows = options.rows or (2000 if options.quick else 10000)
-            seconds = options.seconds or (40.0 if options.quick else 240.0)
-            earlier = found.get(part, {})
-            for measured in measure_autoencoder(
-                options.data, rows, seconds, options.quick, options.method or METHODS
-            ):
-                if options.method and earlier.get("setting") == measured["setting"]:
-                    measured["curves"] = {**earlier["curves"], **measured["curves"]}
-                found[part] = measured
-                save()
+            rows = options.rows or (1400 if options.quick else 10000)
+            seconds = options.seconds or (10.0 if options.quick else 150.0)
+            problems = options.problem or PROBLEMS
+            methods = options.method or METHODS
+            record: dict[str, Any] = found.setdefault(part, {})
+            for problem in problems:
+                for _ in measure_training(
+                    record, problem, options.data, rows, seconds, options.clock, methods
+                ):
+                    save()
         save()
     return 0
 

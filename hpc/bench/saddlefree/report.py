@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 
 from thalweg.report import format_table
 
-COLOURS = plt.get_cmap("tab10").colors  # type: ignore[attr-defined]
+COLORS = plt.get_cmap("tab10").colors  # type: ignore[attr-defined]
 
 
 def write_report(found: dict[str, Any], stem: Path) -> None:
@@ -22,7 +22,7 @@ def write_report(found: dict[str, Any], stem: Path) -> None:
     for part, write in (
         ("directions", _directions),
         ("escape", _escape),
-        ("autoencoder", _autoencoder),
+        ("training", _training),
         ("rates", _rates),
     ):
         if part in found:
@@ -45,13 +45,13 @@ def _directions(rows: list[dict[str, Any]], stem: Path) -> list[str]:
     ways = list(dict.fromkeys(row["way"] for row in rows))
     figure, panels = plt.subplots(1, len(conditions), figsize=(11, 3.6), sharey=True)
     for axes, condition in zip(panels, conditions, strict=True):
-        for colour, way in zip(COLOURS, ways, strict=False):
+        for color, way in zip(COLORS, ways, strict=False):
             chosen = [r for r in rows if r["way"] == way and r["condition"] == condition]
             axes.loglog(
                 [r["products"] for r in chosen],
                 [r["error"] for r in chosen],
                 "o-",
-                color=colour,
+                color=color,
                 label=way,
             )
         axes.set(title=f"condition {condition}", xlabel="Hessian products")
@@ -91,12 +91,12 @@ def _escape(found: dict[str, Any], stem: Path) -> list[str]:
         lowest = min(v for curve in curves.values() for _, v in curve)
         row: dict[str, Any] = {"problem": problem}
         first = next(iter(curves["saddle-free"]))[1]
-        for colour, (name, curve) in zip(COLOURS, curves.items(), strict=False):
+        for color, (name, curve) in zip(COLORS, curves.items(), strict=False):
             if not curve:
                 row[name] = "failed"
                 continue
             values = [value for _, value in curve]
-            axes.plot([max(1, work) for work, _ in curve], values, color=colour, label=name)
+            axes.plot([max(1, work) for work, _ in curve], values, color=color, label=name)
             near = lowest + 1e-3 * (first - lowest)
             reached = [work for work, value in curve if value <= near]
             row[name] = int(reached[0]) if reached else f"stays at {values[-1]:.3g}"
@@ -120,35 +120,50 @@ def _escape(found: dict[str, Any], stem: Path) -> list[str]:
     ]
 
 
-def _autoencoder(found: dict[str, Any], stem: Path) -> list[str]:
-    figure, panels = plt.subplots(1, 2, figsize=(10, 4), sharey=True)
+def _training(found: dict[str, Any], stem: Path) -> list[str]:
+    text = ["## Training networks", ""]
+    for problem, result in found.items():
+        text += _network(problem, result, stem)
+    return text
+
+
+def _network(problem: str, found: dict[str, Any], stem: Path) -> list[str]:
+    setting, runs = found["setting"], found["runs"]
+    figure, panels = plt.subplots(1, 3, figsize=(13, 4), sharey=True)
     table = []
-    for colour, (name, curve) in zip(COLOURS, found["curves"].items(), strict=False):
-        errors = [point[2] for point in curve]
-        for axes, column in zip(panels, (0, 1), strict=True):
-            axes.plot([point[column] for point in curve], errors, color=colour, label=name)
+    unit = "core-seconds" if setting["clock"] == "cpu" else "seconds"
+    for color, (name, run) in zip(COLORS, runs.items(), strict=False):
+        curve = run["curve"]
+        for axes, column in zip(panels, (0, 1, 2), strict=True):
+            shown = [point for point in curve if column == 0 or point[column] > 0]
+            axes.plot([p[column] for p in shown], [p[3] for p in shown], color=color, label=name)
+            if column == 0:
+                axes.plot([p[0] for p in shown], [p[4] for p in shown], ":", color=color)
         row: dict[str, Any] = {"method": name}
         for part in (0.25, 0.5, 1.0):
-            limit = part * found["setting"]["seconds"]
-            reached = [p[2] for p in curve if p[0] <= 1.02 * limit]
-            row[f"error at {limit:g} s"] = min(reached) if reached else "-"
-        row["gradient equivalents"] = curve[-1][1]
+            limit = part * setting["seconds"]
+            reached = [p for p in curve if p[0] <= 1.05 * limit]
+            row[f"train at {limit:g}"] = f"{reached[-1][3]:.3f}" if reached else "-"
+        row["test at the end"] = f"{curve[-1][4]:.3f}"
+        row["epochs"], row["updates"] = f"{curve[-1][1]:.0f}", int(curve[-1][2])
+        row["time"] = f"{curve[-1][0]:.0f}"
+        row["status"] = run["status"]
+        row["settings"] = ", ".join(f"{k} {v}" for k, v in run["settings"].items()) or "defaults"
+        if run.get("tried"):
+            row["settings"] += " (of rates " + ", ".join(run["tried"]) + ")"
         table.append(row)
-    panels[0].set(yscale="log", xlabel="seconds", ylabel="squared error per case")
-    panels[1].set(xlabel="gradient equivalents")
-    panels[0].legend()
-    picture = _save(figure, stem, "autoencoder")
-    setting = found["setting"]
-    sizes = "-".join(map(str, setting["layers"]))
+    label = "mean loss" if setting["measure"] == "loss" else "squared error per case"
+    panels[0].set(yscale="log", xlabel=f"{unit} (dotted: test)", ylabel=label)
+    panels[1].set(xscale="log", xlabel="epochs")
+    panels[2].set(xscale="log", xlabel="updates")
+    panels[0].legend(fontsize=7)
+    picture = _save(figure, stem, problem)
     return [
-        "## Training a deep autoencoder",
+        f"### {problem}",
         "",
-        f"{setting['data']}, {setting['rows']} images, encoder {sizes} with its mirror image, "
-        f"tanh, linear code, logistic output, squared error, single precision, Glorot's start. "
-        f"Curvature from {setting['curvature_rows']} rows and at most 100 products "
-        "an iteration, after which alone the clock is looked at. Adam (JAX, optax): "
-        "mini-batches of 200, learning rate 0.001 with cosine decay; one epoch is one gradient "
-        "equivalent.",
+        f"{setting['data']}, {setting['description']}, single precision. Time in {unit}; errors "
+        f"are {label}, measured off the clock. A quarter of a batch gives the curvature. For "
+        "full-batch methods the column of epochs counts gradient equivalents.",
         "",
         format_table(table, markdown=True),
         "",

@@ -11,13 +11,13 @@ from __future__ import annotations
 import gzip
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hpc.bench.saddlefree.rivals import GRID, FirstOrder
+from hpc.bench.saddlefree.rivals import GRID, FirstOrder, available
 from sklearn.datasets import load_digits
 
 import thalweg
@@ -41,6 +41,13 @@ OURS: dict[str, dict[str, Any]] = {
 
 #: Every method, in the order of the table.
 METHODS = (*OURS, *GRID)
+
+#: The networks: an autoencoder with tanh units, the literature's with logistic units and a
+#: sparse start, one of curves, a classifier, and a chain of 30 layers without shortcuts.
+PROBLEMS = ("autoencoder", "autoencoder-logistic", "curves", "classifier", "deep-plain")
+
+#: Part of the time that each rate of the grid is tried for.
+TRIAL = 0.2
 
 
 @dataclass(frozen=True)
@@ -209,6 +216,7 @@ def _ours(
                 epochs = state.epoch
             errors = watch.pause(lambda: measured_for(problem, state))
             curve.append([spent, float(epochs), float(iterate.iteration), *errors])
+            sys.stderr.write(f"{name}: {curve[-1]}\n")
         return spent >= seconds
 
     solver: Any = name
@@ -246,8 +254,48 @@ def _first_order(
         if spent >= curve[-1][0] + seconds / 40 or spent >= 0.97 * seconds or method.finished:
             with problem.train.layout.writing(x) as target:
                 target[:, 0] = flat
-            curve.append(
-                [spent, epochs, float(updates), *watch.pause(lambda: measured(problem, x))]
-            )
+            errors = watch.pause(lambda: measured(problem, x))
+            curve.append([spent, epochs, float(updates), *errors])
+            sys.stderr.write(f"{name}: {curve[-1]}\n")
     finished = method.finished
     return curve, "schedule completed" if finished else "time is up"
+
+
+def measure_training(
+    record: dict[str, Any],
+    name: str,
+    folder: Path | None,
+    rows: int,
+    seconds: float,
+    clock: str,
+    methods: Iterable[str],
+) -> Iterator[None]:
+    """Train a network by several methods; ``record[name]`` gets what each of them did.
+
+    Rates of first-order methods are chosen by runs of a fifth of the time, each with a
+    schedule that fits it, on the training error at its end.
+    """
+    problem = build_problem(name, folder, rows)
+    setting = {
+        "description": problem.description,
+        "measure": problem.measure,
+        "seconds": seconds,
+        "clock": clock,
+        "data": "MNIST" if folder else "digits",
+    }
+    earlier = record.get(name, {})
+    runs = dict(earlier.get("runs", {})) if earlier.get("setting") == setting else {}
+    for method in methods:
+        if method in GRID and not available():
+            continue
+        settings, tried = dict(OURS.get(method, {})), {}
+        if method in GRID:
+            batch = GRID[method]["batch"]
+            for rate in GRID[method]["rate"]:
+                trial = {"rate": rate, "batch": batch}
+                end = train(problem, method, TRIAL * seconds, clock, trial)["curve"][-1][3]
+                tried[str(rate)] = end if np.isfinite(end) else float("inf")
+            settings = {"rate": float(min(tried, key=lambda r: tried[r])), "batch": batch}
+        runs[method] = {**train(problem, method, seconds, clock, settings), "tried": tried}
+        record[name] = {"setting": setting, "runs": runs}
+        yield
