@@ -117,7 +117,7 @@ def test_paths_beside_the_file_are_found_from_anywhere(tmp_path):
         ({**BASE, "homotopy": {"values": ["a"]}}, [], "'values' .* must hold numbers, not 'a'"),
         ({**BASE, "homotopy": {"values": [True]}}, [], "must hold numbers"),
         ({**BASE, "homotopy": {"values": 3}}, [], "must be a list"),
-        ({**BASE, "objective": {"name": "mlp", "layers": ["a"]}}, [], "must hold numbers"),
+        ({**BASE, "objective": {"name": "mlp", "layers": ["a"]}}, [], "must hold integers"),
         (BASE, ["solver"], "section.option=value"),
         (BASE, ["=3"], "section.option=value"),
         (BASE, ["stop.iterations=many"], "integer"),

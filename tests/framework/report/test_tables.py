@@ -45,7 +45,7 @@ def test_a_comparison_names_method_value_cost_and_status():
     (row,) = comparison_rows({"lbfgs": result})
     assert list(row) == ["method", "objective", "iterations", "evaluations", "seconds", "status"]
     assert format_table([row]).splitlines()[-1].split() == [
-        "lbfgs", "0.5", "7", "9", "1.23", "gradient",
+        "lbfgs", "0.5", "7", "9", "1.23", "small_gradient",
     ]  # fmt: skip
 
 
