@@ -65,6 +65,7 @@ class RunDirectory:
         self.path = Path(path)
         self.resumable = resumable
         self._claimed = self._made = False
+        self._before: bytes | None = None  # config.toml of the run that is resumed
 
     @property
     def checkpoint(self) -> Path:
@@ -115,6 +116,7 @@ class RunDirectory:
             self._compare(configuration)
         try:
             self._claimed = not (self.path / "config.toml").exists()
+            self._before = None if self._claimed else (self.path / "config.toml").read_bytes()
             self._made = not self.path.exists()
             self.path.mkdir(parents=True, exist_ok=True)
             self._write_text("config.toml", configuration.to_toml())
@@ -124,10 +126,12 @@ class RunDirectory:
             ) from error
 
     def give_up(self) -> None:
-        """Leave the folder as it was before :meth:`claim`, unless it holds a checkpoint.
+        """Leave the folder as it was before :meth:`claim`, unless it holds a new checkpoint.
 
         A run that never got under way must not stand in the way of the next.
         """
+        if self._before is not None:
+            (self.path / "config.toml").write_bytes(self._before)
         if self._claimed and not (self.checkpoint / "latest").exists():
             (self.path / "config.toml").unlink(missing_ok=True)
             if self.checkpoint.is_dir() and not any(self.checkpoint.iterdir()):

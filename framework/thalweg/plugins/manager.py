@@ -129,7 +129,9 @@ class Plugins:
                 f"{spec.owner} is provided twice: by {other.provider} and by {spec.provider}; "
                 f"uninstall one of them, or restrict THALWEG_PLUGINS"
             )
-            self._break(spec.provider, self._contested[kind, spec.name])
+            for provider in (other.provider, spec.provider):
+                assert provider is not None
+                self._break(provider, self._contested[kind, spec.name])
         elif (kind, spec.name) not in self._contested:
             self._specs[kind][spec.name] = spec
 

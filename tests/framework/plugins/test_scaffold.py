@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from thalweg.plugins.scaffold import write_distribution
 
 
 @pytest.mark.parametrize("name", ["thalweg-mine", "my_own-2d", "thalweg-2d"])
-def test_the_distribution_conforms(tmp_path, name):
+def test_the_distribution_has_its_names(tmp_path, name):
     folder = write_distribution(name, tmp_path / "made")
     package = name.replace("-", "_")
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
@@ -20,6 +21,10 @@ def test_the_distribution_conforms(tmp_path, name):
     assert list(project["entry-points"]["thalweg"].values()) == [f"{package}.plugin"]
     assert not list(folder.rglob("*.txt"))
     assert "${" not in "".join(file.read_text() for file in folder.rglob("*.*"))
+
+
+def test_the_distribution_conforms(tmp_path):
+    folder = write_distribution("my_own-2d", tmp_path / "made")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "."],
         cwd=folder,
@@ -58,3 +63,17 @@ def test_a_folder_that_is_there_stays_as_it_is(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         write_distribution("thalweg-mine", tmp_path / "nowhere" / "made")
     assert [entry.name for entry in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_the_distribution_passes_strict_type_checks(tmp_path):
+    folder = write_distribution("thalweg-mine", tmp_path / "made")
+    top = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", top / ".mypy_cache", "."],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, "MYPYPATH": str(top / "framework")},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
