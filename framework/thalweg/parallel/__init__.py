@@ -31,8 +31,10 @@ from thalweg.parallel.reductions import (
     sum_large,
     sum_over_ranks,
 )
+from thalweg.parallel.row_exchange import RowExchange, RowPlan
 from thalweg.parallel.row_files import save_rows, write_rows
 from thalweg.parallel.threads import limit_threads, restored_thread_limits
+from thalweg.parallel.traffic import phase, phases
 from thalweg.parallel.watchdog import Watchdog, beat
 
 if TYPE_CHECKING:
@@ -59,6 +61,8 @@ __all__ = [
     "PETSc",
     "Ring",
     "RingBlock",
+    "RowExchange",
+    "RowPlan",
     "SecantSet",
     "Tile",
     "Watchdog",
@@ -78,6 +82,8 @@ __all__ = [
     "nearest_neighbours",
     "on_root",
     "options_prefix",
+    "phase",
+    "phases",
     "raise_on_all_ranks",
     "remove_shift",
     "restored_thread_limits",

@@ -1,0 +1,80 @@
+"""Seconds, and messages with their bytes, that this rank spent and sent: by phases of a run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from thalweg.parallel.petsc import PETSc
+
+
+@dataclass
+class Phase:
+    """What a phase took on this rank, without the phases inside it.
+
+    Attributes
+    ----------
+    seconds
+        Wall time.
+    bytes, messages
+        Sent by thalweg's own engines: the ring, row exchanges, gathered rows, large sums.  What
+        PETSc sends by itself stands in ``-log_view`` under the phase's name.
+    calls
+        How often the phase was entered.
+    """
+
+    seconds: float = 0.0
+    bytes: int = 0
+    messages: int = 0
+    calls: int = 0
+
+
+_phases: dict[str, Phase] = {"other": Phase()}
+_stages: dict[str, PETSc.Log.Stage] = {}
+_open: list[tuple[str, float]] = [("other", time.perf_counter())]
+
+
+def count_messages(size: int, number: int = 1) -> None:
+    """Count messages that this rank sends, of ``size`` bytes together.  Not collective."""
+    now = _phases[_open[-1][0]]
+    now.bytes += size
+    now.messages += number
+
+
+@contextmanager
+def phase(name: str) -> Iterator[None]:
+    """A named part of a run, for its profile and for PETSc's log.  Not collective.
+
+    What happens inside counts for the innermost phase; PETSc's log stages have the same names,
+    with ``thalweg:`` before them.
+    """
+    stage = _stages.get(name)
+    if stage is None:
+        stage = _stages[name] = PETSc.Log.Stage(f"thalweg:{name}")
+    found = _phases.setdefault(name, Phase())
+    found.calls += 1
+    _lap()
+    _open.append((name, time.perf_counter()))
+    stage.push()
+    try:
+        yield
+    finally:
+        stage.pop()
+        _lap()
+        _open.pop()
+        _open[-1] = (_open[-1][0], time.perf_counter())
+
+
+def _lap() -> None:
+    """Book the time since the innermost phase was entered or came back."""
+    name, since = _open[-1]
+    _phases[name].seconds += time.perf_counter() - since
+
+
+def phases() -> dict[str, Phase]:
+    """What the phases took until now, on this rank.  Not collective."""
+    _lap()
+    _open[-1] = (_open[-1][0], time.perf_counter())
+    return {name: Phase(**vars(found)) for name, found in _phases.items()}
