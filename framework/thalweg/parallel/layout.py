@@ -10,6 +10,7 @@ from mpi4py import MPI
 
 from thalweg.errors import InputError
 from thalweg.parallel.petsc import PETSc
+from thalweg.parallel.traffic import count_messages
 
 #: Largest count and displacement of a message in MPI 3.
 MPI_COUNT = 2**31 - 1
@@ -148,6 +149,7 @@ class Layout:
         _refuse_more_rows_than_mpi_counts(self.rows)
         width = int(np.prod(block.shape[1:], dtype=np.int64))
         whole = np.empty((self.rows, *block.shape[1:]), dtype=block.dtype)
+        count_messages(block.nbytes * (self.comm.size - 1), self.comm.size - 1)
         # A row is one MPI item, so that counts stay below 2**31 whatever the width.
         row = MPI.BYTE.Create_contiguous(max(1, width) * block.dtype.itemsize).Commit()
         try:

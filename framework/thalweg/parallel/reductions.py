@@ -14,6 +14,7 @@ import numpy as np
 from mpi4py import MPI
 
 from thalweg.errors import NumericalError
+from thalweg.parallel.traffic import count_messages
 
 
 def sum_over_ranks(comm: MPI.Comm, values: float | np.ndarray) -> float | np.ndarray:
@@ -27,6 +28,7 @@ def sum_over_ranks(comm: MPI.Comm, values: float | np.ndarray) -> float | np.nda
     array = np.ascontiguousarray(values, dtype=float)
     if comm.size == 1:
         return array.copy()
+    count_messages(array.nbytes)
     parts = np.empty((comm.size, *array.shape))
     comm.Allgather(array, parts)
     total = np.empty(array.size)
@@ -55,6 +57,7 @@ def sum_large(comm: MPI.Comm, array: np.ndarray, step: int = 2**28) -> np.ndarra
         Numbers in one message: MPI counts below 2**31.
     """
     if comm.size > 1:
+        count_messages(array.nbytes)
         numbers = array.reshape(-1)
         if not np.shares_memory(numbers, array) and array.size:
             raise ValueError("the array must be C-contiguous")

@@ -290,6 +290,7 @@ def test_damage_is_one_sentence_and_the_older_checkpoint_is_named(
     thalweg.minimize(bowl(comm), iterations=4, resume=True, **rules)
     if comm.rank == 0:
         DAMAGE[how](folder / "000000004" / victim)
+    comm.Barrier()
     before = sorted(folder.rglob("*"))
     comm.Barrier()
     with pytest.raises(CheckpointError, match="damaged") as caught:

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 from thalweg.errors import InputError, NumericalError
-from thalweg.parallel import MPI, Layout, PETSc
+from thalweg.parallel import MPI, Layout, PETSc, phases
 from thalweg.parallel.laplacian import LaplacianSolver, available, component_labels
 
 COLUMNS = 3
@@ -146,6 +146,29 @@ def test_a_dominant_matrix_is_solved_without_a_factor(comm, columns):
     assert (x[:, 0] == 0.0).all()
 
 
+@pytest.mark.ranks(2, 3)
+def test_an_iteration_sends_the_rows_at_the_borders_and_no_others(comm):
+    rows = 6000
+    graph = scipy.sparse.diags([1.0, 2.0, 2.0, 1.0], [-2, -1, 1, 2], (rows, rows)).tocsr()
+    layout = Layout(comm, rows, 2)
+    degrees = np.full(layout.local_rows, 7.0)
+    here = graph[layout.start : layout.stop]
+    solver = LaplacianSolver(layout, here, degrees=degrees, method="jacobi", rtol=1e-10)
+    rhs = layout.vec_from(layout.random_normal(0))
+    before = phases()["other"]
+    solver.solve(rhs, rhs)
+    sent = phases()["other"].bytes - before.bytes
+    neighbors = (comm.rank > 0) + (comm.rank < comm.size - 1)
+    border = 2 * neighbors * 2 * 8  # two rows of two doubles to each neighbor
+    sums = (2 + 4) * 8
+    iterations = solver.method.iterations
+    assert iterations > 10
+    assert sent == iterations * (border + sums) + 4 * 8
+    assert sent < iterations * layout.local_rows  # a gathered map would be 16 times that
+    solver.destroy()
+    rhs.destroy()
+
+
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("method", ["auto", "jacobi"])
 def test_dense_weights_and_a_real_shift(comm, method):
@@ -262,3 +285,23 @@ def test_components_are_found_across_ranks(comm, dense):
     assert count == 8
     whole = layout.gather_rows(labels)
     assert len(set(zip(whole.tolist(), piece.tolist(), strict=True))) == 8
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("one_way", [False, True])
+def test_long_paths_in_disorder_are_followed_in_few_rounds(comm, one_way):
+    rows, paths = 4000, 5
+    order = np.random.default_rng(1).permutation(rows).reshape(paths, -1)
+    first, second = order[:, :-1].ravel(), order[:, 1:].ravel()
+    graph = scipy.sparse.coo_array((np.ones(len(first)), (first, second)), (rows, rows)).tocsr()
+    graph = graph if one_way else graph + graph.T
+    layout = layout_of(comm, rows, uneven=True)
+    before = phases()["other"].bytes
+    count, labels = component_labels(layout, graph[layout.start : layout.stop])
+    sent = phases()["other"].bytes - before
+    assert count == paths
+    whole = layout.gather_rows(labels)
+    assert all(len(set(whole[path])) == 1 for path in order)
+    assert list(dict.fromkeys(whole)) == list(range(paths))  # by the first row of each
+    rounds = 2 * np.log2(rows)
+    assert sent < 8 * rounds * 4 * max(layout.local_rows, rows / 2)

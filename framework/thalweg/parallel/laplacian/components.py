@@ -8,8 +8,7 @@ from scipy.sparse.csgraph import connected_components
 
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.reductions import any_over_ranks, sum_large
-
-_TAG = 24003
+from thalweg.parallel.row_exchange import RowExchange, RowPlan
 
 #: Entries of a dense block that are turned into edges at once.
 _ENTRIES = 2**22
@@ -25,42 +24,51 @@ def component_labels(
     layout
         Distribution of the rows.
     weights
-        This rank's rows, shape ``(local_rows, rows)``, sparse or dense.
+        This rank's rows, shape ``(local_rows, rows)``, sparse or dense.  An edge counts both
+        ways, even if the weights do not.
 
     Returns
     -------
     count : int
         Number of components.
     labels : ndarray of int32, shape (local_rows,)
-        Component of each of this rank's rows, from 0.
+        Component of each of this rank's rows, from 0, by the first row of each.
 
     Notes
     -----
-    Each rank reduces its edges to a spanning forest.  The forests, of fewer than N
-    edges, are merged pairwise in log2(ranks) rounds, so that no rank ever holds more than
-    two of them.
+    Each rank joins what its own edges connect.  Then rows pass the least row number that
+    they have heard of to their neighbors and to that row itself, and take over what that row
+    has heard (pointer jumping), until nothing changes: the number of rounds grows with the
+    logarithm of the rows, as in Shiloach and Vishkin (1982).  A rank holds its own rows and those
+    that its edges name.
     """
-    comm = layout.comm
     if not scipy.sparse.issparse(weights) and _has_full_row(layout, np.asarray(weights)):
         return 1, np.zeros(layout.local_rows, dtype=np.int32)
-    labels = _local_labels(layout, weights)
-    reach = 1
-    while reach < comm.size:
-        if comm.rank % (2 * reach) == reach:
-            comm.Send(labels, comm.rank - reach, _TAG)
+    plan = RowPlan.of(layout, _columns(weights))
+    clusters = _clusters(plan, weights)
+    exchange = RowExchange(plan)
+    count = layout.local_rows
+    numbers = np.concatenate([np.arange(layout.start, layout.stop), plan.ghosts])
+    least = _least_of_each(clusters, numbers)[:count]
+    while True:
+        before = least.copy()
+        known = _least_of_each(clusters, np.concatenate([least, exchange.fetch(least)]))
+        least[...] = known[:count]
+        exchange.minimum(known[count:], least)
+        _tell(layout, before, least)
+        least = _asked(layout, least, least)
+        if not any_over_ranks(layout.comm, bool((least != before).any())):
             break
-        if comm.rank + reach < comm.size:
-            other = np.empty(layout.rows, dtype=np.int32)
-            comm.Recv(other, comm.rank + reach, _TAG)
-            labels = _merged(labels, other)
-        reach *= 2
-    comm.Bcast(labels, root=0)
-    count = int(labels.max()) + 1 if layout.rows else 0
-    return count, labels[layout.start : layout.stop].copy()
+    exchange.destroy()
+    first = least == np.arange(layout.start, layout.stop)  # of its component
+    firsts = np.asarray(layout.comm.allgather(int(first.sum())))
+    offset = firsts[: layout.comm.rank].sum()
+    labels = _asked(layout, np.where(first, offset + np.cumsum(first) - 1, -1), least)
+    return int(firsts.sum()), labels.astype(np.int32)
 
 
 def _has_full_row(layout: Layout, weights: np.ndarray) -> bool:
-    # One row with all its neighbours connects everything: so it is with most dense weights.
+    # One row with all its neighbors connects everything: so it is with most dense weights.
     full = any(
         np.count_nonzero(row) - bool(row[layout.start + i]) == layout.rows - 1
         for i, row in enumerate(weights[:8])
@@ -68,31 +76,55 @@ def _has_full_row(layout: Layout, weights: np.ndarray) -> bool:
     return any_over_ranks(layout.comm, full)
 
 
-def _local_labels(layout: Layout, weights: scipy.sparse.csr_matrix | np.ndarray) -> np.ndarray:
-    """Components of all N rows by the edges of this rank alone."""
-    rows, height = layout.rows, layout.local_rows
-    labels = np.arange(rows, dtype=np.int32)
-    step = max(1, height if scipy.sparse.issparse(weights) else _ENTRIES // max(1, rows))
+def _columns(weights: scipy.sparse.csr_matrix | np.ndarray) -> np.ndarray:
+    if isinstance(weights, np.ndarray):
+        return np.flatnonzero(weights.any(axis=0))
+    return np.asarray(weights.indices)
+
+
+def _clusters(plan: RowPlan, weights: scipy.sparse.csr_matrix | np.ndarray) -> np.ndarray:
+    """What this rank's edges connect, of its own rows followed by the ghost rows."""
+    height, width = plan.layout.local_rows, plan.layout.rows
+    nodes = height + len(plan.ghosts)
+    clusters = np.arange(nodes)
+    step = max(1, height if scipy.sparse.issparse(weights) else _ENTRIES // max(1, width))
     for top in range(0, height, step):
         block = scipy.sparse.coo_array(weights[top : top + step])
-        first, second = np.int32(layout.start + top) + block.row, block.col
         edges = block.data != 0
-        labels = _joined(rows, labels, first[edges], second[edges])
-    return labels
+        first, second = top + block.row[edges], plan.positions(block.col[edges])
+        graph = scipy.sparse.coo_array(
+            (np.ones(len(first), dtype=np.int8), (clusters[first], clusters[second])),
+            shape=(nodes, nodes),
+        )
+        clusters = connected_components(graph, directed=False)[1][clusters]
+    return clusters
 
 
-def _joined(rows: int, labels: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    graph = scipy.sparse.coo_array(
-        (np.ones(len(first), dtype=np.int8), (labels[first], labels[second])), shape=(rows, rows)
-    )
-    return connected_components(graph, directed=False)[1][labels].astype(np.int32)
+def _least_of_each(clusters: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """For each node the least number in its cluster."""
+    least = np.full(len(clusters), np.iinfo(np.int64).max)
+    np.minimum.at(least, clusters, numbers)
+    return least[clusters]
 
 
-def _merged(labels: np.ndarray, other: np.ndarray) -> np.ndarray:
-    # Each row is joined to the first row of its component in the other forest.
-    representatives = np.unique(other, return_index=True)[1]
-    rows = np.arange(len(labels))
-    return _joined(len(labels), labels, rows, representatives[other])
+def _asked(layout: Layout, block: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Entries of a distributed array at these global rows.  Collective."""
+    plan = RowPlan.of(layout, rows)
+    exchange = RowExchange(plan)
+    found = np.concatenate([block, exchange.fetch(block)])[plan.positions(rows)]
+    exchange.destroy()
+    return found
+
+
+def _tell(layout: Layout, rows: np.ndarray, block: np.ndarray) -> None:
+    """Lower each of ``block``'s entries at ``rows`` to this rank's entry beside it.  Collective."""
+    plan = RowPlan.of(layout, rows)
+    exchange = RowExchange(plan)
+    told = np.full(len(block) + len(plan.ghosts), layout.rows)
+    np.minimum.at(told, plan.positions(rows), block)
+    np.minimum(block, told[: len(block)], out=block)
+    exchange.minimum(told[len(block) :], block)
+    exchange.destroy()
 
 
 class MeanRemoval:

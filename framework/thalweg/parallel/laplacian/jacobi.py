@@ -12,6 +12,7 @@ from thalweg.errors import NumericalError
 from thalweg.parallel.kernels import kernel
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.reductions import sum_over_ranks
+from thalweg.parallel.row_exchange import RowExchange, RowPlan
 
 #: Rows whose inner products are added up by one thread: sums do not depend on threads.
 BLOCK = 1024
@@ -21,7 +22,9 @@ class JacobiIterations:
     """Solves with a sparse, diagonally dominant matrix; nothing is factored.
 
     All columns share each pass over the matrix, which is what an iteration costs, and
-    the vectors' updates and inner products are fused.
+    the vectors' updates and inner products are fused.  At several ranks an iteration sends
+    the rows that other ranks' matrix rows name, while it multiplies the entries between rows of
+    this rank.
 
     Parameters
     ----------
@@ -39,12 +42,8 @@ class JacobiIterations:
         self.layout, self.rtol, self.limit = layout, rtol, iterations
         diagonal = rows.diagonal(k=layout.start) if layout.local_rows else np.zeros(0)
         self._inverse = 1.0 / np.asarray(diagonal, dtype=float)
-        column_type = np.int32 if layout.rows < 2**31 else np.int64
-        self._matrix = (
-            rows.indptr.astype(np.int64, copy=False),
-            rows.indices.astype(column_type, copy=False),
-            np.asarray(rows.data, dtype=float),
-        )
+        self._exchange = RowExchange(RowPlan.of(layout, rows.indices))
+        self._own, self._others = _split(rows, self._exchange.plan)
         self.iterations = 0
 
     def solve(self, block: np.ndarray) -> np.ndarray:
@@ -53,13 +52,18 @@ class JacobiIterations:
         solution = np.zeros_like(residual)
         search = residual * self._inverse[:, None]
         Ap = np.empty_like(residual)
+        ghosts = np.empty((len(self._exchange.plan.ghosts), residual.shape[1]))
         partial = np.empty((2, -(-len(residual) // BLOCK), residual.shape[1]))
         goal = self.rtol**2 * self._sum((residual * residual).sum(axis=0))
         rz = self._sum((residual * search).sum(axis=0))
         running = goal > 0.0
         self.iterations = 0
         while running.any() and self.iterations < self.limit:
-            _multiply(*self._matrix, self.layout.gather_rows(search), search, Ap, partial[0])
+            end = self._exchange.begin_fetch(search, ghosts)
+            _multiply(*self._own, search, Ap, partial[0])
+            end()
+            if len(ghosts):
+                _add_products(*self._others, search, ghosts, Ap, partial[0])
             pAp = self._sum(partial[0].sum(axis=0))
             if not np.all(np.where(running, pAp, 1.0) > 0.0):
                 raise NumericalError("the Laplacian's iterations broke down: it is not definite")
@@ -77,13 +81,36 @@ class JacobiIterations:
         return np.asarray(sum_over_ranks(self.layout.comm, numbers))
 
     def destroy(self) -> None:
-        """Nothing to free."""
+        """Free the exchange.  Collective."""
+        self._exchange.destroy()
+
+
+def _split(
+    rows: scipy.sparse.csr_matrix, plan: RowPlan
+) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+    """``(starts, columns, values)`` of the entries in columns of this rank, and of the others.
+
+    The others' columns are places among the ghost rows.
+    """
+    count = len(rows.indptr) - 1
+    columns = plan.positions(rows.indices)
+    owned = columns < count
+    columns[~owned] -= count
+    column_type = np.int32 if max(count, len(plan.ghosts)) < 2**31 else np.int64
+    values = np.asarray(rows.data, dtype=float)
+    before = np.concatenate([[0], np.cumsum(owned, dtype=np.int64)])[rows.indptr]
+    parts = ((owned, before), (~owned, rows.indptr - before))
+    own, others = (
+        (starts.astype(np.int64), columns[which].astype(column_type), values[which])
+        for which, starts in parts
+    )
+    return own, others
 
 
 @kernel(parallel=True, fastmath={"contract", "nsz"})
-def _multiply(starts, columns, values, points, own, Ap, partial):
-    """Matrix times ``points``, and by blocks of rows its products with ``own``."""
-    rows, d = own.shape
+def _multiply(starts, columns, values, points, Ap, partial):
+    """Matrix times ``points``, and by blocks of rows its products with them."""
+    rows, d = points.shape
     for block in prange(partial.shape[0]):
         for c in range(d):
             partial[block, c] = 0.0
@@ -101,7 +128,21 @@ def _multiply(starts, columns, values, points, own, Ap, partial):
                         total += values[e] * points[columns[e], c]
                     Ap[n, c] = total
             for c in range(d):
-                partial[block, c] += own[n, c] * Ap[n, c]
+                partial[block, c] += points[n, c] * Ap[n, c]
+
+
+@kernel(parallel=True, fastmath={"contract", "nsz"})
+def _add_products(starts, columns, values, points, ghosts, Ap, partial):
+    """Add the entries that meet ghost rows to the matrix times ``points``, as above."""
+    rows, d = points.shape
+    for block in prange(partial.shape[0]):
+        for n in range(block * BLOCK, min(rows, (block + 1) * BLOCK)):
+            for c in range(d):
+                total = 0.0
+                for e in range(starts[n], starts[n + 1]):
+                    total += values[e] * ghosts[columns[e], c]
+                Ap[n, c] += total
+                partial[block, c] += points[n, c] * total
 
 
 @kernel(parallel=True, fastmath={"contract", "nsz"})

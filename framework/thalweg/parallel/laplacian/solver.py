@@ -87,8 +87,8 @@ class LaplacianSolver:
 
     *Memory.*  A sparse factor of a nearest-neighbour graph of high-dimensional data holds
     many times the non-zeros of W: with 70,000 rows and 662,000 non-zeros about 0.2 GiB.
-    A dense one takes ``8 rows^2`` bytes on rank 0.  Finding the components takes 8 bytes a
-    row on every rank, for a moment.
+    A dense one takes ``8 rows^2`` bytes on rank 0.  Finding the components takes some 30
+    bytes for each of a rank's rows and ghost rows, for a moment.
 
     *Reproducibility.*  A factor on rank 0 gives the same bits at any number of ranks, and
     solving for a few columns takes less time than a parallel factor's messages; so

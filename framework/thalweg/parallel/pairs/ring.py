@@ -16,6 +16,7 @@ from mpi4py import MPI
 
 from thalweg.errors import InputError
 from thalweg.parallel.layout import Layout
+from thalweg.parallel.traffic import count_messages
 
 #: Arrays of a block start at multiples of this many bytes, which are also the unit of
 #: messages, so that counts stay below 2**31 for blocks of up to 128 GiB.
@@ -170,6 +171,7 @@ class Ring:
             for step in range(steps):
                 owner = (comm.rank + step) % size
                 if step + 1 < steps:
+                    count_messages(packed.bytes_of(owner))
                     coming = packed.bytes_of((owner + 1) % size)
                     pending += [
                         comm.Irecv([spare, coming // UNIT, unit], right, _BLOCK_TAG),
@@ -317,6 +319,7 @@ class _Contributions:
             return
         comm = self.layout.comm
         owner = (comm.rank + step) % comm.size
+        count_messages(self._target.nbytes)
         message = [self._target, len(self._target), self.item]
         request = comm.Isend(message, owner, _CONTRIBUTION_TAG)
         self._sending[step] = request, self._target
