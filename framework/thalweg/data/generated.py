@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 from scipy.special import ndtr
 
 from thalweg.data.dataset import Dataset
 from thalweg.parallel import MPI, Layout
+from thalweg.plugins import Help
 
 #: Classes into which a curve's parameter is cut, for colors.
 _PIECES = 10
 
+Rows = Annotated[int, Help("number of rows to make", minimum=1)]
+Seed = Annotated[int, Help("seed of the random numbers", minimum=0)]
+Noise = Annotated[float, Help("standard deviation of normal noise", minimum=0)]
+
 
 def blobs(
     comm: MPI.Comm,
-    rows: int = 1000,
-    seed: int = 0,
-    dimension: int = 10,
-    clusters: int = 5,
-    spread: float = 1.0,
-    separation: float = 4.0,
+    rows: Rows = 1000,
+    seed: Seed = 0,
+    dimension: Annotated[int, Help("number of columns", minimum=1)] = 10,
+    clusters: Annotated[int, Help("number of clouds", minimum=1)] = 5,
+    spread: Annotated[float, Help("standard deviation of a cloud", minimum=0)] = 1.0,
+    separation: Annotated[float, Help("standard deviation of the centers", minimum=0)] = 4.0,
 ) -> Dataset:
     """Normal clouds round random centers; row i belongs to cluster ``i % clusters``."""
     layout = Layout(comm, rows, dimension)
@@ -29,7 +36,7 @@ def blobs(
     return Dataset(values, layout, numbers % clusters, "blobs")
 
 
-def swiss_roll(comm: MPI.Comm, rows: int = 1000, seed: int = 0, noise: float = 0.0) -> Dataset:
+def swiss_roll(comm: MPI.Comm, rows: Rows = 1000, seed: Seed = 0, noise: Noise = 0.0) -> Dataset:
     """A rolled-up rectangle in three dimensions; labels are tenths of its length."""
     layout, (along, across), bumps = _curve(comm, rows, seed)
     angle = 1.5 * np.pi * (1 + 2 * along)
@@ -37,7 +44,7 @@ def swiss_roll(comm: MPI.Comm, rows: int = 1000, seed: int = 0, noise: float = 0
     return Dataset(values + noise * bumps, layout, _pieces(along), "swiss-roll")
 
 
-def s_curve(comm: MPI.Comm, rows: int = 1000, seed: int = 0, noise: float = 0.0) -> Dataset:
+def s_curve(comm: MPI.Comm, rows: Rows = 1000, seed: Seed = 0, noise: Noise = 0.0) -> Dataset:
     """A sheet bent to an S in three dimensions; labels are tenths of its length."""
     layout, (along, across), bumps = _curve(comm, rows, seed)
     angle = 3 * np.pi * (along - 0.5)
@@ -45,7 +52,7 @@ def s_curve(comm: MPI.Comm, rows: int = 1000, seed: int = 0, noise: float = 0.0)
     return Dataset(values + noise * bumps, layout, _pieces(along), "s-curve")
 
 
-def moons(comm: MPI.Comm, rows: int = 1000, seed: int = 0, noise: float = 0.05) -> Dataset:
+def moons(comm: MPI.Comm, rows: Rows = 1000, seed: Seed = 0, noise: Noise = 0.05) -> Dataset:
     """Two interleaved half circles in the plane; even rows lie on one, odd rows on the other."""
     layout, (along, _), bumps = _curve(comm, rows, seed)
     other = np.arange(layout.start, layout.stop) % 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
+from typing import Annotated
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from thalweg.data.labels import encode_labels
 from thalweg.data.source import Source
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
+from thalweg.plugins import Help
 
 
 def digits(comm: MPI.Comm) -> Dataset:
@@ -63,7 +65,13 @@ def _load(comm: MPI.Comm, name: str) -> Dataset:
     return Dataset(values, layout, labels, name.replace("_", "-"), names)
 
 
-def openml(comm: MPI.Comm, dataset: str, version: int | None = None) -> Dataset:
+def openml(
+    comm: MPI.Comm,
+    dataset: Annotated[str, Help("name at OpenML; what follows the colon")] = "",
+    version: Annotated[
+        int | None, Help("version at OpenML, by default the active one", minimum=1)
+    ] = None,
+) -> Dataset:
     """A data set of OpenML by its name, fetched once and then kept by scikit-learn.
 
     Raises

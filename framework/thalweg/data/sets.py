@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from thalweg.errors import InputError, suggestion
-from thalweg.plugins import DataSpec, Option, plugins
-
-_ROWS = Option("rows", int, 1000, "number of rows to make", minimum=1)
-_SEED = Option("seed", int, 0, "seed of the random numbers", minimum=0)
-_NOISE = Option("noise", float, 0.0, "standard deviation of normal noise", minimum=0.0)
+from thalweg.plugins import DataSpec, plugins
 
 #: Data sets of the core, described as a plugin describes its own.
 CORE: tuple[DataSpec, ...] = (
@@ -42,45 +38,26 @@ CORE: tuple[DataSpec, ...] = (
         name="blobs",
         summary="normal clouds round random centers (generated)",
         load="thalweg.data.generated:blobs",
-        options=(
-            _ROWS,
-            _SEED,
-            Option("dimension", int, 10, "number of columns", minimum=1),
-            Option("clusters", int, 5, "number of clouds", minimum=1),
-            Option("spread", float, 1.0, "standard deviation of a cloud", minimum=0.0),
-            Option("separation", float, 4.0, "standard deviation of the centers", minimum=0.0),
-        ),
     ),
     DataSpec(
         name="swiss-roll",
         summary="a rolled-up rectangle in three dimensions (generated)",
         load="thalweg.data.generated:swiss_roll",
-        options=(_ROWS, _SEED, _NOISE),
     ),
     DataSpec(
         name="s-curve",
         summary="a sheet bent to an S in three dimensions (generated)",
         load="thalweg.data.generated:s_curve",
-        options=(_ROWS, _SEED, _NOISE),
     ),
     DataSpec(
         name="moons",
         summary="two interleaved half circles in the plane (generated)",
         load="thalweg.data.generated:moons",
-        options=(
-            _ROWS,
-            _SEED,
-            Option("noise", float, 0.05, "standard deviation of normal noise", minimum=0.0),
-        ),
     ),
     DataSpec(
         name="openml",
         summary="any numeric data set of OpenML, written openml:NAME",
         load="thalweg.data.scikit_learn:openml",
-        options=(
-            Option("dataset", str, None, "name at OpenML; what follows the colon"),
-            Option("version", int, None, "version at OpenML, by default the active one", minimum=1),
-        ),
     ),
 )
 

@@ -5,28 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-from thalweg.plugins import Option
+from thalweg.plugins import Help, check_declared, declared_options
 from thalweg.result import Status
-
-#: The rules as options of a configuration's ``[stop]`` and of :func:`thalweg.minimize`.
-#: In a file the word ``"none"`` switches off a rule that holds by default.
-STOP_OPTIONS = (
-    Option("iterations", int, 1000, "limit of iterations, or none", minimum=0, optional=True),
-    Option("epochs", int, None, "limit of passes over the data rows, in batches", minimum=1),
-    Option("evaluations", int, None, "limit of objective evaluations", minimum=1),
-    Option("seconds", float, None, "limit of wall time", unit="s", minimum=0, finite=False),
-    Option("gradient", float, None, "Euclidean norm of the gradient to reach", minimum=0),
-    Option(
-        "decrease",
-        float,
-        1e-9,
-        "relative decrease over the last iterations to fall below, or none",
-        minimum=0,
-        optional=True,
-    ),
-    Option("window", int, 5, "iterations whose decrease counts together", minimum=1),
-)
 
 
 @dataclass(frozen=True)
@@ -52,13 +34,25 @@ class Stop:
         Number of these iterations: a single small decrease is no convergence.
     """
 
-    iterations: int | None = 1000
-    evaluations: int | None = None
-    seconds: float | None = None
-    gradient: float | None = None
-    decrease: float | None = 1e-9
-    window: int = 5
-    epochs: int | None = None
+    iterations: Annotated[int | None, Help("limit of iterations, or none", minimum=0)] = 1000
+    evaluations: Annotated[int | None, Help("limit of objective evaluations", minimum=1)] = None
+    seconds: Annotated[
+        float | None, Help("limit of wall time", unit="s", minimum=0, finite=False)
+    ] = None
+    gradient: Annotated[
+        float | None, Help("Euclidean norm of the gradient to reach", minimum=0)
+    ] = None
+    decrease: Annotated[
+        float | None,
+        Help("relative decrease over the last iterations to fall below, or none", minimum=0),
+    ] = 1e-9
+    window: Annotated[int, Help("iterations whose decrease counts together", minimum=1)] = 5
+    epochs: Annotated[
+        int | None, Help("limit of passes over the data rows, in batches", minimum=1)
+    ] = None
+
+    def __post_init__(self) -> None:
+        check_declared(self)
 
     def convergence(
         self, values: Sequence[float], gradient_norm: float, error: float = 0.0
@@ -98,3 +92,8 @@ class Stop:
         if self.seconds is not None and seconds >= self.seconds:
             return Status.TIME_LIMIT
         return Status.RUNNING
+
+
+#: The rules as options of a configuration's ``[stop]`` and of :func:`thalweg.minimize`.
+#: In a file the word ``"none"`` switches off a rule that holds by default.
+STOP_OPTIONS = declared_options(Stop)
