@@ -15,6 +15,7 @@ import os
 import random
 import signal
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -106,48 +107,102 @@ class Killer:
         return step
 
 
+def configuration(name: str, seed: int) -> dict[str, Any]:
+    """A case of few iterations, which no tolerance ends."""
+    return {
+        **cases()[name],
+        "run": {"seed": seed},
+        "output": {"pictures": False},
+        "stop": {"iterations": 7, "decrease": "none"},
+    }
+
+
+def run_reference(comm: MPI.Comm, place: Path, config: dict[str, Any], killer: Killer) -> None:
+    """The uninterrupted run; leaves how many events one that saves has, about."""
+    if comm.rank == 0:
+        place.mkdir(parents=True, exist_ok=True)
+    comm.Barrier()
+    killer.event, killer.count = None, 0
+    thalweg.run(config, place / "reference", comm=comm)
+    if comm.rank == 0:
+        (place / "events").write_text(str(max(12, 4 * killer.count)))
+    comm.Barrier()
+
+
+def run_attempt(
+    comm: MPI.Comm, place: Path, config: dict[str, Any], killer: Killer, kills: int, seed: str
+) -> int:
+    """Resume the run, and die on the way; returns the number of attempts so far if not."""
+    found = (len(list(place.glob("attempt-*"))), (place / "events").read_text())
+    attempt, events = comm.bcast(found if comm.rank == 0 else None)
+    stream = random.Random(f"{seed} {attempt}")
+    victim, event = stream.randrange(comm.size), stream.randrange(1, int(events))
+    comm.Barrier()
+    if comm.rank == 0:
+        (place / f"attempt-{attempt}").touch()
+    killer.count = 0
+    killer.event = event if attempt < kills and victim == comm.rank else None
+    saving = {**config, "run": {**config["run"], "checkpoint": 0}}
+    thalweg.run(saving, place / "killed", resume=True, comm=comm)
+    killer.event = None
+    comm.Barrier()
+    return int(attempt) + 1
+
+
+def finish(folder: Path, place: Path, name: str, ranks: int, attempts: int) -> None:
+    """Compare with the reference, and note the outcome."""
+    differs = compare(place / "reference", place / "killed")
+    outcome = {"case": name, "ranks": ranks, "attempts": attempts, "differs": differs}
+    with open(folder / "outcomes.jsonl", "a") as stream:
+        stream.write(json.dumps(outcome) + "\n")
+    (place / "outcome").touch()
+
+
 def main(folder: Path, seed: int, kills: int, names: list[str]) -> None:
+    """All cases on all ranks; a kill ends the process."""
     comm = MPI.COMM_WORLD
     killer = Killer(None)
     for number, name in enumerate(names):
         place = folder / f"case-{number}"
-        done = comm.bcast((place / "outcome").exists())
-        if done:
+        if comm.bcast((place / "outcome").exists()):
             continue
-        config = {**cases()[name], "run": {"seed": seed}, "output": {"pictures": False}}
-        config["stop"] = {"iterations": 7, "decrease": "none"}
-        if not comm.bcast((place / "reference" / "result.json").exists()):
-            if comm.rank == 0:
-                place.mkdir(parents=True, exist_ok=True)
-                for left in (place / "reference").glob("*.*"):
-                    left.unlink()
-            comm.Barrier()
-            killer.event, killer.count = None, 0
-            thalweg.run(config, place / "reference", comm=comm)
-            if comm.rank == 0:
-                # Events of a run that saves at each iteration, about.
-                (place / "events").write_text(str(max(12, 16 * killer.count // 4)))
-            comm.Barrier()
-        attempt = comm.bcast(len(list(place.glob("attempt-*"))))
-        events = int(comm.bcast((place / "events").read_text() if comm.rank == 0 else None))
-        stream = random.Random(f"{seed} {comm.size} {name} {attempt}")
-        victim, event = stream.randrange(comm.size), stream.randrange(1, events)
-        comm.Barrier()
+        config = configuration(name, seed)
+        if not comm.bcast((place / "events").exists()):
+            run_reference(comm, place, config, killer)
+        attempts = run_attempt(comm, place, config, killer, kills, f"{seed} {comm.size} {name}")
         if comm.rank == 0:
-            (place / f"attempt-{attempt}").touch()
-        killer.count = 0
-        killer.event = event if attempt < kills and victim == comm.rank else None
-        saving = {**config, "run": {**config["run"], "checkpoint": 0}}
-        thalweg.run(saving, place / "killed", resume=True, comm=comm)
-        killer.event = None
+            finish(folder, place, name, comm.size, attempts)
         comm.Barrier()
-        if comm.rank == 0:
-            same = compare(place / "reference", place / "killed")
-            outcome = {"case": name, "ranks": comm.size, "attempts": attempt + 1, "differs": same}
-            with open(folder / "outcomes.jsonl", "a") as stream:
-                stream.write(json.dumps(outcome) + "\n")
-            (place / "outcome").touch()
-        comm.Barrier()
+
+
+def main_of_one_rank(folder: Path, seed: int, kills: int, names: list[str]) -> int:
+    """The same on one rank: a process forked for each attempt dies, so that none starts anew."""
+    comm, killed = MPI.COMM_SELF, 0
+    killer = Killer(None)
+    for number, name in enumerate(names):
+        place = folder / f"case-{number}"
+        config = configuration(name, seed)
+        run_reference(comm, place, config, killer)
+        for attempt in range(kills + 1):
+            child = os.fork()
+            if child == 0:
+                code = 1
+                try:
+                    run_attempt(comm, place, config, killer, kills, f"{seed} 1 {name}")
+                    code = 0
+                except BaseException:
+                    traceback.print_exc()
+                finally:
+                    os._exit(code)
+            _, status = os.waitpid(child, 0)
+            died = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+            killed += died
+            if not died:
+                break
+        if status == 0:
+            finish(folder, place, name, 1, attempt + 1)
+        sys.stdout.flush()
+    return killed
 
 
 def compare(reference: Path, killed: Path) -> str:
@@ -167,5 +222,9 @@ def compare(reference: Path, killed: Path) -> str:
 
 
 if __name__ == "__main__":
-    with abort_on_error():
-        main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
+    arguments = (Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
+    if MPI.COMM_WORLD.size == 1:
+        sys.stdout.write(f"{main_of_one_rank(*arguments)}\n")
+    else:
+        with abort_on_error():
+            main(*arguments)
