@@ -21,6 +21,9 @@ from typing import Any
 
 import numpy as np
 
+# GNU OpenMP ends a process that was forked.
+os.environ.setdefault("NUMBA_THREADING_LAYER", "workqueue")
+
 import thalweg
 from thalweg.driver import loop
 from thalweg.parallel import MPI, abort_on_error
@@ -183,7 +186,9 @@ def main_of_one_rank(folder: Path, seed: int, kills: int, names: list[str]) -> i
         place = folder / f"case-{number}"
         config = configuration(name, seed)
         run_reference(comm, place, config, killer)
-        for attempt in range(kills + 1):
+        attempts = 0
+        while True:
+            attempts += 1
             child = os.fork()
             if child == 0:
                 code = 1
@@ -200,7 +205,7 @@ def main_of_one_rank(folder: Path, seed: int, kills: int, names: list[str]) -> i
             if not died:
                 break
         if status == 0:
-            finish(folder, place, name, 1, attempt + 1)
+            finish(folder, place, name, 1, attempts)
         sys.stdout.flush()
     return killed
 
