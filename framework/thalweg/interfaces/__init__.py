@@ -10,7 +10,12 @@ from thalweg.interfaces.capabilities import (
     Homotopy,
     RepulsiveBlocks,
     SecantConstraints,
+)
+from thalweg.interfaces.manifold import (
+    Manifold,
+    ManifoldVariable,
     SpectralFixedPoint,
+    Stiefel,
     StiefelVariable,
 )
 from thalweg.interfaces.minibatches import (
@@ -40,6 +45,8 @@ __all__ = [
     "HessianDiagonal",
     "HessianProduct",
     "Homotopy",
+    "Manifold",
+    "ManifoldVariable",
     "Minibatches",
     "Objective",
     "Preconditioner",
@@ -50,6 +57,7 @@ __all__ = [
     "Solver",
     "SolverState",
     "SpectralFixedPoint",
+    "Stiefel",
     "StiefelVariable",
     "StochasticState",
     "missing_capabilities",

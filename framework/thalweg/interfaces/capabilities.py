@@ -123,36 +123,6 @@ class Homotopy(Capability):
         """
 
 
-class StiefelVariable(Capability):
-    """The variable is a matrix with orthonormal columns (replicated, rows x columns)."""
-
-    phrase = "variable with orthonormal columns"
-
-
-class SpectralFixedPoint(StiefelVariable):
-    """Stationary points are eigenvectors of a matrix that depends on them.
-
-    KDAC: W is stationary when its columns are eigenvectors of Phi(W).
-    """
-
-    phrase = "spectral fixed point"
-
-    @abstractmethod
-    def fixed_point_matrix(self, x: PETSc.Vec) -> np.ndarray:
-        """Phi(x), symmetric, shape ``(layout.rows, layout.rows)``, equal on all ranks.
-
-        The gradient is Phi(x) x.
-        """
-
-    def value_and_fixed_point_matrix(self, x: PETSc.Vec) -> tuple[float, np.ndarray]:
-        """Objective and Phi(x); overridden where one pass over the data gives both."""
-        return self.value(x), self.fixed_point_matrix(x)
-
-    @abstractmethod
-    def value(self, x: PETSc.Vec) -> float:
-        """Objective at ``x``."""
-
-
 class Alternation(Capability):
     """Other unknowns, held fixed while x is improved, then renewed in closed form.
 

@@ -16,6 +16,7 @@ from thalweg.testing.capabilities import (
     check_capabilities,
     check_fixed_point_matrix,
     check_homotopy,
+    check_manifold,
     check_repulsive_blocks,
 )
 from thalweg.testing.derivatives import (
@@ -40,6 +41,7 @@ __all__ = [
     "check_hessian_diagonal",
     "check_hessian_product",
     "check_homotopy",
+    "check_manifold",
     "check_plugin",
     "check_preconditioner",
     "check_ranks",

@@ -13,6 +13,7 @@ from thalweg.interfaces import (
     HessianDiagonal,
     HessianProduct,
     Homotopy,
+    ManifoldVariable,
     Objective,
     RepulsiveBlocks,
     SpectralFixedPoint,
@@ -23,7 +24,7 @@ from thalweg.testing.derivatives import (
     check_hessian_diagonal,
     check_hessian_product,
 )
-from thalweg.testing.probes import poisoned, random_direction
+from thalweg.testing.probes import copied, poisoned, random_direction
 
 
 def check_capabilities(objective: Objective, x: PETSc.Vec) -> list[str]:
@@ -45,6 +46,7 @@ def check_capabilities(objective: Objective, x: PETSc.Vec) -> list[str]:
         (HessianDiagonal, check_hessian_diagonal),
         (AttractiveLaplacian, check_attractive_weights),
         (RepulsiveBlocks, check_repulsive_blocks),
+        (ManifoldVariable, check_manifold),
         (SpectralFixedPoint, check_fixed_point_matrix),
         (Homotopy, check_homotopy),
     )
@@ -111,6 +113,43 @@ def check_fixed_point_matrix(objective: Objective, x: PETSc.Vec) -> None:
     wanted = matrix @ objective.layout.gather(x)
     gap = float(np.linalg.norm(found - wanted)) / max(float(np.linalg.norm(wanted)), 1e-300)
     assert gap <= 1e-8, f"the gradient differs from Phi(x) x by {gap:.1e} relative"
+
+
+def check_manifold(objective: Objective, x: PETSc.Vec) -> None:
+    """Check projection and retraction at ``x``, a point of the manifold.  Collective."""
+    assert isinstance(objective, ManifoldVariable)
+    manifold = objective.manifold
+    size = max(1.0, float(x.norm()))
+    off = manifold.distance(x)
+    assert off <= 1e-8 * size, f"the starting point is {off:.3g} away from the manifold"
+    along = random_direction(objective, seed=5)
+    raw = copied(along)
+    manifold.project(x, along)
+    once = copied(along)
+    manifold.project(x, along)
+    along.axpy(-1.0, once)
+    change = along.norm() / max(1e-300, once.norm())
+    assert change <= 1e-10, f"projecting twice differs from projecting once by {change:.3g}"
+    raw.axpy(-1.0, once)
+    slant = abs(raw.dot(once)) / max(1e-300, raw.norm() * once.norm())
+    assert slant <= 1e-8, f"the projection is not orthogonal: a cosine of {slant:.3g}"
+    errors = []
+    for step in (1e-3, 1e-4):
+        step *= size / max(1e-300, once.norm())
+        reached = poisoned(x)
+        manifold.retract(x, once, step, reached)
+        off = manifold.distance(reached)
+        assert off <= 1e-10 * size, f"a retraction ends {off:.3g} away from the manifold"
+        reached.axpy(-1.0, x)
+        reached.axpy(-step, once)
+        errors.append(reached.norm() / (step * once.norm()))
+        reached.destroy()
+    assert errors[1] <= max(0.2 * errors[0], 1e-9), (
+        "the retraction does not set out along the tangent vector: it is off by "
+        f"{errors[1]:.3g} of a small step"
+    )
+    for vec in (along, raw, once):
+        vec.destroy()
 
 
 def check_homotopy(objective: Objective, x: PETSc.Vec) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from thalweg.interfaces import Objective, StiefelVariable
+from thalweg.interfaces import ManifoldVariable, Objective
 from thalweg.parallel import PETSc
 
 
@@ -22,26 +22,19 @@ def copied(vec: PETSc.Vec) -> PETSc.Vec:
 
 
 def tangent(objective: Objective, x: PETSc.Vec, direction: PETSc.Vec) -> PETSc.Vec:
-    """``direction`` itself; for orthonormal columns, its part along which they can stay so."""
-    if isinstance(objective, StiefelVariable):
-        layout = objective.layout
-        point, along = layout.gather(x), layout.gather(direction)
-        inner = point.T @ along
-        with layout.writing(direction) as block:
-            block[...] = layout.local(along - point @ (inner + inner.T) / 2)
+    """``direction`` itself; on a manifold, its projection on the tangent space at ``x``."""
+    if isinstance(objective, ManifoldVariable):
+        objective.manifold.project(x, direction)
     return direction
 
 
 def moved(objective: Objective, x: PETSc.Vec, step: float, direction: PETSc.Vec) -> PETSc.Vec:
-    """A new vector ``x + step * direction``, its columns orthonormal again if they must be."""
+    """A new vector ``x + step * direction``, retracted on the manifold if there is one."""
     other = copied(x)
-    other.axpy(step, direction)
-    if isinstance(objective, StiefelVariable):
-        layout = objective.layout
-        columns, triangle = np.linalg.qr(layout.gather(other))
-        columns *= np.where(np.diagonal(triangle) < 0, -1.0, 1.0)
-        with layout.writing(other) as block:
-            block[...] = layout.local(columns)
+    if isinstance(objective, ManifoldVariable):
+        objective.manifold.retract(x, direction, step, other)
+    else:
+        other.axpy(step, direction)
     return other
 
 

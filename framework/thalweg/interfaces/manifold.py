@@ -1,0 +1,141 @@
+"""Manifolds: sets on which a variable must stay, with their tangent spaces and retractions.
+
+The terms are those of Absil, Mahony and Sepulchre, "Optimization Algorithms on Matrix
+Manifolds" (2008).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from thalweg.interfaces.capabilities import Capability
+from thalweg.parallel import Layout, PETSc, sum_over_ranks
+
+
+class Manifold(ABC):
+    """A smooth subset of the space of the variable.
+
+    Points and tangent vectors are ``Vec`` of the variable's layout.  All methods are
+    collective.
+    """
+
+    @abstractmethod
+    def project(self, x: PETSc.Vec, direction: PETSc.Vec) -> None:
+        """Overwrite ``direction`` with its orthogonal projection on the tangent space at ``x``.
+
+        Of a gradient it makes the Riemannian gradient for the metric of the surrounding
+        space.
+        """
+
+    @abstractmethod
+    def retract(self, x: PETSc.Vec, direction: PETSc.Vec, step: float, moved: PETSc.Vec) -> None:
+        """Overwrite ``moved`` with a point ``R_x(step * direction)`` of the manifold.
+
+        ``R_x(0) = x``, and the derivative at 0 along a tangent vector is that vector (Absil
+        et al., definition 4.1.1).  ``direction`` is tangent at ``x``; ``moved`` is
+        another vector than ``x``.
+        """
+
+    def inner(self, x: PETSc.Vec, first: PETSc.Vec, second: PETSc.Vec) -> float:
+        """Inner product of two tangent vectors at ``x``; by default that of the space around."""
+        return float(first.dot(second))
+
+    @abstractmethod
+    def distance(self, x: PETSc.Vec) -> float:
+        """How far ``x`` is from the manifold, 0 on it; for checks."""
+
+
+class Stiefel(Manifold):
+    """Matrices with orthonormal columns: ``X'X = I``.
+
+    Parameters
+    ----------
+    layout
+        Layout of the variable, with at least as many rows as columns.  The rows may be
+        distributed: only matrices of the size of the columns are summed over the ranks.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+
+    def project(self, x: PETSc.Vec, direction: PETSc.Vec) -> None:
+        """``Z - X sym(X'Z)`` (Absil et al., eq. (3.35))."""
+        rows = self.layout.reading(x)
+        inner = self._product(rows, self.layout.reading(direction))
+        with self.layout.writing(direction) as block:
+            block -= rows @ (0.5 * (inner + inner.T))
+
+    def retract(self, x: PETSc.Vec, direction: PETSc.Vec, step: float, moved: PETSc.Vec) -> None:
+        """Orthonormal factor of ``X + step Z``, by two Cholesky QR steps.
+
+        The factor whose triangle has a positive diagonal is the retraction of eq. (4.8); the
+        second step makes it orthonormal to rounding.
+        """
+        moved.waxpy(step, direction, x)
+        with self.layout.writing(moved) as block:
+            for _ in range(2):
+                gram = self._product(block, block)
+                block[...] = np.linalg.solve(np.linalg.cholesky(gram), block.T).T
+
+    def distance(self, x: PETSc.Vec) -> float:
+        """Frobenius norm of ``X'X - I``."""
+        rows = self.layout.reading(x)
+        gram = self._product(rows, rows)
+        return float(np.linalg.norm(gram - np.eye(len(gram))))
+
+    def _product(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        local = left.T @ right
+        if self.layout.replicated:
+            return np.asarray(local)
+        return np.asarray(sum_over_ranks(self.layout.comm, local))
+
+
+class ManifoldVariable(Capability):
+    """The variable stays on a manifold; the gradient is that of the surrounding space."""
+
+    phrase = "variable on a manifold"
+
+    @property
+    @abstractmethod
+    def manifold(self) -> Manifold:
+        """The manifold."""
+
+
+class StiefelVariable(ManifoldVariable):
+    """The variable is a matrix with orthonormal columns."""
+
+    phrase = "variable with orthonormal columns"
+
+    #: Layout of the variable, as every objective has it.
+    layout: Layout
+
+    @property
+    def manifold(self) -> Stiefel:
+        """Matrices with orthonormal columns."""
+        return Stiefel(self.layout)
+
+
+class SpectralFixedPoint(StiefelVariable):
+    """Stationary points are eigenvectors of a matrix that depends on them.
+
+    KDAC: W is stationary when its columns are eigenvectors of Phi(W).
+    """
+
+    phrase = "spectral fixed point"
+
+    @abstractmethod
+    def fixed_point_matrix(self, x: PETSc.Vec) -> np.ndarray:
+        """Phi(x), symmetric, shape ``(layout.rows, layout.rows)``, equal on all ranks.
+
+        The gradient is Phi(x) x.
+        """
+
+    def value_and_fixed_point_matrix(self, x: PETSc.Vec) -> tuple[float, np.ndarray]:
+        """Objective and Phi(x); overridden where one pass over the data gives both."""
+        return self.value(x), self.fixed_point_matrix(x)
+
+    @abstractmethod
+    def value(self, x: PETSc.Vec) -> float:
+        """Objective at ``x``."""

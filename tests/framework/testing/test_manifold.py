@@ -1,0 +1,76 @@
+"""The Stiefel manifold has the laws of a manifold, and the check finds those who break them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from thalweg.interfaces import RowObjective, Stiefel, StiefelVariable
+from thalweg.parallel import MPI, Layout, sum_over_ranks
+from thalweg.testing import check_manifold
+
+
+class Rayleigh(RowObjective, StiefelVariable):
+    """Half the trace of X'AX, A diagonal, the rows distributed or replicated."""
+
+    def __init__(self, comm, replicated=False):
+        super().__init__(comm, Layout(MPI.COMM_SELF if replicated else comm, 17, 3))
+
+    def initial_point(self, seed):
+        x = super().initial_point(seed)
+        zero, other = x.duplicate(), x.duplicate()
+        self.manifold.retract(x, zero, 0.0, other)
+        return other
+
+    def rows_value_and_gradient(self, rows, gradient):
+        weights = np.arange(self.layout.start, self.layout.stop)[:, None]
+        gradient[...] = weights * rows
+        local = 0.5 * float((gradient * rows).sum())
+        return local if self.layout.replicated else sum_over_ranks(self.comm, local)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("replicated", [False, True])
+def test_the_stiefel_manifold_passes(comm, replicated):
+    objective = Rayleigh(comm, replicated)
+    x = objective.initial_point(0)
+    check_manifold(objective, x)
+    whole = objective.layout.gather(x)
+    np.testing.assert_allclose(whole.T @ whole, np.eye(3), atol=1e-14)
+
+
+class Oblique(Stiefel):
+    def project(self, x, direction):
+        super().project(x, direction)
+        direction.scale(0.9)
+
+
+class Elsewhere(Stiefel):
+    def retract(self, x, direction, step, moved):
+        super().retract(x, direction, 2.0 * step, moved)
+
+
+class Leaving(Stiefel):
+    def retract(self, x, direction, step, moved):
+        moved.waxpy(step, direction, x)
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Oblique, "projecting twice differs"),
+        (Elsewhere, "does not set out along the tangent"),
+        (Leaving, "away from the manifold"),
+    ],
+)
+def test_a_law_that_is_broken_is_named(comm, kind, message):
+    class Wrong(Rayleigh):
+        @property
+        def manifold(self):
+            return kind(self.layout)
+
+    objective = Wrong(comm)
+    x = Rayleigh(comm).initial_point(0)
+    with pytest.raises(AssertionError, match=message):
+        check_manifold(objective, x)
