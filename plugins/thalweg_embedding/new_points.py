@@ -11,7 +11,7 @@ from thalweg.parallel.pairs import Ring
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.pairs import every_loops, neighbours_loops
 from thalweg_embedding.pairs.functions import PairFunction
-from thalweg_embedding.pairs.specialise import specialise
+from thalweg_embedding.pairs.specialize import specialize
 
 #: Steps that a new point takes at most, and the share of the map's extent below which it rests.
 STEPS = 100
@@ -136,10 +136,10 @@ class PlacedMap:
     def _value_and_slope(self, places, graph):  # type: ignore[no-untyped-def]
         columns = self.places.T.copy()
         pulled, pull = np.empty(len(places)), np.empty_like(places)
-        attract = specialise(neighbours_loops.first_order, self.attraction)
+        attract = specialize(neighbours_loops.first_order, self.attraction)
         attract(places, columns, *graph, 0.0, pulled, pull)
         pushed, push = np.zeros(len(places)), np.zeros_like(places)
-        repel = specialise(every_loops.first_order, self.repulsion)
+        repel = specialize(every_loops.first_order, self.repulsion)
         nobody = -len(places) - 1  # no known point is one of the new ones
         repel(places, columns, nobody, np.empty((0, 0)), 0, 0.0, pushed, push)
         if self.normalised:

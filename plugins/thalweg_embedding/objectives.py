@@ -27,7 +27,6 @@ from thalweg_embedding.pairs.functions import (
 from thalweg_embedding.pairs.grid import GridPairs
 from thalweg_embedding.pairs.interface import PairSum
 from thalweg_embedding.pairs.neighbours import NeighbourPairs
-from thalweg_embedding.pairs.transforms import has_finufft
 from thalweg_embedding.start import (
     LARGE_SCALE,
     START_SCALE,
@@ -224,16 +223,16 @@ def repulsive_sum(
     layout, function, weights
         As in :class:`~thalweg_embedding.pairs.every.EveryPair`.
     method
-        ``"exact"``: every pair. ``"grid"``: non-uniform FFTs, for maps of 1 to 3 dimensions
+        ``"exact"``: every pair. ``"grid"``: Fourier transforms of a mesh, for maps of 1 to 3 dimensions
         and weights of one. ``"auto"``: the grid where it is possible and quicker, from
-        8,000 points in 1 and 2 dimensions and from 50,000 in 3, and finufft is installed.
+        8,000 points in 1 and 2 dimensions and from 50,000 in 3.
     error
         Of the grid (see :class:`~thalweg_embedding.pairs.grid.GridPairs`).
 
     Raises
     ------
     InputError
-        A grid for a map of more than 3 dimensions or weights that differ, or without finufft.
+        A grid for a map of more than 3 dimensions, or weights that differ.
     """
     if method == "grid" and weights is not None:
         raise InputError(
@@ -242,7 +241,7 @@ def repulsive_sum(
         )
     if method == "auto":
         enough = GRID_ROWS.get(layout.columns, math.inf)
-        gains = weights is None and layout.rows >= enough and has_finufft()
+        gains = weights is None and layout.rows >= enough
         method = "grid" if gains else "exact"
     if method == "grid":
         return GridPairs(layout, function, error)

@@ -12,7 +12,7 @@ from thalweg.parallel.pairs import Ring
 from thalweg_embedding.pairs import every_loops
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.looped import LoopedPairs
-from thalweg_embedding.pairs.specialise import specialise
+from thalweg_embedding.pairs.specialize import specialize
 
 
 class EveryPair(LoopedPairs):
@@ -42,7 +42,7 @@ class EveryPair(LoopedPairs):
         self._weights = np.empty((0, 0)) if weights is None else np.ascontiguousarray(weights)
 
     def _first_order(self, rows: np.ndarray, slopes: np.ndarray, shift: float) -> float:
-        run = specialise(self.loops.first_order, self.function)
+        run = specialize(self.loops.first_order, self.function)
         slopes[...] = 0.0
         totals = np.zeros(len(rows))
         for block in self._ring.blocks(rows):
@@ -54,7 +54,7 @@ class EveryPair(LoopedPairs):
     def _second_order(
         self, loop: Any, rows: np.ndarray, direction: np.ndarray, out: np.ndarray, shift: float
     ) -> None:
-        run = specialise(loop, self.function)
+        run = specialize(loop, self.function)
         out[...] = 0.0
         for block in self._ring.blocks(rows, direction):
             points = block.arrays[0].T.copy()

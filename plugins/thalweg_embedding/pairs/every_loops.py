@@ -3,7 +3,7 @@
 Points come as columns, so that the innermost loops run over contiguous numbers; a
 tile of them stays in the first-level cache.  ``me`` is the place of the first own row
 among the visitors: the pair of a point with itself is left out, not subtracted.
-``pair`` is replaced by a pair function (see ``specialise``).
+``pair`` is replaced by a pair function (see ``specialize``).
 """
 
 # mypy: disable-error-code="no-untyped-def"

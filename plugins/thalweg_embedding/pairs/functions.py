@@ -62,9 +62,7 @@ class PairFunction:
     def __post_init__(self) -> None:
         compiled = numba.njit(fastmath=set(FASTMATH))(self.function)
         object.__setattr__(self, "compiled", compiled)
-        # Compiled code refers to the module that it was compiled in.
-        text = f"{self.function.__module__} {_text(self.function)}"
-        object.__setattr__(self, "key", hashlib.sha256(text.encode()).hexdigest())
+        object.__setattr__(self, "key", code_key(self.function))
         _check_derivatives(self.function, self.name)
 
     def __repr__(self) -> str:
@@ -74,6 +72,13 @@ class PairFunction:
         """Value, first and second derivative at ``d``, uncompiled."""
         value, first, second = self.function(float(d))
         return float(value), float(first), float(second)
+
+
+def code_key(function: Callable[..., Any]) -> str:
+    """A name for what a function does, the same in every process."""
+    # Compiled code refers to the module that it was compiled in.
+    text = f"{function.__module__} {_text(function)}"
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _text(thing: Any) -> str:

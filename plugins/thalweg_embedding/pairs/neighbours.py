@@ -12,7 +12,7 @@ from thalweg.parallel import Layout, sum_over_ranks
 from thalweg_embedding.pairs import neighbours_loops
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.looped import LoopedPairs
-from thalweg_embedding.pairs.specialise import specialise
+from thalweg_embedding.pairs.specialize import specialize
 
 
 class NeighbourPairs(LoopedPairs):
@@ -50,7 +50,7 @@ class NeighbourPairs(LoopedPairs):
         )
 
     def _first_order(self, rows: np.ndarray, slopes: np.ndarray, shift: float) -> float:
-        run = specialise(self.loops.first_order, self.function)
+        run = specialize(self.loops.first_order, self.function)
         totals = np.zeros(len(rows))
         points = self.layout.gather_rows(rows).T.copy()
         run(rows, points, *self._graph, shift, totals, slopes)
@@ -59,7 +59,7 @@ class NeighbourPairs(LoopedPairs):
     def _second_order(
         self, loop: Any, rows: np.ndarray, direction: np.ndarray, out: np.ndarray, shift: float
     ) -> None:
-        run = specialise(loop, self.function)
+        run = specialize(loop, self.function)
         points = self.layout.gather_rows(rows)
         moves = points if direction is rows else self.layout.gather_rows(direction)
         run(rows, direction, points, moves, *self._graph, shift, out)

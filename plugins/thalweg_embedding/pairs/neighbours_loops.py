@@ -1,6 +1,6 @@
 """The loops over the edges of a sparse graph, row by row.
 
-``pair`` is replaced by a pair function (see ``specialise``).
+``pair`` is replaced by a pair function (see ``specialize``).
 """
 
 # mypy: disable-error-code="no-untyped-def"

@@ -1,0 +1,194 @@
+"""Where a map lies, how its pair function is split, and the mesh that serves: a rule of x alone.
+
+Nothing is remembered from one map to the next but what the rule would make again, so that a
+map has one value, whatever was evaluated before it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.parallel import Layout, max_over_ranks
+from thalweg_embedding.pairs.cells import Cells, crowding
+from thalweg_embedding.pairs.functions import STUDENT, PairFunction
+from thalweg_embedding.pairs.mesh import Mesh, Window
+from thalweg_embedding.pairs.spectrum import Spectrum
+from thalweg_embedding.pairs.split import CUTS, Split, split_at
+
+#: Most modes of a box; a map that needs more is not summed by a mesh.
+MOST_MODES = 2**24
+
+#: Nanoseconds for a mode and for a near pair: a model of the cost, good enough to choose by.
+MODE_COST, PAIR_COST = 20.0, 1.0
+
+#: The same for a near pair of second derivatives, and for a pair of an exact sum.
+CURVATURE_PAIR_COST, EXACT_COST = 6.0, 1.5
+
+#: Boxes come from a ladder of sides, each this much larger than the last.
+GROWTH = 1.12
+
+#: Densities of points are told apart by this factor.
+DENSITY_STEP = 2.0**0.25
+
+#: Meshes kept for maps to come.
+KEPT = 4
+
+
+@dataclass(frozen=True)
+class Placement:
+    """This rank's points on a mesh.
+
+    Attributes
+    ----------
+    box
+        Mesh and modes.
+    cells, centre, extent
+        The points in order, the middle of the map and the side of the box.
+    cost
+        Estimated nanoseconds of a sum.
+    """
+
+    box: Box
+    cells: Cells
+    centre: np.ndarray
+    extent: float
+    cost: float
+
+
+class Box:
+    """A split of a pair function and the mesh for its far part in a box of side ``reach``."""
+
+    def __init__(self, layout: Layout, split: Split, reach: float, tolerance: float) -> None:
+        self.split = split
+        self._reach, self._tolerance, self._dimensions = reach, tolerance, layout.columns
+        self.values = self._spectrum(0)
+        # Coordinates of a wide map need more digits than single precision has.
+        fine = tolerance < 3e-5 or reach * 2.0**-24 > 0.01 * tolerance
+        self.real = np.dtype(np.float64 if fine else np.float32)
+        self.mesh = Mesh(
+            layout.comm,
+            layout.columns,
+            reach,
+            self.values.period,
+            self.values.count,
+            Window.of(tolerance),
+            self.real,
+        )
+        self.influence = self.mesh.influence(self.values.modes)
+
+    @functools.cached_property
+    def slopes_influence(self) -> np.ndarray:
+        """The same as ``influence`` of the far part's first derivative."""
+        return self.mesh.influence(self._spectrum(1).modes)
+
+    def _spectrum(self, derivative: int) -> Spectrum:
+        radial, band = self.split.far(derivative), self.split.band
+        return Spectrum.of(radial, self._dimensions, self._reach, band, self._tolerance)
+
+
+class Boxes:
+    """Finds the box for a map.
+
+    Parameters
+    ----------
+    layout, function, tolerance
+        As in :class:`~thalweg_embedding.pairs.grid.GridPairs`.
+    pair_cost
+        Nanoseconds of a near pair.
+    """
+
+    def __init__(
+        self, layout: Layout, function: PairFunction, tolerance: float, pair_cost: float
+    ) -> None:
+        self.layout, self.function, self.tolerance = layout, function, tolerance
+        self._pair_cost = pair_cost
+        self._kept: OrderedDict[tuple[float, float], Box] = OrderedDict()
+
+    def place(self, rows: np.ndarray) -> Placement | None:
+        """Where these points lie; None if no mesh serves.  Collective."""
+        centre, extent = self._bounds(rows)
+        if not math.isfinite(extent):
+            return None
+        reach = rung(extent)
+        layout = self.layout
+        whole = layout.gather_rows(rows)
+        crowd = rounded(crowding(whole, centre, reach))
+        size = layout.rows, layout.columns, reach, crowd
+        split = cheapest_split(self.function, *size, self.tolerance, self._pair_cost, CUTS)
+        if split is None:
+            return None
+        box = self._box(split, reach)
+        side = split.radius if split.radius > 0.0 else 8.0 * box.mesh.spacing
+        cells = Cells.of(rows, centre, reach, side, box.real)
+        return Placement(box, cells, centre, reach, cost(split, *size, self._pair_cost))
+
+    def _box(self, split: Split, reach: float) -> Box:
+        key = (split.cut, reach)
+        if key not in self._kept:
+            while len(self._kept) >= KEPT:
+                self._kept.popitem(last=False)
+            self._kept[key] = Box(self.layout, split, reach, self.tolerance)
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+    def _bounds(self, rows: np.ndarray) -> tuple[np.ndarray, float]:
+        """Middle and largest side of the map.  Collective."""
+        comm = self.layout.comm
+        high = [max_over_ranks(comm, float(c.max(initial=-math.inf))) for c in rows.T]
+        low = [-max_over_ranks(comm, float((-c).max(initial=-math.inf))) for c in rows.T]
+        centre = 0.5 * (np.array(high) + np.array(low))
+        return centre, float(np.max(np.array(high) - np.array(low)))
+
+
+def rung(extent: float) -> float:
+    """Side of the box for a map of that extent."""
+    return GROWTH ** math.ceil(math.log(max(extent, 1.0)) / math.log(GROWTH))
+
+
+def modes_of(band: float, extent: float, dimensions: int) -> float:
+    """About how many modes a box needs."""
+    return float((band * (2.0 * extent / math.pi + 16.0)) ** dimensions)
+
+
+def cost(split: Split, rows: int, dimensions: int, extent: float, crowd: float, pair: float) -> float:
+    """Estimated nanoseconds of a sum over so many points in a box of that side.
+
+    ``crowd`` is what :func:`~thalweg_embedding.pairs.cells.crowding` says of the points, and
+    ``pair`` the cost of a near pair.
+    """
+    ball = (1.0, 2.0, math.pi, 4.18879)[dimensions] * split.radius**dimensions
+    near = pair * rows * min(float(rows), 3.0 * ball * crowd)
+    return MODE_COST * modes_of(split.band, extent, dimensions) + near
+
+
+def rounded(crowd: float) -> float:
+    """A density of points on a ladder of few values."""
+    return DENSITY_STEP ** round(math.log(crowd, DENSITY_STEP)) if crowd > 0.0 else 0.0
+
+
+@functools.lru_cache(4096)
+def cheapest_split(
+    function: PairFunction,
+    rows: int,
+    dimensions: int,
+    extent: float,
+    crowd: float,
+    tolerance: float,
+    pair: float,
+    cuts: tuple[float, ...] = CUTS,
+) -> Split | None:
+    """The split that the cost model prefers; None if every box is too large.
+
+    Parameters are those of :func:`cost`; ``cuts`` are tried.
+    """
+    splits = [split_at(function, cut, tolerance) for cut in cuts]
+    fitting = [s for s in splits if modes_of(s.band, extent, dimensions) <= MOST_MODES]
+    if not fitting:
+        return None
+    costs = [cost(s, rows, dimensions, extent, crowd, pair) for s in fitting]
+    return fitting[int(np.argmin(costs))]

@@ -1,0 +1,372 @@
+"""Sums of point sources on a regular mesh: spreading, convolution by FFT, interpolation.
+
+Points are spread to the mesh by a window of a few mesh points, the mesh is transformed,
+multiplied by a function's Fourier modes, transformed back, and interpolated at the points with
+the same window.  The window is the exponential of a semicircle of Barnett, Magland and af
+Klinteberg (2019), "A parallel nonuniform fast Fourier transform library based on an
+'exponential of semicircle' kernel", whose own transform is divided out of the modes.
+
+All points lie in the lower half of the periodic mesh, so that nothing wraps round, and the
+transforms skip what is known to be zero.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import numba
+import numpy as np
+import scipy.fft
+from numba import prange
+
+from thalweg.parallel import MPI, kernel, sum_large
+from thalweg_embedding.pairs.cells import Cells
+
+#: Mesh points of a window's innermost axis are padded to this many: full vector registers.
+PAD = 8
+
+#: Groups of neighboring mesh rows whose points are spread one after another by one thread.
+MOST_SLABS = 64
+
+FAST = {"reassoc", "contract", "nsz", "arcp"}
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a point is spread over mesh points along one axis.
+
+    Attributes
+    ----------
+    taps
+        Mesh points that a point reaches.
+    oversampling
+        Mesh points per Fourier mode that is kept.
+    coefficients
+        Polynomials of the taps' weights, highest power first, shape (degree + 1, padded taps).
+    """
+
+    taps: int
+    oversampling: float
+    coefficients: np.ndarray
+
+    @classmethod
+    @cache
+    def of(cls, tolerance: float) -> Window:
+        """The narrowest window whose errors stay below a tenth of ``tolerance``."""
+        decades = -math.log10(tolerance)
+        taps = int(min(16, max(4, math.ceil(1.35 * decades + 1.3))))
+        oversampling = 1.5 if decades < 4.5 else 2.0
+        return cls.with_taps(taps, oversampling)
+
+    @classmethod
+    def with_taps(cls, taps: int, oversampling: float) -> Window:
+        """A window of so many mesh points."""
+        padded = PAD * -(-taps // PAD)
+        degree = min(taps + 4, 16)
+        nodes = np.cos(np.pi * (np.arange(64) + 0.5) / 64)
+        coefficients = np.zeros((degree + 1, padded))
+        for tap in range(taps):
+            z = 2.0 * (0.5 * (nodes + 1.0) + tap) / taps - 1.0
+            fitted = np.polynomial.Chebyshev.fit(
+                nodes, _semicircle(z, taps, oversampling), degree, domain=[-1, 1]
+            )
+            powers = fitted.convert(kind=np.polynomial.Polynomial).coef
+            coefficients[degree + 1 - len(powers) :, tap] = powers[::-1]
+        return cls(taps, oversampling, coefficients)
+
+    def transform(self, angles: np.ndarray) -> np.ndarray:
+        """Fourier transform of the window at wave numbers in radians per mesh point."""
+        nodes, weights = np.polynomial.legendre.leggauss(4 * self.taps + 20)
+        values = _semicircle(nodes, self.taps, self.oversampling) * weights
+        half = 0.5 * self.taps
+        return np.asarray(half * np.cos(np.multiply.outer(angles * half, nodes)) @ values)
+
+
+def _semicircle(z: np.ndarray, taps: int, oversampling: float) -> np.ndarray:
+    beta = 0.97 * math.pi * taps * (1.0 - 0.5 / oversampling)
+    inside = np.sqrt(np.maximum(1.0 - z * z, 0.0))
+    return np.where(np.abs(z) <= 1.0, np.exp(beta * (inside - 1.0)), 0.0)
+
+
+class Mesh:
+    """A mesh for points in a box of side ``reach``, whatever their place and number.
+
+    Parameters
+    ----------
+    comm
+        Ranks among which the points lie.
+    dimensions, reach
+        Of the box that holds all points.
+    period, count
+        Side of the periodic box, at least twice ``reach``, and Fourier modes in each dimension.
+    window
+        How points are spread.
+    real
+        Precision of the mesh.
+    """
+
+    def __init__(
+        self,
+        comm: MPI.Comm,
+        dimensions: int,
+        reach: float,
+        period: float,
+        count: int,
+        window: Window,
+        real: np.dtype,
+    ) -> None:
+        self._comm = comm
+        self.dimensions = dimensions
+        self.real = real
+        self.window = window
+        self.size = scipy.fft.next_fast_len(
+            max(math.ceil(window.oversampling * count), 2 * window.taps), real=True
+        )
+        self.size += self.size % 2
+        self.spacing = period / self.size
+        # Mesh points that the points of the box reach, in the axes that there are.
+        self.used = min(self.size, math.ceil(reach / self.spacing) + window.taps + 1)
+        self.kept = count // 2
+        self._coefficients = window.coefficients.astype(real)
+        numbers = np.arange(self.kept)
+        self.wave = 2.0 * math.pi / period
+        self.deconvolution = 1.0 / window.transform(2.0 * math.pi / self.size * numbers)
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        lengths = [1, 1, self.used + self.window.coefficients.shape[1]]
+        for axis in range(self.dimensions - 1):
+            lengths[1 - axis] = self.used
+        return lengths[0], lengths[1], lengths[2]
+
+    def modes(self, cells: Cells, strengths: np.ndarray | None = None) -> np.ndarray:
+        """Modes of the points' density, those of all ranks.  Collective.
+
+        Parameters
+        ----------
+        cells
+            This rank's points.
+        strengths
+            Of the points, in the order of the cells; None for ones.
+
+        Returns
+        -------
+        complex ndarray, shape (size, ..., kept)
+            In the order of an FFT, the last axis with wave numbers 0 ... kept - 1.
+        """
+        mesh = np.zeros(self._shape, dtype=self.real)
+        slabs = self._slabs(cells)
+        given = np.empty(0, self.real) if strengths is None else strengths.astype(self.real)
+        _spread(cells.points, given, slabs, *self._places(cells), self._coefficients, mesh)
+        mesh = sum_large(self._comm, mesh)
+        density = mesh[..., : self.used].reshape((self.used,) * self.dimensions)
+        workers = numba.get_num_threads() if density.size > 2**17 else 1
+        found = scipy.fft.rfft(density, self.size, axis=-1, workers=workers)[..., : self.kept]
+        for axis in range(self.dimensions - 2, -1, -1):
+            found = scipy.fft.fft(found, self.size, axis=axis, workers=workers)
+        return np.asarray(found)
+
+    def influence(self, modes: np.ndarray) -> np.ndarray:
+        """A function's modes for wave numbers of both signs, divided by the window's transform.
+
+        Parameters
+        ----------
+        modes
+            For wave numbers 0 ... count/2 in each dimension, divided by count^d.
+
+        Returns
+        -------
+        ndarray, shape (size, ..., kept)
+            What the modes of a density are multiplied by to give those of its potential.
+        """
+        d, kept = self.dimensions, self.kept
+        modes = modes[(slice(kept),) * d]
+        for axis in range(d):
+            shape = [1] * d
+            shape[axis] = -1
+            modes = modes * (self.deconvolution**2).reshape(shape)
+        for axis in range(d - 1):
+            whole = np.zeros((*modes.shape[:axis], self.size, *modes.shape[axis + 1 :]))
+            at = (slice(None),) * axis
+            whole[(*at, slice(kept))] = modes
+            whole[(*at, slice(self.size - kept + 1, None))] = modes[(*at, slice(kept - 1, 0, -1))]
+            modes = whole
+        return np.ascontiguousarray(modes, dtype=self.real)
+
+    def energy(self, density: np.ndarray, influence: np.ndarray) -> float:
+        """Sum over all pairs of points, each with itself too (Parseval's identity)."""
+        density, influence = self._three(density), self._three(influence)
+        sums = np.empty(density.shape[0] * density.shape[1])
+        _energy(density, influence, sums)
+        return float(sums.sum())
+
+    def slope(self, density: np.ndarray, influence: np.ndarray, axis: int) -> np.ndarray:
+        """Modes of half the potential's derivative along an axis."""
+        product = np.empty(density.shape, dtype=density.dtype)
+        along = 3 - self.dimensions + axis
+        scale = self.wave
+        _convolve(self._three(density), self._three(influence), scale, along, self._three(product))
+        return product
+
+    def waves(self, axis: int) -> np.ndarray:
+        """Wave numbers along an axis in radians per unit, shaped to multiply modes."""
+        last = axis == self.dimensions - 1
+        numbers = np.arange(self.kept) if last else np.fft.fftfreq(self.size, 1.0 / self.size)
+        shape = [1] * self.dimensions
+        shape[axis] = -1
+        return (self.wave * numbers).reshape(shape).astype(self.real)
+
+    def _three(self, modes: np.ndarray) -> np.ndarray:
+        return modes.reshape((1,) * (3 - self.dimensions) + modes.shape)
+
+    def at_points(self, modes: np.ndarray, cells: Cells) -> np.ndarray:
+        """A real Fourier series at the points, in the order of the cells; overwrites ``modes``."""
+        workers = numba.get_num_threads() if modes.size > 2**17 else 1
+        for axis in range(self.dimensions - 1):
+            modes = scipy.fft.ifft(modes, axis=axis, workers=workers, norm="forward", overwrite_x=True)
+            modes = modes[(slice(None),) * axis + (slice(self.used),)]
+        field = scipy.fft.irfft(modes, self.size, axis=-1, workers=workers, norm="forward")
+        mesh = np.zeros(self._shape, dtype=self.real)
+        mesh[..., : self.used] = field[..., : self.used].reshape(mesh[..., : self.used].shape)
+        values = np.empty(cells.order.size, dtype=self.real)
+        _interpolate(cells.points, *self._places(cells), self._coefficients, mesh, values)
+        return values
+
+    def _places(self, cells: Cells) -> tuple[float, float, int]:
+        """Mesh coordinate of a point: coordinate times the first number plus the second."""
+        shift = -cells.low / self.spacing + 0.5 * self.window.taps
+        return 1.0 / self.spacing, shift, self.window.taps
+
+    def _slabs(self, cells: Cells) -> np.ndarray:
+        """Places in the order of the cells where groups of rows of cells begin.
+
+        Two groups that are not neighbors reach no common mesh point.
+        """
+        rows = cells.row_starts
+        least = math.ceil((self.window.taps + 1) * self.spacing / cells.side)
+        share = cells.order.size / MOST_SLABS
+        starts = [0]
+        row = 0
+        for next_row in range(least, len(rows) - least):
+            if next_row - row >= least and rows[next_row] - starts[-1] >= share:
+                starts.append(int(rows[next_row]))
+                row = next_row
+        return np.array([*starts, cells.order.size], dtype=np.int64)
+
+
+@numba.njit(fastmath=FAST, inline="always")
+def _taps(coordinate, coefficients, weights):
+    """First mesh point that a point reaches; ``weights`` receives those of it and the next."""
+    taps = weights.size
+    first = np.int64(math.ceil(coordinate))
+    u = 2.0 * (first - coordinate) - 1.0
+    u = coefficients.dtype.type(u)
+    for t in range(taps):
+        weights[t] = coefficients[0, t]
+    for power in range(1, coefficients.shape[0]):
+        for t in range(taps):
+            weights[t] = weights[t] * u + coefficients[power, t]
+    return first
+
+
+@kernel(parallel=True, fastmath=FAST)
+def _spread(points, strengths, slabs, scale, shift, taps, coefficients, mesh):
+    d = points.shape[0]
+    padded = coefficients.shape[1]
+    for parity in range(2):
+        # Slabs of the same parity share no mesh point, whichever threads they are spread by.
+        for pair in prange((slabs.size - parity) // 2):
+            slab = 2 * pair + parity
+            wa = np.ones(padded, mesh.dtype)
+            wb = np.ones(padded, mesh.dtype)
+            wc = np.empty(padded, mesh.dtype)
+            for n in range(slabs[slab], slabs[slab + 1]):
+                a = b = 0
+                ta = tb = 1
+                half = 0.5 * taps
+                if d == 3:
+                    a = _taps(points[0, n] * scale + shift - half, coefficients, wa)
+                    ta = taps
+                if d >= 2:
+                    b = _taps(points[d - 2, n] * scale + shift - half, coefficients, wb)
+                    tb = taps
+                c = _taps(points[d - 1, n] * scale + shift - half, coefficients, wc)
+                if strengths.size > 0:
+                    for t in range(padded):
+                        wc[t] *= strengths[n]
+                for i in range(ta):
+                    for j in range(tb):
+                        weight = wa[i] * wb[j]
+                        row = mesh[a + i, b + j, c : c + padded]
+                        for t in range(padded):
+                            row[t] += weight * wc[t]
+
+
+@kernel(parallel=True, fastmath=FAST)
+def _interpolate(points, scale, shift, taps, coefficients, mesh, values):
+    d = points.shape[0]
+    padded = coefficients.shape[1]
+    blocks = (values.size + 255) // 256
+    for block in prange(blocks):
+        wa = np.ones(padded, mesh.dtype)
+        wb = np.ones(padded, mesh.dtype)
+        wc = np.empty(padded, mesh.dtype)
+        sums = np.empty(padded, mesh.dtype)
+        for n in range(256 * block, min(256 * (block + 1), values.size)):
+            a = b = 0
+            ta = tb = 1
+            half = 0.5 * taps
+            if d == 3:
+                a = _taps(points[0, n] * scale + shift - half, coefficients, wa)
+                ta = taps
+            if d >= 2:
+                b = _taps(points[d - 2, n] * scale + shift - half, coefficients, wb)
+                tb = taps
+            c = _taps(points[d - 1, n] * scale + shift - half, coefficients, wc)
+            for t in range(padded):
+                sums[t] = 0.0
+            for i in range(ta):
+                for j in range(tb):
+                    weight = wa[i] * wb[j]
+                    row = mesh[a + i, b + j, c : c + padded]
+                    for t in range(padded):
+                        sums[t] += weight * row[t]
+            total = sums[0] * wc[0]
+            for t in range(1, padded):
+                total += sums[t] * wc[t]
+            values[n] = total
+
+
+@kernel(parallel=True, fastmath=FAST)
+def _convolve(density, influence, wave, axis, product):
+    """Modes of half the derivative along ``axis`` of the influence's potential."""
+    rows = density.shape[0] * density.shape[1]
+    for row in prange(rows):
+        a = row // density.shape[1]
+        b = row % density.shape[1]
+        for c in range(density.shape[2]):
+            k = a if axis == 0 else (b if axis == 1 else c)
+            length = density.shape[axis]
+            if axis < 2 and 2 * k > length:
+                k -= length
+            factor = density.real.dtype.type(0.5 * wave * k) * influence[a, b, c]
+            here = density[a, b, c]
+            product[a, b, c] = complex(-factor * here.imag, factor * here.real)
+
+
+@kernel(parallel=True, fastmath=FAST)
+def _energy(density, influence, sums):
+    """By rows, the sum over modes of both signs of influence times squared density."""
+    for row in prange(sums.size):
+        a = row // density.shape[1]
+        b = row % density.shape[1]
+        total = 0.0
+        for c in range(density.shape[2]):
+            here = density[a, b, c]
+            power = influence[a, b, c] * (here.real * here.real + here.imag * here.imag)
+            total += power if c == 0 else 2.0 * power
+        sums[row] = total

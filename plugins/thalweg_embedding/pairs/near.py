@@ -1,0 +1,138 @@
+"""The short-range part of a sum over all pairs: points of neighboring cells.
+
+``near`` is replaced by the short-range function of a split (see ``specialize``): of the squared
+distance and the cut, its value and two derivatives.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+from numba import njit, prange
+
+from thalweg_embedding.pairs.functions import FASTMATH
+
+#: Points of one cell row after another that a thread processes in turn.
+BLOCK = 64
+
+
+def near(d, cut):
+    """Stand-in for the short-range function."""
+    return d, 1.0, 0.0
+
+
+@njit(fastmath=set(FASTMATH))
+def line_of(starts, along, cells, axes, a, b, c):
+    """Range of the points in up to three neighboring cells of a line of cells."""
+    line = 0
+    if axes == 3:
+        line = (a * along + b) * along
+    elif axes == 2:
+        line = b * along
+    return starts[line + max(c - 1, 0)], starts[line + min(c + 2, along)]
+
+
+@njit(fastmath=set(FASTMATH))
+def cell_of(points, n, axis, low, scale, along):
+    """Cell of a point along one axis, 0 for axes that are made up."""
+    if axis < 0:
+        return 0
+    return min(max(int((points[axis, n] - low) * scale), 0), along - 1)
+
+
+def first_order(points, order, starts, along, low, scale, own, first, cut, reach, totals, slopes):
+    """Sums over near points; slopes are added to rows ``order[n] - first`` of ``slopes``.
+
+    A point's term with itself is part of its sum; its slope is zero.
+    """
+    axes = points.shape[0]
+    zero = points.dtype.type(0.0)
+    for block in prange((own.size + BLOCK - 1) // BLOCK):
+        subtotal = 0.0
+        for turn in range(block * BLOCK, min((block + 1) * BLOCK, own.size)):
+            n = own[turn]
+            row = order[n] - first
+            a = cell_of(points, n, axes - 3, low, scale, along)
+            b = cell_of(points, n, axes - 2, low, scale, along)
+            c = cell_of(points, n, axes - 1, low, scale, along)
+            last_a = min(a + 2, along) if axes == 3 else 1
+            last_b = min(b + 2, along) if axes >= 2 else 1
+            total = zero
+            if axes == 2:
+                x, y = points[0, n], points[1, n]
+                slope_x, slope_y = zero, zero
+                for line_b in range(max(b - 1, 0), last_b):
+                    left, right = line_of(starts, along, 0, axes, 0, line_b, c)
+                    for m in range(left, left + (right - left + 15) // 16 * 16):
+                        u = x - points[0, m]
+                        v = y - points[1, m]
+                        distance = u * u + v * v
+                        inside = (distance < reach) & (m < right)
+                        value, slope, _ = near(distance, cut)
+                        value = value if inside else zero
+                        slope = slope if inside else zero
+                        total += value
+                        slope_x += slope * u
+                        slope_y += slope * v
+                slopes[row, 0] += slope_x
+                slopes[row, 1] += slope_y
+            else:
+                for line_a in range(max(a - 1, 0), last_a):
+                    for line_b in range(max(b - 1, 0), last_b):
+                        left, right = line_of(starts, along, 0, axes, line_a, line_b, c)
+                        for m in range(left, right):
+                            distance = zero
+                            for i in range(axes):
+                                u = points[i, n] - points[i, m]
+                                distance += u * u
+                            if distance < reach:
+                                value, slope, _ = near(distance, cut)
+                                total += value
+                                for i in range(axes):
+                                    slopes[row, i] += slope * (points[i, n] - points[i, m])
+            subtotal += total
+        totals[block] = subtotal
+
+
+def second_order(
+    points, order, starts, along, low, scale, own, first, cut, reach, kind, moves, out
+):
+    """Second derivatives; ``moves`` and ``out`` are in the order of the points given.
+
+    ``kind`` 0 is ``PairSum.product``, 1 the diagonal, 2 and 3 the same of the convex part.
+    """
+    axes = points.shape[0]
+    for turn in prange(own.size):
+        n = own[turn]
+        row = order[n] - first
+        a = cell_of(points, n, axes - 3, low, scale, along)
+        b = cell_of(points, n, axes - 2, low, scale, along)
+        c = cell_of(points, n, axes - 1, low, scale, along)
+        last_a = min(a + 2, along) if axes == 3 else 1
+        last_b = min(b + 2, along) if axes >= 2 else 1
+        for line_a in range(max(a - 1, 0), last_a):
+            for line_b in range(max(b - 1, 0), last_b):
+                left, right = line_of(starts, along, 0, axes, line_a, line_b, c)
+                for m in range(left, right):
+                    distance = 0.0
+                    along_line = 0.0
+                    for i in range(axes):
+                        u = points[i, n] - points[i, m]
+                        distance += u * u
+                        if kind == 0:
+                            along_line += u * (moves[order[n], i] - moves[order[m], i])
+                    if distance >= reach or m == n:
+                        continue
+                    _, slope, curvature = near(distance, cut)
+                    for i in range(axes):
+                        u = points[i, n] - points[i, m]
+                        if kind == 0:
+                            v = moves[order[n], i] - moves[order[m], i]
+                            out[row, i] += slope * v + 2.0 * curvature * along_line * u
+                        elif kind == 1:
+                            out[row, i] += slope + 2.0 * curvature * u * u
+                        elif kind == 2:
+                            v = moves[order[n], i] - moves[order[m], i]
+                            out[row, i] += 2.0 * curvature * u * u * v
+                        else:
+                            out[row, i] += 2.0 * curvature * u * u

@@ -1,0 +1,74 @@
+"""Loops over pairs, compiled anew for each pair function."""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+from numba import prange
+
+from thalweg.parallel import kernel
+from thalweg_embedding.pairs.functions import FASTMATH
+
+
+def specialize(template: Callable[..., Any], function: Any, name: str = "pair") -> Any:
+    """Kernel made of ``template`` with its global ``name`` standing for a compiled function.
+
+    Parameters
+    ----------
+    template
+        A loop that calls ``name``.
+    function
+        A :class:`~thalweg_embedding.pairs.functions.PairFunction`, or whatever else has its
+        attributes ``compiled`` and ``key``.
+
+    Notes
+    -----
+    Numba finds compiled code in its cache by a function's file, line and qualified
+    name, and does not look at globals; so the name says which function is meant.
+    """
+    return _specialize(template, function, name)
+
+
+@functools.cache
+def _specialize(template: Any, function: Any, name: str) -> Any:
+    globals_ = dict(template.__globals__, **{name: function.compiled})
+    made = FunctionType(template.__code__, globals_, template.__name__)
+    made.__qualname__ = f"{template.__qualname__}_{function.key[:32]}"
+    made.__module__ = template.__module__
+    return kernel(parallel=True, fastmath=set(FASTMATH))(made)
+
+
+def radial(
+    function: Any, derivative: int, *parameters: float
+) -> Callable[[np.ndarray], np.ndarray]:
+    """A compiled function's value (0) or first derivative (1) on arrays of squared distances."""
+    template = _fill_with_parameter if parameters else _fill
+
+    def values(squared: np.ndarray) -> np.ndarray:
+        flat = np.ascontiguousarray(squared, dtype=float).ravel()
+        out = np.empty((2, flat.size))
+        specialize(template, function)(flat, *parameters, out)
+        return out[derivative].reshape(squared.shape)
+
+    return values
+
+
+def pair(d, parameter=0.0):  # pragma: no cover
+    """Stand-in for the compiled function."""
+    return d, 1.0, 0.0
+
+
+def _fill(squared, values):
+    for n in prange(squared.size):
+        values[0, n], values[1, n], _ = pair(squared[n])
+
+
+def _fill_with_parameter(squared, parameter, values):
+    for n in prange(squared.size):
+        values[0, n], values[1, n], _ = pair(squared[n], parameter)
