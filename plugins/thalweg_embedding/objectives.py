@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import scipy.sparse
@@ -13,8 +15,10 @@ from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, sum_over_ranks
 from thalweg.parallel.pairs import Ring
+from thalweg.plugins import Help, declared_options, resolve_options
 from thalweg_embedding.affinities.build import entropic_affinities, given_affinities
 from thalweg_embedding.affinities.symmetric import Weights
+from thalweg_embedding.memory import require_room_for_dense, require_room_for_map
 from thalweg_embedding.objective import PairwiseEmbedding
 from thalweg_embedding.pairs.every import EveryPair
 from thalweg_embedding.pairs.functions import (
@@ -26,7 +30,7 @@ from thalweg_embedding.pairs.functions import (
 )
 from thalweg_embedding.pairs.grid import GridPairs
 from thalweg_embedding.pairs.interface import PairSum
-from thalweg_embedding.pairs.neighbours import NeighbourPairs
+from thalweg_embedding.pairs.neighbors import NeighborPairs
 from thalweg_embedding.start import (
     LARGE_SCALE,
     START_SCALE,
@@ -57,60 +61,84 @@ class Family:
         As users write it.
     attraction, repulsion
         f and g.
-    normalised
+    normalized
         Whether E- is the logarithm of the sum of g.
     """
 
     name: str
     attraction: PairFunction
     repulsion: PairFunction
-    normalised: bool
+    normalized: bool
 
 
-ELASTIC_EMBEDDING = Family("elastic-embedding", DISTANCE, GAUSSIAN, normalised=False)
-SYMMETRIC_SNE = Family("s-sne", DISTANCE, GAUSSIAN, normalised=True)
-T_SNE = Family("t-sne", LOGARITHM, STUDENT, normalised=True)
-T_ELASTIC_EMBEDDING = Family("t-ee", LOGARITHM, STUDENT, normalised=False)
+ELASTIC_EMBEDDING = Family("elastic-embedding", DISTANCE, GAUSSIAN, normalized=False)
+SYMMETRIC_SNE = Family("s-sne", DISTANCE, GAUSSIAN, normalized=True)
+T_SNE = Family("t-sne", LOGARITHM, STUDENT, normalized=True)
+T_ELASTIC_EMBEDDING = Family("t-ee", LOGARITHM, STUDENT, normalized=False)
 
-
-def elastic_embedding(dataset: Dataset, comm: MPI.Comm, **options: Any) -> PairwiseEmbedding:
-    """Carreira-Perpinan's elastic embedding: sum w+ d + lambda sum w- exp(-d)."""
-    return embedding(ELASTIC_EMBEDDING, dataset, **options)
-
-
-def symmetric_sne(dataset: Dataset, comm: MPI.Comm, **options: Any) -> PairwiseEmbedding:
-    """Symmetric SNE, KL divergence: sum p log p + sum p d + lambda log sum exp(-d)."""
-    return embedding(SYMMETRIC_SNE, dataset, **options)
-
-
-def t_sne(dataset: Dataset, comm: MPI.Comm, **options: Any) -> PairwiseEmbedding:
-    """t-SNE, KL divergence: sum p log p + sum p log(1 + d) + lambda log sum 1/(1 + d)."""
-    return embedding(T_SNE, dataset, **options)
-
-
-def t_elastic_embedding(dataset: Dataset, comm: MPI.Comm, **options: Any) -> PairwiseEmbedding:
-    """An elastic embedding with t-SNE's kernels: sum w+ log(1 + d) + lambda sum w-/(1 + d)."""
-    return embedding(T_ELASTIC_EMBEDDING, dataset, **options)
+Dimensions = Annotated[int, Help("dimensions of the map", minimum=1)]
+Perplexity = Annotated[
+    float | None,
+    Help("effective number of neighbors of a point; 30, or fewer for small data", above=1),
+]
 
 
 def embedding(
     family: Family,
     dataset: Dataset,
     *,
-    dimensions: int = 2,
-    perplexity: float | None = None,
-    affinity: str = "entropic",
-    graph: str = "auto",
-    neighbours: str = "exact",
-    init: str = "random",
-    init_scale: float | None = None,
-    repulsive_weights: str = "uniform",
-    repulsion: str = "auto",
-    repulsion_error: float = 1e-2,
-    exaggeration: float | None = None,
+    dimensions: Dimensions = 2,
+    perplexity: Perplexity = None,
+    affinity: Annotated[
+        Literal["entropic", "precomputed"],
+        Help("affinities made from the data, or the data are a matrix of affinities themselves"),
+    ] = "entropic",
+    graph: Annotated[
+        Literal["auto", "dense", "sparse"],
+        Help("affinities of all pairs, or of the nearest neighbors; auto: all up to 3,000 points"),
+    ] = "auto",
+    neighbor_search: Annotated[
+        Literal["exact", "approximate"],
+        Help("how nearest neighbors are found", formerly=("neighbours",)),
+    ] = "exact",
+    init: Annotated[Literal["random", "pca"], Help("where the map starts")] = "random",
+    init_scale: Annotated[
+        float | None,
+        Help("standard deviation of the starting map; by default chosen", unit="map units", above=0),
+    ] = None,
+    lambda_: Annotated[
+        float | None,
+        Help("weight of the repulsion; 1 for SNE variants, 100 for elastic embeddings", minimum=0),
+    ] = None,
+    repulsive_weights: Annotated[
+        Literal["uniform", "squared-distances", "one"],
+        Help(
+            "repulsive weight of a pair: 1/(N(N-1)), its squared distance in the data (scaled so "
+            "that all sum to 1), or 1"
+        ),
+    ] = "uniform",
+    repulsion: Annotated[
+        Literal["auto", "exact", "grid"],
+        Help("how the repulsion of all pairs is summed: pair by pair, or by a mesh and FFTs"),
+    ] = "auto",
+    repulsion_error: Annotated[
+        float,
+        Help(
+            "error of a pair's force by the grid, relative to the strongest force",
+            minimum=1e-9,
+            maximum=0.1,
+        ),
+    ] = 1e-2,
+    exaggeration: Annotated[
+        float | None,
+        Help(
+            "early exaggeration: the run begins with lambda divided by this; by default 4 for "
+            "5,000 points or more, else 1, which is none",
+            minimum=1,
+        ),
+    ] = None,
     start: np.ndarray | None = None,
     weights: Weights | None = None,
-    **others: Any,
 ) -> PairwiseEmbedding:
     """An embedding of a data set's rows.  Collective.
 
@@ -123,10 +151,10 @@ def embedding(
     dimensions
         Columns of the map.
     perplexity
-        Effective neighbours of a point, by default 30, fewer for small data.
+        Effective neighbors of a point, by default 30, fewer for small data.
     affinity
         ``"entropic"`` or ``"precomputed"``.
-    graph, neighbours
+    graph, neighbor_search
         See :func:`~thalweg_embedding.affinities.build.entropic_affinities`.
     init
         ``"random"`` or ``"pca"``.
@@ -135,11 +163,14 @@ def embedding(
         unfold in any way, and enough for the first steps to show in the objective.  Maps of
         many points whose E- is a logarithm start at 0.1, for in a smaller map a grid's error
         hides the forces; at 1 from principal components, which have unfolded already.
+    lambda_
+        Weight of the repulsion, by default 1 where E- is a logarithm, else 100.
     repulsive_weights
         Where E- is no logarithm: ``"uniform"``, w- = 1/(N (N - 1));
         ``"squared-distances"`` of the data, scaled to sum 1; ``"one"``, w- = 1.
     repulsion, repulsion_error
-        How all pairs are summed, and what a fast way may err (see :func:`repulsive_sum`).
+        How all pairs are summed, and the error allowed to a fast way (see
+        :func:`repulsive_sum`).
     exaggeration
         First of the stages that lambda passes through is lambda/exaggeration (see
         :func:`exaggerated_stages`); 1 for none of them.
@@ -147,8 +178,6 @@ def embedding(
         This rank's rows of a map to start from.
     weights
         This rank's rows of attractive weights, instead of those made from the data.
-    others
-        ``lambda``: strength of the repulsion.
 
     Raises
     ------
@@ -160,20 +189,15 @@ def embedding(
             f"the data must be a thalweg.Dataset, not a {type(dataset).__name__}; "
             "thalweg.Dataset.from_array makes one"
         )
-    strength = float(others.pop("lambda", 1.0 if family.normalised else 100.0))
-    if others:
-        raise InputError(f"objective '{family.name}' has no option '{sorted(others)[0]}'")
-    if dimensions > max(1, dataset.layout.rows - 1):
-        raise InputError(
-            f"a map of {dataset.layout.rows} points has at most {dataset.layout.rows - 1} "
-            f"dimensions, not {dimensions}"
-        )
+    if lambda_ is None:
+        lambda_ = 1.0 if family.normalized else 100.0
     layout = dataset.layout.with_columns(dimensions)
+    require_room_for_map(layout)
     if weights is None:
         if affinity == "precomputed":
             weights = given_affinities(dataset)
         else:
-            weights = entropic_affinities(dataset, perplexity, graph, neighbours)
+            weights = entropic_affinities(dataset, perplexity, graph, neighbor_search)
     scale, negative = _repulsive_weights(dataset, family, repulsive_weights)
     repelling = repulsive_sum(layout, family.repulsion, negative, repulsion, repulsion_error)
     fast = isinstance(repelling, GridPairs) and repulsion_error > 1e-5
@@ -186,15 +210,47 @@ def embedding(
         weights,
         attracting,
         repelling,
-        normalised=family.normalised,
-        strength=strength,
+        normalized=family.normalized,
+        lambda_=lambda_,
         repulsion_scale=scale,
-        constant=_negative_entropy(layout, weights) if family.normalised else 0.0,
+        constant=_negative_entropy(layout, weights) if family.normalized else 0.0,
         start=Start(layout, start, scale_of_start),
         stages=exaggerated_stages(family, layout.rows, exaggeration),
         stage_iterations=STAGE_ITERATIONS,
         label=family.name,
     )
+
+
+def _named(family: Family, summary: str) -> Callable[..., PairwiseEmbedding]:
+    """What builds a family's objective from configured options, which are :func:`embedding`'s."""
+
+    def build(dataset: Dataset, comm: MPI.Comm, **options: Any) -> PairwiseEmbedding:
+        return embedding(family, dataset, **options)
+
+    left_out = {"family", "dataset"} | ({"repulsive_weights"} if family.normalized else set())
+    signature = inspect.signature(embedding)
+    kept = [p for p in signature.parameters.values() if p.name not in left_out]
+    build.__doc__ = summary
+    build.__annotations__ = {p.name: p.annotation for p in kept}
+    build.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+    build.__name__ = build.__qualname__ = family.name
+    return build
+
+
+#: The functions that plugins' specs name: ``build(dataset, comm, **options)``.
+elastic_embedding = _named(
+    ELASTIC_EMBEDDING, "Carreira-Perpinan's elastic embedding: sum w+ d + lambda sum w- exp(-d)."
+)
+symmetric_sne = _named(
+    SYMMETRIC_SNE, "Symmetric SNE: sum p log p + sum p d + lambda log sum exp(-d)."
+)
+t_sne = _named(
+    T_SNE, "t-SNE: sum p log p + sum p log(1 + d) + lambda log sum 1/(1 + d)."
+)
+t_elastic_embedding = _named(
+    T_ELASTIC_EMBEDDING,
+    "An elastic embedding with t-SNE's kernels: sum w+ log(1 + d) + lambda sum w-/(1 + d).",
+)
 
 
 def attractive_sum(

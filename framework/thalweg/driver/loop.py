@@ -152,6 +152,8 @@ class _Run:
         columns = COLUMNS
         if homotopy is not None:
             require(objective, (Homotopy,), "a homotopy")
+            for value in homotopy.values:
+                cast(Homotopy, objective).check_homotopy(value)
         if isinstance(objective, Homotopy):
             columns = (*columns, objective.homotopy_name)
         if solver.stochastic:

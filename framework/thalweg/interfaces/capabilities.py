@@ -112,6 +112,9 @@ class Homotopy(Capability):
         """Values that a run passes through when the user asks for none; by default none."""
         return ()
 
+    def check_homotopy(self, value: float) -> None:
+        """Raise InputError if the parameter cannot have this value; by default any will do."""
+
     #: Most iterations of each of these stages but the last; None for the driver's own rule.
     default_stage_iterations: int | None = None
 

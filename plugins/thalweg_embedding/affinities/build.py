@@ -14,7 +14,7 @@ from thalweg.parallel import sum_over_ranks
 from thalweg.parallel.pairs import nearest_neighbours
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.affinities.symmetric import Weights, check_weights, transposed
-from thalweg_embedding.memory import announce
+from thalweg_embedding.memory import announce, require_room_for_dense
 
 #: Up to this many points all pairs get an affinity, beyond it the nearest neighbours.
 DENSE_LIMIT = 3000
@@ -88,7 +88,9 @@ def entropic_affinities(
     perplexity = perplexity_for(layout.rows, perplexity)
     dense = layout.rows <= DENSE_LIMIT if graph == "auto" else graph == "dense"
     k = layout.rows - 1
-    if not dense:
+    if dense:
+        require_room_for_dense(layout)
+    else:
         k = min(k, max(math.ceil(NEIGHBOURS_PER_PERPLEXITY * perplexity), 2))
         announce(layout, layout.columns, k)
     if neighbours == "approximate" and not dense:

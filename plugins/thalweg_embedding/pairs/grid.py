@@ -11,7 +11,6 @@ of the function is too narrow for a mesh is summed over the points of neighborin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -49,11 +48,6 @@ class GridPairs(PairSum):
     tolerance
         What the modes may lose of a pair's slope, relative to the steepest slope.
 
-    Attributes
-    ----------
-    note : callable
-        Called on all ranks with a sentence where all pairs have to be summed after all.
-
     Raises
     ------
     InputError
@@ -78,15 +72,10 @@ class GridPairs(PairSum):
         self.layout = layout
         self.function = function
         self.tolerance = tolerance
-        self.note: Callable[[str], None] = lambda sentence: None
+        self.relative_error = ERROR_OF_TOTAL * tolerance
         self._exact = EveryPair(layout, function)
         self._boxes = Boxes(layout, function, tolerance, PAIR_COST)
         self._curvature = GridCurvature(layout, function, tolerance)
-
-    @property
-    def relative_error(self) -> float:
-        """Of a total, as an estimate."""
-        return ERROR_OF_TOTAL * self.tolerance
 
     def total(self, rows: np.ndarray, shift: float = 0.0) -> float:  # noqa: D102
         return self._first_order(rows, None, shift)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 
@@ -17,6 +18,9 @@ class PairSum(ABC):
     """
 
     function: PairFunction
+
+    #: Called on all ranks with a sentence on what a sum fell back to.
+    note: Callable[[str], None] = staticmethod(lambda sentence: None)
 
     @abstractmethod
     def total(self, rows: np.ndarray, shift: float = 0.0) -> float:
@@ -54,10 +58,8 @@ class PairSum(ABC):
     def convex_diagonal(self, rows: np.ndarray, diagonal: np.ndarray, shift: float = 0.0) -> None:
         """Diagonal of the matrix of :meth:`convex_product`."""
 
-    @property
-    def relative_error(self) -> float:
-        """Relative error of a total that goes beyond rounding, as an estimate."""
-        return 0.0
+    #: Relative error of a total that goes beyond rounding, as an estimate.
+    relative_error: float = 0.0
 
     def refined_total(self, rows: np.ndarray, shift: float = 0.0) -> float:
         """T with a hundredth of the error, where there is one to speak of."""

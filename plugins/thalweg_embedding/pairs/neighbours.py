@@ -43,6 +43,7 @@ class NeighbourPairs(LoopedPairs):
     ) -> None:
         self.layout = layout
         self.function = function
+        self.relative_error = 1e-8 if single else 0.0
         self._graph = (
             weights.indptr.astype(np.int64, copy=False),
             weights.indices.astype(np.int32 if layout.rows < 2**31 else np.int64, copy=False),

@@ -31,6 +31,10 @@ CUTS = (math.inf, *(2.0**-power for power in range(-2, 19)))
 #: Of the far part's largest value this share counts as large: in a wide map most pairs have less.
 LEVEL = 0.1
 
+#: Where nothing is cut off, values lose this share of what slopes may lose: in a collapsed map all
+#: pairs lose the same.
+LEVEL_OF_VALUES = 0.01
+
 
 @register_jitable
 def _exp_minus_single(d: Any) -> Any:
@@ -122,7 +126,9 @@ class Split:
     def at(cls, function: PairFunction, cut: float, tolerance: float) -> Split:
         """The cut at T = ``cut``, of errors below ``tolerance``."""
         if math.isinf(cut):
-            return cls(function, cut, 0.0, bandwidth(radial(function, 0), tolerance))
+            lost = LEVEL_OF_VALUES * abs(function(0.0)[0])
+            band = bandwidth(radial(function, 0), tolerance, largest=lost)
+            return cls(function, cut, 0.0, band)
         decades = math.log(10.0 / tolerance)
         if function is STUDENT:
             squared = max(decades / cut - 1.0, 0.0)
