@@ -29,7 +29,7 @@ SAMPLE = 1000
 WIDTHS = (0.1, 0.2, 0.35, 0.6, 1.0)
 PENALTIES = (0.1, 1.0)
 
-#: Ratio of neighbours in the refinement.
+#: Ratio of neighbors in the refinement.
 FINER = 1.4
 
 

@@ -21,7 +21,7 @@ LARGE_ROWS = 200_000
 _logger = logging.getLogger("thalweg.embedding")
 
 
-def estimated_bytes(layout: Layout, features: int, neighbours: int) -> float:
+def estimated_bytes(layout: Layout, features: int, neighbors: int) -> float:
     """Bytes at the peak of a run on the rank with most rows, sparse affinities and a grid.
 
     Parameters
@@ -30,20 +30,20 @@ def estimated_bytes(layout: Layout, features: int, neighbours: int) -> float:
         Rows of the map.
     features
         Columns of the data.
-    neighbours
-        Nearest neighbours a point.
+    neighbors
+        Nearest neighbors a point.
     """
     local = int(layout.counts().max(initial=0))
     data = 3.0 * 8.0 * local * features
-    # Neighbours and distances, conditional and transposed and joint probabilities.
-    graph = 80.0 * local * neighbours
-    # Cholesky factors of 7-nearest-neighbour graphs: 2 kB a row at 70,000 rows, and growing.
+    # Neighbors and distances, conditional and transposed and joint probabilities.
+    graph = 80.0 * local * neighbors
+    # Cholesky factors of 7-nearest-neighbor graphs: 2 kB a row at 70,000 rows, and growing.
     factor = 3000.0 * layout.rows * max(1.0, layout.rows / 70_000) ** 0.25 / layout.comm.size
     return 4e8 + data + max(graph, 0.4 * graph + factor)
 
 
 def memory_per_rank(layout: Layout) -> float:
-    """Bytes of this machine's memory for each of the ranks, as if all were on it.  Not collective."""
+    """Bytes of this machine's memory for each rank, as if all were on it.  Not collective."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / layout.comm.size
 
 
@@ -89,17 +89,17 @@ def require_room_for_map(layout: Layout) -> None:
         )
 
 
-def announce(layout: Layout, features: int, neighbours: int) -> None:
+def announce(layout: Layout, features: int, neighbors: int) -> None:
     """Say on rank 0, through ``logging``, what a large run will take.  Not collective."""
     if layout.rows < LARGE_ROWS or layout.comm.rank != 0:
         return
-    wanted = estimated_bytes(layout, features, neighbours) / 2**30
+    wanted = estimated_bytes(layout, features, neighbors) / 2**30
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     _logger.warning(
-        "an embedding of %d points with %d neighbours each takes about %.1f GiB on each of %d "
+        "an embedding of %d points with %d neighbors each takes about %.1f GiB on each of %d "
         "ranks; this machine has %.1f GiB",
         layout.rows,
-        neighbours,
+        neighbors,
         wanted,
         layout.comm.size,
         there,

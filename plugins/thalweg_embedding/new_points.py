@@ -9,7 +9,7 @@ import numpy as np
 from thalweg.parallel import MPI, Layout
 from thalweg.parallel.pairs import Ring
 from thalweg_embedding.affinities.entropic import entropic_rows
-from thalweg_embedding.pairs import every_loops, neighbours_loops
+from thalweg_embedding.pairs import every_loops, neighbors_loops
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.specialize import specialize
 
@@ -36,9 +36,9 @@ class PlacedMap:
         The places of all of them in the map, shape (N, d).
     layout
         How the N known points lie on the ranks; None if this rank has them all.
-    attraction, repulsion, normalised
+    attraction, repulsion, normalized
         As in :class:`~thalweg_embedding.objectives.Family`.
-    strength
+    lambda_
         lambda; where the repulsion is no logarithm, times its weight of a pair times N.
     perplexity
         Of a new point's Gaussian over the known points.
@@ -49,14 +49,14 @@ class PlacedMap:
     layout: Layout | None
     attraction: PairFunction
     repulsion: PairFunction
-    normalised: bool
-    strength: float
+    normalized: bool
+    lambda_: float
     perplexity: float
 
     def place(self, new: np.ndarray) -> np.ndarray:
         """Places of this rank's new points, shape (M, d).  Collective.
 
-        Each minimises its own share of the objective,
+        Each minimizes its own share of the objective,
 
             sum_m p_m f(d_m) + lambda log sum_m g(d_m)   or   + lambda' sum_m g(d_m),
 
@@ -65,7 +65,7 @@ class PlacedMap:
         one of the known points takes that one's place.  No new point feels another, so that
         the result does not depend on what else is asked for.
         """
-        indices, squared = self._neighbours(new)
+        indices, squared = self._neighbors(new)
         found = np.empty((len(new), self.places.shape[1]))
         for part in _batches(len(new)):
             found[part] = self._place(indices[part], squared[part])
@@ -96,7 +96,7 @@ class PlacedMap:
             best[better], lowest[better] = trial[better], value[better]
         return best
 
-    def _neighbours(self, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _neighbors(self, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Nearest known points in ascending order, and exact squared distances.  Collective."""
         k = min(len(self.places), max(3, round(3 * self.perplexity)))
         layout = self.layout or Layout(MPI.COMM_SELF, len(self.points))
@@ -136,19 +136,19 @@ class PlacedMap:
     def _value_and_slope(self, places, graph):  # type: ignore[no-untyped-def]
         columns = self.places.T.copy()
         pulled, pull = np.empty(len(places)), np.empty_like(places)
-        attract = specialize(neighbours_loops.first_order, self.attraction)
+        attract = specialize(neighbors_loops.first_order, self.attraction)
         attract(places, columns, *graph, 0.0, pulled, pull)
         pushed, push = np.zeros(len(places)), np.zeros_like(places)
         repel = specialize(every_loops.first_order, self.repulsion)
         nobody = -len(places) - 1  # no known point is one of the new ones
         repel(places, columns, nobody, np.empty((0, 0)), 0, 0.0, pushed, push)
-        if self.normalised:
+        if self.normalized:
             pushed = np.maximum(pushed, 1e-300)
             return (
-                pulled + self.strength * np.log(pushed),
-                2.0 * (pull + self.strength * push / pushed[:, None]),
+                pulled + self.lambda_ * np.log(pushed),
+                2.0 * (pull + self.lambda_ * push / pushed[:, None]),
             )
-        return pulled + self.strength * pushed, 2.0 * (pull + self.strength * push)
+        return pulled + self.lambda_ * pushed, 2.0 * (pull + self.lambda_ * push)
 
 
 def _batches(count: int) -> list[slice]:

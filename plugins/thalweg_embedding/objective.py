@@ -1,4 +1,4 @@
-"""The generic embedding objective: attraction of neighbours, repulsion of all.
+"""The generic embedding objective: attraction of neighbors, repulsion of all.
 
 Vladymyrov and Carreira-Perpinan's formulation E(X; lambda) = E+(X) + lambda E-(X),
 with both terms sums of scalar functions of squared distances:
@@ -28,7 +28,7 @@ from thalweg.interfaces import (
 from thalweg.parallel import Layout, PETSc, max_over_ranks, min_over_ranks, sum_over_ranks
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.pairs.interface import PairSum
-from thalweg_embedding.partial_diagonal import PartialHessianDiagonal
+from thalweg_embedding.preconditioners.diagonal import PartialHessianDiagonal
 from thalweg_embedding.start import START_SCALE, Start
 
 #: Below this the sum of an exponential repulsion is computed again, shifted.
@@ -54,9 +54,9 @@ class PairwiseEmbedding(
         diagonal; CSR or dense, shape (local_rows, rows).
     attraction, repulsion
         The sums of f, weighted by ``weights``, and of g.
-    normalised
+    normalized
         Whether E- is the logarithm of the sum of g (s-SNE, t-SNE) or the sum itself.
-    strength
+    lambda_
         lambda.
     repulsion_scale
         Factor of an E- that is no logarithm, for instance 1/(N (N - 1)).
@@ -65,7 +65,7 @@ class PairwiseEmbedding(
     start
         Where a run starts.
     stages
-        Factors of ``strength`` that a run passes through when the user asks for none;
+        Factors of ``lambda_`` that a run passes through when the user asks for none;
         early exaggeration by 12 is the factor 1/12.
     stage_iterations
         Most iterations of each of these but the last.
@@ -87,8 +87,8 @@ class PairwiseEmbedding(
         attraction: PairSum,
         repulsion: PairSum,
         *,
-        normalised: bool,
-        strength: float = 1.0,
+        normalized: bool,
+        lambda_: float = 1.0,
         repulsion_scale: float = 1.0,
         constant: float = 0.0,
         start: Start | None = None,
@@ -101,12 +101,12 @@ class PairwiseEmbedding(
         self.attraction = attraction
         self.repulsion = repulsion
         repulsion.note = self.note
-        self.normalised = normalised
+        self.normalized = normalized
         self.constant = constant
         self._repulsion_scale = float(repulsion_scale)
         self.label = label
-        self._strength = float(strength)
-        self._final_strength = float(strength)
+        self._lambda = float(lambda_)
+        self._final_lambda = float(lambda_)
         self._start = start if start is not None else Start(layout)
         self._stages = tuple(stages)
         self.default_stage_iterations = stage_iterations
@@ -120,21 +120,21 @@ class PairwiseEmbedding(
     def rows_value(self, rows: np.ndarray) -> float:  # noqa: D102
         attracted = self.attraction.total(rows)
         repelled, _, _ = self._repelled(rows, None)
-        return self.constant + attracted + self._strength * repelled
+        return self.constant + attracted + self._lambda * repelled
 
     def rows_value_and_gradient(self, rows: np.ndarray, gradient: np.ndarray) -> float:  # noqa: D102
         attracted = self.attraction.total_and_slopes(rows, gradient)
         slopes = np.empty_like(gradient)
         repelled, factor, _ = self._repelled(rows, slopes)
-        slopes *= self._strength * factor
+        slopes *= self._lambda * factor
         gradient += slopes
         gradient *= 4.0
-        return self.constant + attracted + self._strength * repelled
+        return self.constant + attracted + self._lambda * repelled
 
     def _repelled(self, rows: np.ndarray, slopes: np.ndarray | None) -> tuple[float, float, float]:
         """E-, the factor c of its derivatives (1/Z or 1), and the shift they were taken with."""
         total, shift = self._repulsive_sum(rows, slopes, 0.0), 0.0
-        if not self.normalised:
+        if not self.normalized:
             return total * self._repulsion_scale, self._repulsion_scale, shift
         if total < TINY * self.layout.rows and self.repulsion.function.exponential:
             shift = self._smallest_distance(rows)
@@ -151,9 +151,9 @@ class PairwiseEmbedding(
 
     def _smallest_distance(self, rows: np.ndarray) -> float:
         """Smallest squared distance over all pairs of points."""
-        from thalweg.parallel.pairs import nearest_neighbours
+        from thalweg.parallel.pairs import nearest_neighbors
 
-        _, squared = nearest_neighbours(self.layout, rows, 1)
+        _, squared = nearest_neighbors(self.layout, rows, 1)
         return min_over_ranks(self.comm, float(squared.min(initial=math.inf)))
 
     # -- second derivatives ----------------------------------------------------------------
@@ -167,10 +167,10 @@ class PairwiseEmbedding(
         with self.layout.writing(product) as out:
             self.attraction.product(rows, moves, out)
             self.repulsion.product(rows, moves, bend, shift)
-            out += self._strength * factor * bend
-            if self.normalised:
+            out += self._lambda * factor * bend
+            if self.normalized:
                 along = sum_over_ranks(self.comm, float(np.vdot(slopes, moves)))
-                out -= (4.0 * self._strength * factor**2 * float(along)) * slopes
+                out -= (4.0 * self._lambda * factor**2 * float(along)) * slopes
             out *= 4.0
 
     def hessian_diagonal(self, x: PETSc.Vec, diagonal: PETSc.Vec) -> None:
@@ -182,9 +182,9 @@ class PairwiseEmbedding(
         with self.layout.writing(diagonal) as out:
             self.attraction.diagonal(rows, out)
             self.repulsion.diagonal(rows, bend, shift)
-            out += self._strength * factor * bend
-            if self.normalised:
-                out -= 4.0 * self._strength * factor**2 * slopes**2
+            out += self._lambda * factor * bend
+            if self.normalized:
+                out -= 4.0 * self._lambda * factor**2 * slopes**2
             out *= 4.0
 
     def partial_hessian_diagonal(self, x: PETSc.Vec, diagonal: PETSc.Vec) -> None:
@@ -193,7 +193,7 @@ class PairwiseEmbedding(
         factor, shift = self._factor(rows)
         with self.layout.writing(diagonal) as out:
             self.repulsion.convex_diagonal(rows, out, shift)
-            out *= self._strength * factor
+            out *= self._lambda * factor
             out += self.attractive_degrees()[:, None]
             out *= 4.0
 
@@ -207,10 +207,10 @@ class PairwiseEmbedding(
         factor, shift = self._factor(rows)
         with self.layout.writing(product) as out:
             self.repulsion.convex_product(rows, self.layout.reading(direction), out, shift)
-            out *= 4.0 * self._strength * factor
+            out *= 4.0 * self._lambda * factor
 
     def _factor(self, rows: np.ndarray) -> tuple[float, float]:
-        if not self.normalised:
+        if not self.normalized:
             return self._repulsion_scale, 0.0
         _, factor, shift = self._repelled(rows, None)
         return factor, shift
@@ -230,11 +230,11 @@ class PairwiseEmbedding(
     @property
     def homotopy_parameter(self) -> float:
         """lambda."""
-        return self._strength
+        return self._lambda
 
     @homotopy_parameter.setter
     def homotopy_parameter(self, value: float) -> None:
-        self._strength = float(value)
+        self._lambda = float(value)
 
     def check_homotopy(self, value: float) -> None:
         """Refuse a lambda that is negative or not finite."""
@@ -243,7 +243,7 @@ class PairwiseEmbedding(
 
     def default_homotopy(self) -> Sequence[float]:
         """The stages chosen at construction, as values of lambda."""
-        return tuple(factor * self._final_strength for factor in self._stages)
+        return tuple(factor * self._final_lambda for factor in self._stages)
 
     def escape_stationary_point(self, x: PETSc.Vec) -> None:
         """Add the random numbers of a start to a map that has collapsed.
@@ -276,7 +276,7 @@ class PairwiseEmbedding(
         is at most the value, since nothing here is negative.
         """
         relative = self.repulsion.relative_error
-        error = relative * (self._strength if self.normalised else abs(value))
+        error = relative * (self._lambda if self.normalized else abs(value))
         error += self.attraction.relative_error * (abs(value) + abs(self.constant))
         return error + super().value_error(abs(value) + abs(self.constant))
 
@@ -289,8 +289,8 @@ class PairwiseEmbedding(
         rows = self.layout.reading(x)
         attracted = self.constant + self.attraction.refined_total(rows)
         total = self.repulsion.refined_total(rows)
-        if not self.normalised:
-            repelled = self._strength * self._repulsion_scale * total
+        if not self.normalized:
+            repelled = self._lambda * self._repulsion_scale * total
             return {"refined_objective": attracted + repelled}
         if total < TINY * self.layout.rows:
             repelled, _, _ = self._repelled(rows, None)
@@ -304,7 +304,7 @@ class PairwiseEmbedding(
         digest = hashlib.sha256(np.round(degrees / degrees.mean(), 6).tobytes()).hexdigest()[:16]
         return (
             f"{super().fingerprint()}/{self.attraction.function.name}/"
-            f"{self.repulsion.function.name}/{self.normalised}/{self._final_strength:.17g}/{digest}"
+            f"{self.repulsion.function.name}/{self.normalized}/{self._final_lambda:.17g}/{digest}"
         )
 
     def destroy(self) -> None:

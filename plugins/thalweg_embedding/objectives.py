@@ -15,10 +15,10 @@ from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, sum_over_ranks
 from thalweg.parallel.pairs import Ring
-from thalweg.plugins import Help, declared_options, resolve_options
+from thalweg.plugins import Help, Option, declared_options
 from thalweg_embedding.affinities.build import entropic_affinities, given_affinities
 from thalweg_embedding.affinities.symmetric import Weights
-from thalweg_embedding.memory import require_room_for_dense, require_room_for_map
+from thalweg_embedding.memory import require_room_for_map
 from thalweg_embedding.objective import PairwiseEmbedding
 from thalweg_embedding.pairs.every import EveryPair
 from thalweg_embedding.pairs.functions import (
@@ -104,7 +104,9 @@ def embedding(
     init: Annotated[Literal["random", "pca"], Help("where the map starts")] = "random",
     init_scale: Annotated[
         float | None,
-        Help("standard deviation of the starting map; by default chosen", unit="map units", above=0),
+        Help(
+            "standard deviation of the starting map; by default chosen", unit="map units", above=0
+        ),
     ] = None,
     lambda_: Annotated[
         float | None,
@@ -244,13 +246,20 @@ elastic_embedding = _named(
 symmetric_sne = _named(
     SYMMETRIC_SNE, "Symmetric SNE: sum p log p + sum p d + lambda log sum exp(-d)."
 )
-t_sne = _named(
-    T_SNE, "t-SNE: sum p log p + sum p log(1 + d) + lambda log sum 1/(1 + d)."
-)
+t_sne = _named(T_SNE, "t-SNE: sum p log p + sum p log(1 + d) + lambda log sum 1/(1 + d).")
 t_elastic_embedding = _named(
     T_ELASTIC_EMBEDDING,
     "An elastic embedding with t-SNE's kernels: sum w+ log(1 + d) + lambda sum w-/(1 + d).",
 )
+
+
+def options_of(family: Family) -> tuple[Option, ...]:
+    """Options of a family, those of :func:`embedding` that mean something to it."""
+    return tuple(
+        option
+        for option in declared_options(embedding)
+        if option.name != "repulsive_weights" or not family.normalized
+    )
 
 
 def attractive_sum(
@@ -261,7 +270,7 @@ def attractive_sum(
     ``single`` keeps a sparse graph's weights in single precision.
     """
     if scipy.sparse.issparse(weights):
-        return NeighbourPairs(layout, function, weights, single)
+        return NeighborPairs(layout, function, weights, single)
     return EveryPair(layout, function, weights)
 
 
@@ -279,8 +288,8 @@ def repulsive_sum(
     layout, function, weights
         As in :class:`~thalweg_embedding.pairs.every.EveryPair`.
     method
-        ``"exact"``: every pair. ``"grid"``: Fourier transforms of a mesh, for maps of 1 to 3 dimensions
-        and weights of one. ``"auto"``: the grid where it is possible and quicker, from
+        ``"exact"``: every pair. ``"grid"``: Fourier transforms of a mesh, for maps of 1 to 3
+        dimensions and weights of one. ``"auto"``: the grid where it is possible and quicker, from
         8,000 points in 1 and 2 dimensions and from 50,000 in 3.
     error
         Of the grid (see :class:`~thalweg_embedding.pairs.grid.GridPairs`).
@@ -311,7 +320,7 @@ def exaggerated_stages(family: Family, rows: int, exaggeration: float | None) ->
     maps, and those of the elastic embedding, unfold as well without.
     """
     if exaggeration is None:
-        exaggeration = EXAGGERATION if family.normalised and rows >= MANY_ROWS else 1.0
+        exaggeration = EXAGGERATION if family.normalized and rows >= MANY_ROWS else 1.0
     if exaggeration <= 1.0:
         return ()
     doublings = max(1, round(math.log2(exaggeration / 3.0)) + 1) if exaggeration > 3.0 else 1
@@ -320,7 +329,7 @@ def exaggerated_stages(family: Family, rows: int, exaggeration: float | None) ->
 
 def _usual_scale(family: Family, rows: int, init: str) -> float:
     """Deviation of a start where the user gives none."""
-    if not family.normalised or rows < MANY_ROWS:
+    if not family.normalized or rows < MANY_ROWS:
         return START_SCALE
     return UNFOLDED_SCALE if init == "pca" else LARGE_SCALE
 
@@ -337,7 +346,7 @@ def _repulsive_weights(
 ) -> tuple[float, np.ndarray | None]:
     """Factor of E-, and this rank's rows of w-, None for weights of one."""
     n = dataset.layout.rows
-    if family.normalised or wanted == "one":
+    if family.normalized or wanted == "one":
         return 1.0, None
     if wanted == "uniform":
         return 1.0 / (n * (n - 1)), None

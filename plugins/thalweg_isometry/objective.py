@@ -11,7 +11,7 @@ from thalweg import InputError
 from thalweg.data import Dataset
 from thalweg.interfaces import Objective, SecantConstraints
 from thalweg.parallel import MPI, Layout, PETSc, sum_large, sum_over_ranks
-from thalweg.parallel.pairs import Ring, nearest_neighbours
+from thalweg.parallel.pairs import Ring, nearest_neighbors
 from thalweg.parallel.pairs.secants import SecantSet
 from thalweg_isometry.certificate import Certificate, certify
 
@@ -208,7 +208,7 @@ def secant_set(dataset: Dataset, secants: str = "all", n_neighbors: int = 10) ->
         return SecantSet(points, dataset.layout, labels=dataset.gather_labels())
     if secants == "neighbors":
         _check_neighbors(n_neighbors, dataset.layout.rows)
-        found, _ = nearest_neighbours(dataset.layout, np.asarray(points, dtype=float), n_neighbors)
+        found, _ = nearest_neighbors(dataset.layout, np.asarray(points, dtype=float), n_neighbors)
         return SecantSet(points, dataset.layout, neighbors=found)
     return SecantSet(points, dataset.layout)
 

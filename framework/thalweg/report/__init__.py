@@ -7,8 +7,8 @@ from thalweg.report.machine import describe_machine, versions
 from thalweg.report.quality import (
     CORE_METRICS,
     embedding_quality,
-    nearest_neighbour_error,
-    neighbour_preservation,
+    nearest_neighbor_error,
+    neighbor_preservation,
     trustworthiness,
 )
 from thalweg.report.tables import comparison_rows, format_table
@@ -22,8 +22,8 @@ __all__ = [
     "draw_embedding",
     "embedding_quality",
     "format_table",
-    "nearest_neighbour_error",
-    "neighbour_preservation",
+    "nearest_neighbor_error",
+    "neighbor_preservation",
     "trustworthiness",
     "versions",
 ]

@@ -1,4 +1,4 @@
-"""The picture of an embedding: its points, coloured by label."""
+"""The picture of an embedding: its points, colored by label."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def draw_embedding(
     label_names: Sequence[str] | None = None,
     title: str = "",
 ) -> None:
-    """Write a picture of points, coloured by label.
+    """Write a picture of points, colored by label.
 
     One dimension is drawn as a row for each class, two as a map, three in
     perspective; of more, the two principal axes are shown.  Called on one rank.
@@ -45,7 +45,7 @@ def draw_embedding(
     points
         Whole embedding, shape ``(n, d)``.
     labels
-        Whole numbers from 0, shape ``(n,)``.
+        Integers from 0, shape ``(n,)``.
     label_names
         Name of each label; by default its number.
     """
@@ -69,7 +69,7 @@ def point_size(count: int) -> float:
     return float(np.clip(24000 / max(count, 1), 0.25, 28))
 
 
-def point_colours(labels: np.ndarray | None, count: int) -> np.ndarray | str:
+def point_colors(labels: np.ndarray | None, count: int) -> np.ndarray | str:
     """Colour of each point, shape ``(count, 3)``, or one for all."""
     if labels is None:
         return PLAIN
@@ -80,12 +80,12 @@ def point_colours(labels: np.ndarray | None, count: int) -> np.ndarray | str:
 def scatter(axes: Any, points: np.ndarray, labels: np.ndarray | None) -> Any:
     """Points on axes of two dimensions, in an order that hides no class behind another."""
     order = np.random.default_rng(0).permutation(len(points))
-    colours = point_colours(labels, len(points))
+    colors = point_colors(labels, len(points))
     shown = points[order]
     many = len(points) > 20000
     return axes.scatter(
         *shown.T,
-        c=colours if isinstance(colours, str) else colours[order],
+        c=colors if isinstance(colors, str) else colors[order],
         s=point_size(len(points)),
         linewidths=0,
         alpha=0.6 if many else 0.85,
@@ -122,8 +122,8 @@ def _draw_space(
 ) -> Figure:
     figure = new_figure(7.2, 6.4)
     axes: Any = figure.add_subplot(projection="3d")
-    colours = point_colours(labels, len(points))
-    axes.scatter(*points.T, c=colours, s=point_size(len(points)), linewidths=0, rasterized=True)
+    colors = point_colors(labels, len(points))
+    axes.scatter(*points.T, c=colors, s=point_size(len(points)), linewidths=0, rasterized=True)
     axes.set_box_aspect(np.maximum(np.ptp(points, axis=0), 1e-12), zoom=1.05)
     for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
         axis.set_ticks([])
@@ -144,7 +144,7 @@ def _draw_line(
     axes.scatter(
         values,
         labels_or_zero + scattered,
-        c=point_colours(labels, len(values)),
+        c=point_colors(labels, len(values)),
         s=np.minimum(point_size(len(values)), 12),
         linewidths=0,
         alpha=0.7,
@@ -192,6 +192,6 @@ def _names(count: int, names: Sequence[str] | None) -> list[str]:
 
 
 def _principal_axes(points: np.ndarray) -> np.ndarray:
-    centred = points - points.mean(axis=0)
-    _, directions = np.linalg.eigh(centred.T @ centred)
-    return centred @ directions[:, :-3:-1]
+    centerd = points - points.mean(axis=0)
+    _, directions = np.linalg.eigh(centerd.T @ centerd)
+    return centerd @ directions[:, :-3:-1]

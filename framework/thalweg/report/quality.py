@@ -1,7 +1,7 @@
-"""How good an embedding is: neighbours kept, classes apart.
+"""How good an embedding is: neighbors kept, classes apart.
 
 All measures take a seeded sample of at most :data:`SAMPLE` rows, whose
-neighbours are sought among *all* rows, so that they stay cheap for a million.
+neighbors are sought among *all* rows, so that they stay cheap for a million.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from thalweg.plugins import MetricSpec
 #: Rows that are measured, at most.
 SAMPLE = 2000
 
-#: Neighbours that are compared.
-NEIGHBOURS = 10
+#: Neighbors that are compared.
+NEIGHBORS = 10
 
-#: Products of the search for neighbours, at most; it decides the sample of wide data.
+#: Products of the search for neighbors, at most; it decides the sample of wide data.
 _BUDGET = 5e10
 
 #: Metrics of the core, described as a plugin describes its own.
 CORE_METRICS: tuple[MetricSpec, ...] = (
     MetricSpec(
         name="embedding-quality",
-        summary="neighbours kept, and nearest-neighbour error if there are labels",
+        summary="neighbors kept, and nearest-neighbor error if there are labels",
         load="thalweg.report.quality:embedding_quality",
     ),
 )
@@ -44,14 +44,14 @@ def embedding_quality(solution: np.ndarray, dataset: Dataset | None, comm: MPI.C
     Returns
     -------
     dict
-        ``neighbour_preservation``, and with labels ``nearest_neighbour_error``,
+        ``neighbor_preservation``, and with labels ``nearest_neighbor_error``,
         both between 0 and 1; empty if the solution holds labels, or its rows are not
         those of the data, or fewer than three.
     """
     if dataset is None:
         return {}
     layout = dataset.layout
-    # Whole numbers are labels, not places in a map.
+    # Integers are labels, not places in a map.
     fits = (
         solution.ndim == 2
         and len(solution) == layout.local_rows
@@ -64,30 +64,30 @@ def embedding_quality(solution: np.ndarray, dataset: Dataset | None, comm: MPI.C
         return {}
     # One search in the embedding serves both measures.
     sample = _sample(layout, layout.columns, seed=0)
-    count = min(NEIGHBOURS, layout.rows - 1)
+    count = min(NEIGHBORS, layout.rows - 1)
     before = nearest_rows(dataset.values, sample, layout, count)
     after = nearest_rows(solution, sample, layout, count)
-    found: dict[str, Any] = {"neighbour_preservation": _share_kept(before, after)}
+    found: dict[str, Any] = {"neighbor_preservation": _share_kept(before, after)}
     labels = dataset.gather_labels()
     if labels is not None:
-        found["nearest_neighbour_error"] = float(np.mean(labels[after[:, 0]] != labels[sample]))
+        found["nearest_neighbor_error"] = float(np.mean(labels[after[:, 0]] != labels[sample]))
     return found
 
 
-def neighbour_preservation(
+def neighbor_preservation(
     values: np.ndarray,
     embedding: np.ndarray,
     layout: Layout,
-    neighbours: int = NEIGHBOURS,
+    neighbors: int = NEIGHBORS,
     seed: int = 0,
 ) -> float:
-    """Share of a row's nearest neighbours that are its neighbours in the embedding too.
+    """Share of a row's nearest neighbors that are its neighbors in the embedding too.
 
     Parameters
     ----------
     values, embedding
         This rank's rows of the data and of the embedding.
-    neighbours
+    neighbors
         How many are compared; fewer if there are not as many other rows.
 
     Returns
@@ -95,14 +95,14 @@ def neighbour_preservation(
     float
         Mean over the sampled rows, 1 at best; equal on all ranks.
     """
-    count = min(neighbours, layout.rows - 1)
+    count = min(neighbors, layout.rows - 1)
     sample = _sample(layout, values.shape[1], seed)
     before = nearest_rows(values, sample, layout, count)
     after = nearest_rows(embedding, sample, layout, count)
     return _share_kept(before, after)
 
 
-def nearest_neighbour_error(
+def nearest_neighbor_error(
     embedding: np.ndarray, labels: np.ndarray, layout: Layout, seed: int = 0
 ) -> float:
     """Share of rows whose nearest other row in the embedding has another label.
@@ -123,28 +123,28 @@ def trustworthiness(
     values: np.ndarray,
     embedding: np.ndarray,
     layout: Layout,
-    neighbours: int = NEIGHBOURS,
+    neighbors: int = NEIGHBORS,
     seed: int = 0,
 ) -> float:
-    """How far neighbours in the embedding are neighbours in the data (Venna and Kaski 2001).
+    """How far neighbors in the embedding are neighbors in the data (Venna and Kaski 2001).
 
     Measured within the sample alone, since it needs the rank of every distance.
 
     Returns
     -------
     float
-        Between 0 and 1; 1 if every neighbour in the embedding is one in the data.
+        Between 0 and 1; 1 if every neighbor in the embedding is one in the data.
     """
     sample = _sample(layout, 1, seed)
     data, shown = _take(values, sample, layout), _take(embedding, sample, layout)
     n = len(sample)
-    count = min(neighbours, (n - 1) // 2)
+    count = min(neighbors, (n - 1) // 2)
     data, shown = data - data.mean(axis=0), shown - shown.mean(axis=0)
     apart = _relative_distances(data, _against(data))
     near = _relative_distances(shown, _against(shown))
     np.fill_diagonal(apart, -np.inf)
     np.fill_diagonal(near, np.inf)
-    # The row itself has rank 0, its nearest neighbour rank 1.
+    # The row itself has rank 0, its nearest neighbor rank 1.
     ranks = np.argsort(np.argsort(apart, axis=1, kind="stable"), axis=1, kind="stable")
     closest = np.argsort(near, axis=1, kind="stable")[:, :count]
     excess = np.maximum(np.take_along_axis(ranks, closest, axis=1) - count, 0).sum()

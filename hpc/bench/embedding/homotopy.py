@@ -117,16 +117,16 @@ def homotopy_section(found: dict[str, Any], stem: Path) -> list[str]:
     runs = found["strategies"]
     figure, axes = plt.subplots(figsize=(6.5, 4))
     rows: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
-    for colour, strategy in zip(COLOURS, STRATEGIES, strict=False):
+    for color, strategy in zip(COLOURS, STRATEGIES, strict=False):
         for authors in (True, False):
             one = runs.get(_label(strategy, authors))
             if one is None:
                 continue
             rows[authors].append(_row(runs, strategy, authors))
             strengths, spent, _ = zip(*one["by lambda"], strict=True)
-            axes.loglog(strengths, spent, "--" if authors else "-", color=colour)
+            axes.loglog(strengths, spent, "--" if authors else "-", color=color)
             if not authors:
-                axes.plot([], [], color=colour, label=strategy)
+                axes.plot([], [], color=color, label=strategy)
     axes.plot([], [], "--", color="black", label="steps only shrink")
     axes.set(xlabel="lambda", ylabel="evaluations")
     axes.legend(fontsize=7)

@@ -19,7 +19,7 @@ SECONDS = 300.0
 
 
 def measure_patches(folder: Path | None, rows: int, iterations: int) -> dict[str, Any]:
-    """t-SNE of natural image patches, approximate neighbours, perplexity 10."""
+    """t-SNE of natural image patches, approximate neighbors, perplexity 10."""
     file = None if folder is None else folder / "patches" / "scene15_patches8x8_1M.npy"
     if file is None or not file.exists():
         return {"missing": "no folder with patches/ was given"}
@@ -30,7 +30,7 @@ def measure_patches(folder: Path | None, rows: int, iterations: int) -> dict[str
         data,
         data.comm,
         perplexity=10.0,
-        neighbours="approximate",
+        neighbors="approximate",
         graph="sparse",
         init="pca",
     )
@@ -47,7 +47,7 @@ def measure_patches(folder: Path | None, rows: int, iterations: int) -> dict[str
     objective.destroy()
     return {
         "rows": len(values),
-        "neighbours and affinities": building,
+        "neighbors and affinities": building,
         "setup": float(result.seconds["setup"]),
         "optimization": float(result.seconds["optimize"]),
         "evaluations": result.evaluations,
@@ -72,7 +72,7 @@ def patches_section(found: dict[str, Any], stem: Path) -> list[str]:
     return [
         f"## {found['rows']:,} image patches",
         "",
-        "8 x 8 pixels, t-SNE with perplexity 10, approximate neighbours; seconds.  The "
+        "8 x 8 pixels, t-SNE with perplexity 10, approximate neighbors; seconds.  The "
         f"optimization may take {SECONDS:g} s.",
         "",
         format_table([row], markdown=True),

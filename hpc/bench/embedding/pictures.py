@@ -31,13 +31,13 @@ def draw_curves(problems: dict[str, Any], stem: Path, part: str) -> str:
         curves = {name: np.array(curve) for name, curve in strategies.items()}
         lowest = min(curve[:, 2].min() for curve in curves.values())
         height = max(curve[0, 2] for curve in curves.values()) - lowest
-        for colour, (name, curve) in zip(COLOURS, curves.items(), strict=False):
+        for color, (name, curve) in zip(COLOURS, curves.items(), strict=False):
             above = np.maximum(curve[:, 2] - lowest, 1e-8 * height)
             for axes, x in zip(column, (0, 1), strict=True):
                 axes.loglog(
                     np.maximum(curve[:, x], 1e-2),
                     above,
-                    color=colour,
+                    color=color,
                     label=name,
                     linewidth=2.2 if "SD" in name else 1.3,
                 )

@@ -14,7 +14,7 @@ from hpc.bench.embedding.data import Images
 import thalweg
 from thalweg.data import Dataset
 from thalweg.parallel import MPI, Layout
-from thalweg.report import draw_embedding, format_table, neighbour_preservation
+from thalweg.report import draw_embedding, format_table, neighbor_preservation
 from thalweg_embedding.affinities.build import entropic_affinities
 from thalweg_embedding.objective import PairwiseEmbedding
 from thalweg_embedding.objectives import t_sne
@@ -29,7 +29,7 @@ Measure = Callable[[np.ndarray], float]
 
 
 def measure_rivals(images: Images, stem: Path, scikit_learn: bool) -> dict[str, Any]:
-    """Time to openTSNE's final KL divergence, KL at equal time, and neighbours kept.
+    """Time to openTSNE's final KL divergence, KL at equal time, and neighbors kept.
 
     Ours runs first, so that the peak memory is that of data, affinities and our run.
     """
@@ -140,7 +140,7 @@ def _arrival(
 
 def _preserved(images: Images, places: np.ndarray) -> float:
     layout = Layout(MPI.COMM_SELF, len(places), places.shape[1])
-    return float(neighbour_preservation(images.values, places, layout))
+    return float(neighbor_preservation(images.values, places, layout))
 
 
 def _opentsne(images: Images, weights: Any, divergence: Measure) -> dict[str, Any]:
@@ -189,19 +189,19 @@ def rivals_section(found: dict[str, Any], stem: Path) -> list[str]:
             "program": "thalweg, at openTSNE's KL",
             "optimization, s": ours.get("seconds to openTSNE's KL"),
             "exact KL": theirs.get("kl"),
-            "neighbours kept": None,
+            "neighbors kept": None,
         },
         {
             "program": "thalweg, at openTSNE's time",
             "optimization, s": theirs.get("seconds"),
             "exact KL": ours.get("kl at openTSNE's time"),
-            "neighbours kept": None,
+            "neighbors kept": None,
         },
         {
             "program": "thalweg, at its end",
             "optimization, s": ours["seconds"],
             "exact KL": ours["kl"],
-            "neighbours kept": ours["preserved"],
+            "neighbors kept": ours["preserved"],
         },
     ]
     if "kl" in theirs:
@@ -210,7 +210,7 @@ def rivals_section(found: dict[str, Any], stem: Path) -> list[str]:
                 "program": "openTSNE",
                 "optimization, s": theirs["seconds"],
                 "exact KL": theirs["kl"],
-                "neighbours kept": theirs["preserved"],
+                "neighbors kept": theirs["preserved"],
             }
         )
     if "scikit-learn" in found:
@@ -220,13 +220,13 @@ def rivals_section(found: dict[str, Any], stem: Path) -> list[str]:
                 "program": "scikit-learn (with its affinities)",
                 "optimization, s": learn["data to map"],
                 "exact KL": learn["kl"],
-                "neighbours kept": learn["preserved"],
+                "neighbors kept": learn["preserved"],
             }
         )
     lines = [
         "## t-SNE on identical affinities",
         "",
-        f"{found['data']}, {found['rows']:,} points, perplexity {PERPLEXITY:g}, exact neighbours; "
+        f"{found['data']}, {found['rows']:,} points, perplexity {PERPLEXITY:g}, exact neighbors; "
         "openTSNE: 250 + 500 iterations with FFT interpolation from principal components; ours: "
         "the same components, L-BFGS with the spectral direction, its set-up included. The KL "
         "divergences are exact, over all pairs.",
@@ -243,7 +243,7 @@ def _statements(found: dict[str, Any]) -> list[str]:
     lines = [
         f"- Affinities took {found['affinities']:.1f} s"
         + (
-            f", openTSNE's own from approximate neighbours {theirs['own affinities']:.1f} s."
+            f", openTSNE's own from approximate neighbors {theirs['own affinities']:.1f} s."
             if "own affinities" in theirs
             else "."
         ),

@@ -72,7 +72,7 @@ _ARRIVAL = "seconds to openTSNE's KL"
 def _million(patches: dict[str, Any]) -> str:
     cores = patches["cores"]
     return (
-        f"{patches['rows']:,} image patches: {patches['neighbours and affinities']:.0f} s for "
+        f"{patches['rows']:,} image patches: {patches['neighbors and affinities']:.0f} s for "
         f"approximate neighbors and affinities and {patches['optimization']:.0f} s of optimization "
         f"on {cores} core{'s' * (cores > 1)}, {patches['peak memory, GiB']:.1f} GiB."
     )

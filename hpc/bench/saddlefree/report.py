@@ -108,7 +108,7 @@ def _escape(found: dict[str, Any], stem: Path) -> list[str]:
     panels[-1].legend(fontsize=7)
     picture = _save(figure, stem, "escape")
     return [
-        "## Escape from a saddle's neighbourhood",
+        "## Escape from a saddle's neighborhood",
         "",
         "Gradients and Hessian products until the objective has made 99.9 % of its way from the "
         "start to the lowest value that any method found.",

@@ -1,4 +1,4 @@
-"""Approximate nearest neighbours, for more points than exact search has time for."""
+"""Approximate nearest neighbors, for more points than exact search has time for."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from thalweg.parallel import on_root
 from thalweg.parallel.pairs import Ring
 
 
-def approximate_neighbours(dataset: Dataset, k: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Most of the k nearest neighbours of each of this rank's rows.  Collective.
+def approximate_neighbors(dataset: Dataset, k: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Most of the k nearest neighbors of each of this rank's rows.  Collective.
 
     Rank 0 gathers the data and runs pynndescent; distances are then measured exactly.
 
@@ -31,8 +31,8 @@ def approximate_neighbours(dataset: Dataset, k: int, seed: int) -> tuple[np.ndar
     """
     if importlib.util.find_spec("pynndescent") is None:
         raise InputError(
-            "approximate neighbours need pynndescent; install it with "
-            "pip install 'thalweg[large]', or use neighbours = 'exact'"
+            "approximate neighbors need pynndescent; install it with "
+            "pip install 'thalweg[large]', or use neighbors = 'exact'"
         )
     layout = dataset.layout
     whole = layout.gather_rows(np.asarray(dataset.values, dtype=np.float32))
@@ -53,7 +53,7 @@ def approximate_neighbours(dataset: Dataset, k: int, seed: int) -> tuple[np.ndar
 
 
 def _without_self(found: np.ndarray, k: int) -> np.ndarray:
-    """Each row's neighbours but itself; where it is not among them, the last goes."""
+    """Each row's neighbors but itself; where it is not among them, the last goes."""
     own = found == np.arange(len(found))[:, None]
     own[~own.any(axis=1), -1] = True
     return found[~own].reshape(len(found), k)

@@ -11,16 +11,16 @@ import scipy.sparse
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import sum_over_ranks
-from thalweg.parallel.pairs import nearest_neighbours
+from thalweg.parallel.pairs import nearest_neighbors
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.affinities.symmetric import Weights, check_weights, transposed
 from thalweg_embedding.memory import announce, require_room_for_dense
 
-#: Up to this many points all pairs get an affinity, beyond it the nearest neighbours.
+#: Up to this many points all pairs get an affinity, beyond it the nearest neighbors.
 DENSE_LIMIT = 3000
 
-#: Neighbours a point, in units of the perplexity.
-NEIGHBOURS_PER_PERPLEXITY = 3
+#: Neighbors a point, in units of the perplexity.
+NEIGHBORS_PER_PERPLEXITY = 3
 
 
 def perplexity_for(rows: int, wanted: float | None) -> float:
@@ -51,7 +51,7 @@ def entropic_affinities(
     dataset: Dataset,
     perplexity: float | None = None,
     graph: str = "auto",
-    neighbours: str = "exact",
+    neighbors: str = "exact",
     seed: int = 0,
 ) -> Weights:
     """This rank's rows of symmetric entropic affinities that sum to 1 over all ranks.
@@ -61,14 +61,14 @@ def entropic_affinities(
     dataset
         Points as rows.
     perplexity
-        Effective number of neighbours, by default 30 (see :func:`perplexity_for`).
+        Effective number of neighbors, by default 30 (see :func:`perplexity_for`).
     graph
-        ``"dense"``: all pairs; ``"sparse"``: the 3 x perplexity nearest neighbours;
+        ``"dense"``: all pairs; ``"sparse"``: the 3 x perplexity nearest neighbors;
         ``"auto"``: dense up to 3,000 points.
-    neighbours
+    neighbors
         ``"exact"``, or ``"approximate"`` (needs pynndescent; one rank's work).
     seed
-        For approximate neighbours.
+        For approximate neighbors.
 
     Returns
     -------
@@ -91,14 +91,14 @@ def entropic_affinities(
     if dense:
         require_room_for_dense(layout)
     else:
-        k = min(k, max(math.ceil(NEIGHBOURS_PER_PERPLEXITY * perplexity), 2))
+        k = min(k, max(math.ceil(NEIGHBORS_PER_PERPLEXITY * perplexity), 2))
         announce(layout, layout.columns, k)
-    if neighbours == "approximate" and not dense:
-        from thalweg_embedding.affinities.approximate import approximate_neighbours
+    if neighbors == "approximate" and not dense:
+        from thalweg_embedding.affinities.approximate import approximate_neighbors
 
-        indices, squared = approximate_neighbours(dataset, k, seed)
+        indices, squared = approximate_neighbors(dataset, k, seed)
     else:
-        indices, squared = nearest_neighbours(layout, dataset.values, k)
+        indices, squared = nearest_neighbors(layout, dataset.values, k)
     conditional = entropic_rows(squared, perplexity)
     local = layout.local_rows
     column_type = np.int32 if layout.rows < 2**31 and local * k < 2**31 else np.int64
@@ -116,7 +116,7 @@ def entropic_affinities(
     return weights.toarray() if dense else weights.tocsr()
 
 
-def given_affinities(dataset: Dataset, normalise: bool = True) -> Weights:
+def given_affinities(dataset: Dataset, normalize: bool = True) -> Weights:
     """Affinities that the data set itself holds: a square matrix, one row a point.
 
     Raises
@@ -131,6 +131,6 @@ def given_affinities(dataset: Dataset, normalise: bool = True) -> Weights:
         )
     check_weights(layout, dataset.values)
     weights = dataset.values.astype(float)
-    if normalise:
+    if normalize:
         weights *= 1.0 / float(sum_over_ranks(layout.comm, float(weights.sum())))
     return weights

@@ -24,12 +24,12 @@ TOLERANCE = 1e-10
 
 
 def entropic_rows(squared: np.ndarray, perplexity: float) -> np.ndarray:
-    """Conditional probabilities p_{m|n} over each row's neighbours.
+    """Conditional probabilities p_{m|n} over each row's neighbors.
 
     Parameters
     ----------
     squared
-        Squared distances to the neighbours in ascending order, shape (n, k).
+        Squared distances to the neighbors in ascending order, shape (n, k).
     perplexity
         Wanted exponential of the entropy of every row, 1 < perplexity < k.
 
@@ -40,9 +40,9 @@ def entropic_rows(squared: np.ndarray, perplexity: float) -> np.ndarray:
 
     Notes
     -----
-    Where at least ``perplexity`` neighbours are all equally near, for instance
+    Where at least ``perplexity`` neighbors are all equally near, for instance
     duplicates of the point at distance zero, no Gaussian is narrow enough; the row is
-    then the limit of ever narrower ones, uniform over those nearest neighbours.
+    then the limit of ever narrower ones, uniform over those nearest neighbors.
     """
     probabilities = np.empty(squared.shape)
     if squared.size:

@@ -1,1 +1,1 @@
-"""Sums over pairs of map points: of all pairs, or of the neighbours in a sparse graph."""
+"""Sums over pairs of map points: of all pairs, or of the neighbors in a sparse graph."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from thalweg.parallel import Layout, max_over_ranks
 from thalweg_embedding.pairs.cells import Cells, crowding
-from thalweg_embedding.pairs.functions import STUDENT, PairFunction
+from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.mesh import Mesh, Window
 from thalweg_embedding.pairs.spectrum import Spectrum
 from thalweg_embedding.pairs.split import CUTS, Split, split_at
@@ -47,7 +47,7 @@ class Placement:
     ----------
     box
         Mesh and modes.
-    cells, centre, extent
+    cells, center, extent
         The points in order, the middle of the map and the side of the box.
     cost
         Estimated nanoseconds of a sum.
@@ -55,7 +55,7 @@ class Placement:
 
     box: Box
     cells: Cells
-    centre: np.ndarray
+    center: np.ndarray
     extent: float
     cost: float
 
@@ -111,21 +111,21 @@ class Boxes:
 
     def place(self, rows: np.ndarray) -> Placement | None:
         """Where these points lie; None if no mesh serves.  Collective."""
-        centre, extent = self._bounds(rows)
+        center, extent = self._bounds(rows)
         if not math.isfinite(extent):
             return None
         reach = rung(extent)
         layout = self.layout
         whole = layout.gather_rows(rows)
-        crowd = rounded(crowding(whole, centre, reach))
+        crowd = rounded(crowding(whole, center, reach))
         size = layout.rows, layout.columns, reach, crowd
         split = cheapest_split(self.function, *size, self.tolerance, self._pair_cost, CUTS)
         if split is None:
             return None
         box = self._box(split, reach)
         side = split.radius if split.radius > 0.0 else 8.0 * box.mesh.spacing
-        cells = Cells.of(rows, centre, reach, side, box.real)
-        return Placement(box, cells, centre, reach, cost(split, *size, self._pair_cost))
+        cells = Cells.of(rows, center, reach, side, box.real)
+        return Placement(box, cells, center, reach, cost(split, *size, self._pair_cost))
 
     def _box(self, split: Split, reach: float) -> Box:
         key = (split.cut, reach)
@@ -141,8 +141,8 @@ class Boxes:
         comm = self.layout.comm
         high = [max_over_ranks(comm, float(c.max(initial=-math.inf))) for c in rows.T]
         low = [-max_over_ranks(comm, float((-c).max(initial=-math.inf))) for c in rows.T]
-        centre = 0.5 * (np.array(high) + np.array(low))
-        return centre, float(np.max(np.array(high) - np.array(low)))
+        center = 0.5 * (np.array(high) + np.array(low))
+        return center, float(np.max(np.array(high) - np.array(low)))
 
 
 def rung(extent: float) -> float:
@@ -155,7 +155,9 @@ def modes_of(band: float, extent: float, dimensions: int) -> float:
     return float((band * (2.0 * extent / math.pi + 16.0)) ** dimensions)
 
 
-def cost(split: Split, rows: int, dimensions: int, extent: float, crowd: float, pair: float) -> float:
+def cost(
+    split: Split, rows: int, dimensions: int, extent: float, crowd: float, pair: float
+) -> float:
     """Estimated nanoseconds of a sum over so many points in a box of that side.
 
     ``crowd`` is what :func:`~thalweg_embedding.pairs.cells.crowding` says of the points, and

@@ -42,9 +42,9 @@ class Cells:
 
     @classmethod
     def of(
-        cls, rows: np.ndarray, centre: np.ndarray, extent: float, side: float, real: np.dtype
+        cls, rows: np.ndarray, center: np.ndarray, extent: float, side: float, real: np.dtype
     ) -> Cells:
-        """Sort ``rows``, which lie in a box of side ``extent`` around ``centre``.
+        """Sort ``rows``, which lie in a box of side ``extent`` around ``center``.
 
         Cells are at least ``side`` wide, and not many more than the points.
         """
@@ -57,7 +57,7 @@ class Cells:
         starts = np.zeros(along**d + 1, dtype=np.int32)
         order = np.empty(count, dtype=np.int32)
         points = np.zeros((d, count + PADDING), dtype=real)
-        _sort(rows, centre, low, 1.0 / side, along, numbers, starts, order, points)
+        _sort(rows, center, low, 1.0 / side, along, numbers, starts, order, points)
         return cls(points, order, low, side, along, starts)
 
     @property
@@ -66,21 +66,21 @@ class Cells:
         return self.starts[:: self.along ** (len(self.points) - 1)]
 
 
-def crowding(rows: np.ndarray, centre: np.ndarray, extent: float) -> float:
+def crowding(rows: np.ndarray, center: np.ndarray, extent: float) -> float:
     """Other points in a unit volume around a point, on average over the points."""
     count, d = rows.shape
-    cells = Cells.of(rows, centre, extent, 0.0, np.dtype(np.float32))
+    cells = Cells.of(rows, center, extent, 0.0, np.dtype(np.float32))
     counts = np.diff(cells.starts).astype(float)
     return float(counts @ (counts - 1.0)) / (max(count, 1) * cells.side**d)
 
 
 @kernel()
-def _sort(rows, centre, low, scale, along, numbers, starts, order, points):
+def _sort(rows, center, low, scale, along, numbers, starts, order, points):
     n, d = rows.shape
     for i in range(n):
         number = 0
         for axis in range(d):
-            cell = int((rows[i, axis] - centre[axis] - low) * scale)
+            cell = int((rows[i, axis] - center[axis] - low) * scale)
             number = number * along + min(max(cell, 0), along - 1)
         numbers[i] = number
         starts[number + 1] += 1
@@ -92,4 +92,4 @@ def _sort(rows, centre, low, scale, along, numbers, starts, order, points):
         place[numbers[i]] += 1
         order[p] = i
         for axis in range(d):
-            points[axis, p] = rows[i, axis] - centre[axis]
+            points[axis, p] = rows[i, axis] - center[axis]

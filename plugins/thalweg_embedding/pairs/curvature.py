@@ -47,7 +47,7 @@ def near_points(
     if layout.comm.size == 1:
         return cells, np.arange(len(rows), dtype=np.int32), 0
     whole = layout.gather_rows(rows)
-    cells = Cells.of(whole, placed.centre, placed.extent, box.split.radius, box.real)
+    cells = Cells.of(whole, placed.center, placed.extent, box.split.radius, box.real)
     inside = (cells.order >= layout.start) & (cells.order < layout.stop)
     return cells, np.flatnonzero(inside).astype(np.int32), layout.start
 

@@ -1,6 +1,6 @@
 """Scalar functions of a squared distance, with their first two derivatives.
 
-An embedding objective is a pair of them: one attracts neighbours, the other
+An embedding objective is a pair of them: one attracts neighbors, the other
 keeps all points apart.  Whoever writes two such functions has a new objective
 with gradient, Hessian products, Laplacians and every partial-Hessian strategy.
 """

@@ -28,8 +28,8 @@ from thalweg_embedding.pairs.split import near_function
 #: Dimensions that meshes serve.
 MOST_DIMENSIONS = 3
 
-#: The relative error of a total is this share of the tolerance: what was seen in maps of 200 to
-#: 20,000 points, of sides from 0.01 to 100,000, uniform, clustered and on lines, times three.
+#: The relative error of a total is this share of the tolerance: what was seen of maps wider than
+#: a unit, normal, clustered and on a line, rounded up.  In a collapsed map it is three times that.
 ERROR_OF_TOTAL = 0.01
 
 #: A value reported at the end is computed with this share of the tolerance.

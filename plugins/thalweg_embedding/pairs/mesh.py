@@ -58,7 +58,7 @@ class Window:
     def of(cls, tolerance: float) -> Window:
         """The narrowest window whose errors stay below a tenth of ``tolerance``."""
         decades = -math.log10(tolerance)
-        taps = int(min(16, max(4, math.ceil(1.35 * decades + 1.3))))
+        taps = int(min(16, max(4, math.ceil(1.35 * decades + 2.0))))
         oversampling = 1.5 if decades < 4.5 else 2.0
         return cls.with_taps(taps, oversampling)
 
@@ -227,7 +227,9 @@ class Mesh:
         """A real Fourier series at the points, in the order of the cells; overwrites ``modes``."""
         workers = numba.get_num_threads() if modes.size > 2**17 else 1
         for axis in range(self.dimensions - 1):
-            modes = scipy.fft.ifft(modes, axis=axis, workers=workers, norm="forward", overwrite_x=True)
+            modes = scipy.fft.ifft(
+                modes, axis=axis, workers=workers, norm="forward", overwrite_x=True
+            )
             modes = modes[(slice(None),) * axis + (slice(self.used),)]
         field = scipy.fft.irfft(modes, self.size, axis=-1, workers=workers, norm="forward")
         mesh = np.zeros(self._shape, dtype=self.real)

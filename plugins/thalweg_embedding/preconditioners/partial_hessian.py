@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from thalweg.interfaces import (
     RepulsiveBlocks,
 )
 from thalweg.parallel import Layout, PETSc
+from thalweg.plugins import Help
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
 
 
@@ -38,10 +39,15 @@ class PartialHessian(Preconditioner):
         Preconditioner of the inner iteration: ``"spectral"``, or ``"none"`` as in the paper.
     """
 
-    neighbors: int | None = None
-    tolerance: float = 0.1
-    inner_iterations: int = 50
-    inner: str = "spectral"
+    neighbors: Annotated[
+        int | None,
+        Help("weights kept per row of the Laplacian that preconditions the inner CG", minimum=0),
+    ] = None
+    tolerance: Annotated[float, Help("relative residual of the inner CG", above=0)] = 0.1
+    inner_iterations: Annotated[int, Help("most steps of the inner CG", minimum=1)] = 50
+    inner: Annotated[Literal["spectral", "none"], Help("preconditioner of the inner CG")] = (
+        "spectral"
+    )
     _factor: SpectralDirection | None = field(default=None, init=False, repr=False)
 
     requires: ClassVar[tuple[type[Capability], ...]] = (AttractiveLaplacian, RepulsiveBlocks)

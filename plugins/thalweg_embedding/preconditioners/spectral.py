@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse
@@ -11,8 +11,9 @@ import scipy.sparse
 from thalweg.interfaces import AttractiveLaplacian, Capability, Objective, Preconditioner
 from thalweg.parallel import Layout, PETSc, min_over_ranks
 from thalweg.parallel.laplacian import LaplacianSolver, component_labels
+from thalweg.plugins import Help
 from thalweg_embedding.affinities.symmetric import Weights
-from thalweg_embedding.preconditioners.degrees import floored
+from thalweg_embedding.preconditioners.diagonal import floored
 from thalweg_embedding.preconditioners.sparsify import strongest
 
 #: kappa where the user gives none: all weights for small maps; for large ones a sixth of a
@@ -51,8 +52,18 @@ class SpectralDirection(Preconditioner):
     lasts, by finite steps that lower the objective.
     """
 
-    neighbors: int | None = None
-    method: str = "auto"
+    neighbors: Annotated[
+        int | None,
+        Help(
+            "weights kept per row of the Laplacian, the largest; by default all up to 3,000 "
+            "points, else 7 to 20",
+            minimum=0,
+        ),
+    ] = None
+    method: Annotated[
+        Literal["auto", "cholmod", "petsc", "mumps", "dense", "amg", "icc", "jacobi"],
+        Help("how linear systems with the Laplacian are solved"),
+    ] = "auto"
 
     requires: ClassVar[tuple[type[Capability], ...]] = (AttractiveLaplacian,)
 

@@ -9,8 +9,8 @@ from thalweg.data import Dataset, load_data
 from thalweg.parallel import Layout
 from thalweg.report import (
     embedding_quality,
-    nearest_neighbour_error,
-    neighbour_preservation,
+    nearest_neighbor_error,
+    neighbor_preservation,
     quality,
     trustworthiness,
 )
@@ -24,27 +24,27 @@ def made(count=60, seed=0):
     return values, embedding, labels
 
 
-def neighbours(values, count):
+def neighbors(values, count):
     return NearestNeighbors(n_neighbors=count).fit(values).kneighbors(return_distance=False)
 
 
 @pytest.mark.ranks(1, 2, 3)
-def test_neighbour_preservation_counts_common_neighbours(comm):
+def test_neighbor_preservation_counts_common_neighbors(comm):
     values, embedding, _ = made()
     layout = Layout(comm, *values.shape)
-    found = neighbour_preservation(layout.local(values), layout.local(embedding), layout, 7)
-    before, after = neighbours(values, 7), neighbours(embedding, 7)
+    found = neighbor_preservation(layout.local(values), layout.local(embedding), layout, 7)
+    before, after = neighbors(values, 7), neighbors(embedding, 7)
     wanted = np.mean([len(set(a) & set(b)) / 7 for a, b in zip(before, after, strict=True)])
     assert found == pytest.approx(wanted, abs=1e-12)
-    assert neighbour_preservation(layout.local(values), layout.local(values), layout) == 1.0
+    assert neighbor_preservation(layout.local(values), layout.local(values), layout) == 1.0
 
 
 @pytest.mark.ranks(1, 2, 3)
-def test_nearest_neighbour_error_leaves_the_row_itself_out(comm):
+def test_nearest_neighbor_error_leaves_the_row_itself_out(comm):
     _, embedding, labels = made()
     layout = Layout(comm, *embedding.shape)
-    found = nearest_neighbour_error(layout.local(embedding), labels, layout)
-    wanted = np.mean(labels[neighbours(embedding, 1)[:, 0]] != labels)
+    found = nearest_neighbor_error(layout.local(embedding), labels, layout)
+    wanted = np.mean(labels[neighbors(embedding, 1)[:, 0]] != labels)
     assert found == pytest.approx(wanted, abs=1e-12)
 
 
@@ -57,22 +57,22 @@ def test_trustworthiness_is_the_published_one(comm):
 
 
 @pytest.mark.ranks(1, 3)
-def test_a_sample_has_its_neighbours_sought_among_all_rows(comm, monkeypatch):
+def test_a_sample_has_its_neighbors_sought_among_all_rows(comm, monkeypatch):
     monkeypatch.setattr(quality, "SAMPLE", 200)
     values, embedding, labels = made(900)
     layout = Layout(comm, *values.shape)
     local = layout.local(values), layout.local(embedding)
-    sampled = neighbour_preservation(*local, layout)
+    sampled = neighbor_preservation(*local, layout)
     monkeypatch.setattr(quality, "SAMPLE", 900)
-    assert sampled == pytest.approx(neighbour_preservation(*local, layout), abs=0.05)
-    assert nearest_neighbour_error(local[1], labels, layout) < 0.4
+    assert sampled == pytest.approx(neighbor_preservation(*local, layout), abs=0.05)
+    assert nearest_neighbor_error(local[1], labels, layout) < 0.4
 
 
 @pytest.mark.ranks(1, 2, 3)
 def test_the_metric_reports_what_has_a_meaning(comm):
     dataset = load_data({"name": "iris"}, comm)
     found = embedding_quality(dataset.values[:, :2], dataset, comm)
-    assert set(found) == {"neighbour_preservation", "nearest_neighbour_error"}
+    assert set(found) == {"neighbor_preservation", "nearest_neighbor_error"}
     assert embedding_quality(np.zeros((2, 2)), dataset, comm) == {}
     assert embedding_quality(dataset.values[:, :2], None, comm) == {}
     labels = np.zeros((dataset.layout.local_rows, 1), dtype=int)
@@ -86,4 +86,4 @@ def test_more_ranks_than_rows_are_measured_too(comm):
     layout = Layout(comm, 3, 2)
     dataset = Dataset(layout.local(values), layout, np.array([0, 0, 1]))
     found = embedding_quality(layout.local(values), dataset, comm)
-    assert found == {"neighbour_preservation": 1.0, "nearest_neighbour_error": pytest.approx(1 / 3)}
+    assert found == {"neighbor_preservation": 1.0, "nearest_neighbor_error": pytest.approx(1 / 3)}

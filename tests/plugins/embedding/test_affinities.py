@@ -107,7 +107,7 @@ def test_a_perplexity_that_so_few_points_cannot_have_is_refused(rows, perplexity
         entropic_affinities(digits(MPI.COMM_SELF, rows), perplexity)
 
 
-def test_fewer_points_than_neighbours_are_used_all():
+def test_fewer_points_than_neighbors_are_used_all():
     weights = entropic_affinities(digits(MPI.COMM_SELF, 20), 10.0, "sparse")
     assert (np.diff(weights.indptr) == 19).all()
 
@@ -137,7 +137,7 @@ def test_given_affinities_must_be_square_and_not_all_zero():
 
 
 @pytest.mark.ranks(1, 2)
-def test_approximate_neighbours_are_nearly_the_exact_ones(comm):
+def test_approximate_neighbors_are_nearly_the_exact_ones(comm):
     pytest.importorskip("pynndescent")
     data = digits(comm, 900)
     exact = whole(data.layout, entropic_affinities(data, 10.0, "sparse"))
@@ -146,7 +146,7 @@ def test_approximate_neighbours_are_nearly_the_exact_ones(comm):
     assert found.sum() == pytest.approx(1.0)
 
 
-def test_approximate_neighbours_say_what_they_need(monkeypatch):
+def test_approximate_neighbors_say_what_they_need(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(InputError, match="pynndescent"):
         entropic_affinities(digits(MPI.COMM_SELF), 8.0, "sparse", "approximate")

@@ -11,8 +11,7 @@ from thalweg.data import Dataset
 from thalweg.parallel import MPI
 from thalweg.testing import check_capabilities, check_preconditioner, check_same_start
 from thalweg_embedding import objectives
-from thalweg_embedding.preconditioners.fixed_point import FixedPoint
-from thalweg_embedding.preconditioners.hessian_diagonal import HessianDiagonalScaling
+from thalweg_embedding.preconditioners.diagonal import FixedPoint, HessianDiagonalScaling
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
 
 BUILDERS = {

@@ -14,8 +14,6 @@ from thalweg_embedding.pairs.every import EveryPair
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid import GridPairs
 
-pytest.importorskip("finufft")
-
 METHODS = ("product", "convex_product", "diagonal", "convex_diagonal")
 
 #: Its second derivative changes sign.
@@ -31,7 +29,7 @@ BELL = PairFunction(
 
 @pytest.fixture(autouse=True)
 def however_few_points(monkeypatch):
-    monkeypatch.setattr(curvature, "MODE_COST", 0.0)
+    monkeypatch.setattr(curvature, "EXACT_COST", 1e9)
 
 
 def called(pairs, method, rows, moves):
@@ -53,7 +51,7 @@ def error(layout, function, tolerance, rows, method):
 @pytest.mark.parametrize("function", [STUDENT, GAUSSIAN], ids=str)
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-4])
 @pytest.mark.parametrize(
-    ("dimensions", "spread"), [(1, 30.0), (2, 0.3), (2, 1.0), (2, 10.0), (3, 1.0)]
+    ("dimensions", "spread"), [(1, 30.0), (2, 0.3), (2, 10.0), (2, 300.0), (3, 1.0)]
 )
 def test_second_derivatives_are_as_exact_as_asked_for(
     comm, function, tolerance, dimensions, spread
@@ -115,7 +113,7 @@ def test_an_objectives_hessian_is_as_exact_as_its_grid(comm, name):
 
 
 def test_where_modes_are_too_many_all_pairs_are_taken(comm, monkeypatch):
-    monkeypatch.setattr(curvature, "MODE_COST", 1e9)
+    monkeypatch.setattr(curvature, "EXACT_COST", 0.0)
     layout = Layout(comm, 100, 2)
     rows, moves = layout.random_normal(0), layout.random_normal(1)
     exact = called(EveryPair(layout, STUDENT), "product", rows, moves)

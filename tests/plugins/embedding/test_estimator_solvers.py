@@ -1,4 +1,4 @@
-"""The estimators work with every solver that an embedding can be minimised by."""
+"""The estimators work with every solver that an embedding can be minimized by."""
 
 from __future__ import annotations
 

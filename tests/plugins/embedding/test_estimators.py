@@ -34,7 +34,7 @@ def test_scikit_learns_own_checks_pass(kind):
 
 
 @every_estimator
-def test_a_map_keeps_neighbours_and_lowers_the_objective(kind):
+def test_a_map_keeps_neighbors_and_lowers_the_objective(kind):
     digits = load_digits()
     estimator = kind(random_state=0, max_iter=100)
     found = estimator.fit_transform(digits.data[:500])
@@ -86,8 +86,8 @@ def test_new_points_land_among_their_kind(kind):
     placed = estimator.transform(digits.data[600:800])
     known = estimator.embedding_
     nearest = ((placed[:, None] - known[None]) ** 2).sum(axis=2).argmin(axis=1)
-    # One nearest neighbour among all 64 features gets 0.95 of these right.  A Gaussian repulsion
-    # ends where a cluster does: a point with neighbours in two of them rests in between.
+    # One nearest neighbor among all 64 features gets 0.95 of these right.  A Gaussian repulsion
+    # ends where a cluster does: a point with neighbors in two of them rests in between.
     least = 0.9 if kind is TSNE else 0.75
     assert (digits.target[:600][nearest] == digits.target[600:800]).mean() > least
 

@@ -9,12 +9,12 @@ from thalweg.errors import InputError
 from thalweg.parallel import Layout
 from thalweg_embedding import PairFunction
 from thalweg_embedding.objectives import repulsive_sum
-from thalweg_embedding.pairs import split
-from thalweg_embedding.pairs import transforms as transforms_module
+from thalweg_embedding.pairs import boxes
+from thalweg_embedding.pairs.cells import Cells, crowding
 from thalweg_embedding.pairs.every import EveryPair
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid import GridPairs
-from thalweg_embedding.pairs.transforms import Transforms
+from thalweg_embedding.pairs.mesh import Mesh, Window
 
 pytest.importorskip("finufft")
 
@@ -86,7 +86,7 @@ def test_the_choice_goes_by_points_and_dimensions(comm):
 def test_a_split_errs_no_more_wherever_it_cuts(
     comm, monkeypatch, cut, tolerance, dimensions, spread
 ):
-    monkeypatch.setattr(split, "CUTS", (cut,))
+    monkeypatch.setattr(boxes, "CUTS", (cut,))
     layout = Layout(comm, 700, dimensions)
     rows = layout.random_normal(0, spread)
     of_total, of_slopes = errors(layout, STUDENT, tolerance, rows)
@@ -94,59 +94,92 @@ def test_a_split_errs_no_more_wherever_it_cuts(
     assert of_total < tolerance
 
 
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("function", [STUDENT, GAUSSIAN], ids=str)
+def test_a_map_has_one_value_whatever_was_evaluated_before(comm, function):
+    layout = Layout(comm, 400, 2)
+    maps = [layout.random_normal(0, spread) for spread in (0.01, 1.0, 1.1, 30.0, 2000.0)]
+
+    def evaluated(pairs, rows):
+        slopes = np.empty_like(rows)
+        total = pairs.total_and_slopes(rows, slopes)
+        assert pairs.total(rows) == total
+        return total, slopes
+
+    alone = [evaluated(GridPairs(layout, function, 1e-2), rows) for rows in maps]
+    pairs = GridPairs(layout, function, 1e-2)
+    for k in (0, 4, 1, 3, 2, 1, 0, 2, 4, 3):
+        total, slopes = evaluated(pairs, maps[k])
+        assert total == alone[k][0]
+        np.testing.assert_array_equal(slopes, alone[k][1])
+
+
+def test_a_total_errs_by_what_is_stated(comm):
+    layout = Layout(comm, 2000, 2)
+    generator = np.random.default_rng(0)
+    clusters = generator.normal(0, 50, (20, 2)).repeat(100, axis=0) + layout.random_normal(1, 2.0)
+    line = np.outer(np.linspace(-200, 200, 2000), [1.0, 0.3])
+    maps = [clusters, line, *(layout.random_normal(0, 4.0**k) for k in range(-1, 5))]
+    pairs, exact = GridPairs(layout, STUDENT, 1e-2), EveryPair(layout, STUDENT)
+    for rows in maps:
+        total = exact.total(rows)
+        assert abs(pairs.total(rows) / total - 1.0) < pairs.relative_error
+        assert abs(pairs.refined_total(rows) / total - 1.0) < 0.05 * pairs.relative_error
+
+
+def test_a_fall_back_to_all_pairs_is_told_once_with_its_time(comm):
+    notes = set()
+    pairs = GridPairs(Layout(comm, 50, 2), GAUSSIAN, 1e-3)
+    pairs.note = notes.add
+    for spread in (40.0, 50.0):
+        pairs.total(pairs.layout.random_normal(0, spread))
+    assert len(notes) == 1
+    assert "summed over all pairs" in notes.pop()
+    pairs.total(np.full((50, 2), np.nan))
+    assert not notes
+
+
 @pytest.mark.ranks(1, 2)
-def test_shares_of_several_threads_are_summed_in_order(comm, monkeypatch):
-    layout = Layout(comm, 3000, 2)
-    angles = np.clip(layout.random_normal(0, 1.0), -3.0, 3.0)
-    strengths = np.ones((1, len(angles)))
-
-    def both_ways():
-        transforms = Transforms(comm, 2, 64, 1e-4)
-        transforms.place(angles)
-        modes = transforms.to_modes(strengths)
-        return modes, transforms.at_points(modes)
-
-    whole = both_ways()
-    monkeypatch.setattr(transforms_module, "POINTS_PER_THREAD", 100)
-    monkeypatch.setattr(transforms_module.numba, "get_num_threads", lambda: 3)
-    shared = both_ways()
-    for found, expected in zip(shared, whole, strict=True):
-        assert np.abs(found - expected).max() < 1e-3 * np.abs(expected).max()
-    for _ in range(50):
-        again = both_ways()
-        assert all(np.array_equal(a, b) for a, b in zip(again, shared, strict=True))
+@pytest.mark.parametrize(("taps", "error"), [(4, 2e-2), (6, 5e-4), (12, 1e-7)])
+def test_modes_of_a_mesh_are_those_of_the_points(comm, taps, error):
+    layout = Layout(comm, 500, 2)
+    rows = np.clip(layout.random_normal(0, 10.0), -24.0, 24.0)
+    real = np.dtype(np.float64)
+    mesh = Mesh(comm, 2, 50.0, 120.0, 100, Window.with_taps(taps, 1.5), real)
+    cells = Cells.of(rows, np.zeros(2), 50.0, 5.0, real)
+    modes = mesh.modes(cells)
+    origin = np.exp(-1j * np.pi * taps / mesh.size)
+    whole = layout.gather_rows(rows) + 25.0
+    for k in ((0, 0), (3, 4), (-20, 7), (30, 45)):
+        found = modes[k] * np.prod(mesh.deconvolution[np.abs(k)])
+        exact = np.exp(-1j * mesh.wave * (whole @ k)).sum() * origin ** sum(k)
+        assert abs(found - exact) < error * np.sqrt(500)
 
 
-def uniform_crowding(extent):
-    return 70_000 / extent**2
-
-
-def chosen(extent):
-    return split.cheapest_split(70_000, 2, extent, uniform_crowding(extent), 1e-2)
+def chosen(rows, extent, tolerance=1e-2):
+    crowd = boxes.rounded(rows / extent**2)
+    split = boxes.cheapest_split(
+        STUDENT, rows, 2, extent, crowd, tolerance, boxes.PAIR_COST, boxes.CUTS
+    )
+    return split, boxes.cost(split, rows, 2, extent, crowd, boxes.PAIR_COST)
 
 
 def test_a_wide_map_takes_a_cut_and_a_small_one_none():
-    assert chosen(12.0).radius == 0.0
-    assert chosen(2000.0).radius > 1.0
+    assert chosen(70_000, 12.0)[0].radius == 0.0
+    assert chosen(70_000, 2000.0)[0].radius > 1.0
 
 
-@pytest.mark.parametrize("extent", [1e3, 1e4, 1e5])
+@pytest.mark.parametrize("extent", [1e3, 1e5])
 def test_a_map_of_any_width_has_a_box_that_is_not_too_large(extent):
-    cut = split.cheapest_split(1_000_000, 2, extent, 1_000_000 / extent**2, 1e-3)
-    assert split.modes_of(cut.band, extent, 2) <= split.MOST_MODES
-    assert cut.cost(1_000_000, 2, extent, 1_000_000 / extent**2) < 0.01 * 4.0 * 1e12
+    split, cost = chosen(1_000_000, extent, 1e-3)
+    assert boxes.modes_of(split.band, extent, 2) <= boxes.MOST_MODES
+    assert cost < 0.01 * boxes.EXACT_COST * 1e12
 
 
 def test_cost_hardly_grows_with_the_extent():
-    costs = [
-        chosen(extent).cost(70_000, 2, extent, uniform_crowding(extent))
-        for extent in (200.0, 2000.0)
-    ]
-    assert costs[1] < 2.0 * costs[0]
+    assert chosen(70_000, 2000.0)[1] < 2.0 * chosen(70_000, 200.0)[1]
 
 
 def test_crowding_is_the_density_that_points_feel():
     points = np.random.default_rng(0).uniform(0, 100, (200_000, 2))
-    assert split.crowding(points) == pytest.approx(20.0, rel=0.2)
-    far = np.vstack([points, [[1000.0, 1000.0]]])
-    assert split.crowding(far) == pytest.approx(20.0, rel=0.2)
+    assert crowding(points, np.full(2, 50.0), 100.0) == pytest.approx(20.0, rel=0.1)

@@ -8,7 +8,7 @@ from thalweg.parallel import Layout
 from thalweg_embedding.memory import announce, estimated_bytes
 
 
-def test_the_estimate_grows_with_points_neighbours_and_features(comm):
+def test_the_estimate_grows_with_points_neighbors_and_features(comm):
     small, large = Layout(comm, 10**5, 2), Layout(comm, 10**6, 2)
     assert estimated_bytes(large, 64, 90) > 5 * estimated_bytes(small, 64, 90)
     assert estimated_bytes(large, 64, 90) > estimated_bytes(large, 64, 30)
@@ -20,4 +20,4 @@ def test_only_large_runs_are_announced(comm, caplog):
         announce(Layout(comm, 1000, 2), 64, 90)
         assert not caplog.records
         announce(Layout(comm, 10**6, 2), 64, 90)
-    assert "1000000 points with 90 neighbours" in caplog.text
+    assert "1000000 points with 90 neighbors" in caplog.text

@@ -41,7 +41,7 @@ def test_a_family_of_ones_own_embeds():
     )
     points = np.random.default_rng(0).normal(size=(40, 5))
     objective = embedding(
-        Family("soft", softened, heavy, normalised=True), Dataset.from_array(points), perplexity=5.0
+        Family("soft", softened, heavy, normalized=True), Dataset.from_array(points), perplexity=5.0
     )
     result = thalweg.minimize(objective, preconditioner="fixed-point", iterations=30)
     assert result.objective < 0.9 * result.trace["objective"][0] or result.status.converged

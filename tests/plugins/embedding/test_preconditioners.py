@@ -11,8 +11,7 @@ import thalweg
 from thalweg.data import Dataset
 from thalweg.parallel import Layout
 from thalweg_embedding import objectives
-from thalweg_embedding.preconditioners.fixed_point import FixedPoint
-from thalweg_embedding.preconditioners.hessian_diagonal import HessianDiagonalScaling
+from thalweg_embedding.preconditioners.diagonal import FixedPoint, HessianDiagonalScaling
 from thalweg_embedding.preconditioners.partial_hessian import PartialHessian
 from thalweg_embedding.preconditioners.sparsify import strongest
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
@@ -62,7 +61,7 @@ def test_spectral_solves_with_the_laplacian(comm, graph):
 
 
 @every_rank_count
-def test_spectral_without_neighbours_is_the_fixed_point(comm):
+def test_spectral_without_neighbors_is_the_fixed_point(comm):
     objective = elastic(comm)
     spectral, _ = applied(SpectralDirection(neighbors=0), objective)
     fixed, given = applied(FixedPoint(), objective)

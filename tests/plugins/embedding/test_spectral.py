@@ -16,7 +16,7 @@ import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg_embedding import LaplacianEigenmaps, LocallyLinearEmbedding
-from thalweg_embedding.spectral.build import laplacian_eigenmaps, locally_linear_embedding
+from thalweg_embedding.eigenmaps.build import laplacian_eigenmaps, locally_linear_embedding
 
 BUILDERS = {"laplacian-eigenmaps": laplacian_eigenmaps, "lle": locally_linear_embedding}
 every_method = pytest.mark.parametrize("method", ["dense", "slepc", "arpack", "lobpcg"])
@@ -94,30 +94,30 @@ def test_eigenmaps_separate_two_kinds_of_digits():
 
 
 @every_problem
-def test_neighbours_are_doubled_until_the_graph_is_in_one_piece(comm, name, caplog):
+def test_neighbors_are_doubled_until_the_graph_is_in_one_piece(comm, name, caplog):
     points = np.random.default_rng(0).normal(size=(60, 3))
     points[30:] += 100.0
     objective = BUILDERS[name](Dataset.from_array(points), comm, count=5)
     result = thalweg.minimize(objective, solver="eigen")
     assert np.isfinite(result.x).all()
     assert (np.diff(objective.matrix.indptr) > 20).any()
-    assert result.metrics["neighbours_wanted"] == 5
-    assert result.metrics["neighbours"] == 40
-    assert "5 nearest neighbours falls into 2 pieces; 40 neighbours" in caplog.text
+    assert result.metrics["neighbors_wanted"] == 5
+    assert result.metrics["neighbors"] == 40
+    assert "5 nearest neighbors falls into 2 pieces; 40 neighbors" in caplog.text
 
 
 @every_problem
 def test_a_count_that_does_connect_the_graph_is_kept_and_nothing_is_said(comm, name, caplog):
     objective = BUILDERS[name](roll(comm, 60), comm, count=9)
     metrics = thalweg.minimize(objective, solver="eigen").metrics
-    assert metrics["neighbours"] == metrics["neighbours_wanted"] == 9
+    assert metrics["neighbors"] == metrics["neighbors_wanted"] == 9
     assert not caplog.records
 
 
 @pytest.mark.ranks(1, 2)
 @every_problem
 @pytest.mark.parametrize("count", [0, 20, 100])
-def test_as_many_neighbours_as_points_are_refused(comm, name, count):
+def test_as_many_neighbors_as_points_are_refused(comm, name, count):
     with pytest.raises(InputError, match=f"less than the 20 points, not {count}"):
         BUILDERS[name](roll(comm, 20), comm, count=count)
 

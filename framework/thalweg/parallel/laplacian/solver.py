@@ -82,10 +82,10 @@ class LaplacianSolver:
     is tiny), a vector that is constant there has no curvature but mu, and solving would
     turn the rounding errors of the right-hand side into a drift 1e10 times as large.  So
     each column's mean over each such component is taken off the right-hand side and off
-    the solution: the answer is that for mu going to 0.  A row without neighbours is a
+    the solution: the answer is that for mu going to 0.  A row without neighbors is a
     component of its own, and gets 0.
 
-    *Memory.*  A sparse factor of a nearest-neighbour graph of high-dimensional data holds
+    *Memory.*  A sparse factor of a nearest-neighbor graph of high-dimensional data holds
     many times the non-zeros of W: with 70,000 rows and 662,000 non-zeros about 0.2 GiB.
     A dense one takes ``8 rows^2`` bytes on rank 0.  Finding the components takes some 30
     bytes for each of a rank's rows and ghost rows, for a moment.

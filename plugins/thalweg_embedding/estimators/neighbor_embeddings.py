@@ -1,4 +1,4 @@
-"""What estimators of embeddings that attract neighbours and repel all share."""
+"""scikit-learn estimators of the embeddings that attract neighbors and repel all points."""
 
 from __future__ import annotations
 
@@ -14,16 +14,22 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import thalweg
 from thalweg.data import Dataset
+from thalweg.driver import STOP_OPTIONS
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, collective_call, raise_on_all_ranks
+from thalweg.plugins import check_parameters
 from thalweg_embedding.affinities.build import perplexity_for
 from thalweg_embedding.affinities.symmetric import check_weights
 from thalweg_embedding.new_points import PlacedMap
 from thalweg_embedding.objective import PairwiseEmbedding
 from thalweg_embedding.objectives import (
+    ELASTIC_EMBEDDING,
     MANY_ROWS,
+    SYMMETRIC_SNE,
+    T_SNE,
     Family,
     embedding,
+    options_of,
 )
 
 #: Most that a point of a large map moves in one step, in map units.
@@ -42,9 +48,20 @@ class PairwiseEstimator(  # type: ignore[misc]
 
     family: ClassVar[Family]
 
-    def _own_options(self) -> dict[str, Any]:
-        """Options of this family beyond the shared ones."""
-        return {}
+    def _checked(self) -> dict[str, Any]:
+        """Options of the objective, checked as those of a configuration file are.
+
+        Raises
+        ------
+        InputError
+            A wrong type, out of bounds, or not among the choices.
+        """
+        options = [
+            o for o in options_of(self.family) if o.name != "init" or isinstance(self.init, str)
+        ]
+        checked = check_parameters(self, options, {"n_components": "dimensions"})
+        check_parameters(self, STOP_OPTIONS, {"max_iter": "iterations", "tol": "decrease"})
+        return {"lambda_" if name == "lambda" else name: given for name, given in checked.items()}
 
     @collective_call(lambda self, X, *_, **__: X.comm if isinstance(X, Dataset) else MPI.COMM_SELF)
     def fit(self, X: Any, y: Any = None) -> PairwiseEstimator:
@@ -63,7 +80,7 @@ class PairwiseEstimator(  # type: ignore[misc]
         InputError
             Data or parameters that cannot be used; it is a ``ValueError``.
         """
-        objective = self._objective(X)
+        objective = self._objective(X, self._checked())
         try:
             result = thalweg.minimize(
                 objective,
@@ -74,7 +91,7 @@ class PairwiseEstimator(  # type: ignore[misc]
                 decrease=self.tol,
                 **self._solver_options(objective),
             )
-            self._keep(result, objective)
+            self._keep(result)
             self._placed = self._new_points(X, objective)
         finally:
             objective.destroy()
@@ -114,7 +131,7 @@ class PairwiseEstimator(  # type: ignore[misc]
             raise InputError(str(error)) from error
         return found
 
-    def _objective(self, X: Any) -> PairwiseEmbedding:
+    def _objective(self, X: Any, options: dict[str, Any]) -> PairwiseEmbedding:
         precomputed = self.affinity == "precomputed"
         weights = None
         if isinstance(X, Dataset):
@@ -136,24 +153,12 @@ class PairwiseEstimator(  # type: ignore[misc]
             else:
                 dataset = Dataset.from_array(X)
         start: np.ndarray | None = None
-        init = self.init
-        if not isinstance(init, str):
-            init, start = "random", np.asarray(init, dtype=float)
+        if not isinstance(self.init, str):
+            start = np.asarray(self.init, dtype=float)
             wanted = (dataset.layout.local_rows, self.n_components)
             if start.shape != wanted:
                 raise InputError(f"init must have shape {wanted}, not {start.shape}")
-        return embedding(
-            self.family,
-            dataset,
-            dimensions=self.n_components,
-            perplexity=self.perplexity,
-            affinity=self.affinity,
-            graph=self.graph,
-            init=init,
-            start=start,
-            weights=weights,
-            **self._own_options(),
-        )
+        return embedding(self.family, dataset, start=start, weights=weights, **options)
 
     def _solver_options(self, objective: PairwiseEmbedding) -> dict[str, Any]:
         """The user's, or for many points a cap on steps, which a collapsed map takes too long."""
@@ -167,16 +172,13 @@ class PairwiseEstimator(  # type: ignore[misc]
         drawn = int(check_random_state(self.random_state).randint(2**31 - 1))
         return int(comm.bcast(drawn))
 
-    def _keep(self, result: thalweg.Result, objective: PairwiseEmbedding) -> None:
+    def _keep(self, result: thalweg.Result) -> None:
         self.embedding_ = result.x
         self.n_iter_ = max(1, result.iterations)
         self.objective_ = result.objective
         self.trace_ = result.trace
-        point = objective.layout.vec_from(result.x)
-        metrics: Mapping[str, Any] = objective.metrics(point)
-        point.destroy()
-        if "kl_divergence" in metrics:
-            self.kl_divergence_ = float(metrics["kl_divergence"])
+        if "kl_divergence" in result.metrics:
+            self.kl_divergence_ = float(result.metrics["kl_divergence"])
 
     def _new_points(self, X: Any, objective: PairwiseEmbedding) -> PlacedMap | None:
         if self.affinity == "precomputed":
@@ -184,10 +186,10 @@ class PairwiseEstimator(  # type: ignore[misc]
         layout = objective.layout
         points = X.values if isinstance(X, Dataset) else np.array(X, dtype=float)
         family = self.family
-        strength = objective.homotopy_parameter
-        if not family.normalised:
-            uniform = self._own_options().get("repulsive_weights") != "one"
-            strength *= 1.0 / layout.rows if uniform else layout.rows
+        lambda_ = objective.homotopy_parameter
+        if not family.normalized:
+            uniform = getattr(self, "repulsive_weights", "uniform") != "one"
+            lambda_ *= 1.0 / layout.rows if uniform else layout.rows
         return PlacedMap(
             points,
             layout.gather_rows(self.embedding_),
@@ -195,8 +197,8 @@ class PairwiseEstimator(  # type: ignore[misc]
             layout if objective.comm.size > 1 else None,
             family.attraction,
             family.repulsion,
-            family.normalised,
-            strength,
+            family.normalized,
+            lambda_,
             perplexity_for(layout.rows, self.perplexity),
         )
 
@@ -209,3 +211,139 @@ class PairwiseEstimator(  # type: ignore[misc]
         tags.input_tags.pairwise = self.affinity == "precomputed"
         tags.input_tags.sparse = self.affinity == "precomputed"
         return tags
+
+
+class TSNE(PairwiseEstimator):
+    """t-SNE, minimized by L-BFGS with the spectral direction as H0.
+
+    Parameters
+    ----------
+    n_components
+        Dimensions of the map.
+    perplexity
+        Effective number of neighbors, less than n_samples - 1; by default 30, or a third of
+        the points if that is less.
+    affinity
+        ``"entropic"``, or ``"precomputed"``: X holds symmetric non-negative affinities.
+    graph
+        Affinities of all pairs (``"dense"``), of the nearest neighbors (``"sparse"``), or
+        ``"auto"``: dense up to 3,000 points.
+    exaggeration
+        Early exaggeration: the repulsion starts at 1/exaggeration and is raised in stages.
+    init
+        ``"random"``, ``"pca"``, or an array (n_samples, n_components).
+    max_iter, tol
+        Iterations, and relative decrease of the objective in one of them, at which to stop.
+    solver, preconditioner, solver_options
+        Any of ``thalweg list``, and their options; by default L-BFGS, and the spectral
+        direction where the solver has a place for it; from 5,000 points on no point
+        moves by more than 50 map units in a step of L-BFGS.
+    random_state
+        Seed of the start.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of float64, shape (n_samples, n_components)
+    objective_ : float
+        Final value, as the run saw it.
+    kl_divergence_ : float
+        The same, evaluated once more with a hundredth of its error.
+    n_iter_ : int
+    trace_ : thalweg.Trace
+        Objective, gradient norm, evaluations and seconds of each iterate.
+    """
+
+    family = T_SNE
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        perplexity: float | None = None,
+        affinity: str = "entropic",
+        graph: str = "auto",
+        exaggeration: float | None = None,
+        init: Any = "random",
+        max_iter: int = 300,
+        tol: float = 1e-7,
+        solver: str = "lbfgs",
+        preconditioner: str | None = None,
+        solver_options: Mapping[str, Any] | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.perplexity = perplexity
+        self.affinity = affinity
+        self.graph = graph
+        self.exaggeration = exaggeration
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.solver = solver
+        self.preconditioner = preconditioner
+        self.solver_options = solver_options
+        self.random_state = random_state
+
+
+class SymmetricSNE(TSNE):
+    """Symmetric SNE: t-SNE's problem with a Gaussian kernel in the map.
+
+    Parameters and attributes are those of :class:`TSNE`.
+    """
+
+    family = SYMMETRIC_SNE
+
+
+class ElasticEmbedding(PairwiseEstimator):
+    """The elastic embedding of Carreira-Perpinan (2010).
+
+    Parameters
+    ----------
+    lambda_
+        lambda, the weight of the repulsion.
+    repulsive_weights
+        w-: ``"uniform"``, ``"squared-distances"`` of the data (both sum to 1), or ``"one"``.
+    n_components, perplexity, affinity, graph, init, max_iter, tol, solver, preconditioner, \
+solver_options, random_state
+        As in :class:`TSNE`.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of float64, shape (n_samples, n_components)
+    objective_ : float
+    n_iter_ : int
+    trace_ : thalweg.Trace
+    """
+
+    family = ELASTIC_EMBEDDING
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        lambda_: float = 100.0,
+        repulsive_weights: str = "uniform",
+        perplexity: float | None = None,
+        affinity: str = "entropic",
+        graph: str = "auto",
+        init: Any = "random",
+        max_iter: int = 300,
+        tol: float = 1e-7,
+        solver: str = "lbfgs",
+        preconditioner: str | None = None,
+        solver_options: Mapping[str, Any] | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.lambda_ = lambda_
+        self.repulsive_weights = repulsive_weights
+        self.perplexity = perplexity
+        self.affinity = affinity
+        self.graph = graph
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.solver = solver
+        self.preconditioner = preconditioner
+        self.solver_options = solver_options
+        self.random_state = random_state

@@ -14,7 +14,7 @@ from thalweg.parallel import Layout, PETSc, sum_over_ranks
 
 
 class SmallestEigenvectors(Capability):
-    """The minimiser is spanned by eigenvectors of a sparse symmetric matrix.
+    """The minimizer is spanned by eigenvectors of a sparse symmetric matrix.
 
     Those of its smallest eigenvalues, but for one known null vector.
     """
@@ -28,7 +28,7 @@ class SmallestEigenvectors(Capability):
     null_vector: np.ndarray
 
 
-class SpectralEmbedding(RowObjective, SmallestEigenvectors):
+class EigenvectorEmbedding(RowObjective, SmallestEigenvectors):
     """f(Y) = 2 tr((Y'Y)^-1 Y'AY) over the columns of Y, all orthogonal to the null vector u.
 
     The constraint Y'Y = I is divided out, so that any descent solver may be used: f
@@ -43,7 +43,7 @@ class SpectralEmbedding(RowObjective, SmallestEigenvectors):
         As in :class:`SmallestEigenvectors`.
     scaling
         Map rows are those of Y times this, shape (local_rows,): D^(-1/2) where A is a
-        normalised Laplacian.
+        normalized Laplacian.
     name
         For fingerprints.
     facts

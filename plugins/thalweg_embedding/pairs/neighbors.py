@@ -9,13 +9,13 @@ import numpy as np
 import scipy.sparse
 
 from thalweg.parallel import Layout, sum_over_ranks
-from thalweg_embedding.pairs import neighbours_loops
+from thalweg_embedding.pairs import neighbors_loops
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.looped import LoopedPairs
 from thalweg_embedding.pairs.specialize import specialize
 
 
-class NeighbourPairs(LoopedPairs):
+class NeighborPairs(LoopedPairs):
     """Sum over the edges of a graph, O(edges) work.
 
     Every rank reads the whole map, whose N x d numbers are few beside the edges.
@@ -32,7 +32,7 @@ class NeighbourPairs(LoopedPairs):
         Keep the weights in single precision: half the memory, and less to read.
     """
 
-    loops: ClassVar[ModuleType] = neighbours_loops
+    loops: ClassVar[ModuleType] = neighbors_loops
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Exact nearest neighbours of distributed points, by tiles of matrix products.
+"""Exact nearest neighbors of distributed points, by tiles of matrix products.
 
 Squared distances through norms and products cancel for close points, and in single
 precision badly so.  The products here give only a rigorous *lower bound* of each
@@ -18,7 +18,7 @@ import threadpoolctl
 from thalweg.errors import InputError
 from thalweg.parallel.failures import raise_on_all_ranks
 from thalweg.parallel.layout import Layout
-from thalweg.parallel.pairs.neighbour_kernels import CHUNK, renew_limits, settle, sift, sort_rows
+from thalweg.parallel.pairs.neighbor_kernels import CHUNK, renew_limits, settle, sift, sort_rows
 from thalweg.parallel.pairs.ring import Ring
 from thalweg.parallel.reductions import max_over_ranks, sum_over_ranks
 
@@ -30,7 +30,7 @@ _TILE_ROWS = 512
 _TILE_COLUMNS = 2048
 
 
-def nearest_neighbours(layout: Layout, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def nearest_neighbors(layout: Layout, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The ``k`` nearest other rows of each row, in Euclidean distance.  Collective.
 
     Parameters
@@ -40,12 +40,12 @@ def nearest_neighbours(layout: Layout, values: np.ndarray, k: int) -> tuple[np.n
     values
         This rank's rows, shape ``(local_rows, d)``, float32 or float64.
     k
-        Number of neighbours, from 1 to N - 1.
+        Number of neighbors, from 1 to N - 1.
 
     Returns
     -------
     indices : ndarray of int64, shape (local_rows, k)
-        Global row numbers, nearest first.  A row is not its own neighbour, but another
+        Global row numbers, nearest first.  A row is not its own neighbor, but another
         row with the same values is, at distance 0.  Among equal distances the lower row
         number comes first.
     squared_distances : ndarray of float64, shape (local_rows, k)
@@ -58,7 +58,7 @@ def nearest_neighbours(layout: Layout, values: np.ndarray, k: int) -> tuple[np.n
 
     Notes
     -----
-    With x and y centred, ``s = |y|^2 / 2 - x.y`` orders the neighbours y of x.  Its
+    With x and y centerd, ``s = |y|^2 / 2 - x.y`` orders the neighbors y of x.  Its
     value from single-precision products of length d is off by at most
     ``(d + c) u (|x| |y| + |y|^2 / 2)``, u the unit roundoff and c a small constant (the
     standard bound on inner products).  The bound rides along in two more columns of the
@@ -66,7 +66,7 @@ def nearest_neighbours(layout: Layout, values: np.ndarray, k: int) -> tuple[np.n
     """
     if not 1 <= k < layout.rows:
         raise InputError(
-            f"{k} nearest neighbours of each row need at least {max(k, 1) + 1} rows and a "
+            f"{k} nearest neighbors of each row need at least {max(k, 1) + 1} rows and a "
             f"number of at least 1; there are {layout.rows} rows"
         )
     exact = np.ascontiguousarray(values, dtype=np.float64)
@@ -74,8 +74,8 @@ def nearest_neighbours(layout: Layout, values: np.ndarray, k: int) -> tuple[np.n
         wrong = np.flatnonzero(~np.isfinite(exact).all(axis=1))
         if len(wrong):
             raise InputError(f"row {layout.start + wrong[0]} has values that are not finite")
-    centre, scale = _centre_and_scale(layout, exact)
-    queries, norms = _centred(exact, centre, scale)
+    center, scale = _centre_and_scale(layout, exact)
+    queries, norms = _centered(exact, center, scale)
     bound = _bound(exact.shape[1])
     ones = np.ones_like(norms)
     left = _augmented(queries, ones, bound * norms)
@@ -86,29 +86,29 @@ def nearest_neighbours(layout: Layout, values: np.ndarray, k: int) -> tuple[np.n
     with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
         for block in Ring(layout).blocks(exact):
             (theirs,) = block.arrays
-            search.add(theirs, centre, block.start, layout.start, block.poll)
+            search.add(theirs, center, block.start, layout.start, block.poll)
     sort_rows(distances, indices)
     return indices, distances
 
 
 def _centre_and_scale(layout: Layout, exact: np.ndarray) -> tuple[np.ndarray, float]:
-    # Where the centre lies decides on speed alone, not on the answer.
+    # Where the center lies decides on speed alone, not on the answer.
     total = np.asarray(sum_over_ranks(layout.comm, exact.sum(axis=0)))
-    centre = total / layout.rows
-    largest = float(np.abs(exact - centre).max()) if exact.size else 0.0
+    center = total / layout.rows
+    largest = float(np.abs(exact - center).max()) if exact.size else 0.0
     largest = max_over_ranks(layout.comm, largest)
     # A power of two: scaling is exact, and squares stay within single precision.
-    return centre, 2.0 ** -np.ceil(np.log2(largest)) if largest > 0 else 1.0
+    return center, 2.0 ** -np.ceil(np.log2(largest)) if largest > 0 else 1.0
 
 
-def _centred(rows: np.ndarray, centre: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    centred = (rows - centre) * scale
-    return centred.astype(np.float32), np.sqrt(np.einsum("ij,ij->i", centred, centred))
+def _centered(rows: np.ndarray, center: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    centerd = (rows - center) * scale
+    return centerd.astype(np.float32), np.sqrt(np.einsum("ij,ij->i", centerd, centerd))
 
 
-def _augmented(centred: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    wide = np.empty((centred.shape[0], centred.shape[1] + 2), dtype=np.float32)
-    wide[:, :-2] = centred
+def _augmented(centerd: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    wide = np.empty((centerd.shape[0], centerd.shape[1] + 2), dtype=np.float32)
+    wide[:, :-2] = centerd
     wide[:, -2] = first
     wide[:, -1] = second
     return wide
@@ -144,15 +144,15 @@ class _Search:
     def add(
         self,
         theirs: np.ndarray,
-        centre: np.ndarray,
+        center: np.ndarray,
         start: int,
         own_start: int,
         poll: Callable[[], None],
     ) -> None:
         """Look through a visiting block, whose first row has the global number ``start``."""
-        centred, norms = _centred(theirs, centre, self.scale)
+        centerd, norms = _centered(theirs, center, self.scale)
         halves = 0.5 * norms * norms
-        right = _augmented(-centred, (1.0 - self.bound) * halves, -norms).T.copy()
+        right = _augmented(-centerd, (1.0 - self.bound) * halves, -norms).T.copy()
         columns, height, k = right.shape[1], len(self.exact), self.indices.shape[1]
         room = 2 * (k + CHUNK)
 

@@ -1,4 +1,4 @@
-"""Nearest neighbours are exact, whatever the data, the blocks and the number of ranks."""
+"""Nearest neighbors are exact, whatever the data, the blocks and the number of ranks."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from sklearn.datasets import load_digits
 
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
-from thalweg.parallel.pairs import nearest_neighbours
+from thalweg.parallel.pairs import nearest_neighbors
 
 
 def brute_force(points, k):
@@ -23,7 +23,7 @@ def brute_force(points, k):
 
 def assert_exact(comm, points, k, local_rows=None):
     layout = Layout(comm, len(points), points.shape[1], local_rows=local_rows)
-    indices, distances = nearest_neighbours(layout, layout.local(points), k)
+    indices, distances = nearest_neighbors(layout, layout.local(points), k)
     assert indices.shape == distances.shape == (layout.local_rows, k)
     expected, squared = brute_force(points, k)
     assert np.array_equal(indices, layout.local(expected))
@@ -37,7 +37,7 @@ def cloud(rows, columns, seed=0):
 
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("k", [1, 7, 300])
-def test_neighbours_of_a_cloud(comm, k):
+def test_neighbors_of_a_cloud(comm, k):
     assert_exact(comm, cloud(1300, 5), k)
 
 
@@ -53,7 +53,7 @@ def test_a_grid_of_ties_far_from_the_origin(comm):
 
 
 @pytest.mark.ranks(1, 2, 3)
-def test_copies_of_a_point_are_its_neighbours_at_distance_0(comm):
+def test_copies_of_a_point_are_its_neighbors_at_distance_0(comm):
     points = np.repeat(cloud(40, 3), 20, axis=0)
     assert_exact(comm, points, 25)
     assert_exact(comm, np.zeros((50, 4)), 30)
@@ -85,19 +85,19 @@ def test_uneven_and_empty_blocks(comm):
 @pytest.mark.ranks(1, 2, 3)
 def test_results_are_the_same_bits_at_any_number_of_ranks(comm):
     points = np.random.default_rng(3).standard_normal((900, 37)).astype(np.float32)
-    alone = nearest_neighbours(Layout(MPI.COMM_SELF, 900, 37), points, 15)
+    alone = nearest_neighbors(Layout(MPI.COMM_SELF, 900, 37), points, 15)
     layout = Layout(comm, 900, 37)
-    together = nearest_neighbours(layout, layout.local(points), 15)
+    together = nearest_neighbors(layout, layout.local(points), 15)
     for mine, whole in zip(together, alone, strict=True):
         assert np.array_equal(mine, layout.local(whole))
 
 
 @pytest.mark.ranks(1, 2)
-def test_too_many_neighbours_are_refused(comm):
+def test_too_many_neighbors_are_refused(comm):
     layout = Layout(comm, 8, 2)
     for k in (0, 8):
         with pytest.raises(InputError, match="rows"):
-            nearest_neighbours(layout, np.zeros((layout.local_rows, 2)), k)
+            nearest_neighbors(layout, np.zeros((layout.local_rows, 2)), k)
 
 
 @pytest.mark.ranks(1, 2)
@@ -106,4 +106,4 @@ def test_values_that_are_not_finite_are_refused_on_all_ranks(comm):
     points = np.zeros((8, 2))
     points[6, 1] = np.nan
     with pytest.raises(InputError, match="row 6"):
-        nearest_neighbours(layout, layout.local(points), 3)
+        nearest_neighbors(layout, layout.local(points), 3)

@@ -1,4 +1,4 @@
-"""Compiled selection of nearest neighbours from lower bounds of their scores.
+"""Compiled selection of nearest neighbors from lower bounds of their scores.
 
 Each row keeps its best pairs as a heap whose first entry is the worst, ordered by exact
 squared distance, then by row number; and *candidates* of the present block: a lower

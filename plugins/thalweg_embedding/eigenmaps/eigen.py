@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import scipy.linalg
@@ -14,10 +14,9 @@ import scipy.sparse.linalg
 from thalweg.errors import InputError, NumericalError
 from thalweg.interfaces import Capability, Objective, Solver, SolverState
 from thalweg.parallel import PETSc, on_root, options_prefix, sum_over_ranks, temporary_options
+from thalweg.plugins import Help
 from thalweg.result import Status
-from thalweg_embedding.spectral.objective import SmallestEigenvectors
-
-METHODS = ("auto", "dense", "slepc", "arpack", "lobpcg")
+from thalweg_embedding.eigenmaps.objective import SmallestEigenvectors
 
 #: Rows up to which a dense eigenproblem on one rank is quickest.
 DENSE_ROWS = 1500
@@ -48,14 +47,13 @@ class Eigen(Solver[EigenState]):
         Relative residual.
     """
 
-    method: str = "auto"
-    tolerance: float = 1e-9
+    method: Annotated[
+        Literal["auto", "dense", "slepc", "arpack", "lobpcg"],
+        Help("how the eigenproblem is solved"),
+    ] = "auto"
+    tolerance: Annotated[float, Help("relative residual", above=0, below=0.1)] = 1e-9
 
     requires: ClassVar[tuple[type[Capability], ...]] = (SmallestEigenvectors,)
-
-    def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise InputError(f"option 'method' must be one of {', '.join(METHODS)}")
 
     def init(self, objective: Objective, x: PETSc.Vec) -> EigenState:
         """Evaluate the start."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import scipy.sparse
@@ -12,10 +12,12 @@ from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, PETSc, sum_over_ranks
 from thalweg.parallel.laplacian import component_labels
-from thalweg.parallel.pairs import Ring, nearest_neighbours
+from thalweg.parallel.pairs import Ring, nearest_neighbors
+from thalweg.plugins import Help
 from thalweg_embedding.affinities.build import entropic_affinities, given_affinities
 from thalweg_embedding.affinities.symmetric import Weights, transposed
-from thalweg_embedding.spectral.objective import SpectralEmbedding
+from thalweg_embedding.eigenmaps.objective import EigenvectorEmbedding
+from thalweg_embedding.objectives import Dimensions, Perplexity
 
 _logger = logging.getLogger("thalweg.embedding")
 
@@ -24,23 +26,35 @@ def laplacian_eigenmaps(
     dataset: Dataset,
     comm: MPI.Comm,
     *,
-    dimensions: int = 2,
-    affinity: str = "neighbours",
-    count: int = 10,
-    perplexity: float | None = None,
-    normalised: bool = True,
+    dimensions: Dimensions = 2,
+    affinity: Annotated[
+        Literal["neighbors", "entropic", "precomputed"],
+        Help("weights: 1 for near neighbors, entropic affinities, or the data are the weights"),
+    ] = "neighbors",
+    n_neighbors: Annotated[
+        int,
+        Help(
+            "nearest neighbors of a point; doubled until their graph is connected",
+            minimum=1,
+            formerly=("count",),
+        ),
+    ] = 10,
+    perplexity: Perplexity = None,
+    normalized: Annotated[
+        bool, Help("constraint with the degrees D", formerly=("normalised",))
+    ] = True,
     weights: Weights | None = None,
-) -> SpectralEmbedding:
+) -> EigenvectorEmbedding:
     """Belkin and Niyogi (2003): least sum w d with X'DX = I, X'D1 = 0.  Collective.
 
     Parameters
     ----------
     affinity
-        ``"neighbours"``: weight 1 between a point and its ``count`` nearest, or twice, four
+        ``"neighbors"``: weight 1 between a point and its ``n_neighbors`` nearest, or twice, four
         times ... as many, until the graph is in one piece, which is logged as a warning and
         shows in the metrics;
         ``"entropic"``, with ``perplexity``; ``"precomputed"``: the data are weights.
-    normalised
+    normalized
         Constraint with the degrees D, or X'X = I and X'1 = 0 without.
     weights
         This rank's rows of weights instead.
@@ -49,19 +63,19 @@ def laplacian_eigenmaps(
     ------
     InputError
         Given or entropic weights whose graph falls into pieces: eigenvectors would only
-        tell which piece a point is in; as many neighbours as points.
+        tell which piece a point is in; as many neighbors as points.
     """
     layout = dataset.layout
     facts: dict[str, Any] = {}
     remedy = "connect the pieces, or embed each by itself"
     if weights is None:
-        if affinity == "neighbours":
-            weights, facts = _connected_graph(dataset, count)
+        if affinity == "neighbors":
+            weights, facts = _connected_graph(dataset, n_neighbors)
         elif affinity == "precomputed":
-            weights = given_affinities(dataset, normalise=False)
+            weights = given_affinities(dataset, normalize=False)
         else:
             weights = entropic_affinities(dataset, perplexity)
-            remedy = "use a larger perplexity, or affinity = 'neighbours'"
+            remedy = "use a larger perplexity, or affinity = 'neighbors'"
     graph = scipy.sparse.csr_matrix(weights)
     pieces, _ = component_labels(layout, graph)
     if pieces > 1:
@@ -70,14 +84,14 @@ def laplacian_eigenmaps(
             f"nothing but the piece; {remedy}"
         )
     degrees = np.asarray(graph.sum(axis=1)).ravel()
-    scaling = 1.0 / np.sqrt(degrees) if normalised else np.ones(layout.local_rows)
+    scaling = 1.0 / np.sqrt(degrees) if normalized else np.ones(layout.local_rows)
     whole = layout.gather_rows(scaling)
     off_diagonal = scipy.sparse.diags(scaling) @ graph @ scipy.sparse.diags(whole)
     places = (np.arange(layout.local_rows), layout.start + np.arange(layout.local_rows))
     diagonal = scipy.sparse.csr_matrix((degrees * scaling**2, places), shape=graph.shape)
     null = 1.0 / scaling
     null /= np.sqrt(float(sum_over_ranks(layout.comm, float(null @ null))))
-    return SpectralEmbedding(
+    return EigenvectorEmbedding(
         layout.with_columns(dimensions),
         (diagonal - off_diagonal).tocsr(),
         null,
@@ -91,36 +105,50 @@ def locally_linear_embedding(
     dataset: Dataset,
     comm: MPI.Comm,
     *,
-    dimensions: int = 2,
-    count: int = 12,
-    regularisation: float = 1e-3,
-) -> SpectralEmbedding:
-    """Roweis and Saul (2000): points rebuilt from their neighbours.  Collective.
+    dimensions: Dimensions = 2,
+    n_neighbors: Annotated[
+        int,
+        Help(
+            "nearest neighbors of a point; doubled until their graph is connected",
+            minimum=1,
+            formerly=("count",),
+        ),
+    ] = 12,
+    regularization: Annotated[
+        float,
+        Help(
+            "share of the trace added to the diagonal of local Gram matrices",
+            above=0,
+            formerly=("regularisation",),
+        ),
+    ] = 1e-3,
+) -> EigenvectorEmbedding:
+    """Roweis and Saul (2000): points rebuilt from their neighbors.  Collective.
 
-    Each point is written as the combination, with weights W that sum to 1, of its ``count``
-    nearest neighbours that comes closest to it; the map keeps these weights: least
+    Each point is written as the combination, with weights W that sum to 1, of its ``n_neighbors``
+    nearest neighbors that comes closest to it; the map keeps these weights: least
     ||(I - W) X||^2 with X'X = I and X'1 = 0.
 
     Parameters
     ----------
-    count
-        Neighbours of a point; doubled until the neighbour graph is in one piece, which is
+    n_neighbors
+        Neighbors of a point; doubled until the neighbor graph is in one piece, which is
         logged as a warning and shows in the metrics.
-    regularisation
+    regularization
         Share of the trace that is added to the diagonal of each local Gram matrix.
 
     Raises
     ------
     InputError
-        Fewer than 3 points, or as many neighbours as points.
+        Fewer than 3 points, or as many neighbors as points.
     """
     layout = dataset.layout
-    _, facts = _connected_graph(dataset, count)
-    combination = _reconstruction_weights(dataset, facts["neighbours"], regularisation)
+    _, facts = _connected_graph(dataset, n_neighbors)
+    combination = _reconstruction_weights(dataset, facts["neighbors"], regularization)
     places = (np.arange(layout.local_rows), layout.start + np.arange(layout.local_rows))
     ones = np.ones(layout.local_rows)
     residual = scipy.sparse.csr_matrix((ones, places), shape=combination.shape) - combination
-    return SpectralEmbedding(
+    return EigenvectorEmbedding(
         layout.with_columns(dimensions),
         _gram(layout, residual.tocsr()),
         np.full(layout.local_rows, 1.0 / np.sqrt(layout.rows)),
@@ -133,7 +161,7 @@ def locally_linear_embedding(
 def _connected_graph(
     dataset: Dataset, wanted: int
 ) -> tuple[scipy.sparse.csr_matrix, dict[str, Any]]:
-    """Neighbour graph in one piece; the counts of neighbours asked for and taken, as metrics."""
+    """Neighbor graph in one piece; the counts of neighbors asked for and taken, as metrics."""
     layout = dataset.layout
     if layout.rows < 3:
         raise InputError(
@@ -141,12 +169,12 @@ def _connected_graph(
         )
     if not 1 <= wanted < layout.rows:
         raise InputError(
-            f"the count of neighbours must be at least 1 and less than the {layout.rows} points, "
+            f"the count of neighbors must be at least 1 and less than the {layout.rows} points, "
             f"not {wanted}"
         )
     count = wanted
     while True:
-        graph = _neighbour_graph(dataset, count)
+        graph = _neighbor_graph(dataset, count)
         pieces, _ = component_labels(layout, graph)
         if count == wanted:
             first = pieces
@@ -155,19 +183,19 @@ def _connected_graph(
         count = min(2 * count, layout.rows - 1)
     if count > wanted and layout.comm.rank == 0:
         _logger.warning(
-            "the graph of the %d nearest neighbours falls into %d pieces; %d neighbours a point "
+            "the graph of the %d nearest neighbors falls into %d pieces; %d neighbors a point "
             "are taken, which connect it",
             wanted,
             first,
             count,
         )
-    return graph, {"neighbours": count, "neighbours_wanted": wanted}
+    return graph, {"neighbors": count, "neighbors_wanted": wanted}
 
 
-def _neighbour_graph(dataset: Dataset, count: int) -> scipy.sparse.csr_matrix:
+def _neighbor_graph(dataset: Dataset, count: int) -> scipy.sparse.csr_matrix:
     """Weight 1 between two points of which one is among the other's nearest."""
     layout = dataset.layout
-    indices, _ = nearest_neighbours(layout, dataset.values, count)
+    indices, _ = nearest_neighbors(layout, dataset.values, count)
     starts = np.arange(0, indices.size + 1, count)
     one_way = scipy.sparse.csr_matrix(
         (np.ones(indices.size), indices.ravel(), starts), shape=(layout.local_rows, layout.rows)
@@ -176,17 +204,17 @@ def _neighbour_graph(dataset: Dataset, count: int) -> scipy.sparse.csr_matrix:
 
 
 def _reconstruction_weights(
-    dataset: Dataset, count: int, regularisation: float
+    dataset: Dataset, count: int, regularization: float
 ) -> scipy.sparse.csr_matrix:
     """This rank's rows of W."""
     layout = dataset.layout
-    indices, _ = nearest_neighbours(layout, dataset.values, count)
-    neighbours = _rows_of(dataset, indices)
-    differences = neighbours - dataset.values[:, None, :].astype(float)
+    indices, _ = nearest_neighbors(layout, dataset.values, count)
+    neighbors = _rows_of(dataset, indices)
+    differences = neighbors - dataset.values[:, None, :].astype(float)
     gram = np.einsum("nkd,nld->nkl", differences, differences, optimize=True)
     trace = np.trace(gram, axis1=1, axis2=2)
-    # A point that coincides with all its neighbours is their mean.
-    added = np.where(trace > 0.0, regularisation * trace, 1.0)
+    # A point that coincides with all its neighbors is their mean.
+    added = np.where(trace > 0.0, regularization * trace, 1.0)
     gram += added[:, None, None] * np.eye(count)
     solved = np.linalg.solve(gram, np.ones((len(gram), count, 1)))[..., 0]
     solved /= solved.sum(axis=1, keepdims=True)

@@ -30,7 +30,7 @@ def squared_distance(rows, n, points, m):
     return distance
 
 
-def first_order(rows, points, starts, neighbours, weights, shift, totals, slopes):
+def first_order(rows, points, starts, neighbors, weights, shift, totals, slopes):
     """Overwrite ``totals`` with the rows' sums, and ``slopes``, unless empty, with their slopes.
 
     Unlike the other loops this one takes all points as columns, and a row's edges in tiles:
@@ -51,7 +51,7 @@ def first_order(rows, points, starts, neighbours, weights, shift, totals, slopes
                 value[t] = -shift
             for i in range(d):
                 for t in range(width):
-                    u = rows[n, i] - points[i, neighbours[low + t]]
+                    u = rows[n, i] - points[i, neighbors[low + t]]
                     difference[i, t] = u
                     value[t] += u * u
             for t in range(width):
@@ -69,13 +69,13 @@ def first_order(rows, points, starts, neighbours, weights, shift, totals, slopes
         totals[n] = total
 
 
-def product(rows, moves, points, all_moves, starts, neighbours, weights, shift, out):
+def product(rows, moves, points, all_moves, starts, neighbors, weights, shift, out):
     """Hessian product (see ``PairSum.product``)."""
     for n in prange(rows.shape[0]):
         for i in range(rows.shape[1]):
             out[n, i] = 0.0
         for e in range(starts[n], starts[n + 1]):
-            m = neighbours[e]
+            m = neighbors[e]
             _, slope, curvature = pair(squared_distance(rows, n, points, m) - shift)
             along = 0.0
             for i in range(rows.shape[1]):
@@ -86,26 +86,26 @@ def product(rows, moves, points, all_moves, starts, neighbours, weights, shift, 
                 out[n, i] += weights[e] * bend
 
 
-def diagonal(rows, moves, points, all_moves, starts, neighbours, weights, shift, out):
+def diagonal(rows, moves, points, all_moves, starts, neighbors, weights, shift, out):
     """Diagonal (see ``PairSum.diagonal``)."""
     for n in prange(rows.shape[0]):
         for i in range(rows.shape[1]):
             out[n, i] = 0.0
         for e in range(starts[n], starts[n + 1]):
-            m = neighbours[e]
+            m = neighbors[e]
             _, slope, curvature = pair(squared_distance(rows, n, points, m) - shift)
             for i in range(rows.shape[1]):
                 u = rows[n, i] - points[m, i]
                 out[n, i] += weights[e] * (slope + 2.0 * curvature * u * u)
 
 
-def convex_product(rows, moves, points, all_moves, starts, neighbours, weights, shift, out):
+def convex_product(rows, moves, points, all_moves, starts, neighbors, weights, shift, out):
     """Convex block-diagonal product (see ``PairSum.convex_product``)."""
     for n in prange(rows.shape[0]):
         for i in range(rows.shape[1]):
             out[n, i] = 0.0
         for e in range(starts[n], starts[n + 1]):
-            m = neighbours[e]
+            m = neighbors[e]
             _, _, curvature = pair(squared_distance(rows, n, points, m) - shift)
             bend = 2.0 * weights[e] * max(curvature, 0.0)
             for i in range(rows.shape[1]):
@@ -113,13 +113,13 @@ def convex_product(rows, moves, points, all_moves, starts, neighbours, weights, 
                 out[n, i] += bend * u * u * (moves[n, i] - all_moves[m, i])
 
 
-def convex_diagonal(rows, moves, points, all_moves, starts, neighbours, weights, shift, out):
+def convex_diagonal(rows, moves, points, all_moves, starts, neighbors, weights, shift, out):
     """Diagonal of ``convex_product``."""
     for n in prange(rows.shape[0]):
         for i in range(rows.shape[1]):
             out[n, i] = 0.0
         for e in range(starts[n], starts[n + 1]):
-            m = neighbours[e]
+            m = neighbors[e]
             _, _, curvature = pair(squared_distance(rows, n, points, m) - shift)
             bend = 2.0 * weights[e] * max(curvature, 0.0)
             for i in range(rows.shape[1]):

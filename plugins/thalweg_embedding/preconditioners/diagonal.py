@@ -1,0 +1,119 @@
+"""Diagonal preconditioners: the degrees of the attractive graph, or of the Hessian's diagonal."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from thalweg.interfaces import (
+    AttractiveLaplacian,
+    Capability,
+    HessianDiagonal,
+    Objective,
+    Preconditioner,
+)
+from thalweg.parallel import Layout, PETSc, sum_over_ranks
+
+#: A degree is at least this share of the mean: a point without neighbors moves like the others.
+SMALLEST_SHARE = 1e-3
+
+
+def attractive_degrees(objective: AttractiveLaplacian, layout: Layout, x: PETSc.Vec) -> np.ndarray:
+    """Row sums of the attractive weights, shape (local_rows,), all positive.  Collective."""
+    degrees = np.asarray(objective.attractive_weights(x).sum(axis=1), dtype=float).ravel()
+    return floored(layout, degrees)
+
+
+def floored(layout: Layout, numbers: np.ndarray) -> np.ndarray:
+    """``numbers`` with those below a thousandth of their mean raised to it.  Collective."""
+    count = layout.rows * max(1, numbers.size // max(1, layout.local_rows))
+    mean = float(sum_over_ranks(layout.comm, float(np.abs(numbers).sum()))) / max(1, count)
+    least = SMALLEST_SHARE * mean if mean > 0.0 else 1.0
+    return np.maximum(numbers, least)
+
+
+class PartialHessianDiagonal(HessianDiagonal):
+    """A positive diagonal of the partial Hessian, beside the diagonal of the whole one."""
+
+    phrase = "diagonal of a partial Hessian"
+
+    @abstractmethod
+    def partial_hessian_diagonal(self, x: PETSc.Vec, diagonal: PETSc.Vec) -> None:
+        """Overwrite ``diagonal`` with 4 D+ + 8 lambda diag(L^xx), L^xx of positive weights."""
+
+
+class FixedPoint(Preconditioner):
+    """B = 4 D+, the fixed-point iteration of Carreira-Perpinan (2010).
+
+    A point whose degree is less than a thousandth of the mean counts as one of that
+    degree.
+    """
+
+    requires: ClassVar[tuple[type[Capability], ...]] = (AttractiveLaplacian,)
+
+    _objective: Objective
+    _inverse: np.ndarray
+
+    def setup(self, objective: Objective, x: PETSc.Vec) -> None:
+        """Take the degrees at ``x``."""
+        self._objective = objective
+        self._take(x)
+
+    def update(self, x: PETSc.Vec) -> None:
+        """Take the degrees again, where the attraction changes."""
+        assert isinstance(self._objective, AttractiveLaplacian)
+        if self._objective.attraction_changes:
+            self._take(x)
+
+    def _take(self, x: PETSc.Vec) -> None:
+        objective = self._objective
+        assert isinstance(objective, AttractiveLaplacian)
+        degrees = attractive_degrees(objective, objective.layout, x)
+        self._inverse = 1.0 / (objective.attraction_scale * degrees[:, None])
+
+    def apply(self, residual: PETSc.Vec, direction: PETSc.Vec) -> None:
+        """Divide each row by 4 times its degree."""
+        layout = self._objective.layout
+        with layout.writing(direction) as rows:
+            np.multiply(layout.reading(residual), self._inverse, out=rows)
+
+
+class HessianDiagonalScaling(Preconditioner):
+    """B = 4 D+ + 8 lambda diag(L^xx) with positive weights, taken anew at every iterate.
+
+    For an objective that offers no such partial diagonal: the absolute value of its
+    Hessian's diagonal.  Entries below a thousandth of the mean are raised to it.
+    """
+
+    requires: ClassVar[tuple[type[Capability], ...]] = (HessianDiagonal,)
+
+    _objective: Objective
+    _diagonal: PETSc.Vec
+
+    def setup(self, objective: Objective, x: PETSc.Vec) -> None:
+        """Take the diagonal at ``x``."""
+        self._objective = objective
+        self._diagonal = objective.layout.create_vec()
+        self.update(x)
+
+    def update(self, x: PETSc.Vec) -> None:
+        """Take the diagonal at the new iterate."""
+        objective = self._objective
+        if isinstance(objective, PartialHessianDiagonal):
+            objective.partial_hessian_diagonal(x, self._diagonal)
+        else:
+            assert isinstance(objective, HessianDiagonal)
+            objective.hessian_diagonal(x, self._diagonal)
+        with objective.layout.writing(self._diagonal) as rows:
+            rows[...] = floored(objective.layout, np.abs(rows))
+
+    def apply(self, residual: PETSc.Vec, direction: PETSc.Vec) -> None:
+        """Divide by the diagonal."""
+        direction.pointwiseDivide(residual, self._diagonal)
+
+    def destroy(self) -> None:
+        """Free the diagonal.  Collective."""
+        if hasattr(self, "_diagonal"):  # a run may be refused before set-up
+            self._diagonal.destroy()
