@@ -140,7 +140,7 @@ CHANGES = [
     "solver.name=lbfgs:x", "solver.armijo=0", "solver.armijo=0.7", "solver.armijo=nan",
     "solver.shrink=1.5", "solver.growth=0.5", "solver.trials=0", "solver.first_step=-1",
     "solver.line_search=wolfe", "solver.nothing=1", "solver.preconditioner=identity",
-    "preconditioner.name=nonsense", "preconditioner.name=", "preconditioner.neighbors=7",
+    "preconditioner.name=nonsense", "preconditioner.name=", "preconditioner.neighbours=7",
     "preconditioner.name=3", "preconditioner=spectral", "preconditioner.=3",
     "stop.iterations=-1", "stop.iterations=1.5", "stop.iterations=many", "stop.iterations=inf",
     "stop.iterations=1" + "0" * 30, "stop.evaluations=0", "stop.seconds=-1", "stop.seconds=nan",

@@ -97,7 +97,7 @@ def test_eigenmaps_separate_two_kinds_of_digits():
 def test_neighbors_are_doubled_until_the_graph_is_in_one_piece(comm, name, caplog):
     points = np.random.default_rng(0).normal(size=(60, 3))
     points[30:] += 100.0
-    objective = BUILDERS[name](Dataset.from_array(points), comm, count=5)
+    objective = BUILDERS[name](Dataset.from_array(points), comm, n_neighbors=5)
     result = thalweg.minimize(objective, solver="eigen")
     assert np.isfinite(result.x).all()
     assert (np.diff(objective.matrix.indptr) > 20).any()
@@ -108,7 +108,7 @@ def test_neighbors_are_doubled_until_the_graph_is_in_one_piece(comm, name, caplo
 
 @every_problem
 def test_a_count_that_does_connect_the_graph_is_kept_and_nothing_is_said(comm, name, caplog):
-    objective = BUILDERS[name](roll(comm, 60), comm, count=9)
+    objective = BUILDERS[name](roll(comm, 60), comm, n_neighbors=9)
     metrics = thalweg.minimize(objective, solver="eigen").metrics
     assert metrics["neighbors"] == metrics["neighbors_wanted"] == 9
     assert not caplog.records
@@ -119,7 +119,7 @@ def test_a_count_that_does_connect_the_graph_is_kept_and_nothing_is_said(comm, n
 @pytest.mark.parametrize("count", [0, 20, 100])
 def test_as_many_neighbors_as_points_are_refused(comm, name, count):
     with pytest.raises(InputError, match=f"less than the 20 points, not {count}"):
-        BUILDERS[name](roll(comm, 20), comm, count=count)
+        BUILDERS[name](roll(comm, 20), comm, n_neighbors=count)
 
 
 def test_given_weights_in_pieces_are_refused(comm):
