@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from thalweg_embedding.objective import PairwiseEmbedding
     from thalweg_embedding.objectives import Family, embedding
     from thalweg_embedding.pairs.functions import PairFunction
+    from thalweg_embedding.quality import map_quality
 
 _WHERE = {
     "TSNE": "estimators",
@@ -33,6 +34,7 @@ _WHERE = {
     "PairwiseEmbedding": "objective",
     "SymmetricSNE": "estimators",
     "embedding": "objectives",
+    "map_quality": "quality",
 }
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "PairwiseEmbedding",
     "SymmetricSNE",
     "embedding",
+    "map_quality",
 ]
 
 

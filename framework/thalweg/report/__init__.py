@@ -8,7 +8,9 @@ from thalweg.report.quality import (
     CORE_METRICS,
     embedding_quality,
     nearest_neighbor_error,
+    nearest_rows,
     neighbor_preservation,
+    sampled_rows,
     trustworthiness,
 )
 from thalweg.report.tables import comparison_rows, format_table
@@ -23,7 +25,9 @@ __all__ = [
     "embedding_quality",
     "format_table",
     "nearest_neighbor_error",
+    "nearest_rows",
     "neighbor_preservation",
+    "sampled_rows",
     "trustworthiness",
     "versions",
 ]

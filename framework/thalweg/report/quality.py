@@ -195,10 +195,14 @@ def nearest_rows(values: np.ndarray, sample: np.ndarray, layout: Layout, count: 
 def _sample(layout: Layout, columns: int, seed: int) -> np.ndarray:
     """Row numbers to measure, ascending; all of them if there are few."""
     affordable = int(_BUDGET / max(1.0, float(layout.rows) * columns))
-    wanted = min(SAMPLE, max(200, affordable))
-    if layout.rows <= wanted:
+    return sampled_rows(layout, min(SAMPLE, max(200, affordable)), seed)
+
+
+def sampled_rows(layout: Layout, count: int, seed: int) -> np.ndarray:
+    """Numbers of at most ``count`` rows, ascending, the same on all ranks."""
+    if layout.rows <= count:
         return np.arange(layout.rows)
-    return np.sort(np.random.default_rng(seed).choice(layout.rows, wanted, replace=False))
+    return np.sort(np.random.default_rng(seed).choice(layout.rows, count, replace=False))
 
 
 def _take(values: np.ndarray, sample: np.ndarray, layout: Layout) -> np.ndarray:
