@@ -13,12 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thalweg.parallel import Layout, max_over_ranks
+from thalweg.parallel import Layout, max_over_ranks, sum_over_ranks
+from thalweg_embedding.pairs import near
 from thalweg_embedding.pairs.cells import Cells, crowding
-from thalweg_embedding.pairs.functions import PairFunction
+from thalweg_embedding.pairs.functions import STUDENT, PairFunction
 from thalweg_embedding.pairs.mesh import Mesh, Window
+from thalweg_embedding.pairs.specialize import specialize
 from thalweg_embedding.pairs.spectrum import Spectrum
-from thalweg_embedding.pairs.split import CUTS, Split, split_at
+from thalweg_embedding.pairs.split import CUTS, Split, near_function, split_at
 
 #: Most modes of a box; a map that needs more is not summed by a mesh.
 MOST_MODES = 2**24
@@ -126,6 +128,50 @@ class Boxes:
         side = split.radius if split.radius > 0.0 else 8.0 * box.mesh.spacing
         cells = Cells.of(rows, center, reach, side, box.real)
         return Placement(box, cells, center, reach, cost(split, *size, self._pair_cost))
+
+    def total(
+        self, placed: Placement, rows: np.ndarray, slopes: np.ndarray
+    ) -> tuple[np.ndarray, float | None]:
+        """Modes of the density, and the sum over all pairs.  Collective.
+
+        ``slopes`` receives the near part's.  The sum is None where the points lie so far apart
+        that it drowns in what a point has to do with itself, or in what is cut off.
+        """
+        box, rows_of_all = placed.box, self.layout.rows
+        density = box.mesh.modes(placed.cells)
+        own = rows_of_all * box.split.own
+        total = box.mesh.energy(density, box.influence) - own
+        least = abs(own)
+        if box.split.radius > 0.0:
+            near = self._add_near(placed, rows, slopes)
+            total += float(sum_over_ranks(self.layout.comm, near))
+            if self.function is not STUDENT:
+                least = rows_of_all * abs(self.function(0.0)[0])
+        enough = total >= math.sqrt(self.tolerance) * least
+        return density, total if enough else None
+
+    def near_points(self, placed: Placement, rows: np.ndarray) -> tuple[Cells, np.ndarray, int]:
+        """All ranks' points in cells, the places of this rank's among them, and its first row."""
+        layout, box = self.layout, placed.box
+        if layout.comm.size == 1:
+            return placed.cells, np.arange(len(rows), dtype=np.int32), 0
+        whole = layout.gather_rows(rows)
+        cells = Cells.of(whole, placed.center, placed.extent, box.split.radius, box.real)
+        inside = (cells.order >= layout.start) & (cells.order < layout.stop)
+        return cells, np.flatnonzero(inside).astype(np.int32), layout.start
+
+    def _add_near(self, placed: Placement, rows: np.ndarray, slopes: np.ndarray) -> float:
+        """Near part of the sum over this rank's rows, of a point with itself left out."""
+        split, real = placed.box.split, placed.box.real
+        cells, own, first = self.near_points(placed, rows)
+        function = near_function(self.function, real == np.float32)
+        cut = real.type(split.cut)
+        totals = np.zeros(-(-own.size // near.BLOCK))
+        run = specialize(near.first_order, function, "near")
+        where = (cells.points, cells.order, cells.starts, cells.along, cells.low, 1.0 / cells.side)
+        run(*where, own, first, cut, real.type(split.radius**2), totals, slopes)
+        itself = float(function.compiled(real.type(0.0), cut)[0])
+        return float(totals.sum()) - len(rows) * itself
 
     def _box(self, split: Split, reach: float) -> Box:
         key = (split.cut, reach)

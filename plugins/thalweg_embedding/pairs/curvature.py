@@ -12,8 +12,6 @@ split function is added over the points of neighboring cells.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from thalweg.parallel import Layout, max_over_ranks
@@ -24,7 +22,6 @@ from thalweg_embedding.pairs.boxes import (
     Boxes,
     Placement,
 )
-from thalweg_embedding.pairs.cells import Cells
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.specialize import specialize
 from thalweg_embedding.pairs.split import near_function
@@ -37,19 +34,6 @@ PRODUCT, DIAGONAL, CONVEX_PRODUCT, CONVEX_DIAGONAL = range(4)
 
 #: Entries (i, j) of a symmetric matrix of convolutions, as modes.
 Matrix = dict[tuple[int, int], np.ndarray]
-
-
-def near_points(
-    layout: Layout, placed: Placement, rows: np.ndarray
-) -> tuple[Cells, np.ndarray, int]:
-    """All ranks' points in cells, the places of this rank's among them, and its first row."""
-    cells, box = placed.cells, placed.box
-    if layout.comm.size == 1:
-        return cells, np.arange(len(rows), dtype=np.int32), 0
-    whole = layout.gather_rows(rows)
-    cells = Cells.of(whole, placed.center, placed.extent, box.split.radius, box.real)
-    inside = (cells.order >= layout.start) & (cells.order < layout.stop)
-    return cells, np.flatnonzero(inside).astype(np.int32), layout.start
 
 
 class GridCurvature:
@@ -120,15 +104,12 @@ class GridCurvature:
         if placed.cost > EXACT_COST * layout.rows * float(layout.rows):
             return None
         self._cells = placed.cells
-        self._density = box.mesh.modes(placed.cells)
         self._fields: dict[str, Matrix] = {}
-        own = layout.rows * box.split.own
-        total = box.mesh.energy(self._density, box.influence) - own
-        # Points so far apart that their pairs drown in what a point has to do with itself.
-        if box.split.radius == 0.0 and not total >= math.sqrt(self.tolerance) * own:
+        self._density, total = self._boxes.total(placed, rows, np.zeros_like(rows))
+        if total is None:
             return None
         if box.split.radius > 0.0:
-            self._near = near_points(layout, placed, rows)
+            self._near = self._boxes.near_points(placed, rows)
         return placed
 
     # -- convolutions ----------------------------------------------------------------------

@@ -10,20 +10,15 @@ of the function is too narrow for a mesh is summed over the points of neighborin
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, min_over_ranks, sum_over_ranks
-from thalweg_embedding.pairs import near
-from thalweg_embedding.pairs.boxes import EXACT_COST, PAIR_COST, Boxes, Placement
-from thalweg_embedding.pairs.curvature import GridCurvature, near_points
+from thalweg.parallel import Layout, min_over_ranks
+from thalweg_embedding.pairs.boxes import EXACT_COST, PAIR_COST, Boxes
+from thalweg_embedding.pairs.curvature import GridCurvature
 from thalweg_embedding.pairs.every import EveryPair
-from thalweg_embedding.pairs.functions import STUDENT, PairFunction
+from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.interface import PairSum
-from thalweg_embedding.pairs.specialize import specialize
-from thalweg_embedding.pairs.split import near_function
 
 #: Dimensions that meshes serve.
 MOST_DIMENSIONS = 3
@@ -95,42 +90,17 @@ class GridPairs(PairSum):
         placed = self._boxes.place(rows) if shift == 0.0 else None
         if placed is None:
             return self._by_pairs(rows, slopes, shift, "no mesh serves for its width")
-        box, mesh, cells = placed.box, placed.box.mesh, placed.cells
-        density = mesh.modes(cells)
-        own = self.layout.rows * box.split.own
-        total = mesh.energy(density, box.influence) - own
         found = np.zeros_like(rows)
-        if box.split.radius > 0.0:
-            total += float(sum_over_ranks(self.layout.comm, self._add_near(placed, rows, found)))
-        if not total >= math.sqrt(self.tolerance) * max(own, self._smallest_share(placed)):
+        density, total = self._boxes.total(placed, rows, found)
+        if total is None:
             return self._by_pairs(rows, slopes, shift, "its points lie too far apart for a mesh")
         if slopes is not None:
             slopes[...] = found
             for axis in range(self.layout.columns):
-                field = mesh.at_points(mesh.slope(density, box.influence, axis), cells)
-                slopes[cells.order, axis] += field
+                mesh = placed.box.mesh
+                series = mesh.slope(density, placed.box.influence, axis)
+                slopes[placed.cells.order, axis] += mesh.at_points(series, placed.cells)
         return total
-
-    def _smallest_share(self, placed: Placement) -> float:
-        """What a total must not drown below, where the near part is cut off at its radius."""
-        cut_off = placed.box.split.radius > 0.0 and self.function is not STUDENT
-        return self.layout.rows * abs(self.function(0.0)[0]) if cut_off else 0.0
-
-    def _add_near(self, placed: Placement, rows: np.ndarray, slopes: np.ndarray) -> float:
-        """Near part of the sum over this rank's rows, of a point with itself left out."""
-        if not len(rows):
-            self.layout.gather_rows(rows)
-            return 0.0
-        split, real = placed.box.split, placed.box.real
-        cells, own, first = near_points(self.layout, placed, rows)
-        function = near_function(self.function, real == np.float32)
-        cut = real.type(split.cut)
-        totals = np.empty(-(-own.size // near.BLOCK))
-        run = specialize(near.first_order, function, "near")
-        where = (cells.points, cells.order, cells.starts, cells.along, cells.low, 1.0 / cells.side)
-        run(*where, own, first, cut, real.type(split.radius**2), totals, slopes)
-        itself = float(function.compiled(real.type(0.0), cut)[0])
-        return float(totals.sum()) - len(rows) * itself
 
     def _by_pairs(
         self, rows: np.ndarray, slopes: np.ndarray | None, shift: float, reason: str
