@@ -202,6 +202,10 @@ class PairwiseEstimator(  # type: ignore[misc]
             perplexity_for(layout.rows, self.perplexity),
         )
 
+    def __sklearn_is_fitted__(self) -> bool:
+        # A parameter may end in an underscore too: lambda_.
+        return hasattr(self, "embedding_")
+
     @property
     def _n_features_out(self) -> int:
         return int(self.embedding_.shape[1])
