@@ -84,7 +84,7 @@ def map_quality(
             f"a map must have one row of finite numbers for each of the {layout.rows} points, of "
             f"which there are at least 3; this one has shape {places.shape}"
         )
-    labels = data.labels if labels is None else np.asarray(labels)
+    labels = data.gather_labels() if labels is None else np.asarray(labels)
     asked = sampled_rows(layout, sample, seed)
     count = min(neighbors, layout.rows - 1)
     before = nearest_rows(data.values, asked, layout, count)
