@@ -40,7 +40,7 @@ from thalweg.parallel.watchdog import Watchdog, beat
 if TYPE_CHECKING:
     from thalweg.parallel.laplacian import LaplacianSolver, component_labels
     from thalweg.parallel.operators import hessian_operator, matrix_free, remove_shift
-    from thalweg.parallel.pairs import Ring, RingBlock, Tile, nearest_neighbours, tiles
+    from thalweg.parallel.pairs import Ring, RingBlock, Tile, nearest_neighbors, tiles
     from thalweg.parallel.pairs.kernel_sums import KernelSums
     from thalweg.parallel.pairs.secants import SecantSet
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _ENGINES = {
     "laplacian": ("LaplacianSolver", "component_labels"),
     "operators": ("hessian_operator", "matrix_free", "remove_shift"),
-    "pairs": ("Ring", "RingBlock", "Tile", "nearest_neighbours", "tiles"),
+    "pairs": ("Ring", "RingBlock", "Tile", "nearest_neighbors", "tiles"),
     "pairs.kernel_sums": ("KernelSums",),
     "pairs.secants": ("SecantSet",),
 }
@@ -79,7 +79,7 @@ __all__ = [
     "matrix_free",
     "max_over_ranks",
     "min_over_ranks",
-    "nearest_neighbours",
+    "nearest_neighbors",
     "on_root",
     "options_prefix",
     "phase",
