@@ -94,7 +94,7 @@ class Configuration:
     def identity(self) -> dict[str, Any]:
         """What a resumed run must agree in, as ``{"section.option": value}``.
 
-        Files may move: what is in them is told by digests, not by their paths.
+        Files may move: their content is identified by digests, not by their paths.
         """
         moving = ("path", "labels")
         sections = {

@@ -1,4 +1,4 @@
-"""Text tables: csv, tsv and their kin, with or without a header, plain or gzipped."""
+"""Text tables: csv, tsv and the like, with or without a header, plain or gzipped."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _labels_column(
     if isinstance(wanted, int) or wanted in names:
         return _column(wanted, names, width, path)
     if wanted is not None and not (Path(options.get("folder", ".")) / wanted).exists():
-        # Said here, since the column that was meant would be refused for its texts.
+        # Said here, since the column that was meant would be refused for its strings.
         hint = suggestion(wanted, names) if names else ""
         raise InputError(f"labels = '{wanted}' is neither a file nor a column of '{path}'{hint}")
     return None

@@ -1,4 +1,4 @@
-"""The file formats; a format is told by the file's name."""
+"""The file formats; a format is recognized by the file's name."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from thalweg.errors import InputError
 from thalweg.plugins import FormatSpec, Option, plugins
 
 KEY = Option("key", str, None, "array to read, if the file holds several")
-DELIMITER = Option("delimiter", str, None, "delimiter of a text table, found by itself if not set")
-HEADER = Option("header", bool, None, "whether a text table begins with a header; found by itself")
+DELIMITER = Option("delimiter", str, None, "delimiter of a text table, detected by default")
+HEADER = Option("header", bool, None, "whether a text table has a header, detected by default")
 GRAY = Option("gray", bool, False, "read colored pictures as gray", formerly=("grey",))
 DISTINCT = Option("distinct", bool, False, "of a single picture, keep each color once")
 
@@ -53,7 +53,7 @@ CORE: tuple[FormatSpec, ...] = (
     ),
     FormatSpec(
         name="csv",
-        summary="text table: csv, tsv and their kin, also compressed",
+        summary="text table: csv, tsv and the like, also compressed",
         load="thalweg.data.delimited:read_delimited",
         pattern=r"\.(csv|tsv|txt|dat|data)(\.gz)?",
         options=(DELIMITER, HEADER),

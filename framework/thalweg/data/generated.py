@@ -1,4 +1,4 @@
-"""Data sets that are made up, each rank its own rows, the same at any number of ranks."""
+"""Generated data sets: each rank makes its own rows, the same at any number of ranks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def blobs(
     spread: Annotated[float, Help("standard deviation of a cloud", minimum=0)] = 1.0,
     separation: Annotated[float, Help("standard deviation of the centers", minimum=0)] = 4.0,
 ) -> Dataset:
-    """Normal clouds round random centers; row i belongs to cluster ``i % clusters``."""
+    """Normal clouds around random centers; row i belongs to cluster ``i % clusters``."""
     layout = Layout(comm, rows, dimension)
     centers = np.random.default_rng((seed, 1)).standard_normal((clusters, dimension))
     numbers = np.arange(layout.start, layout.stop)

@@ -18,7 +18,7 @@ ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".p
 
 @dataclass(frozen=True)
 class PictureRows:
-    """Reads pictures, one a row, on any rank."""
+    """Reads pictures, one per row, on any rank."""
 
     paths: tuple[Path, ...]
     mode: str

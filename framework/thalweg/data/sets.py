@@ -36,7 +36,7 @@ CORE: tuple[DataSpec, ...] = (
     ),
     DataSpec(
         name="blobs",
-        summary="normal clouds round random centers (generated)",
+        summary="normal clouds around random centers (generated)",
         load="thalweg.data.generated:blobs",
     ),
     DataSpec(

@@ -53,7 +53,7 @@ def examine() -> list[Finding]:
 
 
 def _guarded(check: Callable[[], Iterable[Finding]]) -> list[Finding]:
-    # A doctor that faints helps nobody: an unforeseen failure is a finding as well.
+    # An unforeseen failure of a check is a finding as well.
     try:
         return list(check())
     except ThalwegError as error:

@@ -35,7 +35,7 @@ def build_objective(
 
 
 def build_configured_method(configuration: Configuration, objective: Objective) -> Solver[Any]:
-    """The solver of a configuration, round its preconditioner; nothing is set up yet."""
+    """The solver of a configuration with its preconditioner; nothing is set up yet."""
     return build_method(objective, configuration.solver, configuration.preconditioner)
 
 
@@ -56,7 +56,7 @@ def refuse_different_plugins(comm: MPI.Comm) -> None:
 
 
 def data_digest(dataset: Dataset | None) -> str:
-    """Text that tells one data set from another, the same at any rank count.  Collective."""
+    """Digest of a data set, the same at any rank count.  Collective."""
     if dataset is None:
         return ""
     rows = dataset.values
@@ -78,7 +78,7 @@ def data_digest(dataset: Dataset | None) -> str:
 
 
 def labels_digest(dataset: Dataset | None) -> str:
-    """Text that tells the labels of one data set from another's, empty where there are none."""
+    """Digest of the labels of a data set, empty where there are none."""
     whole = None if dataset is None else dataset.gather_labels()
     if whole is None:
         return ""
@@ -120,7 +120,7 @@ def starting_point(configuration: Configuration, objective: Objective) -> PETSc.
 
 
 def given_start_digest(configuration: Configuration, comm: MPI.Comm) -> str:
-    """Text that tells one given starting point from another, empty if none is.  Collective."""
+    """Digest of a given starting point, empty if none is given.  Collective."""
     if configuration.run["start"] is None:
         return ""
     path = Path(configuration.run["start"])

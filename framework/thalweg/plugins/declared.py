@@ -75,7 +75,7 @@ def declared_options(code: Callable[..., Any]) -> tuple[Option, ...]:
     ----------
     code
         A dataclass, another class (its ``__init__`` counts), a function, or a
-        ``functools.partial`` of these: what it fixes by position is no option, what
+        ``functools.partial`` of these: what it fixes by position is not an option, what
         it fixes by keyword has another default.
 
     Returns
@@ -103,7 +103,7 @@ def _read(code: Any) -> tuple[Option, ...]:
     for name, hint in annotations.items():
         parameter = inspect.signature(code).parameters.get(name)
         if parameter is None:
-            continue  # a field that is no parameter
+            continue  # a field that is not a parameter
         default = changed.get(name, parameter.default)
         if default is inspect.Parameter.empty:
             raise TypeError(f"option '{name}' of {code.__qualname__} needs a default")
