@@ -1,28 +1,33 @@
 """Any JAX function of a tree of arrays as an objective, data rows over the ranks.
 
 Gradients are JAX's reverse mode, Hessian products forward over reverse.  JAX is
-an optional extra; nothing else in this package imports it.
+an optional extra; nothing else in this package imports it.  Double precision is
+switched on only inside the calls made here, never for the whole process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Callable
-from typing import Annotated, Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from thalweg.data.dataset import Dataset
 from thalweg.errors import InputError
-from thalweg.interfaces import HessianProduct, Objective
+from thalweg.interfaces import HessianProduct, Minibatches, Objective, RowSet
 from thalweg.parallel import MPI, Layout, PETSc, sum_large, sum_over_ranks
 from thalweg.plugins import Help
 
+#: Gradient equivalents, times six, of what is computed (a forward pass costs two).
+COSTS = {"value": 2, "gradient": 6, "hessian": 12, "gauss-newton": 8, "sample": 4}
+
 
 def import_jax() -> Any:
-    """The module ``jax``, with 64-bit numbers switched on.
+    """The module ``jax``.
 
     Raises
     ------
@@ -30,16 +35,14 @@ def import_jax() -> Any:
         JAX is not installed.
     """
     try:
-        jax = importlib.import_module("jax")
+        return importlib.import_module("jax")
     except ImportError as error:
         raise InputError(
             "objective 'jax' needs JAX; install thalweg with the extra 'jax'"
         ) from error
-    jax.config.update("jax_enable_x64", True)
-    return jax
 
 
-class JaxObjective(Objective, HessianProduct):
+class JaxObjective(Objective, HessianProduct, Minibatches):
     """A scalar JAX function of a pytree; the variable is all its leaves in one vector.
 
     Parameters
@@ -52,57 +55,167 @@ class JaxObjective(Objective, HessianProduct):
     parameters
         Tree of arrays to start from; also gives the shapes.
     rows
-        This rank's data rows, or None for a function without data.
+        This rank's data rows: an array or a tree of arrays, whose first axes are the
+        rows; None for a function without data.
+    precision
+        ``"double"``, or ``"single"`` for all that JAX computes.
+    held_out
+        This rank's rows that are not trained on, or None.
 
     Raises
     ------
     InputError
         JAX is not installed, the tree is empty, or the function's value is no scalar.
-    """
 
-    default_solver: ClassVar[str] = "saddle-free"
+    Notes
+    -----
+    JAX compiles anew for each shape.  Batches are therefore padded to a few sizes, and
+    their means taken over rows one by one (``jax.vmap``); a function that is no mean over
+    rows must be used with all rows.
+    """
 
     def __init__(
         self,
         comm: MPI.Comm,
         function: Callable[..., Any],
         parameters: Any,
-        rows: np.ndarray | None = None,
+        rows: Any = None,
+        *,
+        precision: str = "double",
+        held_out: Any = None,
     ) -> None:
-        jax = import_jax()
-        from jax.flatten_util import ravel_pytree
+        self._jax = jax = import_jax()
+        if precision not in ("double", "single"):
+            raise InputError(f"precision must be 'double' or 'single', not {precision!r}")
+        self.dtype = np.dtype(np.float64 if precision == "double" else np.float32)
+        with self._precisely():
+            leaves, self._tree = jax.tree_util.tree_flatten(parameters)
+            leaves = [np.asarray(leaf, dtype=self.dtype) for leaf in leaves]
+            self._order = self._leaf_order(parameters)
+            self._shapes = [leaves[k].shape for k in self._order]
+            sizes = [leaves[k].size for k in self._order]
+            if sum(sizes) == 0:
+                raise InputError("the parameters of the JAX function hold no numbers")
+            super().__init__(comm, Layout(MPI.COMM_SELF, sum(sizes)))
+            self._cuts = np.cumsum([0, *sizes])
+            self._start = np.concatenate([leaves[k].ravel() for k in self._order])
+            self._take_rows(rows, held_out)
+            self._function = function
+            self._compile()
+            if rows is None or self._count(self._rows):
+                given = () if rows is None else (self._rows,)
+                shape = jax.eval_shape(self._scalar, self._start, *given).shape
+                if shape != ():
+                    raise InputError(
+                        f"the JAX function must return a scalar, but its value has shape {shape}"
+                    )
+        self.use_rows(None)
 
-        as_double = jax.tree_util.tree_map(lambda leaf: np.asarray(leaf, dtype=float), parameters)
-        flat, unravel = ravel_pytree(as_double)
-        if flat.size == 0:
-            raise InputError("the parameters of the JAX function hold no numbers")
-        super().__init__(comm, Layout(MPI.COMM_SELF, int(flat.size)))
-        self._start = np.asarray(flat)
-        self._unravel = unravel
-        self._rows = rows
-        total = float(sum_over_ranks(comm, float(len(rows)))) if rows is not None else 1.0
-        #: Share of this rank's mean in the mean over all rows.
-        self._share = len(rows) / total if rows is not None and total else 1.0
-        self._shared = rows is not None
-        given = () if rows is None else (rows,)
+    def _leaf_order(self, parameters: Any) -> Sequence[int]:
+        """Leaves in the order of the variables; here that of the tree."""
+        return range(len(self._jax.tree_util.tree_leaves(parameters)))
 
-        def scalar(point: Any, *data: Any) -> Any:
-            return function(unravel(point), *data)
+    def _take_rows(self, rows: Any, held_out: Any) -> None:
+        def typed(leaf: Any) -> np.ndarray:
+            array = np.asarray(leaf)
+            return array.astype(self.dtype) if array.dtype.kind == "f" else array
 
-        if rows is None or len(rows):
-            shape = jax.eval_shape(scalar, flat, *given).shape
-            if shape != ():
-                raise InputError(
-                    f"the JAX function must return a scalar, but its value has shape {shape}"
-                )
-        self._value = jax.jit(scalar)
-        self._both = jax.jit(jax.value_and_grad(scalar))
+        convert = self._jax.tree_util.tree_map
+        self._rows: Any = None if rows is None else convert(typed, rows)
+        self._held_out: Any = None if held_out is None else convert(typed, held_out)
+        count = 0 if rows is None else self._count(self._rows)
+        self._data_layout = Layout(self.comm, 1)
+        if rows is not None:
+            total = int(sum_over_ranks(self.comm, float(count)))
+            self._data_layout = Layout(self.comm, total, 1, count)
+        self.operations_per_gradient = COSTS["gradient"] * self._data_layout.rows
 
-        def product(point: Any, along: Any, *data: Any) -> Any:
-            return jax.jvp(lambda p: jax.grad(scalar)(p, *data), (point,), (along,))[1]
+    def _count(self, rows: Any) -> int:
+        return len(self._jax.tree_util.tree_leaves(rows)[0])
 
-        self._product = jax.jit(product)
-        self._given = given
+    def _precisely(self) -> Any:
+        """The precision of this objective, for the calls inside."""
+        if self.dtype == np.float64:
+            return importlib.import_module("jax.experimental").enable_x64()
+        return contextlib.nullcontext()
+
+    def unravel(self, flat: Any) -> Any:
+        """The tree that a vector of the variables stands for."""
+        leaves: list[Any] = [None] * len(self._order)
+        for place, leaf in enumerate(self._order):
+            part = flat[self._cuts[place] : self._cuts[place + 1]]
+            leaves[leaf] = part.reshape(self._shapes[place])
+        return self._jax.tree_util.tree_unflatten(self._tree, leaves)
+
+    def ravel(self, tree: Any) -> np.ndarray:
+        """Inverse of :meth:`unravel`."""
+        leaves = self._jax.tree_util.tree_leaves(tree)
+        return np.concatenate([np.asarray(leaves[k], dtype=float).ravel() for k in self._order])
+
+    def _scalar(self, flat: Any, *rows: Any) -> Any:
+        return self._function(self.unravel(flat), *rows)
+
+    def _weighted(self, flat: Any, rows: Any, weights: Any) -> Any:
+        """Sum over rows of their own values times weights, which are 0 for padding."""
+        jax = self._jax
+        alone = jax.tree_util.tree_map(lambda leaf: leaf[:, None], rows)
+        values = jax.vmap(lambda row: self._scalar(flat, row))(alone)
+        return (values * weights).sum()
+
+    def _compile(self) -> None:
+        jax = self._jax
+
+        def compiled(scalar: Callable[..., Any]) -> dict[str, Any]:
+            def product(point: Any, along: Any, *data: Any) -> Any:
+                return jax.jvp(lambda p: jax.grad(scalar)(p, *data), (point,), (along,))[1]
+
+            return {
+                "value": jax.jit(scalar),
+                "gradient": jax.jit(jax.value_and_grad(scalar)),
+                "hessian": jax.jit(product),
+            }
+
+        self._plain, self._batched = compiled(self._scalar), compiled(self._weighted)
+
+    # -- rows in use -----------------------------------------------------------------------
+
+    @property
+    def data_layout(self) -> Layout:
+        """How the training rows lie on the ranks; one row for a function without data."""
+        return self._data_layout
+
+    def use_rows(self, values: RowSet | None, curvature: RowSet | None = None) -> None:
+        """Restrict values and gradients, and curvature products, to some of the rows."""
+        self._value_rows = values
+        self._curvature_rows = values if curvature is None else curvature
+
+    def _data(self, rows: RowSet | None) -> tuple[tuple[Any, ...], bool]:
+        """Arguments after the point, and whether they are a padded batch."""
+        if self._rows is None:
+            return (), False
+        if rows is None:
+            return (self._rows,), False
+        chosen = padded(rows.local)
+        weights = np.zeros(len(chosen), dtype=self.dtype)
+        weights[: len(rows.local)] = 1.0 / rows.total
+        taken = self._jax.tree_util.tree_map(lambda leaf: leaf[chosen], self._rows)
+        return (taken, weights), True
+
+    def _call(self, kind: str, rows: RowSet | None, *point: np.ndarray) -> Any:
+        """What one of the compiled functions gives for this rank's rows; None without rows."""
+        total = self._data_layout.rows if rows is None else rows.total
+        self.operations += COSTS[kind] * total
+        local = self._data_layout.local_rows if rows is None else len(rows.local)
+        if self._rows is not None and not local:
+            return None
+        data, batch = self._data(rows)
+        with self._precisely():
+            found = (self._batched if batch else self._plain)[kind](*point, *data)
+        # The mean over this rank's rows counts by their share of all.
+        share = 1.0 if batch or self._rows is None else local / total
+        return self._jax.tree_util.tree_map(lambda leaf: share * np.asarray(leaf, float), found)
+
+    # -- the objective ---------------------------------------------------------------------
 
     def initial_point(self, seed: int) -> PETSc.Vec:
         """The parameters that the objective was built with, whatever the seed."""
@@ -110,48 +223,62 @@ class JaxObjective(Objective, HessianProduct):
 
     def parameters(self, x: PETSc.Vec) -> Any:
         """``x`` as the tree that the function takes."""
-        return self._unravel(np.array(self.layout.reading(x)[:, 0]))
+        return self.unravel(self._point(x))
 
     def value(self, x: PETSc.Vec) -> float:
         """The function's value, averaged over all ranks' rows."""
-        local = float(self._value(self._point(x), *self._given)) if self._working else 0.0
-        return self._sum(local)
+        found = self._call("value", self._value_rows, self._point(x))
+        return self._sum(0.0 if found is None else float(found))
 
     def value_and_gradient(self, x: PETSc.Vec, gradient: PETSc.Vec) -> float:
         """Value and reverse-mode gradient."""
-        local, slope = 0.0, np.zeros(self.layout.rows)
-        if self._working:
-            value, jax_slope = self._both(self._point(x), *self._given)
-            local, slope = float(value), np.array(jax_slope)
+        found = self._call("gradient", self._value_rows, self._point(x))
+        value, slope = (0.0, None) if found is None else found
         self._finish(slope, gradient)
-        return self._sum(local)
+        return self._sum(float(value))
 
     def hessian_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
         """Forward mode over reverse mode."""
-        result = np.zeros(self.layout.rows)
-        if self._working:
-            along = self._point(direction)
-            result = np.array(self._product(self._point(x), along, *self._given))
-        self._finish(result, product)
+        rows = self._curvature_rows
+        self._finish(self._call("hessian", rows, self._point(x), self._point(direction)), product)
 
-    @property
-    def _working(self) -> bool:
-        return not self._shared or self._share > 0
+    def held_out_value(self, x: PETSc.Vec) -> float:
+        """The function's value over the rows held out; NaN if there are none."""
+        if self._held_out is None:
+            return float("nan")
+        count = self._count(self._held_out)
+        local = 0.0
+        if count:
+            with self._precisely():
+                local = count * float(self._plain["value"](self._point(x), self._held_out))
+        total = float(sum_over_ranks(self.comm, float(count)))
+        return float(sum_over_ranks(self.comm, local)) / total if total else float("nan")
+
+    def value_error(self, value: float) -> float:
+        """A few rounding units of the precision."""
+        kind = np.float64 if self.dtype == np.float64 else np.float32
+        return 8 * float(np.finfo(kind).eps) * abs(value)
 
     def _point(self, x: PETSc.Vec) -> np.ndarray:
-        return np.array(self.layout.reading(x)[:, 0])
+        return np.array(self.layout.reading(x)[:, 0], dtype=self.dtype)
 
     def _sum(self, local: float) -> float:
-        if not self._shared:
+        if self._rows is None:
             return local
-        return float(sum_over_ranks(self.comm, self._share * local))
+        return float(sum_over_ranks(self.comm, local))
 
-    def _finish(self, array: np.ndarray, out: PETSc.Vec) -> None:
-        if self._shared:
-            array *= self._share
+    def _finish(self, local: np.ndarray | None, out: PETSc.Vec) -> None:
+        array = np.zeros(self.layout.rows) if local is None else np.array(local, dtype=float)
+        if self._rows is not None:
             sum_large(self.comm, array)
         with self.layout.writing(out) as target:
             target[:, 0] = array
+
+
+def padded(rows: np.ndarray) -> np.ndarray:
+    """Rows repeated up to one of a few lengths: four between two powers of 2."""
+    step = max(8, 1 << max(0, len(rows).bit_length() - 3))
+    return np.resize(rows, -(-len(rows) // step) * step) if len(rows) else rows
 
 
 def build_jax(
@@ -159,8 +286,15 @@ def build_jax(
     comm: MPI.Comm,
     *,
     function: Annotated[
-        str, Help("'module:name' of a function that returns (function, parameters)")
+        str,
+        Help(
+            "'module:name' of a function that returns (function, parameters), or with data "
+            "(function, parameters, rows)"
+        ),
     ] = "",
+    precision: Annotated[
+        Literal["double", "single"], Help("precision of what JAX computes")
+    ] = "double",
 ) -> JaxObjective:
     """Objective ``jax``.
 
@@ -173,6 +307,8 @@ def build_jax(
         ``(function, parameters)``, or ``(function, parameters, rows)`` with all data
         rows, which are then shared out over the ranks. The module is looked for in
         the working directory too.
+    precision
+        ``"double"`` or ``"single"``.
 
     Raises
     ------
@@ -199,6 +335,8 @@ def build_jax(
         )
     rows = None
     if len(made) == 3:
-        whole = np.asarray(made[2], dtype=float)
-        rows = Layout(comm, len(whole)).local(whole)
-    return JaxObjective(comm, made[0], made[1], rows)
+        jax = import_jax()
+        count = len(jax.tree_util.tree_leaves(made[2])[0])
+        layout = Layout(comm, count)
+        rows = jax.tree_util.tree_map(lambda leaf: layout.local(np.asarray(leaf)), made[2])
+    return JaxObjective(comm, made[0], made[1], rows, precision=precision)

@@ -196,30 +196,38 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             state.evaluations -= 1
         done = operations_of(state.objective)
         schedule = self._schedule(state)
-        whole = state.whole
-        measured = not whole and (state.counter + 1) % self.check_every == 0
-        before = state.x.copy() if measured or whole else None
+        self.move(state)
+        if state.outcome.running:
+            state.count_batch(schedule, state.value)
+            self._evaluate(state)
+            state.operations += operations_of(state.objective) - done
+        return state
+
+    def move(self, state: SubspaceState) -> None:
+        """Move ``x`` by one step for the gradient in ``state``, with the rows now in use.
+
+        Collective.  ``last`` is then the step.
+        """
+        measured = not state.whole and (state.counter + 1) % self.check_every == 0
+        before = state.x.copy() if measured or state.whole else None
         directions = self._directions(state)
         try:
             model = self._model(state, directions)
             used = [d for d in directions if d is not state.last or state.last.norm() > 0]
-            if whole:
+            if state.whole:
                 self._descend(state, used, model, before)
             else:
+                if measured and not math.isfinite(state.value):
+                    state.value = state.objective.value(state.x)
                 predicted = self._take(state, used, model)
                 if measured:
                     self._measure(state, before, predicted)
             state.counter += 1
-            if state.outcome.running:
-                state.count_batch(schedule, state.value)
-                self._evaluate(state)
-                state.operations += operations_of(state.objective) - done
         finally:
             for vec in directions[:1] + directions[2:]:
                 vec.destroy()
             if before is not None:
                 before.destroy()
-        return state
 
     def status(self, state: SubspaceState) -> Status:
         """Why the solver itself wants to end."""

@@ -1,0 +1,249 @@
+"""Networks written in JAX: Gauss-Newton products, and a Kronecker metric, by a layer protocol.
+
+A model is a function ``model(parameters, inputs, tap)``.  It passes each layer's inputs
+and pre-activations to ``tap(name, inputs, outputs)`` and goes on with what that returns;
+:func:`dense` and :func:`convolution` do so.  ``parameters[name]`` holds the layer's
+``"kernel"``, and its ``"bias"`` if it has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from thalweg.errors import InputError
+from thalweg.interfaces import GaussNewtonProduct, random_signs
+from thalweg.parallel import MPI, PETSc
+from thalweg_saddlefree.capabilities import LayerBlock, LayeredCurvature, LayerSample
+from thalweg_saddlefree.jax_objective import COSTS, JaxObjective, import_jax, padded
+
+#: Losses by name: half the squared error, and cross-entropies of logistic and softmax outputs.
+LOSSES = ("squared", "logistic", "softmax")
+
+
+def dense(tap: Callable[..., Any], name: str, parameters: Any, inputs: Any) -> Any:
+    """Pre-activations of a fully connected layer; kernel of shape ``(inputs, outputs)``."""
+    layer = parameters[name]
+    outputs = inputs @ layer["kernel"]
+    return tap(name, inputs, outputs + layer["bias"] if "bias" in layer else outputs)
+
+
+def convolution(
+    tap: Callable[..., Any],
+    name: str,
+    parameters: Any,
+    inputs: Any,
+    strides: tuple[int, int] = (1, 1),
+    padding: str = "SAME",
+) -> Any:
+    """Pre-activations of a convolution of images ``(rows, height, width, channels)``.
+
+    The kernel has the shape ``(height, width, channels, outputs)``.
+    """
+    jax = import_jax()
+    layer = parameters[name]
+    height, width, channels, outputs = layer["kernel"].shape
+    patches = jax.lax.conv_general_dilated_patches(
+        inputs, (height, width), strides, padding, dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+    # JAX orders a patch by channels first; the kernel has them last.
+    patches = patches.reshape(*patches.shape[:3], channels, height * width)
+    patches = patches.swapaxes(3, 4).reshape(*patches.shape[:3], -1)
+    out = patches @ layer["kernel"].reshape(-1, outputs)
+    return tap(name, patches, out + layer["bias"] if "bias" in layer else out)
+
+
+class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
+    """Mean loss of a JAX model over data rows.
+
+    Parameters
+    ----------
+    comm
+        The ranks that share the data rows.
+    model
+        ``model(parameters, inputs, tap) -> outputs``, shape ``(rows, k)``; see above.
+    parameters
+        ``{layer: {"kernel": ..., "bias": ...}}``, to start from.
+    rows
+        This rank's ``(inputs, targets)``; one-hot targets with ``"softmax"``.
+    loss
+        ``"squared"``, ``"logistic"`` or ``"softmax"``.
+    precision, held_out
+        As for :class:`JaxObjective`; single precision by default.
+
+    Raises
+    ------
+    InputError
+        An unknown loss, or parameters that no layer of the model taps.
+    """
+
+    def __init__(
+        self,
+        comm: MPI.Comm,
+        model: Callable[..., Any],
+        parameters: Any,
+        rows: tuple[Any, Any],
+        loss: str,
+        *,
+        precision: str = "single",
+        held_out: tuple[Any, Any] | None = None,
+    ) -> None:
+        if loss not in LOSSES:
+            raise InputError(f"loss must be one of {', '.join(LOSSES)}, not {loss!r}")
+        self._model, self._loss = model, loss
+
+        def function(tree: Any, data: tuple[Any, Any]) -> Any:
+            outputs = model(tree, data[0], lambda name, inputs, z: z)
+            return self._losses(outputs, data[1]).mean()
+
+        super().__init__(comm, function, parameters, rows, precision=precision, held_out=held_out)
+        self._find_layers(parameters)
+        jax = self._jax
+        self._batched["gauss-newton"] = jax.jit(self._gauss_newton)
+        self._sampled = jax.jit(self._sample)
+
+    def _leaf_order(self, parameters: Any) -> Sequence[int]:
+        """Each layer's kernel, then its bias, which is the last row of its matrix."""
+        paths, _ = self._jax.tree_util.tree_flatten_with_path(parameters)
+        keys = [tuple(getattr(key, "key", key) for key in path) for path, _ in paths]
+        self._keys = sorted(range(len(keys)), key=lambda k: (keys[k][:-1], keys[k][-1] == "bias"))
+        return self._keys
+
+    def _find_layers(self, parameters: Any) -> None:
+        self._names = sorted(parameters)
+        start, blocks = 0, []
+        for name in self._names:
+            kernel, bias = parameters[name]["kernel"], "bias" in parameters[name]
+            outputs = np.shape(kernel)[-1]
+            inputs = np.size(kernel) // outputs + int(bias)
+            blocks.append(LayerBlock(start, inputs, outputs, bias))
+            start = blocks[-1].stop
+        self._blocks = tuple(blocks)
+        if start != self.layout.rows:
+            raise InputError(
+                "the parameters of a JaxNetwork must be {layer: {'kernel': ..., 'bias': ...}}; "
+                f"{self.layout.rows - start} numbers are something else"
+            )
+        seen: dict[str, Any] = {}
+
+        def tap(name: str, inputs: Any, outputs: Any) -> Any:
+            seen[name] = outputs.shape
+            return outputs
+
+        # One row will do: the shapes of its outputs are those of any number.
+        row = self._jax.tree_util.tree_map(lambda a: np.zeros((1, *a.shape[1:])), self._rows[0])
+        with self._precisely():
+            self._jax.eval_shape(lambda: self._model(self.unravel(self._start), row, tap))
+        missing = sorted(set(self._names) ^ set(seen))
+        if missing:
+            raise InputError(
+                f"layer '{missing[0]}' has parameters but no tap in the model, or the reverse; "
+                "call tap(name, inputs, outputs) once for each layer"
+            )
+        self._tapped = {name: shape[1:] for name, shape in seen.items()}
+
+    # -- losses, row by row ----------------------------------------------------------------
+
+    def _losses(self, outputs: Any, targets: Any) -> Any:
+        jnp, nn = self._jax.numpy, self._jax.nn
+        if self._loss == "squared":
+            return 0.5 * ((outputs - targets) ** 2).sum(axis=-1)
+        if self._loss == "logistic":
+            return (jnp.logaddexp(0.0, outputs) - targets * outputs).sum(axis=-1)
+        return nn.logsumexp(outputs, axis=-1) - (targets * outputs).sum(axis=-1)
+
+    def _root(self, outputs: Any, signs: Any) -> Any:
+        """Vectors whose covariance is the loss's Hessian by the outputs."""
+        jnp, nn = self._jax.numpy, self._jax.nn
+        if self._loss == "squared":
+            return signs
+        if self._loss == "logistic":
+            chance = nn.sigmoid(outputs)
+            return jnp.sqrt(chance * (1 - chance)) * signs
+        chance = nn.softmax(outputs)
+        scaled = jnp.sqrt(chance) * signs
+        return scaled - chance * scaled.sum(axis=-1, keepdims=True)
+
+    def _loss_hessian(self, outputs: Any, along: Any) -> Any:
+        nn = self._jax.nn
+        if self._loss == "squared":
+            return along
+        if self._loss == "logistic":
+            chance = nn.sigmoid(outputs)
+            return chance * (1 - chance) * along
+        weighted = nn.softmax(outputs) * along
+        return weighted - nn.softmax(outputs) * weighted.sum(axis=-1, keepdims=True)
+
+    # -- curvature -------------------------------------------------------------------------
+
+    def gauss_newton_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+        """``J' (loss's Hessian) J direction``: one forward mode, one reverse mode."""
+        rows = self._curvature_rows or self._all_rows()
+        found = self._call("gauss-newton", rows, self._point(x), self._point(direction))
+        self._finish(found, product)
+
+    def _gauss_newton(self, flat: Any, along: Any, rows: Any, weights: Any) -> Any:
+        def outputs(point: Any) -> Any:
+            return self._model(self.unravel(point), rows[0], lambda name, inputs, z: z)
+
+        z, moved = self._jax.jvp(outputs, (flat,), (along,))
+        pull = self._jax.vjp(outputs, flat)[1]
+        return pull(self._loss_hessian(z, moved) * weights[:, None])[0]
+
+    def _all_rows(self) -> Any:
+        from thalweg.interfaces import RowSet
+
+        return RowSet(np.arange(self._data_layout.local_rows), self._data_layout.rows)
+
+    @property
+    def layers(self) -> Sequence[LayerBlock]:
+        """The layers, sorted by name."""
+        return self._blocks
+
+    @property
+    def curvature_row_count(self) -> int:
+        """Rows that curvature products see, over all ranks."""
+        rows = self._curvature_rows
+        return self._data_layout.rows if rows is None else rows.total
+
+    def layer_samples(self, x: PETSc.Vec, draw: int) -> Iterator[LayerSample]:
+        """Tapped inputs, and random signs pulled back from the outputs."""
+        rows = self._curvature_rows or self._all_rows()
+        self.operations += COSTS["sample"] * rows.total
+        count = len(rows.local)
+        if not count:
+            return
+        chosen = padded(rows.local)
+        inputs = self._jax.tree_util.tree_map(lambda leaf: leaf[chosen], self._rows[0])
+        outputs = np.shape(self._rows[1])[-1]
+        signs = random_signs(self._data_layout.start + chosen, outputs, draw, self.dtype)
+        with self._precisely():
+            seen, slopes = self._sampled(self._point(x), inputs, signs)
+        for layer, name in enumerate(self._names):
+            a, g = np.asarray(seen[name])[:count], np.asarray(slopes[name])[:count]
+            yield LayerSample(
+                layer, a.reshape(count, -1, a.shape[-1]), g.reshape(count, -1, g.shape[-1])
+            )
+
+    def _sample(self, flat: Any, inputs: Any, signs: Any) -> Any:
+        """Inputs of the layers, and derivatives of ``root' outputs`` by the pre-activations."""
+        jax = self._jax
+        tree, count = self.unravel(flat), len(signs)
+
+        def outputs(shifts: Any) -> Any:
+            seen: dict[str, Any] = {}
+
+            def tap(name: str, a: Any, z: Any) -> Any:
+                seen[name] = a
+                return z + shifts[name]
+
+            return self._model(tree, inputs, tap), seen
+
+        zeros = {
+            name: jax.numpy.zeros((count, *shape), dtype=self.dtype)
+            for name, shape in self._tapped.items()
+        }
+        z, pull, seen = jax.vjp(outputs, zeros, has_aux=True)
+        return seen, pull(self._root(z, signs))[0]

@@ -1,0 +1,148 @@
+"""Saddle-free steps as an optimizer in the style of optax: one line of a JAX script changes.
+
+>>> optimizer = optax.adam(1e-3)                                                # doctest: +SKIP
+>>> optimizer = thalweg_saddlefree.optax.saddle_free(model, (x, y), "softmax")  # doctest: +SKIP
+
+The loop around it stays: ``init(params)``, and ``update(grads, state, params)`` with the
+gradients of whatever batch the script has drawn.  The curvature is that of batches which
+the optimizer draws from the data it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thalweg.errors import InputError
+from thalweg.interfaces import BatchSchedule
+from thalweg.parallel import MPI
+from thalweg_saddlefree.jax_network import JaxNetwork
+from thalweg_saddlefree.jax_objective import import_jax
+from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
+from thalweg_saddlefree.subspace.saddle_free import SubspaceSaddleFree, SubspaceState
+
+
+class SaddleFreeState(NamedTuple):
+    """State of the optimizer: a pytree of arrays and numbers.
+
+    Attributes
+    ----------
+    steps
+        Steps taken.
+    last
+        The last step, as one vector.
+    damping
+        For the next step.
+    metric
+        Memory of the Kronecker metric.
+    """
+
+    steps: int
+    last: np.ndarray
+    damping: float
+    metric: dict[str, Any]
+
+
+def saddle_free(
+    model: Callable[..., Any],
+    rows: tuple[Any, Any],
+    loss: str,
+    *,
+    batch: int = 1000,
+    metric: KroneckerPreconditioner | None = None,
+    comm: MPI.Comm = MPI.COMM_SELF,
+    precision: str = "single",
+    **options: Any,
+) -> Any:
+    """An ``optax.GradientTransformation`` that steps by :class:`SubspaceSaddleFree`.
+
+    Parameters
+    ----------
+    model
+        ``model(parameters, inputs, tap) -> outputs``; see
+        :mod:`thalweg_saddlefree.jax_network`.
+    rows
+        This rank's ``(inputs, targets)``, from which the curvature batches are drawn.
+    loss
+        ``"squared"``, ``"logistic"`` or ``"softmax"``: the loss whose gradients are given.
+    batch
+        Rows of a curvature batch.
+    metric
+        By default ``KroneckerPreconditioner()``.
+    comm
+        The ranks that share the rows. On several, gradients must be the same on all.
+    precision
+        ``"single"`` or ``"double"``.
+    **options
+        Of :class:`SubspaceSaddleFree`.
+
+    Raises
+    ------
+    InputError
+        optax is not installed; ``params`` are not given to ``update``.
+
+    Notes
+    -----
+    ``update`` computes with NumPy and cannot be traced: call it outside ``jax.jit``. The
+    gradients may be jitted as before.
+    """
+    try:
+        import optax
+    except ImportError as error:
+        raise InputError("this optimizer needs optax; install the extra 'jax'") from error
+    solver = SubspaceSaddleFree(
+        preconditioner=metric or KroneckerPreconditioner(), curvature_share=1.0, **options
+    )
+    built: list[JaxNetwork] = []
+
+    def init(params: Any) -> SaddleFreeState:
+        network = JaxNetwork(comm, model, params, rows, loss, precision=precision)
+        built[:] = [network]
+        assert solver.preconditioner is not None
+        solver.preconditioner.setup(network, network.initial_point(0))
+        last = np.zeros(network.layout.rows)
+        return SaddleFreeState(0, last, solver.damping, dict(solver.preconditioner.state()))
+
+    def update(
+        grads: Any, state: SaddleFreeState, params: Any = None, **_: Any
+    ) -> tuple[Any, SaddleFreeState]:
+        if params is None:
+            raise InputError("give the parameters too: update(grads, state, params)")
+        if not built:
+            raise InputError("call init(params) before update")
+        network, preconditioner = built[0], solver.preconditioner
+        assert preconditioner is not None
+        preconditioner.restore(state.metric)
+        layout = network.layout
+        schedule = BatchSchedule(network.data_layout.rows, batch, seed=solver.seed)
+        epoch, number = divmod(state.steps, schedule.batches(0))
+        inner = SubspaceState(
+            objective=network,
+            x=layout.vec_from(network.ravel(params)),
+            value=float("nan"),
+            gradient=layout.vec_from(network.ravel(grads)),
+            last=layout.vec_from(state.last),
+            damping=state.damping,
+            counter=state.steps,
+            epoch=epoch,
+            batch=number,
+        )
+        vecs = [inner.x, inner.gradient]
+        try:
+            network.use_rows(*inner.rows_of(schedule))
+            solver.move(inner)
+            step = np.array(layout.reading(inner.last)[:, 0])
+        finally:
+            for vec in (*vecs, inner.last):
+                vec.destroy()
+        jax = import_jax()
+        tree = network.unravel(step)
+        updates = jax.tree_util.tree_map(
+            lambda part, like: np.asarray(part, dtype=np.asarray(like).dtype), tree, params
+        )
+        memory = dict(preconditioner.state())
+        return updates, SaddleFreeState(state.steps + 1, step, inner.damping, memory)
+
+    return optax.GradientTransformationExtraArgs(init, update)

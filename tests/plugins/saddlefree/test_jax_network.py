@@ -1,0 +1,189 @@
+"""Networks in JAX: the same numbers as ours, convolutions, batches, and an optax wrapper."""
+
+import numpy as np
+import pytest
+
+import thalweg
+from thalweg.errors import InputError
+from thalweg.interfaces import RowSet
+from thalweg.parallel import MPI, Layout
+from thalweg.testing import check_gradient
+from thalweg.testing.derivatives import check_gauss_newton_product, check_hessian_product
+from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
+from thalweg_saddlefree.networks.activations import ACTIVATIONS
+from thalweg_saddlefree.networks.losses import (
+    LogisticCrossEntropy,
+    SoftmaxCrossEntropy,
+    SquaredError,
+)
+from thalweg_saddlefree.networks.network import Network
+from thalweg_saddlefree.networks.objective import NetworkObjective
+from thalweg_saddlefree.subspace.saddle_free import SubspaceSaddleFree
+
+jax = pytest.importorskip("jax")
+
+from thalweg_saddlefree.jax_network import JaxNetwork, convolution, dense  # noqa: E402
+
+OURS = {
+    "squared": SquaredError(ACTIVATIONS["linear"]),
+    "logistic": LogisticCrossEntropy(),
+    "softmax": SoftmaxCrossEntropy(),
+}
+
+
+def perceptron(parameters, inputs, tap):
+    hidden = jax.numpy.tanh(dense(tap, "a", parameters, inputs))
+    return dense(tap, "b", parameters, hidden)
+
+
+def data(rows):
+    stream = np.random.default_rng(5)
+    return stream.standard_normal((rows, 4)), np.eye(3)[stream.integers(3, size=rows)]
+
+
+def pair(comm, loss="softmax", rows=11, precision="double"):
+    """One network, by JAX and by this project."""
+    inputs, targets = data(rows)
+    layout = Layout(comm, rows)
+    network = Network([4, 5, 3], [ACTIVATIONS["tanh"]], OURS[loss])
+    ours = NetworkObjective(
+        comm, layout, network, layout.local(inputs), layout.local(targets), precision=precision
+    )
+    flat = np.array(ours.layout.reading(ours.initial_point(3))[:, 0])
+    tree = {
+        name: {"kernel": network.weights(flat, k), "bias": network.biases(flat, k)}
+        for k, name in enumerate("ab")
+    }
+    local = (layout.local(inputs), layout.local(targets))
+    theirs = JaxNetwork(comm, perceptron, tree, local, loss, precision=precision)
+    return ours, theirs, ours.layout.vec_from(flat)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("loss", OURS)
+def test_jax_and_this_project_agree_on_everything(comm, loss):
+    """Value, gradient, both products, and the Kronecker metric; on batches too."""
+    ours, theirs, x = pair(comm, loss)
+    np.testing.assert_allclose(theirs.initial_point(0).getArray(), x.getArray())
+    along = ours.layout.vec_from(ours.layout.random_normal(1))
+    layout = ours.data_layout
+    batch = np.array([0, 2, 3, 7, 9, 10])
+    mine = batch[(batch >= layout.start) & (batch < layout.stop)] - layout.start
+    for rows in (None, RowSet(mine, len(batch))):
+        results = []
+        for objective in (ours, theirs):
+            objective.use_rows(rows)
+            out = [x.duplicate() for _ in range(4)]
+            value = objective.value_and_gradient(x, out[0])
+            assert objective.value(x) == pytest.approx(value, rel=1e-12)
+            objective.hessian_product(x, along, out[1])
+            objective.gauss_newton_product(x, along, out[2])
+            metric = KroneckerPreconditioner(damping=0.1)
+            metric.setup(objective, x)
+            metric.update(x)
+            metric.apply(along, out[3])
+            results.append([value, *(vec.getArray().copy() for vec in out)])
+        for mine_found, jax_found in zip(*results, strict=True):
+            np.testing.assert_allclose(jax_found, mine_found, rtol=1e-9, atol=1e-12)
+
+
+def images(parameters, inputs, tap):
+    a = jax.nn.relu(convolution(tap, "first", parameters, inputs, strides=(2, 2)))
+    return dense(tap, "last", parameters, a.reshape(len(a), -1))
+
+
+def convolutional(precision):
+    stream = np.random.default_rng(0)
+    tree = {
+        "first": {"kernel": 0.3 * stream.standard_normal((3, 3, 2, 4)), "bias": np.zeros(4)},
+        "last": {"kernel": 0.3 * stream.standard_normal((36, 2))},
+    }
+    inputs = stream.standard_normal((40, 6, 6, 2))
+    labels = np.eye(2)[(inputs[:, :3].sum(axis=(1, 2, 3)) > 0).astype(int)]
+    return JaxNetwork(
+        MPI.COMM_SELF, images, tree, (inputs, labels), "softmax", precision=precision
+    ), tree
+
+
+def test_a_convolution_is_jaxs_own_and_its_patches_meet_the_kernel_in_order():
+    objective, tree = convolutional("double")
+    x = objective.initial_point(0)
+    check_gradient(objective, x)
+    check_gauss_newton_product(objective, x)
+    with jax.experimental.enable_x64():
+        rows = np.random.default_rng(1).standard_normal((3, 6, 6, 2))
+        kernel = tree["first"]["kernel"]
+        wanted = jax.lax.conv_general_dilated(
+            rows, kernel, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+        seen = {}
+        convolution(lambda n, a, z: seen.update({n: (a, z)}), "first", tree, rows, (2, 2))
+    inputs, outputs = seen["first"]
+    np.testing.assert_allclose(np.asarray(outputs), np.asarray(wanted), atol=1e-12)
+    # Outside the block JAX would round to single precision.
+    np.testing.assert_allclose(np.asarray(inputs) @ kernel.reshape(-1, 4), wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_a_convolutional_network_trains_in_single_precision_without_the_global_switch(corrected):
+    objective, _ = convolutional("single")
+    metric = KroneckerPreconditioner(corrected=corrected)
+    solver = SubspaceSaddleFree(preconditioner=metric, batch=20, damping=0.1, curvature_share=1.0)
+    result = thalweg.minimize(objective, solver=solver, iterations=30, decrease=None)
+    assert not jax.config.jax_enable_x64
+    assert result.objective < 0.02
+    tree = objective.parameters(objective.layout.vec_from(result.x))
+    assert np.shape(tree["first"]["kernel"]) == (3, 3, 2, 4)
+
+
+def test_parameters_without_a_tap_and_unknown_losses_are_refused():
+    inputs, targets = data(5)
+    tree = {"a": {"kernel": np.ones((4, 3))}, "b": {"kernel": np.ones((3, 3))}}
+    with pytest.raises(InputError, match="loss must be one of"):
+        JaxNetwork(MPI.COMM_SELF, perceptron, tree, (inputs, targets), "hinge")
+    with pytest.raises(InputError, match="layer 'b' has parameters but no tap"):
+        JaxNetwork(
+            MPI.COMM_SELF,
+            lambda p, a, tap: dense(tap, "a", p, a),
+            tree,
+            (inputs, targets),
+            "softmax",
+        )
+
+
+def test_double_precision_products_agree_with_differences():
+    _, theirs, x = pair(MPI.COMM_SELF, "logistic")
+    check_hessian_product(theirs, x)
+    check_gauss_newton_product(theirs, x)
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_script_for_optax_changes_one_line(comm):
+    optax = pytest.importorskip("optax")
+    from thalweg_saddlefree.optax import saddle_free
+
+    inputs, targets = data(60)
+    layout = Layout(comm, 60)
+    stream = np.random.default_rng(1)
+    start = {
+        "a": {"kernel": 0.5 * stream.standard_normal((4, 8)), "bias": np.zeros(8)},
+        "b": {"kernel": 0.5 * stream.standard_normal((8, 3)), "bias": np.zeros(3)},
+    }
+
+    def loss(params):
+        outputs = perceptron(params, inputs, lambda name, a, z: z)
+        return optax.softmax_cross_entropy(outputs, targets).mean()
+
+    def trained(optimizer):
+        params, slope = start, jax.grad(loss)
+        state = optimizer.init(params)
+        for _ in range(25):
+            updates, state = optimizer.update(slope(params), state, params)
+            params = optax.apply_updates(params, updates)
+        return float(loss(params))
+
+    rows = (layout.local(inputs), layout.local(targets))
+    ours = saddle_free(perceptron, rows, "softmax", batch=30, damping=0.1, comm=comm)
+    assert trained(ours) < 0.5 * trained(optax.adam(1e-2))
+    with pytest.raises(InputError, match="give the parameters"):
+        ours.update(start, ours.init(start))
