@@ -9,6 +9,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+__all__ = [
+    "CapabilityError",
+    "CheckpointError",
+    "InputError",
+    "NumericalError",
+    "PluginError",
+    "StorageError",
+    "ThalwegError",
+    "suggestion",
+]
+
 
 class ThalwegError(Exception):
     """Base of the errors raised on purpose; ``exit_code`` is the process's."""

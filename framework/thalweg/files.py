@@ -9,6 +9,8 @@ from pathlib import Path
 
 from thalweg.errors import StorageError
 
+__all__ = ["atomic_write", "atomic_write_text", "flush", "storing", "temporary_name"]
+
 
 @contextmanager
 def atomic_write(path: Path | str) -> Iterator[Path]:

@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from thalweg.parallel import Layout, sum_large, sum_over_ranks
-from thalweg.parallel.pairs.kernel_sums import KernelSums
+from thalweg.parallel.pairs import KernelSums
 from thalweg_clustering.weights import PairWeights
 
 #: Up to this many rows the kernel matrix is stored (two arrays of 18 MB at most).

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.parallel import Layout, sum_large
-from thalweg.parallel.pairs.secants import SecantSet
+from thalweg.parallel.pairs import SecantSet
 from thalweg_isometry import active_kernels as kernels
 
 #: Numbers above which the points are kept in single precision.

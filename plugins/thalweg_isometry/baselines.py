@@ -11,8 +11,7 @@ import scipy.linalg
 
 from thalweg.interfaces import Objective, SecantConstraints
 from thalweg.parallel import PETSc, sum_large
-from thalweg.parallel.pairs import Ring
-from thalweg.parallel.pairs.secants import SecantSet
+from thalweg.parallel.pairs import Ring, SecantSet
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.search import Inner, SearchState, SecantSearch
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.parallel.pairs.secants import SecantSet, checked_components
+from thalweg.parallel.pairs import SecantSet, checked_components
 from thalweg_isometry.rank_bounds import rank_lower_bound
 
 #: Points among which the rank bound is sought.

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, cast
 
-from thalweg.parallel.pairs.secants import SecantSet
+from thalweg.parallel.pairs import SecantSet
 
 
 class looking:

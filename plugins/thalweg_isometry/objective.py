@@ -11,8 +11,7 @@ from thalweg import InputError
 from thalweg.data import Dataset
 from thalweg.interfaces import Objective, SecantConstraints
 from thalweg.parallel import MPI, Layout, PETSc, sum_large, sum_over_ranks
-from thalweg.parallel.pairs import Ring, nearest_neighbors
-from thalweg.parallel.pairs.secants import SecantSet
+from thalweg.parallel.pairs import Ring, SecantSet, nearest_neighbors
 from thalweg_isometry.certificate import Certificate, certify
 
 #: Largest number of rows of the variable where the rank is free.

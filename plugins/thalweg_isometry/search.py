@@ -22,8 +22,7 @@ import numpy as np
 from thalweg import InputError
 from thalweg.interfaces import Objective, SecantConstraints, Solver, SolverState
 from thalweg.parallel import Layout, PETSc
-from thalweg.parallel.pairs.secants import SecantSet
-from thalweg.parallel.pairs.worst_secants import Scan
+from thalweg.parallel.pairs import Scan, SecantSet
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.certificate import lower_bound

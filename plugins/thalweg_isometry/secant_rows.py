@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.parallel import Layout, sum_large
-from thalweg.parallel.pairs.secants import SecantSet
+from thalweg.parallel.pairs import SecantSet
 
 
 class SecantRows:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from thalweg.data.dataset import Dataset
+from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.interfaces import HessianProduct, Minibatches, Objective, RowSet
 from thalweg.parallel import MPI, Layout, PETSc, sum_large, sum_over_ranks

@@ -168,6 +168,26 @@ def test_a_plugin_imports_the_public_core_alone_and_no_other_plugin(package):
             assert not one.name.startswith("_"), one
 
 
+def exported(module: str) -> set[str]:
+    """Names in ``__all__`` of a module of the core, empty where it has none."""
+    path = CORE.parent.joinpath(*module.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+@pytest.mark.parametrize("package", own_packages())
+def test_a_plugin_imports_nothing_but_promised_names(package):
+    wrong = [
+        str(one)
+        for one in imports_under(PLUGINS / package, PLUGINS)
+        if one.package == "thalweg" and one.name and one.name not in exported(one.module)
+    ]
+    assert wrong == []
+
+
 @pytest.mark.parametrize("package", own_packages())
 def test_a_plugin_is_listed_without_importing_anything_heavy(package):
     light = {"__future__", "thalweg", *sys.stdlib_module_names}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from thalweg.data.dataset import Dataset
+from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg.plugins import Help

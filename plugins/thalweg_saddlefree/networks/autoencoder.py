@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from thalweg.data.dataset import Dataset
+from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, max_over_ranks, min_over_ranks
 from thalweg.plugins import Help

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import numpy as np
 
-from thalweg.data.dataset import Dataset
+from thalweg.data import Dataset
 from thalweg.parallel import MPI, Layout
 from thalweg.plugins import Help
 from thalweg_saddlefree.networks.activations import ACTIVATIONS

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from thalweg.data.dataset import Dataset
+from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg.plugins import Help

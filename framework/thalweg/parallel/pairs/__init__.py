@@ -1,9 +1,20 @@
 """All pairs of rows of a distributed array, streamed round a ring of ranks."""
 
+from thalweg.parallel.pairs.kernel_sums import KernelSums
 from thalweg.parallel.pairs.neighbors import nearest_neighbors
 from thalweg.parallel.pairs.ring import Ring, RingBlock
-from thalweg.parallel.pairs.secants import SecantSet
+from thalweg.parallel.pairs.secants import SecantSet, checked_components
 from thalweg.parallel.pairs.tiles import Tile, tiles
 from thalweg.parallel.pairs.worst_secants import Scan
 
-__all__ = ["Ring", "RingBlock", "Scan", "SecantSet", "Tile", "nearest_neighbors", "tiles"]
+__all__ = [
+    "KernelSums",
+    "Ring",
+    "RingBlock",
+    "Scan",
+    "SecantSet",
+    "Tile",
+    "checked_components",
+    "nearest_neighbors",
+    "tiles",
+]
