@@ -1,7 +1,7 @@
-"""Saddle-free Hessian-free optimization and its rivals: |H|-based steps from products.
+"""Saddle-free second-order methods for networks and other functions with saddles.
 
->>> from thalweg_saddlefree import JaxObjective, SaddleFree
->>> thalweg.minimize(JaxObjective(comm, function, parameters), solver=SaddleFree())
+See the README of this folder for the methods, and :mod:`thalweg_saddlefree.optax` for an
+optimizer in the style of optax.
 
 Names are imported when first used, so that listing plugins stays quick.
 """
@@ -13,26 +13,35 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from thalweg_saddlefree.hessian_free import HessianFree
+    from thalweg_saddlefree.jax_network import JaxNetwork
     from thalweg_saddlefree.jax_objective import JaxObjective
+    from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
     from thalweg_saddlefree.networks.autoencoder import build_autoencoder
     from thalweg_saddlefree.networks.mlp import build_mlp
     from thalweg_saddlefree.networks.objective import NetworkObjective
     from thalweg_saddlefree.saddle_free import SaddleFree
+    from thalweg_saddlefree.subspace.saddle_free import SubspaceSaddleFree
 
 _WHERE = {
     "HessianFree": "hessian_free",
+    "JaxNetwork": "jax_network",
     "JaxObjective": "jax_objective",
+    "KroneckerPreconditioner": "kronecker.preconditioner",
     "NetworkObjective": "networks.objective",
     "SaddleFree": "saddle_free",
+    "SubspaceSaddleFree": "subspace.saddle_free",
     "build_autoencoder": "networks.autoencoder",
     "build_mlp": "networks.mlp",
 }
 
 __all__ = [
     "HessianFree",
+    "JaxNetwork",
     "JaxObjective",
+    "KroneckerPreconditioner",
     "NetworkObjective",
     "SaddleFree",
+    "SubspaceSaddleFree",
     "build_autoencoder",
     "build_mlp",
 ]
@@ -42,3 +51,7 @@ def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -8,17 +8,28 @@ last direction (4.5), CG backtracking (4.6) and the diagonal preconditioner (4.7
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from thalweg.interfaces import Capability, GaussNewtonProduct, Objective, Solver, SolverState
+from thalweg.interfaces import (
+    Capability,
+    GaussNewtonProduct,
+    Objective,
+    Preconditioner,
+    Solver,
+    SolverState,
+)
 from thalweg.parallel import PETSc
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
-from thalweg_saddlefree.capabilities import draw_curvature_rows, mean_gradient_squares
+from thalweg_saddlefree.capabilities import (
+    AdaptiveDamping,
+    draw_curvature_rows,
+    mean_gradient_squares,
+)
 from thalweg_saddlefree.curvature import CurvatureOperator, Slices
 from thalweg_saddlefree.trial_steps import (
     accept_trial,
@@ -80,6 +91,9 @@ class HessianFree(Solver[HessianFreeState]):
         Data rows that curvature products see in an iteration; default all.
     seed
         Seed of those samples.
+    preconditioner
+        Of CG. With one that takes the solver's damping, as ``kronecker``, the diagonal
+        one is left out.
 
     Raises
     ------
@@ -103,12 +117,19 @@ class HessianFree(Solver[HessianFreeState]):
         Help("data rows that curvature products see; default all", unit="rows", minimum=1),
     ] = None
     seed: Annotated[int, Help("seed of samples", minimum=0)] = 0
+    preconditioner: Preconditioner | None = None
 
+    preconditioned: ClassVar[bool] = True
     requires: ClassVar[tuple[type[Capability], ...]] = (GaussNewtonProduct,)
     trace_columns: ClassVar[tuple[str, ...]] = ("products", "damping", "ratio")
 
     def __post_init__(self) -> None:
         check_declared(self)
+
+    @classmethod
+    def takes_preconditioner(cls, options: Mapping[str, Any]) -> bool:
+        """By default CG is preconditioned by the diagonal of the method's author."""
+        return False
 
     def init(self, objective: Objective, x: PETSc.Vec) -> HessianFreeState:
         """Evaluate the start."""
@@ -152,7 +173,7 @@ class HessianFree(Solver[HessianFreeState]):
                 slices.take(state.gradient),
                 state.damping,
                 start=self.decay * slices.take(state.last),
-                diagonal=self._diagonal(state, slices),
+                solve=self._solve(state, slices),
                 progress=self.progress,
                 limit=self.steps,
             )
@@ -183,12 +204,35 @@ class HessianFree(Solver[HessianFreeState]):
 
     # -- parts -----------------------------------------------------------------------------
 
-    def _diagonal(self, state: HessianFreeState, slices: Slices) -> np.ndarray | None:
-        """``(mean squared gradient + damping)^exponent`` (section 4.7)."""
-        if self.exponent == 0.0:
-            return None
-        squares = mean_gradient_squares(state.objective, state.x, slices)
-        return None if squares is None else (squares + state.damping) ** self.exponent
+    def _solve(self, state: HessianFreeState, slices: Slices) -> Callable[[np.ndarray], np.ndarray]:
+        """The preconditioner of CG: the one given, or the diagonal of section 4.7.
+
+        The latter is ``(mean squared gradient + damping)^exponent``, for objectives that know
+        it where no preconditioner with a damping of its own is given.
+        """
+        metric = self.preconditioner
+        squares = None
+        if not isinstance(metric, AdaptiveDamping) and self.exponent > 0:
+            squares = mean_gradient_squares(state.objective, state.x, slices)
+        if squares is not None:
+            diagonal = (squares + state.damping) ** self.exponent
+            return lambda piece: piece / diagonal
+        if metric is None:
+            return lambda piece: piece.copy()
+        if isinstance(metric, AdaptiveDamping):
+            metric.damp(state.damping)
+        metric.update(state.x)
+
+        def solve(piece: np.ndarray) -> np.ndarray:
+            residual, direction = state.x.duplicate(), state.x.duplicate()
+            slices.put(piece, residual)
+            metric.apply(residual, direction)
+            solution = slices.take(direction)
+            residual.destroy()
+            direction.destroy()
+            return solution
+
+        return solve
 
     def _take(
         self,

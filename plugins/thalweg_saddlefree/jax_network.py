@@ -9,7 +9,7 @@ and pre-activations to ``tap(name, inputs, outputs)`` and goes on with what that
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -79,6 +79,8 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
         An unknown loss, or parameters that no layer of the model taps.
     """
 
+    default_solver: ClassVar[str] = "saddle-free-subspace"
+
     def __init__(
         self,
         comm: MPI.Comm,
@@ -103,6 +105,11 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
         jax = self._jax
         self._batched["gauss-newton"] = jax.jit(self._gauss_newton)
         self._sampled = jax.jit(self._sample)
+
+    @property
+    def default_preconditioner(self) -> str:
+        """The Kronecker metric."""
+        return "kronecker"
 
     def _leaf_order(self, parameters: Any) -> Sequence[int]:
         """Each layer's kernel, then its bias, which is the last row of its matrix."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,11 +41,11 @@ def truncated_cg(
     gradient: np.ndarray,
     damping: float,
     start: np.ndarray,
-    diagonal: np.ndarray | None,
+    solve: Callable[[np.ndarray], np.ndarray],
     progress: float,
     limit: int,
 ) -> Truncated:
-    """Minimise ``g'p + p'(G + damping I)p / 2`` until progress becomes slow.
+    """Minimize ``g'x + x'(G + damping I)x / 2`` until progress becomes slow.
 
     Martens (2010), section 4.4: after iteration i stop when the model phi has
     ``phi(i) < 0`` and ``(phi(i) - phi(i-k)) / phi(i) < k progress`` with
@@ -55,46 +56,44 @@ def truncated_cg(
     product
         Product with G, positive semidefinite.
     start
-        First p.
-    diagonal
-        Positive preconditioner, or None.
+        First x.
+    solve
+        Solution with the preconditioner, positive definite.
     limit
         Most iterations.
     """
 
-    # CG runs in the variables D^(1/2) p, where the preconditioner is the identity.
-    root = 1.0 if diagonal is None else np.sqrt(diagonal)
-
     def damped(piece: np.ndarray) -> np.ndarray:
         return product(piece) + damping * piece
 
-    p = start.copy()
-    plain = -gradient - damped(p) if slices.dot(p, p) > 0 else -gradient
-    # phi(p) = g'p + p'Bp/2 = -(r + b)'p/2 with b = -g and r the residual.
-    phi = [-0.5 * slices.dot(plain - gradient, p)]
-    residual = plain / root
-    direction = residual.copy()
-    rho = slices.dot(residual, residual)
-    residuals = Store(slices)
+    x = start.copy()
+    r = -gradient - damped(x) if slices.dot(x, x) > 0 else -gradient
+    # phi(x) = g'x + x'Ax/2 = -(r + b)'x/2 with b = -g and r the residual.
+    phi = [-0.5 * slices.dot(r - gradient, x)]
+    z = solve(r)
+    direction = z.copy()
+    rz = slices.dot(r, z)
+    residuals, solved = Store(slices), Store(slices)
     iterates: list[np.ndarray] = []
     models: list[float] = []
     keep_at = 1
     iteration = 0
-    while iteration < limit and rho > 0:
-        residuals.append(residual / math.sqrt(rho))
-        image = damped(direction / root) / root
-        curvature = slices.dot(direction, image)
-        if not curvature > 0:
+    while iteration < limit and rz > 0:
+        residuals.append(r / math.sqrt(rz))
+        solved.append(z / math.sqrt(rz))
+        Ap = damped(direction)
+        pAp = slices.dot(direction, Ap)
+        if not pAp > 0:
             break
-        length = rho / curvature
-        p = p + (length / root) * direction
-        residual = residual - length * image
-        # In exact arithmetic residuals are orthogonal. Keeping them so costs little beside
-        # a product, spares repeated ones, and keeps rounding from growing to a different
-        # path on another number of ranks.
-        residuals.subtract(residuals.coefficients(residual), residual)
+        alpha = rz / pAp
+        x = x + alpha * direction
+        r = r - alpha * Ap
+        # In exact arithmetic residuals are orthogonal in the preconditioner's inverse.
+        # Keeping them so costs little beside a product, spares repeated ones, and keeps
+        # rounding from growing to a different path on another number of ranks.
+        residuals.subtract(solved.coefficients(r), r)
         iteration += 1
-        phi.append(-0.5 * slices.dot(root * residual - gradient, p))
+        phi.append(-0.5 * slices.dot(r - gradient, x))
         window = max(10, iteration // 10)
         slow = (
             iteration > window
@@ -102,16 +101,17 @@ def truncated_cg(
             and (phi[-1] - phi[-1 - window]) / phi[-1] < window * progress
         )
         if iteration == keep_at:
-            iterates.append(p)
-            models.append(phi[-1] - 0.5 * damping * slices.dot(p, p))
+            iterates.append(x)
+            models.append(phi[-1] - 0.5 * damping * slices.dot(x, x))
             keep_at = max(keep_at + 1, math.ceil(keep_at * KEPT))
         if slow:
             break
-        rho, previous = slices.dot(residual, residual), rho
-        if rho <= 1e-30 * previous:
+        z = solve(r)
+        rz, previous = slices.dot(r, z), rz
+        if rz <= 1e-30 * previous:
             break
-        direction = residual + (rho / previous) * direction
-    if not iterates or iterates[-1] is not p:
-        iterates.append(p)
-        models.append(phi[-1] - 0.5 * damping * slices.dot(p, p))
+        direction = z + (rz / previous) * direction
+    if not iterates or iterates[-1] is not x:
+        iterates.append(x)
+        models.append(phi[-1] - 0.5 * damping * slices.dot(x, x))
     return Truncated(iterates, models, iteration)

@@ -42,13 +42,13 @@ def conjugate_gradients(
     for iteration in range(limit):
         if square <= tolerance**2 * start:
             return x, iteration, float(np.sqrt(square / start))
-        image = product(direction)
-        curvature = slices.dot(direction, image)
-        if not curvature > 1e-30 * slices.dot(direction, direction):
+        Ap = product(direction)
+        pAp = slices.dot(direction, Ap)
+        if not pAp > 1e-30 * slices.dot(direction, direction):
             return x, iteration + 1, float("inf")
-        length = square / curvature
-        x += length * direction
-        residual -= length * image
+        alpha = square / pAp
+        x += alpha * direction
+        residual -= alpha * Ap
         previous, square = square, slices.dot(residual, residual)
         direction *= square / previous
         direction += residual

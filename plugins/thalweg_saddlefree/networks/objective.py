@@ -85,7 +85,7 @@ class NetworkObjective(
         Data that are not finite.
     """
 
-    default_solver: ClassVar[str] = "saddle-free"
+    default_solver: ClassVar[str] = "saddle-free-subspace"
 
     def __init__(
         self,
@@ -128,6 +128,11 @@ class NetworkObjective(
         first = np.ascontiguousarray(inputs, dtype=self.dtype)
         same = targets is inputs
         return first, first if same else np.ascontiguousarray(targets, dtype=self.dtype)
+
+    @property
+    def default_preconditioner(self) -> str:
+        """The Kronecker metric."""
+        return "kronecker"
 
     # -- rows in use -----------------------------------------------------------------------
 

@@ -36,8 +36,9 @@ def test_truncated_cg_predicts_the_undamped_model_at_every_kept_iterate():
     matrix, gradient = root @ root.T / 40, rng.standard_normal(40)
     start = 0.1 * rng.standard_normal(40)
     slices = Slices(MPI.COMM_SELF, 40)
+    diagonal = np.linspace(1, 2, 40)
     found = truncated_cg(
-        slices, lambda v: matrix @ v, gradient, 0.1, start, np.linspace(1, 2, 40), 1e-6, 100
+        slices, lambda v: matrix @ v, gradient, 0.1, start, lambda v: v / diagonal, 1e-6, 100
     )
     for p, model in zip(found.iterates, found.models, strict=True):
         assert model == pytest.approx(gradient @ p + 0.5 * p @ matrix @ p, rel=1e-9)
@@ -48,7 +49,7 @@ def test_truncated_cg_predicts_the_undamped_model_at_every_kept_iterate():
 def test_truncated_cg_stops_when_progress_is_slow():
     values = np.geomspace(1e-4, 1.0, 400)
     slices = Slices(MPI.COMM_SELF, 400)
-    options = (lambda v: values * v, np.ones(400), 0.0, np.zeros(400), None)
+    options = (lambda v: values * v, np.ones(400), 0.0, np.zeros(400), np.copy)
     loose = truncated_cg(slices, *options, progress=1e-1, limit=400)
     tight = truncated_cg(slices, *options, progress=1e-4, limit=400)
     assert 10 < loose.iterations < tight.iterations < 400

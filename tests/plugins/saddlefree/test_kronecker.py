@@ -182,3 +182,19 @@ def test_layers_that_leave_variables_out_are_refused():
     problem._layers = problem.layers[1:]
     with pytest.raises(InputError, match="do not cover its variables"):
         KroneckerPreconditioner().setup(problem, problem.initial_point(0))
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "nonlinear-cg", "hessian-free", "gradient-descent"])
+def test_solvers_that_take_preconditioners_take_it(solver):
+    """It brings each of them further in as many iterations."""
+    import thalweg
+
+    ends = []
+    for preconditioner in ("identity", "kronecker"):
+        problem = objective(MPI.COMM_SELF, sizes=(4, 8, 6, 3), loss="softmax", rows=30)
+        options = {"steps": 4} if solver == "hessian-free" else {}
+        result = thalweg.minimize(
+            problem, solver=solver, preconditioner=preconditioner, iterations=15, **options
+        )
+        ends.append(result.objective)
+    assert ends[1] < ends[0]
