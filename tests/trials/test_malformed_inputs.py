@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import io
 import json
 import struct
@@ -552,6 +553,34 @@ ARRAYS: dict[str, Callable[[], object]] = {
 def test_arrays(name):
     with pytest.raises(InputError) as caught:
         ARRAYS[name]()
+    assert "\n" not in str(caught.value)
+
+
+#: Package, estimator, parameters.
+ESTIMATORS = [
+    *(("embedding", "TSNE", given) for given in (
+        {"init": "nonsense"}, {"graph": "nonsense"}, {"exaggeration": -3}, {"n_components": 2.5},
+        {"n_components": 0}, {"n_components": None}, {"perplexity": -1}, {"perplexity": np.inf},
+        {"perplexity": "many"}, {"solver": "nonsense"})),
+    *(("embedding", "ElasticEmbedding", given) for given in (
+        {"lambda_": np.inf}, {"lambda_": -1}, {"lambda_": "much"}, {"n_components": True})),
+    *(("embedding", "LaplacianEigenmaps", given) for given in (
+        {"n_neighbors": 0}, {"n_components": 1.5}, {"affinity": "x"})),
+    *(("embedding", "LocallyLinearEmbedding", given) for given in (
+        {"n_components": 0}, {"n_neighbors": 2.5})),
+    *(("isometry", "NearIsometricEmbedding", given) for given in (
+        {"delta": 2}, {"delta": -1}, {"delta": "a"}, {"rank": 0}, {"rank": 1.5}, {"rank": 99},
+        {"secants": "x"}, {"secants": "neighbors", "n_neighbors": -1})),
+    *(("clustering", "KDAC", given) for given in (
+        {"n_clusters": 0}, {"n_clusters": 2.5}, {"sigma": -1}, {"lambda_": -1}, {"init": "x"})),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("family", "name", "given"), ESTIMATORS, ids=lambda value: str(value)[:40])
+def test_estimators(family, name, given):
+    estimator = getattr(importlib.import_module(f"thalweg_{family}"), name)(**given)
+    with pytest.raises(ValueError, match=r".") as caught:
+        estimator.fit(TABLE, np.arange(12) % 2)
     assert "\n" not in str(caught.value)
 
 

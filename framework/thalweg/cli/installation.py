@@ -16,7 +16,7 @@ from typing import Any
 from thalweg.cli.arguments import Parser
 from thalweg.diagnosis import Finding, examine
 from thalweg.errors import InputError, PluginError, suggestion
-from thalweg.plugins import DataSpec, FormatSpec, Option, Plugins, Spec, plugins
+from thalweg.plugins import DataSpec, FormatSpec, Option, Plugins, Provider, Spec, plugins
 from thalweg.plugins.manager import HOOKS
 
 #: Plural of each kind, as key and heading.
@@ -63,13 +63,13 @@ def _sections() -> dict[str, tuple[Option, ...]]:
     return {"data": tuple(data_options()), **FIXED}
 
 
-def _options(found: Plugins, spec: Spec) -> tuple[Option, ...]:
-    """The options of a spec; code that cannot be loaded is told as broken, and has none."""
+def _options(spec: Spec, broken: list[Provider]) -> tuple[Option, ...]:
+    """The options of a spec; code that cannot be loaded joins what is broken, and has none."""
     try:
         return spec.declared_options
     except PluginError as error:
         assert spec.provider is not None
-        found.broken.append(dataclasses.replace(spec.provider, error=str(error)))
+        broken.append(dataclasses.replace(spec.provider, error=str(error)))
         return ()
 
 
@@ -93,13 +93,14 @@ def _shown_name(spec: Spec) -> str:
 
 def _everything(found: Plugins) -> dict[str, Any]:
     listing: dict[str, Any] = {}
+    broken = list(found.broken)
     for kind in HOOKS:
         listing[_PLURALS[kind.kind].replace(" ", "_")] = [
             {
                 "name": _shown_name(spec),
                 "summary": spec.summary,
                 "provider": provider,
-                "options": [_described(option) for option in _options(found, spec)],
+                "options": [_described(option) for option in _options(spec, broken)],
             }
             for spec, provider in _specs(found, kind)
         ]
@@ -108,7 +109,7 @@ def _everything(found: Plugins) -> dict[str, Any]:
         for name, options in _sections().items()
     ]
     listing["broken"] = [
-        {"name": b.name, "provider": b.distribution, "error": b.error} for b in found.broken
+        {"name": b.name, "provider": b.distribution, "error": b.error} for b in broken
     ]
     return listing
 
