@@ -1,7 +1,8 @@
 """Alternative clustering (KDAC): iterative spectral method, Stiefel descent, dimension growth.
 
 >>> from thalweg_clustering import KDAC
->>> other = KDAC(n_clusters=2).fit(samples, given).labels_
+>>> KDAC(n_clusters=2).n_clusters
+2
 
 Names are imported when first used, so that listing plugins stays quick.
 """
@@ -12,41 +13,62 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from thalweg_clustering.alternatives import Alternative, Alternatives, find_alternatives
+    from thalweg_clustering.build import build_kdac
     from thalweg_clustering.curvilinear import Curvilinear
     from thalweg_clustering.dimension_growth import DimensionGrowth
     from thalweg_clustering.estimator import EXPECTED_FAILURES, KDAC
     from thalweg_clustering.ism import ISM
-    from thalweg_clustering.kdac import KDACObjective, make_kdac
-    from thalweg_clustering.pair_sum import GaussianPairSum, GaussianTermSum
-    from thalweg_clustering.search import search_parameters
+    from thalweg_clustering.kdac import KDACObjective
+    from thalweg_clustering.kernels import KernelFunction, kernel_function
+    from thalweg_clustering.pair_sum import PairSum, TermSum
+    from thalweg_clustering.pictures import (
+        plot_feature_weights,
+        plot_novelty_quality,
+        plot_views,
+    )
     from thalweg_clustering.trust_region import TrustRegion
 
 _WHERE = {
+    "Alternative": "alternatives",
+    "Alternatives": "alternatives",
     "Curvilinear": "curvilinear",
     "DimensionGrowth": "dimension_growth",
     "EXPECTED_FAILURES": "estimator",
-    "GaussianPairSum": "pair_sum",
-    "GaussianTermSum": "pair_sum",
     "ISM": "ism",
     "KDAC": "estimator",
     "KDACObjective": "kdac",
+    "KernelFunction": "kernels",
+    "PairSum": "pair_sum",
+    "TermSum": "pair_sum",
     "TrustRegion": "trust_region",
-    "make_kdac": "kdac",
-    "search_parameters": "search",
+    "build_kdac": "build",
+    "find_alternatives": "alternatives",
+    "kernel_function": "kernels",
+    "plot_feature_weights": "pictures",
+    "plot_novelty_quality": "pictures",
+    "plot_views": "pictures",
 }
 
 __all__ = [
     "EXPECTED_FAILURES",
     "ISM",
     "KDAC",
+    "Alternative",
+    "Alternatives",
     "Curvilinear",
     "DimensionGrowth",
-    "GaussianPairSum",
-    "GaussianTermSum",
     "KDACObjective",
+    "KernelFunction",
+    "PairSum",
+    "TermSum",
     "TrustRegion",
-    "make_kdac",
-    "search_parameters",
+    "build_kdac",
+    "find_alternatives",
+    "kernel_function",
+    "plot_feature_weights",
+    "plot_novelty_quality",
+    "plot_views",
 ]
 
 
@@ -54,3 +76,7 @@ def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

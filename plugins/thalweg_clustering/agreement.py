@@ -1,25 +1,32 @@
-"""How much two labellings say of each other."""
+"""How much two labelings say of each other."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from thalweg.parallel import MPI, sum_over_ranks
 
-def normalized_mutual_information(a: np.ndarray, b: np.ndarray) -> float:
-    """I(a, b) / sqrt(H(a) H(b)), the measure of Table 1.
 
-    Two labellings of one cluster each agree (1); one such and another do not (0).
+def normalized_mutual_information(
+    a: np.ndarray, b: np.ndarray, comm: MPI.Comm = MPI.COMM_SELF
+) -> float:
+    """I(a, b) / sqrt(H(a) H(b)), the measure of Table 1.  Collective.
+
+    Two labelings of one cluster each agree (1); one such and another do not (0).
 
     Parameters
     ----------
     a, b
-        Labels, shape ``(n,)``.
+        This rank's labels, shape ``(n_local,)``, of any type on one rank; integers that
+        mean the same on all ranks on several.
     """
-    _, first = np.unique(a, return_inverse=True)
-    _, second = np.unique(b, return_inverse=True)
-    table = np.zeros((first.max() + 1, second.max() + 1))
-    np.add.at(table, (first, second), 1.0)
-    table /= table.sum()
+    if comm.size == 1:
+        a, b = (np.unique(labels, return_inverse=True)[1] for labels in (a, b))
+    sizes = [max(comm.allgather(int(labels.max(initial=-1)))) + 1 for labels in (a, b)]
+    table = np.zeros(sizes)
+    np.add.at(table, (a, b), 1.0)
+    table = np.asarray(sum_over_ranks(comm, table))
+    table = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0] / table.sum()
     rows, columns = table.sum(axis=1), table.sum(axis=0)
     if len(rows) == 1 or len(columns) == 1:
         return 1.0 if len(rows) == len(columns) else 0.0

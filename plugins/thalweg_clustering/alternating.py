@@ -1,4 +1,4 @@
-"""What the solvers on the Stiefel manifold share: inner steps, and rounds round them.
+"""What the solvers on the Stiefel manifold share: inner steps, and the rounds of an alternation.
 
 A round improves W for fixed blocks (KDAC: U and D) until the inner test is met;
 then the blocks are renewed, and the outer test compares W and the blocks with
@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from thalweg.interfaces import (
     StiefelVariable,
 )
 from thalweg.parallel import PETSc
+from thalweg.plugins import Help
 from thalweg.result import Status
 
 
@@ -33,7 +34,7 @@ class RoundState(SolverState):
     Attributes
     ----------
     blocks
-        What the objective holds fixed, on every rank.
+        What the objective holds fixed, this rank's rows as vectors.
     anchor
         W at the start of the round, shape ``(d, q)``.
     round, inner
@@ -49,7 +50,7 @@ class RoundState(SolverState):
     """
 
     anchor: np.ndarray
-    blocks: dict[str, np.ndarray] = field(default_factory=dict)
+    blocks: dict[str, Any] = field(default_factory=dict)
     round: int = 0
     inner: int = 0
     change: float = float("nan")
@@ -60,31 +61,45 @@ class RoundState(SolverState):
 
 S = TypeVar("S", bound=RoundState)
 
+Armijo = Annotated[
+    float, Help("share of the promised decrease that a step must bring", above=0, below=0.5)
+]
+Shrink = Annotated[float, Help("ratio of a length to the refused one", above=0, below=1)]
+GradientTolerance = Annotated[
+    float, Help("share of the gradient left along the manifold at which a round ends", minimum=0)
+]
+
 
 @dataclass(frozen=True)
 class RoundSolver(Solver[S]):
     """Base of the solvers: a subclass defines :meth:`begin` and :meth:`improve`.
 
-    Parameters
-    ----------
-    inner_tolerance
-        A round ends when a step lowers the objective by less than this share.
-    inner_iterations
-        Most steps of a round.
-    outer_tolerance
-        The run ends when W and the blocks change by less than this from round to
-        round (distance of subspaces, from 0 to 1).
-    outer_decrease
-        It also ends when a round changes the objective by less than this share.
-    rounds
-        Most rounds.
+    A round ends when a step lowers the objective by less than ``inner_tolerance`` times
+    its value, and the run when W and the blocks change by less than ``outer_tolerance``
+    from round to round (distance of subspaces, from 0 to 1), or the objective by less than
+    ``outer_decrease`` times its value.
     """
 
-    inner_tolerance: float = 1e-6
-    inner_iterations: int = 100
-    outer_tolerance: float = 1e-3
-    outer_decrease: float = 1e-5
-    rounds: int = 50
+    inner_tolerance: Annotated[
+        float, Help("relative decrease of a step below which a round ends", minimum=0)
+    ] = 1e-6
+    inner_iterations: Annotated[int, Help("maximum number of steps of a round", minimum=1)] = 100
+    outer_tolerance: Annotated[
+        float,
+        Help(
+            "change of W and U from round to round (0 to 1) at which the run ends",
+            minimum=0,
+            maximum=1,
+        ),
+    ] = 1e-3
+    outer_decrease: Annotated[
+        float,
+        Help(
+            "relative change of the objective from round to round at which the run ends",
+            minimum=0,
+        ),
+    ] = 1e-5
+    rounds: Annotated[int, Help("maximum number of rounds of the alternation", minimum=1)] = 50
 
     requires: ClassVar[tuple[type[Capability], ...]] = (StiefelVariable,)
     trace_columns: ClassVar[tuple[str, ...]] = ("residual", "round", "change")
@@ -122,10 +137,14 @@ class RoundSolver(Solver[S]):
         before = state.value
         self.improve(state)
         state.inner += 1
-        small = before - state.value <= self.inner_tolerance * max(abs(before), abs(state.value))
-        if state.inner_done or small or state.inner >= self.inner_iterations:
+        if state.inner_done or self.is_small(state, before) or state.inner >= self.inner_iterations:
             self._end_round(state)
         return state
+
+    def is_small(self, state: S, before: float) -> bool:
+        """Whether the last step, from the value ``before``, ends the round."""
+        scale = max(abs(before), abs(state.value))
+        return before - state.value <= self.inner_tolerance * scale
 
     def inner_floor(self, state: S) -> bool:
         """Whether the round may end; dimension growth must first have all its columns."""
@@ -142,6 +161,9 @@ class RoundSolver(Solver[S]):
         blocks, changed = objective.updated_blocks(state.x, state.blocks)
         state.change = max(changed, subspace_distance(w, state.anchor))
         state.round += 1
+        for name, block in state.blocks.items():
+            if isinstance(block, PETSc.Vec) and blocks.get(name) is not block:
+                block.destroy()
         state.blocks, state.anchor = blocks, w
         state.inner, state.inner_done = 0, False
         objective.use_blocks(blocks)
@@ -149,7 +171,8 @@ class RoundSolver(Solver[S]):
         self.begin(state)
         state.round_value = state.value
         decrease = abs(before - state.value) / max(abs(state.value), 1e-300)
-        if state.change <= self.outer_tolerance or decrease <= self.outer_decrease:
+        settled = changed == 0.0 and state.round > 1  # only W is left, and it met the inner test
+        if settled or state.change <= self.outer_tolerance or decrease <= self.outer_decrease:
             state.outcome = Status.CONVERGED
         elif state.round >= self.rounds:
             state.outcome = Status.ITERATION_LIMIT

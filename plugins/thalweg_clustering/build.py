@@ -1,47 +1,497 @@
-"""The objective ``kdac`` from a data set and the options of a configuration."""
+"""The objective ``kdac`` from a data set and its options, which are declared here.
+
+Configurations, the estimator and the benchmarks all come through :func:`build_kdac`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
+import thalweg
 from thalweg.data import Dataset, read_labels
-from thalweg.parallel import MPI
-from thalweg_clustering.exact_kernel import STORED_ROWS
-from thalweg_clustering.kdac import KDACObjective, make_kdac
-from thalweg_clustering.prepared_data import active_features, centred_points, given_labels
-from thalweg_clustering.search import search_parameters
+from thalweg.errors import InputError
+from thalweg.parallel import MPI, Layout, on_root
+from thalweg.plugins import Help
+from thalweg_clustering.exact_sums import STORED_ROWS, exact_kernel
+from thalweg_clustering.feature_sums import FourierKernel, NystromKernel
+from thalweg_clustering.kdac import TASKS, KDACObjective, Labeling
+from thalweg_clustering.kernels import KernelFunction, kernel_function
+from thalweg_clustering.pair_sum import LinkSum
+from thalweg_clustering.prepared_data import (
+    active_features,
+    centered_points,
+    evenly_spread,
+    given_labels,
+    median_distance,
+)
+from thalweg_clustering.projected_kernel import ProjectedKernel
+
+#: Seconds that exact sums may take on one core before features stand for them, passes over
+#: all pairs of a run, and seconds that a pair takes, compiled and as a function of arrays.
+EXACT_SECONDS, PASSES, COMPILED_PAIR, ARRAY_PAIR = 60.0, 20, 1.5e-9, 1e-8
+
+#: From this many rows on a run starts from the W of a sample.
+SAMPLE_START_ROWS = 10_000
+
+#: Frequencies or landmarks, unless their number is given.
+FEATURES = 256
 
 
-def build_kdac(dataset: Dataset, comm: MPI.Comm, **options: Any) -> KDACObjective:
-    """The objective of a data set whose labels are the clustering given.  Collective."""
+@dataclass
+class Preparation:
+    """What was made of the data on the way to the objective, for predictions and pictures.
+
+    Attributes
+    ----------
+    mean, scale, active
+        Means of all features, what each was divided by, and which are not constant:
+        points = (x - mean)[active] / scale[active].
+    """
+
+    mean: np.ndarray = field(default_factory=lambda: np.empty(0))
+    scale: np.ndarray = field(default_factory=lambda: np.empty(0))
+    active: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
+
+
+def build_kdac(
+    dataset: Dataset,
+    comm: MPI.Comm,
+    clusters: Annotated[
+        int | None, Help("clusters to find; as many as given if none", minimum=2)
+    ] = None,
+    components: Annotated[
+        int | None,
+        Help(
+            "dimension q of the subspace; the number of clusters if none. The run writes the "
+            "labels; W is x of the result in Python, components_ of the class KDAC",
+            minimum=1,
+        ),
+    ] = None,
+    choose_components: Annotated[
+        bool, Help("choose q by the widest eigengap (eq. 11) on a sample")
+    ] = False,
+    task: Annotated[
+        Literal["alternative", "unsupervised", "supervised", "semi-supervised"],
+        Help("what the labels are for: to differ from, nothing, to show, to show where known"),
+    ] = "alternative",
+    kernel: Annotated[
+        Literal[
+            "gaussian",
+            "linear",
+            "polynomial",
+            "squared",
+            "multiquadratic",
+            "inverse-multiquadratic",
+        ],
+        Help("kernel of the projected rows"),
+    ] = "gaussian",
+    degree: Annotated[int, Help("degree of the polynomial kernel", minimum=1, maximum=20)] = 2,
+    offset: Annotated[
+        float, Help("constant of the polynomial and the multiquadratic kernels", minimum=0)
+    ] = 1.0,
+    sigma: Annotated[
+        float | None,
+        Help(
+            "width of the kernel; half the median distance if none", unit="of the features", above=0
+        ),
+    ] = None,
+    bandwidths: Annotated[
+        list[float] | None,
+        Help(
+            "one width per feature, by which it is divided first; sigma is then a factor", above=0
+        ),
+    ] = None,
+    local_scaling: Annotated[
+        bool,
+        Help(
+            "divide squared distances by those to the 7th neighbors of both rows; sigma is "
+            "then a factor"
+        ),
+    ] = False,
+    lambda_: Annotated[float, Help("weight of the novelty", minimum=0)] = 1.0,
+    label_weight: Annotated[
+        float, Help("weight of the labels and links of a semi-supervised task", minimum=0)
+    ] = 1.0,
+    init: Annotated[
+        Literal["auto", "spectral", "published", "random", "sample"],
+        Help(
+            "first W: eq. 12 from an embedding unlike the labels, or (published) from the "
+            "labels; random; from a run on a sample, which auto takes for many rows"
+        ),
+    ] = "auto",
+    tuning: Annotated[
+        Literal["none", "score", "cq"],
+        Help(
+            "choose sigma, lambda and, if none is given, the components: by tightness, "
+            "balance and novelty of the clusters, or by the paper's rule, CQ under (10)",
+            formerly=("search",),
+        ),
+    ] = "none",
+    approximation: Annotated[
+        Literal["auto", "exact", "fourier", "nystrom"],
+        Help(
+            "sums over pairs: exact, by random Fourier features or by landmarks; auto is "
+            "exact while that takes about a minute on one core"
+        ),
+    ] = "auto",
+    features: Annotated[
+        int | None,
+        Help("frequencies or landmarks; 256 if none", minimum=1, formerly=("fourier_features",)),
+    ] = None,
+    precision: Annotated[
+        Literal["auto", "single", "double"],
+        Help("of sums over pairs that are not stored; auto is single"),
+    ] = "auto",
+    embedding_columns: Annotated[
+        int | None,
+        Help(
+            "columns of the embedding U; the number of clusters, as published, if none", minimum=1
+        ),
+    ] = None,
+    embedding: Annotated[
+        Literal["auto", "lapack", "lobpcg", "slepc"], Help("eigen-solver of the U-step")
+    ] = "auto",
+    stored_rows: Annotated[
+        int,
+        Help("up to this many rows the kernel matrix is kept in memory", unit="rows", minimum=0),
+    ] = STORED_ROWS,
+    other_labels: Annotated[
+        list[str] | None, Help("files of further labelings to differ from, or to show")
+    ] = None,
+    links: Annotated[
+        str | None,
+        Help("file of lines 'row, row, weight': pairs that should be alike (1) or unlike (-1)"),
+    ] = None,
+    truth: Annotated[str | None, Help("file of labels to compare the result with")] = None,
+    condition: Annotated[bool, Help("evaluate condition (10)")] = True,
+    seed: Annotated[int, Help("seed of k-means and of the features", minimum=0)] = 0,
+    *,
+    labelings: Sequence[np.ndarray] | None = None,
+    true_labels: np.ndarray | None = None,
+    pairs: np.ndarray | None = None,
+    function: KernelFunction | None = None,
+    start: np.ndarray | None = None,
+    preparation: Preparation | None = None,
+) -> KDACObjective:
+    """The objective of a data set, by default with its labels as the clustering given.
+
+    Collective.  The first parameters are the options of configurations; those below
+    are for Python.
+
+    Parameters
+    ----------
+    labelings
+        Labelings in place of the data set's own, each of this rank's or of all rows.
+    true_labels
+        Labels to compare the result with.
+    pairs
+        Links, shape ``(m, 3)``: two row numbers and a weight, the same on all ranks.
+    function
+        A kernel of the user's own.
+    start
+        W to start from, in the coordinates of the active features, shape ``(d, q)``.
+    preparation
+        Filled with what was made of the data.
+
+    Raises
+    ------
+    InputError
+        An option out of its range, labels that do not fit, or rows that all coincide.
+    """
     layout = dataset.layout
-    given = given_labels(
-        dataset.gather_labels(), layout.rows, "the clustering given ([data] labels)"
-    )
-    truth = None
-    if options.get("truth"):
-        truth = given_labels(read_labels(options["truth"], comm), layout.rows, "option 'truth'")
-    points = centred_points(layout, dataset.values)
-    points = np.ascontiguousarray(points[:, active_features(layout, points)])
-    settings = {
-        "clusters": options.get("clusters") or int(given.max()) + 1,
-        "columns": options.get("components"),
-        "sigma": options.get("sigma"),
-        "penalty": options.get("lambda", 1.0),
-    }
+    if task not in TASKS:
+        raise InputError(f"the task must be one of {', '.join(TASKS)}, not {task!r}")
+    known = _labelings(dataset, labelings, other_labels, task, comm)
+    if links is not None:
+        pairs = _read_links(links, comm)
+    if task == "semi-supervised" and not known and pairs is None:
+        raise InputError("a semi-supervised task needs labels of some rows, or links")
+    weight = {"alternative": -lambda_, "semi-supervised": label_weight}.get(task, 1.0)
+    if truth is not None:
+        true_labels = read_labels(truth, comm)
+    if true_labels is not None:
+        true_labels = given_labels(layout, true_labels, "the true labels (option 'truth')")
+    points, prepared = _prepare(layout, dataset.values, bandwidths)
+    if preparation is not None:
+        preparation.__dict__.update(prepared.__dict__)
+    d = points.shape[1]
+    k = clusters or (int(max(comm.allgather(max((int(y.max(initial=0)) for y in known),
+                     default=1)))) + 1)  # fmt: skip
+    q = components if components is not None else min(k, d - 1)
+    if not 1 <= q < d:
+        raise InputError(
+            f"the number of components must be at least 1 and less than the {d} features that are "
+            f"not constant, not {q}"
+        )
+    if sigma is None:
+        scaled = local_scaling or bandwidths is not None
+        sigma = 1.0 if scaled else 0.5 * median_distance(layout, points)
+    if not (sigma > 0 and np.isfinite(sigma)):
+        raise InputError(f"sigma must be greater than 0, not {sigma!r}")
+    of = function or kernel_function(kernel, degree, offset)
+    if local_scaling and (of.of != "distance" or approximation in ("fourier", "nystrom")):
+        raise InputError(
+            "local scaling needs a kernel of the distance and exact sums, not "
+            f"kernel = {of.name!r} with approximation = {approximation!r}"
+        )
     common: dict[str, Any] = {
-        "start": options.get("init", "spectral"),
-        "embedding": options.get("embedding", "auto"),
-        "features": options.get("fourier_features", 0),
-        "stored_rows": options.get("stored_rows", STORED_ROWS),
-        "truth": truth,
-        "seed": options.get("seed", 0),
-        "bound": options.get("condition", True),
+        "task": task,
+        "embedding": embedding,
+        "seed": seed,
+        "bound": condition,
+        "local_scaling": local_scaling,
+        "embedding_columns": embedding_columns,
     }
-    if options.get("search"):
-        found = search_parameters(layout, points, given, settings["clusters"],
-                                  settings["columns"], seed=common["seed"])  # fmt: skip
-        settings.update(columns=found.components, sigma=found.sigma, penalty=found.penalty)
-    return make_kdac(layout, points, given, **settings, **common)
+    settings = _Settings(layout, points, known, weight, k, of, pairs, common)
+    if tuning != "none":
+        from thalweg_clustering.tuning import tune
+
+        found = tune(settings, None if components is None else q, tuning)
+        sigma, q = found.sigma, found.components
+        if task == "alternative":
+            settings.weight = -found.penalty
+    if choose_components:
+        q = _eigengap_components(settings, sigma, q)
+    chosen = _approximation(layout, of, approximation, local_scaling)
+    single = precision == "single" or (precision == "auto" and of.gaussian)
+    kind: ProjectedKernel
+    if chosen == "fourier":
+        kind = FourierKernel(layout, points, sigma, of, q, features or FEATURES, seed, single)
+    elif chosen == "nystrom":
+        kind = NystromKernel(layout, points, sigma, of, features or FEATURES, seed)
+    else:
+        kind = exact_kernel(layout, points, sigma, of, stored_rows, single)
+    guess = None
+    first: str | np.ndarray = init
+    if start is not None:
+        first = start
+    elif init == "sample" or (init == "auto" and layout.rows >= SAMPLE_START_ROWS):
+        first, guess = _from_sample(settings, sigma, q)
+    elif init == "auto":
+        first = "spectral"
+    objective = settings.objective(kind, q, start=first, guess=guess, truth=true_labels)
+    if chosen != "exact" and approximation == "auto":
+        objective.note(
+            f"exact sums over all pairs of {layout.rows} rows would take about "
+            f"{_exact_seconds(layout.rows, of):.0f} s on one core: {kind.description} stand for "
+            "them"
+        )
+    elif chosen == "exact" and _exact_seconds(layout.rows, of) > 10 * EXACT_SECONDS:
+        objective.note(
+            f"exact sums over all pairs of {layout.rows} rows take about "
+            f"{_exact_seconds(layout.rows, of):.0f} s on one core"
+        )
+    if guess is not None:
+        objective.note(
+            f"started from the subspace of {min(STORED_ROWS, layout.rows)} evenly spread rows"
+        )
+    return objective
+
+
+@dataclass
+class _Settings:
+    """What a run on all rows and one on a sample have in common."""
+
+    layout: Layout
+    points: np.ndarray
+    labels: list[np.ndarray]
+    weight: float
+    clusters: int
+    function: KernelFunction
+    pairs: np.ndarray | None
+    common: dict[str, Any]
+
+    def objective(self, kernel: ProjectedKernel, components: int, **options: Any) -> KDACObjective:
+        """The objective with these labels and links."""
+        labelings = [Labeling(labels, self.weight) for labels in self.labels]
+        links = None
+        if self.pairs is not None and len(self.pairs):
+            links = _link_sum(self, kernel.sigma)
+        return KDACObjective(
+            kernel, labelings, self.clusters, components, links=links, **{**self.common, **options}
+        )
+
+    def on_sample(self, count: int) -> _Settings:
+        """The same of evenly spread rows, whole on every rank.  Collective."""
+        chosen, points = evenly_spread(self.layout, self.points, count)
+        labels = [evenly_spread(self.layout, part, count)[1] for part in self.labels]
+        for index, part in enumerate(labels):  # a label may be missing from the sample
+            names = np.unique(part[part >= 0])
+            labels[index] = np.where(part >= 0, np.searchsorted(names, part), -1)
+        pairs = None
+        if self.pairs is not None:
+            place = {row: index for index, row in enumerate(chosen.tolist())}
+            kept = [(place[int(i)], place[int(j)], w) for i, j, w in self.pairs
+                    if int(i) in place and int(j) in place]  # fmt: skip
+            pairs = np.array(kept, dtype=float).reshape(-1, 3)
+        layout = Layout(MPI.COMM_SELF, *points.shape)
+        common = {**self.common, "bound": False}
+        return _Settings(layout, points, labels, self.weight, self.clusters, self.function,
+                         pairs, common)  # fmt: skip
+
+    def solved(self, sigma: float, components: int, **options: Any) -> dict[str, Any] | None:
+        """Outcome of a short run on one rank; None where it failed numerically."""
+        from thalweg_clustering.ism import ISM
+
+        kernel = exact_kernel(self.layout, self.points, sigma, self.function, len(self.points))
+        try:
+            objective = self.objective(kernel, components, **options)
+            result = thalweg.minimize(objective, solver=ISM(rounds=15), seed=self.common["seed"])
+        except thalweg.ThalwegError:
+            return None
+        x = objective.layout.vec_from(result.x)
+        outcome = objective.outcome(x)
+        x.destroy()
+        return outcome
+
+
+def _labelings(
+    dataset: Dataset,
+    labelings: Sequence[np.ndarray] | None,
+    files: Sequence[str] | None,
+    task: str,
+    comm: MPI.Comm,
+) -> list[np.ndarray]:
+    layout = dataset.layout
+    if task == "unsupervised":
+        return []
+    partly = task == "semi-supervised"
+    if labelings is None:
+        own = dataset.labels
+        labelings = [own] if own is not None else []
+    read = [read_labels(file, comm) for file in files or ()]
+    what = {"alternative": "the clustering given ([data] labels)"}.get(task, "the labels")
+    found = [given_labels(layout, labels, what, partly) for labels in [*labelings, *read]]
+    if task == "alternative" and not found:
+        raise InputError(f"{what} is needed: give the labels of an existing clustering")
+    return found
+
+
+def _read_links(file: str, comm: MPI.Comm) -> np.ndarray:
+    def read() -> np.ndarray:
+        try:
+            return np.loadtxt(Path(file).expanduser(), delimiter=",", ndmin=2)
+        except (OSError, ValueError) as error:
+            raise InputError(f"the links cannot be read from '{file}': {error}") from error
+
+    return np.asarray(on_root(comm, read))
+
+
+def _link_sum(settings: _Settings, sigma: float) -> LinkSum:
+    pairs, layout = settings.pairs, settings.layout
+    assert pairs is not None
+    if pairs.ndim != 2 or pairs.shape[1] != 3 or not np.isfinite(pairs).all():
+        raise InputError("links must be lines of three numbers: row, row, weight")
+    rows = pairs[:, :2].astype(int)
+    if rows.min() < 0 or rows.max() >= layout.rows or (rows != pairs[:, :2]).any():
+        raise InputError(f"links must name rows from 0 to {layout.rows - 1}")
+    wanted = np.unique(rows)
+    mine = wanted[(wanted >= layout.start) & (wanted < layout.stop)] - layout.start
+    ends = np.concatenate(layout.comm.allgather(settings.points[mine]))
+    places = np.searchsorted(wanted, rows)
+    # As large together as the rows of U, whatever their number.
+    weights = settings.weight * pairs[:, 2] * settings.clusters / len(pairs)
+    return LinkSum(settings.function, sigma, ends[places[:, 0]], ends[places[:, 1]], weights)
+
+
+def _prepare(
+    layout: Layout, values: np.ndarray, bandwidths: Sequence[float] | None
+) -> tuple[np.ndarray, Preparation]:
+    points, mean = centered_points(layout, values)
+    scale = np.ones(len(mean))
+    if bandwidths is not None:
+        if len(bandwidths) != len(mean):
+            raise InputError(
+                f"bandwidths must have one number per feature: {len(mean)}, not {len(bandwidths)}"
+            )
+        scale = np.asarray(bandwidths, dtype=float)
+        points = points / scale
+    active = active_features(layout, points)
+    points = np.ascontiguousarray(points[:, active])
+    if points.shape[1] < 2:
+        raise InputError(
+            f"the data have {points.shape[1]} feature(s) that are not constant; a subspace needs "
+            "at least 2"
+        )
+    return points, Preparation(mean, scale, active)
+
+
+def _exact_seconds(rows: int, function: KernelFunction) -> float:
+    """Seconds that exact sums of a run take on one core."""
+    pair = COMPILED_PAIR if function.gaussian else ARRAY_PAIR
+    return PASSES * 0.5 * float(rows) ** 2 * pair
+
+
+def _approximation(
+    layout: Layout, function: KernelFunction, wanted: str, local_scaling: bool
+) -> str:
+    if wanted != "auto":
+        return wanted
+    if local_scaling or _exact_seconds(layout.rows, function) <= EXACT_SECONDS:
+        return "exact"
+    if function.gaussian:
+        return "fourier"
+    return "exact" if function.name in ("squared", "multiquadratic") else "nystrom"
+
+
+def _from_sample(
+    settings: _Settings, sigma: float, components: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """W of a run on a sample, and this rank's rows of its U, extended to all.  Collective."""
+    layout = settings.layout
+    sample = settings.on_sample(STORED_ROWS)
+    found = None
+    if layout.comm.rank == 0:  # small enough that the ranks would only wait for each other
+        outcome = sample.solved(sigma, components)
+        if outcome is not None:
+            coefficients = outcome["embedding"] / np.sqrt(outcome["degrees"])[:, None]
+            found = outcome["components"], coefficients
+    found = layout.comm.bcast(found, root=0)
+    if found is None:
+        raise InputError(
+            "the run on a sample that was to find a first W failed; use init = 'spectral'"
+        )
+    w, coefficients = found
+    z = sample.points @ (w / sigma)
+    guess = np.empty((layout.local_rows, coefficients.shape[1]))
+    for first in range(0, len(guess), 4096):
+        rows = settings.points[first : first + 4096] @ (w / sigma)
+        beta = rows @ z.T
+        if settings.function.of == "distance":
+            squares = (rows**2).sum(axis=1)[:, None] + (z**2).sum(axis=1)
+            beta = np.maximum(squares - 2.0 * beta, 0.0)
+        similar = settings.function.value(beta)
+        extended = similar @ coefficients
+        if settings.function.normalized:
+            extended /= np.sqrt(np.maximum(similar.sum(axis=1), 1e-300))[:, None]
+        guess[first : first + 4096] = extended
+    return w, guess
+
+
+def _eigengap_components(settings: _Settings, sigma: float, first: int) -> int:
+    """q after which the spectrum of Phi at the solution has its widest gap (eq. 11).
+
+    The gap depends on the W found, and so on q: q is replaced by the best gap of its own
+    solution, up to four times or until it is one of those tried, of which the q with
+    the widest relative gap is taken.  Collective.
+    """
+    sample = settings.on_sample(STORED_ROWS)
+    best = None
+    if settings.layout.comm.rank == 0:
+        tried: dict[int, float] = {}
+        q = first
+        while q not in tried and len(tried) < 4:
+            outcome = sample.solved(sigma, q)
+            if outcome is None:
+                break
+            spectrum = outcome["spectrum"]
+            spread = max(float(spectrum[-1] - spectrum[0]), 1e-300)
+            tried[q] = float(spectrum[q] - spectrum[q - 1]) / spread
+            q = outcome["measures"]["eigengap_components"]
+        best = max(tried, key=lambda key: (tried[key], -key)) if tried else first
+    return int(settings.layout.comm.bcast(best, root=0))

@@ -12,16 +12,20 @@ Barzilai-Borwein lengths, and a monotone or a non-monotone (Zhang and Hager) tes
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import Objective
 from thalweg.parallel import PETSc
+from thalweg.plugins import Help
 from thalweg_clustering.alternating import (
+    Armijo,
+    GradientTolerance,
     RoundSolver,
     RoundState,
+    Shrink,
     evaluated,
     matrix_of,
     orthonormal,
@@ -61,30 +65,24 @@ class CurvilinearState(RoundState):
 
 @dataclass(frozen=True)
 class Curvilinear(RoundSolver[CurvilinearState]):
-    """Curvilinear search by Cayley curves (the paper's SM).
-
-    Parameters
-    ----------
-    memory
-        Zhang and Hager's eta: 0 accepts only a decrease, 0.85 is usual otherwise.
-    armijo
-        Share of the promised decrease that a step must bring.
-    shrink
-        Ratio of a length to the refused one before it.
-    gradient_tolerance
-        A round also ends when the gradient along the manifold falls below this
-        share of the gradient.
-    lengths
-        First length of a step: ``"barzilai-borwein"``, or ``"armijo"``, twice the
-        length accepted before.
-    """
+    """Curvilinear search by Cayley curves (the paper's SM)."""
 
     inner_iterations: int = 1000
-    memory: float = 0.0
-    armijo: float = 1e-4
-    shrink: float = 0.2
-    gradient_tolerance: float = 1e-6
-    lengths: str = "barzilai-borwein"
+    memory: Annotated[
+        float,
+        Help(
+            "Zhang and Hager's eta: 0 accepts only a decrease; 0.85 is usual otherwise",
+            minimum=0,
+            below=1,
+        ),
+    ] = 0.0
+    armijo: Armijo = 1e-4
+    shrink: Shrink = 0.2
+    gradient_tolerance: GradientTolerance = 1e-6
+    lengths: Annotated[
+        Literal["barzilai-borwein", "armijo"],
+        Help("first length of a step; armijo is twice the length accepted before"),
+    ] = "barzilai-borwein"
 
     trace_columns: ClassVar[tuple[str, ...]] = RoundSolver.trace_columns
 

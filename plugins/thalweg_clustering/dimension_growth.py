@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from thalweg.interfaces import Objective
 from thalweg.parallel import PETSc
+from thalweg.plugins import Help
 from thalweg_clustering.alternating import (
+    Armijo,
     RoundSolver,
     RoundState,
+    Shrink,
     evaluated,
     matrix_of,
     put_matrix,
@@ -57,13 +60,6 @@ class GrowthState(RoundState):
 class DimensionGrowth(RoundSolver[GrowthState]):
     """Dimension growth (the paper's DG).
 
-    Parameters
-    ----------
-    column_iterations
-        Most steps on one column.
-    armijo, shrink
-        Backtracking: share of the promised decrease, and ratio of lengths.
-
     Notes
     -----
     The objective in the trace is that of the columns so far; it may jump when a
@@ -72,9 +68,11 @@ class DimensionGrowth(RoundSolver[GrowthState]):
 
     inner_tolerance: float = 1e-6
     inner_iterations: int = 1_000_000
-    column_iterations: int = 200
-    armijo: float = 1e-4
-    shrink: float = 0.5
+    column_iterations: Annotated[int, Help("maximum number of steps on one column", minimum=1)] = (
+        200
+    )
+    armijo: Armijo = 1e-4
+    shrink: Shrink = 0.5
 
     trace_columns: ClassVar[tuple[str, ...]] = (*RoundSolver.trace_columns, "column")
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.parallel import sum_large
-from thalweg_clustering.exact_kernel import ProjectedKernel, StoredKernel
+from thalweg_clustering.exact_sums import StoredKernel
+from thalweg_clustering.feature_sums import FeatureKernel
 from thalweg_clustering.leading_subspace import (
     Subspace,
     dense_leading,
     iterative_leading,
     slepc_leading,
 )
+from thalweg_clustering.projected_kernel import ProjectedKernel
 
 #: Vectors beside the wanted ones in the iterative solver.
 GUARDS = 3
+
+#: Features whose Gram matrix is formed; its eigenvectors take the cube of their number.
+GRAM_SIZE = 1536
 
 #: Budget of products of an embedding kept apart from others, the first, and of one that is not.
 FIRST_PRODUCTS, MOST_PRODUCTS = 8, 100
@@ -40,14 +45,14 @@ def leading_embedding(
     degrees
         D of this rank's rows, shape ``(n_local,)``.
     kind
-        ``"lapack"``, ``"lobpcg"``, ``"slepc"``; ``"auto"``: LAPACK for a stored kernel
-        without a guess, else LOBPCG.
+        ``"lapack"``, ``"lobpcg"``, ``"slepc"``; ``"auto"``: the Gram matrix of features
+        where the kernel has some, LAPACK for a stored kernel without a guess, else LOBPCG.
     tolerance
         Relative residual of the iterative kinds.
     apart
         This rank's rows of orthonormal, centred columns to be orthogonal to.
     guess
-        Columns of all rows to start from.
+        This rank's rows of columns to start from.
     seed
         Seed of the rest of the start.
     """
@@ -56,6 +61,9 @@ def leading_embedding(
     ones = np.full((layout.local_rows, 1), 1.0 / np.sqrt(n))
     # H and the deflation in one: what is removed has orthonormal columns.
     removed = ones if apart is None else np.concatenate([ones, apart], axis=1)
+
+    if isinstance(kernel, FeatureKernel) and kind == "auto" and kernel.size <= GRAM_SIZE:
+        return kernel.embedding(w, degrees, count, removed)
 
     def project(block: np.ndarray) -> np.ndarray:
         inner = sum_large(layout.comm, np.ascontiguousarray(removed.T @ block))
@@ -86,7 +94,7 @@ def leading_embedding(
     start = columns.random_normal(seed, 1.0 / np.sqrt(n))
     if guess is not None:
         width = min(guess.shape[1], columns.columns)
-        start[:, :width] = 1e-2 * start[:, :width] + layout.local(guess)[:, :width]
+        start[:, :width] = 1e-2 * start[:, :width] + guess[:, :width]
     if kind == "slepc":
         return slepc_leading(layout, product, project(start), count, tolerance)
     most = MOST_PRODUCTS if apart is None else FIRST_PRODUCTS

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
-from numbers import Integral, Real
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,26 +12,31 @@ from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-import thalweg
+from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.interfaces import Solver
-from thalweg.parallel import MPI, Layout
-from thalweg_clustering.kdac import make_kdac
-from thalweg_clustering.prepared_data import active_features, centred_points, given_labels
-from thalweg_clustering.search import search_parameters
+from thalweg.plugins import Option, check_parameters, declared_options
+from thalweg_clustering.alternatives import Alternative, choose_clusters, find_alternatives
+from thalweg_clustering.build import Preparation, build_kdac
+from thalweg_clustering.kernels import KernelFunction
+from thalweg_clustering.prediction import KEPT_ROWS, Predictor
+from thalweg_clustering.prepared_data import evenly_spread, given_labels
 
 #: Checks of scikit-learn that do not apply to a method that needs a clustering given.
 EXPECTED_FAILURES = {
     "check_clustering": "fits without y, but an alternative needs a clustering to differ from",
 }
 
+#: Parameters that are called differently from the options they set.
+NAMES = {"n_clusters": "clusters", "n_components": "components", "random_state": "seed"}
+
 
 class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
-    """Alternative clustering: clusters of high quality unlike the clustering given.
+    """Alternative clustering: clusters of high quality unlike the clusterings given.
 
     Kernel Dimension Alternative Clustering (Niu, Dy and Jordan, 2014) by the
-    Iterative Spectral Method (Wu et al., 2018): a subspace W and an embedding U
-    that maximise HSIC(XW, U) - lambda HSIC(XW, Y), then k-means on the rows of U.
+    Iterative Spectral Method (Wu et al., 2018, 2019): a subspace W and an embedding U
+    that maximize HSIC(XW, U) - lambda sum_v HSIC(XW, Y_v), then k-means on the rows of U.
 
     Features should have comparable scales (``StandardScaler``), unless theirs mean
     something.
@@ -38,36 +44,72 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     Parameters
     ----------
     n_clusters
-        k; by default as many as in the clustering given.
+        k; by default as many as in the clustering given; ``"auto"``: by the eigengap of U.
     n_components
         q, dimension of the subspace, less than the number of features that are not
-        constant; by default ``min(k, d - 1)``.
+        constant; by default ``min(k, d - 1)``; ``"auto"``: by the eigengap of Phi (eq. 11).
+    n_alternatives
+        Maximum number of alternatives, one after another, each unlike all before; the
+        search ends before where nothing new is left.
+    task
+        ``"alternative"``; ``"unsupervised"`` (without y), ``"supervised"``,
+        ``"semi-supervised"`` (rows whose label is -1, "" or None are unknown).
+    kernel
+        Name of a kernel (see the guide), or a
+        :class:`~thalweg_clustering.kernels.KernelFunction`.
+    degree, offset
+        Of the polynomial kernel; the offset also of the multiquadratic ones.
     sigma
-        Width of the Gaussian kernel, in the unit of the features; by default half
-        the median distance of the samples; ``"search"`` chooses sigma, lambda and,
-        unless given, the number of components.
+        Width of the kernel, in the unit of the features; by default half the median
+        distance of the samples.
+    bandwidths
+        One width per feature; sigma is then a factor.
+    local_scaling
+        Whether distances are divided by those to the 7th neighbors; sigma is then a factor.
     lambda_
         Weight of the novelty.
+    label_weight
+        Weight of labels in a semi-supervised task.
+    tuning
+        ``"score"`` or ``"cq"`` (the paper's rule) choose sigma, lambda and, unless given,
+        the number of components; ``"none"``.
     solver
         ``"ism"``, ``"stiefel"``, ``"stiefel-trust-region"``, ``"dimension-growth"``,
         or a solver object.
     init
-        ``"spectral"`` or ``"random"``.
+        ``"auto"``, ``"spectral"``, ``"published"``, ``"random"`` or ``"sample"``.
+    approximation, features, precision
+        Sums over pairs: ``"auto"``, ``"exact"``, ``"fourier"``, ``"nystrom"``; number of
+        features; ``"auto"``, ``"single"``, ``"double"``.
+    max_overlap
+        Largest normalized mutual information of a further alternative with an earlier
+        labeling.
+    warm_start
+        Whether ``fit`` starts from the subspaces that it found before.
     random_state
-        Seed of a random start and of k-means.
+        Seed of a random start, of features and of k-means.
 
     Attributes
     ----------
     labels_
-        Cluster of each sample, shape ``(n_samples,)``.
+        Cluster of each sample in the first alternative, shape ``(n_samples,)``; of this
+        rank's samples where a distributed ``Dataset`` was given.
+    alternatives_
+        All alternatives, each an
+        :class:`~thalweg_clustering.alternatives.Alternative`.
+    stop_reason_
+        Why there are no more.
     components_
         Transposed W, shape ``(n_components, n_features)``; zero for constant features.
     embedding_
         U, shape ``(n_samples, n_clusters)``.
+    feature_weights_
+        Norm of each row of W, shape ``(n_features,)``: how much a feature counts.
     objective_
-        Cost: minus the maximised objective.
+        Cost: minus the maximized objective.
     novelty_
-        Normalised mutual information of ``labels_`` and the clustering given: 0 is best.
+        Normalized mutual information of ``labels_`` and the clustering given: 0 is best;
+        the largest of several.
     quality_
         HSIC(XW, U), the spectral clustering objective: at most k.
     degenerate_
@@ -77,56 +119,101 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         Both sides of condition (10), under which the fixed point is a local minimum.
     sigma_, lambda__
         The values used.
+    notes_
+        What the run decided or fell back to.
     n_iter_
         Steps on W.
     trace_
-        The :class:`thalweg.Trace` of the run: one row a step on W.
+        The :class:`thalweg.Trace` of the run: one row per step on W.
     status_
         How the run ended, a :class:`thalweg.Status`.
 
     Notes
     -----
-    ``fit`` needs ``y``, the clustering given.  scikit-learn's check that fits a
-    clusterer without labels therefore does not apply: :data:`EXPECTED_FAILURES`
-    is what to hand to ``check_estimator``; all others pass.
+    ``fit`` needs ``y``, the clustering given, unless the task is unsupervised.
+    scikit-learn's check that fits a clusterer without labels therefore does not apply:
+    :data:`EXPECTED_FAILURES` is what to hand to ``check_estimator``; all others pass.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> stream = np.random.default_rng(0)
+    >>> shape, color = stream.integers(0, 2, (2, 200))
+    >>> X = np.stack([4.0 * shape, 4.0 * color], axis=1) + stream.normal(size=(200, 2))
+    >>> other = KDAC(n_components=1, random_state=0).fit(X, shape).labels_
+    >>> bool(max(np.mean(other == color), np.mean(other != color)) > 0.9)
+    True
     """
 
     def __init__(
         self,
-        n_clusters: int | None = None,
-        n_components: int | None = None,
-        sigma: float | str | None = None,
+        n_clusters: int | str | None = None,
+        n_components: int | str | None = None,
+        *,
+        n_alternatives: int = 1,
+        task: str = "alternative",
+        kernel: str | KernelFunction = "gaussian",
+        degree: int = 2,
+        offset: float = 1.0,
+        sigma: float | None = None,
+        bandwidths: Sequence[float] | None = None,
+        local_scaling: bool = False,
         lambda_: float = 1.0,
+        label_weight: float = 1.0,
+        tuning: str = "none",
         solver: str | Solver[Any] = "ism",
-        init: str = "spectral",
+        init: str = "auto",
+        approximation: str = "auto",
+        features: int | None = None,
+        precision: str = "auto",
+        max_overlap: float = 0.2,
+        warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_components = n_components
+        self.n_alternatives = n_alternatives
+        self.task = task
+        self.kernel = kernel
+        self.degree = degree
+        self.offset = offset
         self.sigma = sigma
+        self.bandwidths = bandwidths
+        self.local_scaling = local_scaling
         self.lambda_ = lambda_
+        self.label_weight = label_weight
+        self.tuning = tuning
         self.solver = solver
         self.init = init
+        self.approximation = approximation
+        self.features = features
+        self.precision = precision
+        self.max_overlap = max_overlap
+        self.warm_start = warm_start
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
+        tags.target_tags.required = self.task != "unsupervised"
+        tags.target_tags.two_d_labels = True
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         # The parameter lambda_ ends like a fitted attribute, so scikit-learn cannot tell.
         return hasattr(self, "labels_")
 
-    def fit(self, X: np.ndarray, y: np.ndarray | None = None) -> KDAC:
-        """Find the alternative clustering.
+    def fit(self, X: Any, y: Any = None) -> KDAC:
+        """Find the alternative clusterings.  Collective where X is distributed.
 
         Parameters
         ----------
         X
-            Samples, shape ``(n_samples, n_features)``.
+            Samples, shape ``(n_samples, n_features)``: an array, a DataFrame, or a
+            :class:`thalweg.Dataset`, whose rows may lie on several ranks.
         y
-            The clustering given, shape ``(n_samples,)``, at least two clusters.
+            The clustering given, shape ``(n_samples,)``, labels of any type, at least two
+            clusters; or several labelings as columns, shape ``(n_samples, v)``.  A Dataset's
+            own labels by default.
 
         Raises
         ------
@@ -134,74 +221,159 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
             A ``ValueError``: labels that do not fit the samples, a single cluster
             given, or a parameter out of its range.
         """
-        if y is None:
-            raise InputError(
-                "KDAC requires y to be passed, but the target y is None: it is the clustering given"
-            )
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=3)
-        self._check_parameters()
-        given = given_labels(y, len(X), "the clustering given (y)")
-        layout = Layout(MPI.COMM_SELF, *X.shape)
-        points = centred_points(layout, X)
-        active = active_features(layout, points)
-        inner = np.ascontiguousarray(points[:, active])
+        options = self._checked_options()
+        dataset, labelings = self._data(X, y)
+        preparation = Preparation()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        clusters = self.n_clusters or int(given.max()) + 1
-        columns, penalty = self.n_components, self.lambda_
-        sigma: float | None
-        if isinstance(self.sigma, str):
-            found = search_parameters(layout, inner, given, clusters, columns, seed=seed)
-            columns, sigma, penalty = found.components, found.sigma, found.penalty
-        else:
-            sigma = self.sigma
-        objective = make_kdac(
-            layout, inner, given, clusters, columns, sigma, penalty, self.init, seed=seed
-        )
-        result = thalweg.minimize(objective, solver=self.solver, seed=seed)
-        x = objective.layout.vec_from(result.x)
-        outcome = objective.outcome(x)
-        x.destroy()
-        measures = outcome["measures"]
-        self.labels_ = outcome["labels"]
-        self.embedding_ = outcome["embedding"]
-        self.components_ = np.zeros((result.x.shape[1], X.shape[1]))
-        self.components_[:, active] = result.x.T
-        self.mean_ = X.mean(axis=0)
+        options["seed"] = seed
+        if isinstance(self.kernel, KernelFunction):
+            options["function"] = self.kernel
+        if isinstance(self.n_clusters, str):
+            trial = {**options, "choose_components": False, "init": "spectral"}
+            options["clusters"] = choose_clusters(dataset, labelings, **trial)
+        starts = []
+        if self.warm_start and hasattr(self, "alternatives_"):
+            before: list[Alternative] = vars(self)["alternatives_"]
+            wanted = options["components"]
+            starts = [
+                np.ascontiguousarray(alternative.components.T)
+                for alternative in before
+                if wanted in (None, len(alternative.components))
+            ]
+        search = find_alternatives(
+            dataset, labelings, self.n_alternatives, self.solver, self.max_overlap, starts,
+            preparation, **options,
+        )  # fmt: skip
+        self._preparation: Preparation = preparation
+        self.stop_reason_ = search.reason
+        self.alternatives_ = list(search.found)
+        if search.refused is not None and not search.found:
+            warnings.warn(f"no alternative was found: {search.reason}", stacklevel=2)
+            self.alternatives_ = [search.refused]
+        self.mean_ = preparation.mean
+        self._describe(self.alternatives_[0])
+        if self.degenerate_:
+            because = self.alternatives_[0].measures["degenerate_because"]
+            warnings.warn(f"the alternative clustering is degenerate: {because}", stacklevel=2)
+        return self
+
+    def _describe(self, first: Alternative) -> None:
+        measures, result = first.measures, first.result
+        self.labels_ = first.labels
+        self.embedding_ = first.outcome["embedding"]
+        self.components_ = self.components_of(first)
+        self.feature_weights_ = np.linalg.norm(self.components_, axis=0)
         self.objective_ = measures["cost"]
         self.novelty_ = measures["novelty"]
         self.quality_ = measures["cq"]
         self.degenerate_ = measures["degenerate"]
         self.condition_ = measures["condition_10"]
         self.sigma_, self.lambda__ = measures["sigma"], measures["lambda"]
+        self.notes_ = list(first.objective.notes)
         self.n_iter_ = result.iterations
         self.trace_, self.status_ = result.trace, result.status
-        if self.degenerate_:
-            warnings.warn(
-                f"the alternative clustering is degenerate: {measures['degenerate_because']}",
-                stacklevel=2,
-            )
-        return self
+        self._predictors = [_predictor(alternative) for alternative in self.alternatives_]
 
-    def fit_predict(self, X: np.ndarray, y: np.ndarray | None = None, **kwargs: Any) -> np.ndarray:
+    def components_of(self, alternative: Alternative) -> np.ndarray:
+        """Transposed W of an alternative for all features, shape ``(q, n_features)``."""
+        prepared = self._preparation
+        components = np.zeros((len(alternative.components), len(prepared.mean)))
+        components[:, prepared.active] = alternative.components / prepared.scale[prepared.active]
+        return components
+
+    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> np.ndarray:
         """Labels of :meth:`fit`."""
         return self.fit(X, y).labels_
 
-    def transform(self, X: np.ndarray) -> np.ndarray:
-        """Samples in the subspace, shape ``(n_samples, n_components)``."""
+    def transform(self, X: Any, alternative: int = 0) -> np.ndarray:
+        """Samples in the subspace of an alternative, shape ``(n_samples, n_components)``."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        return np.asarray((X - self.mean_) @ self.components_.T)
+        X = self._new_samples(X)
+        return np.asarray((X - self.mean_) @ self.components_of(self.alternatives_[alternative]).T)
 
-    def _check_parameters(self) -> None:
-        for name, least in (("n_clusters", 1), ("n_components", 1)):
-            value = getattr(self, name)
-            if value is not None and not (isinstance(value, Integral) and int(value) >= least):
+    def predict(self, X: Any, alternative: int = 0) -> np.ndarray:
+        """Clusters of samples, old or new, in an alternative, shape ``(n_samples,)``.
+
+        A sample belongs to the cluster to which its similarity in the subspace, normalized
+        by the degrees, is largest.
+        """
+        check_is_fitted(self)
+        sigma = self.alternatives_[alternative].objective.kernel.sigma
+        return self._predictors[alternative].predict(self.transform(X, alternative) / sigma)
+
+    # -- what comes in ---------------------------------------------------------------------
+
+    def _checked_options(self) -> dict[str, Any]:
+        """Options of the objective from the parameters, checked by their declaration."""
+        clean = copy.copy(self)
+        if clean.n_clusters == "auto":
+            clean.n_clusters = None
+        chosen = clean.n_components == "auto"
+        if chosen:
+            clean.n_components = None
+        if isinstance(self.kernel, KernelFunction):
+            clean.kernel = "gaussian"
+        clean.random_state = 0
+        options = check_parameters(clean, declared_options(build_kdac), NAMES)
+        own = (
+            Option("n_alternatives", int, 1, "maximum number of alternatives", minimum=1),
+            Option("max_overlap", float, 0.2, "largest overlap", minimum=0, maximum=1),
+            Option("warm_start", bool, False, "start from what was found before"),
+        )
+        check_parameters(clean, own)
+        options["lambda_"] = options.pop("lambda")
+        if chosen:
+            options["choose_components"] = True
+        return options
+
+    def _data(self, X: Any, y: Any) -> tuple[Dataset, list[np.ndarray]]:
+        wanted = self.task != "unsupervised"
+        partly = self.task == "semi-supervised"
+        if isinstance(X, Dataset):
+            dataset = X
+            self.n_features_in_ = X.layout.columns
+            if y is None:
+                y = X.labels
+        else:
+            X = validate_data(self, X, dtype=np.float64, ensure_min_samples=3)
+            dataset = Dataset.from_array(X)
+        if not wanted:
+            return dataset, []
+        if y is None:
+            raise InputError(
+                "KDAC requires y to be passed, but the target y is None: it is the clustering given"
+            )
+        y = np.asarray(y)
+        columns = [y] if y.ndim <= 1 else [y[:, c] for c in range(y.shape[1])]
+        layout = dataset.layout
+        if y.ndim == 0 or len(y) not in (layout.rows, layout.local_rows):
+            raise InputError(
+                f"X and y have inconsistent numbers of samples: {layout.rows} and "
+                f"{len(y) if y.ndim else 0}"
+            )
+        what = "the clustering given (y)"
+        return dataset, [given_labels(layout, column, what, partly) for column in columns]
+
+    def _new_samples(self, X: Any) -> np.ndarray:
+        if isinstance(X, Dataset):
+            if X.layout.columns != self.n_features_in_:
                 raise InputError(
-                    f"{name} must be a whole number of at least {least}, not {value!r}"
+                    f"X has {X.layout.columns} features, but KDAC is expecting "
+                    f"{self.n_features_in_} features as input"
                 )
-        if isinstance(self.sigma, str) and self.sigma != "search":
-            raise InputError(f"sigma must be a number, None or 'search', not {self.sigma!r}")
-        if not isinstance(self.lambda_, Real):
-            raise InputError(f"lambda_ must be a number, not {self.lambda_!r}")
-        if self.init not in ("spectral", "random"):
-            raise InputError(f"init must be 'spectral' or 'random', not {self.init!r}")
+            return np.asarray(X.values, dtype=float)
+        return np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
+
+
+def _predictor(alternative: Alternative) -> Predictor:
+    """What predictions need, whole on every rank.  Collective."""
+    objective = alternative.objective
+    layout, kernel = objective.rows, objective.kernel
+    z = kernel.points @ (alternative.components.T / kernel.sigma)
+    degrees = alternative.outcome["degrees"]
+    both = np.concatenate([z, degrees[:, None], alternative.labels[:, None]], axis=1)
+    kept = evenly_spread(layout, both, KEPT_ROWS)[1]
+    return Predictor(kept[:, :-2], kept[:, -2], kept[:, -1].astype(int), kernel.function)
+
+
+__all__ = ["EXPECTED_FAILURES", "KDAC"]

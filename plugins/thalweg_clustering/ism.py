@@ -23,22 +23,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import Capability, Objective, SpectralFixedPoint
 from thalweg.parallel import PETSc
-from thalweg_clustering.alternating import RoundSolver, RoundState, matrix_of, put_matrix
+from thalweg.plugins import Help
+from thalweg_clustering.alternating import (
+    RoundSolver,
+    RoundState,
+    matrix_of,
+    put_matrix,
+    subspace_distance,
+)
 from thalweg_clustering.eigenvectors import EIGENSOLVERS, smallest_eigenvectors
 from thalweg_clustering.trust_region import TrustRegion
 
 #: Refused steps after which W is taken to be a fixed point in floating point.
-MOST_REFUSALS = 15
-
-#: Relative increase that rounding alone explains: W is then a fixed point.
-ROUNDING = 1e-12
+MAX_REFUSALS = 15
 
 
 @dataclass(kw_only=True)
@@ -59,24 +63,24 @@ class ISMState(RoundState):
 class ISM(RoundSolver[ISMState]):
     """Iterative Spectral Method.
 
-    Parameters
-    ----------
-    eigensolver
-        ``"lapack"``, ``"lobpcg"``, ``"cpm"`` or ``"slepc"``.
-    safeguard
-        ``"level-shift"``, ``"damping"``, or ``"none"`` for the plain iteration.
-    mixing
-        Matrices that are mixed; 0 switches it off.
-    finish
-        ``"trust-region"``: once the iteration is slow, go on by Riemannian
-        trust-region steps, which converge quadratically; ``"none"``: do not.
+    With ``safeguard="none"`` it is Algorithm 2 to the letter: W is replaced by the
+    eigenvectors of Phi(W) until it no longer changes by more than ``outer_tolerance``,
+    whatever the objective does, and nothing is mixed.
     """
 
     inner_tolerance: float = 1e-4
-    eigensolver: str = "lapack"
-    mixing: int = 6
-    safeguard: str = "level-shift"
-    finish: str = "none"
+    eigensolver: Annotated[
+        Literal["lapack", "lobpcg", "cpm", "slepc"], Help("eigen-solver of the W-step")
+    ] = "lapack"
+    mixing: Annotated[int, Help("number of matrices that are mixed; 0 mixes none", minimum=0)] = 6
+    safeguard: Annotated[
+        Literal["level-shift", "damping", "none"],
+        Help("what shortens a refused step; none is Algorithm 2 as published, which refuses none"),
+    ] = "level-shift"
+    finish: Annotated[
+        Literal["none", "trust-region"],
+        Help("second-order steps once the iteration is slow"),
+    ] = "none"
 
     requires: ClassVar[tuple[type[Capability], ...]] = (SpectralFixedPoint,)
     trace_columns: ClassVar[tuple[str, ...]] = (*RoundSolver.trace_columns, "shift", "refusals")
@@ -135,19 +139,21 @@ class ISM(RoundSolver[ISMState]):
             accepted = value <= state.value
             if not accepted:
                 state.past, state.errors = state.past[-1:], state.errors[-1:]
-        while not accepted and state.refusals < MOST_REFUSALS:
+        while not accepted and state.refusals < MAX_REFUSALS:
             candidate, plain = self._candidate(state, w, plain)
             value, phi = self._evaluate(state, candidate)
             accepted = value <= state.value or self.safeguard == "none"
             if not accepted:
-                if value - state.value <= ROUNDING * max(abs(value), abs(state.value)):
-                    break
+                if value - state.value <= state.objective.value_error(state.value):
+                    break  # rounding alone explains the increase: W is a fixed point
                 state.refusals += 1
                 self._shorten(state)
         if not accepted or candidate is None:
             state.inner_done = True
             return
         state.step_length = float(np.linalg.norm(candidate - w @ (w.T @ candidate)))
+        if self.safeguard == "none":
+            state.inner_done = subspace_distance(candidate, w) <= self.outer_tolerance
         put_matrix(state, candidate)
         state.value, state.phi = value, phi
         if state.refusals == 0:
@@ -155,6 +161,10 @@ class ISM(RoundSolver[ISMState]):
         decrease = before - value
         state.slow = state.slow + 1 if decrease < 1e-2 * abs(before) else 0
         self._measure(state)
+
+    def is_small(self, state: ISMState, before: float) -> bool:
+        """Whether the last step ends the round; as published, only the change of W counts."""
+        return self.safeguard != "none" and super().is_small(state, before)
 
     def _evaluate(self, state: ISMState, w: np.ndarray) -> tuple[float, np.ndarray]:
         objective = state.objective

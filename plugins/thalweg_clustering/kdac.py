@@ -1,33 +1,51 @@
-"""Kernel Dimension Alternative Clustering: another clustering than the one given.
+"""The objective: a subspace in which rows depend on what is wanted, and not on what is known.
 
-Maximise HSIC(XW, U) - lambda HSIC(XW, Y) over W'W = I and U'U = I (eq. 2 of Wu
-et al.), with K normalised by its degrees D.  For fixed U and D this is the pair
-sum F(W) with gamma = D^(-1/2) H (UU' - lambda YY') H D^(-1/2) (eq. 4); U and D
-are renewed in closed form (eq. 3), which solvers do through the capability
-:class:`~thalweg.interfaces.Alternation`.
+Wu et al. (AISTATS 2018, NeurIPS 2019) maximize tr(Gamma K(XW)) over W'W = I.  The tasks
+differ in Gamma alone, which is of low rank here:
+
+    alternative      D^(-1/2) H (UU' - lambda sum_v Y_v Y_v') H D^(-1/2)     (eq. 4)
+    unsupervised     D^(-1/2) H UU' H D^(-1/2)
+    supervised       H YY' H
+    semi-supervised  D^(-1/2) H (UU' + mu YY') H D^(-1/2), and the links
+
+with H the centering matrix, D the row sums of K (the identity where K is not positive) and
+Y the indicators of labels; rows whose label is unknown have zeros in Y.  U and D are
+renewed in closed form (eq. 3), which solvers do through the capability
+:class:`~thalweg.interfaces.Alternation`.  Everything with as many rows as the data stays
+on the ranks that hold these rows.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import Alternation
-from thalweg.parallel import Layout, PETSc
+from thalweg.parallel import (
+    MPI,
+    Layout,
+    PETSc,
+    max_over_ranks,
+    min_over_ranks,
+    sum_large,
+    sum_over_ranks,
+)
+from thalweg.parallel.pairs import nearest_neighbors
 from thalweg_clustering.agreement import normalized_mutual_information
 from thalweg_clustering.eigenvectors import smallest_eigenvectors
 from thalweg_clustering.embedding_step import leading_embedding
-from thalweg_clustering.exact_kernel import STORED_ROWS, ProjectedKernel, exact_kernel
-from thalweg_clustering.fourier_kernel import FourierKernel
+from thalweg_clustering.exact_sums import STORED_ROWS, StoredKernel
+from thalweg_clustering.feature_sums import FeatureKernel
 from thalweg_clustering.kmeans import kmeans
 from thalweg_clustering.leading_subspace import Subspace
-from thalweg_clustering.pair_sum import GaussianPairSum
-from thalweg_clustering.prepared_data import median_distance
-from thalweg_clustering.weights import PairWeights
+from thalweg_clustering.pair_sum import LinkSum, PairSum
+from thalweg_clustering.prepared_data import evenly_spread
+from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
 
 #: Similarity to all others together below which a row is like no other, and how little
 #: below one similarities may be before rounding decides.
@@ -36,34 +54,84 @@ ALONE, ALIKE = 1e-8, 1e-10
 #: Relative residual of the first embedding, which only has to point the way.
 FIRST_TOLERANCE = 1e-2
 
+TASKS = ("alternative", "unsupervised", "supervised", "semi-supervised")
 
-class KDACObjective(GaussianPairSum, Alternation):
-    """The W-problem of KDAC for the present U and D, and how these are renewed.
+#: Label of rows of which none is known.
+UNKNOWN = -1
+
+#: Neighbor whose distance is a row's scale (Zelnik-Manor and Perona, 2004).
+SCALE_NEIGHBOR = 7
+
+
+@dataclass(frozen=True)
+class Labeling:
+    """One labeling of the rows, and its weight in Gamma.
+
+    Attributes
+    ----------
+    labels
+        This rank's rows, integers 0 to k' - 1, or :data:`UNKNOWN`, shape ``(n_local,)``.
+    weight
+        Positive where the subspace should show it, negative where it should not.
+    """
+
+    labels: np.ndarray
+    weight: float
+
+    def factor(self, layout: Layout) -> np.ndarray:
+        """This rank's rows of a thin factor of H YY' H.  Collective."""
+        groups = int(max_over_ranks(layout.comm, self.labels.max(initial=0))) + 1
+        known = self.labels != UNKNOWN
+        indicator = np.zeros((len(self.labels), groups))
+        indicator[known, self.labels[known]] = 1.0
+        means = np.asarray(sum_over_ranks(layout.comm, indicator.sum(axis=0))) / layout.rows
+        centered = indicator - means
+        if not max_over_ranks(layout.comm, float(not known.all())):
+            # The rows of HY are orthogonal to the vector of ones: a basis of the complement
+            # loses nothing.
+            ones = np.ones((groups, 1))
+            helmert = np.linalg.qr(np.concatenate([ones, np.eye(groups)[:, 1:]], axis=1))[0]
+            centered = centered @ helmert[:, 1:]
+        return np.asarray(centered)
+
+
+class KDACObjective(PairSum, Alternation):
+    """The W-problem of one task for the present U and D, and how these are renewed.
 
     Parameters
     ----------
     kernel
-        Rows and width of the Gaussian kernel.
-    given
-        The clustering given, of all rows on every rank, integers 0 to k' - 1.
+        Rows, kernel function and width.
+    labelings
+        What is known of the rows; the first is the clustering given.
     clusters
         k, number of clusters to find.
     columns
         q, dimension of the subspace.
-    penalty
-        lambda, weight of the novelty.
+    task
+        One of :data:`TASKS`.
+    links
+        Pairs of rows that should be alike, or unlike.
     start
-        ``"spectral"`` (eq. 12) or ``"random"``.
+        ``"spectral"`` (eq. 12), ``"random"``, ``"published"`` (eq. 12 with the clustering
+        given as U, as Algorithm 1 has it), or W itself, shape ``(d, q)``.
+    guess
+        This rank's rows of a U to begin the first U-step at a W given from, or None.
     embedding
         Eigen-solver of the U-step: ``"auto"``, ``"lapack"``, ``"lobpcg"`` or ``"slepc"``.
     embedding_tolerance
         Relative residual of the iterative ones.
     truth
-        Labels to compare the result with, of all rows, or None.
+        This rank's labels to compare the result with, or None.
     seed
         Seed of k-means.
     bound
         Whether condition (10), which takes another pass over all pairs, is evaluated.
+    embedding_columns
+        Columns of U, at least 1; k by default.
+    local_scaling
+        Whether squared distances are divided by sigma_i sigma_j, the distances to the 7th
+        neighbors in the subspace, renewed with U and D.
     """
 
     default_solver: ClassVar[str] = "ism"
@@ -71,16 +139,20 @@ class KDACObjective(GaussianPairSum, Alternation):
     def __init__(
         self,
         kernel: ProjectedKernel,
-        given: np.ndarray,
+        labelings: Sequence[Labeling],
         clusters: int,
         columns: int,
-        penalty: float,
-        start: str = "spectral",
+        task: str = "alternative",
+        links: LinkSum | None = None,
+        start: str | np.ndarray = "spectral",
+        guess: np.ndarray | None = None,
         embedding: str = "auto",
         embedding_tolerance: float = 1e-4,
         truth: np.ndarray | None = None,
         seed: int = 0,
         bound: bool = True,
+        local_scaling: bool = False,
+        embedding_columns: int | None = None,
     ) -> None:
         n = kernel.layout.rows
         if not 1 <= clusters < n:
@@ -89,75 +161,176 @@ class KDACObjective(GaussianPairSum, Alternation):
                 f"not {clusters}"
             )
         self.rows = kernel.layout
-        self.given, self.truth = given, truth
-        self.clusters, self.penalty = clusters, float(penalty)
+        self.labelings, self.truth, self.task = tuple(labelings), truth, task
+        self.clusters = clusters
+        self.embedding_columns = embedding_columns or clusters
         self.start, self.embedding = start, embedding
         self.embedding_tolerance = embedding_tolerance
-        self.seed, self.bound = seed, bound
-        self._given_factor = _centred_indicator(given)
-        empty = PairWeights(np.zeros((self.rows.local_rows, 0)), np.zeros(0))
-        super().__init__(kernel, columns, empty)
-        degrees = kernel.row_sums(np.eye(self.layout.rows))
-        self._first = self._first_embedding(degrees)
-        self.use_blocks({"degrees": self.rows.gather_rows(degrees), "embedding": self._first})
+        self.seed, self.bound, self.local_scaling = seed, bound, local_scaling
+        factors = [labeling.factor(self.rows) for labeling in self.labelings]
+        empty = np.zeros((self.rows.local_rows, 0))
+        self._label_factor = np.concatenate([empty, *factors], axis=1)
+        self._label_signs = np.concatenate(
+            [np.zeros(0)]
+            + [
+                np.full(factor.shape[1], labeling.weight)
+                for factor, labeling in zip(factors, self.labelings, strict=True)
+            ]
+        )
+        super().__init__(kernel, columns, PairWeights(empty, np.zeros(0)), links)
+        self._scale_of_value = 0.0
+        self._first: dict[str, np.ndarray] = {}
+        self._start_blocks(guess)
         self._outcome_for: bytes | None = None
         self._outcome: dict[str, Any] = {}
 
+    @property
+    def has_embedding(self) -> bool:
+        """Whether U takes part; a supervised task knows what it looks for."""
+        return self.task != "supervised"
+
+    @property
+    def penalty(self) -> float:
+        """lambda, weight of the novelty."""
+        return max([0.0, *(-labeling.weight for labeling in self.labelings)])
+
     # -- starting point --------------------------------------------------------------------
 
-    def _first_embedding(self, degrees: np.ndarray) -> np.ndarray:
-        """U of the data as they are, kept apart from the clustering given.
+    def _start_blocks(self, guess: np.ndarray | None) -> None:
+        """Blocks from the data as they are, from which the first W follows.
 
         Algorithm 1 starts from the clustering given itself; where lambda is small,
-        that makes the spectral initialisation find it again.
+        that makes the spectral initialization find it again.  U is therefore that of the
+        data, kept apart from the labelings to avoid.
         """
-        identity = np.eye(self.layout.rows)
-        given = np.linalg.qr(self._given_factor)[0]
-        subspace = self._leading(identity, degrees, self.rows.local(given), None, FIRST_TOLERANCE)
-        return self.rows.gather_rows(subspace.vectors)
+        if isinstance(self.start, np.ndarray):
+            self._first = self.blocks_at(self.start, guess)[0]
+        else:
+            identity = np.eye(self.layout.rows)
+            self._first = self._scales_and_degrees(identity)
+            if self.start == "published" and self.labelings:
+                labels = self.labelings[0].factor(self.rows)
+                gram = sum_large(self.comm, np.ascontiguousarray(labels.T @ labels))
+                root = np.linalg.inv(np.linalg.cholesky(gram)).T
+                self._first["embedding"] = labels @ root
+            elif self.has_embedding:
+                avoided = self._label_factor[:, self._label_signs < 0]
+                apart = _orthonormal_columns(self.rows, avoided) if avoided.shape[1] else None
+                self._first["embedding"] = self._leading(
+                    identity, self._first["degrees"][:, 0], apart, None, FIRST_TOLERANCE
+                ).vectors
+        self._use(self._first)
 
     def initial_point(self, seed: int) -> PETSc.Vec:
-        """Spectral initialisation (eq. 12), or a random point of the Stiefel manifold."""
+        """Spectral initialization (eq. 12), a random point of the Stiefel manifold, or W given."""
+        if isinstance(self.start, np.ndarray):
+            return self.layout.vec_from(self.comm.bcast(self.start, root=0))
         if self.start == "random":
             return super().initial_point(seed)
-        w = smallest_eigenvectors(self.kernel.flat_matrix(self.weights), self.layout.columns)
+        self._use(self._first)
+        matrix = self.kernel.flat_matrix(self.weights)
+        if self.links is not None:
+            matrix = matrix + self.links.matrix(np.zeros((self.layout.rows, 1)))
+        w = smallest_eigenvectors(matrix, self.layout.columns)
         return self.layout.vec_from(self.comm.bcast(w, root=0))
 
     # -- alternation -----------------------------------------------------------------------
 
-    def initial_blocks(self, x: PETSc.Vec) -> dict[str, np.ndarray]:
-        """Degrees at W, and the embedding of the data as U."""
-        degrees = self.kernel.row_sums(self.matrix(x))
-        return {"degrees": self.rows.gather_rows(degrees), "embedding": self._first}
+    def initial_blocks(self, x: PETSc.Vec) -> dict[str, Any]:
+        """Degrees at W, and the embedding that W was found from."""
+        blocks = self._scales_and_degrees(self.matrix(x))
+        if "embedding" in self._first:
+            blocks["embedding"] = self._first["embedding"]
+        return self._vectors(blocks)
 
-    def use_blocks(self, blocks: Mapping[str, np.ndarray]) -> None:
+    def use_blocks(self, blocks: Mapping[str, Any]) -> None:
         """Weights gamma of these U and D."""
-        embedding = blocks["embedding"]
-        embedding = embedding - embedding.mean(axis=0)
-        both = np.concatenate([embedding, self._given_factor], axis=1)
-        factor = self.rows.local(both) / np.sqrt(self.rows.local(blocks["degrees"]))[:, None]
-        signs = np.ones(both.shape[1])
-        signs[embedding.shape[1] :] = -self.penalty
-        weights = PairWeights(np.ascontiguousarray(factor), signs)
-        if not all(self.comm.allgather(weights.same_as(self.weights))):
-            self.weights = weights
+        self._use({name: self._local(block) for name, block in blocks.items()})
 
     def updated_blocks(
-        self, x: PETSc.Vec, blocks: Mapping[str, np.ndarray]
-    ) -> tuple[dict[str, np.ndarray], float]:
+        self, x: PETSc.Vec, blocks: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], float]:
         """D-step and U-step at W; the change is the distance of the subspaces of U."""
-        degrees, subspace = self.embed(self.matrix(x), blocks["embedding"])
-        whole = self.rows.gather_rows(subspace.vectors)
-        old = blocks["embedding"]
-        outside = whole - old @ (old.T @ whole)
-        change = float(np.linalg.norm(outside)) / np.sqrt(self.clusters)
-        new = {"degrees": self.rows.gather_rows(degrees), "embedding": whole}
-        return new, float(self.comm.bcast(change, root=0))
+        old = self._local(blocks["embedding"]) if "embedding" in blocks else None
+        new, _ = self.blocks_at(self.matrix(x), old)
+        change = 0.0
+        if old is not None:
+            fresh = new["embedding"]
+            inner = sum_large(self.comm, np.ascontiguousarray(old.T @ fresh))
+            outside = float(((fresh - old @ inner) ** 2).sum())
+            change = float(np.sqrt(sum_over_ranks(self.comm, outside) / fresh.shape[1]))
+        return self._vectors(new), change
 
-    def embed(self, w: np.ndarray, guess: np.ndarray | None = None) -> tuple[np.ndarray, Subspace]:
-        """Degrees of this rank's rows, and the k leading eigenvectors of Q at W (eq. 3)."""
-        degrees = self.kernel.row_sums(w)
-        return degrees, self._leading(w, degrees, None, guess, self.embedding_tolerance)
+    def _vectors(self, blocks: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        return {
+            name: self.rows.with_columns(block.shape[1]).vec_from(block)
+            for name, block in blocks.items()
+        }
+
+    def _local(self, block: PETSc.Vec) -> np.ndarray:
+        columns = block.getBlockSize()
+        values = block.getArray(readonly=True).reshape(-1, columns)
+        if len(values) != self.rows.local_rows:  # restored from a checkpoint, whole
+            values = self.rows.local(values)
+        return np.array(values)
+
+    def _scales_and_degrees(self, w: np.ndarray) -> dict[str, np.ndarray]:
+        blocks = {}
+        if self.local_scaling:
+            blocks["scales"] = self._scales(w)[:, None]
+            self.kernel.scales = blocks["scales"][:, 0]
+        degrees = (
+            self.kernel.row_sums(w)
+            if self.kernel.function.normalized and self.has_embedding
+            else np.ones(self.rows.local_rows)
+        )
+        blocks["degrees"] = degrees[:, None]
+        return blocks
+
+    def _scales(self, w: np.ndarray) -> np.ndarray:
+        """1 / sigma_i of this rank's rows: sigma is then a factor without unit."""
+        projected = np.ascontiguousarray(self.kernel.points @ w)
+        count = min(SCALE_NEIGHBOR, self.rows.rows - 1)
+        layout = self.rows.with_columns(projected.shape[1])
+        distances = np.sqrt(nearest_neighbors(layout, projected, count)[1][:, -1])
+        largest = max_over_ranks(self.comm, float(distances.max(initial=0.0)))
+        return np.asarray(1.0 / np.maximum(distances, 1e-3 * max(largest, 1e-300)))
+
+    def _use(self, blocks: Mapping[str, np.ndarray]) -> None:
+        parts, signs = [self._label_factor], [self._label_signs]
+        if "embedding" in blocks:
+            embedding = blocks["embedding"]
+            mean = np.asarray(sum_over_ranks(self.comm, embedding.sum(axis=0))) / self.rows.rows
+            parts.insert(0, embedding - mean)
+            signs.insert(0, np.ones(embedding.shape[1]))
+        both, sign = np.concatenate(parts, axis=1), np.concatenate(signs)
+        factor = both / np.sqrt(blocks["degrees"])
+        weights = PairWeights(np.ascontiguousarray(factor), sign)
+        if "scales" in blocks and not np.array_equal(
+            blocks["scales"][:, 0], self.kernel.scales if self.kernel.scales is not None else []
+        ):
+            self.kernel.scales = blocks["scales"][:, 0]
+        if not all(self.comm.allgather(weights.same_as(self.weights))):
+            self.weights = weights
+            # Of terms as large as these, with rounding errors that do not know each other.
+            squares = float(((both**2) @ np.abs(sign)).sum())
+            self._scale_of_value = float(sum_over_ranks(self.comm, squares))
+
+    def value_error(self, value: float) -> float:
+        """Rounding of single precision where it is used, of double elsewhere."""
+        scale = max(abs(value), self._scale_of_value / np.sqrt(self.rows.rows))
+        return max(super().value_error(value), self.kernel.rounding * scale)
+
+    def blocks_at(
+        self, w: np.ndarray, guess: np.ndarray | None
+    ) -> tuple[dict[str, np.ndarray], Subspace | None]:
+        """This rank's rows of scales, degrees and U at W, and the eigenvalues of U.  Collective."""
+        blocks = self._scales_and_degrees(w)
+        if not self.has_embedding:
+            return blocks, None
+        subspace = self._leading(w, blocks["degrees"][:, 0], None, guess, self.embedding_tolerance)
+        blocks["embedding"] = subspace.vectors
+        return blocks, subspace
 
     def _leading(
         self,
@@ -169,7 +342,7 @@ class KDACObjective(GaussianPairSum, Alternation):
     ) -> Subspace:
         """Leading eigenvectors of H D^(-1/2) K D^(-1/2) H, orthogonal to ``apart``."""
         return leading_embedding(
-            self.kernel, w, degrees, self.clusters, self.embedding, tolerance, apart, guess,
+            self.kernel, w, degrees, self.embedding_columns, self.embedding, tolerance, apart, guess,
             self.seed,
         )  # fmt: skip
 
@@ -184,35 +357,37 @@ class KDACObjective(GaussianPairSum, Alternation):
         key = w.tobytes()
         if self._outcome_for == key:
             return self._outcome
-        degrees, subspace = self.embed(w)
-        blocks = {
-            "degrees": self.rows.gather_rows(degrees),
-            "embedding": self.rows.gather_rows(subspace.vectors),
-        }
-        held = self.weights
-        self.use_blocks(blocks)
-        value, matrix = self.kernel.value_and_matrix(w, self.weights)
+        held, scales = self.weights, self.kernel.scales
+        blocks, subspace = self.blocks_at(w, None)
+        self._use(blocks)
+        value, matrix = self.value_and_matrix_at(w)
+        bound = self.kernel.curvature_bound(w, self.weights) if self.bound else float("nan")
+        if subspace is None:  # of a supervised task, for its clusters
+            subspace = self._leading(w, blocks["degrees"][:, 0], None, None, 1e-4)
+        self.weights, self.kernel.scales = held, scales
         spectrum = np.linalg.eigvalsh(matrix)
         q = self.layout.columns
         rotated = matrix @ w
-        residual = float(np.linalg.norm(rotated - w @ (w.T @ rotated)))
-        bound = self.kernel.curvature_bound(w, self.weights) if self.bound else float("nan")
-        self.weights = held
         gap = float(spectrum[q] - spectrum[q - 1])
-        lengths = np.linalg.norm(subspace.vectors, axis=1, keepdims=True)
-        unit = subspace.vectors / np.maximum(lengths, np.finfo(float).tiny)
-        clusters = kmeans(self.rows, unit, self.clusters, self.seed)
-        whole = self.rows.gather_rows(clusters.labels)
-        sizes = np.bincount(whole, minlength=self.clusters)
-        reason = self._degenerate_because(blocks["degrees"], sizes)
+        clusters = kmeans(self.rows, unit_rows(subspace.vectors), self.clusters, self.seed)
+        counts = np.bincount(clusters.labels, minlength=self.clusters).astype(float)
+        sizes = np.asarray(sum_over_ranks(self.comm, counts)).astype(int)
+        reason = self._degenerate_because(blocks["degrees"][:, 0], sizes)
+        overlaps = [
+            normalized_mutual_information(clusters.labels, labeling.labels, self.comm)
+            for labeling in self.labelings
+            if min_over_ranks(self.comm, labeling.labels.min(initial=0)) >= 0
+        ]
         measures: dict[str, Any] = {
             "cost": value,
-            "cq": float(subspace.values[: self.clusters].sum()),
-            "novelty": normalized_mutual_information(whole, self.given),
-            "residual": residual,
+            "cq": float(subspace.values[: self.embedding_columns].sum()),
+            "novelty": max(overlaps, default=0.0),
+            "residual": float(np.linalg.norm(rotated - w @ (w.T @ rotated))),
             "eigengap": gap,
-            "eigengap_components": best_gap(spectrum, q),
-            "embedding_gap": float(subspace.values[self.clusters - 1] - subspace.values[-1]),
+            "eigengap_components": best_gap(spectrum, len(spectrum) - 1),
+            "embedding_gap": float(
+                subspace.values[self.embedding_columns - 1] - subspace.values[-1]
+            ),
             "condition_10": {
                 "left": self.kernel.sigma**2 * gap,
                 "right": bound,
@@ -221,29 +396,60 @@ class KDACObjective(GaussianPairSum, Alternation):
             "cluster_sizes": [int(size) for size in sizes],
             "degenerate": reason != "",
             **({"degenerate_because": reason} if reason else {}),
+            "kernel": self.kernel.function.name,
+            "task": self.task,
             "sigma": self.kernel.sigma,
             "lambda": self.penalty,
             "components": q,
         }
+        if len(overlaps) > 1:
+            measures["novelty_by_labeling"] = overlaps
         if self.truth is not None:
-            measures["nmi"] = normalized_mutual_information(whole, self.truth)
+            measures["nmi"] = normalized_mutual_information(clusters.labels, self.truth, self.comm)
+        if isinstance(self.kernel, FeatureKernel):
+            measures["approximation"] = self._approximation(w, blocks)
         self._outcome_for = key
         self._outcome = {
             "labels": clusters.labels,
             "components": np.array(w),
             "embedding": subspace.vectors,
+            "embedding_values": subspace.values,
+            "degrees": blocks["degrees"][:, 0],
+            "spectrum": spectrum,
             "measures": measures,
         }
         return self._outcome
 
+    def _approximation(self, w: np.ndarray, blocks: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """The objective of evenly spread rows by features and by exact sums; noted."""
+        assert isinstance(self.kernel, FeatureKernel)
+        self._use(blocks)
+        points = evenly_spread(self.rows, self.kernel.points, STORED_ROWS)[1]
+        factor = evenly_spread(self.rows, self.weights.factor, STORED_ROWS)[1]
+        weights = PairWeights(factor, self.weights.signs)
+        layout = Layout(MPI.COMM_SELF, *points.shape)
+        kernel = self.kernel
+        exact = StoredKernel(layout, points, kernel.sigma, kernel.function).value(w, weights)
+        features = kernel.on_rows(layout, points).value(w, weights)
+        error = abs(features - exact) / max(abs(exact), 1e-300)
+        self.note(
+            f"sums by {kernel.description}: on {len(points)} evenly spread rows their objective "
+            f"differs from the exact one by {error:.1e} of it; approximation = 'exact' computes "
+            "all pairs"
+        )
+        return {"kind": kernel.description, "rows": len(points), "relative_error": error}
+
     def _degenerate_because(self, degrees: np.ndarray, sizes: np.ndarray) -> str:
-        """Why the clusters say nothing, or an empty text; decided by facts that all ranks hold."""
-        n = len(degrees)
-        kernel = f"sigma = {self.kernel.sigma:g} is too {{}} compared with the distances"
-        if n > 2 and np.median(degrees) - 1.0 < ALONE:
-            return kernel.format("small") + ": most rows are like no other"
-        if n > 2 and degrees.min() > n * (1.0 - ALIKE):
-            return kernel.format("large") + ": all rows are alike up to rounding"
+        """Why the clusters say nothing, or an empty string; the same on all ranks."""
+        n = self.rows.rows
+        if self.kernel.function.gaussian and self.has_embedding and n > 2:
+            kernel = f"sigma = {self.kernel.sigma:g} is too {{}} compared with the distances"
+            alone = sum_over_ranks(self.comm, float((degrees - 1.0 < ALONE).sum()))
+            if alone > n / 2:
+                return kernel.format("small") + ": most rows are like no other"
+            least = min_over_ranks(self.comm, degrees.min(initial=np.inf))
+            if least > n * (1.0 - ALIKE):
+                return kernel.format("large") + ": all rows are alike up to rounding"
         if np.count_nonzero(sizes) < 2 or sizes.max() >= n - 1:
             return "all rows, or all but one, are in one cluster; try another sigma or lambda"
         return ""
@@ -265,82 +471,41 @@ class KDACObjective(GaussianPairSum, Alternation):
         return self.rows
 
     def fingerprint(self) -> str:
-        """Shape, options and a digest of the given clustering."""
-        digest = hashlib.sha256(np.ascontiguousarray(self.given).tobytes()).hexdigest()[:12]
+        """Shape, options and a digest of what is known of the rows."""
+        digest = hashlib.sha256()
+        for labeling in self.labelings:
+            for part in self.comm.allgather(
+                hashlib.sha256(np.ascontiguousarray(labeling.labels).tobytes()).digest()
+            ):
+                digest.update(part)
         return (
-            f"KDAC/{self.rows.rows}x{self.layout.rows}/q{self.layout.columns}/k{self.clusters}/"
-            f"sigma{self.kernel.sigma!r}/lambda{self.penalty!r}/{digest}"
+            f"KDAC/{self.task}/{self.kernel.function.name}/{self.rows.rows}x{self.layout.rows}/"
+            f"q{self.layout.columns}/k{self.clusters}/sigma{self.kernel.sigma!r}/"
+            f"lambda{self.penalty!r}/{digest.hexdigest()[:12]}"
         )
 
 
-def best_gap(spectrum: np.ndarray, most: int) -> int:
-    """The q <= most after which the ascending spectrum has its widest gap (eq. 11)."""
-    gaps = np.diff(spectrum)[: max(1, min(most, len(spectrum) - 1))]
-    return int(np.argmax(gaps)) + 1
+def best_gap(spectrum: np.ndarray, largest: int) -> int:
+    """The q <= ``largest`` after which the ascending spectrum has its widest gap (eq. 11).
 
-
-def _centred_indicator(labels: np.ndarray) -> np.ndarray:
-    """Thin factor of H YY' H, shape ``(n, k' - 1)``.
-
-    HY has its rows orthogonal to the ones vector, so that an orthonormal basis of
-    the complement loses nothing.
+    Where Phi has negative eigenvalues only these directions lower the cost: the gap below
+    a direction that is penalized says nothing of how many are wanted.
     """
-    groups = int(labels.max()) + 1
-    indicator = np.eye(groups)[labels]
-    helmert = np.linalg.qr(np.concatenate([np.ones((groups, 1)), np.eye(groups)[:, 1:]], 1))[0]
-    return np.asarray((indicator - indicator.mean(axis=0)) @ helmert[:, 1:])
+    count = max(1, min(largest, len(spectrum) - 1))
+    if spectrum[0] < 0:
+        count = max(1, min(count, int(np.count_nonzero(spectrum < 0.05 * spectrum[0]))))
+    return int(np.argmax(np.diff(spectrum)[:count])) + 1
 
 
-def make_kdac(
-    layout: Layout,
-    points: np.ndarray,
-    given: np.ndarray,
-    clusters: int,
-    columns: int | None,
-    sigma: float | None,
-    penalty: float,
-    start: str = "spectral",
-    embedding: str = "auto",
-    features: int = 0,
-    stored_rows: int = STORED_ROWS,
-    truth: np.ndarray | None = None,
-    seed: int = 0,
-    bound: bool = True,
-) -> KDACObjective:
-    """The objective on centred, non-constant features; defaults filled in.  Collective.
+def unit_rows(vectors: np.ndarray) -> np.ndarray:
+    """Rows divided by their lengths."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, np.finfo(float).tiny))
 
-    ``columns`` None is min(k, d - 1); ``sigma`` None is half the median distance;
-    ``features`` > 0 asks for that many random Fourier features.
 
-    Raises
-    ------
-    InputError
-        An option out of its range, or rows that all coincide.
-    """
-    d = points.shape[1]
-    if d < 2:
-        raise InputError(
-            f"the data have {d} feature(s) that are not constant; a subspace needs at least 2"
-        )
-    if columns is None:
-        columns = min(clusters, d - 1)
-    if not 1 <= columns < d:
-        raise InputError(
-            f"the number of components must be at least 1 and less than the {d} features that are "
-            f"not constant, not {columns}"
-        )
-    if sigma is None:
-        sigma = 0.5 * median_distance(layout, points)
-    if not (sigma > 0 and np.isfinite(sigma)):
-        raise InputError(f"sigma must be greater than 0, not {sigma!r}")
-    if not (penalty >= 0 and np.isfinite(penalty)):
-        raise InputError(f"lambda must be at least 0, not {penalty!r}")
-    kernel: ProjectedKernel
-    if features > 0:
-        kernel = FourierKernel(layout, points, sigma, columns, features, seed)
-    else:
-        kernel = exact_kernel(layout, points, sigma, stored_rows)
-    return KDACObjective(
-        kernel, given, clusters, columns, penalty, start, embedding, truth=truth, seed=seed,
-        bound=bound,
-    )  # fmt: skip
+def _orthonormal_columns(layout: Layout, block: np.ndarray) -> np.ndarray:
+    """An orthonormal basis of the span of distributed columns.  Collective."""
+    gram = sum_large(layout.comm, np.ascontiguousarray(block.T @ block))
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > 1e-10 * values[-1]
+    return np.asarray(block @ (vectors[:, kept] / np.sqrt(values[kept])))

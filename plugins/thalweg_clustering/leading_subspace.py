@@ -82,7 +82,7 @@ def iterative_leading(
     depth
         Blocks that the basis may hold before it is restarted.
     """
-    basis = _orthonormalised(layout, start, None)
+    basis = _orthonormalized(layout, start, None)
     if basis.shape[1] < count:
         raise NumericalError(f"the embedding has fewer than {count} independent directions")
     block = basis.shape[1]
@@ -106,7 +106,7 @@ def iterative_leading(
             frame = _small_orthonormal(coefficients)
             basis, images = basis @ frame, images @ frame
         previous = vectors
-        fresh = _orthonormalised(layout, residual[:, norms > 1e-3 * tolerance * scale], basis)
+        fresh = _orthonormalized(layout, residual[:, norms > 1e-3 * tolerance * scale], basis)
         if fresh.shape[1] == 0:
             break
         basis = np.hstack([basis, fresh])
@@ -176,7 +176,7 @@ def _symmetric(matrix: np.ndarray) -> np.ndarray:
     return 0.5 * (matrix + matrix.T)
 
 
-def _orthonormalised(layout: Layout, block: np.ndarray, against: np.ndarray | None) -> np.ndarray:
+def _orthonormalized(layout: Layout, block: np.ndarray, against: np.ndarray | None) -> np.ndarray:
     """Orthonormal columns of a block, orthogonal to a basis; dependent ones are dropped."""
     for _ in range(2):
         if against is not None:

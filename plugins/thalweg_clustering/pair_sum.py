@@ -1,21 +1,23 @@
-"""Objectives of the form -sum gamma_ij exp(-Tr(W'A_ij W)/2 sigma^2) on the Stiefel manifold."""
+"""Objectives of the form -sum gamma_ij k(beta_ij) on the Stiefel manifold."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import HessianProduct, Objective, SpectralFixedPoint
 from thalweg.parallel import MPI, Layout, PETSc, sum_large, sum_over_ranks
-from thalweg_clustering.exact_kernel import ProjectedKernel, symmetric
-from thalweg_clustering.weights import PairWeights
+from thalweg_clustering.kernels import KernelFunction
+from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel, symmetric
 
-#: How far W'W may be from a diagonal of zeros and ones before a solver is told off.
+#: How far W'W may be from a diagonal of zeros and ones before a solver is refused.
 OFF_MANIFOLD = 0.1
 
 
-class GaussianObjective(Objective, SpectralFixedPoint, HessianProduct):
-    """F(W) = -sum gamma exp(-Tr(W'A W)/2 sigma^2), W of shape (d, q), W'W = I.
+class StiefelObjective(Objective, SpectralFixedPoint, HessianProduct):
+    """F(W), W of shape (d, q), W'W = I, whose gradient is Phi(W) W.
 
     F depends on W W' alone.  Columns of W that are zero do not count, which lets
     dimension growth work with the columns it has so far.
@@ -109,43 +111,118 @@ class GaussianObjective(Objective, SpectralFixedPoint, HessianProduct):
             block[...] = result
 
 
-class GaussianPairSum(GaussianObjective):
-    """The sum over all pairs of rows, A_ij = (x_i - x_j)(x_i - x_j)', gamma of low rank.
+class PairSum(StiefelObjective):
+    """The sum over all pairs of rows, gamma of low rank, and over single pairs ("links").
 
     Parameters
     ----------
     kernel
-        Rows, width and way of summing.
+        Rows, kernel function, width and way of summing.
     columns
         q.
     weights
         gamma; :attr:`weights` may be replaced.
+    links
+        Further pairs, each of a weight of its own; None for none.
     """
 
-    def __init__(self, kernel: ProjectedKernel, columns: int, weights: PairWeights) -> None:
+    def __init__(
+        self,
+        kernel: ProjectedKernel,
+        columns: int,
+        weights: PairWeights,
+        links: LinkSum | None = None,
+    ) -> None:
         super().__init__(kernel.layout.comm, kernel.points.shape[1], columns)
         self.kernel = kernel
         self.weights = weights
+        self.links = links
 
     def value_at(self, w: np.ndarray) -> float:
         """F at W."""
-        return self.kernel.value(w, self.weights)
+        linked = 0.0 if self.links is None else self.links.value(w)
+        return self.kernel.value(w, self.weights) + linked
 
     def value_and_gradient_at(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """F and Phi(W) W."""
-        return self.kernel.value_and_gradient(w, self.weights)
+        value, gradient = self.kernel.value_and_gradient(w, self.weights)
+        if self.links is not None:
+            value, gradient = value + self.links.value(w), gradient + self.links.matrix(w) @ w
+        return value, gradient
 
     def value_and_matrix_at(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """F and Phi(W)."""
-        return self.kernel.value_and_matrix(w, self.weights)
+        value, matrix = self.kernel.value_and_matrix(w, self.weights)
+        if self.links is not None:
+            value, matrix = value + self.links.value(w), matrix + self.links.matrix(w)
+        return value, matrix
 
     def hessian_product_at(self, w: np.ndarray, direction: np.ndarray) -> np.ndarray:
         """Derivative of Phi(W) W along a direction."""
-        return self.kernel.hessian_product(w, direction, self.weights)
+        product = self.kernel.hessian_product(w, direction, self.weights)
+        if self.links is not None:
+            product = product + self.links.hessian_product(w, direction)
+        return product
 
 
-class GaussianTermSum(GaussianObjective):
-    """The sum over terms of any positive semidefinite A, each rank holding its own terms.
+@dataclass(frozen=True)
+class LinkSum:
+    """-sum_l w_l k(beta_l) over a few pairs of rows, the same on every rank.
+
+    Attributes
+    ----------
+    function, sigma
+        Kernel and its width.
+    left, right
+        Rows of the pairs, shape ``(m, d)``.
+    weights
+        w, shape ``(m,)``: positive where the rows should be alike.
+    """
+
+    function: KernelFunction
+    sigma: float
+    left: np.ndarray
+    right: np.ndarray
+    weights: np.ndarray
+
+    def _beta(self, w: np.ndarray) -> np.ndarray:
+        a, b = self.left @ (w / self.sigma), self.right @ (w / self.sigma)
+        if self.function.of == "product":
+            return np.einsum("ij,ij->i", a, b)
+        return ((a - b) ** 2).sum(axis=1)
+
+    def _scatter(self, psi: np.ndarray) -> np.ndarray:
+        """-sum psi d beta / d(WW'), times W the derivative of -sum psi beta."""
+        if self.function.of == "product":
+            cross = (self.left.T * psi) @ self.right
+            return np.asarray(-(cross + cross.T) / self.sigma**2)
+        difference = self.left - self.right
+        return np.asarray(-2.0 * (difference.T * psi) @ difference / self.sigma**2)
+
+    def value(self, w: np.ndarray) -> float:
+        """The sum."""
+        return -float(self.weights @ self.function.value(self._beta(w)))
+
+    def matrix(self, w: np.ndarray) -> np.ndarray:
+        """Its part of Phi(W)."""
+        return self._scatter(self.weights * self.function.first(self._beta(w)))
+
+    def hessian_product(self, w: np.ndarray, direction: np.ndarray) -> np.ndarray:
+        """The derivative of Phi(W) W along a direction."""
+        a, b = self.left @ w, self.right @ w
+        t, u = self.left @ direction, self.right @ direction
+        if self.function.of == "product":
+            turned = np.einsum("ij,ij->i", a, u) + np.einsum("ij,ij->i", t, b)
+        else:
+            turned = 2.0 * np.einsum("ij,ij->i", a - b, t - u)
+        second = self.function.second(self._beta(w)) * turned / self.sigma**2
+        return self.matrix(w) @ direction + self._scatter(self.weights * second) @ w
+
+
+class TermSum(StiefelObjective):
+    """-sum gamma exp(-Tr(W'A W)/2 sigma^2) over terms of any positive semidefinite A.
+
+    Each rank holds its own terms.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Rows and labels as the objective wants them: checked, centred, without constant features."""
+"""Rows and labels as the objective wants them: checked, centered, without constant features."""
 
 from __future__ import annotations
 
@@ -9,11 +9,22 @@ from thalweg.errors import InputError
 from thalweg.parallel import Layout, any_over_ranks, sum_over_ranks
 
 
-def median_distance(layout: Layout, points: np.ndarray, most: int = 2000) -> float:
+def evenly_spread(layout: Layout, points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Up to ``count`` evenly spread rows on every rank: their numbers, and the rows.  Collective.
+
+    Parameters
+    ----------
+    points
+        This rank's rows, shape ``(n_local, ...)``.
+    """
+    chosen = np.unique(np.linspace(0, layout.rows - 1, min(count, layout.rows)).astype(int))
+    mine = chosen[(chosen >= layout.start) & (chosen < layout.stop)] - layout.start
+    return chosen, np.concatenate(layout.comm.allgather(np.asarray(points[mine])))
+
+
+def median_distance(layout: Layout, points: np.ndarray, largest_sample: int = 2000) -> float:
     """Median distance between rows, of evenly spread ones if there are many.  Collective."""
-    whole_rows = np.unique(np.linspace(0, layout.rows - 1, min(most, layout.rows)).astype(int))
-    mine = whole_rows[(whole_rows >= layout.start) & (whole_rows < layout.stop)] - layout.start
-    sample = np.concatenate(layout.comm.allgather(points[mine]))
+    sample = evenly_spread(layout, points, largest_sample)[1]
     squares = np.einsum("ij,ij->i", sample, sample)
     lengths = squares[:, None] + squares - 2.0 * sample @ sample.T
     pairs = lengths[np.triu_indices(len(sample), 1)]
@@ -24,8 +35,8 @@ def median_distance(layout: Layout, points: np.ndarray, most: int = 2000) -> flo
     return float(layout.comm.bcast(median, root=0))
 
 
-def centred_points(layout: Layout, values: np.ndarray) -> np.ndarray:
-    """Rows in float64 with their mean removed.  Collective.
+def centered_points(layout: Layout, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """This rank's rows in float64 with their mean removed, and the mean.  Collective.
 
     Raises
     ------
@@ -37,7 +48,7 @@ def centred_points(layout: Layout, values: np.ndarray) -> np.ndarray:
         raise InputError("the data contain NaN or infinite values; remove or replace them")
     check_magnitude(points, layout.with_columns(points.shape[1]))
     means = np.asarray(sum_over_ranks(layout.comm, points.sum(axis=0))) / max(1, layout.rows)
-    return points - means
+    return points - means, means
 
 
 def active_features(layout: Layout, points: np.ndarray) -> np.ndarray:
@@ -46,8 +57,19 @@ def active_features(layout: Layout, points: np.ndarray) -> np.ndarray:
     return np.asarray(squares > 1e-20 * max(float(squares.max(initial=0.0)), 1e-300))
 
 
-def given_labels(labels: np.ndarray | None, rows: int, what: str) -> np.ndarray:
-    """Labels as integers 0 to k' - 1.
+def given_labels(
+    layout: Layout, labels: np.ndarray | None, what: str, unknown: bool = False
+) -> np.ndarray:
+    """This rank's labels as integers 0 to k' - 1, that mean the same on all ranks.  Collective.
+
+    Parameters
+    ----------
+    labels
+        This rank's, or all ranks', labels of any type that can be sorted, shape ``(n,)``.
+    what
+        What they are, for messages.
+    unknown
+        Whether -1 (or an empty string, or None) marks a row of which nothing is known.
 
     Raises
     ------
@@ -57,14 +79,26 @@ def given_labels(labels: np.ndarray | None, rows: int, what: str) -> np.ndarray:
     if labels is None:
         raise InputError(f"{what} is needed: give the labels of an existing clustering")
     labels = np.asarray(labels)
-    if labels.ndim != 1 or len(labels) != rows:
+    count = labels.shape[0] if labels.ndim == 1 else -1
+    wrong = count not in (layout.local_rows, layout.rows)
+    if any_over_ranks(layout.comm, wrong):
         raise InputError(
-            f"{what} has {labels.shape[0] if labels.ndim else 0} labels for {rows} rows; "
-            "give one label a row"
+            f"{what} has {labels.shape[0] if labels.ndim else 0} labels for {layout.rows} rows; "
+            "give one label per row"
         )
-    groups, found = np.unique(labels, return_inverse=True)
-    if len(groups) < 2:
+    if count != layout.local_rows:
+        labels = layout.local(labels)
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise InputError(f"{what} contains NaN or infinity; give each row a label")
+    if labels.dtype == object:
+        labels = np.array(["" if label is None else str(label) for label in labels], dtype=str)
+    here = np.unique(labels)
+    names = np.unique(np.concatenate([part for part in layout.comm.allgather(here) if len(part)]))
+    if unknown:
+        names = names[names != ("" if names.dtype.kind in "US" else -1)]
+    if len(names) < 2:
         raise InputError(
             f"{what} has a single cluster; an alternative needs at least two to differ from"
         )
-    return found.astype(np.int64)
+    places = np.minimum(np.searchsorted(names, labels), len(names) - 1)
+    return np.where(names[places] == labels, places, -1).astype(np.int64)

@@ -9,13 +9,15 @@ with the metric of the surrounding space.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 import numpy as np
 
 from thalweg.interfaces import Capability, HessianProduct, Objective, StiefelVariable
 from thalweg.parallel import PETSc
+from thalweg.plugins import Help
 from thalweg_clustering.alternating import (
+    GradientTolerance,
     RoundSolver,
     RoundState,
     evaluated,
@@ -40,19 +42,13 @@ S = TypeVar("S", bound=RoundState)
 
 @dataclass(frozen=True)
 class TrustRegion(RoundSolver[TrustRegionState]):
-    """Riemannian trust region on the Stiefel manifold.
-
-    Parameters
-    ----------
-    gradient_tolerance
-        A round also ends when the residual falls below this share of the gradient.
-    inner_products
-        Most Hessian products of a step.
-    """
+    """Riemannian trust region on the Stiefel manifold."""
 
     inner_tolerance: float = 1e-10
-    gradient_tolerance: float = 1e-9
-    inner_products: int = 50
+    gradient_tolerance: GradientTolerance = 1e-9
+    inner_products: Annotated[
+        int, Help("maximum number of Hessian products of a step", minimum=1)
+    ] = 50
 
     requires: ClassVar[tuple[type[Capability], ...]] = (StiefelVariable, HessianProduct)
 

@@ -14,13 +14,10 @@ from typing import Any
 import numpy as np
 
 import thalweg
+from thalweg import Dataset
 from thalweg.interfaces import Solver
-from thalweg.parallel import MPI, Layout
-from thalweg_clustering.curvilinear import Curvilinear
-from thalweg_clustering.ism import ISM
-from thalweg_clustering.kdac import make_kdac
-from thalweg_clustering.pair_sum import GaussianObjective, GaussianPairSum
-from thalweg_clustering.prepared_data import centred_points
+from thalweg_clustering import ISM, Curvilinear, PairSum, build_kdac
+from thalweg_clustering.pair_sum import StiefelObjective
 
 from .sets import Problem
 from .stored_differences import StoredDifferences
@@ -41,12 +38,13 @@ CLOSE = 1e-6
 
 def measure_descent(problem: Problem, starts: int, seconds: float) -> dict[str, Any]:
     """Median CPU seconds and evaluations to the value, over starts where both reach it."""
-    layout = Layout(MPI.COMM_SELF, *problem.points.shape)
-    kdac = make_kdac(
-        layout, centred_points(layout, problem.points), problem.given, problem.clusters,
-        problem.components, problem.sigma, problem.penalty, "random", bound=False,
+    dataset = Dataset.from_array(problem.points)
+    kdac = build_kdac(
+        dataset, dataset.comm, clusters=problem.clusters, components=problem.components,
+        sigma=problem.sigma, lambda_=problem.penalty, init="random", condition=False,
+        labelings=[problem.given],
     )  # fmt: skip
-    streamed = GaussianPairSum(kdac.kernel, problem.components, kdac.weights)
+    streamed = PairSum(kdac.kernel, problem.components, kdac.weights)
     stored = StoredDifferences(streamed)
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in (*METHODS, PUBLISHED)}
     for seed in range(starts):
@@ -86,7 +84,7 @@ def _reached(curve: list[tuple[float, float, float]], wanted: float) -> tuple[fl
 
 
 def _curve(
-    objective: GaussianObjective,
+    objective: StiefelObjective,
     solver: Solver[Any],
     seed: int,
     seconds: float,

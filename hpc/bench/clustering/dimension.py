@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.parallel import MPI, Layout
+from thalweg import Dataset
+from thalweg_clustering import build_kdac
 from thalweg_clustering.eigenvectors import smallest_eigenvectors
-from thalweg_clustering.kdac import make_kdac
-from thalweg_clustering.prepared_data import centred_points
 
 from .sets import Problem
 
@@ -33,10 +32,11 @@ def measure_dimension(problem: Problem, most: int, seconds: float) -> dict[str, 
         extra = features - problem.points.shape[1]
         noise = spread * 0.1 * stream.uniform(-1, 1, (len(problem.points), extra))
         points = np.concatenate([problem.points, noise], axis=1)
-        layout = Layout(MPI.COMM_SELF, *points.shape)
-        objective = make_kdac(
-            layout, centred_points(layout, points), problem.given, problem.clusters,
-            problem.components, problem.sigma, problem.penalty, bound=False,
+        dataset = Dataset.from_array(points)
+        objective = build_kdac(
+            dataset, dataset.comm, clusters=problem.clusters, components=problem.components,
+            sigma=problem.sigma, lambda_=problem.penalty, condition=False,
+            labelings=[problem.given],
         )  # fmt: skip
         x = objective.initial_point(0)
         guess = np.array(objective.layout.reading(x))

@@ -3,19 +3,39 @@
 import numpy as np
 import pytest
 
-from thalweg.parallel import Layout
-from thalweg.parallel.pairs.gaussian_tiles import exponential
+from thalweg import InputError
+from thalweg.parallel import MPI, Layout
+from thalweg.parallel.pairs.gaussian_tiles import exponential, exponential_single
 from thalweg.parallel.pairs.kernel_sums import WIDE, KernelSums
 
-ROWS = 601
+ROWS = 301
 
 
-def _written_out(z, values, factor=None, signs=None, tangent=None):
+def _gaussian(beta):
+    return np.exp(-0.5 * beta)
+
+
+def _cauchy(beta):
+    return 1 / (1 + beta)
+
+
+def _cubic(beta):
+    return (beta + 1) ** 3
+
+
+def _written_out(
+    z, values, factor=None, signs=None, tangent=None, scale=None, function=_gaussian, of="distance"
+):
     difference = z[:, None] - z[None]
-    weights = np.exp(-0.5 * (difference**2).sum(-1))
+    beta = z @ z.T if of == "product" else (difference**2).sum(-1)
+    if scale is not None:
+        beta = beta * scale * scale[:, None]
+    weights = function(beta)
     if factor is not None:
         weights = weights * ((factor * signs) @ factor.T)
-    if tangent is not None:
+    if tangent is not None and of == "product":
+        weights = weights * (z @ tangent.T + tangent @ z.T)
+    elif tangent is not None:
         weights = weights * (difference * (tangent[:, None] - tangent[None])).sum(-1)
     return weights @ values, weights.sum(1)
 
@@ -23,13 +43,14 @@ def _written_out(z, values, factor=None, signs=None, tangent=None):
 def _problem(columns):
     stream = np.random.default_rng(3)
     z = stream.standard_normal((ROWS, 3))
-    z[7] = z[411]  # duplicated rows
+    z[7] = z[211]  # duplicated rows
     return {
         "z": z,
         "values": stream.standard_normal((ROWS, columns)),
         "factor": stream.standard_normal((ROWS, 4)),
         "signs": np.array([1.0, -0.3, 2.0, -1.0]),
         "tangent": stream.standard_normal((ROWS, 3)),
+        "scale": stream.uniform(0.5, 2.0, ROWS),
     }
 
 
@@ -46,7 +67,8 @@ def _local_rows(comm):
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("columns", [0, 2, WIDE + 3])
 @pytest.mark.parametrize(
-    "given", [(), ("factor", "signs"), ("factor", "signs", "tangent"), ("tangent",)]
+    "given",
+    [(), ("factor", "signs"), ("factor", "signs", "tangent"), ("tangent", "scale"), ("scale",)],
 )
 def test_sums_equal_the_sums_written_out(comm, columns, given):
     problem = _problem(columns)
@@ -59,6 +81,44 @@ def test_sums_equal_the_sums_written_out(comm, columns, given):
         )
         np.testing.assert_allclose(sums, layout.local(expected), rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(weights, layout.local(totals), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize(("function", "of"), [(_cauchy, "distance"), (_cubic, "product")])
+def test_any_function_of_the_distance_or_the_product(comm, function, of):
+    problem = _problem(2)
+    layout = Layout(comm, ROWS)
+    for names in (("factor", "signs"), ("factor", "signs", "tangent"), ("scale",)):
+        if of == "product" and "scale" in names:
+            continue
+        chosen = {name: problem[name] for name in names}
+        expected = _written_out(problem["z"], problem["values"], **chosen, function=function, of=of)
+        local = {k: v if k == "signs" else layout.local(v) for k, v in chosen.items()}
+        found = KernelSums(layout, function, of).sums(
+            layout.local(problem["z"]), layout.local(problem["values"]), **local
+        )
+        for part, whole in zip(found, expected, strict=True):
+            np.testing.assert_allclose(part, layout.local(whole), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("columns", [2, WIDE + 3])
+def test_single_precision_keeps_six_digits(columns):
+    problem = _problem(columns)
+    chosen = {name: problem[name] for name in ("factor", "signs", "tangent")}
+    layout = Layout(MPI.COMM_SELF, ROWS)
+    expected = _written_out(problem["z"], problem["values"], **chosen)
+    sums = KernelSums(layout, dtype=np.float32)
+    for part, whole in zip(sums.sums(problem["z"], problem["values"], **chosen), expected,
+                           strict=True):  # fmt: skip
+        np.testing.assert_allclose(part, whole, atol=3e-6 * abs(whole).max())
+
+
+def test_kernels_that_make_no_sense_are_refused():
+    layout = Layout(MPI.COMM_SELF, 3)
+    with pytest.raises(InputError, match="'distance' or 'product'"):
+        KernelSums(layout, np.copy, "angle")
+    with pytest.raises(InputError, match="needs its function"):
+        KernelSums(layout, None, "product")
 
 
 @pytest.mark.ranks(1, 2, 3)
@@ -98,3 +158,6 @@ def test_exponential_is_accurate_to_the_last_places():
     found = np.array([exponential(point) for point in points])
     np.testing.assert_allclose(found, np.exp(points), rtol=4e-15)
     assert exponential(-1e4) < 1e-300
+    points = points[points > -87].astype(np.float32)
+    found = np.array([exponential_single(point) for point in points])
+    np.testing.assert_allclose(found, np.exp(points.astype(float)), rtol=3e-7)

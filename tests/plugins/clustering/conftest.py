@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from thalweg.parallel import Layout
-from thalweg_clustering.kdac import make_kdac
-from thalweg_clustering.prepared_data import centred_points
+from thalweg import Dataset
+from thalweg_clustering.build import build_kdac
 
 
 def _views(n=160, noise=0, seed=0):
@@ -23,11 +22,13 @@ def _views(n=160, noise=0, seed=0):
     return (points - points.mean(axis=0)) / points.std(axis=0), given, truth
 
 
-def _make(comm, points, given, columns=2, sigma=0.4, penalty=0.3, **options):
-    layout = Layout(comm, *points.shape)
-    mine = centred_points(layout, layout.local(points))
-    clusters = options.pop("clusters", 2)
-    return make_kdac(layout, mine, given, clusters, columns, sigma, penalty, **options)
+def _make(comm, points, given, components=2, sigma=0.4, lambda_=0.3, **options):
+    settings = {"clusters": 2, "condition": False, "precision": "double", **options}
+    labelings = [] if given is None else given if isinstance(given, list) else [given]
+    return build_kdac(
+        Dataset.from_array(points, None, comm), comm, components=components, sigma=sigma,
+        lambda_=lambda_, labelings=labelings, **settings,
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -38,5 +39,5 @@ def views():
 
 @pytest.fixture
 def make():
-    """``make(comm, points, given, columns, sigma, penalty, **options) -> KDACObjective``."""
+    """``make(comm, points, given, components, sigma, lambda_, **options) -> KDACObjective``."""
     return _make

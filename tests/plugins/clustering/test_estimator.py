@@ -1,12 +1,38 @@
-"""KDAC as scikit-learn sees it."""
+"""KDAC as scikit-learn sees it, and several alternatives in turn."""
 
 import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from thalweg_clustering.agreement import normalized_mutual_information
-from thalweg_clustering.estimator import EXPECTED_FAILURES, KDAC
+from thalweg import Dataset
+from thalweg.parallel import MPI, Layout
+from thalweg.plugins import declared_options
+from thalweg_clustering import (
+    EXPECTED_FAILURES,
+    KDAC,
+    build_kdac,
+    find_alternatives,
+    plot_feature_weights,
+    plot_novelty_quality,
+    plot_views,
+)
+from thalweg_clustering.agreement import normalized_mutual_information as nmi
+from thalweg_clustering.alternatives import compared_with_reference
+from thalweg_clustering.estimator import NAMES
+from thalweg_clustering.kernels import kernel_function
+
+SETTINGS = {"n_components": 2, "sigma": 0.4, "lambda_": 0.3, "random_state": 0}
+
+
+def _four_groups(n=200, seed=0):
+    """Groups at the corners of a tetrahedron: three balanced splits, each of one axis."""
+    stream = np.random.default_rng(seed)
+    a, b = np.arange(n) // 2 % 2, np.arange(n) % 2
+    centers = 3.0 * np.stack([2 * a - 1, 2 * b - 1, (2 * a - 1) * (2 * b - 1)], axis=1)
+    noise = stream.uniform(-1, 1, (n, 2))
+    points = np.concatenate([centers + stream.standard_normal((n, 3)), noise], axis=1)
+    return points, (a, b, a ^ b)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -16,43 +42,160 @@ def test_scikit_learn_checks_pass_but_those_that_give_no_clustering():
     assert failed == set(EXPECTED_FAILURES)
 
 
-def test_fit_finds_the_alternative(views):
+def test_fit_finds_the_alternative_and_predict_agrees_with_it(views):
     points, given, truth = views(160)
-    model = KDAC(n_components=2, sigma=0.4, lambda_=0.3, random_state=0).fit(points, given)
-    assert normalized_mutual_information(model.labels_, truth) > 0.95
+    names = np.array(["oak", "ash"], dtype=object)[given]  # labels of any type
+    old = np.arange(160) % 4 < 2
+    model = KDAC(**SETTINGS).fit(points[old], names[old])
+    assert nmi(model.labels_, truth[old]) > 0.95
     assert model.novelty_ < 0.01
     assert 0 < model.quality_ <= 2
     assert model.components_.shape == (2, 4)
     assert model.n_iter_ >= 1
     assert model.transform(points).shape == (160, 2)
     assert not model.degenerate_
-    again = KDAC(n_components=2, sigma=0.4, lambda_=0.3, random_state=0).fit(points, given)
+    np.testing.assert_array_equal(model.predict(points[old]), model.labels_)
+    assert nmi(model.predict(points[~old]), truth[~old]) > 0.95
+    far = points[:2] + 1e4  # no similarity is left: the nearest row decides
+    assert set(model.predict(far)) <= {0, 1}
+    again = KDAC(**SETTINGS).fit(points[old], given[old])
     np.testing.assert_array_equal(again.labels_, model.labels_)
 
 
-def test_labels_may_be_texts_and_scaling_a_pipeline_step(views):
-    points, given, truth = views(160)
+def test_all_three_splits_of_four_groups_are_found_in_turn_and_no_fourth():
+    points, splits = _four_groups()
+    model = KDAC(n_components=1, n_alternatives=4, sigma=1.5, random_state=0)
+    model.fit(points, splits[0])
+    found = [alternative.labels for alternative in model.alternatives_]
+    assert len(found) == 2
+    best = [max(nmi(labels, split) for split in splits[1:]) for labels in found]
+    assert min(best) > 0.9
+    assert nmi(found[0], found[1]) < 0.1
+    assert "separated" in model.stop_reason_ or "repeat" in model.stop_reason_
+    assert all(alternative.novelty < 0.1 for alternative in model.alternatives_)
+
+
+def test_without_a_labeling_all_splits_are_found():
+    points, splits = _four_groups()
+    data = Dataset.from_array(points)
+    search = find_alternatives(data, [], 5, components=1, sigma=1.5, clusters=2)
+    best = [max(nmi(found.labels, split) for found in search.found) for split in splits]
+    assert min(best) > 0.9
+    assert len(search.found) == 3
+
+
+def test_both_given_labelings_are_avoided():
+    points, splits = _four_groups()
+    y = np.stack(splits[:2], axis=1)
+    model = KDAC(n_components=1, sigma=1.5, random_state=0).fit(points, y)
+    assert nmi(model.labels_, splits[2]) > 0.9
+    assert len(model.alternatives_[0].overlaps) == 2
+
+
+def test_rows_without_clusters_are_not_called_an_alternative():
+    outcomes = []
+    for seed in range(12):
+        z = np.random.default_rng(seed).uniform(-1, 1, (300, 2))
+        own, reference = compared_with_reference(
+            Layout(MPI.COMM_SELF, 300), z / 0.3, kernel_function("gaussian"), 2, seed
+        )
+        outcomes.append(own > reference)
+    assert sum(outcomes) <= 2
+    split = z + 2.0 * (np.arange(300) % 2)[:, None]
+    own, reference = compared_with_reference(
+        Layout(MPI.COMM_SELF, 300), split / 0.3, kernel_function("gaussian"), 2
+    )
+    assert own > reference
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_a_distributed_dataset_gives_the_same_clusters(comm, views):
+    points, given, truth = views(120)
+    data = Dataset.from_array(points, None, comm)
+    model = KDAC(**SETTINGS, n_alternatives=2).fit(data, given)
+    labels = data.layout.gather_rows(model.labels_)
+    assert nmi(labels, truth) > 0.95
+    alone = KDAC(**SETTINGS, n_alternatives=2).fit(points, given)
+    np.testing.assert_array_equal(labels, alone.labels_)
+    assert len(model.alternatives_) == len(alone.alternatives_)
+    np.testing.assert_array_equal(data.layout.gather_rows(model.predict(data)), labels)
+
+
+def test_a_warm_start_goes_on_from_what_was_found(views):
+    points, given, _ = views(160)
+    model = KDAC(**SETTINGS, warm_start=True).fit(points, given)
+    first, labels = model.n_iter_, model.labels_
+    model.fit(points, given)
+    assert model.n_iter_ < first
+    np.testing.assert_array_equal(model.labels_, labels)
+
+
+def test_the_numbers_of_clusters_and_components_can_be_chosen():
+    stream = np.random.default_rng(3)
+    three, given = stream.integers(0, 3, 150), stream.integers(0, 2, 150)
+    corners = np.array([[0, 0], [6, 0], [3, 5]])[three]
+    points = np.concatenate(
+        [corners, 6.0 * given[:, None], np.zeros((150, 2))], axis=1
+    ) + 0.5 * stream.standard_normal((150, 5))
+    model = KDAC("auto", "auto", sigma=1.0, random_state=0).fit(points, given)
+    assert model.alternatives_[0].objective.clusters == 3
+    assert nmi(model.labels_, three) > 0.9
+    assert len(model.components_) == 2
+
+
+def test_a_pipeline_step_a_frame_and_a_kernel_of_ones_own(views):
+    points, given, truth = views(100)
     scaled = StandardScaler().fit_transform(points * [1, 10, 100, 1])
-    model = KDAC(sigma="search").fit(scaled, np.array(["a", "b"])[given])
-    assert normalized_mutual_information(model.labels_, truth) > 0.8
+    model = KDAC(2, 2, kernel=kernel_function("inverse-multiquadratic"), sigma=0.4, lambda_=0.3)
+    assert nmi(model.fit(scaled, given).labels_, truth) > 0.8
+    names = ["width", "height", "depth", "mass"]
+    pandas = pytest.importorskip("pandas")
+    model.fit(pandas.DataFrame(scaled, columns=names), pandas.Series(given))
+    figure = plot_feature_weights(model)
+    labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert set(labels) == set(names)
+
+
+def test_pictures_show_every_alternative(views):
+    points, given, _ = views(100)
+    model = KDAC(**SETTINGS).fit(points, given)
+    assert len(plot_views(model, points, given).axes) == 2
+    weights = plot_feature_weights(model)
+    widths = [bar.get_width() for bar in weights.axes[0].patches]
+    np.testing.assert_allclose(sorted(widths), sorted(model.feature_weights_))
+    assert len(plot_novelty_quality(model).axes[0].collections) == 1
+    one = KDAC(n_components=1, sigma=0.4).fit(points, given)
+    assert len(plot_views(one, points).axes) == 1
 
 
 @pytest.mark.parametrize(
     ("parameters", "text"),
     [
-        ({"n_clusters": 0}, "n_clusters"),
+        ({"n_clusters": 0}, "n_clusters.*at least 2"),
+        ({"n_clusters": 2.5}, "n_clusters.*integer"),
         ({"n_components": 4}, "components"),
-        ({"sigma": 0.0}, "sigma"),
-        ({"sigma": "wide"}, "sigma"),
-        ({"lambda_": -1.0}, "lambda"),
-        ({"init": "best"}, "init"),
+        ({"sigma": 0.0}, "sigma.*greater than 0"),
+        ({"sigma": "wide"}, "sigma.*number"),
+        ({"lambda_": -1.0}, "lambda_.*at least 0"),
+        ({"init": "best"}, "init.*one of"),
+        ({"kernel": "cubic"}, "kernel.*one of"),
+        ({"n_alternatives": 0}, "n_alternatives"),
+        ({"max_overlap": 2}, "max_overlap"),
+        ({"tuning": "luck"}, "tuning"),
+        ({"features": -3}, "features"),
         ({"solver": "ims"}, "ism"),
     ],
 )
-def test_bad_parameters_are_refused(parameters, text, views):
+def test_bad_parameters_are_refused_by_their_declaration(parameters, text, views):
     points, given, _ = views(60)
     with pytest.raises(ValueError, match=text):
         KDAC(**parameters).fit(points, given)
+
+
+def test_every_parameter_is_an_option_or_belongs_to_the_estimator():
+    own = {"n_alternatives", "max_overlap", "warm_start", "solver"}
+    names = {NAMES.get(name, name).rstrip("_") for name in KDAC().get_params()} - own
+    assert names <= {option.name for option in declared_options(build_kdac)}
 
 
 def test_a_clustering_given_is_required(views):
@@ -63,3 +206,4 @@ def test_a_clustering_given_is_required(views):
         KDAC().fit(points, np.zeros(60))
     with pytest.raises(ValueError, match="inconsistent"):
         KDAC().fit(points, given[:-1])
+    assert len(KDAC(2, task="unsupervised").fit(points).labels_) == 60

@@ -9,21 +9,20 @@ from thalweg.parallel import MPI, Layout
 from thalweg_clustering.build import build_kdac
 from thalweg_clustering.kdac import best_gap
 from thalweg_clustering.prepared_data import given_labels
-from thalweg_clustering.search import search_parameters
 
 
 @pytest.mark.ranks(1, 2, 3)
-@pytest.mark.parametrize("options", [{}, {"stored_rows": 0}, {"features": 1500}])
+@pytest.mark.parametrize("options", [{}, {"stored_rows": 0}, {"approximation": "nystrom"}])
 def test_the_alternative_is_found_and_is_the_same_on_any_ranks(comm, options, views, make):
     points, given, truth = views(300, noise=2)
     points = points / np.array([1, 1, 1, 1, 3, 3])
     labels = []
     for ranks in (comm, MPI.COMM_SELF):
-        objective = make(ranks, points, given, 4, 0.3, 0.3, truth=truth, bound=False, **options)
+        objective = make(ranks, points, given, 4, 0.3, 0.3, true_labels=truth, **options)
         result = thalweg.minimize(objective, solver="ism")
         labels.append(result.solution[:, 0])
         assert result.metrics["novelty"] < 0.02
-        if not options.get("features"):
+        if not options.get("approximation"):
             assert result.metrics["nmi"] > 0.95
     np.testing.assert_array_equal(*labels)
 
@@ -32,7 +31,7 @@ def test_stored_and_streamed_kernels_agree(views, make):
     points, given, _ = views(200)
     costs = []
     for stored in (0, 1000):
-        objective = make(MPI.COMM_SELF, points, given, stored_rows=stored)
+        objective = make(MPI.COMM_SELF, points, given, stored_rows=stored, condition=True)
         result = thalweg.minimize(objective, solver="ism")
         costs.append((result.metrics["cost"], result.metrics["condition_10"]["right"]))
     np.testing.assert_allclose(costs[0], costs[1], rtol=1e-4)
@@ -42,9 +41,7 @@ def test_stored_and_streamed_kernels_agree(views, make):
 @pytest.mark.parametrize("stored_rows", [0, 1000])
 def test_fewer_rows_than_ranks_are_no_trouble(comm, make, stored_rows):
     points = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
-    objective = make(
-        comm, points, np.array([0, 0, 1]), 1, 1.0, 1.0, stored_rows=stored_rows, bound=False
-    )
+    objective = make(comm, points, np.array([0, 0, 1]), 1, 1.0, 1.0, stored_rows=stored_rows)
     assert np.isfinite(thalweg.minimize(objective, solver="ism").objective)
 
 
@@ -52,7 +49,7 @@ def test_fewer_rows_than_ranks_are_no_trouble(comm, make, stored_rows):
 @pytest.mark.parametrize(("sigma", "text"), [(1e-8, "too small"), (1e8, "too large")])
 def test_a_sigma_far_from_the_distances_is_told_as_the_reason(comm, sigma, text, views, make):
     points, given, _ = views(60)
-    objective = make(comm, points, given, sigma=sigma, bound=False)
+    objective = make(comm, points, given, sigma=sigma)
     metrics = thalweg.minimize(objective, solver="ism", iterations=20).metrics
     assert metrics["degenerate"]
     assert f"sigma = {sigma:g} is {text}" in metrics["degenerate_because"]
@@ -61,7 +58,7 @@ def test_a_sigma_far_from_the_distances_is_told_as_the_reason(comm, sigma, text,
 
 def test_a_proper_clustering_has_no_reason_and_its_subspace(views, make):
     points, given, _ = views(60)
-    objective = make(MPI.COMM_SELF, points, given, bound=False)
+    objective = make(MPI.COMM_SELF, points, given)
     result = thalweg.minimize(objective, solver="ism")
     assert not result.metrics["degenerate"]
     assert "degenerate_because" not in result.metrics
@@ -87,7 +84,7 @@ def test_duplicated_rows_and_constant_features_change_nothing(views):
 
 def test_all_measures_are_reported(views, make):
     points, given, truth = views(100)
-    objective = make(MPI.COMM_SELF, points, given, truth=truth)
+    objective = make(MPI.COMM_SELF, points, given, true_labels=truth, condition=True)
     metrics = thalweg.minimize(objective, solver="ism").metrics
     assert {"nmi", "novelty", "cq", "cost", "residual", "eigengap", "degenerate"} <= set(metrics)
     condition = metrics["condition_10"]
@@ -102,7 +99,6 @@ def test_condition_10_holds_for_a_wide_kernel_and_clear_gap():
     found = []
     for sigma in (1.0, 1e3):
         objective = build_kdac(data, MPI.COMM_SELF, components=1, sigma=sigma)
-        objective.penalty = 1.0
         condition = thalweg.minimize(objective, solver="ism").metrics["condition_10"]
         found.append(condition["left"] / condition["right"])
     assert found[1] > 1e3 * found[0]
@@ -110,7 +106,9 @@ def test_condition_10_holds_for_a_wide_kernel_and_clear_gap():
 
 def test_a_result_of_one_cluster_is_reported_as_degenerate(views, make):
     points, given, _ = views(40)
-    one = thalweg.minimize(make(MPI.COMM_SELF, points, given, clusters=1), solver="ism")
+    one = thalweg.minimize(
+        make(MPI.COMM_SELF, points, given, clusters=1, components=2), solver="ism"
+    )
     assert one.metrics["degenerate"]
     two = thalweg.minimize(make(MPI.COMM_SELF, points, given), solver="ism")
     assert not two.metrics["degenerate"]
@@ -121,15 +119,26 @@ def test_the_widest_gap_gives_the_dimension():
     assert best_gap(np.array([0.0, 0.1, 0.2, 5.0, 5.1]), 2) in (1, 2)
 
 
-def test_the_search_finds_parameters_that_work(views, make):
-    points, given, truth = views(120)
-    layout = make(MPI.COMM_SELF, points, given).rows
-    found = search_parameters(layout, points, given, 2)
+@pytest.mark.parametrize("rule", ["score", "cq"])
+def test_tuning_finds_parameters_that_work(rule, views, make):
+    points, given, truth = views(60)
+    objective = make(MPI.COMM_SELF, points, given, 2, None, 1.0, true_labels=truth, tuning=rule)
+    metrics = thalweg.minimize(objective, solver="ism").metrics
+    assert metrics["novelty"] < 0.1
+    if rule == "score":
+        assert metrics["nmi"] > 0.8
+
+
+def test_the_eigengap_chooses_the_dimension_of_the_subspace(views, make):
+    points, given, truth = views(100, noise=4)
+    points[:, 4:] *= 0.2
     objective = make(
-        MPI.COMM_SELF, points, given, found.components, found.sigma, found.penalty, truth=truth
+        MPI.COMM_SELF, points, given, 6, 0.5, 0.3, true_labels=truth, choose_components=True
     )
-    assert thalweg.minimize(objective, solver="ism").metrics["nmi"] > 0.8
-    assert len(found.candidates) > 10
+    assert objective.layout.columns < 6
+    spectrum = np.sort(np.linalg.eigvalsh(objective.fixed_point_matrix(objective.initial_point(0))))
+    assert len(spectrum) == 8
+    assert thalweg.minimize(objective, solver="ism").metrics["nmi"] > 0.9
 
 
 @pytest.mark.ranks(1, 2)
@@ -140,7 +149,7 @@ def test_the_search_finds_parameters_that_work(views, make):
         ({"components": 9}, "components"),
         ({"sigma": -1.0}, "sigma"),
         ({"sigma": float("nan")}, "sigma"),
-        ({"lambda": -1.0}, "lambda"),
+        ({"sigma": 0.0}, "sigma"),
         ({"clusters": 60}, "clusters"),
         ({"truth": "no-such-file.npy"}, "^there is no file 'no-such-file.npy'[^:]*$"),
     ],
@@ -167,7 +176,7 @@ def test_the_truth_is_read_like_any_labels(comm, name, views, tmp_path):
             np.savetxt(file, words, fmt="%s")
     comm.barrier()
     objective = build_kdac(Dataset.from_array(points, given, comm), comm, truth=str(file))
-    both = np.stack([objective.truth, truth])
+    both = np.stack([objective.truth, objective.rows.local(truth)])
     assert len(np.unique(both, axis=1).T) == 2
 
 
@@ -177,7 +186,7 @@ def test_the_truth_is_read_like_any_labels(comm, name, views, tmp_path):
 )
 def test_bad_labels_are_refused(labels, text):
     with pytest.raises(InputError, match=text):
-        given_labels(labels, 10, "the clustering given")
+        given_labels(Layout(MPI.COMM_SELF, 10), labels, "the clustering given")
 
 
 @pytest.mark.ranks(1, 2)
@@ -210,8 +219,8 @@ def test_every_eigensolver_of_the_embedding_step_finds_the_same_subspace(
     w = np.eye(4)[:, :2]
     found = []
     for chosen in ("lapack", kind):
-        objective = make(comm, points, given, stored_rows=stored_rows, bound=False)
+        objective = make(comm, points, given, stored_rows=stored_rows)
         objective.embedding, objective.embedding_tolerance = chosen, 1e-8
-        subspace = objective.embed(w)[1]
+        subspace = objective.blocks_at(w, None)[1]
         found.append(objective.rows.gather_rows(subspace.vectors))
     np.testing.assert_allclose(np.abs(found[0].T @ found[1]), np.eye(2), atol=1e-5)

@@ -45,6 +45,21 @@ def test_coordinate_power_starts_anywhere():
     np.testing.assert_allclose(np.linalg.norm(wanted.T @ found), np.sqrt(3), atol=1e-8)
 
 
+@pytest.mark.parametrize("d", [5, 24, 64, 130])
+def test_coordinate_power_is_not_deceived_by_its_guess(d):
+    for seed in range(4):
+        stream = np.random.default_rng(seed)
+        q = np.linalg.qr(stream.standard_normal((d, d)))[0]
+        values = np.sort(stream.uniform(-1, 1, d))
+        values[: 1 + seed % 3] -= 10.0 ** (seed - 1)  # gaps of all sizes
+        matrix = (q * values) @ q.T
+        for wrong in (q[:, -3:], q[:, 1:4], np.eye(d)[:, :3]):
+            found = coordinate_power_smallest(matrix, wrong, 1e-4)
+            shortfall = np.trace(found.T @ matrix @ found) - values[:3].sum()
+            assert shortfall <= 3 * 2e-4 * np.abs(matrix).sum(axis=1).max()
+            np.testing.assert_allclose(found.T @ found, np.eye(3), atol=1e-10)
+
+
 def test_an_unknown_eigensolver_is_refused():
     with pytest.raises(InputError, match="lapack"):
         smallest_eigenvectors(np.eye(3), 1, "magic")

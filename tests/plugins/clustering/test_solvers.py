@@ -15,7 +15,7 @@ from thalweg_clustering.alternating import matrix_of, subspace_distance
 from thalweg_clustering.curvilinear import Curvilinear, cayley_point
 from thalweg_clustering.dimension_growth import DimensionGrowth
 from thalweg_clustering.ism import ISM
-from thalweg_clustering.pair_sum import GaussianTermSum
+from thalweg_clustering.pair_sum import TermSum
 from thalweg_clustering.trust_region import TrustRegion
 
 SOLVERS = {
@@ -36,7 +36,7 @@ def _terms(sign=1.0, sigma=1.5, d=6, q=2):
     factors = stream.standard_normal((12, d, 3))
     matrices = factors @ factors.transpose(0, 2, 1)
     gamma = sign * stream.uniform(0.5, 1.5, 12)
-    return GaussianTermSum(MPI.COMM_SELF, gamma, matrices, sigma, q)
+    return TermSum(MPI.COMM_SELF, gamma, matrices, sigma, q)
 
 
 def _steps(solver, objective, most=400, seed=0):
@@ -64,7 +64,7 @@ def test_general_form_ends_at_a_stationary_point(name, sign):
 @pytest.mark.parametrize("name", MONOTONE)
 def test_no_step_raises_the_objective_within_a_round(name, views, make):
     points, given, _ = views(120)
-    objective = make(MPI.COMM_SELF, points, given, sigma=0.15, bound=False)
+    objective = make(MPI.COMM_SELF, points, given, sigma=0.15)
     _, values = _steps(SOLVERS[name], objective, most=80)
     for (earlier, before), (later, after) in itertools.pairwise(values):
         if earlier == later:
@@ -84,7 +84,7 @@ def test_mixing_needs_fewer_evaluations(views, make):
     points, given, _ = views(160)
     counts = []
     for mixing in (0, 6):
-        objective = make(MPI.COMM_SELF, points, given, 3, 0.2, bound=False)
+        objective = make(MPI.COMM_SELF, points, given, 3, 0.2)
         solver = ISM(inner_tolerance=1e-8, mixing=mixing, rounds=1, inner_iterations=1000)
         state, _ = _steps(solver, objective, most=2000)
         counts.append(state.evaluations)
@@ -139,7 +139,7 @@ def test_dimension_growth_adds_one_column_after_the_other():
 @pytest.mark.parametrize("solver", ["ism", "stiefel", "dimension-growth", "stiefel-trust-region"])
 def test_every_solver_finds_the_alternative(solver, views, make):
     points, given, truth = views(160)
-    objective = make(MPI.COMM_SELF, points, given, truth=truth)
+    objective = make(MPI.COMM_SELF, points, given, true_labels=truth)
     result = thalweg.minimize(objective, solver=solver, iterations=5000)
     assert result.metrics["nmi"] > 0.95
     assert result.metrics["novelty"] < 0.01
@@ -160,7 +160,7 @@ def test_a_small_step_ends_a_round_and_not_the_run(solver, views, make):
 def test_a_resumed_run_goes_on_to_the_same_bits(comm, name, tmp_path, views, make):
     points, given, _ = views(90)
     solver = {**SOLVERS, "ism": ISM(), "growth": DimensionGrowth()}[name]
-    objective = make(comm, points, given, bound=False)
+    objective = make(comm, points, given)
     check_resumption(lambda: solver, objective, objective.initial_point(0))
 
 
@@ -171,7 +171,7 @@ def test_all_eigensolvers_lead_to_the_same_subspace(eigensolver, views, make):
     points, given, _ = views(120, noise=8)
     found = []
     for kind in ("lapack", eigensolver):
-        objective = make(MPI.COMM_SELF, points, given, 2, 1.5, 1.0, bound=False)
+        objective = make(MPI.COMM_SELF, points, given, 2, 1.5, 1.0)
         assert isinstance(objective, Alternation)
         found.append(thalweg.minimize(objective, solver=ISM(eigensolver=kind)).x)
     assert subspace_distance(*found) < 0.02
@@ -179,7 +179,7 @@ def test_all_eigensolvers_lead_to_the_same_subspace(eigensolver, views, make):
 
 def test_a_solver_that_leaves_the_manifold_is_told(views, make):
     points, given, _ = views(60)
-    objective = make(MPI.COMM_SELF, points, given, bound=False)
+    objective = make(MPI.COMM_SELF, points, given)
     with pytest.raises(InputError, match="orthonormal"):
         objective.value(objective.layout.vec_from(3.0 * np.ones((4, 2))))
 

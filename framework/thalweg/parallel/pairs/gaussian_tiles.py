@@ -1,7 +1,9 @@
 """Compiled inner loops of Gaussian kernel sums: weights of row pairs, and what they multiply.
 
 The exponential is a polynomial that the compiler turns into vector
-instructions; the library's scalar ``exp`` would take most of the time.
+instructions; the library's scalar ``exp`` would take most of the time.  Rows in
+single precision are treated in single precision, twice as many at a time; sums over
+more than one chunk are kept in double precision.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 from thalweg.parallel.kernels import kernel
 
@@ -59,10 +61,53 @@ def exponential(x: float) -> float:
     return p * _double_of_bits((np.int64(n) + 1023) << 52)  # type: ignore[call-arg]
 
 
+@intrinsic
+def _single_of_bits(typing_context: Any, bits: Any) -> Any:
+    signature = numba.types.float32(numba.types.int32)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        import llvmlite.ir
+
+        return builder.bitcast(arguments[0], llvmlite.ir.FloatType())
+
+    return signature, generate
+
+
+@numba.njit(inline="always")
+def exponential_single(x: np.float32) -> np.float32:
+    """``exp(x)`` for ``x <= 0`` in single precision, to three units in the last place."""
+    x = max(x, np.float32(-87.0))
+    n = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
+    r = x - n * np.float32(0.693359375)
+    r = r + n * np.float32(2.12194440e-4)
+    p = np.float32(1.0 / 5040.0)
+    p = p * r + np.float32(1.0 / 720.0)
+    p = p * r + np.float32(1.0 / 120.0)
+    p = p * r + np.float32(1.0 / 24.0)
+    p = p * r + np.float32(1.0 / 6.0)
+    p = p * r + np.float32(0.5)
+    p = p * r + np.float32(1.0)
+    p = p * r + np.float32(1.0)
+    return p * _single_of_bits(np.int32((np.int32(n) + np.int32(127)) << np.int32(23)))  # type: ignore[call-arg]
+
+
+def _exponential(x: Any) -> Any:
+    """The exponential in the precision of its argument."""
+
+
+@overload(_exponential, inline="always")
+def _choose_exponential(x):  # type: ignore[no-untyped-def]  # Numba compares signatures
+    if x == numba.types.float32:
+        return lambda x: exponential_single(x)
+    return lambda x: exponential(x)
+
+
 @numba.njit(fastmath=_FAST, inline="always")
 def _fill_weights(
     i: int,
     width: int,
+    own_scale: np.ndarray,
+    scale: np.ndarray,
     own_z: np.ndarray,
     z: np.ndarray,
     own_factor: np.ndarray,
@@ -73,18 +118,25 @@ def _fill_weights(
     scratch: np.ndarray,
 ) -> None:
     """Weights of own row ``i`` with the ``width`` visiting rows of one chunk."""
+    # In the type of the rows: a literal would turn single precision into double.
+    minus_half = own_z.dtype.type(-0.5)
+    zero = own_z.dtype.type(0.0)
     for j in range(width):
-        scratch[j] = 0.0
+        scratch[j] = zero
     for a in range(own_z.shape[1]):
         mine = own_z[i, a]
         for j in range(width):
             difference = mine - z[a, j]
             scratch[j] += difference * difference
+    if own_scale.shape[1] > 0:
+        mine = own_scale[i, 0]
+        for j in range(width):
+            scratch[j] *= mine * scale[0, j]
     for j in range(width):
-        weights[j] = exponential(-0.5 * scratch[j])
+        weights[j] = _exponential(minus_half * scratch[j])
     if own_factor.shape[1] > 0:
         for j in range(width):
-            scratch[j] = 0.0
+            scratch[j] = zero
         for a in range(own_factor.shape[1]):
             mine = own_factor[i, a]
             for j in range(width):
@@ -93,7 +145,7 @@ def _fill_weights(
             weights[j] *= scratch[j]
     if own_tangent.shape[1] > 0:
         for j in range(width):
-            scratch[j] = 0.0
+            scratch[j] = zero
         for a in range(own_tangent.shape[1]):
             mine = own_z[i, a]
             moving = own_tangent[i, a]
@@ -113,6 +165,8 @@ def _load_chunk(array: np.ndarray, first: int, width: int, chunk: np.ndarray) ->
 
 @kernel(parallel=True, fastmath=_FAST)
 def add_pairs(
+    own_scale: np.ndarray,
+    scale: np.ndarray,
     own_z: np.ndarray,
     z: np.ndarray,
     own_factor: np.ndarray,
@@ -129,9 +183,10 @@ def add_pairs(
 
     Parameters
     ----------
-    own_z, own_factor, own_tangent, own_values
-        Own rows, shapes ``(n, q)``, ``(n, r)``, ``(n, q or 0)``, ``(n, m)``.
-    z, factor, tangent, values
+    own_scale, own_z, own_factor, own_tangent, own_values
+        Own rows, shapes ``(n, 1 or 0)``, ``(n, q)``, ``(n, r)``, ``(n, q or 0)``, ``(n, m)``,
+        all of one type, float64 or float32.
+    scale, z, factor, tangent, values
         Visiting rows, transposed, ``(q, v)`` and so on.
     triangle
         The visiting rows are the own ones: only pairs i < j are met.
@@ -144,14 +199,16 @@ def add_pairs(
     columns = values.shape[0]
     threads = contributions.shape[0]
     bands = (count + BAND - 1) // BAND
+    zero = own_z.dtype.type(0.0)
     for thread in numba.prange(threads):
-        weights = np.empty(CHUNK)
-        scratch = np.empty(CHUNK)
-        chunk_z = np.empty((z.shape[0], CHUNK))
-        chunk_factor = np.empty((factor.shape[0], CHUNK))
-        chunk_tangent = np.empty((tangent.shape[0], CHUNK))
-        chunk_values = np.empty((columns, CHUNK))
-        chunk_contributions = np.empty((columns + 1, CHUNK))
+        weights = np.empty(CHUNK, own_z.dtype)
+        scratch = np.empty(CHUNK, own_z.dtype)
+        chunk_scale = np.empty((scale.shape[0], CHUNK), own_z.dtype)
+        chunk_z = np.empty((z.shape[0], CHUNK), own_z.dtype)
+        chunk_factor = np.empty((factor.shape[0], CHUNK), own_z.dtype)
+        chunk_tangent = np.empty((tangent.shape[0], CHUNK), own_z.dtype)
+        chunk_values = np.empty((columns, CHUNK), own_z.dtype)
+        chunk_contributions = np.empty((columns + 1, CHUNK), own_z.dtype)
         # Bands are dealt out in turn, since in a triangle they get shorter.
         for band in range(thread, bands, threads):
             low = band * BAND
@@ -159,6 +216,7 @@ def add_pairs(
             start = (low + 1) // CHUNK * CHUNK if triangle else 0
             for first in range(start, visiting, CHUNK):
                 width = min(CHUNK, visiting - first)
+                _load_chunk(scale, first, width, chunk_scale)
                 _load_chunk(z, first, width, chunk_z)
                 _load_chunk(factor, first, width, chunk_factor)
                 _load_chunk(tangent, first, width, chunk_tangent)
@@ -166,13 +224,13 @@ def add_pairs(
                 chunk_contributions[...] = 0.0
                 for i in range(low, high):
                     _fill_weights(
-                        i, width, own_z, chunk_z, own_factor, chunk_factor, own_tangent,
-                        chunk_tangent, weights, scratch,
+                        i, width, own_scale, chunk_scale, own_z, chunk_z, own_factor,
+                        chunk_factor, own_tangent, chunk_tangent, weights, scratch,
                     )  # fmt: skip
                     if triangle:
                         for j in range(min(width, i + 1 - first)):
                             weights[j] = 0.0
-                    total = 0.0
+                    total = zero
                     for j in range(width):
                         total += weights[j]
                     sums[i, columns] += total
@@ -180,7 +238,7 @@ def add_pairs(
                         chunk_contributions[columns, j] += weights[j]
                     for c in range(columns):
                         mine = own_values[i, c]
-                        total = 0.0
+                        total = zero
                         for j in range(width):
                             total += weights[j] * chunk_values[c, j]
                         sums[i, c] += total
@@ -193,6 +251,8 @@ def add_pairs(
 
 @kernel(parallel=True, fastmath=_FAST)
 def fill_tile(
+    own_scale: np.ndarray,
+    scale: np.ndarray,
     own_z: np.ndarray,
     z: np.ndarray,
     own_factor: np.ndarray,
@@ -205,20 +265,22 @@ def fill_tile(
     count, visiting = tile.shape
     bands = (count + BAND - 1) // BAND
     for band in numba.prange(bands):
-        weights = np.empty(CHUNK)
-        scratch = np.empty(CHUNK)
-        chunk_z = np.empty((z.shape[0], CHUNK))
-        chunk_factor = np.empty((factor.shape[0], CHUNK))
-        chunk_tangent = np.empty((tangent.shape[0], CHUNK))
+        weights = np.empty(CHUNK, own_z.dtype)
+        scratch = np.empty(CHUNK, own_z.dtype)
+        chunk_scale = np.empty((scale.shape[0], CHUNK), own_z.dtype)
+        chunk_z = np.empty((z.shape[0], CHUNK), own_z.dtype)
+        chunk_factor = np.empty((factor.shape[0], CHUNK), own_z.dtype)
+        chunk_tangent = np.empty((tangent.shape[0], CHUNK), own_z.dtype)
         for first in range(0, visiting, CHUNK):
             width = min(CHUNK, visiting - first)
+            _load_chunk(scale, first, width, chunk_scale)
             _load_chunk(z, first, width, chunk_z)
             _load_chunk(factor, first, width, chunk_factor)
             _load_chunk(tangent, first, width, chunk_tangent)
             for i in range(band * BAND, min(band * BAND + BAND, count)):
                 _fill_weights(
-                    i, width, own_z, chunk_z, own_factor, chunk_factor, own_tangent,
-                    chunk_tangent, weights, scratch,
+                    i, width, own_scale, chunk_scale, own_z, chunk_z, own_factor,
+                    chunk_factor, own_tangent, chunk_tangent, weights, scratch,
                 )  # fmt: skip
                 for j in range(width):
                     tile[i, first + j] = weights[j]
@@ -239,12 +301,12 @@ def add_absolute_moments(
     count, visiting = own_z.shape[0], z.shape[1]
     bands = (count + BAND - 1) // BAND
     for band in numba.prange(bands):
-        weights = np.empty(CHUNK)
-        scratch = np.empty(CHUNK)
-        chunk_z = np.empty((z.shape[0], CHUNK))
-        chunk_factor = np.empty((factor.shape[0], CHUNK))
-        chunk_points = np.empty((points.shape[0], CHUNK))
-        none = np.empty((own_z.shape[0], 0))
+        weights = np.empty(CHUNK, own_z.dtype)
+        scratch = np.empty(CHUNK, own_z.dtype)
+        chunk_z = np.empty((z.shape[0], CHUNK), own_z.dtype)
+        chunk_factor = np.empty((factor.shape[0], CHUNK), own_z.dtype)
+        chunk_points = np.empty((points.shape[0], CHUNK), own_z.dtype)
+        none = np.empty((own_z.shape[0], 0), own_z.dtype)
         low = band * BAND
         high = min(low + BAND, count)
         start = (low + 1) // CHUNK * CHUNK if triangle else 0
@@ -255,8 +317,9 @@ def add_absolute_moments(
             _load_chunk(points, first, width, chunk_points)
             for i in range(low, high):
                 _fill_weights(
-                    i, width, own_z, chunk_z, own_factor, chunk_factor, none, none, weights, scratch
-                )
+                    i, width, none, none, own_z, chunk_z, own_factor, chunk_factor, none, none,
+                    weights, scratch,
+                )  # fmt: skip
                 if triangle:
                     for j in range(min(width, i + 1 - first)):
                         weights[j] = 0.0

@@ -1,0 +1,268 @@
+"""Several alternatives in turn, each unlike all before, until nothing new is left.
+
+Each run of KDAC is given all labelings found so far.  An alternative counts if it is
+
+new
+    its normalized mutual information with every earlier labeling is at most
+    ``max_overlap``, and
+clustered
+    the rows in its subspace are better separated than rows without clusters would be: the
+    eigenvalue lambda_(k-1) of the centered, normalized kernel (at 1 for k components that
+    do not touch) exceeds those of reference sets, drawn uniformly from the box of the
+    principal axes of the same rows, as for the gap statistic of Tibshirani, Walther and
+    Hastie (2001).
+
+The first one that does not ends the search, and its reason is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+import thalweg
+from thalweg.data import Dataset
+from thalweg.parallel import Layout
+from thalweg_clustering.agreement import normalized_mutual_information
+from thalweg_clustering.build import Preparation, build_kdac
+from thalweg_clustering.kdac import KDACObjective
+from thalweg_clustering.kernels import KernelFunction
+from thalweg_clustering.prepared_data import evenly_spread
+
+#: Rows of a comparison with reference sets, and the number of these.
+REFERENCE_ROWS, REFERENCES = 400, 19
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One labeling, and the subspace that shows it.
+
+    Attributes
+    ----------
+    labels
+        This rank's rows.
+    components
+        Transposed W of the active features, shape ``(q, d)``.
+    measures
+        Those of ``result.json``: cost, CQ, novelty, condition (10) and others.
+    overlaps
+        Normalized mutual information with each labeling given, then each one found before.
+    separation, reference
+        lambda_(k-1) of the rows, and the largest of the reference sets.
+    outcome
+        U, degrees and spectrum; see :meth:`KDACObjective.outcome`.
+    result
+        Of the run.
+    """
+
+    labels: np.ndarray
+    components: np.ndarray
+    measures: dict[str, Any]
+    overlaps: tuple[float, ...]
+    separation: float
+    reference: float
+    outcome: dict[str, Any]
+    result: thalweg.Result
+    objective: KDACObjective
+
+    @property
+    def novelty(self) -> float:
+        """Largest overlap: 0 is best."""
+        return max(self.overlaps, default=0.0)
+
+    def objection(self, max_overlap: float) -> str:
+        """Why it is not a further alternative, or an empty string."""
+        if self.measures["degenerate"]:
+            return f"the clustering is degenerate: {self.measures['degenerate_because']}"
+        if self.novelty > max_overlap:
+            return (
+                f"the clusters repeat an earlier labeling (normalized mutual information "
+                f"{self.novelty:.2f}, allowed {max_overlap:.2f})"
+            )
+        if self.separation <= self.reference:
+            return (
+                f"the rows are no better separated than rows without clusters (eigenvalue "
+                f"{self.separation:.4f}, reference {self.reference:.4f})"
+            )
+        return ""
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """What was found, and why no more.
+
+    Attributes
+    ----------
+    found
+        The alternatives, in the order found.
+    refused
+        The one that ended the search, or None where as many as wanted were found.
+    reason
+        Why the search ended.
+    """
+
+    found: tuple[Alternative, ...]
+    refused: Alternative | None
+    reason: str
+
+
+def find_alternatives(
+    dataset: Dataset,
+    labelings: Sequence[np.ndarray] = (),
+    n_alternatives: int = 10,
+    solver: Any = "ism",
+    max_overlap: float = 0.2,
+    starts: Sequence[np.ndarray | None] = (),
+    preparation: Preparation | None = None,
+    **options: Any,
+) -> Alternatives:
+    """Alternatives to the labelings given, one after another.  Collective.
+
+    Parameters
+    ----------
+    dataset
+        The rows; its labels do not count.
+    labelings
+        Labelings given, each of this rank's or of all rows; none begins with the
+        unsupervised task.
+    n_alternatives
+        Maximum number to find.
+    solver
+        Name or object of a solver on the Stiefel manifold.
+    max_overlap
+        Largest normalized mutual information with an earlier labeling.
+    starts
+        W to start each alternative from; None, or none, for the option ``init``.
+    preparation, options
+        See :func:`~thalweg_clustering.build.build_kdac`.
+    """
+    comm, seed = dataset.comm, options.get("seed", 0)
+    known = list(labelings)
+    found: list[Alternative] = []
+    while len(found) < n_alternatives:
+        start = starts[len(found)] if len(found) < len(starts) else None
+        chosen = dict(options)
+        if not known:
+            chosen["task"] = "unsupervised"
+        objective = build_kdac(
+            dataset, comm, **chosen, labelings=known, start=start, preparation=preparation
+        )
+        alternative = solved(objective, solver, seed)
+        objection = alternative.objection(max_overlap)
+        if objection and n_alternatives > 1:
+            return Alternatives(tuple(found), alternative, objection)
+        found.append(alternative)
+        known.append(alternative.labels)
+    return Alternatives(tuple(found), None, f"as many as wanted were found: {n_alternatives}")
+
+
+def solved(objective: KDACObjective, solver: Any, seed: int = 0, **stop: Any) -> Alternative:
+    """The alternative that one run finds.  Collective."""
+    result = thalweg.minimize(objective, solver=solver, seed=seed, **stop)
+    x = objective.layout.vec_from(result.x)
+    outcome = objective.outcome(x)
+    x.destroy()
+    overlaps = tuple(
+        normalized_mutual_information(outcome["labels"], labeling.labels, objective.comm)
+        for labeling in objective.labelings
+        if labeling.weight < 0
+    )
+    projected = objective.kernel.points @ outcome["components"]
+    separation, reference = compared_with_reference(
+        objective.rows, projected / objective.kernel.sigma, objective.kernel.function,
+        objective.clusters, seed,
+    )  # fmt: skip
+    return Alternative(
+        outcome["labels"], outcome["components"].T, outcome["measures"], overlaps, separation,
+        reference, outcome, result, objective,
+    )  # fmt: skip
+
+
+def compared_with_reference(
+    layout: Layout, z: np.ndarray, function: KernelFunction, clusters: int, seed: int = 0
+) -> tuple[float, float]:
+    """lambda_(k-1) of evenly spread rows, and the largest of the reference sets.  Collective.
+
+    Parameters
+    ----------
+    z
+        This rank's projected rows in units of sigma, shape ``(n_local, q)``.
+    """
+    sample = evenly_spread(layout, z, REFERENCE_ROWS)[1]
+    found = None
+    if layout.comm.rank == 0:
+        stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2001,)))
+        center = sample.mean(axis=0)
+        axes = np.linalg.svd(sample - center, full_matrices=False)[2]
+        turned = (sample - center) @ axes.T
+        low, high = turned.min(axis=0), turned.max(axis=0)
+        drawn = [stream.uniform(low, high, turned.shape) for _ in range(REFERENCES)]
+        own, *others = [_separation(rows, function, clusters) for rows in (turned, *drawn)]
+        found = own, max(others)
+    own, largest = layout.comm.bcast(found, root=0)
+    return float(own), float(largest)
+
+
+def _separation(z: np.ndarray, function: KernelFunction, clusters: int) -> float:
+    """lambda_(k-1) relative to the trace where the kernel is not normalized."""
+    inner = z @ z.T
+    if function.of == "distance":
+        squares = np.einsum("ij,ij->i", z, z)
+        inner = np.maximum(squares[:, None] + squares - 2.0 * inner, 0.0)
+    kernel = function.value(inner)
+    if function.normalized:
+        scale = 1.0 / np.sqrt(kernel.sum(axis=1))
+        kernel = kernel * scale[:, None] * scale
+    kernel = kernel - kernel.mean(axis=0)
+    kernel = kernel - kernel.mean(axis=1)[:, None]
+    n = len(kernel)
+    index = n - max(1, clusters - 1)
+    value = scipy.linalg.eigh(
+        0.5 * (kernel + kernel.T), eigvals_only=True, subset_by_index=[index, index]
+    )[0]
+    return float(value if function.normalized else value / max(float(np.trace(kernel)), 1e-300))
+
+
+def choose_clusters(
+    dataset: Dataset, labelings: Sequence[np.ndarray], largest: int = 10, **options: Any
+) -> int:
+    """The number of clusters whose eigengap lambda_(k-1) - lambda_k of U is widest.
+
+    A run on a sample for every k from 2 to ``largest``; the centered kernel has k - 1
+    eigenvalues near 1 where there are k clusters.  Collective.
+    """
+    points = evenly_spread(dataset.layout, dataset.values, 1000)[1]
+    known = [evenly_spread(dataset.layout, labels, 1000)[1] for labels in labelings]
+    best = 2
+    if dataset.comm.rank == 0:
+        sample = Dataset.from_array(np.asarray(points, float))
+        widest = -np.inf
+        for k in range(2, min(largest, len(points) // 4) + 1):
+            task = {} if known else {"task": "unsupervised"}
+            given = {**options, **task, "clusters": k, "condition": False}
+            try:
+                objective = build_kdac(sample, sample.comm, **given, labelings=known)
+                result = thalweg.minimize(objective, solver="ism", seed=options.get("seed", 0))
+            except thalweg.ThalwegError:
+                continue
+            x = objective.layout.vec_from(result.x)
+            values = objective.outcome(x)["embedding_values"]
+            x.destroy()
+            gap = float(values[k - 2] - values[k - 1])
+            if gap > widest:
+                best, widest = k, gap
+    return int(dataset.comm.bcast(best, root=0))
+
+
+__all__ = [
+    "Alternative",
+    "Alternatives",
+    "choose_clusters",
+    "compared_with_reference",
+    "find_alternatives",
+    "solved",
+]

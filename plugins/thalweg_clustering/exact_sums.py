@@ -1,0 +1,255 @@
+"""Exact kernel sums of projected rows: the kernel matrix stored for few rows, streamed for many.
+
+Both use sum_ij w_ij (x_i - x_j)(y_i - y_j)' = 2 X'(D_w - w) Y, so that nothing of size
+n^2 d is ever formed.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+
+from thalweg.parallel import Layout, sum_large, sum_over_ranks
+from thalweg.parallel.pairs.kernel_sums import KernelSums
+from thalweg_clustering.kernels import KernelFunction
+from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel, symmetric
+
+#: Up to this many rows the kernel matrix is stored (three arrays of 18 MB at most).
+STORED_ROWS = 1500
+
+
+class _ExactKernel(ProjectedKernel):
+    """What the stored and the streamed kernel share: from weighted sums to derivatives."""
+
+    @abstractmethod
+    def _weighted(
+        self,
+        order: int,
+        w: np.ndarray,
+        weights: PairWeights,
+        values: np.ndarray | None,
+        direction: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """``sum_j w_ij v_j`` and ``sum_j w_ij``, w of the ``order``-th derivative of k.
+
+        With a direction, w is multiplied by the derivative of beta along it, halved for
+        distances; see :class:`KernelSums`.
+        """
+
+    def _value(self, totals: np.ndarray) -> float:
+        return -float(sum_over_ranks(self.layout.comm, float(totals.sum())))
+
+    def _scaled(self, weights: PairWeights) -> PairWeights:
+        """Weights of derivatives: with local scaling, d beta_ij has the factor c_i c_j."""
+        if self.scales is None:
+            return weights
+        return PairWeights(weights.factor * self.scales[:, None], weights.signs)
+
+    def _outer(self, totals: np.ndarray, values: np.ndarray, sums: np.ndarray) -> np.ndarray:
+        """-(4 / sigma^2) X'(D - w) Y or -(2 / sigma^2) X'w Y, from the rows of Y and of w Y."""
+        if self.function.of == "distance":
+            inner, factor = totals[:, None] * values - sums, -4.0
+        else:
+            inner, factor = sums, -2.0
+        scatter = sum_large(self.layout.comm, np.ascontiguousarray(self.points.T @ inner))
+        return (factor / self.sigma**2) * scatter
+
+    def _value_and_product(
+        self, w: np.ndarray, weights: PairWeights, values: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """F(W), and Phi(W) applied to W where values are X W; Phi(W) itself where they are X."""
+        sums, totals = self._weighted(1, w, self._scaled(weights), values)
+        product = self._outer(totals, values, sums)
+        if self.function.gaussian and self.scales is None:
+            return self._value(-2.0 * totals), product  # k = -2 k'
+        return self.value(w, weights), product
+
+    def value(self, w: np.ndarray, weights: PairWeights) -> float:
+        """F(W)."""
+        return self._value(self._weighted(0, w, weights, None)[1])
+
+    def value_and_gradient(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
+        """F(W) and its gradient."""
+        return self._value_and_product(w, weights, self.points @ w)
+
+    def value_and_matrix(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
+        """F(W) and Phi(W)."""
+        value, matrix = self._value_and_product(w, weights, self.points)
+        return value, symmetric(matrix)
+
+    def hessian_product(
+        self, w: np.ndarray, direction: np.ndarray, weights: PairWeights
+    ) -> np.ndarray:
+        """Derivative of the gradient along ``direction``."""
+        # d(Phi W) = Phi V + (d Phi) W, where d psi = gamma k'' d beta.
+        moving, projected = self.points @ direction, self.points @ w
+        scaled = self._scaled(weights)
+        sums, totals = self._weighted(1, w, scaled, moving)
+        product = self._outer(totals, moving, sums)
+        sums, totals = self._weighted(2, w, self._scaled(scaled), projected, direction)
+        share = 2.0 if self.function.of == "distance" else 1.0
+        return product + share * self._outer(totals, projected, sums)
+
+
+class StreamedKernel(_ExactKernel):
+    """Every sum is one pass over all pairs, by the pair engine.
+
+    ``single`` computes in single precision, about twice as fast; for the Gaussian kernel.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        points: np.ndarray,
+        sigma: float,
+        function: KernelFunction,
+        single: bool = False,
+    ) -> None:
+        super().__init__(layout, points, sigma, function)
+        if function.gaussian:
+            self._sums = [KernelSums(layout, dtype=np.float32 if single else np.float64)] * 3
+            self._factors = (1.0, -0.5, 0.25)
+            self.rounding = 1e-7 if single else 1e-13
+        else:
+            orders = (function.value, function.first, function.second)
+            self._sums = [KernelSums(layout, order, function.of) for order in orders]
+            self._factors = (1.0, 1.0, 1.0)
+
+    def _z(self, w: np.ndarray) -> np.ndarray:
+        return self.points @ (w / self.sigma)
+
+    def row_sums(self, w: np.ndarray) -> np.ndarray:
+        """Degrees of this rank's rows."""
+        return self._sums[0].sums(self._z(w), scale=self.scales)[1]
+
+    def product(self, w: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """This rank's rows of ``K values``."""
+        return self._sums[0].sums(self._z(w), values, scale=self.scales)[0]
+
+    def _weighted(
+        self,
+        order: int,
+        w: np.ndarray,
+        weights: PairWeights,
+        values: np.ndarray | None,
+        direction: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        tangent = None if direction is None else self._z(direction)
+        sums, totals = self._sums[order].sums(
+            self._z(w), values, weights.factor, weights.signs, tangent, self.scales
+        )
+        factor = self._factors[order]
+        return factor * sums, factor * totals
+
+    def curvature_bound(self, w: np.ndarray, weights: PairWeights) -> float:
+        """Right-hand side of condition (10): sum |gamma|/sigma^2 k |x_i - x_j|^4."""
+        if not self.function.gaussian or self.scales is not None:
+            return float("nan")
+        moment = self._sums[0].absolute_moment(
+            self._z(w), weights.factor, weights.signs, self.points
+        )
+        return moment / self.sigma**2
+
+
+class StoredKernel(_ExactKernel):
+    """This rank's rows of the kernel matrix are kept, with what they were made of."""
+
+    def __init__(
+        self, layout: Layout, points: np.ndarray, sigma: float, function: KernelFunction
+    ) -> None:
+        super().__init__(layout, points, sigma, function)
+        identity = None if function.gaussian else np.copy
+        self._engine = KernelSums(layout, identity, function.of)
+        self._for: np.ndarray | None = None
+        self._scales_for: np.ndarray | None = None
+        self._kernel = np.empty((0, 0))
+        self._beta = np.empty((0, 0))
+        self._weights: PairWeights | None = None
+        self._gamma = np.empty((0, 0))
+
+    def kernel(self, w: np.ndarray) -> np.ndarray:
+        """This rank's rows of K, shape ``(n_local, n)``.  Collective."""
+        # W and the scales are replaced on all ranks together, hence so is this branch taken.
+        if (
+            self._for is None
+            or self._scales_for is not self.scales
+            or (not np.array_equal(self._for, w))
+        ):
+            z = self.points @ (w / self.sigma)
+            rows = self._engine.kernel_rows(z, self.scales)
+            self._kernel = rows if self.function.gaussian else self.function.value(rows)
+            self._beta = rows
+            self._for, self._scales_for = w.copy(), self.scales
+        return self._kernel
+
+    def _gamma_of(self, weights: PairWeights) -> np.ndarray:
+        if not all(self.layout.comm.allgather(weights.same_as(self._weights))):
+            whole = self.layout.gather_rows(weights.factor)
+            self._gamma = (weights.factor * weights.signs) @ whole.T
+            self._weights = weights
+        return self._gamma
+
+    def row_sums(self, w: np.ndarray) -> np.ndarray:
+        """Degrees of this rank's rows."""
+        return self.kernel(w).sum(axis=1)
+
+    def product(self, w: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """This rank's rows of ``K values``."""
+        return self.kernel(w) @ self.layout.gather_rows(values)
+
+    def _weighted(
+        self,
+        order: int,
+        w: np.ndarray,
+        weights: PairWeights,
+        values: np.ndarray | None,
+        direction: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        kernel = self.kernel(w)
+        if order and not self.function.gaussian:
+            kernel = (self.function.first, self.function.second)[order - 1](self._beta)
+        psi = kernel * self._gamma_of(weights)
+        if self.function.gaussian and order:
+            psi *= (-0.5) ** order
+        if direction is not None:
+            psi *= self._turned(self.points @ (w / self.sigma), self.points @ direction)
+        if values is None:
+            return np.zeros((len(psi), 0)), psi.sum(axis=1)
+        return psi @ self.layout.gather_rows(values), psi.sum(axis=1)
+
+    def _turned(self, z: np.ndarray, moving: np.ndarray) -> np.ndarray:
+        """``<z_i - z_j, t_i - t_j>``, or ``z_i't_j + t_i'z_j``, for own rows i and all rows j."""
+        tangent = moving / self.sigma
+        all_z, all_t = self.layout.gather_rows(z), self.layout.gather_rows(tangent)
+        cross = z @ all_t.T + tangent @ all_z.T
+        if self.function.of == "product":
+            return cross
+        own = np.einsum("ij,ij->i", z, tangent)
+        return own[:, None] + np.einsum("ij,ij->i", all_z, all_t) - cross
+
+    def curvature_bound(self, w: np.ndarray, weights: PairWeights) -> float:
+        """Right-hand side of condition (10): sum |gamma|/sigma^2 k |x_i - x_j|^4."""
+        if not self.function.gaussian or self.scales is not None:
+            return float("nan")
+        psi = self.kernel(w) * self._gamma_of(weights)
+        whole = self.layout.gather_rows(self.points)
+        squares = np.einsum("ij,ij->i", self.points, self.points)
+        lengths = squares[:, None] + np.einsum("ij,ij->i", whole, whole)
+        lengths -= 2.0 * self.points @ whole.T
+        total = float((np.abs(psi) * lengths**2).sum())
+        return float(sum_over_ranks(self.layout.comm, total)) / self.sigma**2
+
+
+def exact_kernel(
+    layout: Layout,
+    points: np.ndarray,
+    sigma: float,
+    function: KernelFunction,
+    stored_rows: int = STORED_ROWS,
+    single: bool = False,
+) -> ProjectedKernel:
+    """The stored kernel for up to ``stored_rows`` rows over all ranks, else the streamed one."""
+    if layout.rows <= stored_rows:
+        return StoredKernel(layout, points, sigma, function)
+    return StreamedKernel(layout, points, sigma, function, single)

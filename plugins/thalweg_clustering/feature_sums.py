@@ -1,0 +1,446 @@
+"""Features in place of the exact kernel, K = Z Z' of low rank: every sum is linear in n.
+
+Random Fourier features (Rahimi and Recht, 2007), for the Gaussian kernel: k(x, y) is the
+mean of cos(w'(x - y)) over normal frequencies w.  These are taken from a Sobol sequence
+with a random shift, whose error for a subspace of few dimensions is far below that of
+independent frequencies (Avron et al., 2016).  With P diag(s) P' the weights,
+
+    F(W) = - sum_c s_c |Z'p_c|^2,
+
+whose derivatives are exact: solvers minimize the approximation itself.  Phi(W) is that of
+the exact formula with the approximate kernel.
+
+Nystrom (Williams and Seeger, 2001), for any positive definite kernel: with C the kernel of
+rows and landmarks and A the regularized kernel of the landmarks, K = C A^(-1) C'.  F is
+the minimum over b_c of -sum_c s_c (2 p_c'C b_c - b_c'A b_c) for fixed signs s, attained at
+A b_c = C'p_c; its gradient is hence that of two sums over pairs with b held fixed, so that
+Phi(W) W is the exact gradient here as well.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Iterator
+
+import numpy as np
+import scipy.linalg
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from thalweg.errors import InputError, NumericalError
+from thalweg.parallel import Layout, sum_large
+from thalweg_clustering.kernels import KernelFunction
+from thalweg_clustering.leading_subspace import Subspace
+from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel, symmetric
+
+#: Rows whose features are in memory at one time.
+BLOCK = 4096
+
+
+class FeatureKernel(ProjectedKernel):
+    """What both kinds of features share: row sums, products, and the embedding."""
+
+    #: Number of features.
+    size: int
+
+    def on_rows(self, layout: Layout, points: np.ndarray) -> FeatureKernel:
+        """The same features for other rows."""
+        other = copy.copy(self)
+        other.layout, other.points = layout, points
+        return other
+
+    @abstractmethod
+    def features(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """This rank's rows, and their features Z, block by block."""
+
+    def _moments(self, w: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """``Z'V`` over all ranks."""
+        total: np.ndarray | None = None
+        for rows, z in self.features(w):
+            part = (z.T @ values[rows].astype(z.dtype, copy=False)).astype(float)
+            total = part if total is None else total + part
+        assert total is not None
+        return sum_large(self.layout.comm, total)
+
+    def product(self, w: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """This rank's rows of ``K values``."""
+        moments = self._moments(w, values)
+        result = np.empty((len(self.points), values.shape[1]))
+        for rows, z in self.features(w):
+            result[rows] = z @ moments.astype(z.dtype, copy=False)
+        return result
+
+    def row_sums(self, w: np.ndarray) -> np.ndarray:
+        """Degrees of this rank's rows; at least k(0), that of the row itself."""
+        least = float(self.function.value(np.zeros(1))[0]) if self.function.normalized else -np.inf
+        return np.maximum(self.product(w, np.ones((len(self.points), 1)))[:, 0], least)
+
+    def embedding(
+        self, w: np.ndarray, degrees: np.ndarray, count: int, removed: np.ndarray
+    ) -> Subspace:
+        """The leading eigenvectors of B B', B = (I - R R') D^(-1/2) Z, from the small B'B.
+
+        They are B v / |B v| for the eigenvectors v of B'B, which takes two passes over the
+        rows, and one sum over ranks of the size of the features.
+
+        Parameters
+        ----------
+        removed
+            This rank's rows of R, with orthonormal columns, the constant one among them.
+        """
+        scale = 1.0 / np.sqrt(degrees)
+        gram: np.ndarray | None = None
+        for rows, z in self.features(w):
+            weighted = z * scale[rows, None].astype(z.dtype)
+            inner = removed[rows].T @ weighted
+            part = np.concatenate([(weighted.T @ weighted).astype(float), inner])
+            gram = part if gram is None else gram + part
+        assert gram is not None
+        gram = sum_large(self.layout.comm, gram)
+        inner = gram[-removed.shape[1] :]
+        centered = gram[: -removed.shape[1]] - inner.T @ inner
+        last = len(centered) - 1
+        found = None
+        if self.layout.comm.rank == 0:
+            found = scipy.linalg.eigh(
+                symmetric(centered), subset_by_index=[max(0, last - count), last]
+            )
+        values, vectors = self.layout.comm.bcast(found, root=0)
+        values, vectors = values[::-1], vectors[:, ::-1][:, :count]
+        if vectors.shape[1] < count or values[count - 1] <= 0:
+            raise NumericalError(
+                f"the features span fewer than {count} independent directions; take more of them"
+            )
+        known = np.full(count + 1, np.nan)
+        known[: len(values)] = values[: count + 1]
+        result = np.empty((len(self.points), count))
+        for rows, z in self.features(w):
+            result[rows] = (z * scale[rows, None].astype(z.dtype)) @ vectors.astype(z.dtype)
+        result -= removed @ (inner @ vectors)
+        return Subspace(result / np.sqrt(values[:count]), known, 2)
+
+
+class FourierKernel(FeatureKernel):
+    """Gaussian kernel by random Fourier features.
+
+    Parameters
+    ----------
+    layout, points, sigma, function
+        As in :class:`ProjectedKernel`.
+    columns
+        q, the columns of W.
+    frequencies
+        Number of frequencies; there are twice as many features.
+    seed
+        Seed of the frequencies, the same on all ranks.
+    single
+        Whether features are computed in single precision.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        points: np.ndarray,
+        sigma: float,
+        function: KernelFunction,
+        columns: int,
+        frequencies: int,
+        seed: int,
+        single: bool = False,
+    ) -> None:
+        if not function.gaussian:
+            raise InputError(
+                f"random Fourier features stand for the Gaussian kernel, not {function.name}; "
+                "use approximation 'nystrom' or 'exact'"
+            )
+        super().__init__(layout, points, sigma, function)
+        self.count, self.seed, self.size = frequencies, seed, 2 * frequencies
+        self.description = f"{frequencies} random Fourier frequencies"
+        self.dtype = np.dtype(np.float32 if single else np.float64)
+        self.rounding = 1e-6 if single else 1e-13
+        self.frequencies = self._frequencies(columns)
+        self._rows = np.ascontiguousarray(points, self.dtype)
+
+    def on_rows(self, layout: Layout, points: np.ndarray) -> FourierKernel:
+        """The same frequencies for other rows."""
+        other = super().on_rows(layout, points)
+        assert isinstance(other, FourierKernel)
+        other._rows = np.ascontiguousarray(points, self.dtype)
+        return other
+
+    def _frequencies(self, columns: int) -> np.ndarray:
+        stream = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(columns,)))
+        power = max(1, int(np.ceil(np.log2(self.count))))
+        uniform = qmc.Sobol(columns, scramble=False).random_base2(power)[: self.count]
+        shifted = (uniform + stream.random(columns)) % 1.0
+        tiny = 1e-12  # ndtri is infinite at both ends
+        return np.asarray(ndtri(np.clip(shifted, tiny, 1.0 - tiny)).T)
+
+    def _angles(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """Rows, cosines and sines, block by block; divided by the root of their number."""
+        # The data as they are have as many columns as features, and frequencies of their own.
+        known = w.shape[1] == len(self.frequencies)
+        omega = self.frequencies if known else self._frequencies(w.shape[1])
+        mixed = ((w / self.sigma) @ omega).astype(self.dtype)
+        share = self.dtype.type(1.0 / np.sqrt(self.count))
+        for first in range(0, len(self.points), BLOCK):
+            rows = slice(first, min(first + BLOCK, len(self.points)))
+            angles = self._rows[rows] @ mixed
+            yield rows, share * np.cos(angles), share * np.sin(angles)
+        if not len(self.points):
+            nothing = np.empty((0, self.count), self.dtype)
+            yield slice(0, 0), nothing, nothing
+
+    def features(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Cosines beside sines, shape ``(rows, 2 frequencies)``."""
+        for rows, cosines, sines in self._angles(w):
+            yield rows, np.concatenate([cosines, sines], axis=1)
+
+    def value(self, w: np.ndarray, weights: PairWeights) -> float:
+        """F(W)."""
+        moments = self._moments(w, weights.factor)
+        return -float((moments**2 @ weights.signs).sum())
+
+    def value_and_gradient(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
+        """F(W) and its gradient."""
+        moments = self._moments(w, weights.factor)
+        even, odd = moments[: self.count], moments[self.count :]
+        signed = (weights.factor * weights.signs).astype(self.dtype)
+        total = np.zeros((self.points.shape[1], self.count))
+        for rows, cosines, sines in self._angles(w):
+            slopes = cosines * (signed[rows] @ odd.T.astype(self.dtype))
+            slopes -= sines * (signed[rows] @ even.T.astype(self.dtype))
+            total += self._rows[rows].T @ slopes
+        sum_large(self.layout.comm, total)
+        value = -float((moments**2 @ weights.signs).sum())
+        return value, (-2.0 / self.sigma) * total @ self.frequencies.T
+
+    def value_and_matrix(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
+        """F(W) and ``(2 / sigma^2) X'(D - psi) X``, with psi = gamma * K of the features.
+
+        X' psi X = sum_c s_c B_c'B_c with B_c = Z' diag(p_c) X.
+        """
+        factor, signs, d = weights.factor, weights.signs, self.points.shape[1]
+        rank = factor.shape[1]
+        blocks = np.zeros((2 * self.count, rank * (d + 1)))
+        for rows, z in self.features(w):
+            extended = np.concatenate([self._rows[rows], np.ones((len(z), 1), self.dtype)], axis=1)
+            spread = factor[rows].astype(self.dtype)[:, :, None] * extended[:, None, :]
+            blocks += z.T @ spread.reshape(len(z), -1)
+        sum_large(self.layout.comm, blocks)
+        moments = blocks.reshape(2 * self.count, rank, d + 1)
+        sums = moments[:, :, -1]
+        scatter = np.zeros((d, d))
+        for rows, z in self.features(w):
+            signed = (factor[rows] * signs).astype(self.dtype)
+            totals = np.einsum("ic,ic->i", signed, z @ sums.astype(self.dtype))
+            scatter += (self._rows[rows].T * totals) @ self._rows[rows]
+        sum_large(self.layout.comm, scatter)
+        for c in range(rank):
+            part = moments[:, c, :-1]
+            scatter -= signs[c] * part.T @ part
+        value = -float((sums**2 @ signs).sum())
+        return value, symmetric((2.0 / self.sigma**2) * scatter)
+
+    def hessian_product(
+        self, w: np.ndarray, direction: np.ndarray, weights: PairWeights
+    ) -> np.ndarray:
+        """Derivative of the gradient along ``direction``."""
+        factor = weights.factor.astype(self.dtype)
+        moments = self._moments(w, weights.factor).astype(self.dtype)
+        even, odd = moments[: self.count], moments[self.count :]
+        mixed = ((direction / self.sigma) @ self.frequencies).astype(self.dtype)
+        total = np.zeros((2, *even.shape))
+        for rows, cosines, sines in self._angles(w):
+            moving = self._rows[rows] @ mixed
+            total[0] -= (sines * moving).T @ factor[rows]
+            total[1] += (cosines * moving).T @ factor[rows]
+        sum_large(self.layout.comm, total)
+        signed = factor * weights.signs.astype(self.dtype)
+        turned = total.astype(self.dtype)
+        result = np.zeros((self.points.shape[1], self.count))
+        for rows, cosines, sines in self._angles(w):
+            moving = self._rows[rows] @ mixed
+            mine = signed[rows]
+            slopes = cosines * (mine @ turned[1].T) - sines * (mine @ turned[0].T)
+            slopes -= moving * (sines * (mine @ odd.T) + cosines * (mine @ even.T))
+            result += self._rows[rows].T @ slopes
+        sum_large(self.layout.comm, result)
+        return (-2.0 / self.sigma) * result @ self.frequencies.T
+
+
+class NystromKernel(FeatureKernel):
+    """Any positive definite kernel by landmarks, rows drawn by the seed.
+
+    Parameters
+    ----------
+    layout, points, sigma, function
+        As in :class:`ProjectedKernel`.
+    landmarks
+        Number of landmarks.
+    seed
+        Seed of the draw, the same on all ranks.
+    """
+
+    #: Ridge of the landmarks' kernel, relative to its trace.
+    RIDGE = 1e-8
+
+    def __init__(
+        self,
+        layout: Layout,
+        points: np.ndarray,
+        sigma: float,
+        function: KernelFunction,
+        landmarks: int,
+        seed: int,
+    ) -> None:
+        if function.name in ("squared", "multiquadratic"):
+            raise InputError(
+                f"the Nystrom approximation needs a positive definite kernel, which {function.name}"
+                " is not; use approximation 'exact'"
+            )
+        super().__init__(layout, points, sigma, function)
+        self.rounding = 1e-9
+        self.description = f"the Nystrom approximation with {min(landmarks, layout.rows)} landmarks"
+        stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(landmarks,)))
+        chosen = np.sort(stream.permutation(layout.rows)[: min(landmarks, layout.rows)])
+        mine = chosen[(chosen >= layout.start) & (chosen < layout.stop)] - layout.start
+        self.landmarks = np.concatenate(layout.comm.allgather(points[mine]))
+        self.size = len(self.landmarks)
+        # Of the rows as they are, so that it does not change with W.
+        own = np.einsum("ij,ij->i", self.landmarks, self.landmarks) / sigma**2
+        diagonal = function.value(own if function.of == "product" else np.zeros_like(own))
+        self.ridge = self.RIDGE * float(diagonal.sum())
+
+    def _beta(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        inner = a @ b.T
+        if self.function.of == "product":
+            return inner
+        squares = np.einsum("ij,ij->i", a, a)[:, None] + np.einsum("ij,ij->i", b, b)
+        return np.maximum(squares - 2.0 * inner, 0.0)
+
+    def _blocks(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Rows, and beta of these and the landmarks."""
+        z = self.landmarks @ (w / self.sigma)
+        for first in range(0, max(1, len(self.points)), BLOCK):
+            rows = slice(first, min(first + BLOCK, len(self.points)))
+            yield rows, self._beta(self.points[rows] @ (w / self.sigma), z)
+
+    def _root(self, w: np.ndarray) -> np.ndarray:
+        """Upper triangular R with R'R the regularized kernel of the landmarks."""
+        z = self.landmarks @ (w / self.sigma)
+        kernel = self.function.value(self._beta(z, z))
+        kernel[np.diag_indices_from(kernel)] += self.ridge
+        root = None
+        if self.layout.comm.rank == 0:
+            try:
+                root = scipy.linalg.cholesky(kernel)
+            except scipy.linalg.LinAlgError:
+                root = None
+        root = self.layout.comm.bcast(root, root=0)
+        if root is None:
+            raise NumericalError(
+                f"the {self.function.name} kernel of the landmarks is not positive definite; use "
+                "approximation 'exact'"
+            )
+        return np.asarray(root)
+
+    def features(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Z = C R^(-1)."""
+        root = self._root(w)
+        for rows, beta in self._blocks(w):
+            kernel = self.function.value(beta)
+            yield rows, scipy.linalg.solve_triangular(root, kernel.T, trans="T").T
+
+    def _coefficients(self, w: np.ndarray, weights: PairWeights) -> tuple[np.ndarray, float]:
+        """b, shape ``(landmarks, r)``, and F."""
+        moments = self._moments(w, weights.factor)
+        value = -float((moments**2 @ weights.signs).sum())
+        return scipy.linalg.solve_triangular(self._root(w), moments), value
+
+    def _scatter(
+        self, psi: np.ndarray, points: np.ndarray, others: np.ndarray | None = None
+    ) -> np.ndarray:
+        """``sum psi_il A_il``, or ``sum psi_il (x_i x_l' + x_l x_i')`` for products."""
+        others = self.landmarks if others is None else others
+        cross = points.T @ psi @ others
+        if self.function.of == "product":
+            return np.asarray(cross + cross.T)
+        own = (points.T * psi.sum(axis=1)) @ points + (others.T * psi.sum(axis=0)) @ others
+        return np.asarray(own - cross - cross.T)
+
+    def _turned(self, z: np.ndarray, t: np.ndarray, y: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """The derivative of beta along a direction, z and y being projected, t and u moving."""
+        cross = z @ u.T + t @ y.T
+        if self.function.of == "product":
+            return np.asarray(cross)
+        own = np.einsum("ij,ij->i", z, t)[:, None] + np.einsum("ij,ij->i", y, u)
+        return np.asarray(2.0 * (own - cross))
+
+    def _share(self) -> float:
+        return (2.0 if self.function.of == "distance" else 1.0) / self.sigma**2
+
+    def _matrix(
+        self, w: np.ndarray, left: np.ndarray, b: np.ndarray, signs: np.ndarray
+    ) -> np.ndarray:
+        """Phi for the coefficients b, with ``left`` the factor of this rank's rows."""
+        total = np.zeros((w.shape[0], w.shape[0]))
+        for rows, beta in self._blocks(w):
+            psi = self.function.first(beta) * ((left[rows] * signs) @ b.T)
+            total += self._scatter(psi, self.points[rows])
+        sum_large(self.layout.comm, total)
+        z = self.landmarks @ (w / self.sigma)
+        psi = self.function.first(self._beta(z, z)) * ((b * signs) @ b.T)
+        return self._share() * (self._scatter(psi, self.landmarks) - 2.0 * total)
+
+    def value(self, w: np.ndarray, weights: PairWeights) -> float:
+        """F(W)."""
+        moments = self._moments(w, weights.factor)
+        return -float((moments**2 @ weights.signs).sum())
+
+    def value_and_gradient(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
+        """F(W) and its gradient."""
+        value, matrix = self.value_and_matrix(w, weights)
+        return value, matrix @ w
+
+    def value_and_matrix(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
+        """F(W) and Phi(W)."""
+        b, value = self._coefficients(w, weights)
+        return value, symmetric(self._matrix(w, weights.factor, b, weights.signs))
+
+    def hessian_product(
+        self, w: np.ndarray, direction: np.ndarray, weights: PairWeights
+    ) -> np.ndarray:
+        """Derivative of Phi(W) W along a direction, that of the coefficients included."""
+        factor, signs = weights.factor, weights.signs
+        b, _ = self._coefficients(w, weights)
+        scaled, moving = w / self.sigma, direction / self.sigma
+        y, u = self.landmarks @ scaled, self.landmarks @ moving
+        inner = self._beta(y, y)
+        inner_turned = self._turned(y, u, y, u)
+        change = np.zeros_like(b)
+        for rows, beta in self._blocks(w):
+            turned = self._turned(self.points[rows] @ scaled, self.points[rows] @ moving, y, u)
+            change += (self.function.first(beta) * turned).T @ factor[rows]
+        sum_large(self.layout.comm, change)
+        change -= (self.function.first(inner) * inner_turned) @ b
+        moved = scipy.linalg.cho_solve((self._root(w), False), change)
+        total = np.zeros((w.shape[0], w.shape[0]))
+        plain = np.zeros_like(total)
+        for rows, beta in self._blocks(w):
+            left = factor[rows] * signs
+            first = self.function.first(beta)
+            turned = self._turned(self.points[rows] @ scaled, self.points[rows] @ moving, y, u)
+            both = self.function.second(beta) * turned * (left @ b.T) + first * (left @ moved.T)
+            total += self._scatter(both, self.points[rows])
+            plain += self._scatter(first * (left @ b.T), self.points[rows])
+        both = np.stack([total, plain])
+        sum_large(self.layout.comm, both)
+        first = self.function.first(inner)
+        cross = (b * signs) @ moved.T
+        own = self.function.second(inner) * inner_turned * ((b * signs) @ b.T)
+        own += first * (cross + cross.T)
+        changed = self._scatter(own, self.landmarks) - 2.0 * both[0]
+        held = self._scatter(first * ((b * signs) @ b.T), self.landmarks) - 2.0 * both[1]
+        return np.asarray(self._share() * (changed @ w + held @ direction))

@@ -1,0 +1,161 @@
+"""Kernel functions of the family, each given by a function of one number and its derivatives.
+
+A kernel is k(beta), where beta_ij is either the squared distance |z_i - z_j|^2 or the
+inner product z_i'z_j of the projected rows z = W'x / sigma.  Everything else follows from
+k' and k'': with F(W) = -sum gamma_ij k(beta_ij),
+
+    distance:  Phi(W) = -2 sum gamma_ij k'(beta_ij) A_ij / sigma^2
+                      = -(4 / sigma^2) X'(D_psi - psi) X,   psi = gamma * k'(beta),
+    product:   Phi(W) = -(2 / sigma^2) X' psi X,
+
+and the gradient of F is Phi(W) W.  The formulas are derived here, not taken from a table:
+d beta_ij = 2 A_ij W : dW / sigma^2 with A_ij = (x_i - x_j)(x_i - x_j)', and
+d beta_ij = (x_i x_j' + x_j x_i') W : dW / sigma^2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.errors import InputError
+
+Function = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class KernelFunction:
+    """A kernel function with its first two derivatives; users may define their own.
+
+    Attributes
+    ----------
+    name
+        For messages and results.
+    of
+        ``"distance"``: beta is a squared distance; ``"product"``: an inner product.
+    value, first, second
+        k, k' and k'', from an array of beta to a new array of its shape.
+    normalized
+        Whether the kernel matrix is divided by its row sums, D^(-1/2) K D^(-1/2), which
+        needs a positive kernel.
+
+    Examples
+    --------
+    >>> cauchy = KernelFunction("cauchy", "distance", lambda b: 1 / (1 + b),
+    ...                         lambda b: -1 / (1 + b) ** 2, lambda b: 2 / (1 + b) ** 3)
+    >>> float(cauchy.value(np.array([1.0]))[0])
+    0.5
+    """
+
+    name: str
+    of: str
+    value: Function
+    first: Function
+    second: Function
+    normalized: bool = True
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether it is the Gaussian kernel, whose sums are compiled."""
+        return self.name == "gaussian"
+
+
+def _polynomial(degree: int, offset: float) -> KernelFunction:
+    def power(order: int) -> Function:
+        scale = float(np.prod(np.arange(degree, degree - order, -1)))
+        left = degree - order
+        return lambda b: scale * (b + offset) ** left if left >= 0 else np.zeros_like(b)
+
+    return KernelFunction("polynomial", "product", power(0), power(1), power(2), False)
+
+
+#: Names of the built-in kernels.
+KERNELS = (
+    "gaussian",
+    "linear",
+    "polynomial",
+    "squared",
+    "multiquadratic",
+    "inverse-multiquadratic",
+)
+
+
+def kernel_function(name: str, degree: int = 2, offset: float = 1.0) -> KernelFunction:
+    """A built-in kernel.
+
+    ============================ ======== ====================== ==========
+    name                         beta     k                      normalized
+    ============================ ======== ====================== ==========
+    ``gaussian``                 distance exp(-beta / 2)         yes
+    ``inverse-multiquadratic``   distance (beta + c)^(-1/2)      yes
+    ``multiquadratic``           distance -(beta + c)^(1/2)      no
+    ``squared``                  distance -beta                  no
+    ``linear``                   product  beta                   no
+    ``polynomial``               product  (beta + c)^p           no
+    ============================ ======== ====================== ==========
+
+    The multiquadratic and the squared kernel grow with the distance in the literature;
+    their sign is turned here, so that a larger k always means more alike.
+
+    Parameters
+    ----------
+    degree
+        p of the polynomial kernel.
+    offset
+        c.
+
+    Raises
+    ------
+    InputError
+        An unknown name.
+    """
+    c = float(offset)
+    if name == "polynomial":
+        return _polynomial(int(degree), c)
+    if name in ("multiquadratic", "inverse-multiquadratic") and not c > 0:
+        raise InputError(f"the offset of the {name} kernel must be greater than 0, not {offset!r}")
+    known = {
+        "gaussian": KernelFunction(
+            "gaussian",
+            "distance",
+            lambda b: np.exp(-0.5 * b),
+            lambda b: -0.5 * np.exp(-0.5 * b),
+            lambda b: 0.25 * np.exp(-0.5 * b),
+        ),
+        "inverse-multiquadratic": KernelFunction(
+            "inverse-multiquadratic",
+            "distance",
+            lambda b: (b + c) ** -0.5,
+            lambda b: -0.5 * (b + c) ** -1.5,
+            lambda b: 0.75 * (b + c) ** -2.5,
+        ),
+        "multiquadratic": KernelFunction(
+            "multiquadratic",
+            "distance",
+            lambda b: -((b + c) ** 0.5),
+            lambda b: -0.5 * (b + c) ** -0.5,
+            lambda b: 0.25 * (b + c) ** -1.5,
+            False,
+        ),
+        "squared": KernelFunction(
+            "squared",
+            "distance",
+            lambda b: -b,
+            lambda b: np.full_like(b, -1.0),
+            lambda b: np.zeros_like(b),
+            False,
+        ),
+        "linear": KernelFunction(
+            "linear",
+            "product",
+            lambda b: b.copy(),
+            lambda b: np.ones_like(b),
+            lambda b: np.zeros_like(b),
+            False,
+        ),
+    }
+    if name not in known:
+        raise InputError(f"the kernel must be one of {', '.join(KERNELS)}, not {name!r}")
+    return known[name]

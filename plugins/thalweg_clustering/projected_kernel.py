@@ -1,0 +1,123 @@
+"""What a kernel of projected rows offers to the objectives, and the weights of its pairs.
+
+Exact sums, random Fourier features and the Nystrom approximation all give, for W of
+shape (d, q) and weights gamma, the value of
+
+    F(W) = - sum_ij gamma_ij k(beta_ij)
+
+(eq. 4 of Wu et al., "Iterative Spectral Method for Alternative Clustering"), its
+gradient, the matrix Phi(W), Hessian products, row sums and the embedding.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.parallel import Layout, sum_large, sum_over_ranks
+from thalweg_clustering.kernels import KernelFunction
+
+
+@dataclass(frozen=True)
+class PairWeights:
+    """Weights gamma_ij = sum_c s_c p_ic p_jc between all pairs of rows, of low rank.
+
+    Attributes
+    ----------
+    factor
+        p, this rank's rows, shape ``(n_local, r)``.
+    signs
+        s, equal on all ranks, shape ``(r,)``.
+    """
+
+    factor: np.ndarray
+    signs: np.ndarray
+
+    def same_as(self, other: PairWeights | None) -> bool:
+        """Whether both are equal to the bit on this rank."""
+        return (
+            other is not None
+            and np.array_equal(self.signs, other.signs)
+            and np.array_equal(self.factor, other.factor)
+        )
+
+
+class ProjectedKernel(ABC):
+    """Sums over all pairs of rows of a kernel of the projected rows W'x / sigma.
+
+    Parameters
+    ----------
+    layout
+        Distribution of the rows.
+    points
+        This rank's rows, shape ``(n_local, d)``.
+    sigma
+        Width of the kernel, in the unit of the points.
+    function
+        The kernel.
+    """
+
+    #: For notes, such as "256 random Fourier frequencies".
+    description: str = "exact sums"
+
+    #: Relative rounding error of a value, in units of the sum of absolute terms.
+    rounding: float = 1e-13
+
+    def __init__(
+        self, layout: Layout, points: np.ndarray, sigma: float, function: KernelFunction
+    ) -> None:
+        self.layout = layout
+        self.points = points
+        self.sigma = float(sigma)
+        self.function = function
+        #: Factors c of the squared distances, this rank's rows; None without local scaling.
+        self.scales: np.ndarray | None = None
+
+    @abstractmethod
+    def row_sums(self, w: np.ndarray) -> np.ndarray:
+        """Degrees ``sum_j k_ij`` of this rank's rows, shape ``(n_local,)``."""
+
+    @abstractmethod
+    def product(self, w: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """This rank's rows of ``K values``, shape of ``values``: ``(n_local, m)``."""
+
+    @abstractmethod
+    def value(self, w: np.ndarray, weights: PairWeights) -> float:
+        """F(W)."""
+
+    @abstractmethod
+    def value_and_gradient(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
+        """F(W) and its gradient, shape ``(d, q)``."""
+
+    @abstractmethod
+    def value_and_matrix(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
+        """F(W) and Phi(W), shape ``(d, d)``."""
+
+    @abstractmethod
+    def hessian_product(
+        self, w: np.ndarray, direction: np.ndarray, weights: PairWeights
+    ) -> np.ndarray:
+        """Derivative of the gradient along ``direction``, shape ``(d, q)``."""
+
+    def curvature_bound(self, w: np.ndarray, weights: PairWeights) -> float:
+        """Right-hand side of condition (10); NaN where it is not known."""
+        return float("nan")
+
+    def flat_matrix(self, weights: PairWeights) -> np.ndarray:
+        """Phi where every k' is the same: the matrix of the spectral initialization (eq. 12)."""
+        factor, signs, points = weights.factor, weights.signs, self.points
+        comm = self.layout.comm
+        moments = sum_large(comm, np.ascontiguousarray(points.T @ factor))
+        matrix = -(moments * signs) @ moments.T
+        if self.function.of == "distance":
+            sums = np.asarray(sum_over_ranks(comm, factor.sum(axis=0)))
+            degrees = factor @ (signs * sums)
+            matrix += sum_large(comm, np.ascontiguousarray((points.T * degrees) @ points))
+        return symmetric((2.0 / self.sigma**2) * matrix)
+
+
+def symmetric(matrix: np.ndarray) -> np.ndarray:
+    """Symmetric part, so that rounding cannot make it anything else."""
+    return 0.5 * (matrix + matrix.T)

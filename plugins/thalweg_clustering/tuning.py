@@ -1,0 +1,178 @@
+"""Choice of the kernel's width, the weight of the novelty and the subspace's dimension.
+
+Both rules walk over a coarse grid in units of the median distance, and once around its
+best cell; large data are searched on an evenly spread sample.
+
+``cq`` is the paper's rule: the highest CQ among the cells that satisfy condition (10), and
+where none does, the highest CQ of the tenth that comes closest; q is then the one of
+the widest eigengap (eq. 11).  The paper's grid has a million cells.
+
+``score`` looks at what a user would look at: how tight and how balanced the clusters of the
+embedding are, and how novel.  CQ alone rises as sigma falls (K tends to I and CQ to k),
+and on real data hardly any cell satisfies (10).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from thalweg_clustering.kdac import unit_rows
+from thalweg_clustering.prepared_data import median_distance
+
+if TYPE_CHECKING:
+    from thalweg_clustering.build import _Settings
+
+#: Rows on which the search is made.
+SAMPLE = 1000
+
+#: Widths in medians of the distance, and weights, of the coarse grid.
+WIDTHS = (0.1, 0.2, 0.35, 0.6, 1.0)
+PENALTIES = (0.1, 1.0)
+
+#: Ratio of neighbors in the refinement.
+FINER = 1.4
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One cell of the search.
+
+    Attributes
+    ----------
+    sigma, penalty, components
+        Width, weight lambda, and dimension q.
+    score
+        Tightness times balance times (1 - novelty), from 0 to 1; -1 where the run failed.
+    tightness
+        Share of the variance of the unit rows of U that the clusters explain.
+    balance
+        Entropy of the clusters' sizes, relative to equal ones.
+    novelty, quality
+        NMI with the clustering given, and CQ.
+    condition
+        Left over right side of condition (10): it holds from 1 on.
+    eigengap_components
+        q of the widest eigengap at the solution.
+    """
+
+    sigma: float
+    penalty: float
+    components: int
+    score: float = -1.0
+    tightness: float = 0.0
+    balance: float = 0.0
+    novelty: float = 1.0
+    quality: float = 0.0
+    condition: float = 0.0
+    eigengap_components: int = 0
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The chosen values, and every candidate tried."""
+
+    sigma: float
+    penalty: float
+    components: int
+    candidates: tuple[Candidate, ...]
+
+
+def tune(settings: _Settings, components: int | None, rule: str = "score") -> Tuning:
+    """Choose sigma, lambda and, unless given, q.  Collective.
+
+    Parameters
+    ----------
+    settings
+        The problem, whose lambda is replaced.
+    components
+        q; None tries k, and half, three quarters and all but one of the features.
+    rule
+        ``"score"`` or ``"cq"``.
+    """
+    sample = settings.on_sample(SAMPLE)
+    sample.common["bound"] = rule == "cq"
+    found: list[Candidate] | None = None
+    if settings.layout.comm.rank == 0:  # small enough that ranks would only wait for each other
+        found = _candidates(sample, components, rule)
+    tried = settings.layout.comm.bcast(found, root=0)
+    best = _best(tried, rule)
+    q = best.components
+    if rule == "cq" and components is None and best.condition < 1 and best.eigengap_components:
+        q = min(best.eigengap_components, settings.points.shape[1] - 1)
+    return Tuning(best.sigma, best.penalty, q, tuple(tried))
+
+
+def _best(tried: list[Candidate], rule: str) -> Candidate:
+    if rule == "score":
+        return max(tried, key=lambda cell: cell.score)
+    allowed = [cell for cell in tried if cell.condition >= 1]
+    if not allowed:
+        closest = sorted(tried, key=lambda cell: -cell.condition)
+        allowed = closest[: max(1, len(tried) // 10)]
+    return max(allowed, key=lambda cell: cell.quality)
+
+
+def _candidates(sample: _Settings, components: int | None, rule: str) -> list[Candidate]:
+    d, k = sample.points.shape[1], sample.clusters
+    median = median_distance(sample.layout, sample.points)
+    # A place to start when every cell fails: what the objective takes by default.
+    blank = Candidate(0.5 * median, 1.0, components or min(k, d - 1))
+    if components is not None:
+        dimensions = [components]
+    elif rule == "cq":
+        dimensions = [min(k, d - 1)]
+    else:
+        dimensions = sorted({min(max(1, q), d - 1) for q in (k, d // 2, 3 * d // 4, d - 1)})
+    penalties = PENALTIES if sample.common["task"] == "alternative" else (1.0,)
+    tried = [blank]
+    for q in dimensions:
+        for width in WIDTHS:
+            for penalty in penalties:
+                cell = replace(blank, sigma=width * median, penalty=penalty, components=q)
+                tried.append(_evaluated(sample, cell))
+    best = _best(tried, rule)
+    around = ((FINER, 1.0), (1 / FINER, 1.0), (1.0, 1 / 3), (1.0, 3.0))
+    for width, weight in around[: 4 if len(penalties) > 1 else 2]:
+        cell = replace(best, sigma=best.sigma * width, penalty=best.penalty * weight)
+        tried.append(_evaluated(sample, cell))
+    return tried
+
+
+def _evaluated(sample: _Settings, cell: Candidate) -> Candidate:
+    if sample.common["task"] == "alternative":
+        sample.weight = -cell.penalty
+    outcome = sample.solved(cell.sigma, cell.components)
+    if outcome is None:
+        return replace(cell, score=-1.0, condition=0.0, quality=0.0)
+    measures = outcome["measures"]
+    tightness, balance = tightness_and_balance(
+        outcome["embedding"], outcome["labels"], sample.clusters
+    )
+    sides = measures["condition_10"]
+    ratio = sides["left"] / sides["right"] if sides["right"] > 0 else 0.0
+    return replace(
+        cell,
+        score=tightness * balance * (1.0 - measures["novelty"]),
+        tightness=tightness,
+        balance=balance,
+        novelty=measures["novelty"],
+        quality=measures["cq"],
+        condition=float(ratio),
+        eigengap_components=measures["eigengap_components"],
+    )
+
+
+def tightness_and_balance(
+    embedding: np.ndarray, labels: np.ndarray, clusters: int
+) -> tuple[float, float]:
+    """Share of the variance of U's unit rows that clusters explain, and entropy of their sizes."""
+    unit = unit_rows(embedding)
+    parts = [unit[labels == c] for c in range(clusters)]
+    within = sum(float(((part - part.mean(axis=0)) ** 2).sum()) for part in parts if len(part))
+    spread = float(((unit - unit.mean(axis=0)) ** 2).sum())
+    tightness = 1.0 - within / spread if spread > 0 else 0.0
+    shares = np.array([len(part) for part in parts if len(part)]) / len(unit)
+    return tightness, float(-(shares * np.log(shares)).sum() / np.log(max(2, clusters)))
