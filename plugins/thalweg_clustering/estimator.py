@@ -314,7 +314,10 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         if isinstance(self.kernel, KernelFunction):
             clean.kernel = "gaussian"
         clean.random_state = 0
-        options = check_parameters(clean, declared_options(build_kdac), NAMES)
+        # Only these: fitted attributes are called like other options, as embedding_ is.
+        names = {NAMES.get(name, name).rstrip("_") for name in self.get_params(deep=False)}
+        declared = [option for option in declared_options(build_kdac) if option.name in names]
+        options = check_parameters(clean, declared, NAMES)
         own = (
             Option("n_alternatives", int, 1, "maximum number of alternatives", minimum=1),
             Option("max_overlap", float, 0.2, "largest overlap", minimum=0, maximum=1),

@@ -342,8 +342,8 @@ class KDACObjective(PairSum, Alternation):
     ) -> Subspace:
         """Leading eigenvectors of H D^(-1/2) K D^(-1/2) H, orthogonal to ``apart``."""
         return leading_embedding(
-            self.kernel, w, degrees, self.embedding_columns, self.embedding, tolerance, apart, guess,
-            self.seed,
+            self.kernel, w, degrees, self.embedding_columns, self.embedding, tolerance, apart,
+            guess, self.seed,
         )  # fmt: skip
 
     # -- what is reported ------------------------------------------------------------------
