@@ -11,7 +11,7 @@ from abc import abstractmethod
 import numpy as np
 
 from thalweg.parallel import Layout, sum_large, sum_over_ranks
-from thalweg.parallel.pairs.kernel_sums import KernelSums
+from thalweg.parallel.pairs import KernelSums
 from thalweg_clustering.kernels import KernelFunction
 from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel, symmetric
 
