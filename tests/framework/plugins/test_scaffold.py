@@ -69,7 +69,15 @@ def test_the_distribution_passes_strict_type_checks(tmp_path):
     folder = write_distribution("thalweg-mine", tmp_path / "made")
     top = Path(__file__).parents[3]
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", top / ".mypy_cache" / "strict", "."],
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--strict",
+            "--cache-dir",
+            top / ".mypy_cache" / "strict",
+            ".",
+        ],
         cwd=folder,
         capture_output=True,
         text=True,
