@@ -34,6 +34,9 @@ from thalweg_embedding.start import START_SCALE, Start
 #: Below this the sum of an exponential repulsion is computed again, shifted.
 TINY = 1e-280
 
+#: Map units that a point may move in a step, where the map itself is not smaller.
+LONGEST_STEP = 5.0
+
 
 class PairwiseEmbedding(
     RowObjective,
@@ -253,13 +256,22 @@ class PairwiseEmbedding(
         once.  A map whose largest side is below the deviation of a random start counts as
         collapsed.
         """
-        if self.length_scale(x) < START_SCALE:
+        if self.widest_side(x) < START_SCALE:
             with self.layout.writing(x) as rows:
                 rows += self.layout.random_normal(0, START_SCALE)
 
     # -- reports ---------------------------------------------------------------------------
 
     def length_scale(self, x: PETSc.Vec) -> float:
+        """Most that a point should move in a step: the widest side, but at most 5 map units.
+
+        Both kernels fall off within a few units.  Longer steps tear clusters apart, and let maps
+        grow without bound where affinities fall into components, for then the objective has no
+        minimizer.
+        """
+        return min(self.widest_side(x), LONGEST_STEP)
+
+    def widest_side(self, x: PETSc.Vec) -> float:
         """Largest side of the box that holds the map."""
         rows = self.layout.reading(x)
         sides = [

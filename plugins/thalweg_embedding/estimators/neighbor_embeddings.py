@@ -24,16 +24,12 @@ from thalweg_embedding.new_points import PlacedMap
 from thalweg_embedding.objective import PairwiseEmbedding
 from thalweg_embedding.objectives import (
     ELASTIC_EMBEDDING,
-    MANY_ROWS,
     SYMMETRIC_SNE,
     T_SNE,
     Family,
     embedding,
     options_of,
 )
-
-#: Most that a point of a large map moves in one step, in map units.
-STEP_CAP = 50.0
 
 
 class PairwiseEstimator(  # type: ignore[misc]
@@ -89,7 +85,7 @@ class PairwiseEstimator(  # type: ignore[misc]
                 seed=self._seed(objective.comm),
                 iterations=self.max_iter,
                 decrease=self.tol,
-                **self._solver_options(objective),
+                **(self.solver_options or {}),
             )
             self._keep(result)
             self._placed = self._new_points(X, objective)
@@ -159,14 +155,6 @@ class PairwiseEstimator(  # type: ignore[misc]
             if start.shape != wanted:
                 raise InputError(f"init must have shape {wanted}, not {start.shape}")
         return embedding(self.family, dataset, start=start, weights=weights, **options)
-
-    def _solver_options(self, objective: PairwiseEmbedding) -> dict[str, Any]:
-        """The user's, or for many points a cap on steps, which a collapsed map takes too long."""
-        if self.solver_options is not None:
-            return dict(self.solver_options)
-        if self.solver == "lbfgs" and objective.layout.rows >= MANY_ROWS:
-            return {"step_cap": STEP_CAP, "step_cap_unit": "absolute"}
-        return {}
 
     def _seed(self, comm: MPI.Comm) -> int:
         drawn = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -240,8 +228,7 @@ class TSNE(PairwiseEstimator):
         Iterations, and relative decrease of the objective in one of them, at which to stop.
     solver, preconditioner, solver_options
         Any of ``thalweg list``, and their options; by default L-BFGS, and the spectral
-        direction where the solver has a place for it; from 5,000 points on no point
-        moves by more than 50 map units in a step of L-BFGS.
+        direction where the solver has a place for it.
     random_state
         Seed of the start.
 

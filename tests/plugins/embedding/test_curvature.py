@@ -43,23 +43,18 @@ def error(layout, function, tolerance, rows, method):
     moves = layout.random_normal(1)
     exact = called(EveryPair(layout, function), method, rows, moves)
     found = called(GridPairs(layout, function, tolerance), method, rows, moves)
-    assert (found != exact).any()
     return np.abs(found - exact).max() / np.abs(exact).max()
 
 
 @pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("function", [STUDENT, GAUSSIAN], ids=str)
-@pytest.mark.parametrize("tolerance", [1e-2, 1e-4])
-@pytest.mark.parametrize(
-    ("dimensions", "spread"), [(1, 30.0), (2, 0.3), (2, 10.0), (2, 300.0), (3, 1.0)]
-)
-def test_second_derivatives_are_as_exact_as_asked_for(
-    comm, function, tolerance, dimensions, spread
-):
-    layout = Layout(comm, 500, dimensions)
-    rows = layout.random_normal(0, spread)
-    for method in METHODS:
-        assert error(layout, function, tolerance, rows, method) < 3 * tolerance
+def test_second_derivatives_are_as_exact_as_asked_for(comm, function):
+    for dimensions, spread in ((1, 30.0), (2, 0.3), (2, 10.0), (2, 30.0), (3, 1.0)):
+        layout = Layout(comm, 300, dimensions)
+        rows = layout.random_normal(0, spread)
+        for tolerance in (1e-2, 1e-4):
+            for method in METHODS:
+                assert error(layout, function, tolerance, rows, method) < 3 * tolerance
 
 
 def test_moved_points_are_noticed(comm):

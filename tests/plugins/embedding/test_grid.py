@@ -33,16 +33,16 @@ def errors(layout, function, tolerance, rows):
     return abs(approximate / total - 1), np.abs(found - exact).max() / np.abs(exact).max()
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 3)
 @pytest.mark.parametrize("function", [STUDENT, GAUSSIAN, CAUCHY_SQUARED], ids=str)
-@pytest.mark.parametrize("tolerance", [1e-2, 1e-3, 1e-6])
-@pytest.mark.parametrize(("dimensions", "spread"), [(1, 30.0), (2, 1e-3), (2, 1.0), (2, 10.0)])
-def test_slopes_and_total_are_as_exact_as_asked_for(comm, function, tolerance, dimensions, spread):
-    layout = Layout(comm, 800, dimensions)
-    rows = layout.random_normal(0, spread)
-    of_total, of_slopes = errors(layout, function, tolerance, rows)
-    assert of_slopes < 10 * tolerance
-    assert of_total < tolerance
+def test_slopes_and_total_are_as_exact_as_asked_for(comm, function):
+    for dimensions, spread in ((1, 30.0), (2, 1e-3), (2, 1.0), (2, 10.0)):
+        layout = Layout(comm, 300, dimensions)
+        rows = layout.random_normal(0, spread)
+        for tolerance in (1e-2, 1e-6):
+            of_total, of_slopes = errors(layout, function, tolerance, rows)
+            assert of_slopes < 10 * tolerance
+            assert of_total < tolerance
 
 
 @pytest.mark.ranks(1, 2)
@@ -80,18 +80,17 @@ def test_the_choice_goes_by_points_and_dimensions(comm):
 
 
 @pytest.mark.ranks(1, 3)
-@pytest.mark.parametrize("cut", [4.0, 0.25, 2.0**-4, 2.0**-10])
-@pytest.mark.parametrize("tolerance", [1e-2, 1e-3])
-@pytest.mark.parametrize(("dimensions", "spread"), [(1, 30.0), (2, 100.0), (2, 2000.0)])
-def test_a_split_errs_no_more_wherever_it_cuts(
-    comm, monkeypatch, cut, tolerance, dimensions, spread
-):
-    monkeypatch.setattr(boxes, "CUTS", (cut,))
-    layout = Layout(comm, 700, dimensions)
-    rows = layout.random_normal(0, spread)
-    of_total, of_slopes = errors(layout, STUDENT, tolerance, rows)
-    assert of_slopes < 10 * tolerance
-    assert of_total < tolerance
+@pytest.mark.parametrize("function", [STUDENT, GAUSSIAN], ids=str)
+def test_a_split_errs_no_more_wherever_it_cuts(comm, monkeypatch, function):
+    for dimensions, spread in ((1, 30.0), (2, 3.0), (2, 100.0)):
+        layout = Layout(comm, 300, dimensions)
+        rows = layout.random_normal(0, spread)
+        for cut in (4.0, 0.25, 2.0**-4, 2.0**-10):
+            monkeypatch.setattr(boxes, "CUTS", (cut,))
+            for tolerance in (1e-2, 1e-4):
+                of_total, of_slopes = errors(layout, function, tolerance, rows)
+                assert of_slopes < 10 * tolerance
+                assert of_total < tolerance
 
 
 @pytest.mark.ranks(1, 2, 3)
