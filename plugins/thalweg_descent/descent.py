@@ -157,7 +157,7 @@ class Descent(Solver[DescentState]):
         if plain:
             return Metric(lambda residual, out: residual.copy(out), True)
         assert self.preconditioner is not None
-        return Metric(self.preconditioner.apply, False)
+        return Metric(self.preconditioner.apply, False, self.preconditioner.constant)
 
     def init(self, objective: Objective, x: PETSc.Vec) -> DescentState:
         """One evaluation at ``x``, and space for the steps."""

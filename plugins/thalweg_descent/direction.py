@@ -29,10 +29,14 @@ class Metric:
         of B times ``residual``.
     plain
         Whether B is the identity, which knows nothing of the problem's scale.
+    constant
+        Whether B is the same at all iterates (``Preconditioner.constant``), so that its
+        inverse times a difference of gradients is a difference of what is known.
     """
 
     apply: Callable[[PETSc.Vec, PETSc.Vec], None]
     plain: bool
+    constant: bool = False
 
 
 @dataclass

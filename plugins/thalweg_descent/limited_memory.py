@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -29,8 +30,9 @@ class LimitedMemory(Direction):
         Number of pairs.
     scaling
         ``"secant"``: H0 = gamma B^-1 with ``gamma = s.y / y.B^-1 y``; ``"none"``:
-        gamma = 1.  With a preconditioner, the secant costs a second application of
-        it an iteration, which the rejected trials it saves are worth.
+        gamma = 1.  With a preconditioner that changes, the secant costs a second
+        application of it per iteration; with a constant one none, since the inverse of B
+        times each y is kept.
     damping
         ``"powell"``: a change of gradient that shows too little curvature is
         bent towards the model's (Nocedal and Wright, procedure 18.2); ``"skip"``:
@@ -49,6 +51,9 @@ class LimitedMemory(Direction):
             "products": np.zeros((0, 0)),
             "gamma": 1.0,
             "next_step": None,
+            # With a constant B: B^-1 times the gradient at the iterate, and times the changes.
+            "image": [],
+            "images": [],
         }
 
     def fresh(self, memory: Memory) -> bool:
@@ -57,9 +62,11 @@ class LimitedMemory(Direction):
 
     def forget(self, memory: Memory) -> None:
         """Drop all pairs."""
-        for vec in (*memory["steps"], *memory["changes"]):
+        vectors = (memory[name] for name in ("steps", "changes", "image", "images"))
+        for vec in itertools.chain.from_iterable(vectors):
             vec.destroy()
-        memory.update(steps=[], changes=[], products=np.zeros((0, 0)), gamma=1.0)
+        memory.update(steps=[], changes=[], image=[], images=[], gamma=1.0)
+        memory.update(products=np.zeros((0, 0)))
 
     def compute(
         self, memory: Memory, metric: Metric, gradient: PETSc.Vec, direction: PETSc.Vec
@@ -67,7 +74,7 @@ class LimitedMemory(Direction):
         """``p = -H g``."""
         steps, changes, products = memory["steps"], memory["changes"], memory["products"]
         if not steps:
-            metric.apply(gradient, direction)
+            self._image(memory, metric, gradient).copy(direction)
             direction.scale(-1.0)
             return
         curvatures = np.diag(products)
@@ -75,11 +82,15 @@ class LimitedMemory(Direction):
         alpha = inner_products(gradient, steps)
         for i in reversed(range(len(steps))):
             alpha[i] = (alpha[i] - products[i, i + 1 :] @ alpha[i + 1 :]) / curvatures[i]
-        rest = gradient.duplicate()
-        gradient.copy(rest)
-        rest.maxpy(-alpha, changes)
-        metric.apply(rest, direction)
-        rest.destroy()
+        if metric.constant:
+            self._image(memory, metric, gradient).copy(direction)
+            direction.maxpy(-alpha, memory["images"])
+        else:
+            rest = gradient.duplicate()
+            gradient.copy(rest)
+            rest.maxpy(-alpha, changes)
+            metric.apply(rest, direction)
+            rest.destroy()
         direction.scale(memory["gamma"])
         # Second loop: the pair i gives alpha_i - beta_i, beta_i from the older ones.
         beta = inner_products(direction, changes)
@@ -113,26 +124,56 @@ class LimitedMemory(Direction):
         share = 1.0
         if self.damping == "powell" and measured < 0.2 * modelled:
             share = 0.8 * modelled / (modelled - measured)
+        image = self._change_of_image(memory, metric, move, share)
         y = move.old_gradient
         # y = share (g - g_old) + (1 - share) (-step g_old)
         y.scale(-(share + (1.0 - share) * move.step))
         y.axpy(share, move.gradient)
         sy, ss, yy = s.dot(y), s.dot(s), y.dot(y)
-        if not sy > 1e-10 * math.sqrt(ss * yy) or not math.isfinite(sy + ss + yy):
-            return
-        self._store(memory, s, y)
-        if self.scaling == "secant":
-            memory["gamma"] = sy / (yy if metric.plain else self._metric_norm(metric, y))
+        if sy > 1e-10 * math.sqrt(ss * yy) and math.isfinite(sy + ss + yy):
+            self._store(memory, s, y, image)
+            if self.scaling == "secant":
+                norm = yy if metric.plain else self._metric_norm(metric, y, image)
+                memory["gamma"] = sy / norm if norm > 0.0 else memory["gamma"]
+        if image is not None:
+            image.destroy()
 
     @staticmethod
-    def _metric_norm(metric: Metric, y: PETSc.Vec) -> float:
+    def _image(memory: Memory, metric: Metric, gradient: PETSc.Vec) -> PETSc.Vec:
+        """B^-1 times the gradient at the iterate; kept until the next step."""
+        if not memory["image"]:
+            memory["image"] = [gradient.duplicate()]
+            metric.apply(gradient, memory["image"][0])
+        return memory["image"][0]
+
+    def _change_of_image(
+        self, memory: Memory, metric: Metric, move: Move, share: float
+    ) -> PETSc.Vec | None:
+        """B^-1 y for the y of the step, if B is constant; the kept image becomes the new one's."""
+        if not memory["image"]:
+            return None
+        old = memory["image"].pop()
+        if not metric.constant:
+            old.destroy()
+            return None
+        new = self._image(memory, metric, move.gradient)
+        old.scale(-(share + (1.0 - share) * move.step))
+        old.axpy(share, new)
+        return old
+
+    @staticmethod
+    def _metric_norm(metric: Metric, y: PETSc.Vec, image: PETSc.Vec | None) -> float:
+        if image is not None:
+            return float(image.dot(y))
         z = y.duplicate()
         metric.apply(y, z)
         norm = float(z.dot(y))
         z.destroy()
         return norm
 
-    def _store(self, memory: Memory, s: PETSc.Vec, y: PETSc.Vec) -> None:
+    def _store(
+        self, memory: Memory, s: PETSc.Vec, y: PETSc.Vec, image: PETSc.Vec | None = None
+    ) -> None:
         steps, changes = list(memory["steps"]), list(memory["changes"])
         products = np.array(memory["products"])
         if len(steps) == self.memory:
@@ -142,6 +183,11 @@ class LimitedMemory(Direction):
             own_s, own_y = s.duplicate(), y.duplicate()
         s.copy(own_s)
         y.copy(own_y)
+        if image is not None:
+            images = list(memory["images"])
+            own_image = images.pop(0) if len(images) == self.memory else image.duplicate()
+            image.copy(own_image)
+            memory["images"] = [*images, own_image]
         steps.append(own_s)
         changes.append(own_y)
         count = len(steps)

@@ -34,8 +34,12 @@ from thalweg_embedding.start import START_SCALE, Start
 #: Below this the sum of an exponential repulsion is computed again, shifted.
 TINY = 1e-280
 
-#: Map units that a point may move in a step, where the map itself is not smaller.
-LONGEST_STEP = 5.0
+#: Points that count as many.
+MANY_ROWS = 5_000
+
+#: Map units that a point may move in a step, where the map itself is not smaller: below so many
+#: points.  Maps of many have a longer way to grow.
+LONGEST_STEPS = ((1_000, 1.0), (MANY_ROWS, 2.0), (math.inf, 5.0))
 
 
 class PairwiseEmbedding(
@@ -263,13 +267,14 @@ class PairwiseEmbedding(
     # -- reports ---------------------------------------------------------------------------
 
     def length_scale(self, x: PETSc.Vec) -> float:
-        """Most that a point should move in a step: the widest side, but at most 5 map units.
+        """Most that a point should move in a step: the widest side, but at most a few map units.
 
         Both kernels fall off within a few units.  Longer steps tear clusters apart, and let maps
         grow without bound where affinities fall into components, for then the objective has no
         minimizer.
         """
-        return min(self.widest_side(x), LONGEST_STEP)
+        longest = next(step for rows, step in LONGEST_STEPS if self.layout.rows < rows)
+        return min(self.widest_side(x), longest)
 
     def widest_side(self, x: PETSc.Vec) -> float:
         """Largest side of the box that holds the map."""

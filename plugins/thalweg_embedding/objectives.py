@@ -19,7 +19,7 @@ from thalweg.plugins import Help, Option, declared_options
 from thalweg_embedding.affinities.build import entropic_affinities, given_affinities
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.memory import require_room_for_map
-from thalweg_embedding.objective import PairwiseEmbedding
+from thalweg_embedding.objective import MANY_ROWS, PairwiseEmbedding
 from thalweg_embedding.pairs.every import EveryPair
 from thalweg_embedding.pairs.functions import (
     DISTANCE,
@@ -40,13 +40,13 @@ from thalweg_embedding.start import (
 )
 
 #: Rows from which the grid is quicker than all pairs, by dimension.
-GRID_ROWS = {1: 8_000, 2: 8_000, 3: 50_000}
+GRID_ROWS = {1: 1_000, 2: 1_000, 3: 20_000}
 
 
 #: Points from which early exaggeration is the default; by how much, and its stages' iterations.
 #: With 70,000 images a quasi-Newton method needs no stage at 12; fewer iterations at 4 reach
 #: openTSNE's value sooner, more of them lower values in the end.
-MANY_ROWS = 5_000
+EXAGGERATED_ROWS = 1_000
 EXAGGERATION = 4.0
 STAGE_ITERATIONS = 16
 
@@ -95,13 +95,19 @@ def embedding(
     ] = "entropic",
     graph: Annotated[
         Literal["auto", "dense", "sparse"],
-        Help("affinities of all pairs, or of the nearest neighbors; auto: all up to 3,000 points"),
+        Help("affinities of all pairs, or of the nearest neighbors; auto: all up to 1,000 points"),
     ] = "auto",
     neighbor_search: Annotated[
         Literal["exact", "approximate"],
         Help("how nearest neighbors are found", formerly=("neighbours",)),
     ] = "exact",
-    init: Annotated[Literal["random", "pca"], Help("where the map starts")] = "random",
+    init: Annotated[
+        Literal["auto", "random", "pca"],
+        Help(
+            "where the map starts: random, or principal components, which auto takes for SNE "
+            "variants where the data have as many columns"
+        ),
+    ] = "auto",
     init_scale: Annotated[
         float | None,
         Help(
@@ -135,7 +141,7 @@ def embedding(
         float | None,
         Help(
             "early exaggeration: the run begins with lambda divided by this; by default 4 for "
-            "5,000 points or more, else 1, which is none",
+            "1,000 points or more, else 1, which is none",
             minimum=1,
         ),
     ] = None,
@@ -159,7 +165,8 @@ def embedding(
     graph, neighbor_search
         See :func:`~thalweg_embedding.affinities.build.entropic_affinities`.
     init
-        ``"random"`` or ``"pca"``.
+        ``"random"`` or ``"pca"``; ``"auto"`` is the latter where E- is a logarithm and the
+        points themselves are given, with at least as many columns as the map.
     init_scale
         Deviation of the start, in map units, by default 1e-2: so little that the map may
         unfold in any way, and enough for the first steps to show in the objective.  Maps of
@@ -204,6 +211,9 @@ def embedding(
     repelling = repulsive_sum(layout, family.repulsion, negative, repulsion, repulsion_error)
     fast = isinstance(repelling, GridPairs) and repulsion_error > 1e-5
     attracting = attractive_sum(layout, family.attraction, weights, single=fast)
+    if init == "auto":
+        components = affinity == "entropic" and dimensions <= dataset.layout.columns
+        init = "pca" if family.normalized and components and start is None else "random"
     scale_of_start = init_scale or _usual_scale(family, layout.rows, init)
     if start is None and init == "pca":
         start = principal_components(dataset, dimensions, scale_of_start)
@@ -290,7 +300,7 @@ def repulsive_sum(
     method
         ``"exact"``: every pair. ``"grid"``: Fourier transforms of a mesh, for maps of 1 to 3
         dimensions and weights of one. ``"auto"``: the grid where it is possible and quicker, from
-        8,000 points in 1 and 2 dimensions and from 50,000 in 3.
+        1,000 points in 1 and 2 dimensions and from 20,000 in 3.
     error
         Of the grid (see :class:`~thalweg_embedding.pairs.grid.GridPairs`).
 
@@ -320,7 +330,7 @@ def exaggerated_stages(family: Family, rows: int, exaggeration: float | None) ->
     maps, and those of the elastic embedding, unfold as well without.
     """
     if exaggeration is None:
-        exaggeration = EXAGGERATION if family.normalized and rows >= MANY_ROWS else 1.0
+        exaggeration = EXAGGERATION if family.normalized and rows >= EXAGGERATED_ROWS else 1.0
     if exaggeration <= 1.0:
         return ()
     doublings = max(1, round(math.log2(exaggeration / 3.0)) + 1) if exaggeration > 3.0 else 1

@@ -23,6 +23,10 @@ class Preconditioner(HasNotes, ABC):
     #: Capabilities that the objective must have.
     requires: ClassVar[tuple[type[Capability], ...]] = ()
 
+    #: Whether :meth:`apply` is one linear map from set-up on, up to the residual of its solves, so
+    #: that solvers may keep what it returned and combine it.
+    constant: bool = False
+
     @abstractmethod
     def setup(self, objective: Objective, x: PETSc.Vec) -> None:
         """Factor, or prepare, what is constant.

@@ -17,7 +17,7 @@ from thalweg_embedding.affinities.symmetric import Weights, check_weights, trans
 from thalweg_embedding.memory import announce, require_room_for_dense
 
 #: Up to this many points all pairs get an affinity, beyond it the nearest neighbors.
-DENSE_LIMIT = 3000
+DENSE_LIMIT = 1000
 
 #: Neighbors a point, in units of the perplexity.
 NEIGHBORS_PER_PERPLEXITY = 3
@@ -64,7 +64,7 @@ def entropic_affinities(
         Effective number of neighbors, by default 30 (see :func:`perplexity_for`).
     graph
         ``"dense"``: all pairs; ``"sparse"``: the 3 x perplexity nearest neighbors;
-        ``"auto"``: dense up to 3,000 points.
+        ``"auto"``: dense up to 1,000 points.
     neighbors
         ``"exact"``, or ``"approximate"`` (needs pynndescent; one rank's work).
     seed

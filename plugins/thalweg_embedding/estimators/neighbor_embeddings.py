@@ -219,11 +219,12 @@ class TSNE(PairwiseEstimator):
         ``"entropic"``, or ``"precomputed"``: X holds symmetric non-negative affinities.
     graph
         Affinities of all pairs (``"dense"``), of the nearest neighbors (``"sparse"``), or
-        ``"auto"``: dense up to 3,000 points.
+        ``"auto"``: dense up to 1,000 points.
     exaggeration
         Early exaggeration: the repulsion starts at 1/exaggeration and is raised in stages.
     init
-        ``"random"``, ``"pca"``, or an array (n_samples, n_components).
+        ``"random"``, ``"pca"``, an array (n_samples, n_components), or ``"auto"``: principal
+        components for SNE variants, else random.
     max_iter, tol
         Iterations, and relative decrease of the objective in one of them, at which to stop.
     solver, preconditioner, solver_options
@@ -254,7 +255,7 @@ class TSNE(PairwiseEstimator):
         affinity: str = "entropic",
         graph: str = "auto",
         exaggeration: float | None = None,
-        init: Any = "random",
+        init: Any = "auto",
         max_iter: int = 300,
         tol: float = 1e-7,
         solver: str = "lbfgs",
@@ -317,7 +318,7 @@ solver_options, random_state
         perplexity: float | None = None,
         affinity: str = "entropic",
         graph: str = "auto",
-        init: Any = "random",
+        init: Any = "auto",
         max_iter: int = 300,
         tol: float = 1e-7,
         solver: str = "lbfgs",

@@ -18,7 +18,7 @@ from thalweg_embedding.preconditioners.sparsify import strongest
 
 #: kappa where the user gives none: all weights for small maps; for large ones a sixth of a
 #: row's weights, which are about a third of their sum, between the paper's 7 and 20.
-FULL_LIMIT = 3000
+FULL_LIMIT = 1000
 FEWEST_NEIGHBORS, MOST_NEIGHBORS = 7, 20
 SHARE_OF_NEIGHBORS = 6.0
 
@@ -39,7 +39,7 @@ class SpectralDirection(Preconditioner):
     neighbors
         kappa: the largest weights kept in a row of W, made symmetric.  The degrees D+
         are always those of the whole graph, so that 0 is the fixed-point iteration and N
-        the full Laplacian.  None: all weights up to 3,000 points; beyond, a sixth of what a
+        the full Laplacian.  None: all weights up to 1,000 points; beyond, a sixth of what a
         row has on average, but 7 to 20.
     method
         How :class:`~thalweg.parallel.laplacian.LaplacianSolver` solves.
@@ -55,7 +55,7 @@ class SpectralDirection(Preconditioner):
     neighbors: Annotated[
         int | None,
         Help(
-            "weights kept per row of the Laplacian, the largest; by default all up to 3,000 "
+            "weights kept per row of the Laplacian, the largest; by default all up to 1,000 "
             "points, else 7 to 20",
             minimum=0,
         ),
@@ -70,6 +70,8 @@ class SpectralDirection(Preconditioner):
     def setup(self, objective: Objective, x: PETSc.Vec) -> None:
         """Factor the Laplacian at ``x``."""
         self._objective = objective
+        assert isinstance(objective, AttractiveLaplacian)
+        self.constant = not objective.attraction_changes
         self._solver = self._factored(x)
 
     def update(self, x: PETSc.Vec) -> None:

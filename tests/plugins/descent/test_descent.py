@@ -132,6 +132,37 @@ class Copying(Preconditioner):
         residual.copy(direction)
 
 
+class Counting(Preconditioner):
+    """A constant scaling that counts how often it is applied."""
+
+    def __init__(self, constant):
+        self.constant, self.count = constant, 0
+
+    def setup(self, objective, x):
+        self.layout = objective.layout
+
+    def apply(self, residual, direction):
+        self.count += 1
+        with self.layout.writing(direction) as rows:
+            rows[...] = self.layout.reading(residual) * [0.5, 2.0]
+
+
+@pytest.mark.parametrize("damping", ["skip", "powell"])
+def test_a_constant_preconditioner_is_applied_once_per_iteration(chain, damping):
+    objective = chain(MPI.COMM_SELF)
+    found = []
+    for constant in (False, True):
+        counting = Counting(constant)
+        result = minimise(
+            objective, LBFGS(preconditioner=counting, damping=damping, memory=3), iterations=15
+        )
+        found.append((result, counting.count))
+    (first, twice), (second, once) = found
+    np.testing.assert_allclose(second.x, first.x, atol=1e-9)
+    assert once == second.iterations + 1
+    assert twice > 1.5 * once
+
+
 def dense_lbfgs(pairs, base):
     """Inverse Hessian by the BFGS formula, pair after pair (Nocedal and Wright, eq. 6.17)."""
     inverse = base.copy()

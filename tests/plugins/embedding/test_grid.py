@@ -75,8 +75,8 @@ def test_more_than_three_dimensions_and_unequal_weights_are_refused(comm):
 
 def test_the_choice_goes_by_points_and_dimensions(comm):
     assert isinstance(repulsive_sum(Layout(comm, 100, 2), STUDENT), EveryPair)
-    assert isinstance(repulsive_sum(Layout(comm, 20_000, 2), STUDENT), GridPairs)
-    assert isinstance(repulsive_sum(Layout(comm, 20_000, 3), STUDENT), EveryPair)
+    assert isinstance(repulsive_sum(Layout(comm, 2_000, 2), STUDENT), GridPairs)
+    assert isinstance(repulsive_sum(Layout(comm, 10_000, 3), STUDENT), EveryPair)
 
 
 @pytest.mark.ranks(1, 3)

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from thalweg.data import Dataset
+from thalweg_embedding import TSNE
 from thalweg_embedding.objectives import (
     ELASTIC_EMBEDDING,
+    EXAGGERATED_ROWS,
     MANY_ROWS,
     T_SNE,
     elastic_embedding,
@@ -17,9 +19,28 @@ from thalweg_embedding.objectives import (
 
 
 def test_only_many_points_under_a_logarithm_are_exaggerated():
-    assert exaggerated_stages(T_SNE, MANY_ROWS, None) == (0.25, 1.0)
-    assert exaggerated_stages(T_SNE, MANY_ROWS - 1, None) == ()
-    assert exaggerated_stages(ELASTIC_EMBEDDING, 10 * MANY_ROWS, None) == ()
+    assert exaggerated_stages(T_SNE, EXAGGERATED_ROWS, None) == (0.25, 1.0)
+    assert exaggerated_stages(T_SNE, EXAGGERATED_ROWS - 1, None) == ()
+    assert exaggerated_stages(ELASTIC_EMBEDDING, 10 * EXAGGERATED_ROWS, None) == ()
+
+
+def test_a_map_whose_affinities_fall_apart_stays_bounded():
+    generator = np.random.default_rng(0)
+    centers = np.repeat(1000.0 * np.eye(4), 30, axis=0)
+    model = TSNE(perplexity=5.0, max_iter=100, random_state=0)
+    places = model.fit_transform(centers + generator.normal(size=(120, 4)))
+    assert np.ptp(places, axis=0).max() < 2 * 1.0 * 100
+
+
+@pytest.mark.parametrize(("rows", "longest"), [(200, 1.0), (1_000, 2.0), (MANY_ROWS, 5.0)])
+def test_steps_are_capped_by_the_map_or_a_few_units(comm, rows, longest):
+    values = np.random.default_rng(0).standard_normal((rows, 3))
+    objective = t_sne(Dataset.from_array(values), comm, perplexity=3.0, graph="sparse")
+    for spread in (1e-3, 100.0):
+        x = objective.layout.vec_from(objective.layout.random_normal(0, spread))
+        assert objective.length_scale(x) == min(longest, objective.widest_side(x))
+        x.destroy()
+    objective.destroy()
 
 
 @pytest.mark.parametrize(("init", "deviation"), [("random", 0.1), ("pca", 1.0)])
