@@ -35,7 +35,7 @@ INNER_RANKS = "THALWEG_TEST_RANKS"
 INNER_FOLDER = "THALWEG_TEST_FOLDER"
 
 #: Seconds without news after which the ranks of a world are taken to hang.
-LIMIT = float(os.environ.get("THALWEG_TEST_SECONDS", "240"))
+LIMIT = float(os.environ.get("THALWEG_TEST_SECONDS", "600"))
 
 # Compiled kernels stay with the clone: another one that compiles holds nobody up.
 os.environ.setdefault("THALWEG_CACHE", str(Path(__file__).parents[1] / ".pytest_cache" / "kernels"))
