@@ -16,7 +16,7 @@ from thalweg.parallel.pairs import SecantSet
 from thalweg_isometry import active_kernels as kernels
 
 #: Numbers above which the points are kept in single precision.
-LARGE = 4_000_000
+LARGE = 500_000
 
 
 class ActiveSecants:
@@ -46,6 +46,7 @@ class ActiveSecants:
         layout = secants.layout
         low, high = np.searchsorted(touched, [layout.start, layout.stop])
         self._start = int(low)
+        self.touched = len(touched)
         self.layout = Layout(self.comm, len(touched), 1, local_rows=int(high - low))
         points = secants.points[touched[low:high] - layout.start] - secants.mean
         scale = float(np.mean(self.lengths)) if len(self.lengths) else 1.0

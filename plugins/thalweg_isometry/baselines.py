@@ -3,95 +3,94 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, cast
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 
-from thalweg.interfaces import Objective, SecantConstraints
+from thalweg.interfaces import Objective
 from thalweg.parallel import PETSc, sum_large
 from thalweg.parallel.pairs import Ring, SecantSet
+from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
-from thalweg_isometry.search import Inner, SearchState, SecantSearch
+from thalweg_isometry.cutting_planes import Cuts
+from thalweg_isometry.search import Inner, S, SearchState, SecantSearch
 
 
 @dataclass(frozen=True)
-class BaselineSearch(SecantSearch):
-    """A map for each rank, without any fitting; one complete look tells its delta."""
+class BaselineSearch(SecantSearch[S]):
+    """A map for each rank, without any fitting; one complete scan tells its delta."""
 
+    cuts_per_round: int = 1
     all_below: int = 0
 
     aim: ClassVar[float] = 0.99
 
-    def init(self, objective: Objective, x: PETSc.Vec) -> SearchState:
+    def init(self, objective: Objective, x: PETSc.Vec) -> S:
         """Start with the map of the first rank."""
         state = super().init(objective, x)
         state.fraction = 1.0
-        state.pairs = state.pairs[:0]
-        state.lengths = state.lengths[:0]
+        state.cuts = Cuts()
         state.dual = state.dual[:0]
         return state
 
     @abstractmethod
-    def map_of(self, state: SearchState, rank: int) -> np.ndarray:
+    def map_of(self, state: S, rank: int) -> np.ndarray:
         """The map of this rank."""
 
-    def inner(self, state: SearchState, active: ActiveSecants) -> Inner:
-        """The map of the target rank, to be looked at."""
+    def inner(self, state: S, active: ActiveSecants) -> Inner:
+        """The map of the target rank, to be scanned."""
         psi = self.map_of(state, state.target_rank)
         return Inner(psi, True, False, float("nan"), 1, 1)
 
-    def _look(self, state: SearchState) -> bool:
-        scan = self._scan(state, state.psi, 1.0, np.inf)
-        state.delta = scan.delta
-        wanted = cast(SecantConstraints, state.objective).wanted_delta
+    def _separate(self, state: S, met: bool = True) -> bool:
+        scan, _ = self.scan(state, state.psi, np.inf)
+        wanted = state.problem.wanted_delta
         if scan.delta < state.closest_delta:
             state.closest, state.closest_delta = state.psi, scan.delta
         if wanted is None:
-            state.target_delta = scan.delta  # one map a rank: there is nothing to search
-            state.low = scan.delta
+            state.failed_delta = scan.delta  # one map per rank: there is nothing to search
         if wanted is None or scan.delta <= wanted:
-            self._confirm(state, state.psi, scan)
+            self.confirm(state, state.psi, scan)
             return True
         self._fail(state)
         return False
 
 
+@dataclass(kw_only=True)
+class SecantPCAState(SearchState):
+    """State of ``secant-pca``: all its directions, found once."""
+
+    basis: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+
+
 @dataclass(frozen=True)
-class SecantPCA(BaselineSearch):
-    """Solver ``secant-pca``: leading eigenvectors of the sum of ``v v^T`` over all secants.
+class SecantPCA(BaselineSearch[SecantPCAState]):
+    """Solver ``secant-pca``: leading eigenvectors of the sum of ``v v^T`` over all secants."""
 
-    Attributes
-    ----------
-    most_points
-        With more points than this, the secants among an even sample of so many.
-    """
+    most_points: Annotated[
+        int,
+        Help("the secants among an even sample of so many points, if there are more", minimum=2),
+    ] = 4000
 
-    most_points: int = 4000
+    state_type: ClassVar[type[Any]] = SecantPCAState
 
-    def init(self, objective: Objective, x: PETSc.Vec) -> SearchState:
-        """Find the eigenvectors, once."""
-        state = super().init(objective, x)
-        state.memory = {"basis": secant_directions(self._secants(state), self.most_points)}
-        return state
-
-    def begin_attempt(self, state: SearchState) -> None:
-        """Keep the eigenvectors."""
-
-    def map_of(self, state: SearchState, rank: int) -> np.ndarray:
+    def map_of(self, state: SecantPCAState, rank: int) -> np.ndarray:
         """The first ``rank`` eigenvectors, orthonormal."""
-        return np.array(state.memory["basis"][:rank])
+        if not len(state.basis):
+            state.basis = secant_directions(state.secants, self.most_points)
+        return np.array(state.basis[:rank])
 
 
 @dataclass(frozen=True)
-class RandomProjection(BaselineSearch):
+class RandomProjection(BaselineSearch[SearchState]):
     """Solver ``random-projection``: independent normal entries of variance 1 / rank."""
 
     def map_of(self, state: SearchState, rank: int) -> np.ndarray:
         """The map of this seed and rank."""
         random = np.random.default_rng((self.seed, rank))
-        return random.standard_normal((rank, self._secants(state).dimension)) / np.sqrt(rank)
+        return random.standard_normal((rank, state.secants.dimension)) / np.sqrt(rank)
 
 
 def secant_directions(secants: SecantSet, most_points: int) -> np.ndarray:

@@ -23,7 +23,7 @@ def main(argv: list[str]) -> int:
     """Run ``thalweg certify``; returns the exit code.  Collective over all ranks."""
     parser = _Parser(
         prog="thalweg certify",
-        description="Look at every secant of a data set: how far is a linear map from an "
+        description="Bound or measure every secant of a data set: how far is a linear map from an "
         "isometry, which pair of points shows it, and what rank is needed at least?",
         allow_abbrev=False,
     )
@@ -49,7 +49,7 @@ def main(argv: list[str]) -> int:
     from thalweg.data import data_sets, load_data
     from thalweg.parallel import MPI, limit_threads, on_root
     from thalweg_isometry.certificate import certify
-    from thalweg_isometry.look_progress import looking
+    from thalweg_isometry.cutting_planes import scan_progress
     from thalweg_isometry.objective import secant_set
 
     comm = MPI.COMM_WORLD
@@ -66,7 +66,7 @@ def main(argv: list[str]) -> int:
     components = on_root(comm, lambda: _matrix(given.components))
     dataset = load_data(section, comm)
     secants = secant_set(dataset, given.secants, given.neighbors)
-    with looking(secants, 1.0) as progress:
+    with scan_progress(secants, 1.0) as progress:
         certificate = certify(secants, components, progress)
     if comm.rank == 0:
         print(json.dumps(certificate.as_dict()) if given.json else str(certificate))

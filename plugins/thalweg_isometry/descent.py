@@ -17,8 +17,25 @@ Evaluate = Callable[[np.ndarray], tuple[float, np.ndarray, float]]
 
 
 @dataclass(frozen=True)
+class Memory:
+    """Pairs of steps and changes of the gradient, newest last, shapes ``(m, *point.shape)``."""
+
+    steps: np.ndarray
+    changes: np.ndarray
+
+    @classmethod
+    def empty(cls) -> Memory:
+        """No pairs."""
+        return cls(np.empty((0, 0, 0)), np.empty((0, 0, 0)))
+
+
+@dataclass(frozen=True)
 class Descent:
-    """Where a descent ended: the point, its value and measure, and whether it was met."""
+    """Where a descent ended: the point, its value and measure, and whether that was met.
+
+    ``hopeless``: no step lowers the value, or not fast enough; ``memory``: the pairs, with
+    which a descent of a slightly different function may go on.
+    """
 
     point: np.ndarray
     value: float
@@ -26,21 +43,25 @@ class Descent:
     gradient_norm: float
     evaluations: int
     met: bool
+    hopeless: bool
+    memory: Memory
 
 
 def descend(
     evaluate: Evaluate,
     point: np.ndarray,
     goal: float,
+    enough: float,
+    patience: int,
     evaluations: int,
-    memory: int = 10,
-    window: int = 40,
-    decrease: float = 0.05,
+    pairs: int = 10,
+    memory: Memory | None = None,
 ) -> Descent:
     """Go down until the measure is at most ``goal``.
 
-    Gives up after ``evaluations``, where no step lowers the value, or where
-    ``window`` steps lower it by less than the share ``decrease``.
+    Ends after ``evaluations``, or gives up where no step lowers the value, or where the
+    value, at the rate of the last steps, would not come down to ``enough`` within
+    ``patience`` more.
 
     Notes
     -----
@@ -49,8 +70,16 @@ def descend(
     """
     value, gradient, measure = evaluate(point)
     used = 1
-    steps: list[np.ndarray] = []
-    changes: list[np.ndarray] = []
+    steps = list(memory.steps) if memory is not None else []
+    changes = list(memory.changes) if memory is not None else []
+    hopeless = False
+
+    def ended() -> Descent:
+        norm = float(np.linalg.norm(gradient))
+        pairs = Memory(np.array(steps), np.array(changes)) if steps else Memory.empty()
+        met = measure <= goal
+        return Descent(point, value, measure, norm, used, met, hopeless and not met, pairs)
+
     history = [value]
     while measure > goal and used < evaluations:
         direction = _direction(gradient, steps, changes, point)
@@ -68,23 +97,31 @@ def descend(
             if trial_value <= value + 1e-4 * length * slope:
                 break
             if length < 1e-10 or used >= evaluations + 20 or not slope < 0.0:
-                norm = float(np.linalg.norm(gradient))
-                return Descent(point, value, measure, norm, used, False)
+                hopeless = True
+                return ended()
             fit = -slope * length**2 / (2.0 * (trial_value - value - slope * length))
             length = min(max(fit, 0.1 * length), 0.5 * length)
         step, change = trial - point, trial_gradient - gradient
         if np.vdot(step, change) > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
             steps.append(step)
             changes.append(change)
-            if len(steps) > memory:
+            if len(steps) > pairs:
                 steps.pop(0)
                 changes.pop(0)
         point, value, gradient, measure = trial, trial_value, trial_gradient, trial_measure
         history.append(value)
-        if len(history) > window and value > (1.0 - decrease) * history[-window - 1]:
+        if measure > goal and _out_of_reach(history, enough, patience):
+            hopeless = True
             break
-    norm = float(np.linalg.norm(gradient))
-    return Descent(point, value, measure, norm, used, measure <= goal)
+    return ended()
+
+
+def _out_of_reach(history: list[float], enough: float, steps: int, window: int = 40) -> bool:
+    """Whether the values, at their geometric rate over the window, stay above ``enough``."""
+    if len(history) <= window or history[-1] <= enough:
+        return False
+    rate = np.log(history[-window - 1] / history[-1]) / window
+    return bool(rate * steps < np.log(history[-1] / max(enough, 1e-300)))
 
 
 def _direction(

@@ -12,6 +12,7 @@ import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, collective_call
+from thalweg.plugins import check_parameters, declared_options
 from thalweg_isometry.objective import build
 
 
@@ -88,6 +89,7 @@ class LinearIsometry(  # type: ignore[misc]
         InputError
             Data or parameters that cannot be used; it is a ``ValueError``.
         """
+        check_parameters(self, declared_options(build))
         if isinstance(X, Dataset):
             dataset = X
             self.n_features_in_ = X.layout.columns
@@ -99,10 +101,6 @@ class LinearIsometry(  # type: ignore[misc]
                     raise InputError("secants within a class need classes; give y")
                 labels = np.unique(np.asarray(y), return_inverse=True)[1]
             dataset = Dataset.from_array(X, labels)
-        if self.secants not in ("all", "within-class", "neighbors"):
-            raise InputError(
-                f"secants must be 'all', 'within-class' or 'neighbors', not {self.secants!r}"
-            )
         objective = build(
             dataset, dataset.comm, self.delta, self.rank, self.secants, self.n_neighbors
         )

@@ -9,65 +9,61 @@ answer is the factor, and it is the factor that is held against the bounds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from thalweg import InputError
+from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
-from thalweg_isometry.normal_equations import normal_equations
+from thalweg_isometry.normal_equations import kept_equations
 from thalweg_isometry.search import Inner, SearchState, SecantSearch
-from thalweg_isometry.secant_rows import SecantRows
+
+
+@dataclass(kw_only=True)
+class FroMaxState(SearchState):
+    """State of ``fromax``: the matrices X, P and Gamma of the attempt, if any."""
+
+    x_factor: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    p: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    gamma: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
 
 @dataclass(frozen=True)
-class FroMaxSearch(SecantSearch):
-    """Solver ``fromax``.
+class FroMaxSearch(SecantSearch[FroMaxState]):
+    """Solver ``fromax``."""
 
-    Attributes
-    ----------
-    beta1, beta2
-        Penalties of ``A(P) = q`` and ``Y = X^T``.
-    dual_step
-        eta, step length of the multipliers.
-    inner_solver
-        Of the P-step: ``"auto"``, ``"woodbury"``, ``"cholesky"`` or ``"cg"``.
-    sweep
-        ADMM iterations a step.
-    limit
-        ADMM iterations an attempt.
-    """
-
-    adjust: str = "published"
-    columns: int = 3000
+    adjust: Literal["bracket", "published"] = "published"
+    cuts_per_round: int = 3000
     all_below: int = 5000
-    beta1: float = 1.0
-    beta2: float = 1.0
-    dual_step: float = 1.0
-    inner_solver: str = "auto"
-    sweep: int = 100
-    limit: int = 600
+    beta1: Annotated[float, Help("penalty of A(P) = q", above=0)] = 1.0
+    beta2: Annotated[float, Help("penalty of Y = X^T", above=0)] = 1.0
+    dual_step: Annotated[float, Help("step of the multipliers", above=0)] = 1.0
+    inner_solver: Annotated[
+        Literal["auto", "cholesky", "woodbury", "cg"],
+        Help("how the linear equations of a step are solved"),
+    ] = "auto"
+    sweep: Annotated[int, Help("ADMM iterations per step", minimum=1)] = 100
+    limit: Annotated[int, Help("ADMM iterations per attempt", minimum=1)] = 600
 
     aim: ClassVar[float] = 0.95
+    state_type: ClassVar[type[Any]] = FroMaxState
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if min(self.beta1, self.beta2, self.dual_step) <= 0:
-            raise InputError("beta1, beta2 and dual_step must be positive")
+    def begin_attempt(self, state: FroMaxState) -> None:
+        """Forget the matrices, which may be of another rank."""
+        state.x_factor = state.p = state.gamma = np.empty((0, 0))
 
-    def inner(self, state: SearchState, active: ActiveSecants) -> Inner:
+    def inner(self, state: FroMaxState, active: ActiveSecants) -> Inner:
         """Some ADMM iterations; met as soon as the factor satisfies the bounds."""
-        rows = SecantRows(self._secants(state), state.pairs, state.lengths)
-        equations = normal_equations(self.inner_solver, rows, self.beta1)
+        equations = kept_equations(state, self.inner_solver, self.beta1)
+        rows = equations.rows
         delta = self.aim * state.target_delta
         goal = 0.5 * (1.0 + self.aim) * state.target_delta
-        memory = state.memory
         y = state.psi
         rank = len(y)
-        x = np.array(memory["X"]) if "X" in memory else y.T.copy()
-        p = np.array(memory["P"]) if "P" in memory else x @ y
-        gamma = np.array(memory["Gamma"]) if "Gamma" in memory else np.zeros_like(y)
+        x = state.x_factor if len(state.x_factor) else y.T.copy()
+        p = state.p if len(state.p) else x @ y
+        gamma = state.gamma if len(state.gamma) else np.zeros_like(y)
         multiplier = state.dual.copy()
         ridge = self.beta2 * np.eye(rank)
         image = rows.forward(p)
@@ -92,13 +88,14 @@ class FroMaxSearch(SecantSearch):
         state.residual = float(np.linalg.norm(p - x @ y)) / scale
         state.dual_residual = float(np.linalg.norm(p - before)) / scale
         state.dual = multiplier
-        state.memory = {**memory, "X": x, "P": p, "Gamma": gamma}
+        state.x_factor, state.p, state.gamma = x, p, gamma
         exhausted = state.attempt_iterations + used >= self.limit
         met = worst <= goal or (exhausted and worst <= state.target_delta)
         return Inner(
             psi=y,
             met=met,
             failed=exhausted and not met,
+            capped=exhausted and not met,
             delta=worst,
             iterations=used,
             evaluations=used,

@@ -11,65 +11,128 @@ directions on, moves the map no further than it must.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from thalweg import InputError
+from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
-from thalweg_isometry.descent import descend
+from thalweg_isometry.descent import Memory, descend
 from thalweg_isometry.search import Inner, SearchState, SecantSearch
 
+#: Largest distortion of the cuts, over the wanted one, from which a thinner margin may help.
+NEARLY = 1.3
 
-@dataclass(frozen=True)
-class HingeSearch(SecantSearch):
-    """Solver ``hinge-lbfgs``.
+
+@dataclass(kw_only=True)
+class HingeState(SearchState):
+    """State of ``hinge-lbfgs``.
 
     Attributes
     ----------
-    margins
-        Shares theta / delta, tried in turn: a wide margin spares looks at all
-        secants, a thin one reaches what is just possible.
-    patience
-        Evaluations a margin.
-    memory
-        Pairs that L-BFGS remembers.
+    stage
+        Number of the present margin.
+    round_evaluations, margin_evaluations
+        Evaluations that this round may take; those with this margin.
+    known_cuts
+        Cuts when the round began.
+    steps, changes
+        What L-BFGS remembers.
     """
 
-    margins: Sequence[float] = (0.9, 0.98)
-    patience: int = 250
-    memory: int = 12
+    stage: int = 0
+    round_evaluations: int = 0
+    margin_evaluations: int = 0
+    known_cuts: int = 0
+    steps: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 0)))
+    changes: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 0)))
+
+
+@dataclass(frozen=True)
+class HingeSearch(SecantSearch[HingeState]):
+    """Solver ``hinge-lbfgs``.
+
+    A wide margin spares separation rounds, a thin one reaches what is just possible.
+    """
+
+    smallest_subset: int = 800
+    margins: Annotated[
+        Sequence[float],
+        Help("shares of delta at which the hinge sets in, tried in turn", above=0, below=1),
+    ] = (0.9, 0.98)
+    max_evaluations: Annotated[
+        int, Help("evaluations per margin", minimum=1, formerly=("patience",))
+    ] = 400
+    memory: Annotated[int, Help("pairs that L-BFGS remembers", minimum=1)] = 12
 
     aim: ClassVar[float] = 0.9
+    state_type: ClassVar[type[Any]] = HingeState
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.margins or not all(0.0 < m < 1.0 for m in self.margins):
-            raise InputError(f"margins must lie strictly between 0 and 1, not {self.margins}")
-        if self.patience < 1 or self.memory < 1:
-            raise InputError("patience and memory must be at least 1")
+        if not self.margins:
+            raise InputError("option 'margins' must hold at least one number; give one below 1")
 
-    def inner(self, state: SearchState, active: ActiveSecants) -> Inner:
-        """Descend to the target, or to a standstill; then thin the margin, or give up."""
+    def begin_attempt(self, state: HingeState) -> None:
+        """Begin with the first margin, and forget the pairs, which may be of another rank."""
+        state.stage = state.round_evaluations = state.margin_evaluations = 0
+        state.steps = state.changes = np.empty((0, 0, 0))
+
+    def inner(self, state: HingeState, active: ActiveSecants) -> Inner:
+        """Descend to the target, or until that is out of reach; then thin the margin, or fail.
+
+        While separation rounds add many cuts, a round takes no more evaluations than cost
+        as much as the scan that follows.
+        """
         delta = state.target_delta
         theta = self.margins[state.stage] * delta
         # Half-way between margin and target: unseen secants then mostly fit as well.
         goal = 0.5 * (theta + delta)
+        least = self.max_evaluations
+        if not self.everything_active(state):
+            least = state.separation.evaluations_per_scan(
+                state.stride, state.fraction, active, state.psi
+            )
+        # Where the rank is given there is none other to turn to: more patience.
+        most = self.max_evaluations * (1 if state.problem.wanted_rank is None else 3)
+        if len(state.pairs) > 1.02 * state.known_cuts or not state.round_evaluations:
+            state.round_evaluations = least
+        else:
+            state.round_evaluations *= 2
+        state.known_cuts = len(state.pairs)
+        left = max(1, most - state.margin_evaluations)
         done = descend(
-            lambda psi: hinge(active, psi, theta), state.psi, goal, self.patience, self.memory
+            lambda psi: hinge(active, psi, theta),
+            state.psi,
+            goal,
+            enough=0.5 * (goal - theta) ** 2,
+            patience=2 * left,
+            evaluations=min(state.round_evaluations, left),
+            pairs=self.memory,
+            memory=Memory(state.steps, state.changes),
         )
+        state.margin_evaluations += done.evaluations
+        state.steps, state.changes = done.memory.steps, done.memory.changes
         met = done.measure <= (goal if done.met else delta)
+        over = done.hopeless or state.margin_evaluations >= most
+        over = over or (state.stage == 0 and self.out_of_reach(state, most))
         failed = False
-        if not met:
+        if over and not met:
             state.stage += 1
-            failed = state.stage >= len(self.margins)
+            state.margin_evaluations = state.round_evaluations = 0
+            # On a subset a rank need only be known well enough to foretell the next, and a
+            # thinner margin makes up for little.
+            last = len(self.margins) if state.stride == 1 and done.measure < NEARLY * delta else 1
+            failed = state.stage >= last
         state.gradient_norm = done.gradient_norm
         state.residual = max(0.0, done.measure - delta)
         return Inner(
             psi=done.point,
             met=met,
             failed=failed,
+            separate=not over,
             delta=done.measure,
             iterations=done.evaluations,
             evaluations=done.evaluations,

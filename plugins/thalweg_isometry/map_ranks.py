@@ -28,10 +28,31 @@ def extended(psi: np.ndarray, rank: int, directions: np.ndarray, seed: int) -> n
 
 
 def guessed_rank(secants: SecantSet, delta: float, adjust: str) -> int:
-    """Rank at which the leading directions hold most of the variance that delta asks for."""
-    share = np.cumsum(secants.spread) / max(float(secants.spread.sum()), 1e-300)
-    wanted = 1.0 - (0.25 if adjust == "bracket" else 0.1) * delta
-    return int(np.searchsorted(share, min(wanted, 1.0 - 1e-12)) + 1)
+    """Rank to try first.
+
+    The bracket begins where the leading directions alone are within twice delta on the
+    secants of a sample: from there it goes down, by steps that double.  The published
+    adjustment, which goes down by one, needs a first rank that serves: where the leading
+    directions hold most of the variance.
+    """
+    if adjust == "published":
+        share = np.cumsum(secants.spread) / max(float(secants.spread.sum()), 1e-300)
+        return int(np.searchsorted(share, min(1.0 - 0.1 * delta, 1.0 - 1e-12)) + 1)
+    _, points = secants.sample(200)
+    points = points - points.mean(axis=0)
+    upper = np.triu_indices(len(points), 1)
+    lengths = _squared(points)[upper]
+    good = lengths > 1e-9 * max(float(lengths.max(initial=0.0)), 1e-300)
+    if not good.any():
+        return 1
+    mapped = np.zeros(int(good.sum()))
+    for rank, direction in enumerate(secants.directions, start=1):
+        at = points @ direction
+        mapped += ((at[:, None] - at)[upper][good]) ** 2
+        ratio = mapped / lengths[good]
+        if ratio.max() - ratio.min() <= 2.0 * delta * (ratio.max() + ratio.min()):
+            return rank
+    return len(secants.directions)
 
 
 def sampled_ratios(points: np.ndarray, psi: np.ndarray) -> np.ndarray:

@@ -1,66 +1,56 @@
 """NILE-Pro (Luo et al., Algorithm 2): the largest distortion itself, by ADMM.
 
 ``min ||q - 1||_inf  s.t.  q = A(Psi^T Psi)``, the q-step by Moreau's decomposition and
-the exact projection onto the l1 ball, the Psi-step by gradient steps.  One thing is
-put right: with the scaled multiplier of (4.3) its update is
-``omega <- omega - (A(Psi^T Psi) - q)``, without the factor beta that is printed.  The
-length of the gradient step, which the paper leaves open, is the inverse of a bound
-on the curvature.
+the exact projection onto the l1 ball, the Psi-step (4.4) by gradient steps.  With the
+scaled multiplier of (4.3) its update is ``omega <- omega - (A(Psi^T Psi) - q)``, without
+the factor beta that is printed.  What the paper leaves open in the Psi-step: directions
+are conjugate gradients (Polak and Ribiere), and the length is the exact minimizer on the
+line, along which (4.4) is a polynomial of degree four; so no step can diverge.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from thalweg import InputError
+from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.search import Inner, SearchState, SecantSearch
 
 
+@dataclass(kw_only=True)
+class NileProState(SearchState):
+    """State of ``nile-pro``: the last gradient and direction of the Psi-step, if any."""
+
+    gradient: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    direction: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+
+
 @dataclass(frozen=True)
-class NileProSearch(SecantSearch):
-    """Solver ``nile-pro``.
+class NileProSearch(SecantSearch[NileProState]):
+    """Solver ``nile-pro``."""
 
-    Attributes
-    ----------
-    beta
-        Penalty of ``q = A(Psi^T Psi)``; None for 50 over the number of secants, which
-        keeps the l1 ball of the q-step in proportion.
-    step_scale
-        Gradient steps in units of the inverse curvature bound, which is far from tight.
-    gradient_steps
-        Gradient steps an iteration; the paper takes one.
-    sweep
-        ADMM iterations a step.
-    limit
-        ADMM iterations an attempt.
-    """
+    adjust: Literal["bracket", "published"] = "published"
+    beta: Annotated[
+        float | None, Help("penalty of q = A(Psi^T Psi); 50 over the number of secants", above=0)
+    ] = None
+    gradient_steps: Annotated[int, Help("gradient steps per iteration", minimum=1)] = 1
+    sweep: Annotated[int, Help("ADMM iterations per step", minimum=1)] = 200
+    limit: Annotated[int, Help("ADMM iterations per attempt", minimum=1)] = 5000
 
-    adjust: str = "published"
-    beta: float | None = None
-    step_scale: float = 4.0
-    gradient_steps: int = 1
-    sweep: int = 200
-    limit: int = 2000
+    aim: ClassVar[float] = 1.0
+    state_type: ClassVar[type[Any]] = NileProState
 
-    aim: ClassVar[float] = 0.95
+    def begin_attempt(self, state: NileProState) -> None:
+        """Forget the directions, which may be of another rank."""
+        state.gradient = state.direction = np.empty((0, 0))
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if min(self.beta or 1.0, self.step_scale) <= 0 or self.gradient_steps < 1:
-            raise InputError("beta, step_scale and gradient_steps must be positive")
-
-    def inner(self, state: SearchState, active: ActiveSecants) -> Inner:
-        """Some ADMM iterations; met as soon as delta(Psi) is small enough."""
-        goal = 0.5 * (1.0 + self.aim) * state.target_delta
-        if state.delta <= state.target_delta and self._everything_active(state):
-            goal = state.target_delta
-        psi = state.psi
-        omega = state.dual.copy()
-        curvature = secant_norm(active, psi.shape[1])
+    def inner(self, state: NileProState, active: ActiveSecants) -> Inner:
+        """Some ADMM iterations; met as soon as delta(Psi) is the wanted one."""
+        goal = state.target_delta
+        psi, omega = state.psi, state.dual.copy()
         images = active.images(psi)
         ratios = active.ratios(images)
         worst = float(np.abs(ratios - 1.0).max(initial=0.0))
@@ -73,13 +63,7 @@ class NileProSearch(SecantSearch):
             q = tau - onto_l1_ball(beta * tau) / beta + 1.0
             before = psi
             for _ in range(self.gradient_steps):
-                miss = ratios - q - omega
-                # Curvature of 1/2 ||A - b||^2: at most 4 max rho ||V^T V|| + 2 ||A*(miss)||.
-                bound = curvature * (4.0 * ratios.max() + 2.0 * np.abs(miss).max())
-                step = self.step_scale / max(bound, 1e-300)
-                psi = psi - 2.0 * step * active.adjoint_times(miss, images)
-                images = active.images(psi)
-                ratios = active.ratios(images)
+                psi, images, ratios = _descend(active, state, psi, images, ratios, q + omega)
             omega = omega - (ratios - q)
             worst = float(np.abs(ratios - 1.0).max(initial=0.0))
             self.approach(state, psi, worst)
@@ -88,18 +72,59 @@ class NileProSearch(SecantSearch):
         state.residual, state.dual_residual = residual, change
         state.dual = omega
         exhausted = state.attempt_iterations + used >= self.limit
-        met = worst <= goal or (exhausted and worst <= state.target_delta)
+        met = worst <= goal
         return Inner(
             psi=psi,
             met=met,
             failed=exhausted and not met,
+            capped=exhausted and not met,
             delta=worst,
             iterations=used,
             evaluations=used * self.gradient_steps,
         )
 
-    def _everything_active(self, state: SearchState) -> bool:
-        return len(state.pairs) >= self._secants(state).n_pairs
+
+def _descend(
+    active: ActiveSecants,
+    state: NileProState,
+    psi: np.ndarray,
+    images: np.ndarray,
+    ratios: np.ndarray,
+    wanted: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One step down ``1/2 ||A(Psi^T Psi) - wanted||^2``: the map, its images and ratios."""
+    gradient = 2.0 * active.adjoint_times(ratios - wanted, images)
+    direction = -gradient
+    if len(state.gradient):
+        change = float(np.vdot(gradient, gradient - state.gradient))
+        weight = max(0.0, change / max(float(np.vdot(state.gradient, state.gradient)), 1e-300))
+        direction += weight * state.direction
+        if np.vdot(direction, gradient) >= 0.0:
+            direction = -gradient
+    # A((Psi + t D)^T (Psi + t D)) = A(Psi^T Psi) + 2 t linear + t^2 square
+    moved = active.images(direction)
+    square = active.ratios(moved)
+    linear = 0.5 * (active.ratios(images + moved) - ratios - square)
+    length = _least(ratios - wanted, linear, square)
+    state.gradient, state.direction = gradient, direction
+    images = images + length * moved
+    return psi + length * direction, images, active.ratios(images)
+
+
+def _least(miss: np.ndarray, linear: np.ndarray, square: np.ndarray) -> float:
+    """The t that minimizes ``|| miss + 2 t linear + t^2 square ||``."""
+    slope = [
+        float(square @ square),
+        3.0 * float(linear @ square),
+        float(miss @ square) + 2.0 * float(linear @ linear),
+        float(miss @ linear),
+    ]
+    if not slope[0] > 0.0:
+        return 0.0
+    roots = np.roots(slope)
+    found = roots.real[np.abs(roots.imag) <= 1e-8 * np.abs(roots)]
+    sizes = [float(np.linalg.norm(miss + t * (2.0 * linear + t * square))) for t in found]
+    return float(found[int(np.argmin(sizes))]) if sizes else 0.0
 
 
 def onto_l1_ball(vector: np.ndarray, radius: float = 1.0) -> np.ndarray:
@@ -113,18 +138,3 @@ def onto_l1_ball(vector: np.ndarray, radius: float = 1.0) -> np.ndarray:
     last = int(np.flatnonzero(falling * counts > sums)[-1])
     threshold = sums[last] / (last + 1)
     return np.asarray(np.sign(vector) * np.maximum(size - threshold, 0.0))
-
-
-def secant_norm(active: ActiveSecants, dimension: int, iterations: int = 20) -> float:
-    """``||V^T V||_2``, V the unit secants as rows, by power iteration, a little too large."""
-    probe = np.ones((1, dimension)) / np.sqrt(dimension)
-    probe[0, ::2] *= 1.5  # not an eigenvector by accident
-    weights = np.ones(active.count)
-    norm = 0.0
-    for _ in range(iterations):
-        image = active.adjoint_times(weights, active.images(probe))
-        norm = float(np.linalg.norm(image))
-        if norm == 0.0:
-            return 1.0
-        probe = image / norm
-    return 1.1 * norm

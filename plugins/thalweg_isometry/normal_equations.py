@@ -1,22 +1,65 @@
-"""Inner solvers of the ADMM methods: ``(I + beta A*A) L = R`` for symmetric L.
+"""The operator A of the papers, and the linear equations of the ADMM methods.
 
-Three ways, exchangeable by name: a Cholesky factor of the operator on the
-N(N+1)/2 numbers of a symmetric matrix, the Woodbury identity with a Cholesky factor
-of the m x m matrix ``I + beta A A*``, and conjugate gradients on the operator.
+``A(P)_k = v_k^T P v_k`` and ``A*(w) = sum_k w_k v_k v_k^T`` for symmetric P, with the unit
+secants v_k as rows.  ``(I + beta A*A) L = R`` is solved in one of three ways, exchangeable
+by name: a Cholesky factor of the operator on the N(N+1)/2 numbers of a symmetric matrix,
+the Woodbury identity with a Cholesky factor of the m x m matrix ``I + beta A A*``, and
+conjugate gradients on the operator.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import scipy.linalg
 
 from thalweg import InputError
-from thalweg_isometry.secant_rows import SecantRows
+from thalweg.parallel import Layout, sum_large
+from thalweg.parallel.pairs import SecantSet
+
+if TYPE_CHECKING:
+    from thalweg_isometry.search import SearchState
 
 #: Largest matrices that are factored.
 LARGEST = 3000
+
+
+class SecantRows:
+    """Unit secants of listed pairs, this rank's share of them.
+
+    Parameters
+    ----------
+    secants
+        The set that the pairs belong to.
+    pairs, lengths
+        Point numbers (m, 2) and squared lengths (m,), equal on all ranks.
+    """
+
+    def __init__(self, secants: SecantSet, pairs: np.ndarray, lengths: np.ndarray) -> None:
+        self.comm = secants.comm
+        self.count = len(pairs)
+        self.layout = Layout(self.comm, self.count, secants.dimension)
+        touched, where = np.unique(pairs, return_inverse=True)
+        points = secants.rows_of(touched) - secants.mean
+        mine = self.layout.local(where.reshape(pairs.shape))
+        self.rows = points[mine[:, 0]] - points[mine[:, 1]]
+        self.rows /= np.sqrt(self.layout.local(lengths))[:, None]
+
+    def forward(self, matrix: np.ndarray) -> np.ndarray:
+        """``A(P)``, shape ``(m,)``, on every rank."""
+        return self.layout.gather_rows(np.einsum("ij,ij->i", self.rows @ matrix, self.rows))
+
+    def adjoint(self, weights: np.ndarray) -> np.ndarray:
+        """``A*(w)``, shape ``(dimension, dimension)``, on every rank."""
+        mine = self.layout.local(weights)
+        return sum_large(self.comm, self.rows.T @ (mine[:, None] * self.rows))
+
+    def gram(self) -> np.ndarray:
+        """``A A*``: the squared cosines ``(v_k^T v_l)^2``, shape ``(m, m)``, on every rank."""
+        everyone = self.layout.gather_rows(self.rows)
+        return self.layout.gather_rows((self.rows @ everyone.T) ** 2)
 
 
 class NormalEquations(ABC):
@@ -56,8 +99,6 @@ class Cholesky(NormalEquations):
         # Off-diagonal entries are scaled by sqrt 2, so that inner products agree.
         self._scale = np.where(self._upper[0] == self._upper[1], 1.0, np.sqrt(2.0))
         features = rows.rows[:, self._upper[0]] * rows.rows[:, self._upper[1]] * self._scale
-        from thalweg.parallel import sum_large
-
         matrix = beta * sum_large(rows.comm, features.T @ features)
         matrix[np.diag_indices_from(matrix)] += 1.0
         self._factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True)
@@ -120,3 +161,14 @@ def normal_equations(kind: str, rows: SecantRows, beta: float) -> NormalEquation
     if kind not in KINDS:
         raise InputError(f"the inner solver must be auto, {', '.join(KINDS)}, not {kind!r}")
     return KINDS[kind](rows, beta)
+
+
+def kept_equations(state: SearchState, kind: str, beta: float) -> NormalEquations:
+    """The equations over the cuts of a search, factored once while these stand still."""
+    key = f"equations {beta!r}"
+    if key not in state.kept:
+        rows = state.kept.get("rows")
+        if rows is None:
+            rows = state.kept["rows"] = SecantRows(state.secants, state.pairs, state.lengths)
+        state.kept[key] = normal_equations(kind, rows, beta)
+    return cast(NormalEquations, state.kept[key])

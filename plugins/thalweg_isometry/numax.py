@@ -7,68 +7,61 @@ that P stays positive semidefinite, which thresholding singular values does not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, cast
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from thalweg import InputError
-from thalweg.interfaces import SecantConstraints
+from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.map_ranks import truncated
-from thalweg_isometry.normal_equations import normal_equations
+from thalweg_isometry.normal_equations import kept_equations
 from thalweg_isometry.search import Inner, SearchState, SecantSearch
-from thalweg_isometry.secant_rows import SecantRows
+
+
+@dataclass(kw_only=True)
+class NuMaxState(SearchState):
+    """State of ``numax``: the matrices L and Gamma of the attempt, if any."""
+
+    low: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    gamma: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
 
 @dataclass(frozen=True)
-class NuMaxSearch(SecantSearch):
-    """Solver ``numax``; the rank is an outcome, not an option.
+class NuMaxSearch(SecantSearch[NuMaxState]):
+    """Solver ``numax``; the rank is an outcome, not an option."""
 
-    Attributes
-    ----------
-    beta1, beta2
-        Penalties of ``P = L`` and ``A(L) = q``; the authors' default is 1.
-    dual_step
-        Step length of the multipliers, below (1 + sqrt 5) / 2.
-    tolerance
-        Relative residuals at which the active problem is solved.
-    inner_solver
-        Of the L-step: ``"auto"``, ``"woodbury"``, ``"cholesky"`` or ``"cg"``.
-    sweep
-        ADMM iterations a step.
-    limit
-        ADMM iterations an attempt.
-    """
-
-    columns: int = 3000
+    cuts_per_round: int = 3000
     all_below: int = 5000
-    beta1: float = 1.0
-    beta2: float = 1.0
-    dual_step: float = 1.618
-    tolerance: float = 1e-4
-    inner_solver: str = "auto"
-    sweep: int = 100
-    limit: int = 5000
+    beta1: Annotated[float, Help("penalty of P = L", above=0)] = 1.0
+    beta2: Annotated[float, Help("penalty of A(L) = q", above=0)] = 1.0
+    dual_step: Annotated[
+        float, Help("step of the multipliers, below (1 + sqrt 5) / 2", above=0)
+    ] = 1.618
+    tolerance: Annotated[float, Help("relative residuals to reach", above=0)] = 1e-4
+    inner_solver: Annotated[
+        Literal["auto", "cholesky", "woodbury", "cg"],
+        Help("how the linear equations of a step are solved"),
+    ] = "auto"
+    sweep: Annotated[int, Help("ADMM iterations per step", minimum=1)] = 100
+    limit: Annotated[int, Help("ADMM iterations per attempt", minimum=1)] = 5000
 
     aim: ClassVar[float] = 0.98
+    state_type: ClassVar[type[Any]] = NuMaxState
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if min(self.beta1, self.beta2, self.tolerance) <= 0:
-            raise InputError("beta1, beta2 and tolerance must be positive")
+    def begin_attempt(self, state: NuMaxState) -> None:
+        """Forget the matrices."""
+        state.low = state.gamma = np.empty((0, 0))
 
-    def inner(self, state: SearchState, active: ActiveSecants) -> Inner:
+    def inner(self, state: NuMaxState, active: ActiveSecants) -> Inner:
         """Some ADMM iterations; met when the residuals are small and the bounds hold."""
-        rows = SecantRows(self._secants(state), state.pairs, state.lengths)
-        n = rows.rows.shape[1]
         ratio = self.beta2 / self.beta1
-        equations = normal_equations(self.inner_solver, rows, ratio)
+        equations = kept_equations(state, self.inner_solver, ratio)
+        rows = equations.rows
         delta = self.aim * state.target_delta
-        memory = state.memory
-        low = np.array(memory["L"]) if "L" in memory else state.psi.T @ state.psi
-        gamma = np.array(memory["Gamma"]) if "Gamma" in memory else np.zeros((n, n))
+        low = state.low if len(state.low) else state.psi.T @ state.psi
+        gamma = state.gamma if len(state.gamma) else np.zeros_like(low)
         omega = state.dual.copy()
         image = rows.forward(low)
         primal = dual = np.inf
@@ -94,7 +87,7 @@ class NuMaxSearch(SecantSearch):
             if max(primal, dual) < self.tolerance:
                 break
         state.dual = omega
-        state.memory = {**memory, "L": low, "Gamma": gamma}
+        state.low, state.gamma = low, gamma
         state.residual, state.dual_residual = primal, dual
         psi = factor[::-1][: state.objective.layout.rows]
         change = active.ratios(active.images(psi)) - 1.0 if len(psi) else -np.ones(rows.count)
@@ -106,28 +99,29 @@ class NuMaxSearch(SecantSearch):
             met=worst <= state.target_delta and (solved or exhausted) and self._fits(state, psi),
             failed=(exhausted or (solved and worst > state.target_delta))
             or (solved and not self._fits(state, psi)),
+            capped=exhausted and not solved,
             delta=worst,
             iterations=used,
             evaluations=used,
         )
 
-    def _fits(self, state: SearchState, psi: np.ndarray) -> bool:
-        wanted = cast(SecantConstraints, state.objective).wanted_rank
+    def _fits(self, state: NuMaxState, psi: np.ndarray) -> bool:
+        wanted = state.problem.wanted_rank
         return wanted is None or len(psi) <= wanted
 
-    def _succeed(self, state: SearchState) -> None:
-        if cast(SecantConstraints, state.objective).wanted_rank is None:
+    def _serve(self, state: NuMaxState) -> None:
+        if state.problem.wanted_rank is None:
             state.ended = Status.CONVERGED.name
         else:
-            super()._succeed(state)
+            super()._serve(state)
 
-    def _fail(self, state: SearchState) -> None:
-        if cast(SecantConstraints, state.objective).wanted_rank is None:
+    def _fail(self, state: NuMaxState) -> None:
+        if state.problem.wanted_rank is None:
             state.ended = Status.TARGET_NOT_REACHED.name
         else:
             super()._fail(state)
 
-    def _final(self, state: SearchState) -> np.ndarray:
+    def _final(self, state: NuMaxState) -> np.ndarray:
         psi = super()._final(state)
-        wanted = cast(SecantConstraints, state.objective).wanted_rank
+        wanted = state.problem.wanted_rank
         return psi if wanted is None else truncated(psi, wanted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from thalweg.data import Dataset
 from thalweg.interfaces import Objective, SecantConstraints
 from thalweg.parallel import MPI, Layout, PETSc, sum_large, sum_over_ranks
 from thalweg.parallel.pairs import Ring, SecantSet, nearest_neighbors
+from thalweg.plugins import Help
 from thalweg_isometry.certificate import Certificate, certify
 
 #: Largest number of rows of the variable where the rank is free.
@@ -173,12 +174,26 @@ def check_targets(dimension: int, delta: float | None, rank: int | None) -> None
 def build(
     dataset: Dataset,
     comm: MPI.Comm,
-    delta: float | None = None,
-    rank: int | None = None,
-    secants: str = "all",
-    n_neighbors: int = 10,
+    delta: Annotated[
+        float | None,
+        Help(
+            "largest relative change of a squared length; 0.4 if no rank is given either",
+            above=0,
+            below=1,
+        ),
+    ] = None,
+    rank: Annotated[
+        int | None, Help("rank of the map; the least that serves if none", minimum=1)
+    ] = None,
+    secants: Annotated[
+        str,
+        Help("which pairs of points count", choices=("all", "within-class", "neighbors")),
+    ] = "all",
+    n_neighbors: Annotated[
+        int, Help("with secants = neighbors: how many", minimum=1, formerly=("neighbours",))
+    ] = 10,
 ) -> NearIsometry:
-    """The objective for a data set; the options are those of the configuration.  Collective.
+    """The objective for a data set.  Collective.
 
     Raises
     ------

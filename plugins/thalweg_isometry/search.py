@@ -1,40 +1,44 @@
-"""What the solvers share: the search for the least rank or delta, and column generation.
+"""What the solvers share: attempts, separation rounds, and the search around them.
 
-A run makes *attempts*: reach a target delta at a target rank.  An attempt works on
-active secants only, then lets the oracle look at all secants, adds the worst
-violators and goes on, until no secant violates the target (Luo et al., Algorithm 4,
-except that no secant is ever dropped).  Early looks take a sample of the tiles; an
-attempt succeeds only after a complete look.  Around the attempts a bracket closes:
-on the rank if that is free (Algorithm 3 steps down by one instead, which
-``adjust="published"`` does), on delta if that is free.  A lower rank starts from the
-leading eigenvectors of ``Psi^T Psi``, a higher one adds principal directions.
+A run makes *attempts*: reach a target delta at a target rank.  An attempt works on the
+cuts only, then a separation round scans the other secants, adds the worst violated and
+goes on, until no secant violates the target (:mod:`~thalweg_isometry.cutting_planes`).
+Around the attempts a bracket closes, on the rank if that is free, on delta if that is
+free (:mod:`~thalweg_isometry.brackets`; Algorithm 3 of Luo et al. steps down by one
+instead, which ``adjust="published"`` does).
+
+Where delta is wanted, the attempts begin with a subset of the points.  What fails there
+fails on all points, and the map, the cuts, and the rank foretold from the subsets
+before, are handed on to the next larger one.  A map is only ever returned as a success
+after a complete scan of all secants.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast
 
 import numpy as np
 
-from thalweg import InputError
 from thalweg.interfaces import Objective, SecantConstraints, Solver, SolverState
 from thalweg.parallel import Layout, PETSc
 from thalweg.parallel.pairs import Scan, SecantSet
+from thalweg.plugins import Help, check_parameters, declared_options
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
+from thalweg_isometry.brackets import DeltaBracket, RankBracket, foretold_rank
 from thalweg_isometry.certificate import lower_bound
-from thalweg_isometry.look_progress import looking
+from thalweg_isometry.cutting_planes import FEW_PAIRS, Cuts, Separation
 from thalweg_isometry.map_ranks import extended, guessed_rank, sampled_ratios, truncated
 
-#: A look at fewer pairs than this is always complete.
-FEW_PAIRS = 40_000_000
-
 #: With at most so many secants the trace's objective is over all of them; beyond, over
-#: the active ones, which bounds it from below.
+#: the cuts, which bounds it from below.
 FEW_SECANTS = 500_000
+
+#: Inner iterations of an attempt that was far from the least rank.
+QUICK = 100
 
 
 @dataclass(kw_only=True)
@@ -47,64 +51,126 @@ class SearchState(SolverState):
         Present map, shape ``(rank, dimension)``.
     target_rank, target_delta
         Of the present attempt.
-    low, high
-        Bracket: largest value that failed and least that succeeded, of the rank or,
-        where that is given, of delta.
-    pairs, lengths
-        Active secants: point numbers (m, 2), squared lengths (m,).
+    failed_rank, served_rank, streak
+        The bracket on the rank.
+    failed_delta
+        Lower end of the bracket on delta; the upper is ``best_delta``.
+    pairs, lengths, idle, dropped
+        The cuts.
     dual
-        Multiplier of each active secant, for the methods that have one.
-    memory
-        Other arrays and numbers of a method.
+        Multiplier of each cut, for the methods that have one.
+    stride
+        Every so many points make the subset of the present attempt.
+    subset_points, subset_ranks
+        Sizes of the subsets that are done, and the ranks that served there.
     best, best_delta
-        Best map that a complete look confirmed, and its delta.
+        Best map that a complete scan of all secants confirmed, and its delta.
+    served
+        Map that served the present subset at the least rank so far.
     closest, closest_delta
-        Map of least delta seen by a complete look, a success or not.
+        Map of least delta seen by a complete scan, a success or not.
     nearest, nearest_delta
-        Map of this attempt that came nearest to the target on the active secants.
-    delta, seen_rank
-        What the last look saw, and the rank of the map that it looked at.
+        Map of this attempt that came nearest to the target on the cuts.
+    delta, scanned_rank, scanned
+        What the last scan saw, the rank of the map, and the number of pairs.
     fraction
-        Share of the tiles at the next look.
+        Share of the tiles that the next scan takes.
     attempt_iterations
         Inner iterations of this attempt.
+    excesses, excesses_at
+        By how much delta missed its target at each complete scan of this attempt, and
+        after how many inner iterations.
+    capped
+        Attempts that ended at the limit of inner iterations.
     ended
         Name of the status once the search is over.
+    separation
+        The oracle.
     """
 
     psi: np.ndarray
     target_rank: int
     target_delta: float
-    low: float
-    high: float
+    failed_rank: int = 0
+    served_rank: int = 0
+    streak: int = 0
+    failed_delta: float = 0.0
     pairs: np.ndarray
     lengths: np.ndarray
+    idle: np.ndarray
+    dropped: np.ndarray
     dual: np.ndarray
-    memory: dict[str, Any] = field(default_factory=dict)
+    stride: int = 1
+    subset_points: list[int] = field(default_factory=list)
+    subset_ranks: list[int] = field(default_factory=list)
     best: np.ndarray
     best_delta: float = float("inf")
+    served: np.ndarray
     closest: np.ndarray
     closest_delta: float = float("inf")
     nearest: np.ndarray
     nearest_delta: float = float("inf")
     delta: float = float("nan")
-    seen_rank: int = 0
+    scanned_rank: int = 0
+    scanned: int = 0
     active_delta: float = float("nan")
     residual: float = float("nan")
     dual_residual: float = float("nan")
     fraction: float = 1.0
-    looks: int = 0
+    scans: int = 0
     attempts: int = 1
     attempt_iterations: int = 0
-    stage: int = 0
+    excesses: list[float] = field(default_factory=list)
+    excesses_at: list[int] = field(default_factory=list)
+    capped: int = 0
     ended: str = ""
+    separation: Separation = field(metadata={"transient": True})
+    #: What methods keep while the cuts stand still; made anew after a resumption.
+    kept: dict[str, Any] = field(default_factory=dict, metadata={"transient": True})
+
+    @property
+    def cuts(self) -> Cuts:
+        """The cuts as a value."""
+        return Cuts(self.pairs, self.lengths, self.idle, self.dropped)
+
+    @cuts.setter
+    def cuts(self, cuts: Cuts) -> None:
+        self.pairs, self.lengths, self.idle, self.dropped = (
+            cuts.pairs,
+            cuts.lengths,
+            cuts.idle,
+            cuts.dropped,
+        )
+        self.kept = {}
+
+    @property
+    def problem(self) -> SecantConstraints:
+        """The objective, as what the search needs of it."""
+        return cast(SecantConstraints, self.objective)
+
+    @property
+    def secants(self) -> SecantSet:
+        """All secants."""
+        return self.problem.secants
+
+    @property
+    def active(self) -> ActiveSecants:
+        """The cuts as products need them.  Collective."""
+        if "active" not in self.kept:
+            self.kept["active"] = ActiveSecants(self.secants, self.pairs, self.lengths)
+        return cast(ActiveSecants, self.kept["active"])
+
+
+S = TypeVar("S", bound=SearchState)
 
 
 @dataclass(frozen=True)
 class Inner:
-    """What a method did on the active secants.
+    """What a method did on the cuts.
 
-    ``met``: the target holds on them; ``failed``: the method gives this attempt up.
+    ``met``: the target holds on them; ``failed``: the method gives this attempt up;
+    ``capped``: because its limit of iterations was reached; ``separate``: a separation
+    round is due though the target does not hold yet.
     """
 
     psi: np.ndarray
@@ -113,37 +179,33 @@ class Inner:
     delta: float
     iterations: int
     evaluations: int
+    capped: bool = False
+    separate: bool = False
 
 
 @dataclass(frozen=True)
-class SecantSearch(Solver[SearchState]):
-    """Base of the solvers.
+class SecantSearch(Solver[S], Generic[S]):
+    """Base of the solvers; the fields are the options that all have."""
 
-    Attributes
-    ----------
-    adjust
-        How a free rank is sought: ``"bracket"`` or ``"published"``.
-    start_rank
-        Rank of the first attempt; None guesses from the spectrum.
-    columns
-        Secants that a look adds at most.
-    per_row
-        Of those, at most so many a point and tile.
-    precision
-        Relative width at which a bracket on delta is closed.
-    all_below
-        If there are at most so many secants, all of them are active from the start.
-    seed
-        Chooses the tiles of sampled looks.
-    """
-
-    adjust: str = "bracket"
-    start_rank: int | None = None
-    columns: int = 30_000
-    per_row: int = 3
-    precision: float = 0.02
-    all_below: int = 250_000
-    seed: int = 0
+    adjust: Annotated[
+        Literal["bracket", "published"],
+        Help("how a free rank is sought: closing a bracket, or one by one as published"),
+    ] = "bracket"
+    start_rank: Annotated[
+        int | None, Help("rank of the first attempt; guessed from the data", minimum=1)
+    ] = None
+    cuts_per_round: Annotated[
+        int, Help("secants that a separation round adds at most", minimum=1, formerly=("columns",))
+    ] = 30_000
+    per_row: Annotated[int, Help("of those, the most for one point in one tile", minimum=1)] = 3
+    precision: Annotated[float, Help("relative width of a closed bracket on delta", above=0)] = 0.02
+    all_below: Annotated[
+        int, Help("with at most so many secants all are cuts from the start", minimum=0)
+    ] = 250_000
+    smallest_subset: Annotated[
+        int, Help("points of the subset that the search begins with; 0: all points", minimum=0)
+    ] = 0
+    seed: Annotated[int, Help("chooses the tiles of sampled scans", minimum=0)] = 0
 
     requires = (SecantConstraints,)
     decreases: ClassVar[bool] = False
@@ -152,312 +214,392 @@ class SecantSearch(Solver[SearchState]):
         "rank",
         "target_rank",
         "target_delta",
+        "points",
         "active",
         "active_delta",
-        "looked_at",
+        "scanned",
         "residual",
         "dual_residual",
     )
 
+    #: Share of the wanted delta that a method aims at, so that unseen secants fit too.
+    aim: ClassVar[float] = 0.9
+
+    #: Class of the state, with what the method remembers.
+    state_type: ClassVar[type[Any]] = SearchState
+
     def __post_init__(self) -> None:
-        if self.adjust not in ("bracket", "published"):
-            raise InputError(f"adjust must be 'bracket' or 'published', not {self.adjust!r}")
-        if self.columns < 1 or self.per_row < 1:
-            raise InputError("columns and per_row must be at least 1")
-        if self.start_rank is not None and self.start_rank < 1:
-            raise InputError(f"the starting rank must be at least 1, not {self.start_rank}")
+        check_parameters(self, declared_options(type(self)))
 
     # -- what a method defines -------------------------------------------------------------
 
     @abstractmethod
-    def inner(self, state: SearchState, active: ActiveSecants) -> Inner:
-        """Work on the active secants for a while, from ``state.psi``."""
+    def inner(self, state: S, active: ActiveSecants) -> Inner:
+        """Work on the cuts for a while, from ``state.psi``."""
 
-    def begin_attempt(self, state: SearchState) -> None:
-        """Prepare ``state.memory`` for a new target."""
-        state.memory = {}
-
-    #: Share of the wanted delta that a method aims at, so that unseen secants fit too.
-    aim: ClassVar[float] = 0.9
+    def begin_attempt(self, state: S) -> None:
+        """Prepare what the method remembers for a new target."""
 
     # -- the solver ------------------------------------------------------------------------
 
-    def init(self, objective: Objective, x: PETSc.Vec) -> SearchState:
-        """Start the search with the oracle's first look at the starting map."""
+    def init(self, objective: Objective, x: PETSc.Vec) -> S:
+        """Start the search with a scan of the starting map."""
         problem = cast(SecantConstraints, objective)
         secants = problem.secants
         rows = np.array(objective.layout.reading(x))
         given = rows[np.any(rows != 0.0, axis=1)]
         top = objective.layout.rows
         delta, rank = problem.wanted_delta, problem.wanted_rank
-        low, high = 0.0, float("inf")
+        smallest = self.smallest_subset if secants.n_pairs > self.all_below else 0
+        separation = Separation(secants, smallest, self.cuts_per_round, self.per_row, self.seed)
+        stride = separation.strides[0] if delta is not None else 1
+        low = 0
         if rank is None:
             assert delta is not None
-            low = float(max(0, lower_bound(secants, delta) - 1))
-            rank = self.start_rank or guessed_rank(secants, delta, self.adjust)
+            low = max(0, lower_bound(secants, delta) - 1)
+            rank = self.start_rank or guessed_rank(separation.over(stride), delta, self.adjust)
             rank = int(np.clip(rank, low + 1, top))
+        empty = Cuts()
         psi = np.zeros((0, secants.dimension))
-        state = SearchState(
-            objective=objective,
-            x=x,
-            value=0.0,
-            psi=psi,
-            target_rank=rank,
-            target_delta=delta if delta is not None else 1.0,
-            low=low,
-            high=high,
-            pairs=np.empty((0, 2), dtype=np.int64),
-            lengths=np.empty(0),
-            dual=np.empty(0),
-            best=psi,
-            closest=psi,
-            nearest=psi,
-            fraction=self._first_fraction(secants),
+        state = cast(
+            S,
+            self.state_type(
+                objective=objective,
+                x=x,
+                value=0.0,
+                psi=psi,
+                target_rank=rank,
+                target_delta=delta if delta is not None else 1.0,
+                failed_rank=low,
+                pairs=empty.pairs,
+                lengths=empty.lengths,
+                idle=empty.idle,
+                dropped=empty.dropped,
+                dual=np.empty(0),
+                best=psi,
+                served=psi,
+                closest=psi,
+                nearest=psi,
+                separation=separation,
+                stride=stride,
+                fraction=separation.first_fraction(stride),
+            ),
         )
         # Orthonormal rows have no leading eigenvectors: the first rows are the leading ones.
         given = given if len(given) else secants.directions
-        state.psi = self.resized(state, given[:rank], rank)
+        state.psi = self.balanced(state, self.resized(state, given[:rank], rank))
+        threshold = self.aim * state.target_delta
         if delta is None:
             # The starting map itself is the first success of the search on delta.
-            scaled, scan = self._scaled(state, state.psi, complete=True)
-            self._confirm(state, scaled, scan)
-            state.psi = scaled
-            state.high = state.best_delta
-            state.target_delta = self._next_delta(state)
+            state.fraction = 1.0
+            scan, pairs = self.scan(state, state.psi, threshold)
+            self.confirm(state, state.psi, scan)
+            state.target_delta = self._delta_bracket(state).next_delta()
         else:
-            scaled, scan = self._scaled(state, state.psi, complete=False)
-            state.psi = scaled
+            scan, pairs = self.scan(state, state.psi, threshold)
         if secants.n_pairs <= self.all_below:
             scan = secants.scan(
                 state.psi, threshold=0.0, max_pairs=secants.n_pairs, per_row=secants.n_points
             )
-        self._add(state, scan)
+            pairs = scan.pairs
+        self.add(state, pairs, scan.lengths)
         self.begin_attempt(state)
-        self._show(state, state.best if len(state.best) else state.psi)
+        self._show(state)
         return state
 
-    def step(self, state: SearchState) -> SearchState:
-        """Work on the active secants; look at the others if the target is met there."""
-        secants = self._secants(state)
-        active = ActiveSecants(secants, state.pairs, state.lengths)
-        done = self.inner(state, active)
+    def step(self, state: S) -> S:
+        """Work on the cuts; scan the other secants if the target is met there."""
+        done = self.inner(state, state.active)
         state.psi = done.psi
         state.active_delta = done.delta
         state.evaluations += done.evaluations
         state.attempt_iterations += done.iterations
+        state.capped += done.capped
         self.approach(state, done.psi, done.delta)
-        if done.met:
-            if self._look(state):
-                self._succeed(state)
+        if done.met or (done.separate and not self.everything_active(state)):
+            if self._separate(state, done.met):
+                self._serve(state)
         elif done.failed:
             if self._nearest_serves(state):
-                self._succeed(state)
+                self._serve(state)
             else:
                 self._fail(state)
-        # Whenever a budget ends the run, x is the best map confirmed so far.
-        shown = state.best if len(state.best) else state.psi
-        self._show(state, self._final(state) if state.ended else shown, active)
+        if state.ended:
+            state.psi = self._final(state)
+        self._show(state)
         return state
 
-    def status(self, state: SearchState) -> Status:
+    def status(self, state: S) -> Status:
         """Running until the bracket is closed."""
         return Status[state.ended] if state.ended else Status.RUNNING
 
-    def trace_row(self, state: SearchState) -> Mapping[str, float]:
-        """Delta as last seen, rank and targets, active secants, residuals."""
+    def trace_row(self, state: S) -> Mapping[str, float]:
+        """Delta of the last scan, rank and targets, cuts, residuals."""
         return {
             "delta": state.delta,
-            "rank": float(state.seen_rank),
+            "rank": float(state.scanned_rank),
             "target_rank": float(state.target_rank),
             "target_delta": state.target_delta,
+            "points": float(self._n_points(state)),
             "active": float(len(state.pairs)),
             "active_delta": state.active_delta,
-            "looked_at": state.memory.get("looked_at", 0.0),
+            "scanned": float(state.scanned),
             "residual": state.residual,
             "dual_residual": state.dual_residual,
         }
 
-    # -- looking ---------------------------------------------------------------------------
+    def notes(self, state: S) -> Sequence[str]:
+        """Whether attempts ended because of their limit of iterations."""
+        if not state.capped:
+            return ()
+        return (
+            f"{state.capped} of {state.attempts} attempts ended at the limit of "
+            f"{getattr(self, 'limit', 0)} inner iterations (option 'limit'), not by themselves",
+        )
 
-    def _secants(self, state: SearchState) -> SecantSet:
-        return cast(SecantConstraints, state.objective).secants
+    # -- separation ------------------------------------------------------------------------
 
-    def _first_fraction(self, secants: SecantSet) -> float:
-        if secants.listed or secants.n_pairs <= FEW_PAIRS:
-            return 1.0
-        return FEW_PAIRS / secants.n_pairs
+    def scan(self, state: S, psi: np.ndarray, threshold: float) -> tuple[Scan, np.ndarray]:
+        """Scan the present subset for secants that reach the threshold; and their numbers."""
+        state.scans += 1
+        state.scanned_rank = len(psi)
+        scan, pairs = state.separation.scan(
+            psi, state.stride, state.fraction, threshold, state.scans
+        )
+        state.delta, state.scanned = scan.delta, scan.n_pairs
+        return scan, pairs
 
-    def _scan(self, state: SearchState, psi: np.ndarray, fraction: float, level: float) -> Scan:
-        secants = self._secants(state)
-        state.looks += 1
-        state.seen_rank = len(psi)
-        with looking(secants, fraction) as progress:
-            return secants.scan(
-                psi,
-                threshold=level,
-                max_pairs=self.columns,
-                # Few points have few rows: let each give more.
-                per_row=max(self.per_row, self.columns // max(1, 4 * secants.n_points)),
-                fraction=fraction,
-                seed=self.seed * 1_000_003 + state.looks,
-                progress=progress,
-            )
+    def _scan_all(self, state: S, psi: np.ndarray, threshold: float) -> tuple[Scan, np.ndarray]:
+        stride, fraction = state.stride, state.fraction
+        state.stride, state.fraction = 1, 1.0
+        found = self.scan(state, psi, threshold)
+        state.stride, state.fraction = stride, fraction
+        if found[0].delta < state.closest_delta:
+            state.closest, state.closest_delta = psi, found[0].delta
+        return found
 
-    def _scaled(
-        self, state: SearchState, psi: np.ndarray, complete: bool
-    ) -> tuple[np.ndarray, Scan]:
-        """A map scaled so that its lengthening and shortening are alike, and a look at it."""
-        fraction = 1.0 if complete else state.fraction
-        _, points = self._secants(state).sample(600)
-        ratio = sampled_ratios(points, psi)
-        if len(ratio) and ratio.max() > 0:
-            psi = psi * np.sqrt(2.0 / (ratio.max() + ratio.min()))
-        return psi, self._scan(state, psi, fraction, self.aim * state.target_delta)
+    def everything_active(self, state: S) -> bool:
+        """Whether every secant is a cut."""
+        return len(state.pairs) >= state.secants.n_pairs
 
-    def _look(self, state: SearchState) -> bool:
-        """One look of the oracle; whether a complete one found no violator."""
+    def _separate(self, state: S, met: bool = True) -> bool:
+        """One round; whether a complete scan of the subset found no violated secant."""
         goal = state.target_delta
-        scan = self._scan(state, state.psi, state.fraction, 0.5 * (1 + self.aim) * goal)
+        # Where scans are cheap, secants that are not violated yet are taken too.
+        few = state.separation.over(state.stride).n_pairs <= FEW_PAIRS
+        scan, pairs = self.scan(state, state.psi, (0.75 if few else 0.5 * (1 + self.aim)) * goal)
         before = len(state.pairs)
-        self._add(state, scan)
+        self.add(state, pairs, scan.lengths)
         added = len(state.pairs) - before
-        violators = int((np.abs(scan.distortions) > goal).sum())
+        violated = int((np.abs(scan.distortions) > goal).sum())
         if scan.complete:
-            if scan.delta < state.closest_delta:
+            state.excesses = [*state.excesses, scan.delta - goal]
+            state.excesses_at = [*state.excesses_at, state.attempt_iterations]
+            if state.stride == 1 and scan.delta < state.closest_delta:
                 state.closest, state.closest_delta = state.psi, scan.delta
             if scan.delta <= goal:
-                self._confirm(state, state.psi, scan)
+                if state.stride == 1:
+                    self.confirm(state, state.psi, scan)
                 return True
-            if added == 0:
-                # Everything that violates is active already: the margins were too thin.
+            if added == 0 and met:
+                # Everything that violates is a cut already: the margins were too thin.
                 self._fail(state)
-        elif violators < 0.02 * self.columns:
+        elif violated < 0.02 * self.cuts_per_round:
             state.fraction = 1.0
         else:
             state.fraction = min(1.0, 1.5 * state.fraction)
+        if added and len(state.pairs) > self.cuts_per_round:
+            self._drop(state)
         return False
 
-    def approach(self, state: SearchState, psi: np.ndarray, delta: float) -> None:
-        """Remember the map if no other of this attempt has a lower delta where it looked."""
+    def out_of_reach(self, state: S, iterations: int) -> bool:
+        """Whether delta, at the rate of this attempt's scans, stays above its target.
+
+        ``iterations`` is what the attempt may take; half as much again is allowed for, since
+        attempts that succeed are fastest in the end.
+        """
+        if len(state.excesses) < 4 or state.excesses_at[-1] < 60:
+            return False
+        at = np.array(state.excesses_at, dtype=float)
+        least = np.minimum.accumulate(np.maximum(state.excesses, 1e-12))
+        half = int(np.searchsorted(at, 0.5 * at[-1], side="right")) - 1
+        half = max(0, min(half, len(at) - 2))
+        rate = np.log(least[half] / least[-1]) / max(1.0, at[-1] - at[half])
+        left = 1.5 * max(0.0, iterations - at[-1])
+        return bool(np.log(least[-1] / (0.02 * state.target_delta)) > rate * left)
+
+    def add(self, state: S, pairs: np.ndarray, lengths: np.ndarray) -> None:
+        """Make these secants cuts, if they are not."""
+        before = len(state.pairs)
+        cuts = state.cuts.added(pairs, lengths, state.secants.n_points)
+        if len(cuts) == before:
+            return
+        state.cuts = cuts
+        state.dual = np.concatenate([state.dual, np.zeros(len(cuts) - before)])
+        # What was measured on fewer secants can no longer be compared.
+        state.nearest, state.nearest_delta = state.nearest[:0], float("inf")
+
+    def _drop(self, state: S) -> None:
+        """Drop the cuts that have been far inside for several rounds."""
+        change = state.active.ratios(state.active.images(state.psi)) - 1.0
+        kept = state.kept
+        cuts, keep = state.cuts.aged(change, state.target_delta, state.secants.n_points)
+        state.cuts, state.dual = cuts, state.dual[keep]
+        if keep.all():
+            state.kept = kept
+
+    def approach(self, state: S, psi: np.ndarray, delta: float) -> None:
+        """Remember the map if no other of this attempt has a lower delta on the cuts."""
         if delta < state.nearest_delta:
             state.nearest, state.nearest_delta = psi, delta
 
-    def _nearest_serves(self, state: SearchState) -> bool:
+    def _nearest_serves(self, state: S) -> bool:
         """Whether the best map that a failing attempt passed on its way is worth having.
 
         A method need not end at the best of its iterates, and may aim below what it
         must reach.  Where delta is free, whatever is below the best delta is a gain.
         """
-        free = cast(SecantConstraints, state.objective).wanted_delta is None
+        free = state.problem.wanted_delta is None
         if state.nearest_delta > (state.best_delta if free else state.target_delta):
             return False
-        scan = self._scan(state, state.nearest, 1.0, self.aim * state.target_delta)
         nearest = state.nearest
-        self._add(state, scan)
-        if scan.delta < state.closest_delta:
+        state.fraction = 1.0
+        scan, pairs = self.scan(state, nearest, self.aim * state.target_delta)
+        self.add(state, pairs, scan.lengths)
+        if state.stride == 1 and scan.delta < state.closest_delta:
             state.closest, state.closest_delta = nearest, scan.delta
         if scan.delta > state.target_delta:
             return False
-        self._confirm(state, nearest, scan)
+        state.psi = nearest
+        if state.stride == 1:
+            self.confirm(state, nearest, scan)
         return True
 
-    def _add(self, state: SearchState, scan: Scan) -> None:
-        state.delta = scan.delta
-        state.memory["looked_at"] = float(scan.n_pairs)
-        n = self._secants(state).n_points
-        known = np.sort(state.pairs[:, 0] * n + state.pairs[:, 1])
-        fresh = ~np.isin(scan.pairs[:, 0] * n + scan.pairs[:, 1], known)
-        state.pairs = np.concatenate([state.pairs, scan.pairs[fresh]])
-        state.lengths = np.concatenate([state.lengths, scan.lengths[fresh]])
-        state.dual = np.concatenate([state.dual, np.zeros(int(fresh.sum()))])
-        if fresh.any():  # what was measured on fewer secants can no longer be compared
-            state.nearest, state.nearest_delta = state.nearest[:0], float("inf")
-
-    def _confirm(self, state: SearchState, psi: np.ndarray, scan: Scan) -> None:
+    def confirm(self, state: S, psi: np.ndarray, scan: Scan) -> None:
+        """Take over a map that a complete scan of all secants found to serve."""
         state.best, state.best_delta = psi, scan.delta
         if scan.delta < state.closest_delta:
             state.closest, state.closest_delta = psi, scan.delta
 
     # -- searching -------------------------------------------------------------------------
 
-    def _succeed(self, state: SearchState) -> None:
-        problem = cast(SecantConstraints, state.objective)
-        if problem.wanted_rank is None:
-            state.high = float(len(state.best))
-            self._next_rank(state)
-        elif problem.wanted_delta is None:
-            state.high = state.best_delta
-            self._next_target(state)
+    def _serve(self, state: S) -> None:
+        """Go on after an attempt that reached its target on the present subset."""
+        if state.problem.wanted_delta is None:
+            self._next_delta(state)
+            return
+        state.served = state.psi
+        quick = state.attempt_iterations < QUICK
+        bracket = self._rank_bracket(state).after(len(state.psi), served=True, quick=quick)
+        self._keep(state, bracket)
+        if state.problem.wanted_rank is not None:
+            if state.stride > 1:
+                self._next_subset(state, state.problem.wanted_rank)
+            else:
+                state.ended = Status.CONVERGED.name
+        elif state.stride > 1 and self._sharp_enough(state, bracket):
+            self._next_subset(state, None)
         else:
-            state.ended = Status.CONVERGED.name
-
-    def _fail(self, state: SearchState) -> None:
-        problem = cast(SecantConstraints, state.objective)
-        if problem.wanted_rank is None:
-            state.low = max(state.low, float(state.target_rank))
             self._next_rank(state)
-        elif problem.wanted_delta is None:
-            state.low = state.target_delta
+
+    def _fail(self, state: S) -> None:
+        """Go on after an attempt that did not reach its target."""
+        if state.problem.wanted_delta is None:
+            state.failed_delta = state.target_delta
             if state.closest_delta < state.best_delta:
                 state.best, state.best_delta = state.closest, state.closest_delta
-                state.high = state.best_delta
-            self._next_target(state)
-        else:
+            self._next_delta(state)
+        elif state.problem.wanted_rank is not None:
             state.ended = Status.TARGET_NOT_REACHED.name
-
-    def _next_rank(self, state: SearchState) -> None:
-        top = state.objective.layout.rows
-        low, high = int(state.low), state.high
-        if low >= top and high == float("inf"):
-            state.ended = Status.TARGET_NOT_REACHED.name
-            return
-        # The published adjustment ends where a rank fails, but not before one has served.
-        stepped_too_low = self.adjust == "published" and low >= state.target_rank
-        if high - low <= 1 or (stepped_too_low and high < float("inf")):
-            state.ended = Status.CONVERGED.name
-            return
-        if high == float("inf"):
-            rank = min(top, max(low + 1, int(np.ceil(1.2 * state.target_rank))))
-            source = state.psi
         else:
-            if self.adjust == "published":
-                rank = int(high) - 1
-            elif state.attempts == 1 or low < 0.75 * high:
-                rank = max(low + 1, min(int(high) - 1, int(np.floor(0.88 * high))))
+            bracket = self._rank_bracket(state).after(state.target_rank, served=False)
+            self._keep(state, bracket)
+            if state.stride > 1 and bracket.served and self._sharp_enough(state, bracket):
+                self._next_subset(state, None)
             else:
-                rank = (low + int(high)) // 2
-            source = state.best
-        state.target_rank = rank
-        self._restart(state, self.resized(state, source, rank))
+                self._next_rank(state)
 
-    def _next_delta(self, state: SearchState) -> float:
-        low, high = state.low, min(state.high, state.best_delta)
-        return 0.75 * high if low == 0.0 else float(np.sqrt(low * high))
+    def _rank_bracket(self, state: S) -> RankBracket:
+        top = state.objective.layout.rows
+        return RankBracket(top, state.failed_rank, state.served_rank, state.streak)
 
-    def _next_target(self, state: SearchState) -> None:
-        if state.high - state.low <= self.precision * state.high:
+    def _keep(self, state: S, bracket: RankBracket) -> None:
+        state.failed_rank, state.served_rank = bracket.failed, bracket.served
+        state.streak = bracket.streak
+
+    def _sharp_enough(self, state: S, bracket: RankBracket) -> bool:
+        """Whether the rank of a subset is known well enough to foretell the next."""
+        first = not state.subset_points
+        return bracket.closed or (not first and bracket.failed >= 0.93 * bracket.served)
+
+    def _next_subset(self, state: S, rank: int | None) -> None:
+        """Hand the map and the cuts on to the next larger subset, at a rank foretold."""
+        state.subset_points = [*state.subset_points, self._n_points(state)]
+        state.subset_ranks = [*state.subset_ranks, len(state.served)]
+        separation = state.separation
+        strides = separation.strides
+        state.stride = strides[strides.index(state.stride) + 1]
+        state.fraction = separation.first_fraction(state.stride)
+        state.served_rank = state.streak = 0
+        if rank is None:
+            foretold = foretold_rank(state.subset_points, state.subset_ranks, self._n_points(state))
+            rank = int(np.clip(foretold, state.failed_rank + 1, state.objective.layout.rows))
+        self._attempt(state, state.served, rank)
+
+    def _next_rank(self, state: S) -> None:
+        bracket = self._rank_bracket(state)
+        served, failed = bracket.served, bracket.failed
+        # The published adjustment ends where a rank fails, but not before one has served.
+        stepped_too_low = self.adjust == "published" and failed >= state.target_rank
+        if bracket.closed or (stepped_too_low and served):
+            done = Status.CONVERGED if served else Status.TARGET_NOT_REACHED
+            state.ended = done.name
+            return
+        if self.adjust == "bracket":
+            rank = bracket.next_rank()
+        elif served:
+            rank = served - 1
+        else:
+            rank = min(bracket.top, max(failed + 1, int(np.ceil(1.2 * state.target_rank))))
+        self._attempt(state, state.served if served else state.psi, rank)
+
+    def _delta_bracket(self, state: S) -> DeltaBracket:
+        return DeltaBracket(state.failed_delta, state.best_delta)
+
+    def _next_delta(self, state: S) -> None:
+        bracket = self._delta_bracket(state)
+        if bracket.closed(self.precision):
             state.ended = Status.CONVERGED.name
             return
-        state.target_delta = self._next_delta(state)
-        self._restart(state, state.best)
+        state.target_delta = bracket.next_delta()
+        self._attempt(state, state.best, len(state.best))
 
-    def _restart(self, state: SearchState, psi: np.ndarray) -> None:
-        looked = state.memory.get("looked_at", 0.0)
-        state.psi = psi
+    def _attempt(self, state: S, source: np.ndarray, rank: int) -> None:
+        """Begin an attempt at this rank from a map of another."""
+        state.target_rank = rank
+        state.psi = self.resized(state, source, rank)
         state.attempts += 1
-        state.attempt_iterations = state.stage = 0
+        state.attempt_iterations = 0
+        state.excesses, state.excesses_at = [], []
         state.dual = np.zeros(len(state.pairs))
-        state.nearest, state.nearest_delta = psi[:0], float("inf")
+        state.nearest, state.nearest_delta = state.psi[:0], float("inf")
         self.begin_attempt(state)
-        state.memory["looked_at"] = looked
 
-    def resized(self, state: SearchState, psi: np.ndarray, rank: int) -> np.ndarray:
+    def resized(self, state: S, psi: np.ndarray, rank: int) -> np.ndarray:
         """A map of another rank near ``psi``: truncated, or extended by principal directions."""
         if len(psi) >= rank:
             return truncated(psi, rank)
-        return extended(psi, rank, self._secants(state).directions, self.seed)
+        return extended(psi, rank, state.secants.directions, self.seed)
 
-    def _final(self, state: SearchState) -> np.ndarray:
+    def balanced(self, state: S, psi: np.ndarray) -> np.ndarray:
+        """The map scaled so that its lengthening and shortening of sampled secants are alike."""
+        _, points = state.secants.sample(600)
+        ratio = sampled_ratios(points, psi)
+        if len(ratio) and ratio.max() > 0:
+            psi = psi * np.sqrt(2.0 / (ratio.max() + ratio.min()))
+        return psi
+
+    def _final(self, state: S) -> np.ndarray:
         """What the run returns: the best confirmed map, or else the one of least delta."""
         if len(state.best):
             psi, delta = state.best, state.best_delta
@@ -465,27 +607,29 @@ class SecantSearch(Solver[SearchState]):
             psi, delta = state.closest, state.closest_delta
             if not len(psi) or state.nearest_delta < delta:
                 other = state.nearest if len(state.nearest) else state.psi
-                seen = self._scan(state, other, 1.0, np.inf).delta
-                if seen < delta or not len(psi):
-                    psi, delta = other, seen
-        state.psi, state.delta, state.seen_rank = psi, delta, len(psi)
+                found = self._scan_all(state, other, np.inf)[0].delta
+                if found < delta or not len(psi):
+                    psi, delta = other, found
+        state.delta, state.scanned_rank = delta, len(psi)
         return psi
 
-    def _show(
-        self, state: SearchState, psi: np.ndarray, active: ActiveSecants | None = None
-    ) -> None:
-        """Put a map into x, and the objective there: over all secants if they are few."""
+    def _n_points(self, state: S) -> int:
+        return -(-state.secants.n_points // state.stride)
+
+    def _show(self, state: S) -> None:
+        """Put the best map into x, and the objective there: over all secants if they are few.
+
+        Whenever a budget ends the run, x is then the best map confirmed so far.
+        """
+        psi = state.psi if state.ended or not len(state.best) else state.best
         layout: Layout = state.objective.layout
         with layout.writing(state.x) as rows:
             rows[...] = 0.0
             rows[: len(psi)] = psi
-        secants = self._secants(state)
-        if secants.n_pairs <= FEW_SECANTS:
+        if state.secants.n_pairs <= FEW_SECANTS:
             state.value = state.objective.value(state.x)
             return
-        if active is None:
-            active = ActiveSecants(secants, state.pairs, state.lengths)
-        change = np.abs(active.ratios(active.images(psi)) - 1.0)
-        theta = cast(SecantConstraints, state.objective).wanted_delta or 0.0
+        change = np.abs(state.active.ratios(state.active.images(psi)) - 1.0)
+        theta = state.problem.wanted_delta or 0.0
         miss = np.maximum(change - theta, 0.0)
         state.value = 0.5 * float(miss @ miss)

@@ -9,9 +9,8 @@ from thalweg.parallel import MPI
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.descent import descend
 from thalweg_isometry.hinge import hinge
-from thalweg_isometry.nile_pro import onto_l1_ball, secant_norm
-from thalweg_isometry.normal_equations import KINDS, normal_equations
-from thalweg_isometry.secant_rows import SecantRows
+from thalweg_isometry.nile_pro import _least, onto_l1_ball
+from thalweg_isometry.normal_equations import KINDS, SecantRows, normal_equations
 
 
 @pytest.fixture
@@ -42,8 +41,6 @@ def test_points_and_rows_give_the_same_operator(comm, some_secants):
     adjoint = (v * weights[:, None]).T @ v
     np.testing.assert_allclose(rows.adjoint(weights), adjoint, atol=1e-12)
     np.testing.assert_allclose(active.adjoint_times(weights, images), psi @ adjoint, atol=1e-11)
-    norm = np.linalg.norm(v, 2) ** 2
-    assert norm <= secant_norm(active, 12) <= 1.2 * norm
 
 
 @pytest.mark.ranks(1, 2, 3)
@@ -88,6 +85,17 @@ def test_the_hinges_gradient(comm, some_secants):
         assert gradient[k, c] == pytest.approx(slope, rel=1e-5, abs=1e-7)
 
 
+def test_the_step_of_nile_pro_is_the_minimizer_on_its_line():
+    random = np.random.default_rng(12)
+    for _ in range(10):
+        miss, linear = random.standard_normal((2, 7))
+        square = random.random(7)
+        found = _least(miss, linear, square)
+        line = np.append(np.linspace(-6, 6, 4001), found)[:, None]
+        sizes = np.linalg.norm(miss + 2 * line * linear + line**2 * square, axis=1)
+        assert sizes[-1] <= sizes.min() + 1e-12
+
+
 def test_descent_stops_where_it_is_told():
     def valley(x):
         return (
@@ -97,8 +105,22 @@ def test_descent_stops_where_it_is_told():
         )
 
     start = np.array([[-1.2, 1.0]])
-    near = descend(valley, start, goal=0.5, evaluations=500)
+    near = descend(valley, start, goal=0.5, enough=0.0, patience=500, evaluations=500)
     assert near.met
     assert near.measure <= 0.5
-    assert descend(valley, start, goal=1e-8, evaluations=500).measure <= 1e-8
-    assert not descend(valley, start, goal=1e-8, evaluations=5).met
+    assert (
+        descend(valley, start, goal=1e-8, enough=1e-16, patience=500, evaluations=500).measure
+        <= 1e-8
+    )
+    assert not descend(valley, start, goal=1e-8, enough=1e-16, patience=500, evaluations=5).met
+
+
+def test_descent_gives_up_what_is_out_of_reach():
+    scales = np.logspace(0, 3, 12)[None]
+
+    def bowl(x):  # no lower than 1
+        return 1.0 + float((scales * x * x).sum()), 2 * scales * x, 1.0
+
+    found = descend(bowl, np.ones((1, 12)), goal=0.5, enough=0.1, patience=100, evaluations=500)
+    assert not found.met
+    assert found.evaluations < 100

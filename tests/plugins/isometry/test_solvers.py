@@ -34,7 +34,7 @@ def test_column_generation_ends_with_a_certificate_and_few_active_secants(
     digits, true_delta, secants_of, solver
 ):
     objective = NearIsometry(secants_of(digits, MPI.COMM_SELF), 0.4, None)
-    result = thalweg.minimize(objective, solver=solver, all_below=0, columns=200)
+    result = thalweg.minimize(objective, solver=solver, all_below=0, cuts_per_round=200)
     assert result.status is Status.CONVERGED
     assert true_delta(digits, result.solution) <= 0.4
     assert result.trace["active"][-1] < 0.7 * 90 * 89 / 2
@@ -79,7 +79,7 @@ def test_a_delta_out_of_reach_is_said_and_the_best_found_returned(
     comm, digits, true_delta, secants_of
 ):
     objective = NearIsometry(secants_of(digits, comm), 0.05, 3)
-    result = thalweg.minimize(objective, solver="hinge-lbfgs", patience=60)
+    result = thalweg.minimize(objective, solver="hinge-lbfgs", max_evaluations=60)
     assert result.status is Status.TARGET_NOT_REACHED
     assert result.status.exit_code == 0
     assert len(result.solution) == 3
@@ -147,7 +147,7 @@ def test_the_first_active_set_is_the_same_at_any_number_of_ranks(comm, digits, s
     states = []
     for where in (comm, MPI.COMM_SELF):
         objective = NearIsometry(secants_of(digits, where), 0.3, 8)
-        solver = HingeSearch(all_below=0, columns=300)
+        solver = HingeSearch(all_below=0, cuts_per_round=300)
         states.append(solver.init(objective, objective.initial_point(0)))
     np.testing.assert_array_equal(states[0].pairs, states[1].pairs)
     np.testing.assert_array_equal(states[0].lengths, states[1].lengths)
@@ -158,7 +158,7 @@ def test_the_first_active_set_is_the_same_at_any_number_of_ranks(comm, digits, s
 def test_an_interrupted_run_resumes_to_the_bit(comm, digits, secants_of, tmp_path, solver):
     folder = comm.bcast(str(tmp_path))
     secants = secants_of(digits[:40], comm)
-    options = {"all_below": 0, "columns": 150}
+    options = {"all_below": 0, "cuts_per_round": 150}
 
     def run(**more):
         return thalweg.minimize(NearIsometry(secants, 0.4, None), solver=solver, **options, **more)

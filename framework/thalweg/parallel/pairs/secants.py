@@ -22,6 +22,7 @@ True
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Callable
@@ -108,7 +109,7 @@ class SecantSet:
         self.layout = layout.with_columns(points.shape[1])
         self.dimension = points.shape[1]
         self._threads = threads
-        self._labels = None
+        self._labels: np.ndarray | None = None
         if labels is not None:
             if len(labels) != layout.rows:
                 raise InputError(
@@ -118,15 +119,40 @@ class SecantSet:
         self._listed: np.ndarray | None = None
         if neighbors is not None:
             self._keys, self._listed = listed_pairs(self.layout, neighbors)
+        self._prepare()
+
+    def _prepare(self) -> None:
         self._last: tuple[bytes, Scan] | None = None
+        self._split: SplitPoints | None = None
         _, sampled = self.sample(SAMPLE if self.dimension <= LARGE_DIMENSION else 2 * SAMPLE)
         self._frame = PrincipalFrame(self.points, self.layout, sampled)
-        self._split: SplitPoints | None = None
-        if layout.rows < 2 or not self._any_distinct():
+        if self.layout.rows < 2 or not self._any_distinct():
             raise InputError(
-                f"the {layout.rows} points have no two that differ; "
+                f"the {self.layout.rows} points have no two that differ; "
                 "give at least two distinct points"
             )
+
+    def subset(self, stride: int) -> SecantSet:
+        """The secants among the points whose numbers are multiples of ``stride``.  Collective.
+
+        Point k of the subset is point ``stride * k`` of this set; units are the same.
+
+        Raises
+        ------
+        InputError
+            The secants are listed pairs, or no two of these points differ.
+        """
+        if self.listed:
+            raise InputError("listed secants have no subsets by points; use them all")
+        part = copy.copy(self)
+        chosen = np.arange(-self.layout.start % stride, self.layout.local_rows, stride)
+        rows = -(-self.n_points // stride)
+        part.layout = Layout(self.comm, rows, self.dimension, local_rows=len(chosen))
+        part.points = np.ascontiguousarray(self.points[chosen])
+        if self._labels is not None:
+            part._labels = self._labels[::stride]
+        part._prepare()
+        return part
 
     # -- facts about the set ---------------------------------------------------------------
 

@@ -1,0 +1,80 @@
+"""Brackets: which rank, or which delta, to try after those that failed and those that served."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class RankBracket:
+    """What attempts have shown of the least rank.
+
+    Attributes
+    ----------
+    top
+        Largest rank there is.
+    failed
+        Largest rank that failed; 0 if none.
+    served
+        Least rank that served; 0 if none.
+    streak
+        Quick attempts in a row that ended as the last did, after the first: steps double.
+    """
+
+    top: int
+    failed: int = 0
+    served: int = 0
+    streak: int = 0
+
+    @property
+    def closed(self) -> bool:
+        """Whether no rank is left to try."""
+        return 0 < self.served <= self.failed + 1 or (not self.served and self.failed >= self.top)
+
+    def after(self, rank: int, served: bool, quick: bool = True) -> RankBracket:
+        """With the outcome of one more attempt; one that was slow to serve was near the end."""
+        if served:
+            streak = self.streak + 1 if self.served and quick else 0
+            return replace(self, served=rank, streak=streak)
+        streak = self.streak + 1 if not self.served else 0
+        return replace(self, failed=max(self.failed, rank), streak=streak)
+
+    def next_rank(self) -> int:
+        """The rank to try next: steps that double away from one end, then halves."""
+        if not self.served:
+            return min(self.top, self.failed + (max(1, round(0.05 * self.failed)) << self.streak))
+        step = max(1, round(0.03 * self.served)) << self.streak
+        return max(self.served - step, (self.failed + self.served) // 2, self.failed + 1)
+
+
+@dataclass(frozen=True)
+class DeltaBracket:
+    """What attempts have shown of the least delta: the largest that failed, the least found."""
+
+    failed: float
+    served: float
+
+    def closed(self, precision: float) -> bool:
+        """Whether the ends are within ``precision`` of each other, relatively."""
+        return self.served - self.failed <= precision * self.served
+
+    def next_delta(self) -> float:
+        """The delta to try next."""
+        return (
+            0.75 * self.served if self.failed == 0.0 else float(np.sqrt(self.failed * self.served))
+        )
+
+
+def foretold_rank(points: list[int], ranks: list[int], wanted: int) -> int:
+    """Rank that ``wanted`` points need, from what nested subsets of them needed.
+
+    The rank grows as a power of the number of points: with the exponent between the last
+    two subsets, or 0.3, half as much again for four times the points, after the first.
+    """
+    exponent = 0.3
+    if len(points) > 1 and ranks[-1] > ranks[-2]:
+        exponent = np.log(ranks[-1] / ranks[-2]) / np.log(points[-1] / points[-2])
+        exponent = float(np.clip(exponent, 0.1, 0.4))
+    return int(np.ceil(ranks[-1] * (wanted / points[-1]) ** exponent - 0.25))

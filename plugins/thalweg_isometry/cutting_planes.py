@@ -1,0 +1,167 @@
+"""The active secants of a run, and the separation rounds that find further ones.
+
+A near-isometry has one constraint per secant, far too many to list.  A method works on
+the *cuts*, those that matter so far; a separation round scans the others, adds the worst
+violated, and drops cuts that have long been far inside (Luo et al., Algorithm 4).  A cut
+that comes back after it was dropped stays, so that the rounds cannot cycle.  The first
+rounds scan subsets of the points, which are small and foretell the whole.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from thalweg import InputError
+from thalweg.parallel.pairs import Scan, SecantSet
+from thalweg_isometry.active import ActiveSecants
+
+#: A scan of fewer pairs than this is always complete.
+FEW_PAIRS = 40_000_000
+
+#: Consecutive separation rounds that a cut lies far inside before it is dropped.
+IDLE_ROUNDS = 3
+
+#: What is far inside: this share of the wanted delta.
+FAR_INSIDE = 0.7
+
+
+@dataclass
+class Cuts:
+    """Active secants, equal on all ranks.
+
+    Attributes
+    ----------
+    pairs, lengths
+        Point numbers (m, 2), and squared lengths (m,).
+    idle
+        Rounds in a row that each cut was far inside; -1 for one that is never dropped.
+    dropped
+        Keys of the cuts that were dropped, sorted.
+    """
+
+    pairs: np.ndarray = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
+    lengths: np.ndarray = field(default_factory=lambda: np.empty(0))
+    idle: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int8))
+    dropped: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def added(self, pairs: np.ndarray, lengths: np.ndarray, n_points: int) -> Cuts:
+        """With these as well, those that are known left out."""
+        keys = pairs[:, 0] * n_points + pairs[:, 1]
+        known = self.pairs[:, 0] * n_points + self.pairs[:, 1]
+        fresh = ~np.isin(keys, known)
+        returned = np.isin(keys[fresh], self.dropped)
+        return Cuts(
+            np.concatenate([self.pairs, pairs[fresh]]),
+            np.concatenate([self.lengths, lengths[fresh]]),
+            np.concatenate([self.idle, np.where(returned, -1, 0).astype(np.int8)]),
+            np.setdiff1d(self.dropped, keys[fresh][returned]),
+        )
+
+    def aged(self, distortions: np.ndarray, delta: float, n_points: int) -> tuple[Cuts, np.ndarray]:
+        """After a round at a map with these distortions; and which cuts are kept."""
+        inside = np.abs(distortions) < FAR_INSIDE * delta
+        idle = np.where(self.idle < 0, -1, np.where(inside, self.idle + 1, 0)).astype(np.int8)
+        keep = idle < IDLE_ROUNDS
+        gone = self.pairs[~keep]
+        dropped = np.union1d(self.dropped, gone[:, 0] * n_points + gone[:, 1])
+        return Cuts(self.pairs[keep], self.lengths[keep], idle[keep], dropped), keep
+
+
+class Separation:
+    """The oracle over nested subsets of the points, the last of which is all of them.
+
+    Parameters
+    ----------
+    secants
+        All secants.
+    smallest
+        Least number of points of a subset; 0 for no subsets.
+    cuts_per_round
+        Secants that a round adds at most.
+    per_row
+        Of those, at most so many for one point in one tile.
+    seed
+        Chooses the tiles of a sample.
+    """
+
+    def __init__(
+        self, secants: SecantSet, smallest: int, cuts_per_round: int, per_row: int, seed: int
+    ) -> None:
+        self._cuts_per_round = cuts_per_round
+        self._per_row = per_row
+        self._seed = seed
+        self._all = secants
+        self._subsets: dict[int, SecantSet] = {1: secants}
+        stride = 1
+        #: Every so many points make a subset, largest stride first.
+        self.strides = [1]
+        while smallest and not secants.listed and secants.n_points >= 4 * stride * smallest:
+            stride *= 4
+            self.strides.insert(0, stride)
+
+    def over(self, stride: int) -> SecantSet:
+        """The secants of the subset; all of them where it has no two distinct points."""
+        if stride not in self._subsets:
+            try:
+                self._subsets = {1: self._all, stride: self._all.subset(stride)}
+            except InputError:
+                self._subsets[stride] = self._all
+        return self._subsets[stride]
+
+    def first_fraction(self, stride: int) -> float:
+        """Share of the tiles that the first rounds scan."""
+        secants = self.over(stride)
+        if secants.listed or secants.n_pairs <= FEW_PAIRS:
+            return 1.0
+        return max(0.2 if stride < self.strides[0] else 0.0, FEW_PAIRS / secants.n_pairs)
+
+    def evaluations_per_scan(
+        self, stride: int, fraction: float, active: ActiveSecants, psi: np.ndarray
+    ) -> int:
+        """Evaluations of a method on the cuts that cost about as much as a scan, at least 8."""
+        rank, dimension = psi.shape
+        # Nanoseconds: a pair of a scan; a product's term, a cut's term of an evaluation.
+        scan = 5e6 + fraction * self.over(stride).n_pairs * (1.0 + 0.03 * (rank + 48))
+        scan += 5.0 * self._cuts_per_round * (60.0 + 0.35 * dimension)
+        evaluation = 1e5 + 0.1 * active.touched * dimension * rank + 3.0 * active.count * rank
+        return max(8, int(scan / evaluation))
+
+    def scan(
+        self, psi: np.ndarray, stride: int, fraction: float, threshold: float, number: int
+    ) -> tuple[Scan, np.ndarray]:
+        """One round; the pairs that it found, as numbers of all points, beside it."""
+        secants = self.over(stride)
+        with scan_progress(secants, fraction) as progress:
+            scan = secants.scan(
+                psi,
+                threshold=threshold,
+                max_pairs=self._cuts_per_round,
+                # Few points have few rows: let each give more.
+                per_row=max(self._per_row, self._cuts_per_round // max(1, 4 * secants.n_points)),
+                fraction=fraction,
+                seed=self._seed * 1_000_003 + number,
+                progress=progress,
+            )
+        whole = secants.n_points == self._all.n_points
+        return scan, scan.pairs if whole else scan.pairs * stride
+
+
+@contextmanager
+def scan_progress(secants: SecantSet, fraction: float) -> Iterator[Callable[[int], None] | None]:
+    """A progress bar in pairs per second, on rank 0 and only where somebody watches."""
+    total = int(fraction * secants.n_pairs)
+    if secants.comm.rank or not sys.stderr.isatty() or total < 10**8:
+        yield None
+        return
+    from tqdm import tqdm
+
+    with tqdm(total=total // secants.comm.size, unit="pair", unit_scale=True, leave=False) as bar:
+        yield bar.update

@@ -1,0 +1,113 @@
+"""Cuts are added once, dropped when idle, and kept when they come back; brackets close."""
+
+import numpy as np
+import pytest
+
+import thalweg
+from thalweg import Status
+from thalweg.errors import InputError
+from thalweg.parallel import MPI, Layout
+from thalweg.parallel.pairs.secants import SecantSet
+from thalweg_isometry.brackets import DeltaBracket, RankBracket, foretold_rank
+from thalweg_isometry.cutting_planes import IDLE_ROUNDS, Cuts, Separation
+from thalweg_isometry.objective import NearIsometry
+
+PAIRS = np.array([[0, 1], [0, 3], [2, 4]])
+
+
+def test_a_cut_is_added_once():
+    cuts = Cuts().added(PAIRS, np.ones(3), 5).added(PAIRS[1:], np.ones(2), 5)
+    np.testing.assert_array_equal(cuts.pairs, PAIRS)
+
+
+def test_a_cut_that_is_long_far_inside_is_dropped_and_one_that_comes_back_stays():
+    cuts = Cuts().added(PAIRS, np.ones(3), 5)
+    distortions = np.array([0.4, -0.39, 0.01])
+    for _ in range(IDLE_ROUNDS):
+        cuts, _ = cuts.aged(distortions, 0.4, 5)
+    np.testing.assert_array_equal(cuts.pairs, PAIRS[:2])
+    cuts = cuts.added(PAIRS, np.ones(3), 5)
+    for _ in range(2 * IDLE_ROUNDS):
+        cuts, _ = cuts.aged(distortions, 0.4, 5)
+    assert PAIRS[2].tolist() in cuts.pairs.tolist()
+
+
+@pytest.mark.parametrize("first", [1, 6, 17, 40])
+@pytest.mark.parametrize("least", [1, 11, 17, 38, 40])
+def test_a_bracket_closes_on_the_least_rank_that_serves(first, least):
+    bracket, rank, tried = RankBracket(top=40), first, []
+    while not bracket.closed:
+        tried.append(rank)
+        bracket = bracket.after(rank, served=rank >= least)
+        rank = bracket.next_rank() if not bracket.closed else rank
+    assert bracket.served == least
+    assert len(tried) == len(set(tried)) <= 14
+
+
+def test_a_bracket_on_delta_closes_within_its_precision():
+    bracket = DeltaBracket(0.0, 0.9)
+    for _ in range(40):
+        if bracket.closed(0.02):
+            break
+        tried = bracket.next_delta()
+        bracket = (
+            DeltaBracket(bracket.failed, tried)
+            if tried > 0.31
+            else (DeltaBracket(tried, bracket.served))
+        )
+    assert bracket.failed <= 0.31 <= bracket.served <= 1.021 * bracket.failed
+
+
+def test_the_rank_is_foretold_by_a_power_of_the_number_of_points():
+    assert foretold_rank([1000], [11], 4000) in (16, 17)
+    assert foretold_rank([1000, 4000, 15000], [11, 17, 27], 60000) in (41, 42, 43, 44)
+    assert foretold_rank([1000, 4000], [11, 11], 16000) >= 11
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_a_subset_holds_every_so_many_points(comm):
+    points = np.random.default_rng(0).standard_normal((101, 6))
+    labels = np.arange(101) % 5
+    layout = Layout(comm, 101, 6)
+    whole = SecantSet(layout.local(points).copy(), layout, labels=labels)
+    part = whole.subset(4)
+    chosen = points[::4]
+    alone = SecantSet(chosen, Layout(MPI.COMM_SELF, 26, 6), labels=labels[::4])
+    components = np.random.default_rng(1).standard_normal((3, 6))
+    scans = [s.scan(components, 0.2, max_pairs=50) for s in (part, alone)]
+    assert scans[0].delta == scans[1].delta
+    np.testing.assert_array_equal(scans[0].pairs, scans[1].pairs)
+    np.testing.assert_array_equal(scans[0].lengths, scans[1].lengths)
+
+
+def test_listed_secants_have_no_subsets():
+    points = np.random.default_rng(0).standard_normal((10, 3))
+    layout = Layout(MPI.COMM_SELF, 10, 3)
+    listed = SecantSet(points, layout, neighbors=np.arange(1, 11)[:, None] % 10)
+    with pytest.raises(InputError, match="listed"):
+        listed.subset(2)
+    assert Separation(listed, 1, 10, 1, 0).strides == [1]
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_search_over_subsets_ends_with_a_certificate_over_all_secants(
+    comm, true_delta, secants_of
+):
+    random = np.random.default_rng(3)
+    points = random.standard_normal((480, 16)) * np.exp(-np.arange(16) / 5.0)
+    objective = NearIsometry(secants_of(points, comm), 0.4, None)
+    result = thalweg.minimize(
+        objective, solver="hinge-lbfgs", smallest_subset=60, all_below=0, cuts_per_round=2000
+    )
+    assert result.status is Status.CONVERGED
+    assert true_delta(points, result.solution) <= 0.4
+    assert set(result.trace["points"]) >= {120.0, 480.0}
+    plain = thalweg.minimize(objective, solver="hinge-lbfgs", smallest_subset=0)
+    assert abs(len(result.solution) - len(plain.solution)) <= 1
+
+
+def test_attempts_that_end_at_their_limit_are_noted(digits, secants_of):
+    objective = NearIsometry(secants_of(digits[:30], MPI.COMM_SELF), 0.05, 4)
+    result = thalweg.minimize(objective, solver="nile-pro", limit=30, sweep=10)
+    assert result.status is Status.TARGET_NOT_REACHED
+    assert any("limit of 30 inner iterations" in note for note in result.notes)
