@@ -43,7 +43,7 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
         Literal["auto", "cholesky", "woodbury", "cg"],
         Help("how the linear equations of a step are solved"),
     ] = "auto"
-    sweep: Annotated[int, Help("ADMM iterations per step", minimum=1)] = 100
+    sweep: Annotated[int, Help("ADMM iterations per step", minimum=1)] = 25
     limit: Annotated[int, Help("ADMM iterations per attempt", minimum=1)] = 600
 
     aim: ClassVar[float] = 0.95

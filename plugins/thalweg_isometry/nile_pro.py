@@ -24,8 +24,8 @@ from thalweg_isometry.search import Inner, SearchState, SecantSearch
 class NileProState(SearchState):
     """State of ``nile-pro``: the last gradient and direction of the Psi-step, if any."""
 
-    gradient: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
-    direction: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    last_gradient: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    last_direction: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,15 @@ class NileProSearch(SecantSearch[NileProState]):
         float | None, Help("penalty of q = A(Psi^T Psi); 50 over the number of secants", above=0)
     ] = None
     gradient_steps: Annotated[int, Help("gradient steps per iteration", minimum=1)] = 1
-    sweep: Annotated[int, Help("ADMM iterations per step", minimum=1)] = 200
-    limit: Annotated[int, Help("ADMM iterations per attempt", minimum=1)] = 5000
+    sweep: Annotated[int, Help("ADMM iterations per step", minimum=1)] = 50
+    limit: Annotated[int, Help("ADMM iterations per attempt", minimum=1)] = 2000
 
     aim: ClassVar[float] = 1.0
     state_type: ClassVar[type[Any]] = NileProState
 
     def begin_attempt(self, state: NileProState) -> None:
         """Forget the directions, which may be of another rank."""
-        state.gradient = state.direction = np.empty((0, 0))
+        state.last_gradient = state.last_direction = np.empty((0, 0))
 
     def inner(self, state: NileProState, active: ActiveSecants) -> Inner:
         """Some ADMM iterations; met as soon as delta(Psi) is the wanted one."""
@@ -95,10 +95,12 @@ def _descend(
     """One step down ``1/2 ||A(Psi^T Psi) - wanted||^2``: the map, its images and ratios."""
     gradient = 2.0 * active.adjoint_times(ratios - wanted, images)
     direction = -gradient
-    if len(state.gradient):
-        change = float(np.vdot(gradient, gradient - state.gradient))
-        weight = max(0.0, change / max(float(np.vdot(state.gradient, state.gradient)), 1e-300))
-        direction += weight * state.direction
+    if len(state.last_gradient):
+        change = float(np.vdot(gradient, gradient - state.last_gradient))
+        weight = max(
+            0.0, change / max(float(np.vdot(state.last_gradient, state.last_gradient)), 1e-300)
+        )
+        direction += weight * state.last_direction
         if np.vdot(direction, gradient) >= 0.0:
             direction = -gradient
     # A((Psi + t D)^T (Psi + t D)) = A(Psi^T Psi) + 2 t linear + t^2 square
@@ -106,7 +108,7 @@ def _descend(
     square = active.ratios(moved)
     linear = 0.5 * (active.ratios(images + moved) - ratios - square)
     length = _least(ratios - wanted, linear, square)
-    state.gradient, state.direction = gradient, direction
+    state.last_gradient, state.last_direction = gradient, direction
     images = images + length * moved
     return psi + length * direction, images, active.ratios(images)
 

@@ -44,7 +44,7 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
         Literal["auto", "cholesky", "woodbury", "cg"],
         Help("how the linear equations of a step are solved"),
     ] = "auto"
-    sweep: Annotated[int, Help("ADMM iterations per step", minimum=1)] = 100
+    sweep: Annotated[int, Help("ADMM iterations per step", minimum=1)] = 25
     limit: Annotated[int, Help("ADMM iterations per attempt", minimum=1)] = 5000
 
     aim: ClassVar[float] = 0.98

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from hpc.bench.isometry.neighbours import figure_4, table_3
+from hpc.bench.isometry.neighbors import figure_4, table_3
 from hpc.bench.isometry.ranks import launch
 from hpc.bench.isometry.report import write_report
 from hpc.bench.isometry.tables import figure_2, table_1, table_2
@@ -33,7 +33,7 @@ PARTS = {
     "table_1": 15.0,
     "table_2": 15.0,
     "figure_2": 8.0,
-    "table_3": 25.0,
+    "table_3": 75.0,
     "figure_4": 8.0,
 }
 

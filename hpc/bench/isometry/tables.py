@@ -86,6 +86,8 @@ def figure_2(quick: bool, seconds: float) -> Iterator[list[dict[str, Any]]]:
 
 
 def rank_of(rows: list[dict[str, Any]], solver: str) -> tuple[np.ndarray, np.ndarray]:
-    """Deltas and ranks of one method, where it reached delta."""
-    good = [r for r in rows if r["method"] == solver and r["reached"]]
+    """Deltas and ranks of one method, where it ended by itself with delta reached."""
+    good = [
+        r for r in rows if r["method"] == solver and r["reached"] and r["status"] == "CONVERGED"
+    ]
     return np.array([r["wanted_delta"] for r in good]), np.array([r["rank"] for r in good])

@@ -27,15 +27,16 @@ def test_contract(estimator, check):
 
 @pytest.mark.parametrize("estimator", [NearIsometricEmbedding, NuMax, FroMax, NILEPro, SecantPCA])
 def test_attributes_are_certified(digits, true_delta, estimator):
-    points = digits[:40]
-    fitted = estimator(delta=0.4).fit(points)
+    points = digits[:24]
+    options = QUICK if estimator in (FroMax, NILEPro) else None
+    fitted = estimator(delta=0.4, solver_options=options).fit(points)
     assert fitted.components_.shape == (fitted.rank_, 64)
     assert fitted.delta_ == pytest.approx(true_delta(points, fitted.components_), rel=1e-7)
     assert fitted.delta_ <= 0.4
     assert fitted.status_ is Status.CONVERGED
     assert 1 <= fitted.rank_lower_bound_ <= fitted.rank_
-    assert fitted.n_secants_ == 40 * 39 // 2
-    assert fitted.transform(points).shape == (40, fitted.rank_)
+    assert fitted.n_secants_ == 24 * 23 // 2
+    assert fitted.transform(points).shape == (24, fitted.rank_)
     np.testing.assert_allclose(fitted.transform(points), points @ fitted.components_.T)
 
 

@@ -1,4 +1,4 @@
-"""Table 7.3 and Figure 7.4: nearest neighbours after the embedding."""
+"""Table 7.3 and Figure 7.4: nearest neighbors after the embedding."""
 
 from __future__ import annotations
 
@@ -22,16 +22,9 @@ TABLE_3 = {
 #: Methods of the tables, the framework's own first.
 METHODS = ("hinge-lbfgs", "nile-pro", "fromax", "numax", "secant-pca", "random-projection")
 
-#: ADMM iterations between two looks at the clock.
-SWEEPS: dict[str, dict[str, Any]] = {
-    "nile-pro": {"sweep": 50},
-    "fromax": {"sweep": 25},
-    "numax": {"sweep": 25},
-}
-
 
 def table_3(folder: Path | None, quick: bool, seconds: float) -> Iterator[dict[str, Any]]:
-    """One-nearest-neighbour error of images, in full and embedded.
+    """One-nearest-neighbor error of images, in full and embedded.
 
     Every method at the published rank, asked for the published delta, and the
     framework's own with the rank free as well.  A method whose time is over gives its
@@ -61,18 +54,14 @@ def table_3(folder: Path | None, quick: bool, seconds: float) -> Iterator[dict[s
         }
         runs = [(solver, min(rank, train.shape[1] - 1)) for solver in METHODS]
         for solver, wanted in [*runs, ("hinge-lbfgs", None)]:
-            # More time for the own method, which gets to its end, and for NuMax, which has
-            # no map of use before its multipliers have grown.
-            most = {"hinge-lbfgs": 3.0, "numax": 2.0}.get(solver, 1.0) * seconds
-            options = SWEEPS.get(solver, {})
-            one = measure(secants, solver, delta, wanted, most, **options)
+            one = measure(secants, solver, delta, wanted, seconds)
             row = {**without_map(one), "reached": reached(one), "error": error(one["components"])}
             found["rows"].append({**row, "published": published.get(solver)})
             yield found
 
 
 def figure_4(folder: Path | None, quick: bool, seconds: float) -> Iterator[dict[str, Any]]:
-    """Share of the 10 nearest neighbours of queries that survive, against the rank.
+    """Share of the 10 nearest neighbors of queries that survive, against the rank.
 
     The framework's own method and the baselines come with the least delta that they find
     at the rank; the published methods are asked for 1.1 times the own method's, since
@@ -85,9 +74,8 @@ def figure_4(folder: Path | None, quick: bool, seconds: float) -> Iterator[dict[
     for rank in (10, 20, 40) if quick else (10, 20, 30, 45, 60):
         least: float | None = None
         for solver in METHODS:
-            options = SWEEPS.get(solver, {"precision": 0.1})
-            wanted = least if solver in SWEEPS else None
-            found = measure(secants, solver, wanted, rank, seconds, **options)
+            published = solver in ("nile-pro", "fromax", "numax")
+            found = measure(secants, solver, least if published else None, rank, seconds)
             least = min(0.95, 1.1 * found["delta"]) if least is None else least
             psi = found["components"]
             index = NearestNeighbors(n_neighbors=10).fit(points @ psi.T)
