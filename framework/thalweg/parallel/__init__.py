@@ -31,7 +31,6 @@ from thalweg.parallel.reductions import (
     sum_large,
     sum_over_ranks,
 )
-from thalweg.parallel.row_exchange import RowExchange, RowPlan
 from thalweg.parallel.row_files import save_rows, write_rows
 from thalweg.parallel.threads import limit_threads, restored_thread_limits
 from thalweg.parallel.traffic import phase, phases
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from thalweg.parallel.pairs import Ring, RingBlock, Tile, nearest_neighbors, tiles
     from thalweg.parallel.pairs.kernel_sums import KernelSums
     from thalweg.parallel.pairs.secants import SecantSet
+    from thalweg.parallel.row_exchange import RowExchange, RowMatrix, RowPlan
 
 #: Modules of the engines, and what they offer.
 _ENGINES = {
@@ -51,6 +51,7 @@ _ENGINES = {
     "pairs": ("Ring", "RingBlock", "Tile", "nearest_neighbors", "tiles"),
     "pairs.kernel_sums": ("KernelSums",),
     "pairs.secants": ("SecantSet",),
+    "row_exchange": ("RowExchange", "RowMatrix", "RowPlan"),
 }
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "Ring",
     "RingBlock",
     "RowExchange",
+    "RowMatrix",
     "RowPlan",
     "SecantSet",
     "Tile",

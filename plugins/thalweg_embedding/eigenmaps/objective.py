@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from thalweg.interfaces import Capability, RowObjective
-from thalweg.parallel import Layout, PETSc, sum_over_ranks
+from thalweg.parallel import Layout, PETSc, RowMatrix, sum_over_ranks
 
 
 class SmallestEigenvectors(Capability):
@@ -63,6 +63,7 @@ class EigenvectorEmbedding(RowObjective, SmallestEigenvectors):
     ) -> None:
         super().__init__(layout.comm, layout)
         self.matrix = matrix
+        self._product = RowMatrix(layout, matrix)
         self.null_vector = null_vector
         self._scaling = scaling
         self._name = name
@@ -70,7 +71,7 @@ class EigenvectorEmbedding(RowObjective, SmallestEigenvectors):
 
     def rows_value_and_gradient(self, rows: np.ndarray, gradient: np.ndarray) -> float:  # noqa: D102
         inside = self._without_null(rows)
-        image = self.matrix @ self.layout.gather_rows(inside)
+        image = self._product.multiply(inside)
         gram, energy = self._inner(inside, inside), self._inner(inside, image)
         inverse = np.linalg.pinv(gram, hermitian=True)
         quotient = inverse @ energy
@@ -95,7 +96,7 @@ class EigenvectorEmbedding(RowObjective, SmallestEigenvectors):
         that each column's largest entry is positive.
         """
         inside = self._without_null(self.layout.reading(x))
-        image = self.matrix @ self.layout.gather_rows(inside)
+        image = self._product.multiply(inside)
         gram, energy = self._inner(inside, inside), self._inner(inside, image)
         root = np.linalg.cholesky(gram + 1e-300 * np.eye(len(gram)))
         half = np.linalg.inv(root)
@@ -106,7 +107,7 @@ class EigenvectorEmbedding(RowObjective, SmallestEigenvectors):
     def metrics(self, x: PETSc.Vec) -> Mapping[str, Any]:
         """Rayleigh quotients of the map's columns, and facts on the graph."""
         columns = self.map_rows(x) / self._scaling[:, None]
-        image = self.matrix @ self.layout.gather_rows(columns)
+        image = self._product.multiply(columns)
         values = [float(v) for v in np.diag(self._inner(columns, image))]
         return {"eigenvalues": values, **self._facts}
 
@@ -116,6 +117,10 @@ class EigenvectorEmbedding(RowObjective, SmallestEigenvectors):
         whole = self.layout.gather_rows(np.asarray(diagonal, dtype=float))
         digest = hashlib.sha256(np.round(whole, 8).tobytes()).hexdigest()[:16]
         return f"{super().fingerprint()}/{self._name}/{digest}"
+
+    def destroy(self) -> None:
+        """Free the matrix's exchange.  Collective."""
+        self._product.destroy()
 
 
 def signed(layout: Layout, columns: np.ndarray) -> np.ndarray:

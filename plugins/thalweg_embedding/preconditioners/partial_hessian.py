@@ -15,7 +15,7 @@ from thalweg.interfaces import (
     Preconditioner,
     RepulsiveBlocks,
 )
-from thalweg.parallel import Layout, PETSc
+from thalweg.parallel import Layout, PETSc, RowMatrix
 from thalweg.plugins import Help
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
 
@@ -57,8 +57,7 @@ class PartialHessian(Preconditioner):
         self._objective = objective
         self._layout: Layout = objective.layout
         assert isinstance(objective, AttractiveLaplacian)
-        self._weights = objective.attractive_weights(x)
-        self._degrees = np.asarray(self._weights.sum(axis=1), dtype=float).reshape(-1, 1)
+        self._take_weights(objective.attractive_weights(x))
         if self.inner == "spectral":
             self._factor = SpectralDirection(self.neighbors)
             self._factor.setup(objective, x)
@@ -72,10 +71,14 @@ class PartialHessian(Preconditioner):
         objective = self._objective
         assert isinstance(objective, AttractiveLaplacian)
         if objective.attraction_changes:
-            self._weights = objective.attractive_weights(x)
-            self._degrees = np.asarray(self._weights.sum(axis=1), dtype=float).reshape(-1, 1)
+            self._weights.destroy()
+            self._take_weights(objective.attractive_weights(x))
         if self._factor is not None:
             self._factor.update(x)
+
+    def _take_weights(self, weights: Any) -> None:
+        self._degrees = np.asarray(weights.sum(axis=1), dtype=float).reshape(-1, 1)
+        self._weights = RowMatrix(self._layout, weights)
 
     def _product(self, vector: PETSc.Vec, product: PETSc.Vec) -> None:
         objective, layout = self._objective, self._layout
@@ -83,7 +86,7 @@ class PartialHessian(Preconditioner):
         assert isinstance(objective, RepulsiveBlocks)
         objective.repulsive_product(self._point, vector, product)
         rows = layout.reading(vector)
-        pulled = self._degrees * rows - self._weights @ layout.gather_rows(rows)
+        pulled = self._degrees * rows - self._weights.multiply(rows)
         with layout.writing(product) as out:
             out += objective.attraction_scale * pulled
 
@@ -148,3 +151,4 @@ class PartialHessian(Preconditioner):
         if hasattr(self, "_point"):  # a run may be refused before set-up
             self._point.destroy()
             self._previous.destroy()
+            self._weights.destroy()
