@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.data import Dataset
+from thalweg.data import principal_components as leading_components
 from thalweg.errors import InputError
 from thalweg.parallel import Layout, sum_over_ranks
 
@@ -61,21 +62,7 @@ def principal_components(dataset: Dataset, dimensions: int, scale: float) -> np.
             f"a start from principal components has at most {layout.columns} dimensions "
             f"(the data's columns), not {dimensions}; use init = 'random'"
         )
-    values = dataset.values.astype(float)
-    mean = np.asarray(sum_over_ranks(layout.comm, values.sum(axis=0))) / layout.rows
-    values -= mean
-    if layout.columns <= layout.rows:
-        covariance = np.asarray(sum_over_ranks(layout.comm, values.T @ values)) / layout.rows
-        _, vectors = np.linalg.eigh(covariance)
-        directions = vectors[:, ::-1][:, :dimensions]
-    else:  # more columns than rows: the small Gram matrix of the rows instead
-        whole = layout.gather_rows(values)
-        _, vectors = np.linalg.eigh(whole @ whole.T)
-        directions = whole.T @ vectors[:, ::-1][:, :dimensions]
-        directions /= np.maximum(np.linalg.norm(directions, axis=0), np.finfo(float).tiny)
-    largest = np.abs(directions).argmax(axis=0)
-    directions *= np.where(directions[largest, np.arange(dimensions)] < 0.0, -1.0, 1.0)
-    scores = values @ directions
+    scores = leading_components(dataset.values.astype(float), layout, dimensions)
     squares = np.asarray(sum_over_ranks(layout.comm, (scores**2).sum(axis=0)))
     deviation = float(np.sqrt(squares.max(initial=0.0) / max(1, layout.rows)))
     scores *= scale / deviation if deviation > 0.0 else 0.0

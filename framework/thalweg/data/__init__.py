@@ -1,5 +1,6 @@
 """Data sets: what they are, and how they are read."""
 
+from thalweg.data.components import principal_components
 from thalweg.data.dataset import Dataset
 from thalweg.data.labels import read_labels
 from thalweg.data.load import data_options, load_data
@@ -15,5 +16,6 @@ __all__ = [
     "data_options",
     "data_sets",
     "load_data",
+    "principal_components",
     "read_labels",
 ]

@@ -2,13 +2,18 @@
 
 import gzip
 import struct
+import sys
+from types import ModuleType
 
 import numpy as np
 import pytest
 import scipy.io
 from PIL import Image
 
-from thalweg.data import load_data
+from thalweg.data import Source, load_data
+from thalweg.data.formats import CORE
+from thalweg.errors import InputError
+from thalweg.plugins import FormatSpec, Option
 
 TABLE = np.arange(21.0).reshape(7, 3) ** 2 / 8
 NAMES = np.array(["ash", "oak", "oak", "elm", "ash", "oak", "elm"])
@@ -221,3 +226,29 @@ def test_columns_of_a_file_without_names(comm, folder):
     dataset = load_data({"path": "x.npy", "columns": [2, 0]}, comm, folder)
     assert np.array_equal(whole(dataset), TABLE[:, [2, 0]])
     assert dataset.layout.columns == 2
+
+
+def read_pairs(path, options):
+    """Reader of a format that a plugin brings: two numbers per line, times an option."""
+    rows = [[float(word) for word in line.split("/")] for line in path.read_text().split()]
+    return Source.of(np.array(rows) * options["factor"], f"'{path}'")
+
+
+def test_a_plugin_brings_a_format_with_options(tmp_path, monkeypatch):
+    spec = FormatSpec(
+        name="pairs",
+        summary="two numbers per line",
+        load=f"{__name__}:read_pairs",
+        pattern=r"\.pairs",
+        options=(Option("factor", float, 1.0, "of all numbers", above=0),),
+    )
+    monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or ModuleType(__name__))
+    monkeypatch.setattr(sys.modules[__name__], "read_pairs", read_pairs, raising=False)
+    monkeypatch.setattr("thalweg.data.formats.formats", lambda: [spec, *CORE])
+    (tmp_path / "x.pairs").write_text("1/2\n3/4\n")
+    section = {"path": "x.pairs", "factor": 2}
+    assert load_data(section, folder=tmp_path).values.tolist() == [[2, 4], [6, 8]]
+    with pytest.raises(InputError, match=r"'factor' .* must be greater than 0"):
+        load_data({**section, "factor": 0}, folder=tmp_path)
+    with pytest.raises(InputError, match=r"'header' .* has no meaning for 'x.pairs'"):
+        load_data({**section, "header": True}, folder=tmp_path)
