@@ -40,7 +40,7 @@ from thalweg_saddlefree.negative_curvature import lowest_curvature
 from thalweg_saddlefree.step_search import StepSearch
 from thalweg_saddlefree.trial_steps import accept_trial, evaluated_start, trial_value
 
-#: The ways of applying |H|, by the name that users write.
+#: The methods of applying |H|, by the name that users write.
 METHODS: dict[str, type[AbsoluteSolver]] = {
     "lanczos": LanczosAbsolute,
     "ode": OdeAbsolute,
@@ -105,7 +105,7 @@ class SaddleFree(Solver[SaddleFreeState]):
 
     Parameters
     ----------
-    way
+    method
         How |H| is applied: ``"lanczos"``, ``"ode"`` or ``"rational"``.
     curvature
         ``"hessian"``; ``"gauss-newton"``, which cannot see negative curvature; or
@@ -142,11 +142,12 @@ class SaddleFree(Solver[SaddleFreeState]):
         symmetric, or H is singular without damping.
     """
 
-    way: Annotated[
+    method: Annotated[
         str,
         Help(
             "how |H| is applied: one Lanczos basis, a differential equation, or shifted solves",
             choices=tuple(METHODS),
+            formerly=("way",),
         ),
     ] = "lanczos"
     curvature: Annotated[
@@ -156,7 +157,7 @@ class SaddleFree(Solver[SaddleFreeState]):
             "its last step",
             choices=CURVATURES,
         ),
-    ] = "auto"
+    ] = "hessian"
     tolerance: Annotated[float, Help("relative error of a direction", above=0, below=1)] = 0.3
     progress: Annotated[
         float,
@@ -326,9 +327,9 @@ class SaddleFree(Solver[SaddleFreeState]):
             max(1e-10, self.tolerance * forcing),
             self.steps,
         )
-        if self.way == "lanczos":
+        if self.method == "lanczos":
             return LanczosAbsolute(*parts, progress=self.progress * forcing)
-        return METHODS[self.way](*parts)
+        return METHODS[self.method](*parts)
 
     def _metric(self, state: SaddleFreeState, slices: Slices) -> np.ndarray | float:
         """Scaling S of the variables: |S H S| is applied, and the step is S times the result."""

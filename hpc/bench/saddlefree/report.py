@@ -135,17 +135,21 @@ def _network(problem: str, found: dict[str, Any], stem: Path) -> list[str]:
     for color, (name, run) in zip(COLORS, runs.items(), strict=False):
         curve = run["curve"]
         for axes, column in zip(panels, (0, 1, 2), strict=True):
-            shown = [point for point in curve if column == 0 or point[column] > 0]
+            shown = [p for p in curve if column == 0 or (p[column] or 0) > 0]
             axes.plot([p[column] for p in shown], [p[3] for p in shown], color=color, label=name)
-            if column == 0:
+            if column == 0 and curve[-1][4] is not None:
                 axes.plot([p[0] for p in shown], [p[4] for p in shown], ":", color=color)
         row: dict[str, Any] = {"method": name}
         for part in (0.25, 0.5, 1.0):
             limit = part * setting["seconds"]
+            # What had not been reached by then is not shown as if it had.
             reached = [p for p in curve if p[0] <= 1.05 * limit]
-            row[f"train at {limit:g}"] = f"{reached[-1][3]:.3f}" if reached else "-"
-        row["test at the end"] = f"{curve[-1][4]:.3f}"
-        row["epochs"], row["updates"] = f"{curve[-1][1]:.0f}", int(curve[-1][2])
+            ended = curve[-1][0] >= 0.95 * limit
+            row[f"train at {limit:g}"] = f"{reached[-1][3]:.3f}" if reached and ended else "-"
+        row["test at the end"] = "-" if curve[-1][4] is None else f"{curve[-1][4]:.3f}"
+        row["epochs"] = f"{curve[-1][1]:.0f}"
+        row["updates"] = "-" if curve[-1][2] is None else int(curve[-1][2])
+        row["train at the end"] = f"{curve[-1][3]:.3f}"
         row["time"] = f"{curve[-1][0]:.0f}"
         row["status"] = run["status"]
         row["settings"] = ", ".join(f"{k} {v}" for k, v in run["settings"].items()) or "defaults"
@@ -163,7 +167,8 @@ def _network(problem: str, found: dict[str, Any], stem: Path) -> list[str]:
         "",
         f"{setting['data']}, {setting['description']}, single precision. Time in {unit}; errors "
         f"are {label}, measured off the clock. A quarter of a batch gives the curvature. For "
-        "full-batch methods the column of epochs counts gradient equivalents.",
+        "full-batch methods the column of epochs counts gradient equivalents."
+        + (" " + setting["note"] if "note" in setting else ""),
         "",
         format_table(table, markdown=True),
         "",

@@ -13,14 +13,17 @@ def summary(found: dict[str, Any]) -> str:
         for row in found["directions"]
         if (row["condition"], row["tolerance"]) == (condition, tolerance)
     }
-    setting, curves = found["autoencoder"]["setting"], found["autoencoder"]["curves"]
-    layers = "-".join(map(str, setting["layers"]))
-    ends = ", ".join(f"{name} {curve[-1][2]:.3g}" for name, curve in curves.items())
+    training = found["training"]["autoencoder"]
+    setting, runs = training["setting"], training["runs"]
+    unit = "core-seconds" if setting["clock"] == "cpu" else "s"
+    ends = "; ".join(
+        f"{name} {run['curve'][-1][3]:.3g} after {run['curve'][-1][0]:.0f} {unit} ({run['status']})"
+        for name, run in runs.items()
+    )
     return f"""
 **[Saddle-free optimization](hpc/results/saddlefree.md)**
 ([quick run](hpc/results/saddlefree-quick.md), `scripts/bench saddlefree`). |H|⁻¹g to {tolerance:g}
 at condition {condition} takes {products["lanczos"]:,} Hessian products by Lanczos,
-{products["ode"]:,} by the ordinary differential equation of the source. Autoencoder {layers} on
-{setting["rows"]:,} images of {setting["data"]}: squared error per image after
-{setting["seconds"]:.0f} s: {ends}.
+{products["ode"]:,} by the ordinary differential equation of the source. Autoencoder of
+{setting["data"]} ({setting["description"]}), squared error per image: {ends}.
 """

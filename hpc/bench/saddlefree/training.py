@@ -129,7 +129,7 @@ def build_problem(name: str, folder: Path | None, rows: int) -> Problem:
             options = {
                 "activation": "sigmoid",
                 "loss": "cross-entropy",
-                "initialisation": "sparse",
+                "initialization": "sparse",
             }
     made = []
     for part in ("train", "test"):

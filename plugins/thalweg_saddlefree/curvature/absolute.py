@@ -1,4 +1,4 @@
-"""What the three ways of applying |H| have in common.
+"""What the three methods of applying |H| have in common.
 
 With damping ``lam`` the matrix is ``(H^2 + lam^2 I)^(1/2)``: |H| itself without
 damping, and never singular with it.  The step is minus its inverse times the
@@ -25,7 +25,7 @@ SCALE_STEPS = 8
 
 
 class SpectrumTooWide(NumericalError):
-    """This way of applying |H| cannot cope with so small eigenvalues; damping helps."""
+    """This method of applying |H| cannot cope with so small eigenvalues; damping helps."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Direction:
 
 
 class AbsoluteSolver(ABC):
-    """One way of applying ``(H^2 + damping^2 I)^(-1/2)`` to minus a gradient.
+    """One method of applying ``(H^2 + damping^2 I)^(-1/2)`` to minus a gradient.
 
     Parameters
     ----------

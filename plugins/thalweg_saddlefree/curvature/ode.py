@@ -33,7 +33,7 @@ BOUND_STEPS = 12
 
 
 class OdeAbsolute(AbsoluteSolver):
-    """The note's way: Runge-Kutta-Fehlberg 4(5) with conjugate gradients inside."""
+    """The method of Arjovsky (2015): Runge-Kutta-Fehlberg 4(5) with conjugate gradients inside."""
 
     def __init__(
         self,
@@ -83,7 +83,9 @@ class OdeAbsolute(AbsoluteSolver):
         try:
             root = integrate(self.slices, slope, self.gradient, self.tolerance).x
         except TooManySteps as failure:
-            raise SpectrumTooWide(f"{failure}; take the lanczos way or more damping") from failure
+            raise SpectrumTooWide(
+                f"{failure}; take method = 'lanczos' or raise the damping"
+            ) from failure
         # |H| g = sqrt(scale) A^(1/2) g, and (H^2 + damping^2 I) step = -|H| g.
         solution, iterations, residual = conjugate_gradients(
             self.slices, shrunk, root, inner, self.limit

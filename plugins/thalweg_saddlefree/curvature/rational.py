@@ -70,7 +70,7 @@ def nodes_for(smallest: float, largest: float, tolerance: float) -> tuple[np.nda
         value = (weights / (probe[:, None] + shifts**2)).sum(axis=1)
         if np.abs(value * np.sqrt(probe) - 1.0).max() <= tolerance:
             return weights, shifts
-    raise SpectrumTooWide("the spectrum is too wide for the rational way; use more damping")
+    raise SpectrumTooWide("the spectrum is too wide for rational approximation; raise the damping")
 
 
 class ShiftedMinres:

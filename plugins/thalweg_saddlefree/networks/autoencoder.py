@@ -12,9 +12,10 @@ from thalweg.plugins import Help
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
 from thalweg_saddlefree.networks.losses import LogisticCrossEntropy, Loss, SquaredError
 from thalweg_saddlefree.networks.network import Network, checked_sizes
-from thalweg_saddlefree.networks.objective import NetworkObjective
+from thalweg_saddlefree.networks.objective import NetworkObjective, split_rows
 from thalweg_saddlefree.networks.options import (
     Activation,
+    HeldOut,
     Initialization,
     OutputActivation,
     Precision,
@@ -48,6 +49,7 @@ def build_autoencoder(
     initialization: Initialization = "glorot",
     scale: Scale = 1.0,
     precision: Precision = "double",
+    held_out: HeldOut = 0.0,
 ) -> NetworkObjective:
     """Objective ``autoencoder``.
 
@@ -95,12 +97,13 @@ def build_autoencoder(
         criterion = LogisticCrossEntropy()
     else:
         criterion = SquaredError(ACTIVATIONS[output])
+    rows, train, held = split_rows(dataset.layout, dataset.values, dataset.values, held_out)
     return NetworkObjective(
         comm,
-        dataset.layout,
+        rows,
         Network(sizes, hidden, criterion),
-        dataset.values,
-        dataset.values,
+        *train,
+        held_out=held,
         l2=l2,
         initialisation=initialization,
         scale=scale,

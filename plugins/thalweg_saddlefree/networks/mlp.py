@@ -14,9 +14,10 @@ from thalweg.plugins import Help
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
 from thalweg_saddlefree.networks.losses import Loss, SoftmaxCrossEntropy, SquaredError
 from thalweg_saddlefree.networks.network import Network, checked_sizes
-from thalweg_saddlefree.networks.objective import NetworkObjective
+from thalweg_saddlefree.networks.objective import NetworkObjective, split_rows
 from thalweg_saddlefree.networks.options import (
     Activation,
+    HeldOut,
     Initialization,
     OutputActivation,
     Precision,
@@ -46,6 +47,7 @@ def build_mlp(
     initialization: Initialization = "glorot",
     scale: Scale = 1.0,
     precision: Precision = "double",
+    held_out: HeldOut = 0.0,
 ) -> NetworkObjective:
     """Objective ``mlp``: classify the data rows by their labels.
 
@@ -85,12 +87,13 @@ def build_mlp(
     criterion = (
         SoftmaxCrossEntropy() if loss == "cross-entropy" else SquaredError(ACTIVATIONS[output])
     )
+    rows, train, held = split_rows(dataset.layout, dataset.values, targets, held_out)
     return NetworkObjective(
         comm,
-        dataset.layout,
+        rows,
         Network(sizes, [ACTIVATIONS[activation]] * (len(sizes) - 2), criterion),
-        dataset.values,
-        targets,
+        *train,
+        held_out=held,
         l2=l2,
         initialisation=initialization,
         scale=scale,

@@ -9,6 +9,7 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import (
+    BatchSchedule,
     GaussNewtonProduct,
     HessianProduct,
     Minibatches,
@@ -377,3 +378,22 @@ class NetworkObjective(
 def _chunks(inputs: np.ndarray, targets: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     for start in range(0, len(inputs), CHUNK):
         yield inputs[start : start + CHUNK], targets[start : start + CHUNK]
+
+
+def split_rows(
+    layout: Layout, inputs: np.ndarray, targets: np.ndarray, held_out: float
+) -> tuple[Layout, tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray] | None]:
+    """Layout of the training rows, these rows, and those held out, of this rank.  Collective.
+
+    Which rows are held out does not depend on the ranks.
+    """
+    count = round(held_out * layout.rows)
+    if not count:
+        return layout, (inputs, targets), None
+    order = BatchSchedule(layout.rows, 1).positions(0, np.arange(layout.start, layout.stop))
+    kept, parts = order >= count, []
+    for chosen in (kept, ~kept):
+        rows = inputs[chosen]
+        parts.append((rows, rows if targets is inputs else targets[chosen]))
+    rest = Layout(layout.comm, layout.rows - count, layout.columns, int(kept.sum()))
+    return rest, parts[0], parts[1]

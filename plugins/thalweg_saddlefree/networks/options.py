@@ -15,6 +15,11 @@ OutputActivation = Annotated[
     str,
     Help("activation of the output with the squared loss", choices=("linear", *_NONLINEAR)),
 ]
+HeldOut = Annotated[
+    float,
+    Help("part of the rows kept from training and evaluated after each epoch", minimum=0, below=1),
+]
+
 WeightDecay = Annotated[
     float, Help("weight decay; half of it times the squared weights", minimum=0.0)
 ]

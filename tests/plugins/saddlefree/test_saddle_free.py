@@ -74,11 +74,11 @@ def test_saddle_free_leaves_where_newton_converges_to_the_saddle(name):
     assert result.objective <= reached + 1e-7
 
 
-@pytest.mark.parametrize("way", ["lanczos", "rational", "ode"])
-def test_every_way_walks_the_same_path_when_directions_are_exact(way):
+@pytest.mark.parametrize("method", ["lanczos", "rational", "ode"])
+def test_every_method_walks_the_same_path_when_directions_are_exact(method):
     objective = build.build_himmelblau(None, MPI.COMM_SELF)
     result = thalweg.minimize(
-        objective, solver="saddle-free", way=way, tolerance=1e-6, iterations=3, damping=20.0
+        objective, solver="saddle-free", method=method, tolerance=1e-6, iterations=3, damping=20.0
     )
     # Lanczos alone may try smaller dampings for free, so only monotony is common to all.
     assert result.objective < objective.value(objective.initial_point(0)) - 1e-3
@@ -214,7 +214,7 @@ def test_what_the_objective_lacks_is_named():
         )
 
 
-@pytest.mark.parametrize("options", [{"way": "magic"}, {"tolerance": 0.0}, {"damping": -1.0}])
+@pytest.mark.parametrize("options", [{"method": "magic"}, {"tolerance": 0.0}, {"damping": -1.0}])
 def test_options_out_of_bounds_are_refused_in_python_too(options):
     with pytest.raises(InputError):
         SaddleFree(**options)

@@ -170,3 +170,39 @@ def test_a_matrix_that_the_objective_lacks_is_refused():
         )
     with pytest.raises(InputError, match="lanczos"):
         SubspaceSaddleFree(lanczos=6)
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_run_counts_epochs_and_reports_the_objective_over_all_rows(comm):
+    problem = autoencoder(comm, held_out=0.25)
+    assert problem.data_layout.rows == 45
+    seen = []
+    result = thalweg.minimize(
+        problem,
+        solver=SubspaceSaddleFree(preconditioner=KroneckerPreconditioner(), batch=15, growth=1.0),
+        epochs=3,
+        callback=lambda iterate: seen.append(iterate.state.epoch),
+    )
+    assert result.status is Status.EPOCH_LIMIT
+    assert result.iterations == 9
+    assert seen == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]
+    np.testing.assert_array_equal(result.trace["epoch"], seen)
+    epochs, values = result.trace["epoch_value"], result.trace["objective"]
+    assert np.isnan(epochs[:3]).all()
+    assert epochs[3] == pytest.approx(values[:3].mean())
+    assert epochs[-1] == pytest.approx(values[6:9].mean())
+    assert np.isfinite(result.trace["held_out_value"][3:]).all()
+    x = problem.layout.vec_from(result.x)
+    assert result.objective == problem.value(x)  # with all rows in use
+    assert result.trace["held_out_value"][-1] == problem.held_out_value(x)
+    # Three gradients of all rows, forward passes and samples for the curvature.
+    assert 3 < result.trace["work"][-1] < 6
+
+
+def test_small_decreases_of_epochs_end_a_run():
+    solver = SubspaceSaddleFree(preconditioner=KroneckerPreconditioner(), batch=30, growth=1.0)
+    result = thalweg.minimize(
+        autoencoder(MPI.COMM_SELF), solver=solver, decrease=0.5, window=2, iterations=400
+    )
+    assert result.status is Status.SMALL_DECREASE
+    assert result.trace["epoch"][-1] >= 3
