@@ -74,7 +74,9 @@ def _directions(rows: list[dict[str, Any]], stem: Path) -> list[str]:
         "## Products for one direction",
         "",
         "Eigenvalues spread evenly in the logarithm, 30 % negative, no damping; the error is "
-        "that against the exact step, at the loosest tolerance tried that meets the bound.",
+        "that against the exact step, at the loosest tolerance tried that meets the bound. For "
+        "the differential equation this is its tuning: one tolerance rules its step lengths and "
+        "its inner solves, which were not tuned apart.",
         "",
         format_table(table, markdown=True),
         "",
@@ -158,8 +160,9 @@ def _network(problem: str, found: dict[str, Any], stem: Path) -> list[str]:
         table.append(row)
     label = "mean loss" if setting["measure"] == "loss" else "squared error per case"
     panels[0].set(yscale="log", xlabel=f"{unit} (dotted: test)", ylabel=label)
-    panels[1].set(xscale="log", xlabel="epochs")
-    panels[2].set(xscale="log", xlabel="updates")
+    for axes, words in zip(panels[1:], ("epochs", "updates"), strict=True):
+        drawn = any(len(line.get_xdata()) for line in axes.lines)
+        axes.set(xscale="log" if drawn else "linear", xlabel=words)
     panels[0].legend(fontsize=7)
     picture = _save(figure, stem, problem)
     return [

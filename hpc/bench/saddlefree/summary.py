@@ -13,17 +13,25 @@ def summary(found: dict[str, Any]) -> str:
         for row in found["directions"]
         if (row["condition"], row["tolerance"]) == (condition, tolerance)
     }
-    training = found["training"]["autoencoder"]
-    setting, runs = training["setting"], training["runs"]
-    unit = "core-seconds" if setting["clock"] == "cpu" else "s"
-    ends = "; ".join(
-        f"{name} {run['curve'][-1][3]:.3g} after {run['curve'][-1][0]:.0f} {unit} ({run['status']})"
-        for name, run in runs.items()
-    )
+    lines = []
+    for name, training in found["training"].items():
+        if not name.startswith("autoencoder"):
+            continue
+        setting, runs = training["setting"], training["runs"]
+        unit = "core-seconds" if setting["clock"] == "cpu" else "s on all cores"
+        ends = "; ".join(
+            f"{method} {run['curve'][-1][3]:.3g} after {run['curve'][-1][0]:.0f} {unit} "
+            f"({run['status']})"
+            for method, run in runs.items()
+        )
+        lines.append(
+            f"{name} ({setting['data']}, {setting['description']}), squared error per image: {ends}."
+        )
+    shown = "\n".join(lines)
     return f"""
 **[Saddle-free optimization](hpc/results/saddlefree.md)**
 ([quick run](hpc/results/saddlefree-quick.md), `scripts/bench saddlefree`). |H|⁻¹g to {tolerance:g}
 at condition {condition} takes {products["lanczos"]:,} Hessian products by Lanczos,
-{products["ode"]:,} by the ordinary differential equation of the source. Autoencoder of
-{setting["data"]} ({setting["description"]}), squared error per image: {ends}.
+{products["ode"]:,} by the ordinary differential equation of the source.
+{shown}
 """
