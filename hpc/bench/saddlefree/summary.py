@@ -24,9 +24,8 @@ def summary(found: dict[str, Any]) -> str:
             f"({run['status']})"
             for method, run in runs.items()
         )
-        lines.append(
-            f"{name} ({setting['data']}, {setting['description']}), squared error per image: {ends}."
-        )
+        what = f"{setting['data']}, {setting['description']}"
+        lines.append(f"{name} ({what}), squared error per image: {ends}.")
     shown = "\n".join(lines)
     return f"""
 **[Saddle-free optimization](hpc/results/saddlefree.md)**
