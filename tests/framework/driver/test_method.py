@@ -68,7 +68,7 @@ def test_a_call_and_a_file_choose_the_same_method_by_default(name):
     objective.destroy()
 
 
-@pytest.mark.parametrize("name", ["tao:cg", "tao:lmvm", "scipy:BFGS", "lbfgs", "nonlinear-cg"])
+@pytest.mark.parametrize("name", ["tao:cg", "tao:lmvm", "scipy:BFGS"])
 def test_each_solver_is_the_same_from_a_call_and_a_file(name):
     raw = {
         "data": {"name": "digits", "rows": 40},

@@ -52,10 +52,20 @@ class Valley(RowObjective, HessianProduct):
         return max(self.noise, super().value_error(value))
 
 
-@pytest.mark.ranks(1, 2)
+@pytest.mark.ranks(1)
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("fault", ["value", "gradient"])
 def test_nan_after_the_start_is_a_failure_that_keeps_the_last_good_iterate(comm, solver, fault):
+    fails_and_keeps_the_last_good_iterate(comm, solver, fault)
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("solver", ["lbfgs", "tao:nls", "scipy:BFGS"])
+def test_nan_is_a_failure_on_several_ranks_too(comm, solver):
+    fails_and_keeps_the_last_good_iterate(comm, solver, "value")
+
+
+def fails_and_keeps_the_last_good_iterate(comm, solver, fault):
     objective = Valley(comm, fault, after=6)
     result = thalweg.minimize(objective, solver=solver, decrease=None, iterations=1000)
     assert result.status is Status.DIVERGED
@@ -84,7 +94,7 @@ def test_a_gradient_that_is_nan_at_the_start_is_refused(comm):
         thalweg.minimize(Valley(comm, "gradient", after=0))
 
 
-@pytest.mark.ranks(1, 2)
+@pytest.mark.ranks(1)
 @pytest.mark.parametrize("solver", ["gradient-descent", "lbfgs", "nonlinear-cg"])
 @pytest.mark.parametrize("search", ["backtracking", "strong-wolfe"])
 def test_noise_is_not_called_convergence(comm, solver, search):
