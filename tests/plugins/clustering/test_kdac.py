@@ -193,7 +193,7 @@ def test_bad_labels_are_refused(labels, text):
 def test_values_that_are_not_finite_are_refused(comm, views):
     points, given, _ = views(60)
     points[59, 1] = np.nan
-    with pytest.raises(InputError, match="NaN"):
+    with pytest.raises(InputError, match="nan in row 59, column 1"):
         build_kdac(Dataset.from_array(points, given, comm), comm)
 
 

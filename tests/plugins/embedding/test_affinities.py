@@ -119,7 +119,7 @@ def test_fewer_points_than_neighbors_are_used_all():
         ((0, 1, -1.0), "negative"),
         ((0, 1, 5.0), "symmetric"),
         ((2, 2, 1.0), "diagonal"),
-        ((1, 3, np.nan), "finite"),
+        ((1, 3, np.nan), "nan in row 1, column 3"),
     ],
 )
 def test_bad_given_affinities_are_refused_on_all_ranks(comm, entry, words):
@@ -136,7 +136,7 @@ def test_given_affinities_must_be_square_and_not_all_zero():
         given_affinities(Dataset.from_array(np.zeros((4, 4))))
 
 
-@pytest.mark.ranks(1, 2)
+@pytest.mark.ranks(2)
 def test_approximate_neighbors_are_nearly_the_exact_ones(comm):
     pytest.importorskip("pynndescent")
     data = digits(comm, 900)
