@@ -64,7 +64,7 @@ def test_the_rank_is_foretold_by_a_power_of_the_number_of_points():
     assert foretold_rank([1000, 4000], [11, 11], 16000) >= 11
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 3)
 def test_a_subset_holds_every_so_many_points(comm):
     points = np.random.default_rng(0).standard_normal((101, 6))
     labels = np.arange(101) % 5
@@ -94,14 +94,14 @@ def test_a_search_over_subsets_ends_with_a_certificate_over_all_secants(
     comm, true_delta, secants_of
 ):
     random = np.random.default_rng(3)
-    points = random.standard_normal((480, 16)) * np.exp(-np.arange(16) / 5.0)
+    points = random.standard_normal((320, 16)) * np.exp(-np.arange(16) / 4.0)
     objective = NearIsometry(secants_of(points, comm), 0.4, None)
     result = thalweg.minimize(
-        objective, solver="hinge-lbfgs", smallest_subset=60, all_below=0, cuts_per_round=2000
+        objective, solver="hinge-lbfgs", smallest_subset=40, all_below=0, cuts_per_round=2000
     )
     assert result.status is Status.CONVERGED
     assert true_delta(points, result.solution) <= 0.4
-    assert set(result.trace["points"]) >= {120.0, 480.0}
+    assert set(result.trace["points"]) >= {80.0, 320.0}
     plain = thalweg.minimize(objective, solver="hinge-lbfgs", smallest_subset=0)
     assert abs(len(result.solution) - len(plain.solution)) <= 1
 

@@ -8,14 +8,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from thalweg import InputError, Status
 from thalweg_isometry import FroMax, NearIsometricEmbedding, NILEPro, NuMax, SecantPCA
 
-QUICK = {"limit": 200, "sweep": 100}
+QUICK = {"limit": 100, "sweep": 25}
 
 
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
     [
         NearIsometricEmbedding(),
-        NuMax(),
+        NuMax(solver_options=QUICK),
         FroMax(solver_options=QUICK),
         NILEPro(solver_options=QUICK),
         SecantPCA(),
@@ -28,7 +28,7 @@ def test_contract(estimator, check):
 @pytest.mark.parametrize("estimator", [NearIsometricEmbedding, NuMax, FroMax, NILEPro, SecantPCA])
 def test_attributes_are_certified(digits, true_delta, estimator):
     points = digits[:24]
-    options = QUICK if estimator in (FroMax, NILEPro) else None
+    options = {"limit": 400} if estimator in (FroMax, NILEPro) else None
     fitted = estimator(delta=0.4, solver_options=options).fit(points)
     assert fitted.components_.shape == (fitted.rank_, 64)
     assert fitted.delta_ == pytest.approx(true_delta(points, fitted.components_), rel=1e-7)
