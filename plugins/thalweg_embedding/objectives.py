@@ -16,7 +16,13 @@ from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, sum_over_ranks
 from thalweg.parallel.pairs import Ring
 from thalweg.plugins import Help, Option, declared_options
-from thalweg_embedding.affinities.build import entropic_affinities, given_affinities
+from thalweg_embedding.affinities.build import (
+    LINKS,
+    UNIFORM_SHARE,
+    entropic_affinities,
+    given_affinities,
+    tied_together,
+)
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.memory import require_room_for_map
 from thalweg_embedding.objective import MANY_ROWS, PairwiseEmbedding
@@ -202,11 +208,14 @@ def embedding(
         lambda_ = 1.0 if family.normalized else 100.0
     layout = dataset.layout.with_columns(dimensions)
     require_room_for_map(layout)
+    components = 1
     if weights is None:
         if affinity == "precomputed":
             weights = given_affinities(dataset)
         else:
             weights = entropic_affinities(dataset, perplexity, graph, neighbor_search)
+            if family.normalized:
+                weights, components = tied_together(dataset.layout, weights)
     scale, negative = _repulsive_weights(dataset, family, repulsive_weights)
     repelling = repulsive_sum(layout, family.repulsion, negative, repulsion, repulsion_error)
     fast = isinstance(repelling, GridPairs) and repulsion_error > 1e-5
@@ -217,7 +226,7 @@ def embedding(
     scale_of_start = init_scale or _usual_scale(family, layout.rows, init)
     if start is None and init == "pca":
         start = principal_components(dataset, dimensions, scale_of_start)
-    return PairwiseEmbedding(
+    objective = PairwiseEmbedding(
         layout,
         weights,
         attracting,
@@ -231,6 +240,13 @@ def embedding(
         stage_iterations=STAGE_ITERATIONS,
         label=family.name,
     )
+    if components > 1:
+        objective.note(
+            f"the affinities fall into {components} components, for which the divergence has no "
+            f"minimum; a uniform affinity of {UNIFORM_SHARE:.0%} of the total, on {LINKS} pairs "
+            "per point, ties them together and is part of the objective"
+        )
+    return objective
 
 
 def _named(family: Family, summary: str) -> Callable[..., PairwiseEmbedding]:

@@ -64,7 +64,7 @@ def measure_homotopy(images: Images, stages: int, iterations: int, note: Note) -
         data.comm,
         perplexity=PERPLEXITY,
         repulsive_weights="squared-distances",
-        **{"lambda": 1e2},
+        lambda_=1e2,
     )
     rule = Stop(iterations=iterations, decrease=1e-6, window=1)
     schedule = HomotopySchedule.logarithmic(1e-4, 1e2, stages, rule)

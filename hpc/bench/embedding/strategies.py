@@ -44,7 +44,7 @@ def problems(images: Images) -> dict[str, PairwiseEmbedding]:
     data = Dataset.from_array(images.values, labels=images.labels, name=images.name)
     chosen: dict[str, Any] = {"perplexity": PERPLEXITY, "exaggeration": 1.0}
     elastic = elastic_embedding(
-        data, data.comm, **chosen, **{"lambda": 100.0}, repulsive_weights="squared-distances"
+        data, data.comm, **chosen, lambda_=100.0, repulsive_weights="squared-distances"
     )
     chosen["weights"] = elastic.weights
     return {

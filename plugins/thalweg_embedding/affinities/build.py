@@ -10,7 +10,8 @@ import scipy.sparse
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import sum_over_ranks
+from thalweg.parallel import Layout, sum_over_ranks
+from thalweg.parallel.laplacian import component_labels
 from thalweg.parallel.pairs import nearest_neighbors
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.affinities.symmetric import Weights, check_weights, transposed
@@ -21,6 +22,9 @@ DENSE_LIMIT = 1000
 
 #: Neighbors a point, in units of the perplexity.
 NEIGHBORS_PER_PERPLEXITY = 3
+
+#: Share of the uniform affinity that ties components together, and pairs per point that carry it.
+UNIFORM_SHARE, LINKS = 0.01, 5
 
 
 def perplexity_for(rows: int, wanted: float | None) -> float:
@@ -134,3 +138,41 @@ def given_affinities(dataset: Dataset, normalize: bool = True) -> Weights:
     if normalize:
         weights *= 1.0 / float(sum_over_ranks(layout.comm, float(weights.sum())))
     return weights
+
+
+def tied_together(layout: Layout, weights: Weights) -> tuple[Weights, int]:
+    """Affinities whose graph is connected, and the number of components before.  Collective.
+
+    Between components nothing attracts, so that a logarithm of repulsions has no minimum: they
+    drift apart for ever, and their inner structure stands still meanwhile.  A uniform affinity
+    between all pairs, of a hundredth of the total, holds them; of its pairs five per point are
+    taken, at the same offsets for all points.  Affinities below what a uniform one would give a
+    pair do not count as edges.  A connected graph is left as it is.
+
+    Parameters
+    ----------
+    weights
+        This rank's rows of affinities that sum to 1 over all ranks.
+    """
+    n = layout.rows
+    edges = scipy.sparse.csr_matrix(weights, copy=True)
+    edges.data[edges.data < UNIFORM_SHARE / (n * (n - 1.0))] = 0.0
+    edges.eliminate_zeros()
+    components, _ = component_labels(layout, edges)
+    if components == 1:
+        return weights, 1
+    count = min(LINKS, n - 1)
+    offsets = 1 + np.random.default_rng(0).choice(n - 1, count, replace=False)
+    rows = np.arange(layout.local_rows)[:, None]
+    columns = (layout.start + rows + offsets) % n
+    one_way = scipy.sparse.csr_matrix(
+        (
+            np.full(columns.size, 0.5 * UNIFORM_SHARE / (n * count)),
+            columns.ravel(),
+            np.arange(0, columns.size + 1, count),
+        ),
+        shape=(layout.local_rows, n),
+    )
+    links = one_way + transposed(layout, one_way)
+    tied = weights * (1.0 - UNIFORM_SHARE) + links
+    return np.asarray(tied) if not scipy.sparse.issparse(tied) else tied.tocsr(), components

@@ -76,7 +76,7 @@ class PairwiseEstimator(  # type: ignore[misc]
         InputError
             Data or parameters that cannot be used; it is a ``ValueError``.
         """
-        objective = self._objective(X, self._checked())
+        objective = self._objective(X)
         try:
             result = thalweg.minimize(
                 objective,
@@ -127,7 +127,7 @@ class PairwiseEstimator(  # type: ignore[misc]
             raise InputError(str(error)) from error
         return found
 
-    def _objective(self, X: Any, options: dict[str, Any]) -> PairwiseEmbedding:
+    def _objective(self, X: Any) -> PairwiseEmbedding:
         precomputed = self.affinity == "precomputed"
         weights = None
         if isinstance(X, Dataset):
@@ -154,7 +154,7 @@ class PairwiseEstimator(  # type: ignore[misc]
             wanted = (dataset.layout.local_rows, self.n_components)
             if start.shape != wanted:
                 raise InputError(f"init must have shape {wanted}, not {start.shape}")
-        return embedding(self.family, dataset, start=start, weights=weights, **options)
+        return embedding(self.family, dataset, start=start, weights=weights, **self._checked())
 
     def _seed(self, comm: MPI.Comm) -> int:
         drawn = int(check_random_state(self.random_state).randint(2**31 - 1))

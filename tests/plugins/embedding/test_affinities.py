@@ -10,7 +10,11 @@ from sklearn.datasets import load_digits
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
-from thalweg_embedding.affinities.build import entropic_affinities, given_affinities
+from thalweg_embedding.affinities.build import (
+    entropic_affinities,
+    given_affinities,
+    tied_together,
+)
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.affinities.symmetric import check_weights, transposed
 
@@ -150,3 +154,20 @@ def test_approximate_neighbors_say_what_they_need(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(InputError, match="pynndescent"):
         entropic_affinities(digits(MPI.COMM_SELF), 8.0, "sparse", "approximate")
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("graph", ["dense", "sparse"])
+def test_components_are_tied_together_and_a_connected_graph_is_left_alone(comm, graph):
+    generator = np.random.default_rng(0)
+    apart = np.repeat(1e3 * np.eye(3), 12, axis=0) + generator.normal(size=(36, 3))
+    data = Dataset.from_array(apart, comm=comm)
+    weights = entropic_affinities(data, 3.0, graph)
+    tied, components = tied_together(data.layout, weights)
+    assert components == 3
+    whole = data.layout.gather_rows(np.asarray(scipy.sparse.csr_matrix(tied).todense()))
+    np.testing.assert_allclose(whole, whole.T, atol=1e-18)
+    assert whole.sum() == pytest.approx(1.0)
+    assert not whole.diagonal().any()
+    assert tied_together(data.layout, tied)[1] == 1
+    assert whole[:12, 12:].sum() > 1e-3

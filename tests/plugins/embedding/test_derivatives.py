@@ -23,7 +23,7 @@ every_rank_count = pytest.mark.ranks(1, 2, 3)
 
 def build(name, comm, **options):
     data = Dataset.from_array(load_digits().data[:61], comm=comm)
-    chosen = {"perplexity": 6, "init_scale": 0.7, "lambda": 3.0, **options}
+    chosen = {"perplexity": 6, "init_scale": 0.7, "lambda_": 3.0, **options}
     return BUILDERS[name](data, comm, **chosen)
 
 

@@ -130,5 +130,21 @@ def test_what_is_no_data_set_and_no_number_is_told():
     points = load_digits().data[:30]
     with pytest.raises(InputError, match=r"must be a thalweg\.Dataset.*from_array"):
         embedding(T_SNE, points)
-    with pytest.raises(InputError, match="perplexity must be a number, not 'a'"):
-        TSNE(perplexity="a").fit(points)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"perplexity": "a"}, "'perplexity' of TSNE must be a number, not 'a'"),
+        ({"init": "nonsense"}, "'init' of TSNE must be one of"),
+        ({"graph": "nonsense"}, "'graph' of TSNE must be one of"),
+        ({"exaggeration": -3}, "'exaggeration' of TSNE must be at least 1"),
+        ({"n_components": 2.5}, "'n_components' of TSNE must be an integer"),
+        ({"n_components": 0}, "'n_components' of TSNE must be at least 1"),
+        ({"n_components": 10**7}, "at most 29 dimensions"),
+        ({"max_iter": -1}, "'max_iter' of TSNE must be at least 0"),
+    ],
+)
+def test_parameters_are_checked_as_options_are(parameters, words):
+    with pytest.raises(InputError, match=words):
+        TSNE(**parameters).fit(load_digits().data[:30])

@@ -20,7 +20,7 @@ def stages(iterations):
 def followed(comm, solver, preconditioner, most=50, **given):
     data = Dataset.from_array(load_digits().data[:90], comm=comm)
     objective = elastic_embedding(
-        data, comm, perplexity=8.0, repulsive_weights="squared-distances", **{"lambda": 100.0}
+        data, comm, perplexity=8.0, repulsive_weights="squared-distances", lambda_=100.0
     )
     return thalweg.minimize(
         objective, solver=solver, preconditioner=preconditioner, homotopy=stages(most), **given
