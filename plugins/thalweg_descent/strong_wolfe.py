@@ -39,7 +39,7 @@ class StrongWolfe(LineSearch):
                 return trial
             if trial.slope >= 0:
                 return self._zoom(line, trial, left)
-            farther = _cubic_minimiser(left, trial)
+            farther = _cubic_minimizer(left, trial)
             if not farther > 2 * step:
                 farther = 2 * step
             left, step = trial, min(farther, 10 * step, line.longest)
@@ -76,7 +76,7 @@ class StrongWolfe(LineSearch):
         span = high.step - low.step
         if not math.isfinite(high.value):
             return low.step + 0.1 * span
-        share = (_cubic_minimiser(low, high) - low.step) / span
+        share = (_cubic_minimizer(low, high) - low.step) / span
         if high.step > 0 and self.rounds(line, high) and high.slope != low.slope:
             share = low.slope / (low.slope - high.slope)  # values say nothing here
         if not math.isfinite(share):
@@ -84,8 +84,8 @@ class StrongWolfe(LineSearch):
         return low.step + min(0.9, max(0.1, share)) * span
 
 
-def _cubic_minimiser(a: Trial, b: Trial) -> float:
-    """Minimiser of the cubic through two values and slopes; NaN if it has none.
+def _cubic_minimizer(a: Trial, b: Trial) -> float:
+    """Minimizer of the cubic through two values and slopes; NaN if it has none.
 
     Nocedal and Wright, eq. (3.59), divided through by the step between them, so
     that nothing overflows.

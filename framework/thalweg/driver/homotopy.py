@@ -13,7 +13,7 @@ from thalweg.interfaces import Homotopy
 
 @dataclass(frozen=True)
 class HomotopySchedule:
-    """Values of the parameter, each minimised from the last one's result.
+    """Values of the parameter, each minimized from the last one's result.
 
     Early exaggeration by a factor a is the same thing with lambda = 1/a first.
 

@@ -1,4 +1,4 @@
-"""The one loop: set up, initialise, step until a rule says stop, and report."""
+"""The one loop: set up, initialize, step until a rule says stop, and report."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def drive(
     resume: bool = False,
     progress: bool = False,
 ) -> Result:
-    """Minimise an objective with a solver.  Collective on ``objective.comm``.
+    """Minimize an objective with a solver.  Collective on ``objective.comm``.
 
     Parameters
     ----------

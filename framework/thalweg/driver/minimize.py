@@ -40,12 +40,12 @@ def minimize(
     progress: bool = False,
     **options: Any,
 ) -> Result:
-    """Minimise an objective.  Collective on ``objective.comm``.
+    """Minimize an objective.  Collective on ``objective.comm``.
 
     Parameters
     ----------
     objective
-        What to minimise.
+        What to minimize.
     x0
         This rank's rows of the starting point, shape ``(local_rows, columns)``, or
         a ``Vec``; by default ``objective.initial_point(seed)``.  Left as it is.

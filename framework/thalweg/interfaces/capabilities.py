@@ -127,7 +127,7 @@ class Homotopy(Capability):
 
 
 class Alternation(Capability):
-    """Other unknowns, held fixed while x is improved, then renewed in closed form.
+    """Other unknowns, held fixed while x is improved, then updated in closed form.
 
     KDAC: the embedding U and the degrees D.  A solver keeps them in its state, so that a
     checkpoint holds them: vectors, of which each rank has its rows and which the solver
@@ -173,9 +173,9 @@ class SecantConstraints(Capability):
     @property
     @abstractmethod
     def wanted_delta(self) -> float | None:
-        """Largest relative change of a squared length that is allowed; None to minimise it."""
+        """Largest relative change of a squared length that is allowed; None to minimize it."""
 
     @property
     @abstractmethod
     def wanted_rank(self) -> int | None:
-        """Rank of Psi; None to minimise it."""
+        """Rank of Psi; None to minimize it."""

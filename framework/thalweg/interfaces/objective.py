@@ -1,4 +1,4 @@
-"""The objective: what is minimised."""
+"""The objective: what is minimized."""
 
 from __future__ import annotations
 

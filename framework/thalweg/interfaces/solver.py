@@ -21,8 +21,8 @@ TRANSIENT: Mapping[str, Any] = {"transient": True}
 class SolverState:
     """What every solver's state has; a solver adds fields in a dataclass of its own.
 
-    A field is a ``Vec``, a NumPy array (equal on all ranks), a number, a text,
-    None, or a list, tuple or dict (with text keys) of these.  The driver saves
+    A field is a ``Vec``, a NumPy array (equal on all ranks), a number, a string,
+    None, or a list, tuple or dict (with string keys) of these.  The driver saves
     and restores them without knowing the solver.
 
     Attributes

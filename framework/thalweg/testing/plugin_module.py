@@ -349,7 +349,7 @@ def _check_measure(name: str, value: Any) -> None:
             _check_measure(name, entry)
     else:
         assert isinstance(value, plain), (
-            f"metric '{name}' is a {type(value).__name__}; metrics are numbers, texts and lists"
+            f"metric '{name}' is a {type(value).__name__}; metrics are numbers, strings and lists"
         )
 
 

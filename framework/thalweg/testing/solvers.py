@@ -140,7 +140,7 @@ def _check_state(solver: Solver[Any], objective: Objective, state: SolverState, 
     for name, value in state_fields(state).items():
         _check_field(value, name, where)
     assert isinstance(state.evaluations, int | np.integer), (
-        f"{where} the count of evaluations is {state.evaluations!r}, no whole number"
+        f"{where} the count of evaluations is {state.evaluations!r}, not an integer"
     )
     status = solver.status(state)
     assert isinstance(status, Status), f"status returns {status!r}, which is no Status"
@@ -180,7 +180,7 @@ def _check_field(value: Any, name: str, where: str) -> None:
     else:
         assert isinstance(value, _ALLOWED), (
             f"{where} state field '{name}' is a {type(value).__name__}; a state holds vectors, "
-            f"arrays, numbers, texts, and lists, tuples or dicts of these"
+            f"arrays, numbers, strings, and lists, tuples or dicts of these"
         )
         if isinstance(value, np.ndarray):
             assert not value.dtype.hasobject, f"state field '{name}' is an array of objects"

@@ -24,7 +24,7 @@ SEVERAL_RANKS = [
 FAST = [n for n in (*TAO, *SCIPY) if n.partition(":")[2] not in WITHOUT_GRADIENT]
 
 
-def minimise(objective, solver, **options):
+def minimize(objective, solver, **options):
     options = {"iterations": 400, "gradient": 1e-5, "decrease": 0.0, **options}
     if solver.startswith("tao"):
         options.setdefault("preconditioner", "identity")
@@ -33,14 +33,14 @@ def minimise(objective, solver, **options):
 
 @pytest.mark.parametrize("solver", FAST)
 def test_a_curved_valley_is_followed_to_its_end(rosenbrock, solver):
-    result = minimise(rosenbrock(MPI.COMM_SELF, rows=2), solver)
+    result = minimize(rosenbrock(MPI.COMM_SELF, rows=2), solver)
     assert result.objective < 1e-4
     assert np.all(np.isfinite(result.trace["objective"]))
 
 
 @pytest.mark.parametrize("solver", [f"scipy:{method}" for method in WITHOUT_GRADIENT])
 def test_methods_without_gradient_get_along_in_few_dimensions(rosenbrock, solver):
-    result = minimise(rosenbrock(MPI.COMM_SELF, rows=1), solver)
+    result = minimize(rosenbrock(MPI.COMM_SELF, rows=1), solver)
     assert result.objective < 1e-8
 
 
@@ -54,7 +54,7 @@ def test_the_state_holds_value_and_gradient_of_its_iterate(chain, solver):
         assert value == iterate.objective
         assert gradient.equal(iterate.state.gradient)
 
-    minimise(objective, solver, iterations=6, callback=look)
+    minimize(objective, solver, iterations=6, callback=look)
 
 
 @pytest.mark.parametrize("solver", [*TAO, *SCIPY])
@@ -68,15 +68,15 @@ def test_evaluations_are_counted_as_the_objective_sees_them(chain, solver):
         return inner(rows, gradient)
 
     objective.rows_value_and_gradient = counted
-    result = minimise(objective, solver, iterations=6)
+    result = minimize(objective, solver, iterations=6)
     assert result.evaluations == len(calls)
 
 
 @pytest.mark.parametrize("kind", [*NEWTON, *WITH_H0])
 def test_the_preconditioner_works_inside_tao(quadratic, exact_inverse, kind):
     objective = quadratic(MPI.COMM_SELF)
-    without = minimise(objective, f"tao:{kind}", gradient=1e-4)
-    within = minimise(objective, f"tao:{kind}", gradient=1e-4, preconditioner=exact_inverse())
+    without = minimize(objective, f"tao:{kind}", gradient=1e-4)
+    within = minimize(objective, f"tao:{kind}", gradient=1e-4, preconditioner=exact_inverse())
     assert within.status is Status.SMALL_GRADIENT
     if kind in WITH_H0:  # a Newton step at once
         assert within.iterations == 1
@@ -88,7 +88,7 @@ def test_the_preconditioner_works_inside_tao(quadratic, exact_inverse, kind):
 
 def test_a_preconditioner_that_has_no_place_is_refused(quadratic, exact_inverse):
     with pytest.raises(InputError, match=r"'tao:cg' has no place for a preconditioner.*lmvm"):
-        minimise(quadratic(MPI.COMM_SELF), "tao:cg", preconditioner=exact_inverse())
+        minimize(quadratic(MPI.COMM_SELF), "tao:cg", preconditioner=exact_inverse())
 
 
 class Plain(RowObjective):
@@ -107,7 +107,7 @@ class Plain(RowObjective):
 )
 def test_newton_methods_ask_for_a_hessian_product(solver):
     with pytest.raises(CapabilityError, match=r"Hessian product.*would fit"):
-        minimise(Plain(), solver)
+        minimize(Plain(), solver)
 
 
 @pytest.mark.parametrize(
@@ -124,11 +124,11 @@ def test_newton_methods_ask_for_a_hessian_product(solver):
 )
 def test_what_does_not_fit_is_refused(solver, options, word):
     with pytest.raises(InputError, match=word):
-        minimise(Plain(), solver, **options)
+        minimize(Plain(), solver, **options)
 
 
 def test_methods_of_scipy_may_be_written_in_any_case():
-    assert minimise(Plain(), "scipy:L-BFGS-B").objective < 1e-10
+    assert minimize(Plain(), "scipy:L-BFGS-B").objective < 1e-10
     with pytest.raises(InputError):
         ScipyMinimize(method="none of them")
     with pytest.raises(InputError):
@@ -149,9 +149,9 @@ def test_a_resumed_run_of_several_ranks_ends_on_the_same_bits(rosenbrock, solver
 def assert_resumed_to_the_bit(rosenbrock, solver, comm, folder):
     objective = rosenbrock(comm, rows=3)
     options = {"restart": 4, "gradient": 0.0}
-    straight = minimise(objective, solver, iterations=11, **options)
-    minimise(objective, solver, iterations=6, checkpoint=folder, **options)
-    resumed = minimise(objective, solver, iterations=11, checkpoint=folder, resume=True, **options)
+    straight = minimize(objective, solver, iterations=11, **options)
+    minimize(objective, solver, iterations=6, checkpoint=folder, **options)
+    resumed = minimize(objective, solver, iterations=11, checkpoint=folder, resume=True, **options)
     assert resumed.x.tobytes() == straight.x.tobytes()
     assert resumed.evaluations == straight.evaluations
     np.testing.assert_array_equal(
@@ -166,8 +166,8 @@ def test_a_preconditioner_with_memory_is_brought_back_too(
 ):
     objective = rosenbrock(MPI.COMM_SELF)
     options = {"restart": 4, "gradient": 0.0}
-    straight = minimise(objective, solver, iterations=9, preconditioner=remembering(), **options)
-    minimise(
+    straight = minimize(objective, solver, iterations=9, preconditioner=remembering(), **options)
+    minimize(
         objective,
         solver,
         iterations=at,
@@ -175,7 +175,7 @@ def test_a_preconditioner_with_memory_is_brought_back_too(
         checkpoint=tmp_path,
         **options,
     )
-    resumed = minimise(
+    resumed = minimize(
         objective,
         solver,
         iterations=9,
@@ -192,15 +192,15 @@ def test_a_preconditioner_with_memory_is_brought_back_too(
 def test_the_ranks_agree_with_one(chain, solver, comm):
     whole, shared = chain(MPI.COMM_SELF, rows=4), chain(comm, rows=4)
     start = whole.layout.random_normal(2)
-    alone = minimise(whole, solver, x0=start, iterations=8)
-    together = minimise(shared, solver, x0=shared.layout.local(start), iterations=8)
+    alone = minimize(whole, solver, x0=start, iterations=8)
+    together = minimize(shared, solver, x0=shared.layout.local(start), iterations=8)
     np.testing.assert_allclose(together.gather(), alone.x, rtol=0, atol=1e-8)
 
 
 @pytest.mark.ranks(2)
 @pytest.mark.parametrize("solver", ["tao:lmvm", "tao:bncg", "scipy:L-BFGS-B", "scipy:TNC"])
 def test_replicated_variables_stay_equal_on_all_ranks(fit, solver, comm):
-    result = minimise(fit(comm), solver, iterations=20)
+    result = minimize(fit(comm), solver, iterations=20)
     assert len(set(comm.allgather(result.x.tobytes()))) == 1
     assert result.objective < 0.1 * result.trace["objective"][0]
 
@@ -208,7 +208,7 @@ def test_replicated_variables_stay_equal_on_all_ranks(fit, solver, comm):
 @pytest.mark.ranks(3)
 @pytest.mark.parametrize("solver", ["tao:lmvm", "tao:ntr", "scipy:L-BFGS-B"])
 def test_ranks_without_rows_take_part(chain, solver, comm):
-    result = minimise(chain(comm, rows=2), solver, iterations=10)
+    result = minimize(chain(comm, rows=2), solver, iterations=10)
     assert math.isfinite(result.objective)
 
 
@@ -228,7 +228,7 @@ class Broken(Plain):
 @pytest.mark.parametrize("solver", ["tao:lmvm", "tao:cg", "tao:bncg", "scipy:BFGS", "scipy:TNC"])
 def test_errors_of_the_objective_pass_through_the_foreign_loop(solver):
     with pytest.raises(ValueError, match="the third evaluation fails"):
-        minimise(Broken(), solver)
+        minimize(Broken(), solver)
 
 
 class Walled(Plain):
@@ -249,7 +249,7 @@ def test_no_iterate_lies_where_the_objective_is_not_finite(solver):
     if objective is None or solver.partition(":")[2] in WITH_PRODUCT:
         pytest.skip("this objective has no Hessian product")
     start = np.array([[2.9], [0.1], [-0.2]])
-    result = minimise(objective, solver, x0=start, iterations=40)
+    result = minimize(objective, solver, x0=start, iterations=40)
     assert np.all(np.isfinite(result.trace["objective"]))
     assert result.trace["objective"].max() < 100
     assert result.objective < 0
