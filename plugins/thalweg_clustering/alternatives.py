@@ -57,6 +57,8 @@ class Alternative:
         U, degrees and spectrum; see :meth:`KDACObjective.outcome`.
     result
         Of the run.
+    objective
+        What was minimized; None in a pickled copy.
     """
 
     labels: np.ndarray
@@ -67,7 +69,11 @@ class Alternative:
     reference: float
     outcome: dict[str, Any]
     result: thalweg.Result
-    objective: KDACObjective
+    objective: KDACObjective | None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the objective, which holds the ranks' communicator: None in a copy."""
+        return {**self.__dict__, "objective": None}
 
     @property
     def novelty(self) -> float:

@@ -62,7 +62,7 @@ def build_kdac(
     dataset: Dataset,
     comm: MPI.Comm,
     clusters: Annotated[
-        int | None, Help("clusters to find; as many as given if none", minimum=2)
+        int | None, Help("clusters to find; as many as given if none", minimum=1)
     ] = None,
     components: Annotated[
         int | None,
@@ -473,24 +473,13 @@ def _from_sample(
 
 
 def _eigengap_components(settings: _Settings, sigma: float, first: int) -> int:
-    """q after which the spectrum of Phi at the solution has its widest gap (eq. 11).
+    """q after which the spectrum of Phi, at the solution with ``first``, has its widest gap.
 
-    The gap depends on the W found, and so on q: q is replaced by the best gap of its own
-    solution, up to four times or until it is one of those tried, of which the q with
-    the widest relative gap is taken.  Collective.
+    As the paper tunes it: q is first the number of clusters, then that of eq. 11.  Collective.
     """
     sample = settings.on_sample(STORED_ROWS)
     best = None
     if settings.layout.comm.rank == 0:
-        tried: dict[int, float] = {}
-        q = first
-        while q not in tried and len(tried) < 4:
-            outcome = sample.solved(sigma, q)
-            if outcome is None:
-                break
-            spectrum = outcome["spectrum"]
-            spread = max(float(spectrum[-1] - spectrum[0]), 1e-300)
-            tried[q] = float(spectrum[q] - spectrum[q - 1]) / spread
-            q = outcome["measures"]["eigengap_components"]
-        best = max(tried, key=lambda key: (tried[key], -key)) if tried else first
+        outcome = sample.solved(sigma, first)
+        best = first if outcome is None else outcome["measures"]["eigengap_components"]
     return int(settings.layout.comm.bcast(best, root=0))

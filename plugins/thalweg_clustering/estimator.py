@@ -269,7 +269,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         self.degenerate_ = measures["degenerate"]
         self.condition_ = measures["condition_10"]
         self.sigma_, self.lambda__ = measures["sigma"], measures["lambda"]
-        self.notes_ = list(first.objective.notes)
+        self.notes_ = list(result.notes)
         self.n_iter_ = result.iterations
         self.trace_, self.status_ = result.trace, result.status
         self._predictors = [_predictor(alternative) for alternative in self.alternatives_]
@@ -298,7 +298,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         by the degrees, is largest.
         """
         check_is_fitted(self)
-        sigma = self.alternatives_[alternative].objective.kernel.sigma
+        sigma = self.alternatives_[alternative].measures["sigma"]
         return self._predictors[alternative].predict(self.transform(X, alternative) / sigma)
 
     # -- what comes in ---------------------------------------------------------------------
@@ -371,6 +371,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
 def _predictor(alternative: Alternative) -> Predictor:
     """What predictions need, whole on every rank.  Collective."""
     objective = alternative.objective
+    assert objective is not None
     layout, kernel = objective.rows, objective.kernel
     z = kernel.points @ (alternative.components.T / kernel.sigma)
     degrees = alternative.outcome["degrees"]

@@ -13,8 +13,7 @@ the exact formula with the approximate kernel.
 Nystrom (Williams and Seeger, 2001), for any positive definite kernel: with C the kernel of
 rows and landmarks and A the regularized kernel of the landmarks, K = C A^(-1) C'.  F is
 the minimum over b_c of -sum_c s_c (2 p_c'C b_c - b_c'A b_c) for fixed signs s, attained at
-A b_c = C'p_c; its gradient is hence that of two sums over pairs with b held fixed, so that
-Phi(W) W is the exact gradient here as well.
+A b_c = C'p_c; its gradient is hence that of two sums over pairs with b held fixed.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class FeatureKernel(ProjectedKernel):
             part = (z.T @ values[rows].astype(z.dtype, copy=False)).astype(float)
             total = part if total is None else total + part
         assert total is not None
-        return sum_large(self.layout.comm, total)
+        return sum_large(self.layout.comm, np.ascontiguousarray(total))
 
     def product(self, w: np.ndarray, values: np.ndarray) -> np.ndarray:
         """This rank's rows of ``K values``."""
@@ -119,6 +118,38 @@ class FeatureKernel(ProjectedKernel):
             result[rows] = (z * scale[rows, None].astype(z.dtype)) @ vectors.astype(z.dtype)
         result -= removed @ (inner @ vectors)
         return Subspace(result / np.sqrt(values[:count]), known, 2)
+
+    def value_and_matrix(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
+        """F(W) and ``(2 / sigma^2) X'(D - psi) X``, with psi = gamma * K of the features.
+
+        X' psi X = sum_c s_c B_c'B_c with B_c = Z' diag(p_c) X.
+        """
+        factor, signs, d = weights.factor, weights.signs, self.points.shape[1]
+        rank = factor.shape[1]
+        blocks = np.zeros((self.size, rank * (d + 1)))
+        for rows, z in self.features(w):
+            extended = np.concatenate(
+                [self.points[rows].astype(z.dtype, copy=False), np.ones((len(z), 1), z.dtype)],
+                axis=1,
+            )
+            spread = factor[rows].astype(z.dtype)[:, :, None] * extended[:, None, :]
+            blocks += z.T @ spread.reshape(len(z), -1)
+        sum_large(self.layout.comm, blocks)
+        moments = blocks.reshape(self.size, rank, d + 1)
+        sums = moments[:, :, -1]
+        scatter = np.zeros((d, d))
+        for rows, z in self.features(w):
+            signed = (factor[rows] * signs).astype(z.dtype)
+            totals = np.einsum("ic,ic->i", signed, z @ sums.astype(z.dtype))
+            scatter += (self.points[rows].astype(z.dtype, copy=False).T * totals) @ self.points[
+                rows
+            ].astype(z.dtype, copy=False)
+        sum_large(self.layout.comm, scatter)
+        for c in range(rank):
+            part = moments[:, c, :-1]
+            scatter -= signs[c] * part.T @ part
+        value = -float((sums**2 @ signs).sum())
+        return value, symmetric((2.0 / self.sigma**2) * scatter)
 
 
 class FourierKernel(FeatureKernel):
@@ -215,33 +246,6 @@ class FourierKernel(FeatureKernel):
         sum_large(self.layout.comm, total)
         value = -float((moments**2 @ weights.signs).sum())
         return value, (-2.0 / self.sigma) * total @ self.frequencies.T
-
-    def value_and_matrix(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
-        """F(W) and ``(2 / sigma^2) X'(D - psi) X``, with psi = gamma * K of the features.
-
-        X' psi X = sum_c s_c B_c'B_c with B_c = Z' diag(p_c) X.
-        """
-        factor, signs, d = weights.factor, weights.signs, self.points.shape[1]
-        rank = factor.shape[1]
-        blocks = np.zeros((2 * self.count, rank * (d + 1)))
-        for rows, z in self.features(w):
-            extended = np.concatenate([self._rows[rows], np.ones((len(z), 1), self.dtype)], axis=1)
-            spread = factor[rows].astype(self.dtype)[:, :, None] * extended[:, None, :]
-            blocks += z.T @ spread.reshape(len(z), -1)
-        sum_large(self.layout.comm, blocks)
-        moments = blocks.reshape(2 * self.count, rank, d + 1)
-        sums = moments[:, :, -1]
-        scatter = np.zeros((d, d))
-        for rows, z in self.features(w):
-            signed = (factor[rows] * signs).astype(self.dtype)
-            totals = np.einsum("ic,ic->i", signed, z @ sums.astype(self.dtype))
-            scatter += (self._rows[rows].T * totals) @ self._rows[rows]
-        sum_large(self.layout.comm, scatter)
-        for c in range(rank):
-            part = moments[:, c, :-1]
-            scatter -= signs[c] * part.T @ part
-        value = -float((sums**2 @ signs).sum())
-        return value, symmetric((2.0 / self.sigma**2) * scatter)
 
     def hessian_product(
         self, w: np.ndarray, direction: np.ndarray, weights: PairWeights
@@ -401,11 +405,15 @@ class NystromKernel(FeatureKernel):
 
     def value_and_gradient(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
         """F(W) and its gradient."""
-        value, matrix = self.value_and_matrix(w, weights)
-        return value, matrix @ w
+        b, value = self._coefficients(w, weights)
+        return value, self._matrix(w, weights.factor, b, weights.signs) @ w
 
     def value_and_matrix(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
         """F(W) and Phi(W)."""
+        # Across W the coefficients b multiply coordinates that are no function of the projected
+        # ones, which amplifies noise; features do not have that where k' is a multiple of k.
+        if self.function.gaussian:
+            return super().value_and_matrix(w, weights)
         b, value = self._coefficients(w, weights)
         return value, symmetric(self._matrix(w, weights.factor, b, weights.signs))
 
@@ -419,7 +427,7 @@ class NystromKernel(FeatureKernel):
         y, u = self.landmarks @ scaled, self.landmarks @ moving
         inner = self._beta(y, y)
         inner_turned = self._turned(y, u, y, u)
-        change = np.zeros_like(b)
+        change = np.zeros(b.shape)
         for rows, beta in self._blocks(w):
             turned = self._turned(self.points[rows] @ scaled, self.points[rows] @ moving, y, u)
             change += (self.function.first(beta) * turned).T @ factor[rows]

@@ -401,6 +401,7 @@ class KDACObjective(PairSum, Alternation):
             "sigma": self.kernel.sigma,
             "lambda": self.penalty,
             "components": q,
+            "clusters": self.clusters,
         }
         if len(overlaps) > 1:
             measures["novelty_by_labeling"] = overlaps

@@ -16,7 +16,8 @@ d beta_ij = (x_i x_j' + x_j x_i') W : dW / sigma^2.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,8 @@ class KernelFunction:
     normalized
         Whether the kernel matrix is divided by its row sums, D^(-1/2) K D^(-1/2), which
         needs a positive kernel.
+    parameters
+        Degree and offset of a built-in kernel.
 
     Examples
     --------
@@ -55,6 +58,14 @@ class KernelFunction:
     first: Function
     second: Function
     normalized: bool = True
+    parameters: tuple[Any, ...] = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Built-in kernels are pickled by name, their functions being no module's."""
+        if self.parameters:
+            return kernel_function, (self.name, *self.parameters)
+        fields = (self.name, self.of, self.value, self.first, self.second, self.normalized)
+        return KernelFunction, fields
 
     @property
     def gaussian(self) -> bool:
@@ -113,7 +124,7 @@ def kernel_function(name: str, degree: int = 2, offset: float = 1.0) -> KernelFu
     """
     c = float(offset)
     if name == "polynomial":
-        return _polynomial(int(degree), c)
+        return replace(_polynomial(int(degree), c), parameters=(degree, offset))
     if name in ("multiquadratic", "inverse-multiquadratic") and not c > 0:
         raise InputError(f"the offset of the {name} kernel must be greater than 0, not {offset!r}")
     known = {
@@ -158,4 +169,4 @@ def kernel_function(name: str, degree: int = 2, offset: float = 1.0) -> KernelFu
     }
     if name not in known:
         raise InputError(f"the kernel must be one of {', '.join(KERNELS)}, not {name!r}")
-    return known[name]
+    return replace(known[name], parameters=(degree, offset))

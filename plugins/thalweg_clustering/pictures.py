@@ -112,7 +112,7 @@ def plot_novelty_quality(model: KDAC) -> Any:
     figure = Figure(figsize=(4.2, 3.4), layout="constrained")
     axes = figure.subplots()
     for index, alternative in enumerate(model.alternatives_):
-        share = alternative.measures["cq"] / alternative.objective.clusters
+        share = alternative.measures["cq"] / alternative.measures["clusters"]
         axes.scatter(alternative.novelty, share, color="tab:blue")
         axes.annotate(str(index + 1), (alternative.novelty, share), xytext=(4, 4),
                       textcoords="offset points")  # fmt: skip

@@ -2,7 +2,8 @@
 
 Parts: Table 1 (ISM, SM, DG from spectral and random starts) with the views of
 Figure 2, the descent of ISM and SM from equal starts, Figure 3 (time against
-dimension), and exact ISM on many rows over one and two ranks.  Results go to
+dimension), many rows by exact sums and by features, and, with ``--rivals``, other programs on
+data with several true clusterings.  Results go to
 ``hpc/results`` as JSON, Markdown and PNG as soon as a part, or a set of the table,
 is done; parts that are not run keep what an earlier call found.
 """
@@ -21,6 +22,7 @@ from hpc.bench.clustering.descent import measure_descent
 from hpc.bench.clustering.dimension import measure_dimension
 from hpc.bench.clustering.large import launch
 from hpc.bench.clustering.report import write_report
+from hpc.bench.clustering.rivals import measure_rivals
 from hpc.bench.clustering.sets import authors_problems, generated_problems
 from hpc.bench.clustering.table import measure_set, without_search
 from threadpoolctl import threadpool_limits
@@ -32,6 +34,8 @@ RESULTS = Path(__file__).resolve().parents[2] / "results"
 FORMAT = 2
 
 PARTS = ("table", "descent", "dimension", "large")
+#: Of ``--rivals``, which needs the programs that it compares with.
+RIVALS = "rivals"
 
 
 def main(argv: list[str]) -> int:
@@ -39,6 +43,9 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench clustering", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few starts, under five minutes")
     parser.add_argument("--part", action="append", choices=PARTS, help="only this part")
+    parser.add_argument(
+        "--rivals", action="store_true", help="only compare with ClustPy and scikit-learn"
+    )
     parser.add_argument(
         "--data", type=Path, help="folder of the authors' sets, or its parent (default: generated)"
     )
@@ -97,10 +104,15 @@ def main(argv: list[str]) -> int:
         elif part == "dimension":
             most = 128 if quick else 1024
             found[part] = measure_dimension(problems[min(1, len(problems) - 1)], most, 1.0)
+        elif part == RIVALS:
+            found[part] = measure_rivals(folder, 60.0)
         else:
             found[part] = [launch(ranks, folder, rows) for ranks in (1, 2)]
+            for approximation in ("nystrom", "fourier"):
+                found[part].append(launch(2, None, min(rows, 20_000), approximation, 20))
+            found[part].append(launch(2, None, 20 * rows, "auto", 20))
 
-    for part in options.part or PARTS:
+    for part in [RIVALS] if options.rivals else options.part or PARTS:
         with threadpool_limits(1):
             run(part)
         save()

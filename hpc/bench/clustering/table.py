@@ -50,6 +50,7 @@ def solve(
         "Time": spent,
         "CPU": busy,
         "capped": result.status.name == "TIME_LIMIT",
+        "status": result.status.name,
         "evaluations": result.evaluations,
         "degenerate": measures["degenerate"],
         "labels": result.gather()[:, 0].astype(int).tolist(),

@@ -83,7 +83,7 @@ def test_sums_equal_the_sums_written_out(comm, columns, given):
         np.testing.assert_allclose(weights, layout.local(totals), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 3)
 @pytest.mark.parametrize(("function", "of"), [(_cauchy, "distance"), (_cubic, "product")])
 def test_any_function_of_the_distance_or_the_product(comm, function, of):
     problem = _problem(2)

@@ -1,0 +1,175 @@
+"""Other programs on data with several true clusterings.
+
+NrKmeans, AutoNR and both orthogonal methods of ClustPy, and k-means and spectral
+clustering of scikit-learn, which find one labeling, beside KDAC.  Sets: those that ClustPy
+ships (fruit, stickfigures, nrletters, aloi), and this project's.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thalweg_clustering import KDAC
+from thalweg_clustering.agreement import normalized_mutual_information
+
+from .sets import authors_problems
+
+#: Rows of a set, evenly spread if there are more.
+ROWS = 900
+
+Labelings = list[np.ndarray]
+
+
+def measure_rivals(folder: Path | None, seconds: float) -> list[dict[str, Any]]:
+    """One row per set and program; a program is not begun on a set after ``seconds`` on another."""
+    rows: list[dict[str, Any]] = []
+    slow: set[str] = set()
+    for name, points, views in _sets(folder):
+        for program, run in _programs([len(np.unique(view)) for view in views]).items():
+            row = {
+                "set": name,
+                "program": program,
+                "rows": len(points),
+                "features": points.shape[1],
+            }
+            if program in slow:
+                rows.append({**row, "error": f"not run: took more than {seconds:g} s before"})
+                continue
+            try:
+                measured = _measured(run, points, views)
+            except Exception as error:  # a rival may fail in any way; the row says how
+                rows.append({**row, "error": f"failed: {type(error).__name__}: {error}"[:120]})
+                continue
+            if measured["seconds"] > seconds:
+                slow.add(program)
+            rows.append({**row, **measured})
+    return rows
+
+
+def _measured(
+    run: Callable[[np.ndarray, Labelings], Labelings], points: np.ndarray, views: Labelings
+) -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        began = time.perf_counter()
+        found = run(points, views)
+        spent = time.perf_counter() - began
+        tracemalloc.start()
+        try:
+            if spent < 20:
+                run(points, views)
+            peak = tracemalloc.get_traced_memory()[1] / 2**20
+        finally:
+            tracemalloc.stop()
+    table = [[normalized_mutual_information(view, labels) for labels in found] for view in views]
+    pairs = [normalized_mutual_information(a, b) for a, b in combinations(found, 2)]
+    return {
+        "labelings": len(found),
+        "nmi": [max(line) for line in table],
+        "overlap": max(pairs, default=0.0),
+        "confusion": _confusion(views, found),
+        "seconds": spent,
+        "mebibytes": peak,
+    }
+
+
+def _confusion(views: Labelings, found: Labelings) -> float | None:
+    """ClustPy's measure: the mean over true views of the largest score in their row."""
+    try:
+        from clustpy.metrics.external import MultipleLabelingsConfusionMatrix
+    except ImportError:
+        return None
+    truth, labels = np.stack(views, axis=1), np.stack(found, axis=1)
+    matrix = MultipleLabelingsConfusionMatrix(truth, labels).confusion_matrix
+    return float(np.max(matrix, axis=1).mean())
+
+
+def _programs(clusters: list[int]) -> dict[str, Callable[[np.ndarray, Labelings], Labelings]]:
+    """Programs that turn rows and true views into labelings; only KDAC looks at a view."""
+    from sklearn.cluster import KMeans, SpectralClustering
+
+    def kdac(points: np.ndarray, views: Labelings) -> Labelings:
+        found = [views[0]]
+        for count in clusters[1:]:
+            model = KDAC(count, tuning="score", random_state=0)
+            found.append(model.fit(points, np.stack(found, axis=1)).labels_)
+        return found
+
+    def columns(labels: np.ndarray) -> Labelings:
+        labels = np.asarray(labels)
+        return [labels] if labels.ndim == 1 else list(labels.T)
+
+    def rival(name: str) -> Callable[[np.ndarray, Labelings], Labelings]:
+        def run(points: np.ndarray, views: Labelings) -> Labelings:
+            from clustpy import alternative
+
+            kind = getattr(alternative, name)
+            if name == "AutoNR":
+                return columns(kind(nrkmeans_repetitions=5, random_state=0).fit(points).labels_)
+            extra = {"n_init": 10} if name == "NrKmeans" else {}
+            return columns(kind(clusters, random_state=0, **extra).fit(points).labels_)
+
+        return run
+
+    def single(kind: Any) -> Callable[[np.ndarray, Labelings], Labelings]:
+        return lambda points, views: [kind.fit(points).labels_]
+
+    return {
+        "KDAC, first view given": kdac,
+        "NrKmeans": rival("NrKmeans"),
+        "AutoNR": rival("AutoNR"),
+        "Orth1 (Cui et al.)": rival("OrthogonalClustering"),
+        "Orth2 (Cui et al.)": rival("ClusteringInOrthogonalSpaces"),
+        "k-means (scikit-learn)": single(KMeans(clusters[-1], n_init=10, random_state=0)),
+        "spectral (scikit-learn)": single(
+            SpectralClustering(clusters[-1], affinity="nearest_neighbors", random_state=0)
+        ),
+    }
+
+
+def _sets(folder: Path | None) -> list[tuple[str, np.ndarray, Labelings]]:
+    found = [_four_groups()]
+    if folder is not None:
+        for problem in authors_problems(folder):
+            if problem.truth is not None and problem.name.partition(" ")[0] in ("Moon", "MoonN"):
+                found.append((problem.name, problem.points, [problem.given, problem.truth]))
+            if problem.name == "Faces (pose given, k = 20)":
+                found.append(("Faces", problem.points, [problem.given, problem.truth]))
+    package = importlib.util.find_spec("clustpy")
+    if package is None or package.origin is None:
+        return found
+    for name, count in (("fruit", 2), ("stickfigures", 2), ("aloi_small", 2)):
+        # As the package reads them; importing its readers would need torch.
+        file = Path(package.origin).parent / "data" / "datasets" / f"{name}.data"
+        held = np.genfromtxt(file, delimiter=",")
+        points, labels = held[:, count:], held[:, :count].astype(int)
+        chosen = np.unique(np.linspace(0, len(points) - 1, min(ROWS, len(points))).astype(int))
+        points, labels = points[chosen], labels[chosen]
+        points = points[:, points.std(axis=0) > 0]
+        points = (points - points.mean(axis=0)) / points.std(axis=0)
+        if points.shape[1] > 30:  # as for the faces: principal components of 90 % of the variance
+            u, values, _ = np.linalg.svd(points, full_matrices=False)
+            share = np.cumsum(values**2) / (values**2).sum()
+            kept = int(np.searchsorted(share, 0.9)) + 1
+            points = u[:, :kept] * values[:kept]
+        found.append((f"{name} (ClustPy)", points, list(labels.T)))
+    return found
+
+
+def _four_groups(rows: int = 600) -> tuple[str, np.ndarray, Labelings]:
+    """Groups at the corners of a tetrahedron: three balanced splits, and two noisy features."""
+    stream = np.random.default_rng(0)
+    a, b = np.arange(rows) // 2 % 2, np.arange(rows) % 2
+    corners = 3.0 * (2 * np.stack([a, b, a ^ b], axis=1) - 1)
+    noise = stream.uniform(-1, 1, (rows, 2))
+    points = np.concatenate([corners + stream.standard_normal((rows, 3)), noise], axis=1)
+    return "four groups, three splits", points, [a, b, a ^ b]
