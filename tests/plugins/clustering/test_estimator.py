@@ -135,17 +135,18 @@ def test_a_warm_start_goes_on_from_what_was_found(views):
     np.testing.assert_array_equal(model.labels_, labels)
 
 
-def test_the_numbers_of_clusters_and_components_can_be_chosen():
+def test_the_number_of_clusters_can_be_chosen():
     stream = np.random.default_rng(3)
     three, given = stream.integers(0, 3, 150), stream.integers(0, 2, 150)
     corners = np.array([[0, 0], [6, 0], [3, 5]])[three]
     points = np.concatenate(
         [corners, 6.0 * given[:, None], np.zeros((150, 2))], axis=1
     ) + 0.5 * stream.standard_normal((150, 5))
-    model = KDAC("auto", "auto", sigma=1.0, random_state=0).fit(points, given)
+    model = KDAC("auto", sigma=1.0, random_state=0).fit(points, given)
     assert model.alternatives_[0].measures["clusters"] == 3
     assert nmi(model.labels_, three) > 0.9
-    assert len(model.components_) < 4
+    chosen = KDAC(3, "auto", sigma=1.0, random_state=0).fit(points, given)
+    assert len(chosen.components_) == model.alternatives_[0].measures["eigengap_components"]
 
 
 def test_a_pipeline_step_a_frame_and_a_kernel_of_ones_own(views):
