@@ -13,10 +13,14 @@ def run_command(argv: list[str]) -> int:
     parser.add_argument(
         "--resume", action="store_true", help="go on from the newest checkpoint, if there is one"
     )
+    parser.add_argument(
+        "--profile", action="store_true", help="print seconds, messages and bytes by phase"
+    )
     arguments = parser.parse_args(argv)
 
     from thalweg.driver.signals import watch_from_now_on
     from thalweg.job import run
+    from thalweg.job.profile import profile, profile_table
     from thalweg.parallel import MPI
 
     watch_from_now_on()
@@ -39,6 +43,10 @@ def run_command(argv: list[str]) -> int:
         )
         for name, value in result.metrics.items():
             print(f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}")
+    if arguments.profile:
+        table = profile_table(profile(comm))
+        if comm.rank == 0:
+            print(table)
     return result.status.exit_code
 
 

@@ -42,6 +42,10 @@ RANK_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_STEP_N
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``thalweg`` with these arguments; returns the exit code."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
+    if "--" in argv:
+        place = argv.index("--")
+        _give_petsc(argv[place + 1 :])
+        argv = argv[:place]
     comm = _world()
     try:
         with _leaving_together(comm):
@@ -57,6 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except Exception as error:
         return _crash(comm, error)
+
+
+def _give_petsc(options: list[str]) -> None:
+    """Pass options to PETSc, which reads this variable when it is first imported."""
+    given = os.environ.get("PETSC_OPTIONS", "")
+    os.environ["PETSC_OPTIONS"] = f"{given} {' '.join(options)}".strip()
 
 
 def _within_memory(argv: list[str]) -> int:
@@ -111,6 +121,7 @@ def _usage() -> str:
             "",
             *lines,
             "",
+            "What follows -- goes to PETSc: thalweg run CONFIG -- -log_view -options_left",
             "thalweg COMMAND --help tells more; thalweg --version shows the version.",
             "Exit codes: 0 converged or budget reached, 2 bad input, 3 numerical failure,",
             "75 stopped by a signal after writing a checkpoint.",

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from thalweg.interfaces import Objective
-from thalweg.parallel import PETSc, beat, same_on_all_ranks
+from thalweg.parallel import PETSc, beat, phase, same_on_all_ranks
 
 
 @contextmanager
@@ -26,12 +26,14 @@ def checked_evaluations(objective: Objective) -> Iterator[None]:
     replicated = objective.layout.replicated
 
     def checked_value(x: PETSc.Vec) -> float:
-        found = value(x)
+        with phase("evaluate"):
+            found = value(x)
         beat()
         return same_on_all_ranks(objective.comm, [found], "the objective's value")[0]
 
     def checked_value_and_gradient(x: PETSc.Vec, gradient: PETSc.Vec) -> float:
-        found = [value_and_gradient(x, gradient)]
+        with phase("evaluate"):
+            found = [value_and_gradient(x, gradient)]
         beat()
         if replicated and objective.comm.size > 1:
             found.append(gradient.norm())

@@ -30,7 +30,7 @@ from thalweg.interfaces import (
     require,
     value_over_all_rows,
 )
-from thalweg.parallel import PETSc, collective_cleanup
+from thalweg.parallel import PETSc, collective_cleanup, phase
 from thalweg.plugins import citation, specs_of
 from thalweg.result import Result, Status, Trace
 
@@ -209,6 +209,7 @@ class _Run:
     def _parts(self) -> dict[str, str | None]:
         return {"solver": name_of(self.solver), "preconditioner": name_of(self.preconditioner)}
 
+    @phase("setup")
     def _start(self, x: PETSc.Vec, saved: dict[str, Any] | None) -> None:
         began = time.perf_counter()
         # What the preconditioner takes from the homotopy parameter, it takes from the first.
@@ -236,6 +237,7 @@ class _Run:
             self.at.values = [state.value]
             self._record(state)
 
+    @phase("optimize")
     def _advance(self, bar: ProgressBar) -> bool:
         """One step; False if it left the finite numbers, and the iterate before is back."""
         began = time.perf_counter()
@@ -402,6 +404,7 @@ class _Run:
             row.update(state.trace_row())
         self.trace.append({**row, **self.solver.trace_row(state)})
 
+    @phase("checkpoint")
     def _save(self, state: SolverState) -> bool:
         """Write a checkpoint, if there are any; False if none was written.
 
@@ -432,6 +435,7 @@ class _Run:
         self.seconds["checkpoint"] += self.last_checkpoint - began
         return written
 
+    @phase("measure")
     def _result(self, state: SolverState, status: Status, saved: bool) -> Result:
         objective = self.objective
         began = time.perf_counter()

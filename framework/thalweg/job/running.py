@@ -25,6 +25,7 @@ from thalweg.job.building import (
 )
 from thalweg.job.directory import RunDirectory
 from thalweg.job.pictures import Frames, draw_run, is_map
+from thalweg.job.profile import profile
 from thalweg.parallel import (
     MPI,
     Watchdog,
@@ -32,6 +33,8 @@ from thalweg.parallel import (
     collective_cleanup,
     limit_threads,
     on_root,
+    phase,
+    phases,
     restored_thread_limits,
 )
 from thalweg.plugins import MetricSpec, plugins
@@ -90,6 +93,7 @@ def _run(
     comm: MPI.Comm,
     began: float,
 ) -> Result:
+    started = phases()
     if configuration.methods:
         raise InputError("[[method]] tables are for 'thalweg compare'; a run has one [solver]")
     folder = out if out is not None else configuration.output["dir"]
@@ -98,7 +102,8 @@ def _run(
     if directory is not None and not resume:
         on_root(comm, lambda: directory.refuse_other_run())
     threads = limit_threads(comm)
-    dataset, objective = build_objective(configuration, comm)
+    with phase("load"):
+        dataset, objective = build_objective(configuration, comm)
     with collective_cleanup(comm, objective.destroy):
         solver = build_configured_method(configuration, objective)
         if directory is not None:
@@ -117,7 +122,7 @@ def _run(
     seconds = {"load": loading, **result.seconds, "total": result.seconds["total"] + loading}
     result = replace(result, seconds=seconds)
     if directory is not None:
-        facts = {"ranks": comm.size, "threads": threads}
+        facts = {"ranks": comm.size, "threads": threads, "profile": profile(comm, started)}
         try:
             directory.write_result(comm, result, facts)
         except StorageError as error:
@@ -186,6 +191,7 @@ def frames_for(
     return Frames(objective)
 
 
+@phase("pictures")
 def draw_pictures(
     comm: MPI.Comm,
     directory: RunDirectory,

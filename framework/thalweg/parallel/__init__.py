@@ -33,7 +33,7 @@ from thalweg.parallel.reductions import (
 )
 from thalweg.parallel.row_files import save_rows, write_rows
 from thalweg.parallel.threads import limit_threads, restored_thread_limits
-from thalweg.parallel.traffic import phase, phases
+from thalweg.parallel.traffic import Phase, phase, phases
 from thalweg.parallel.watchdog import Watchdog, beat
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ __all__ = [
     "LaplacianSolver",
     "Layout",
     "PETSc",
+    "Phase",
     "Ring",
     "RingBlock",
     "RowExchange",

@@ -12,6 +12,7 @@ from thalweg.parallel.laplacian.methods import METHODS, available, create_method
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.petsc import PETSc
 from thalweg.parallel.reductions import min_over_ranks, sum_large
+from thalweg.parallel.traffic import phase
 
 #: Default shift, relative to the smallest positive diagonal entry.
 SHIFT = 1e-10
@@ -136,7 +137,8 @@ class LaplacianSolver:
         if self.removal.active:
             block = block.copy()
             self.removal.apply(block)
-        solution = self.method.solve(block)
+        with phase("laplacian"):
+            solution = self.method.solve(block)
         with layout.writing(out) as rows:
             rows[...] = solution
             self.removal.apply(rows)
