@@ -42,17 +42,18 @@ def squared_image_of_difference(components, a, b, lift):  # type: ignore[no-unty
     return total
 
 
-@kernel(fastmath={"contract", "nsz"})
-def map_rows(rows, mean, transposed, images):  # type: ignore[no-untyped-def]
-    """``images = (rows - mean) @ transposed`` in float64, each row by itself."""
+@kernel(fastmath={"reassoc", "contract", "nsz"})
+def map_rows(rows, mean, components, images):  # type: ignore[no-untyped-def]
+    """``images = (rows - mean) @ components.T`` in float64, each row by itself."""
+    centered = np.empty(mean.size)
     for i in range(rows.shape[0]):
-        image = images[i]
-        image[:] = 0.0
-        for c in range(rows.shape[1]):
-            centered = np.float64(rows[i, c]) - mean[c]
-            column = transposed[c]
-            for k in range(image.size):
-                image[k] += centered * column[k]
+        for c in range(mean.size):
+            centered[c] = np.float64(rows[i, c]) - mean[c]
+        for k in range(components.shape[0]):
+            product = 0.0
+            for c in range(mean.size):
+                product += centered[c] * components[k, c]
+            images[i, k] = product
 
 
 _squared_distance = squared_distance.dispatcher

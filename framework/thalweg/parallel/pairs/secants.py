@@ -227,12 +227,12 @@ class SecantSet:
 
         The same bits at any number of ranks.
         """
-        transposed = np.ascontiguousarray(components.T, dtype=float)
+        components = np.ascontiguousarray(components, dtype=float)
         images = np.empty((len(self.points), len(components)))
         parts = np.linspace(0, len(images), max(1, self.threads) + 1).astype(int)
         with ThreadPoolExecutor(max(1, self.threads)) as pool:
             jobs = [
-                pool.submit(kernels.map_rows, self.points[a:b], self.mean, transposed, images[a:b])
+                pool.submit(kernels.map_rows, self.points[a:b], self.mean, components, images[a:b])
                 for a, b in itertools.pairwise(parts)
                 if a < b
             ]
