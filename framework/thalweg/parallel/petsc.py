@@ -23,6 +23,7 @@ if PETSc.Sys.getVersion() >= (3, 20):
     for _option in ("vec_mdot_use_gemv", "vec_maxpy_use_gemv"):
         if not PETSc.Options().hasName(_option):
             PETSc.Options().setValue(_option, False)
+            PETSc.Options().getBool(_option)  # else PETSc warns at the end where none was used
 
 __all__ = ["PETSc", "options_prefix", "temporary_options"]
 
