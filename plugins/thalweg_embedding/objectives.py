@@ -221,8 +221,8 @@ def embedding(
     fast = isinstance(repelling, GridPairs) and repulsion_error > 1e-5
     attracting = attractive_sum(layout, family.attraction, weights, single=fast)
     if init == "auto":
-        components = affinity == "entropic" and dimensions <= dataset.layout.columns
-        init = "pca" if family.normalized and components and start is None else "random"
+        leading = affinity == "entropic" and dimensions <= dataset.layout.columns
+        init = "pca" if family.normalized and leading and start is None else "random"
     scale_of_start = init_scale or _usual_scale(family, layout.rows, init)
     if start is None and init == "pca":
         start = principal_components(dataset, dimensions, scale_of_start)

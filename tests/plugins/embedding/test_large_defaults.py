@@ -30,6 +30,10 @@ def test_a_map_whose_affinities_fall_apart_stays_bounded():
     model = TSNE(perplexity=5.0, max_iter=100, random_state=0)
     places = model.fit_transform(centers + generator.normal(size=(120, 4)))
     assert np.ptp(places, axis=0).max() < 2 * 1.0 * 100
+    data = Dataset.from_array(centers + generator.normal(size=(120, 4)))
+    objective = t_sne(data, data.comm, perplexity=5.0)
+    assert "fall into 4 components" in objective.notes[0]
+    objective.destroy()
 
 
 @pytest.mark.parametrize(("rows", "longest"), [(200, 1.0), (1_000, 2.0), (MANY_ROWS, 5.0)])
