@@ -30,7 +30,7 @@ def measure_patches(folder: Path | None, rows: int, iterations: int) -> dict[str
         data,
         data.comm,
         perplexity=10.0,
-        neighbors="approximate",
+        neighbor_search="approximate",
         graph="sparse",
         init="pca",
     )

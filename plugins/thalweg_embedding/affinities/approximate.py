@@ -32,7 +32,7 @@ def approximate_neighbors(dataset: Dataset, k: int, seed: int) -> tuple[np.ndarr
     if importlib.util.find_spec("pynndescent") is None:
         raise InputError(
             "approximate neighbors need pynndescent; install it with "
-            "pip install 'thalweg[large]', or use neighbors = 'exact'"
+            "pip install 'thalweg[large]', or use neighbor_search = 'exact'"
         )
     layout = dataset.layout
     whole = layout.gather_rows(np.asarray(dataset.values, dtype=np.float32))
