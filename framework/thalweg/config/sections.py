@@ -11,6 +11,7 @@ RUN_OPTIONS = (
     Option(
         "checkpoint", float, 60.0, "time between checkpoints", unit="s", minimum=0, finite=False
     ),
+    Option("petsc", str, None, "options for PETSc, written as on its command line"),
     Option(
         "watchdog",
         float,

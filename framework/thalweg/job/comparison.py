@@ -19,6 +19,7 @@ from thalweg.parallel import (
     Watchdog,
     collective_call,
     collective_cleanup,
+    command_line_options,
     limit_threads,
     on_root,
     restored_thread_limits,
@@ -54,7 +55,8 @@ def compare(
     """
     comm = MPI.COMM_WORLD if comm is None else comm
     configuration: Configuration = on_root(comm, lambda: read_configuration(config, changes))
-    with Watchdog(comm, configuration.run["watchdog"]):
+    given = configuration.run
+    with Watchdog(comm, given["watchdog"]), command_line_options(given["petsc"]):
         return _compare(configuration, out, quiet, comm)
 
 

@@ -31,6 +31,7 @@ from thalweg.parallel import (
     Watchdog,
     collective_call,
     collective_cleanup,
+    command_line_options,
     limit_threads,
     on_root,
     phase,
@@ -81,7 +82,8 @@ def run(
     comm = MPI.COMM_WORLD if comm is None else comm
     began = time.perf_counter()
     configuration: Configuration = on_root(comm, lambda: read_configuration(config, changes))
-    with Watchdog(comm, configuration.run["watchdog"]):
+    given = configuration.run
+    with Watchdog(comm, given["watchdog"]), command_line_options(given["petsc"]):
         return _run(configuration, out, resume, quiet, comm, began)
 
 

@@ -21,7 +21,12 @@ from thalweg.parallel.failures import (
 )
 from thalweg.parallel.kernels import kernel
 from thalweg.parallel.layout import Layout
-from thalweg.parallel.petsc import PETSc, options_prefix, temporary_options
+from thalweg.parallel.petsc import (
+    PETSc,
+    command_line_options,
+    options_prefix,
+    temporary_options,
+)
 from thalweg.parallel.reductions import (
     any_over_ranks,
     exact_sum,
@@ -74,6 +79,7 @@ __all__ = [
     "beat",
     "collective_call",
     "collective_cleanup",
+    "command_line_options",
     "component_labels",
     "exact_sum",
     "hessian_operator",

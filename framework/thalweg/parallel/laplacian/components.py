@@ -55,15 +55,15 @@ def component_labels(
         known = _least_of_each(clusters, np.concatenate([least, exchange.fetch(least)]))
         least[...] = known[:count]
         exchange.minimum(known[count:], least)
-        _tell(layout, before, least)
-        least = _asked(layout, least, least)
+        _lower(layout, before, least)
+        least = _entries_at(layout, least, least)
         if not any_over_ranks(layout.comm, bool((least != before).any())):
             break
     exchange.destroy()
     first = least == np.arange(layout.start, layout.stop)  # of its component
     firsts = np.asarray(layout.comm.allgather(int(first.sum())))
     offset = firsts[: layout.comm.rank].sum()
-    labels = _asked(layout, np.where(first, offset + np.cumsum(first) - 1, -1), least)
+    labels = _entries_at(layout, np.where(first, offset + np.cumsum(first) - 1, -1), least)
     return int(firsts.sum()), labels.astype(np.int32)
 
 
@@ -107,7 +107,7 @@ def _least_of_each(clusters: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     return least[clusters]
 
 
-def _asked(layout: Layout, block: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def _entries_at(layout: Layout, block: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Entries of a distributed array at these global rows.  Collective."""
     plan = RowPlan.of(layout, rows)
     exchange = RowExchange(plan)
@@ -116,14 +116,14 @@ def _asked(layout: Layout, block: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return found
 
 
-def _tell(layout: Layout, rows: np.ndarray, block: np.ndarray) -> None:
+def _lower(layout: Layout, rows: np.ndarray, block: np.ndarray) -> None:
     """Lower each of ``block``'s entries at ``rows`` to this rank's entry beside it.  Collective."""
     plan = RowPlan.of(layout, rows)
     exchange = RowExchange(plan)
-    told = np.full(len(block) + len(plan.ghosts), layout.rows)
-    np.minimum.at(told, plan.positions(rows), block)
-    np.minimum(block, told[: len(block)], out=block)
-    exchange.minimum(told[len(block) :], block)
+    lowest = np.full(len(block) + len(plan.ghosts), layout.rows)
+    np.minimum.at(lowest, plan.positions(rows), block)
+    np.minimum(block, lowest[: len(block)], out=block)
+    exchange.minimum(lowest[len(block) :], block)
     exchange.destroy()
 
 

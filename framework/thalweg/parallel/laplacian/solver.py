@@ -22,7 +22,7 @@ _SLACK = 1e-9
 
 # Where all but a few rows have this much slack, a part of their diagonal, the eigenvalues lie
 # close enough for Jacobi's iterations: about 10 of them take off three decimals.
-_AMPLE, _FEW = 0.05, 0.01
+_DOMINANCE, _EXCEPTIONS = 0.05, 0.01
 
 # What "auto" goes by otherwise: rows up to which a dense factor on one rank is quickest, or
 # bearable; rows up to which any sparse factor is; density and rows of graphs with little fill.
@@ -120,12 +120,12 @@ class LaplacianSolver:
         least = least if np.isfinite(least) else 1.0
         self.shift = SHIFT * least if shift is None else float(shift)
         slack = diagonal + self.shift - scale * sums
-        tight = slack <= _SLACK * np.maximum(diagonal, least)
-        self.removal = _mean_removal(layout, weights, tight)
+        zero_slack = slack <= _SLACK * np.maximum(diagonal, least)
+        self.removal = _mean_removal(layout, weights, zero_slack)
         self.components = len(self.removal.sizes) if self.removal.active else 0
-        narrow = int((slack < _AMPLE * diagonal).sum())
-        ample = layout.comm.allreduce(narrow) <= _FEW * layout.rows
-        self.name = _chosen(layout, weights, method, ample)
+        n_weak = int((slack < _DOMINANCE * diagonal).sum())
+        diagonally_dominant = layout.comm.allreduce(n_weak) <= _EXCEPTIONS * layout.rows
+        self.name = _chosen(layout, weights, method, diagonally_dominant)
         rows = _laplacian(layout, weights, diagonal + self.shift, scale)
         null_vectors = self.removal.null_vectors(limit=16) if self.removal.active else []
         self.method = create_method(layout, rows, self.name, rtol, iterations, null_vectors)
@@ -149,14 +149,14 @@ class LaplacianSolver:
 
 
 def _mean_removal(
-    layout: Layout, weights: scipy.sparse.csr_matrix | np.ndarray, tight: np.ndarray
+    layout: Layout, weights: scipy.sparse.csr_matrix | np.ndarray, zero_slack: np.ndarray
 ) -> MeanRemoval:
     """Removal of means over the components all of whose rows have no slack."""
-    if not layout.comm.allreduce(int(tight.sum())):
+    if not layout.comm.allreduce(int(zero_slack.sum())):
         return MeanRemoval(layout, 1, np.zeros(layout.local_rows, np.int32), np.array([False]))
     count, labels = component_labels(layout, weights)
-    loose = np.bincount(labels[~tight], minlength=count).astype(np.int64)
-    return MeanRemoval(layout, count, labels, sum_large(layout.comm, loose) == 0)
+    with_slack = np.bincount(labels[~zero_slack], minlength=count).astype(np.int64)
+    return MeanRemoval(layout, count, labels, sum_large(layout.comm, with_slack) == 0)
 
 
 def _checked(
@@ -196,7 +196,9 @@ def _full_degrees(layout: Layout, sums: np.ndarray, degrees: np.ndarray | None) 
     with raise_on_all_ranks(layout.comm):
         full = np.asarray(degrees, dtype=float)
         if full.shape != sums.shape or not (full >= sums * (1.0 - 1e-12)).all():
-            raise InputError("degrees must be one a row, none below the sum of the row's weights")
+            raise InputError(
+                "degrees must have one entry per row, none below the sum of the row's weights"
+            )
     return np.maximum(full, sums)
 
 
@@ -221,11 +223,14 @@ def _laplacian(
 
 
 def _chosen(
-    layout: Layout, weights: scipy.sparse.csr_matrix | np.ndarray, method: str, ample: bool
+    layout: Layout,
+    weights: scipy.sparse.csr_matrix | np.ndarray,
+    method: str,
+    diagonally_dominant: bool,
 ) -> str:
     """The method asked for, if it can run here; for ``"auto"``, one that fits.
 
-    ``ample`` says whether nearly all rows have slack.
+    ``diagonally_dominant`` says whether nearly all rows have slack.
     """
     sparse = scipy.sparse.issparse(weights)
     if method != "auto":
@@ -243,7 +248,7 @@ def _chosen(
     entries = layout.comm.allreduce(int(here))
     if rows <= _TINY or (entries > 0.2 * rows * rows and rows <= _DENSE_ROWS):
         return "dense"
-    if not sparse or ample:
+    if not sparse or diagonally_dominant:
         return "jacobi"
     light = entries <= _LIGHT_ROW * rows
     if rows <= _ANY_FILL_ROWS or (light and rows <= _LIGHT_ROWS):

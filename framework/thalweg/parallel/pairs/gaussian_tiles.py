@@ -16,7 +16,7 @@ from numba.extending import intrinsic, overload
 
 from thalweg.parallel.kernels import kernel
 
-#: Visiting rows that are treated together: what they need stays in the first-level cache.
+#: Received rows that are treated together: what they need stays in the first-level cache.
 CHUNK = 256
 
 #: Own rows after which another thread may take over.
@@ -117,7 +117,7 @@ def _fill_weights(
     weights: np.ndarray,
     scratch: np.ndarray,
 ) -> None:
-    """Weights of own row ``i`` with the ``width`` visiting rows of one chunk."""
+    """Weights of own row ``i`` with the ``width`` received rows of one chunk."""
     # In the type of the rows: a literal would turn single precision into double.
     minus_half = own_z.dtype.type(-0.5)
     zero = own_z.dtype.type(0.0)
@@ -179,7 +179,7 @@ def add_pairs(
     sums: np.ndarray,
     contributions: np.ndarray,
 ) -> None:
-    """Add the weighted values of every pair of an own with a visiting row, both ways.
+    """Add the weighted values of every pair of an own with a received row, both ways.
 
     Parameters
     ----------
@@ -187,15 +187,15 @@ def add_pairs(
         Own rows, shapes ``(n, 1 or 0)``, ``(n, q)``, ``(n, r)``, ``(n, q or 0)``, ``(n, m)``,
         all of one type, float64 or float32.
     scale, z, factor, tangent, values
-        Visiting rows, transposed, ``(q, v)`` and so on.
+        Received rows, transposed, ``(q, v)`` and so on.
     triangle
-        The visiting rows are the own ones: only pairs i < j are met.
+        The received rows are the own ones: only pairs i < j are met.
     sums
         ``(n, m + 1)``; the last column is the sum of the weights themselves.
     contributions
-        ``(threads, m + 1, v)``: what the own rows add to the visiting ones.
+        ``(threads, m + 1, v)``: what the own rows add to the received ones.
     """
-    count, visiting = own_z.shape[0], z.shape[1]
+    count, received = own_z.shape[0], z.shape[1]
     columns = values.shape[0]
     threads = contributions.shape[0]
     bands = (count + BAND - 1) // BAND
@@ -214,8 +214,8 @@ def add_pairs(
             low = band * BAND
             high = min(low + BAND, count)
             start = (low + 1) // CHUNK * CHUNK if triangle else 0
-            for first in range(start, visiting, CHUNK):
-                width = min(CHUNK, visiting - first)
+            for first in range(start, received, CHUNK):
+                width = min(CHUNK, received - first)
                 _load_chunk(scale, first, width, chunk_scale)
                 _load_chunk(z, first, width, chunk_z)
                 _load_chunk(factor, first, width, chunk_factor)
@@ -262,7 +262,7 @@ def fill_tile(
     tile: np.ndarray,
 ) -> None:
     """Overwrite ``tile``, shape ``(n, v)``, with the weights of every pair; see `add_pairs`."""
-    count, visiting = tile.shape
+    count, received = tile.shape
     bands = (count + BAND - 1) // BAND
     for band in numba.prange(bands):
         weights = np.empty(CHUNK, own_z.dtype)
@@ -271,8 +271,8 @@ def fill_tile(
         chunk_z = np.empty((z.shape[0], CHUNK), own_z.dtype)
         chunk_factor = np.empty((factor.shape[0], CHUNK), own_z.dtype)
         chunk_tangent = np.empty((tangent.shape[0], CHUNK), own_z.dtype)
-        for first in range(0, visiting, CHUNK):
-            width = min(CHUNK, visiting - first)
+        for first in range(0, received, CHUNK):
+            width = min(CHUNK, received - first)
             _load_chunk(scale, first, width, chunk_scale)
             _load_chunk(z, first, width, chunk_z)
             _load_chunk(factor, first, width, chunk_factor)
@@ -298,7 +298,7 @@ def add_absolute_moments(
     sums: np.ndarray,
 ) -> None:
     """Add ``sum_j |w_ij| |x_i - x_j|^4`` of every own row, i < j in a triangle; see `add_pairs`."""
-    count, visiting = own_z.shape[0], z.shape[1]
+    count, received = own_z.shape[0], z.shape[1]
     bands = (count + BAND - 1) // BAND
     for band in numba.prange(bands):
         weights = np.empty(CHUNK, own_z.dtype)
@@ -310,8 +310,8 @@ def add_absolute_moments(
         low = band * BAND
         high = min(low + BAND, count)
         start = (low + 1) // CHUNK * CHUNK if triangle else 0
-        for first in range(start, visiting, CHUNK):
-            width = min(CHUNK, visiting - first)
+        for first in range(start, received, CHUNK):
+            width = min(CHUNK, received - first)
             _load_chunk(z, first, width, chunk_z)
             _load_chunk(factor, first, width, chunk_factor)
             _load_chunk(points, first, width, chunk_points)

@@ -44,7 +44,7 @@ SMALL = 1 << 18
 #: Own rows between two calls that let MPI move the next block.
 POLL_ROWS = 8192
 
-#: Own and visiting rows of such a tile (4 MiB).
+#: Own and received rows of such a tile (4 MiB).
 TILE_ROWS, TILE_COLUMNS = 256, 2048
 
 
@@ -248,15 +248,15 @@ class KernelSums:
         poll: Callable[[], None],
     ) -> None:
         columns = sums.shape[1] - 1
-        count, visiting = len(mine[0]), other[0].shape[1]
+        count, received = len(mine[0]), other[0].shape[1]
         tile = np.empty(TILE_ROWS * TILE_COLUMNS, self.dtype)
         visiting_values = np.ascontiguousarray(other[4].T)
         for low in range(0, count, TILE_ROWS):
             high = min(low + TILE_ROWS, count)
             own = [np.array(part[low:high], order="C") for part in mine]
             start = low // TILE_COLUMNS * TILE_COLUMNS if triangle else 0
-            for first in range(start, visiting, TILE_COLUMNS):
-                last = min(first + TILE_COLUMNS, visiting)
+            for first in range(start, received, TILE_COLUMNS):
+                last = min(first + TILE_COLUMNS, received)
                 chunk = [np.array(part[:, first:last], order="C") for part in other[:4]]
                 block = tile[: (high - low) * (last - first)].reshape(high - low, last - first)
                 self._fill(own[:4], chunk, block)
@@ -270,7 +270,7 @@ class KernelSums:
             poll()
 
     def _fill(self, mine: list[np.ndarray], other: list[np.ndarray], tile: np.ndarray) -> None:
-        """Weights of all pairs of own with visiting rows; scales, z, factors and tangents."""
+        """Weights of all pairs of own with received rows; scales, z, factors and tangents."""
         if self.function is None:
             threads = numba.get_num_threads()
             if tile.size < SMALL:

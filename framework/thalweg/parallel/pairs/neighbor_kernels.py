@@ -127,7 +127,7 @@ def sift(
 ):  # fmt: skip
     """Take the candidates from a tile of lower bounds, shape (rows, columns from ``first``).
 
-    Row ``i`` itself is the visiting column ``own + i``, wherever that lies.
+    Row ``i`` itself is the received column ``own + i``, wherever that lies.
     """
     k, room = distances.shape[1], lower.shape[1]
     width = tile.shape[1]

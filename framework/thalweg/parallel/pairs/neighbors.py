@@ -149,7 +149,7 @@ class _Search:
         own_start: int,
         poll: Callable[[], None],
     ) -> None:
-        """Look through a visiting block, whose first row has the global number ``start``."""
+        """Look through a received block, whose first row has the global number ``start``."""
         centerd, norms = _centered(theirs, center, self.scale)
         halves = 0.5 * norms * norms
         right = _augmented(-centerd, (1.0 - self.bound) * halves, -norms).T.copy()
