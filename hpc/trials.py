@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -66,7 +67,8 @@ def run_pytest(arguments: list[str]) -> dict[str, int]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *arguments]
-        subprocess.run(command, cwd=TOP)
+        # os.environ, for MPI adds variables to the environment behind Python's back.
+        subprocess.run(command, cwd=TOP, env=dict(os.environ))
         return tally(report)
 
 
