@@ -1,9 +1,10 @@
 """Tests that run on several MPI ranks.
 
 A test marked ``@pytest.mark.ranks(1, 2, 3)`` is collected once for each count.  On
-one rank it runs right here.  For more, all selected tests that want the same count
-run under one ``mpirun``, in a pytest on every rank, while this process runs its own
-tests; each rank notes its outcomes in a file, from which the outer tests take theirs.
+one rank it runs right here, or in a process beside this one where there are many.
+For more, all selected tests that want the same count run under one ``mpirun``, in a
+pytest on every rank, while this process runs its own tests; each rank notes its
+outcomes in a file, from which the outer tests take theirs.
 
 Time limits are kept outside ``mpirun``, and a rank that fails while the others wait
 for it in a collective call brings them down; what was not run yet is started anew.
@@ -187,8 +188,8 @@ class World:
     def run(self) -> None:
         """Run all tests, in as many launches as it takes."""
         try:
-            program = mpirun_program()
-            if program is None:
+            program = mpirun_program() or ""
+            if not program and self.ranks > 1:
                 self._rest("no mpirun found; install an MPI launcher or set THALWEG_MPIRUN")
             while not self._closed and (waiting := self._waiting()):
                 with tempfile.TemporaryDirectory(prefix="thalweg-ranks-") as folder:
@@ -209,7 +210,8 @@ class World:
     def _launch(self, program: str, folder: Path, waiting: list[str]) -> None:
         (folder / "tests").write_text("\n".join(waiting))
         files = list(dict.fromkeys(test.partition("::")[0] for test in waiting))
-        command = [program, "-n", str(self.ranks), sys.executable, "-m", "pytest", "-q"]
+        launcher = [program, "-n", str(self.ranks)] if self.ranks > 1 else []
+        command = [*launcher, sys.executable, "-m", "pytest", "-q"]
         command += ["-p", "no:cacheprovider", "-m", "", *files]
         environment = mpi_environment()
         environment[INNER_RANKS], environment[INNER_FOLDER] = str(self.ranks), str(folder)
@@ -398,10 +400,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     worlds: dict[int, World] = {}
     here: list[pytest.Item] = []
+    # Of the tests on one rank, those of the plugins run in a process beside this one.
+    beside = Path(__file__).parent / "plugins"
+    many = len({item.path for item in items}) > 20
     stand_ins: list[RankedTest] = []
     for item in items:
         ranks = getattr(item, "callspec", None) and item.callspec.params.get("ranks")
-        if item.get_closest_marker("ranks") is None or ranks == 1:
+        if item.get_closest_marker("ranks") is None:
+            ranks = 1
+        if ranks == 1 and not (many and beside in item.path.parents):
             here.append(item)
             continue
         world = worlds.setdefault(ranks, World(config.rootpath, ranks))
@@ -423,15 +430,18 @@ def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
     if session.config.option.collectonly or not worlds:
         return (yield)
 
-    def run_worlds() -> None:
-        for world in worlds:
+    def run_worlds(chosen: list[World]) -> None:
+        for world in chosen:
             world.run()
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt  # so that the worlds end with this process
 
-    thread = threading.Thread(target=run_worlds)
-    thread.start()
+    # One rank keeps a core busy; those with several take turns.
+    groups = [w for w in worlds if w.ranks == 1], [w for w in worlds if w.ranks > 1]
+    threads = [threading.Thread(target=run_worlds, args=(group,)) for group in groups]
+    for thread in threads:
+        thread.start()
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
         return (yield)
@@ -439,7 +449,8 @@ def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
         for world in worlds:
             world.close()
-        thread.join()
+        for thread in threads:
+            thread.join()
 
 
 @pytest.hookimpl(wrapper=True)
