@@ -476,6 +476,7 @@ class OutcomeNotes:
         self.file: TextIO = (folder / f"rank-{self.comm.rank}.jsonl").open("a")
         self.stacks = (folder / f"rank-{self.comm.rank}.stacks").open("w")
         self.reports: list[pytest.TestReport] = []
+        self.failures = 0
 
     def note(self, test: str, outcome: str, text: str = "", **more: Any) -> None:
         entry = {"test": test, "outcome": outcome, "text": text} | more
@@ -521,8 +522,22 @@ class OutcomeNotes:
             time.sleep(pause)
             pause = min(2 * pause, 0.01)
         outcomes = self.comm.allgather(failed)
+        self.failures += any(outcomes)
         if any(outcomes) and not all(outcomes):
             self.world.Abort(1)  # messages of the test may be on their way still
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        if self.failures:
+            # PETSc destroys at the end what is left, on all ranks together: a test that failed
+            # may have left something on a few.
+            from mpi4py import MPI
+
+            sys.stdout.flush()
+            sys.stderr.flush()
+            self.comm.Barrier()
+            MPI.Finalize()
+            os._exit(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
