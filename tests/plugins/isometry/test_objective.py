@@ -63,7 +63,7 @@ def test_bad_targets_and_points_are_refused(comm, digits):
         build(same, comm, delta=0.3)
     hole = digits.copy()
     hole[70, 3] = np.nan
-    with pytest.raises(InputError, match="not finite"):
+    with pytest.raises(InputError, match="nan in row 70"):
         build(Dataset.from_array(hole, comm=comm), comm, delta=0.3)
 
 
