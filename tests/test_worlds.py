@@ -1,5 +1,6 @@
 """What the tests on several ranks do when a rank does not come to the end of one."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -44,7 +45,9 @@ def test_a_failing_rank_costs_its_test_and_no_other(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    ranks(*counts): ranks\n")
     (tmp_path / "test_cases.py").write_text(CASES)
     command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "--color=no"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    # os.environ, for MPI adds variables to the environment behind Python's back.
+    environment = dict(os.environ)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     outcomes = dict(
         line.removeprefix("test_cases.py::").split()[:2]
         for line in done.stdout.splitlines()
