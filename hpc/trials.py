@@ -112,6 +112,7 @@ def report(found: dict[str, Any]) -> str:
         "",
     ]
     text += [format_table(rows, markdown=True), ""]
+    text += [f"{row['campaign']}: {row['note']}\n" for row in campaigns.values() if "note" in row]
     if "suite" in found:
         text += ["## The test suite in each environment", ""]
         text += ["`scripts/trials --suite NAME` ran all tests once.", ""]
