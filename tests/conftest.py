@@ -194,9 +194,8 @@ class World:
             while not self._closed and (waiting := self._waiting()):
                 with tempfile.TemporaryDirectory(prefix="thalweg-ranks-") as folder:
                     self._launch(program, Path(folder), waiting)
-        except BaseException as error:
+        except Exception as error:
             self._rest(f"not run: {error!r}")
-            raise
 
     def _waiting(self) -> list[str]:
         return [test for test in self.tests if test not in self._outcomes]
@@ -440,6 +439,7 @@ def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
     # One rank keeps a core busy; those with several take turns.
     groups = [w for w in worlds if w.ranks == 1], [w for w in worlds if w.ranks > 1]
     threads = [threading.Thread(target=run_worlds, args=(group,)) for group in groups]
+    idle_ranks()  # compiled before two threads ask for it
     for thread in threads:
         thread.start()
     before = signal.signal(signal.SIGTERM, interrupt)
