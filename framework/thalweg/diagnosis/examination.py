@@ -19,7 +19,6 @@ NEEDED = (
     "petsc4py",
     "numba",
     "scikit-learn",
-    "finufft",
     "matplotlib",
     "pluggy",
 )

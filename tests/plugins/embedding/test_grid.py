@@ -16,8 +16,6 @@ from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid import GridPairs
 from thalweg_embedding.pairs.mesh import Mesh, Window
 
-pytest.importorskip("finufft")
-
 CAUCHY_SQUARED = PairFunction(
     lambda d: ((1 + d) ** -2.0, -2 * (1 + d) ** -3.0, 6 * (1 + d) ** -4.0), "(1 + d)^-2"
 )
