@@ -37,6 +37,9 @@ GROWTH = 1.12
 #: Densities of points are told apart by this factor.
 DENSITY_STEP = 2.0**0.25
 
+#: Below this tolerance sums are taken in double precision.
+FINE_TOLERANCE = 3e-5
+
 #: Meshes kept for maps to come.
 KEPT = 4
 
@@ -70,7 +73,7 @@ class Box:
         self._reach, self._tolerance, self._dimensions = reach, tolerance, layout.columns
         self.values = self._spectrum(0)
         # Coordinates of a wide map need more digits than single precision has.
-        fine = tolerance < 3e-5 or reach * 2.0**-24 > 0.01 * tolerance
+        fine = tolerance < FINE_TOLERANCE or reach * 2.0**-24 > 0.01 * tolerance
         self.real = np.dtype(np.float64 if fine else np.float32)
         self.mesh = Mesh(
             layout.comm,

@@ -14,7 +14,7 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.parallel import Layout, min_over_ranks
-from thalweg_embedding.pairs.boxes import EXACT_COST, PAIR_COST, Boxes
+from thalweg_embedding.pairs.boxes import EXACT_COST, FINE_TOLERANCE, PAIR_COST, Boxes
 from thalweg_embedding.pairs.curvature import GridCurvature
 from thalweg_embedding.pairs.every import EveryPair
 from thalweg_embedding.pairs.functions import PairFunction
@@ -23,9 +23,12 @@ from thalweg_embedding.pairs.interface import PairSum
 #: Dimensions that meshes serve.
 MOST_DIMENSIONS = 3
 
-#: The relative error of a total is this share of the tolerance: what was seen of maps wider than
-#: a unit, normal, clustered and on a line, rounded up.  In a collapsed map it is three times that.
-ERROR_OF_TOTAL = 0.01
+#: The relative error of a total is this share of the tolerance, or half the tolerance's root if
+#: that is more: what was seen of normal, clustered, straight and collapsed maps, rounded up.
+ERROR_OF_TOTAL = 0.015
+
+#: What single precision adds to it, where the tolerance allows single precision.
+ERROR_OF_SINGLE = 8e-6
 
 #: A value reported at the end is computed with this share of the tolerance.
 REFINEMENT = 0.01
@@ -67,7 +70,9 @@ class GridPairs(PairSum):
         self.layout = layout
         self.function = function
         self.tolerance = tolerance
-        self.relative_error = ERROR_OF_TOTAL * tolerance
+        self.relative_error = tolerance * max(ERROR_OF_TOTAL, 0.5 * tolerance**0.5)
+        if tolerance >= FINE_TOLERANCE:
+            self.relative_error = max(self.relative_error, ERROR_OF_SINGLE)
         self._exact = EveryPair(layout, function)
         self._boxes = Boxes(layout, function, tolerance, PAIR_COST)
         self._curvature = GridCurvature(layout, function, tolerance)

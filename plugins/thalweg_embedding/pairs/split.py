@@ -33,7 +33,7 @@ LEVEL = 0.1
 
 #: Where nothing is cut off, values lose this share of what slopes may lose: in a collapsed map all
 #: pairs lose the same.
-LEVEL_OF_VALUES = 0.01
+LEVEL_OF_VALUES = 0.003
 
 
 @register_jitable
@@ -175,8 +175,14 @@ def _steepest(function: PairFunction) -> float:
 
 
 def _range(function: PairFunction, tolerance: float) -> float:
-    """Squared distance beyond which the function is less than a hundredth of the tolerance."""
+    """Squared distance beyond which an even density of points gives next to nothing.
+
+    That is a hundredth of the tolerance of the function's integral over the plane; infinity if
+    it falls off too slowly for that.
+    """
     d = np.concatenate([[0.0], np.logspace(-2, 8, 2000)])
     values = np.abs(radial(function, 0)(d))
-    large = np.nonzero(values > 0.01 * tolerance * values[0])[0]
-    return float(d[min(large[-1] + 1, d.size - 1)])
+    shares = 0.5 * (values[1:] + values[:-1]) * np.diff(d)
+    beyond = np.cumsum(shares[::-1])[::-1] + values[-1] * d[-1]
+    small = np.flatnonzero(beyond <= 0.01 * tolerance * beyond[0])
+    return float(d[small[0]]) if small.size else math.inf

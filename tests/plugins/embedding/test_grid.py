@@ -111,17 +111,22 @@ def test_a_map_has_one_value_whatever_was_evaluated_before(comm, function):
         np.testing.assert_array_equal(slopes, alone[k][1])
 
 
-def test_a_total_errs_by_what_is_stated(comm):
-    layout = Layout(comm, 2000, 2)
+@pytest.mark.parametrize("function", [STUDENT, GAUSSIAN, CAUCHY_SQUARED], ids=str)
+def test_a_total_errs_by_what_is_stated(comm, function):
+    layout = Layout(comm, 900, 2)
     generator = np.random.default_rng(0)
-    clusters = generator.normal(0, 50, (20, 2)).repeat(100, axis=0) + layout.random_normal(1, 2.0)
-    line = np.outer(np.linspace(-200, 200, 2000), [1.0, 0.3])
-    maps = [clusters, line, *(layout.random_normal(0, 4.0**k) for k in range(-1, 5))]
-    pairs, exact = GridPairs(layout, STUDENT, 1e-2), EveryPair(layout, STUDENT)
-    for rows in maps:
+    clusters = generator.normal(0, 50, (20, 2)).repeat(45, axis=0) + layout.random_normal(1, 2.0)
+    line = np.outer(np.linspace(-200, 200, 900), [1.0, 0.3])
+    lattice = np.round(layout.random_normal(3, 1.0))
+    collapsed = [0.0 * line, *(layout.random_normal(2, 10.0**-k) for k in (3, 2, 1))]
+    wide = [layout.random_normal(0, 4.0**k) for k in range(5)]
+    exact = EveryPair(layout, function)
+    for rows in (clusters, line, lattice, 10.0 * lattice, *collapsed, *wide):
         total = exact.total(rows)
-        assert abs(pairs.total(rows) / total - 1.0) < pairs.relative_error
-        assert abs(pairs.refined_total(rows) / total - 1.0) < 0.05 * pairs.relative_error
+        for tolerance in (1e-2, 1e-3, 1e-4):
+            pairs = GridPairs(layout, function, tolerance)
+            assert abs(pairs.total(rows) / total - 1.0) < pairs.relative_error
+        assert abs(pairs.refined_total(rows) / total - 1.0) < pairs.relative_error
 
 
 def test_a_fall_back_to_all_pairs_is_told_once_with_its_time(comm):
