@@ -66,6 +66,11 @@ def main(argv: list[str]) -> int:
     components = on_root(comm, lambda: _matrix(given.components))
     dataset = load_data(section, comm)
     secants = secant_set(dataset, given.secants, given.neighbors)
+    if len(components) > secants.dimension:
+        raise InputError(
+            f"the map '{given.components}' has {len(components):,} rows but points have only "
+            f"{secants.dimension:,} columns; the order is: thalweg certify DATA COMPONENTS"
+        )
     with scan_progress(secants, 1.0) as progress:
         certificate = certify(secants, components, progress)
     if comm.rank == 0:

@@ -117,6 +117,8 @@ def test_paths_beside_the_file_are_found_from_anywhere(tmp_path):
         ({**BASE, "homotopy": {"values": ["a"]}}, [], "'values' .* must hold numbers, not 'a'"),
         ({**BASE, "homotopy": {"values": [True]}}, [], "must hold numbers"),
         ({**BASE, "homotopy": {"values": 3}}, [], "must be a list"),
+        ({**BASE, "homotopy": {"values": [-1.0, 1.0]}}, [], "at least 0"),
+        ({**BASE, "homotopy": {"first": -1.0}}, [], "must be above 0|greater than 0"),
         ({**BASE, "objective": {"name": "mlp", "layers": ["a"]}}, [], "must hold integers"),
         (BASE, ["solver"], "section.option=value"),
         (BASE, ["=3"], "section.option=value"),

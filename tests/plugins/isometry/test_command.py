@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from thalweg.cli.main import main
+from thalweg.errors import InputError
+from thalweg_isometry import certify
 
 
 @pytest.fixture
@@ -98,3 +100,16 @@ def test_values_that_cannot_be_squared_are_refused(files, digits, capsys):
     np.save(folder / "huge.npy", digits * 1e200)
     assert main(["certify", str(folder / "huge.npy"), str(folder / "psi.npy")]) == 2
     assert "too large to square" in capsys.readouterr().err
+
+
+def test_files_in_the_other_order_are_refused(files, capsys):
+    folder, _ = files
+    assert main(["certify", str(folder / "psi.npy"), str(folder / "data.npy")]) == 2
+    message = capsys.readouterr().err
+    assert "the order is: thalweg certify DATA COMPONENTS" in message
+    assert len(message.strip().splitlines()) == 1
+
+
+def test_arguments_in_the_other_order_are_refused(digits):
+    with pytest.raises(InputError, match=r"not ndarray; call certify\(secants, components\)"):
+        certify(digits, digits)
