@@ -11,7 +11,7 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numba
@@ -89,8 +89,13 @@ def _text(thing: Any) -> str:
         return repr((thing.dtype.str, thing.shape, thing.tobytes()))
     # What Numba has compiled shows an address, and its function what it does.
     thing = getattr(thing, "py_func", thing)
+    if isinstance(thing, CodeType):
+        constants = [_text(constant) for constant in thing.co_consts]
+        return repr((thing.co_code, constants, thing.co_names))
     if not isinstance(thing, FunctionType):
-        return repr(thing)
+        # NumPy's functions show an address too.
+        named = callable(thing) and hasattr(thing, "__qualname__")
+        return f"{thing.__module__}.{thing.__qualname__}" if named else repr(thing)
     code = thing.__code__
     seen = [cell.cell_contents for cell in thing.__closure__ or ()]
     seen += [thing.__globals__[name] for name in code.co_names if name in thing.__globals__]
@@ -99,7 +104,7 @@ def _text(thing: Any) -> str:
     for module in [entry for entry in seen if isinstance(entry, ModuleType)]:
         seen += [vars(module)[name] for name in code.co_names if name in vars(module)]
     known = [_text(entry) for entry in seen]
-    return repr((code.co_code, code.co_consts, code.co_names, known))
+    return repr((_text(code), known))
 
 
 def _check_derivatives(function: Callable[..., Any], name: str) -> None:

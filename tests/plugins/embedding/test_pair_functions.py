@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from types import CellType, FunctionType, ModuleType
 
 import numpy as np
@@ -65,3 +67,17 @@ def test_compiled_code_is_known_by_the_constants_it_was_compiled_with():
     assert second != first
     names["table"] = np.where(np.arange(2000) == 1000, 0.0, np.arange(2000.0))
     assert key() != second
+
+
+def test_a_near_part_has_the_same_key_in_every_process():
+    # The key names compiled code in the cache: another one would compile again in each process.
+    from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
+    from thalweg_embedding.pairs.split import near_function
+
+    script = (
+        "from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT\n"
+        "from thalweg_embedding.pairs.split import near_function\n"
+        "print(*(near_function(f, True).key for f in (GAUSSIAN, STUDENT)))"
+    )
+    elsewhere = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert elsewhere.stdout.split() == [near_function(f, True).key for f in (GAUSSIAN, STUDENT)]
