@@ -20,12 +20,23 @@ if TYPE_CHECKING:
         SymmetricSNE,
     )
     from thalweg_embedding.objective import PairwiseEmbedding
-    from thalweg_embedding.objectives import Family, embedding
+    from thalweg_embedding.objectives import (
+        ELASTIC_EMBEDDING,
+        SYMMETRIC_SNE,
+        T_ELASTIC_EMBEDDING,
+        T_SNE,
+        Family,
+        embedding,
+    )
     from thalweg_embedding.pairs.functions import PairFunction
     from thalweg_embedding.quality import map_quality
 
 _WHERE = {
+    "ELASTIC_EMBEDDING": "objectives",
+    "SYMMETRIC_SNE": "objectives",
     "TSNE": "estimators",
+    "T_ELASTIC_EMBEDDING": "objectives",
+    "T_SNE": "objectives",
     "ElasticEmbedding": "estimators",
     "LaplacianEigenmaps": "estimators",
     "LocallyLinearEmbedding": "estimators",
@@ -38,7 +49,11 @@ _WHERE = {
 }
 
 __all__ = [
+    "ELASTIC_EMBEDDING",
+    "SYMMETRIC_SNE",
     "TSNE",
+    "T_ELASTIC_EMBEDDING",
+    "T_SNE",
     "ElasticEmbedding",
     "Family",
     "LaplacianEigenmaps",

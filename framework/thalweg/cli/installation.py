@@ -217,10 +217,13 @@ def plugin_command(argv: list[str]) -> int:
 
 
 def _new(name: str, folder: str | None) -> int:
+    from thalweg.parallel import MPI, on_root
     from thalweg.plugins.scaffold import write_distribution
 
-    written = write_distribution(name, folder or name)
-    print(f"wrote {written}\nnext: pip install -e {written} && thalweg list")
+    comm = MPI.COMM_WORLD
+    written = on_root(comm, lambda: write_distribution(name, folder or name))
+    if comm.rank == 0:
+        print(f"wrote {written}\nnext: pip install -e {written} && thalweg list")
     return 0
 
 
