@@ -106,7 +106,7 @@ def idle_ranks() -> str | None:
     library, source = folder / "idle_ranks.so", Path(__file__).with_name("idle_ranks.c")
     if not library.exists() or library.stat().st_mtime < source.stat().st_mtime:
         made = library.with_suffix(f".{os.getpid()}")
-        command = [compiler, "-O2", "-shared", "-fPIC", str(source), "-o", str(made)]
+        command = [compiler, "-O2", "-shared", "-fPIC", str(source), "-o", str(made), "-ldl"]
         if subprocess.run(command, capture_output=True).returncode != 0:
             return None
         made.replace(library)
