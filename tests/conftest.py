@@ -68,7 +68,7 @@ def mpirun_program() -> str | None:
 
 
 def mpi_environment() -> dict[str, str]:
-    """Environment for ``mpirun``: one thread a rank, any number of ranks, root allowed.
+    """Environment for ``mpirun``: one thread per rank, any number of ranks, root allowed.
 
     What an MPI library told this very process is left out: a launcher that
     inherits it takes itself for one of the ranks.

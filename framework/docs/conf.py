@@ -171,4 +171,9 @@ def setup(app: Any) -> None:
     def escape(app: Any, what: str, name: str, item: Any, options: Any, lines: list[str]) -> None:
         lines[:] = [re.sub(r"(``.*?``)|\|", lambda m: m.group(1) or r"\|", line) for line in lines]
 
+    def skip(app: Any, what: str, name: str, item: Any, skipped: bool, options: Any) -> bool | None:
+        # What scikit-learn adds to estimators refers to labels of its own pages.
+        return True if re.fullmatch(r"set_\w+_request", name) else None
+
     app.connect("autodoc-process-docstring", escape)
+    app.connect("autodoc-skip-member", skip)

@@ -50,7 +50,7 @@ def leading_embedding(
     tolerance
         Relative residual of the iterative kinds.
     apart
-        This rank's rows of orthonormal, centred columns to be orthogonal to.
+        This rank's rows of orthonormal, centered columns to be orthogonal to.
     guess
         This rank's rows of columns to start from.
     seed

@@ -69,7 +69,7 @@ def _row(layout: Layout, rows: np.ndarray, index: int) -> np.ndarray:
 def _spread_out(
     layout: Layout, rows: np.ndarray, count: int, stream: np.random.Generator
 ) -> np.ndarray:
-    """Centres by k-means++: each a row, drawn by its squared distance to those chosen."""
+    """Centers by k-means++: each a row, drawn by its squared distance to those chosen."""
     centres = [_row(layout, rows, int(stream.integers(layout.rows)))]
     nearest = _squared_distances(rows, centres[0][None])[:, 0]
     for _ in range(1, count):

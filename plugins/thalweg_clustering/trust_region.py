@@ -1,6 +1,6 @@
 """A Riemannian trust-region method: quadratic convergence from Hessian products.
 
-The model is minimised by truncated conjugate gradients (Steihaug, Toint) in the
+The model is minimized by truncated conjugate gradients (Steihaug, Toint) in the
 tangent space; the Hessian there is that of Absil, Mahony and Sepulchre,
 "Optimization Algorithms on Matrix Manifolds" (2008), for the Stiefel manifold
 with the metric of the surrounding space.

@@ -26,7 +26,7 @@ from thalweg_descent.line_search import LineSearch
 from thalweg_descent.strong_wolfe import StrongWolfe
 
 #: Steps in a row without a lower value, after which there is no way down.
-PATIENCE = 5
+MAX_LEVEL_STEPS = 5
 
 
 @dataclass
@@ -306,4 +306,4 @@ def _outcome_at(state: DescentState) -> Status:
         return Status.DIVERGED
     if state.gradient_norm == 0.0:
         return Status.SMALL_GRADIENT
-    return Status.PRECISION_LIMIT if state.level_steps >= PATIENCE else Status.RUNNING
+    return Status.PRECISION_LIMIT if state.level_steps >= MAX_LEVEL_STEPS else Status.RUNNING

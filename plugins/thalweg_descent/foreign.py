@@ -21,7 +21,7 @@ from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 
 #: Iterations in a row that leave the iterate where it is, after which a foreign solver has ended.
-PATIENCE = 100
+MAX_REPEATED = 100
 
 
 #: Points remembered with their values: iterates are usually among those evaluated last.

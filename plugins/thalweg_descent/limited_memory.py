@@ -117,13 +117,13 @@ class LimitedMemory(Direction):
         memory["next_step"] = move.step * GROWTH if falling else move.step
         # The model's own curvature along the step is known without applying it:
         # B_k s = -step g_old, and s.B_k s = -step^2 p.g_old.
-        modelled = -(move.step**2) * move.slope
+        modeled = -(move.step**2) * move.slope
         s = move.old_x
         s.aypx(-1.0, move.x)
         measured = move.step * (move.new_slope - move.slope)
         share = 1.0
-        if self.damping == "powell" and measured < 0.2 * modelled:
-            share = 0.8 * modelled / (modelled - measured)
+        if self.damping == "powell" and measured < 0.2 * modeled:
+            share = 0.8 * modeled / (modeled - measured)
         image = self._change_of_image(memory, metric, move, share)
         y = move.old_gradient
         # y = share (g - g_old) + (1 - share) (-step g_old)

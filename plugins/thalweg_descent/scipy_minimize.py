@@ -18,7 +18,7 @@ from thalweg.interfaces import HessianProduct, Objective, require
 from thalweg.parallel import PETSc
 from thalweg.plugins import Help
 from thalweg_descent.coroutine import Coroutine
-from thalweg_descent.foreign import PATIENCE, Evaluator, Foreign, ForeignState, Live
+from thalweg_descent.foreign import MAX_REPEATED, Evaluator, Foreign, ForeignState, Live
 
 #: Far beyond any budget of the driver.
 ENDLESS = 2**30
@@ -120,7 +120,7 @@ class _LiveScipy(Live):
                 if not np.array_equal(arrays[0], self.seen) and self._take(arrays[0], state):
                     return True
                 repeated += 1
-                if kind == "end" or repeated >= PATIENCE:
+                if kind == "end" or repeated >= MAX_REPEATED:
                     return False
             else:
                 return False

@@ -11,7 +11,7 @@ from thalweg.interfaces import HessianProduct, Objective, Preconditioner, requir
 from thalweg.parallel import PETSc, matrix_free, options_prefix, remove_shift
 from thalweg.plugins import Help
 from thalweg_descent.coroutine import Coroutine
-from thalweg_descent.foreign import PATIENCE, Evaluator, Foreign, ForeignState, Live
+from thalweg_descent.foreign import MAX_REPEATED, Evaluator, Foreign, ForeignState, Live
 from thalweg_descent.identity import Identity
 
 #: Newton methods: our preconditioner is the PC of their inner Krylov solver.
@@ -178,7 +178,7 @@ class _LiveTao(Live):
 
     def advance(self, state: ForeignState) -> bool:
         """Resume TAO until its iterate has changed."""
-        for _ in range(PATIENCE):
+        for _ in range(MAX_REPEATED):
             if self.preconditioner is not None:
                 self.preconditioner.current = self.x
             try:

@@ -37,7 +37,7 @@ def estimated_bytes(layout: Layout, features: int, neighbors: int) -> float:
     data = 3.0 * 8.0 * local * features
     # Neighbors and distances, conditional and transposed and joint probabilities.
     graph = 80.0 * local * neighbors
-    # Cholesky factors of 7-nearest-neighbor graphs: 2 kB a row at 70,000 rows, and growing.
+    # Cholesky factors of 7-nearest-neighbor graphs: 2 kB per row at 70,000 rows, and growing.
     factor = 3000.0 * layout.rows * max(1.0, layout.rows / 70_000) ** 0.25 / layout.comm.size
     return 4e8 + data + max(graph, 0.4 * graph + factor)
 

@@ -170,11 +170,11 @@ class PairwiseEmbedding(
         rows, moves = self.layout.reading(x), self.layout.reading(direction)
         slopes = np.empty_like(rows)
         _, factor, shift = self._repelled(rows, slopes)
-        bend = np.empty_like(rows)
+        term = np.empty_like(rows)
         with self.layout.writing(product) as out:
             self.attraction.product(rows, moves, out)
-            self.repulsion.product(rows, moves, bend, shift)
-            out += self._lambda * factor * bend
+            self.repulsion.product(rows, moves, term, shift)
+            out += self._lambda * factor * term
             if self.normalized:
                 along = sum_over_ranks(self.comm, float(np.vdot(slopes, moves)))
                 out -= (4.0 * self._lambda * factor**2 * float(along)) * slopes
@@ -185,11 +185,11 @@ class PairwiseEmbedding(
         rows = self.layout.reading(x)
         slopes = np.empty_like(rows)
         _, factor, shift = self._repelled(rows, slopes)
-        bend = np.empty_like(rows)
+        term = np.empty_like(rows)
         with self.layout.writing(diagonal) as out:
             self.attraction.diagonal(rows, out)
-            self.repulsion.diagonal(rows, bend, shift)
-            out += self._lambda * factor * bend
+            self.repulsion.diagonal(rows, term, shift)
+            out += self._lambda * factor * term
             if self.normalized:
                 out -= 4.0 * self._lambda * factor**2 * slopes**2
             out *= 4.0

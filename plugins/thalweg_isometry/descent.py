@@ -1,6 +1,6 @@
 """L-BFGS on a small replicated matrix, which stops as soon as a condition is met.
 
-The generic solvers minimise until nothing moves any more.  A feasibility problem
+The generic solvers minimize until nothing moves any more.  A feasibility problem
 wants the opposite: the first point that is good enough, near the start, since a map
 that fits the active secants ever better fits the others worse.
 """

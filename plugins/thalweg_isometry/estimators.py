@@ -171,7 +171,7 @@ class NILEPro(LinearIsometry):
 
 
 class SecantPCA(LinearIsometry):
-    """Baseline: principal directions of the normalised secants.
+    """Baseline: principal directions of the normalized secants.
 
     Parameters, attributes and methods are those of :class:`LinearIsometry`.
     """

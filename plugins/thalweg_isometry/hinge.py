@@ -2,7 +2,7 @@
 
 For a target delta the sum of ``max(0, |rho_k - 1| - theta)^2`` over the active
 secants is lowered, theta a little below delta, and only until all of them are within
-the target.  Minimising delta itself would fit the active secants far too well: with
+the target.  Minimizing delta itself would fit the active secants far too well: with
 tens of thousands of parameters it falls to nothing on them while the others stay
 violated.  Asking for feasibility with a margin, from the leading principal
 directions on, moves the map no further than it must.

@@ -22,7 +22,7 @@ MOST_ROWS = 1024
 class NearIsometry(Objective, SecantConstraints):
     """Half the sum of squares by which the secants miss the wanted delta.
 
-    ``f(Psi) = 1/2 sum_v max(0, | ||Psi v||^2 - 1 | - delta)^2`` over the normalised
+    ``f(Psi) = 1/2 sum_v max(0, | ||Psi v||^2 - 1 | - delta)^2`` over the normalized
     secants v (Luo et al., eq. 2.5): zero exactly where Psi satisfies the restricted
     isometry property.  The variable Psi, shape (rows, dimension), is the same on all
     ranks; rows that are zero do not count, so that the rank is free below ``rows``.
@@ -32,9 +32,9 @@ class NearIsometry(Objective, SecantConstraints):
     secants
         The secant set.
     delta
-        Wanted isometry constant in (0, 1); None lets solvers minimise it.
+        Wanted isometry constant in (0, 1); None lets solvers minimize it.
     rank
-        Wanted rank; None lets solvers minimise it.
+        Wanted rank; None lets solvers minimize it.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Lower bounds on the rank that any embedding of a given delta needs.
 
 Let D hold the squared distances of k points, and E those of their images, so that
-``|E_ij - D_ij| <= delta D_ij``.  With ``J = I - 11^T/k`` the centred Gram matrix of
+``|E_ij - D_ij| <= delta D_ij``.  With ``J = I - 11^T/k`` the centered Gram matrix of
 the images is ``B = -J E J / 2``; its rank is at most that of the embedding, linear
 or not.  Two bounds on rank(B) hold for every such E:
 
@@ -31,7 +31,7 @@ import numpy as np
 
 def weyl_bound(squared_distances: np.ndarray, delta: float) -> int:
     """Rank bound by Weyl's inequality; ``squared_distances`` has shape (k, k)."""
-    gram = _centred(squared_distances) / -2.0
+    gram = _centered(squared_distances) / -2.0
     radius = float(np.abs(np.linalg.eigvalsh(squared_distances)).max(initial=0.0))
     bar = 0.5 * delta * radius + 1e-12 * radius * max(1, len(gram))
     return int((np.linalg.eigvalsh(gram) > bar).sum())
@@ -42,16 +42,16 @@ def alon_bound(squared_distances: np.ndarray, delta: float) -> float:
     k = len(squared_distances)
     total = float(squared_distances.sum())
     squares = float((squared_distances**2).sum())
-    doubly = _centred(squared_distances)
+    doubly = _centered(squared_distances)
     cross = delta * float((np.abs(doubly) * squared_distances).sum())
-    centred = np.array([(doubly**2).sum()])
-    return float(_alon(np.array([total]), np.array([squares]), centred, k, delta, cross)[0])
+    centered = np.array([(doubly**2).sum()])
+    return float(_alon(np.array([total]), np.array([squares]), centered, k, delta, cross)[0])
 
 
 def _alon(
     total: np.ndarray,
     squares: np.ndarray,
-    centred: np.ndarray,
+    centered: np.ndarray,
     k: int,
     delta: float,
     cross: float = np.inf,
@@ -68,7 +68,7 @@ def _alon(
     low, high = s[:-1], s[1:]
     least = np.where((low < 0) & (high > 0), 0.0, np.minimum(low**2, high**2))
     rest = np.sqrt(np.maximum(delta**2 * squares - least * mean**2, 0.0))
-    norm = np.sqrt(np.maximum(centred, 0.0)) * (1 + 1e-12)
+    norm = np.sqrt(np.maximum(centered, 0.0)) * (1 + 1e-12)
     norm = np.sqrt(norm**2 + rest**2 + 2.0 * np.minimum(norm * rest, cross))
     ratio = (1.0 + low) * mean / np.maximum(norm, 1e-300)
     # tr B = (1 + s) sum D / 2k and ||B||_F <= norm / 2: the halves cancel.
@@ -135,8 +135,8 @@ def _grow(distances: np.ndarray, delta: float, most: int) -> tuple[np.ndarray, n
         squares = squares_to[order].sum() + 2.0 * squares_to
         cross = distances[:, order] @ inside
         row_squares = float(inside @ inside) + 2.0 * cross + squares_to + sums**2
-        centred = squares - 2.0 / k * row_squares + total**2 / k**2
-        bounds = np.where(free, _alon(total, squares, centred, k, delta), -1.0)
+        centered = squares - 2.0 / k * row_squares + total**2 / k**2
+        bounds = np.where(free, _alon(total, squares, centered, k, delta), -1.0)
         new = int(bounds.argmax())
         order.append(new)
         free[new] = False
@@ -148,5 +148,5 @@ def _grow(distances: np.ndarray, delta: float, most: int) -> tuple[np.ndarray, n
     return np.array(order), np.array(values)
 
 
-def _centred(matrix: np.ndarray) -> np.ndarray:
+def _centered(matrix: np.ndarray) -> np.ndarray:
     return np.asarray(matrix - matrix.mean(axis=0) - matrix.mean(axis=1)[:, None] + matrix.mean())

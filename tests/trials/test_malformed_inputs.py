@@ -593,7 +593,7 @@ def hook(answer: str) -> str:
 
 MODULES: dict[str, str | None] = {
     "exits": "import sys; sys.exit(3)",
-    "exits-with-words": "raise SystemExit('no licence')",
+    "exits-with-words": "raise SystemExit('no license')",
     "raises": "1 / 0",
     "does-not-parse": "def (:",
     "imports-nothing": "import no_such_module",

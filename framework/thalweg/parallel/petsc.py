@@ -1,4 +1,4 @@
-"""PETSc, initialised once in the way thalweg needs it.
+"""PETSc, initialized once in the way thalweg needs it.
 
 Import ``PETSc`` from here, never from petsc4py: the first import decides the
 options that PETSc starts with.  Its signal handler stays out of the way, so

@@ -145,7 +145,7 @@ class Plugins:
             specs += answer
         for spec in specs:
             if not isinstance(spec, kind):
-                raise TypeError(f"hook {hook} returned {spec!r}, which is not a {kind.__name__}")
+                raise TypeError(f"hook {hook} returned {spec!r}, not of type {kind.__name__}")
         return specs
 
     # -- look-up ---------------------------------------------------------------------------

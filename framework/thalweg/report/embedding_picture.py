@@ -70,7 +70,7 @@ def point_size(count: int) -> float:
 
 
 def point_colors(labels: np.ndarray | None, count: int) -> np.ndarray | str:
-    """Colour of each point, shape ``(count, 3)``, or one for all."""
+    """Color of each point, shape ``(count, 3)``, or one for all."""
     if labels is None:
         return PLAIN
     labels = np.asarray(labels)
@@ -172,8 +172,8 @@ def _legend(figure: Figure, labels: np.ndarray | None, names: Sequence[str] | No
     if (count == 1 and names is None) or count > _MOST_NAMED:
         return
     handles = [
-        Line2D([], [], marker="o", linestyle="", markersize=6, color=tuple(colour), label=name)
-        for colour, name in zip(class_colors(count), _names(count, names), strict=True)
+        Line2D([], [], marker="o", linestyle="", markersize=6, color=tuple(color), label=name)
+        for color, name in zip(class_colors(count), _names(count, names), strict=True)
     ]
     figure.legend(
         handles=handles,

@@ -30,7 +30,7 @@ class Result:
     status
         How the run ended; ``message`` says it in words.
     trace
-        One row an iterate, the first and the last included once each.
+        One row per iterate, the first and the last included once each.
     iterations, evaluations
         Accepted steps, and objective evaluations (value or value and gradient).
     seconds

@@ -1,4 +1,4 @@
-"""The record of a run: one row an iterate, columns declared beforehand."""
+"""The record of a run: one row per iterate, columns declared beforehand."""
 
 from __future__ import annotations
 

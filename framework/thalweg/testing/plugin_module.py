@@ -156,7 +156,7 @@ class _Suite:
             x = objective.initial_point(0)
             preconditioner = _build(spec)
             assert isinstance(preconditioner, Preconditioner), (
-                f"it builds a {type(preconditioner).__name__}, which is no Preconditioner"
+                f"it builds a {type(preconditioner).__name__}, not a Preconditioner"
             )
             check_preconditioner(preconditioner, objective, x)
             preconditioner.destroy()
@@ -167,9 +167,7 @@ class _Suite:
     def check_solver(self, spec: SolverSpec) -> None:
         def build() -> Solver[Any]:
             solver = _build(spec)
-            assert isinstance(solver, Solver), (
-                f"it builds a {type(solver).__name__}, which is no Solver"
-            )
+            assert isinstance(solver, Solver), f"it builds a {type(solver).__name__}, not a Solver"
             return solver
 
         def check() -> str:
@@ -229,7 +227,7 @@ class _Buildable:
     def _try(self, comm: MPI.Comm) -> None:
         objective = self(comm)
         assert isinstance(objective, Objective), (
-            f"it builds a {type(objective).__name__}, which is no Objective"
+            f"it builds a {type(objective).__name__}, not an Objective"
         )
         objective.destroy()
 
@@ -267,7 +265,7 @@ def _specs(module: ModuleType) -> list[Spec]:
         for answer in getattr(manager.hook, hook)():
             for spec in answer:
                 assert isinstance(spec, kind), (
-                    f"hook {hook} returns {spec!r}, which is no {kind.__name__}"
+                    f"hook {hook} returns {spec!r}, not of type {kind.__name__}"
                 )
                 specs.append(spec)
     assert specs, f"the hooks of {module.__name__} return no specs"
@@ -334,7 +332,7 @@ def _check_results(objective: Objective, x: Any) -> str:
     for name, value in found.items():
         _check_measure(name, value)
     prints = objective.comm.allgather(objective.fingerprint())
-    assert all(isinstance(text, str) for text in prints), "fingerprint is no text"
+    assert all(isinstance(text, str) for text in prints), "a fingerprint is not a string"
     assert len(set(prints)) == 1, f"fingerprint differs between ranks: {sorted(set(prints))}"
     return ", ".join(found)
 
@@ -355,7 +353,7 @@ def _check_measure(name: str, value: Any) -> None:
 
 def _check_data(spec: DataSpec, comm: MPI.Comm) -> str:
     dataset = spec.build(comm, options=resolve_options(spec.declared_options, {}, spec.owner))
-    assert isinstance(dataset, Dataset), f"it returns a {type(dataset).__name__}, no Dataset"
+    assert isinstance(dataset, Dataset), f"it returns a {type(dataset).__name__}, not a Dataset"
     wanted = (dataset.layout.local_rows, dataset.layout.columns)
     assert dataset.values.shape == wanted, (
         f"this rank's values have shape {dataset.values.shape}, the layout says {wanted}"
@@ -374,7 +372,7 @@ def _check_metric(spec: MetricSpec, comm: MPI.Comm) -> str:
     dataset = load_data(SAMPLES[0], comm)
     measure = spec.resolve()
     found = measure(np.ascontiguousarray(dataset.values[:, :2]), dataset, comm)
-    assert isinstance(found, Mapping), f"it returns a {type(found).__name__}, no dict"
+    assert isinstance(found, Mapping), f"it returns a {type(found).__name__}, not a dict"
     for name, value in found.items():
         _check_measure(name, value)
     assert len(set(map(repr, comm.allgather(dict(found))))) == 1, "the ranks measure differently"

@@ -111,7 +111,7 @@ def _check_steps(
     hidden = {field.name: repr(getattr(solver, field.name)) for field in dataclasses.fields(solver)}  # type: ignore[arg-type]
     state = solver.init(objective, copied(x))
     assert isinstance(state, SolverState), (
-        f"init returns a {type(state).__name__}, which is no SolverState"
+        f"init returns a {type(state).__name__}, not a SolverState"
     )
     _check_state(solver, objective, state, "after init")
     done = 0
@@ -143,7 +143,7 @@ def _check_state(solver: Solver[Any], objective: Objective, state: SolverState, 
         f"{where} the count of evaluations is {state.evaluations!r}, not an integer"
     )
     status = solver.status(state)
-    assert isinstance(status, Status), f"status returns {status!r}, which is no Status"
+    assert isinstance(status, Status), f"status returns {status!r}, not a Status"
     numbers = objective.comm.allgather((repr(float(state.value)), status.name))
     assert len(set(numbers)) == 1, f"{where} the ranks do not agree on value and status: {numbers}"
     row = dict(solver.trace_row(state))
@@ -171,7 +171,7 @@ def _check_field(value: Any, name: str, where: str) -> None:
     if isinstance(value, dict):
         for key, entry in value.items():
             assert isinstance(key, str), (
-                f"{where} a key of state field '{name}' is no text: {key!r}"
+                f"{where} a key of state field '{name}' is not a string: {key!r}"
             )
             _check_field(entry, f"{name}.{key}", where)
     elif isinstance(value, list | tuple):

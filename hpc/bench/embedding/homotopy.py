@@ -8,7 +8,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from hpc.bench.embedding.data import Images
-from hpc.bench.embedding.pictures import COLOURS, save
+from hpc.bench.embedding.pictures import COLORS, save
 from hpc.bench.embedding.strategies import PERPLEXITY, STRATEGIES, Note, end_of, run
 
 import thalweg
@@ -117,7 +117,7 @@ def homotopy_section(found: dict[str, Any], stem: Path) -> list[str]:
     runs = found["strategies"]
     figure, axes = plt.subplots(figsize=(6.5, 4))
     rows: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
-    for color, strategy in zip(COLOURS, STRATEGIES, strict=False):
+    for color, strategy in zip(COLORS, STRATEGIES, strict=False):
         for authors in (True, False):
             one = runs.get(_label(strategy, authors))
             if one is None:

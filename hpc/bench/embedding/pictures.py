@@ -11,7 +11,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-COLOURS = plt.get_cmap("tab10").colors  # type: ignore[attr-defined]
+COLORS = plt.get_cmap("tab10").colors  # type: ignore[attr-defined]
 
 
 def save(figure: Any, stem: Path, part: str) -> str:
@@ -31,7 +31,7 @@ def draw_curves(problems: dict[str, Any], stem: Path, part: str) -> str:
         curves = {name: np.array(curve) for name, curve in strategies.items()}
         lowest = min(curve[:, 2].min() for curve in curves.values())
         height = max(curve[0, 2] for curve in curves.values()) - lowest
-        for color, (name, curve) in zip(COLOURS, curves.items(), strict=False):
+        for color, (name, curve) in zip(COLORS, curves.items(), strict=False):
             above = np.maximum(curve[:, 2] - lowest, 1e-8 * height)
             for axes, x in zip(column, (0, 1), strict=True):
                 axes.loglog(

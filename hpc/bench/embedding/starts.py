@@ -8,7 +8,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from hpc.bench.embedding.data import Images
-from hpc.bench.embedding.pictures import COLOURS, save
+from hpc.bench.embedding.pictures import COLORS, save
 from hpc.bench.embedding.strategies import STRATEGIES, Note, end_of, problems, run
 
 from thalweg.report import format_table
@@ -55,7 +55,7 @@ def starts_section(found: dict[str, Any], stem: Path) -> list[str]:
     for axes, (problem, strategies) in zip(panels[0], shown.items(), strict=True):
         for place, (strategy, runs) in enumerate(strategies.items()):
             values = np.array([run["objective"] for run in runs])
-            axes.plot(np.full(len(values), place), values, ".", color=COLOURS[place], alpha=0.6)
+            axes.plot(np.full(len(values), place), values, ".", color=COLORS[place], alpha=0.6)
             axes.plot(place, np.median(values), "_", color="black", markersize=14)
             table.append(
                 {

@@ -51,12 +51,12 @@ def write_report(found: dict[str, Any], target: Path) -> None:
         ("table_1", "Table 7.1: translating squares, rank given", _first),
         ("table_2", "Table 7.2: images of the digit 5, rank free", _second),
         ("figure_2", "Figure 7.2: rank against delta", None),
-        ("table_3", "Table 7.3: nearest-neighbour classification", _third),
+        ("table_3", "Table 7.3: nearest-neighbor classification", _third),
         ("figure_4", "Figure 7.4: neighbors preserved", _fourth),
     )
     pictures: dict[str, tuple[str, str, Callable[[Any, Path], None]]] = {
         "figure_2": ("rank-delta", "rank against delta", draw_ranks),
-        "figure_4": ("neighbours", "neighbors preserved", draw_neighbours),
+        "figure_4": ("neighbors", "neighbors preserved", draw_neighbors),
     }
     for part, title, text in sections:
         if part not in found:
@@ -203,8 +203,8 @@ def _oracle(runs: list[dict[str, Any]]) -> str:
                 }
             )
     head = (
-        "Complete looks with one thread a rank.  The rate counts the operations of full "
-        "products with all columns; with fewer columns the bounds spare most of them, so that "
+        "Complete separation rounds with one thread per rank.  The rate counts the operations of "
+        "full products with all columns; with fewer columns the bounds spare most of them, so that "
         "the share may exceed 100 %."
     )
     return head + "\n\n" + format_table(rows, markdown=True)
@@ -234,7 +234,7 @@ def _full(run: dict[str, Any]) -> str:
 
 
 def draw_ranks(rows: list[dict[str, Any]], path: Path) -> None:
-    """Rank against delta, one line a method."""
+    """Rank against delta, one line per method."""
     with style():
         figure = new_figure(7.5, 4.0)
         axes = figure.subplots()
@@ -249,8 +249,8 @@ def draw_ranks(rows: list[dict[str, Any]], path: Path) -> None:
         save_figure(figure, path)
 
 
-def draw_neighbours(facts: dict[str, Any], path: Path) -> None:
-    """Share of neighbors preserved against the rank, one line a method."""
+def draw_neighbors(facts: dict[str, Any], path: Path) -> None:
+    """Share of neighbors preserved against the rank, one line per method."""
     with style():
         figure = new_figure(7.5, 4.0)
         axes = figure.subplots()

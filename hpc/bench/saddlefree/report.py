@@ -201,7 +201,7 @@ def _rates(found: dict[str, Any], stem: Path) -> list[str]:
         "",
         format_table(table, markdown=True),
         "",
-        f"Gradient over {found['gradient_rows']} rows, one thread a rank: {one:.2f} s on one rank, "
-        f"{two:.2f} s on two, {found['speedup']:.2f} times as fast.",
+        f"Gradient over {found['gradient_rows']} rows, one thread per rank: {one:.2f} s on one "
+        f"rank, {two:.2f} s on two, {found['speedup']:.2f} times as fast.",
         "",
     ]

@@ -121,7 +121,7 @@ def entropic_affinities(
 
 
 def given_affinities(dataset: Dataset, normalize: bool = True) -> Weights:
-    """Affinities that the data set itself holds: a square matrix, one row a point.
+    """Affinities that the data set itself holds: a square matrix, one row per point.
 
     Raises
     ------

@@ -18,8 +18,8 @@ from thalweg_embedding.pairs.specialize import specialize
 class EveryPair(LoopedPairs):
     """Exact sum over all pairs, O(N^2 d) work and O(N d) memory.
 
-    Each rank's block of points visits every rank.  A row's terms are added in the order
-    of the visits, so that a result does not depend on the number of threads.
+    Each rank's block of points passes every rank.  A row's terms are added in the order
+    of the ranks, so that a result does not depend on the number of threads.
 
     Parameters
     ----------

@@ -82,8 +82,8 @@ def product(rows, moves, points, all_moves, starts, neighbors, weights, shift, o
                 along += (rows[n, i] - points[m, i]) * (moves[n, i] - all_moves[m, i])
             along *= 2.0 * curvature
             for i in range(rows.shape[1]):
-                bend = slope * (moves[n, i] - all_moves[m, i]) + along * (rows[n, i] - points[m, i])
-                out[n, i] += weights[e] * bend
+                term = slope * (moves[n, i] - all_moves[m, i]) + along * (rows[n, i] - points[m, i])
+                out[n, i] += weights[e] * term
 
 
 def diagonal(rows, moves, points, all_moves, starts, neighbors, weights, shift, out):
@@ -107,10 +107,10 @@ def convex_product(rows, moves, points, all_moves, starts, neighbors, weights, s
         for e in range(starts[n], starts[n + 1]):
             m = neighbors[e]
             _, _, curvature = pair(squared_distance(rows, n, points, m) - shift)
-            bend = 2.0 * weights[e] * max(curvature, 0.0)
+            weight = 2.0 * weights[e] * max(curvature, 0.0)
             for i in range(rows.shape[1]):
                 u = rows[n, i] - points[m, i]
-                out[n, i] += bend * u * u * (moves[n, i] - all_moves[m, i])
+                out[n, i] += weight * u * u * (moves[n, i] - all_moves[m, i])
 
 
 def convex_diagonal(rows, moves, points, all_moves, starts, neighbors, weights, shift, out):
@@ -121,7 +121,7 @@ def convex_diagonal(rows, moves, points, all_moves, starts, neighbors, weights, 
         for e in range(starts[n], starts[n + 1]):
             m = neighbors[e]
             _, _, curvature = pair(squared_distance(rows, n, points, m) - shift)
-            bend = 2.0 * weights[e] * max(curvature, 0.0)
+            weight = 2.0 * weights[e] * max(curvature, 0.0)
             for i in range(rows.shape[1]):
                 u = rows[n, i] - points[m, i]
-                out[n, i] += bend * u * u
+                out[n, i] += weight * u * u

@@ -1,4 +1,4 @@
-"""The variable cut into one slice a rank, so that a Krylov basis is stored once in all.
+"""The variable cut into one slice per rank, so that a Krylov basis is stored once in all.
 
 A replicated variable (network weights) is whole on every rank.  Its Krylov
 basis need not be: each rank keeps the basis vectors on a slice of its own,

@@ -79,7 +79,7 @@ class FunctionObjective(Objective, HessianProduct):
     comm
         The ranks that run together.
     function
-        What is minimised.
+        What is minimized.
     spread
         Standard deviation of a seeded normal shift of the customary start.
     """

@@ -20,7 +20,7 @@ class Activation(ABC):
         """Multiply ``values`` by ``phi'(z)``, given ``a = phi(z)``."""
 
     @abstractmethod
-    def bend(self, a: np.ndarray) -> np.ndarray | None:
+    def second_derivative(self, a: np.ndarray) -> np.ndarray | None:
         """``phi''(z) / phi'(z)``, given ``a = phi(z)``; None if it is zero everywhere."""
 
 
@@ -37,7 +37,7 @@ class Tanh(Activation):
         np.subtract(1, slope, out=slope)
         values *= slope
 
-    def bend(self, a: np.ndarray) -> np.ndarray:
+    def second_derivative(self, a: np.ndarray) -> np.ndarray:
         """``-2 a``."""
         return -2 * a
 
@@ -55,7 +55,7 @@ class Sigmoid(Activation):
         np.subtract(a, slope, out=slope)
         values *= slope
 
-    def bend(self, a: np.ndarray) -> np.ndarray:
+    def second_derivative(self, a: np.ndarray) -> np.ndarray:
         """``1 - 2 a``."""
         return 1 - 2 * a
 
@@ -71,7 +71,7 @@ class Relu(Activation):
         """Multiply by 1 where ``a > 0``, else by 0."""
         values *= a > 0
 
-    def bend(self, a: np.ndarray) -> None:
+    def second_derivative(self, a: np.ndarray) -> None:
         """None: the function is piecewise linear."""
         return
 
@@ -85,7 +85,7 @@ class Linear(Activation):
     def times_slope(self, a: np.ndarray, values: np.ndarray) -> None:
         """Leave ``values`` as they are."""
 
-    def bend(self, a: np.ndarray) -> None:
+    def second_derivative(self, a: np.ndarray) -> None:
         """None: the function is linear."""
         return
 

@@ -105,7 +105,7 @@ def build_autoencoder(
         *train,
         held_out=held,
         l2=l2,
-        initialisation=initialization,
+        initialization=initialization,
         scale=scale,
         precision=precision,
     )

@@ -55,5 +55,5 @@ def build_deep_linear(
         SquaredError(ACTIVATIONS["linear"]),
     )
     return NetworkObjective(
-        comm, rows, network, inputs, targets, initialisation="normal", scale=start
+        comm, rows, network, inputs, targets, initialization="normal", scale=start
     )

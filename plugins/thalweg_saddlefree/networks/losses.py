@@ -69,11 +69,11 @@ class SquaredError(Loss):
         return delta
 
     def hessian(self, output: np.ndarray, delta: np.ndarray, rz: np.ndarray) -> np.ndarray:
-        """``(phi'^2 + phi'' (output - target)) rz``, the latter being ``bend * delta``."""
+        """``(phi'^2 + phi'' (output - target)) rz``, the latter being ``second * delta``."""
         product = self.gauss_newton(output, rz)
-        bend = self.activation.bend(output)
-        if bend is not None:
-            product += bend * delta * rz
+        second = self.activation.second_derivative(output)
+        if second is not None:
+            product += second * delta * rz
         return product
 
     def gauss_newton(self, output: np.ndarray, rz: np.ndarray) -> np.ndarray:

@@ -95,7 +95,7 @@ def build_mlp(
         *train,
         held_out=held,
         l2=l2,
-        initialisation=initialization,
+        initialization=initialization,
         scale=scale,
         precision=precision,
     )

@@ -216,11 +216,11 @@ class Network:
                 mixed = [_total(outer, self.weights(other, layer)) for other in directions]
                 full[i] += mixed
                 full[:, i] += mixed
-                bend = self.activations[layer - 1].bend(point.activations[layer])
-                if bend is not None:
-                    bend *= point.deltas[layer - 1]
-                    bend *= rz[layer - 1]
-                    full[i] += [_total(bend, other[layer - 1]) for other, _ in passes]
+                second = self.activations[layer - 1].second_derivative(point.activations[layer])
+                if second is not None:
+                    second *= point.deltas[layer - 1]
+                    second *= rz[layer - 1]
+                    full[i] += [_total(second, other[layer - 1]) for other, _ in passes]
         return 0.5 * (forms + forms.transpose(0, 2, 1))
 
     def add_hessian_product(
@@ -242,11 +242,11 @@ class Network:
             multiply(rdelta, self.weights(flat, layer).T, back)
             multiply(delta, self.weights(direction, layer).T, back, add=True)
             activation.times_slope(a, back)
-            bend = activation.bend(a)
-            if bend is not None:
-                bend *= point.deltas[layer - 1]
-                bend *= rz[layer - 1]
-                back += bend
+            second = activation.second_derivative(a)
+            if second is not None:
+                second *= point.deltas[layer - 1]
+                second *= rz[layer - 1]
+                back += second
             rdelta = back
 
     def add_gauss_newton_product(
@@ -330,9 +330,7 @@ def checked_sizes(layers: Sequence[int]) -> None:
     """
     whole = all(isinstance(size, int) and not isinstance(size, bool) for size in layers)
     if len(layers) < 2 or not whole or min(layers, default=0) < 1:
-        raise InputError(
-            f"layers must be at least two whole numbers of one or more, not {list(layers)!r}"
-        )
+        raise InputError(f"layers must be at least two integers of 1 or more, not {list(layers)!r}")
 
 
 def _total(a: np.ndarray, b: np.ndarray) -> float:

@@ -34,7 +34,7 @@ from thalweg_saddlefree.capabilities import (
     LayeredCurvature,
     LayerSample,
 )
-from thalweg_saddlefree.networks.initialisation import INITIALISATIONS
+from thalweg_saddlefree.networks.initialization import INITIALIZATIONS
 from thalweg_saddlefree.networks.network import Linearized, Network
 
 #: Rows that pass through the network together.
@@ -64,7 +64,7 @@ class NetworkObjective(
         This rank's rows, shapes ``(local_rows, sizes[0])`` and ``(local_rows, sizes[-1])``.
     l2
         Weight decay.
-    initialisation, scale
+    initialization, scale
         Name of the scheme of :meth:`initial_point`, and its factor.
     precision
         ``"double"``, or ``"single"`` for matrix products in float32: nearly
@@ -97,7 +97,7 @@ class NetworkObjective(
         targets: np.ndarray,
         *,
         l2: float = 0.0,
-        initialisation: str = "glorot",
+        initialization: str = "glorot",
         scale: float = 1.0,
         precision: str = "double",
         memory: float = 2e9,
@@ -115,7 +115,7 @@ class NetworkObjective(
         if any_over_ranks(comm, not all(bool(np.isfinite(a).all()) for a in arrays)):
             raise InputError("the data hold NaN or infinite values; remove or replace those rows")
         self.l2 = float(l2)
-        self.initialisation = initialisation
+        self.initialization = initialization
         self.scale = float(scale)
         self.memory = float(memory)
         self.operations_per_gradient = network.flops("gradient") * rows.rows
@@ -183,7 +183,7 @@ class NetworkObjective(
 
     def initial_point(self, seed: int) -> PETSc.Vec:
         """Weights of the chosen scheme."""
-        start = INITIALISATIONS[self.initialisation](self.network, seed, self.scale)
+        start = INITIALIZATIONS[self.initialization](self.network, seed, self.scale)
         return self.layout.vec_from(start)
 
     def value(self, x: PETSc.Vec) -> float:

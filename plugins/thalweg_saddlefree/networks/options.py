@@ -6,7 +6,7 @@ from typing import Annotated
 
 from thalweg.plugins import Help
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
-from thalweg_saddlefree.networks.initialisation import INITIALISATIONS
+from thalweg_saddlefree.networks.initialization import INITIALIZATIONS
 
 _NONLINEAR = tuple(name for name in ACTIVATIONS if name != "linear")
 
@@ -27,7 +27,7 @@ Initialization = Annotated[
     str,
     Help(
         "scheme of the starting weights",
-        choices=tuple(INITIALISATIONS),
+        choices=tuple(INITIALIZATIONS),
         formerly=("initialisation",),
     ),
 ]

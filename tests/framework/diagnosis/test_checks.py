@@ -62,7 +62,7 @@ def test_what_fails_unforeseen_is_reported_and_the_rest_goes_on(monkeypatch):
         ("something else", (None, "")),
     ],
 )
-def test_launchers_are_recognised_by_what_they_say(text, expected):
+def test_launchers_are_recognized_by_what_they_say(text, expected):
     assert libraries.launcher_family(text) == expected
 
 

@@ -37,8 +37,8 @@ def reference(graph, rhs, scale, pieces):
     solution = np.zeros_like(rhs)
     for piece in pieces:
         rows = np.ix_(piece, piece)
-        centred = rhs[piece] - rhs[piece].mean(0)
-        solution[piece] = np.linalg.pinv(laplacian[rows]) @ centred
+        centered = rhs[piece] - rhs[piece].mean(0)
+        solution[piece] = np.linalg.pinv(laplacian[rows]) @ centered
         solution[piece] -= solution[piece].mean(0)
     return solution
 

@@ -21,12 +21,12 @@ def frame(points, comm):
 def test_directions_are_the_eigenvectors_of_the_scatter(comm):
     points = cloud(500, 6)
     found = frame(points, comm)
-    centred = points - points.mean(axis=0)
-    values = np.linalg.eigvalsh(centred.T @ centred)[::-1]
+    centered = points - points.mean(axis=0)
+    values = np.linalg.eigvalsh(centered.T @ centered)[::-1]
     np.testing.assert_allclose(found.mean, points.mean(axis=0), atol=1e-5)
     np.testing.assert_allclose(found.variances, values, rtol=1e-5)
     np.testing.assert_allclose(found.directions @ found.directions.T, np.eye(6), atol=1e-12)
-    turned = centred @ found.directions.T
+    turned = centered @ found.directions.T
     np.testing.assert_allclose((turned**2).sum(axis=0), values, rtol=1e-5)
 
 

@@ -139,8 +139,8 @@ def test_a_plugin_that_exits_at_import_leaves_the_rest_working(monkeypatch, erro
     [
         (3, "not a list"),
         ("text", "not a list"),
-        ([3], "not a SolverSpec"),
-        ([None], "not a SolverSpec"),
+        ([3], "not of type SolverSpec"),
+        ([None], "not of type SolverSpec"),
     ],
 )
 def test_a_hook_that_returns_other_than_specs_leaves_the_rest_working(found, answer, reason):

@@ -95,7 +95,7 @@ def test_a_bad_objective_fails_with_a_sentence_and_the_rest_is_checked(comm, mod
         ),
         (
             "from thalweg.plugins import hookimpl\n@hookimpl\ndef thalweg_objectives(): return [1]",
-            "no ObjectiveSpec",
+            "not of type ObjectiveSpec",
         ),
     ],
 )

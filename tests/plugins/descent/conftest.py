@@ -25,7 +25,7 @@ class Quadratic(RowObjective, HessianProduct):
 
 
 class Rosenbrock(RowObjective, HessianProduct):
-    """A sum of two-dimensional Rosenbrock functions, one a row."""
+    """A sum of two-dimensional Rosenbrock functions, one per row."""
 
     def __init__(self, comm, rows=7):
         super().__init__(comm, Layout(comm, rows, 2))

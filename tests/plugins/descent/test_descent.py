@@ -43,7 +43,7 @@ def label(solver):
     return f"{type(solver).__name__}-{solver.line_search}-{rule}"
 
 
-def minimise(objective, solver, **options):
+def minimize(objective, solver, **options):
     options = {"iterations": 2000, "gradient": 1e-8, "decrease": 0.0, **options}
     return thalweg.minimize(objective, solver=solver, **options)
 
@@ -52,7 +52,7 @@ def minimise(objective, solver, **options):
 @pytest.mark.parametrize("problem", ["quadratic", "rosenbrock", "chain"])
 def test_every_step_lowers_the_objective(solver, problem, request):
     objective = request.getfixturevalue(problem)(MPI.COMM_SELF)
-    result = minimise(objective, solver, iterations=300)
+    result = minimize(objective, solver, iterations=300)
     assert np.all(np.diff(result.trace["objective"]) <= 0)
     assert np.all(np.isfinite(result.x))
     assert result.objective < 0.01 * result.trace["objective"][0]
@@ -62,7 +62,7 @@ def test_every_step_lowers_the_objective(solver, problem, request):
 @pytest.mark.parametrize("problem", ["quadratic", "rosenbrock", "chain"])
 def test_fast_methods_reach_a_small_gradient(solver, problem, request):
     objective = request.getfixturevalue(problem)(MPI.COMM_SELF)
-    result = minimise(objective, solver, gradient=1e-6)
+    result = minimize(objective, solver, gradient=1e-6)
     assert result.status is Status.SMALL_GRADIENT
 
 
@@ -70,7 +70,7 @@ def test_fast_methods_reach_a_small_gradient(solver, problem, request):
 def test_conjugate_gradients_finish_a_quadratic_in_as_many_steps_as_unknowns(quadratic, beta):
     objective = quadratic(MPI.COMM_SELF, rows=4, columns=2, condition=50.0)
     solver = NonlinearCG(beta=beta, curvature=1e-3)
-    result = minimise(objective, solver, iterations=9)
+    result = minimize(objective, solver, iterations=9)
     assert result.trace["gradient_norm"][8] < 1e-3 * result.trace["gradient_norm"][0]
 
 
@@ -81,7 +81,7 @@ def test_the_exact_hessian_as_preconditioner_takes_one_newton_step(
     quadratic, exact_inverse, solver
 ):
     objective = quadratic(MPI.COMM_SELF)
-    result = minimise(objective, solver(preconditioner=exact_inverse()))
+    result = minimize(objective, solver(preconditioner=exact_inverse()))
     assert result.iterations == 1
     assert result.evaluations == 2
     assert result.trace["step_length"][-1] == 1.0
@@ -98,7 +98,7 @@ def test_the_exact_hessian_as_preconditioner_takes_one_newton_step(
     ids=["pr", "hz", "lbfgs", "gd"],
 )
 def test_preconditioning_is_a_change_of_variables(quadratic, exact_inverse, options):
-    # With B = S^2, minimising over x is minimising over S x without preconditioner.
+    # With B = S^2, minimizing over x is minimizing over S x without preconditioner.
     options = dict(options)
     solver = options.pop("solver")
     rough = quadratic(MPI.COMM_SELF, power=1.0)
@@ -117,13 +117,13 @@ def test_preconditioning_is_a_change_of_variables(quadratic, exact_inverse, opti
     scale = np.sqrt(smooth.weights)
     # A step of 1 scales both runs alike; without a preconditioner the first is unscaled.
     stop = {"iterations": 6, "gradient": 0.0}
-    a = minimise(rough, solver(preconditioner=HalfWay(), **options), x0=start, **stop)
-    b = minimise(smooth, solver(preconditioner=Copying(), **options), x0=start * scale, **stop)
+    a = minimize(rough, solver(preconditioner=HalfWay(), **options), x0=start, **stop)
+    b = minimize(smooth, solver(preconditioner=Copying(), **options), x0=start * scale, **stop)
     np.testing.assert_allclose(a.x * scale, b.x, rtol=0, atol=1e-9)
 
 
 class Copying(Preconditioner):
-    """The identity, but not recognised as such: the first step is 1."""
+    """The identity, but not recognized as such: the first step is 1."""
 
     def setup(self, objective, x):
         """Nothing to prepare."""
@@ -153,7 +153,7 @@ def test_a_constant_preconditioner_is_applied_once_per_iteration(chain, damping)
     found = []
     for constant in (False, True):
         counting = Counting(constant)
-        result = minimise(
+        result = minimize(
             objective, LBFGS(preconditioner=counting, damping=damping, memory=3), iterations=15
         )
         found.append((result, counting.count))
@@ -224,7 +224,7 @@ def test_no_row_moves_farther_than_the_cap(chain, solver):
     def look(iterate):
         places.append(iterate.rows.copy())
 
-    minimise(objective, solver(step_cap=0.05), iterations=30, callback=look)
+    minimize(objective, solver(step_cap=0.05), iterations=30, callback=look)
     for before, after in itertools.pairwise(places):
         farthest = np.linalg.norm(after - before, axis=1).max()
         assert farthest <= 0.05 * np.abs(before).max() * (1 + 1e-12)
@@ -234,7 +234,7 @@ def test_an_absolute_cap_ignores_the_extent(chain):
     objective = chain(MPI.COMM_SELF)
     places = []
     solver = LBFGS(step_cap=0.01, step_cap_unit="absolute")
-    minimise(objective, solver, iterations=5, callback=lambda i: places.append(i.rows.copy()))
+    minimize(objective, solver, iterations=5, callback=lambda i: places.append(i.rows.copy()))
     moves = [np.linalg.norm(b - a, axis=1).max() for a, b in itertools.pairwise(places)]
     assert max(moves) == pytest.approx(0.01)
 
@@ -258,7 +258,7 @@ class Hole(RowObjective):
 def test_no_start_leads_to_numbers_that_are_not_finite(solver, size):
     objective = Hole()
     start = size * objective.layout.random_normal(0).clip(-1, 1)
-    result = minimise(objective, solver, x0=start, iterations=50)
+    result = minimize(objective, solver, x0=start, iterations=50)
     assert np.all(np.isfinite(result.x))
     assert math.isfinite(result.objective)
 
@@ -277,7 +277,7 @@ def test_a_run_ends_as_stalled_where_no_step_lowers_the_value():
             return 1.0 + float(np.abs(rows).sum())
 
     objective = Lying()
-    result = minimise(objective, LBFGS(), x0=np.zeros((3, 2)))
+    result = minimize(objective, LBFGS(), x0=np.zeros((3, 2)))
     assert result.status is Status.PRECISION_LIMIT
     assert result.objective == 1.0
 
@@ -296,7 +296,7 @@ class Indefinite(Preconditioner):
 @pytest.mark.parametrize("solver", [GradientDescent, NonlinearCG, LBFGS])
 def test_a_preconditioner_that_points_uphill_does_no_harm(quadratic, solver):
     objective = quadratic(MPI.COMM_SELF, condition=10.0)
-    result = minimise(objective, solver(preconditioner=Indefinite()), iterations=50)
+    result = minimize(objective, solver(preconditioner=Indefinite()), iterations=50)
     assert np.all(np.diff(result.trace["objective"]) <= 0)
     assert result.objective < 0.5 * result.trace["objective"][0]
 
@@ -313,7 +313,7 @@ def test_evaluations_are_counted_as_the_objective_sees_them(rosenbrock):
     objective.rows_value_and_gradient = counted
     for solver in SOLVERS:
         calls.clear()
-        result = minimise(objective, solver, iterations=40)
+        result = minimize(objective, solver, iterations=40)
         assert result.evaluations == len(calls)
 
 
@@ -323,8 +323,8 @@ def test_twenty_iterates_do_not_depend_on_the_ranks(chain, solver, comm):
     whole = chain(MPI.COMM_SELF)
     start = whole.layout.random_normal(2)
     shared = chain(comm)
-    alone = minimise(whole, solver, x0=start, iterations=20)
-    together = minimise(shared, solver, x0=shared.layout.local(start), iterations=20)
+    alone = minimize(whole, solver, x0=start, iterations=20)
+    together = minimize(shared, solver, x0=shared.layout.local(start), iterations=20)
     np.testing.assert_allclose(together.gather(), alone.x, rtol=0, atol=1e-10)
     assert together.evaluations == alone.evaluations
 
@@ -332,7 +332,7 @@ def test_twenty_iterates_do_not_depend_on_the_ranks(chain, solver, comm):
 @pytest.mark.ranks(2, 3)
 @pytest.mark.parametrize("solver", [GradientDescent(), NonlinearCG(), LBFGS()], ids=label)
 def test_replicated_variables_stay_equal_on_all_ranks(fit, solver, comm):
-    result = minimise(fit(comm), solver, iterations=30)
+    result = minimize(fit(comm), solver, iterations=30)
     everywhere = comm.allgather(result.x.tobytes())
     assert len(set(everywhere)) == 1
     assert result.objective < 1e-2 * result.trace["objective"][0]
@@ -340,8 +340,8 @@ def test_replicated_variables_stay_equal_on_all_ranks(fit, solver, comm):
 
 @pytest.mark.ranks(3)
 def test_ranks_without_rows_take_part(chain, comm):
-    result = minimise(chain(comm, rows=2), LBFGS(step_cap=1.0), iterations=20)
-    alone = minimise(chain(MPI.COMM_SELF, rows=2), LBFGS(step_cap=1.0), iterations=20)
+    result = minimize(chain(comm, rows=2), LBFGS(step_cap=1.0), iterations=20)
+    alone = minimize(chain(MPI.COMM_SELF, rows=2), LBFGS(step_cap=1.0), iterations=20)
     np.testing.assert_allclose(result.gather(), alone.x, atol=1e-10)
 
 
@@ -350,9 +350,9 @@ def test_ranks_without_rows_take_part(chain, comm):
 def test_a_resumed_run_ends_on_the_same_bits(rosenbrock, solver, comm, tmp_path):
     folder = comm.bcast(tmp_path)
     objective = rosenbrock(comm)
-    straight = minimise(objective, solver, iterations=25)
-    minimise(objective, solver, iterations=11, checkpoint=folder)
-    resumed = minimise(objective, solver, iterations=25, checkpoint=folder, resume=True)
+    straight = minimize(objective, solver, iterations=25)
+    minimize(objective, solver, iterations=11, checkpoint=folder)
+    resumed = minimize(objective, solver, iterations=25, checkpoint=folder, resume=True)
     assert resumed.x.tobytes() == straight.x.tobytes()
     assert resumed.evaluations == straight.evaluations
 
@@ -414,24 +414,24 @@ def test_solvers_built_in_python_check_their_options_too(build, options):
         build(**options)
 
 
-def test_the_identity_is_recognised(quadratic):
+def test_the_identity_is_recognized(quadratic):
     objective = quadratic(MPI.COMM_SELF)
-    a = minimise(objective, LBFGS(preconditioner=Identity()), iterations=10)
-    b = minimise(objective, LBFGS(), iterations=10)
+    a = minimize(objective, LBFGS(preconditioner=Identity()), iterations=10)
+    b = minimize(objective, LBFGS(), iterations=10)
     assert a.x.tobytes() == b.x.tobytes()
 
 
 def test_lbfgs_leaves_a_saddle_where_no_step_shows_curvature(chain):
     objective = chain(MPI.COMM_SELF, coupling=0.1)
     start = 1e-6 * np.abs(objective.layout.random_normal(1))
-    result = minimise(objective, LBFGS(), x0=start, iterations=40, gradient=1e-6)
+    result = minimize(objective, LBFGS(), x0=start, iterations=40, gradient=1e-6)
     assert result.objective < -0.9 * 0.25 * start.size
 
 
 def test_without_growth_steps_only_shrink_until_the_objective_changes(rosenbrock):
     solver = GradientDescent(growth=1.0)
     objective = rosenbrock(MPI.COMM_SELF)
-    result = minimise(objective, solver, iterations=100)
+    result = minimize(objective, solver, iterations=100)
     steps = result.trace["step_length"][1:]
     assert np.all(np.diff(steps) <= 0)
     state = solver.init(objective, objective.initial_point(0))
@@ -455,12 +455,12 @@ def test_a_step_of_twice_the_right_length_is_not_taken_again(quadratic):
             direction.getArray()[:] = 0.5001 * residual.getArray() / self.weights.ravel()
 
     solver = GradientDescent(preconditioner=Slightly(), first_step=3.999)
-    result = minimise(quadratic(MPI.COMM_SELF), solver, iterations=20, gradient=1e-6)
+    result = minimize(quadratic(MPI.COMM_SELF), solver, iterations=20, gradient=1e-6)
     assert result.status is Status.SMALL_GRADIENT
 
 
 def test_the_first_step_can_be_chosen(rosenbrock):
-    result = minimise(rosenbrock(MPI.COMM_SELF), GradientDescent(first_step=1e-5), iterations=1)
+    result = minimize(rosenbrock(MPI.COMM_SELF), GradientDescent(first_step=1e-5), iterations=1)
     assert result.trace["step_length"][1] == 1e-5
 
 

@@ -38,7 +38,7 @@ def test_value_and_gradient(comm, digits, kind):
 
 
 @pytest.mark.ranks(1, 2)
-def test_a_generic_solver_can_minimise_it(comm, digits, true_delta):
+def test_a_generic_solver_can_minimize_it(comm, digits, true_delta):
     objective = build(Dataset.from_array(digits[:40], comm=comm), comm, delta=0.4, rank=8)
     result = thalweg.minimize(objective, solver="lbfgs", iterations=300, decrease=0.0)
     assert result.metrics["delta"] == pytest.approx(true_delta(digits[:40], result.x), rel=1e-7)

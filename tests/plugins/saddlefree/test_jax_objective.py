@@ -40,7 +40,7 @@ def test_derivatives_agree_with_differences_on_any_number_of_ranks(comm, rows):
     assert objective.value(x) == pytest.approx(made(MPI.COMM_SELF, rows).value(x), rel=1e-13)
 
 
-def test_a_named_function_is_minimised():
+def test_a_named_function_is_minimized():
     objective = build_jax(None, MPI.COMM_SELF, function=f"{__name__}:example")
     result = thalweg.minimize(objective, solver="saddle-free", iterations=60, gradient=1e-9)
     assert result.objective < 1e-9

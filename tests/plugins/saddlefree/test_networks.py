@@ -12,7 +12,7 @@ from thalweg.testing.derivatives import check_gauss_newton_product
 from thalweg_saddlefree.capabilities import draw_curvature_rows
 from thalweg_saddlefree.networks.autoencoder import build_autoencoder
 from thalweg_saddlefree.networks.deep_linear import build_deep_linear
-from thalweg_saddlefree.networks.initialisation import glorot, sparse
+from thalweg_saddlefree.networks.initialization import glorot, sparse
 from thalweg_saddlefree.networks.mlp import build_mlp
 from thalweg_saddlefree.networks.network import multiply
 
@@ -179,11 +179,11 @@ def test_layers_and_values_that_do_not_fit_are_refused_in_one_sentence(comm):
     for sizes in ([16, 7, 3, 7, 15], [16, 3, 7], [16, 3, 7, 20, 7, 3, 4]):
         with pytest.raises(InputError, match=r"widen again after 3 .* end them with 16"):
             build_autoencoder(data, comm, layers=sizes)
-    with pytest.raises(InputError, match="at least two whole numbers"):
+    with pytest.raises(InputError, match="at least two integers"):
         build_autoencoder(data, comm, layers=["a", "b"])
     with pytest.raises(InputError, match=r"16 columns; write layers = \[16"):
         build_autoencoder(data, comm, layers=[10, 3])
-    with pytest.raises(InputError, match="whole numbers"):
+    with pytest.raises(InputError, match="integers"):
         build_autoencoder(data, comm, layers=[16, 0, 3])
     with pytest.raises(InputError, match="3 labels"):
         build_mlp(data, comm, layers=[16, 5, 10])

@@ -45,7 +45,7 @@ class LaplacianSolver:
         CSR matrix, or a dense array.  Its diagonal has no effect without ``degrees``.
     scale
         Factor of the Laplacian; 4 makes it the Hessian of the sum over ordered pairs of
-        ``w_ij |x_i - x_j|^2 ``, as in Vladymyrov and Carreira-Perpinan (2012).
+        ``w_ij |x_i - x_j|^2``, as in Vladymyrov and Carreira-Perpinan (2012).
     shift
         mu; by default 1e-10 times the smallest positive diagonal entry of ``scale * D``.
     degrees

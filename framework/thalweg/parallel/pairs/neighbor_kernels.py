@@ -121,7 +121,7 @@ def renew_limits(
 
 
 @kernel()
-def sift(
+def filter_candidates(
     tile, first, own, start, distances, indices, lower, columns, counts, limits,
     points, theirs, norms, their_norms, scale, bound,
 ):  # fmt: skip
@@ -163,7 +163,7 @@ def sift(
 
 
 @kernel()
-def settle(
+def flush_candidates(
     start, distances, indices, lower, columns, counts, limits,
     points, theirs, norms, their_norms, scale, bound,
 ):  # fmt: skip

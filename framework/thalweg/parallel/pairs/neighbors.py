@@ -18,7 +18,13 @@ import threadpoolctl
 from thalweg.errors import InputError
 from thalweg.parallel.failures import raise_on_all_ranks
 from thalweg.parallel.layout import Layout
-from thalweg.parallel.pairs.neighbor_kernels import CHUNK, renew_limits, settle, sift, sort_rows
+from thalweg.parallel.pairs.neighbor_kernels import (
+    CHUNK,
+    filter_candidates,
+    flush_candidates,
+    renew_limits,
+    sort_rows,
+)
 from thalweg.parallel.pairs.ring import Ring
 from thalweg.parallel.reductions import max_over_ranks, sum_over_ranks
 
@@ -174,8 +180,8 @@ class _Search:
                 tile = products[: count * (last - first)].reshape(count, last - first)
                 np.matmul(self.left[rows], right[:, first:last], out=tile)
                 own = own_start + top - start  # column that is the band's first row itself
-                sift(tile, first, own, start, *found, *candidates, *points)
-            settle(start, *found, *candidates, *points)
+                filter_candidates(tile, first, own, start, *found, *candidates, *points)
+            flush_candidates(start, *found, *candidates, *points)
 
         bands = list(range(0, height, _TILE_ROWS)) if columns else []
         if self.threads == 1 or len(bands) < 2:

@@ -49,7 +49,7 @@ def normal(network: Network, seed: int, scale: float) -> np.ndarray:
 
 
 #: Schemes by the name that users write.
-INITIALISATIONS = {"glorot": glorot, "sparse": sparse, "normal": normal}
+INITIALIZATIONS = {"glorot": glorot, "sparse": sparse, "normal": normal}
 
 
 def _stream(seed: int, layer: int) -> np.random.Generator:
