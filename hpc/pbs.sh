@@ -14,5 +14,7 @@ timeout --foreground --preserve-status --signal=USR1 "${LIMIT:-235m}" \
 run=$!
 trap 'kill -USR1 $run' TERM USR1
 while kill -0 $run 2>/dev/null; do wait $run; code=$?; done
+# Some launchers, MPICH's of one rank among them, lose the code of a run that was handed a signal.
+[ $code != 0 ] || ! grep -qs '"status": "interrupted"' "$out/result.json" || code=75
 [ $code != 75 ] || exec qsub -v CONFIG="$CONFIG",OUT="$out",LIMIT="${LIMIT:-235m}" hpc/pbs.sh
 exit $code

@@ -13,5 +13,7 @@ trap : TERM USR1 # this shell outlives the signal
 srun --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" --cpu-bind=cores \
   .venv/bin/thalweg run "$config" --out "$out" --resume
 code=$?
+# Some launchers lose the code of a run that was handed a signal.
+[ $code != 0 ] || ! grep -qs '"status": "interrupted"' "$out/result.json" || code=75
 [ $code != 75 ] || exec scontrol requeue "$SLURM_JOB_ID"
 exit $code

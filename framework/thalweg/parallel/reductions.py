@@ -106,9 +106,10 @@ def same_on_all_ranks(comm: MPI.Comm, values: Sequence[float], what: str) -> lis
     if not same.all():
         rank = int(np.argmin(same.all(axis=1)))
         place = int(np.argmin(same[rank]))
+        first, other = found[[0, rank], place].tolist()
         raise NumericalError(
-            f"{what} differs between ranks: {found[0, place]!r} on rank 0, "
-            f"{found[rank, place]!r} on rank {rank}; it must be reduced over the ranks"
+            f"{what} differs between ranks: {first} on rank 0, {other} on rank {rank}; it must be "
+            "reduced over the ranks"
         )
     return found[0].tolist()  # type: ignore[no-any-return]
 
