@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.interfaces import Solver
-from thalweg.plugins import Option, check_parameters, declared_options
+from thalweg.plugins import Option, check_parameters, declared_options, refuse_former_names
 from thalweg_clustering.alternatives import Alternative, choose_clusters, find_alternatives
 from thalweg_clustering.build import Preparation, build_kdac
 from thalweg_clustering.kernels import KernelFunction
@@ -31,6 +31,7 @@ EXPECTED_FAILURES = {
 NAMES = {"n_clusters": "clusters", "n_components": "components", "random_state": "seed"}
 
 
+@refuse_former_names(declared_options(build_kdac), NAMES)
 class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     """Alternative clustering: clusters of high quality unlike the clusterings given.
 

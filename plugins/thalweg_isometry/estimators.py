@@ -12,10 +12,11 @@ import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, collective_call
-from thalweg.plugins import check_parameters, declared_options
+from thalweg.plugins import check_parameters, declared_options, refuse_former_names
 from thalweg_isometry.objective import build
 
 
+@refuse_former_names(declared_options(build))
 class LinearIsometry(  # type: ignore[misc]
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):

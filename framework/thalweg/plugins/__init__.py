@@ -8,6 +8,7 @@ from thalweg.plugins.options import (
     SWITCHED_OFF,
     Option,
     check_parameters,
+    refuse_former_names,
     resolve_options,
     unknown_option,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "declared_options",
     "hookimpl",
     "plugins",
+    "refuse_former_names",
     "resolve_options",
     "specs_of",
     "unknown_option",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import inspect
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from thalweg.errors import InputError, suggestion
+
+C = TypeVar("C", bound=type)
 
 _WORDS = {int: "an integer", float: "a number", bool: "true or false", str: "a string"}
 _ENTRIES = {int: "integers", float: "numbers", str: "strings"}
@@ -214,7 +217,7 @@ def resolve_options(
 
 
 def unknown_option(name: str, known: Iterable[Option], owner: str) -> InputError:
-    """The error for an option that does not exist; a former name is told its new one."""
+    """The error for an option that does not exist; for a former name, it names the new one."""
     options = list(known)
     for option in options:
         if name in option.formerly:
@@ -222,6 +225,55 @@ def unknown_option(name: str, known: Iterable[Option], owner: str) -> InputError
     return InputError(
         f"{owner} has no option '{name}'{suggestion(name, (option.name for option in options))}"
     )
+
+
+def refuse_former_names(
+    options: Iterable[Option], names: Mapping[str, str] | None = None
+) -> Callable[[C], C]:
+    """Decorator of an estimator class: a keyword that has another name now is told so.
+
+    Parameters
+    ----------
+    options, names
+        As for :func:`check_parameters`.
+
+    Examples
+    --------
+    >>> option = Option("n_neighbors", int, 5, "neighbors of a point", formerly=("count",))
+    >>> @refuse_former_names([option])
+    ... class Estimator:
+    ...     def __init__(self, n_neighbors=5):
+    ...         self.n_neighbors = n_neighbors
+    >>> Estimator(count=7)
+    Traceback (most recent call last):
+        ...
+    thalweg.errors.InputError: parameter 'count' of Estimator is now called 'n_neighbors'
+    """
+    parameter_of = {option: parameter for parameter, option in (names or {}).items()}
+    present = {
+        old: parameter_of.get(option.name, option.keyword)
+        for option in options
+        for old in option.formerly
+    }
+
+    def decorate(estimator: C) -> C:
+        init = estimator.__init__  # type: ignore[misc]
+        known = inspect.signature(init).parameters
+
+        @functools.wraps(init)
+        def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+            for name in kwargs:
+                if name not in known and present.get(name) in known:
+                    owner = type(self).__name__
+                    raise InputError(
+                        f"parameter '{name}' of {owner} is now called '{present[name]}'"
+                    )
+            init(self, *args, **kwargs)
+
+        estimator.__init__ = checked  # type: ignore[misc]
+        return estimator
+
+    return decorate
 
 
 def check_parameters(

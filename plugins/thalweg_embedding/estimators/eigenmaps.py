@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 import thalweg
 from thalweg.data import Dataset
 from thalweg.parallel import MPI, collective_call
-from thalweg.plugins import check_parameters, declared_options
+from thalweg.plugins import check_parameters, declared_options, refuse_former_names
 from thalweg_embedding.eigenmaps.build import laplacian_eigenmaps, locally_linear_embedding
 from thalweg_embedding.eigenmaps.objective import EigenvectorEmbedding
 
@@ -72,6 +72,7 @@ class EigenvectorEstimator(  # type: ignore[misc]
         return int(self.embedding_.shape[1])
 
 
+@refuse_former_names(declared_options(laplacian_eigenmaps))
 class LaplacianEigenmaps(EigenvectorEstimator):
     """Laplacian eigenmaps (Belkin and Niyogi 2003).
 
@@ -125,6 +126,7 @@ class LaplacianEigenmaps(EigenvectorEstimator):
         return tags
 
 
+@refuse_former_names(declared_options(locally_linear_embedding), {"reg": "regularization"})
 class LocallyLinearEmbedding(EigenvectorEstimator):
     """Locally linear embedding (Roweis and Saul 2000).
 
