@@ -62,9 +62,9 @@ class RoundState(SolverState):
 S = TypeVar("S", bound=RoundState)
 
 Armijo = Annotated[
-    float, Help("share of the promised decrease that a step must bring", above=0, below=0.5)
+    float, Help("constant c1 of the sufficient decrease (Armijo) condition", above=0, below=0.5)
 ]
-Shrink = Annotated[float, Help("ratio of a length to the refused one", above=0, below=1)]
+Shrink = Annotated[float, Help("factor by which a rejected step is shortened", above=0, below=1)]
 GradientTolerance = Annotated[
     float, Help("share of the gradient left along the manifold at which a round ends", minimum=0)
 ]

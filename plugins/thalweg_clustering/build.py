@@ -62,12 +62,12 @@ def build_kdac(
     dataset: Dataset,
     comm: MPI.Comm,
     clusters: Annotated[
-        int | None, Help("clusters to find; as many as given if none", minimum=1)
+        int | None, Help("number of clusters; by default that of the given clustering", minimum=1)
     ] = None,
     components: Annotated[
         int | None,
         Help(
-            "dimension q of the subspace; the number of clusters if none. The run writes the "
+            "dimension q of the subspace; by default the number of clusters. The run writes the "
             "labels; W is x of the result in Python, components_ of the class KDAC",
             minimum=1,
         ),
@@ -77,7 +77,7 @@ def build_kdac(
     ] = False,
     task: Annotated[
         Literal["alternative", "unsupervised", "supervised", "semi-supervised"],
-        Help("what the labels are for: to differ from, nothing, to show, to show where known"),
+        Help("role of the labels: to differ from, none, to show, or to show where known"),
     ] = "alternative",
     kernel: Annotated[
         Literal[
@@ -97,7 +97,9 @@ def build_kdac(
     sigma: Annotated[
         float | None,
         Help(
-            "width of the kernel; half the median distance if none", unit="of the features", above=0
+            "width of the kernel; by default half the median distance",
+            unit="of the features",
+            above=0,
         ),
     ] = None,
     bandwidths: Annotated[
@@ -141,16 +143,16 @@ def build_kdac(
     ] = "auto",
     features: Annotated[
         int | None,
-        Help("frequencies or landmarks; 256 if none", minimum=1, formerly=("fourier_features",)),
+        Help("frequencies or landmarks; by default 256", minimum=1, formerly=("fourier_features",)),
     ] = None,
     precision: Annotated[
         Literal["auto", "single", "double"],
-        Help("of sums over pairs that are not stored; auto is single"),
+        Help("precision of sums over pairs that are not stored; auto is single"),
     ] = "auto",
     embedding_columns: Annotated[
         int | None,
         Help(
-            "columns of the embedding U; the number of clusters, as published, if none", minimum=1
+            "columns of the embedding U; by default the number of clusters, as published", minimum=1
         ),
     ] = None,
     embedding: Annotated[

@@ -103,7 +103,7 @@ class Descent(Solver[DescentState]):
     armijo: Annotated[
         float,
         Help(
-            "share of the decrease that the slope promises which a step must bring",
+            "constant c1 of the sufficient decrease (Armijo) condition",
             above=0,
             below=0.5,
         ),
@@ -111,7 +111,7 @@ class Descent(Solver[DescentState]):
     curvature: Annotated[
         float,
         Help(
-            "share of the slope that may be left at the end of a step (strong-wolfe)",
+            "constant c2 of the curvature condition (strong-wolfe)",
             above=0,
             below=1,
         ),
@@ -119,14 +119,15 @@ class Descent(Solver[DescentState]):
     shrink: Annotated[
         float,
         Help(
-            "largest ratio of a step to the rejected one before it (backtracking)",
+            "largest factor by which a rejected step is shortened (backtracking)",
             minimum=0.1,
             below=1,
         ),
     ] = 0.8
-    trials: Annotated[int, Help("most evaluations of one line search", minimum=1)] = 40
+    trials: Annotated[int, Help("maximum number of evaluations of a line search", minimum=1)] = 40
     step_cap: Annotated[
-        float | None, Help("most that a row may move in one step; no cap if not given", above=0)
+        float | None,
+        Help("largest distance that a row may move in one step; by default none", above=0),
     ] = None
     step_cap_unit: Annotated[
         Literal["length-scale", "absolute"],

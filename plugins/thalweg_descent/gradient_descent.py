@@ -29,7 +29,7 @@ class GradientDescent(Descent):
     ] = 2.0
     first_step: Annotated[
         float | None,
-        Help("step to try first; chosen by the problem's scale if not given", above=0),
+        Help("first trial step; by default from the scale of the problem", above=0),
     ] = None
 
     def direction(self) -> Steepest:

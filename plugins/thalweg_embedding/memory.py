@@ -31,7 +31,7 @@ def estimated_bytes(layout: Layout, features: int, neighbors: int) -> float:
     features
         Columns of the data.
     neighbors
-        Nearest neighbors a point.
+        Nearest neighbors per point.
     """
     local = int(layout.counts().max(initial=0))
     data = 3.0 * 8.0 * local * features

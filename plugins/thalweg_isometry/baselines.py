@@ -71,7 +71,7 @@ class SecantPCA(BaselineSearch[SecantPCAState]):
 
     most_points: Annotated[
         int,
-        Help("the secants among an even sample of so many points, if there are more", minimum=2),
+        Help("size of an even sample of the points whose secants are used", minimum=2),
     ] = 4000
 
     state_type: ClassVar[type[Any]] = SecantPCAState

@@ -65,7 +65,7 @@ class HingeSearch(SecantSearch[HingeState]):
     max_evaluations: Annotated[
         int, Help("evaluations per margin", minimum=1, formerly=("patience",))
     ] = 400
-    memory: Annotated[int, Help("pairs that L-BFGS remembers", minimum=1)] = 12
+    memory: Annotated[int, Help("number of curvature pairs of L-BFGS", minimum=1)] = 12
 
     aim: ClassVar[float] = 0.9
     state_type: ClassVar[type[Any]] = HingeState

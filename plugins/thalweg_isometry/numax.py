@@ -37,7 +37,7 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
     beta1: Annotated[float, Help("penalty of P = L", above=0)] = 1.0
     beta2: Annotated[float, Help("penalty of A(L) = q", above=0)] = 1.0
     dual_step: Annotated[
-        float, Help("step of the multipliers, below (1 + sqrt 5) / 2", above=0)
+        float, Help("step length of the multipliers, below (1 + sqrt 5) / 2", above=0)
     ] = 1.618
     tolerance: Annotated[float, Help("relative residuals to reach", above=0)] = 1e-4
     inner_solver: Annotated[

@@ -183,14 +183,15 @@ def build(
         ),
     ] = None,
     rank: Annotated[
-        int | None, Help("rank of the map; the least that serves if none", minimum=1)
+        int | None, Help("rank of the map; by default the smallest that is found", minimum=1)
     ] = None,
     secants: Annotated[
         str,
         Help("which pairs of points count", choices=("all", "within-class", "neighbors")),
     ] = "all",
     n_neighbors: Annotated[
-        int, Help("with secants = neighbors: how many", minimum=1, formerly=("neighbours",))
+        int,
+        Help("number of neighbors, with secants = neighbors", minimum=1, formerly=("neighbours",)),
     ] = 10,
 ) -> NearIsometry:
     """The objective for a data set.  Collective.

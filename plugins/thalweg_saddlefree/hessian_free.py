@@ -102,8 +102,10 @@ class HessianFree(Solver[HessianFreeState]):
     """
 
     damping: Annotated[float, Help("first damping", unit="curvature", above=0)] = 1.0
-    progress: Annotated[float, Help("CG stops at less progress than this", above=0)] = 5e-4
-    steps: Annotated[int, Help("most CG iterations per direction", minimum=1)] = 250
+    progress: Annotated[
+        float, Help("relative progress of the model at which CG stops", above=0)
+    ] = 5e-4
+    steps: Annotated[int, Help("maximum number of CG iterations per direction", minimum=1)] = 250
     decay: Annotated[
         float,
         Help("factor of the last direction as the start of CG", minimum=0, maximum=1),

@@ -163,7 +163,7 @@ class SaddleFree(Solver[SaddleFreeState]):
         float,
         Help("a Lanczos basis ends when a step lowers the model by less than this part", minimum=0),
     ] = 0.03
-    steps: Annotated[int, Help("most Krylov steps per direction", minimum=1)] = 150
+    steps: Annotated[int, Help("maximum number of Krylov steps per direction", minimum=1)] = 150
     damping: Annotated[
         float | None,
         Help(

@@ -40,7 +40,7 @@ HOMOTOPY_OPTIONS = (
     ),
     Option("first", float, None, "first value; the last is the objective's own", above=0),
     Option("stages", int, 1, "number of values, spaced evenly in the logarithm", minimum=1),
-    Option("iterations", int, 10_000, "most iterations of a stage", minimum=1),
+    Option("iterations", int, 10_000, "maximum number of iterations of a stage", minimum=1),
     Option("decrease", float, 1e-6, "relative decrease that ends a stage", minimum=0),
 )
 

@@ -29,7 +29,7 @@ def read_idx(path: Path, options: Mapping[str, Any]) -> Source:
     Raises
     ------
     InputError
-        Not an IDX file, or one whose length is not what its header promises.
+        Not an IDX file, or one whose length is not what its header declares.
     """
     if path.suffix == ".gz":
         return _read_compressed(path)
@@ -65,7 +65,7 @@ def _header(stream: BinaryIO | gzip.GzipFile, path: Path) -> tuple[np.dtype, tup
     if len(sizes) < 4 * dimensions:
         raise InputError(f"'{path}' is truncated within its header")
     if dimensions > 16:
-        raise InputError(f"'{path}' is damaged: its header promises {dimensions} dimensions")
+        raise InputError(f"'{path}' is damaged: its header declares {dimensions} dimensions")
     return np.dtype(_TYPES[magic[2]]), struct.unpack(f">{dimensions}I", sizes)
 
 
@@ -75,6 +75,6 @@ def _check_length(found: int, dtype: np.dtype, shape: tuple[int, ...], path: Pat
         verb = "is truncated" if found < promised else "is too long"
         size = " x ".join(map(str, shape))
         raise InputError(
-            f"'{path}' {verb}: its header promises {size} values, {promised} bytes, "
+            f"'{path}' {verb}: its header declares {size} values, {promised} bytes, "
             f"but {f'{found} bytes follow' if found < promised else 'more follow'}"
         )

@@ -148,16 +148,16 @@ def _fill(stream: IO[bytes], body: memoryview, what: str) -> None:
     while filled < len(body):
         block = stream.read(min(len(body) - filled, 2**24))
         if not block:
-            raise InputError(f"{what} is truncated: its header promises more numbers than follow")
+            raise InputError(f"{what} is truncated: its header declares more numbers than follow")
         body[filled : filled + len(block)] = block
         filled += len(block)
 
 
 def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Shape, order and type that the header promises, refused where they cannot be."""
+    """Shape, order and type that the header declares, refused where they cannot be."""
     start = stream.read(len(_MAGIC) + 2)
     if not start.startswith(_MAGIC):
-        raise InputError(f"{what} is not an npy file: it does not begin with NumPy's mark")
+        raise InputError(f"{what} is not an npy file: it does not begin with NumPy's magic string")
     version = tuple(start[len(_MAGIC) :])
     readers = {
         (1, 0): np.lib.format.read_array_header_1_0,
@@ -175,7 +175,7 @@ def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dty
         )
     # NumPy itself takes True for a size, and negative ones.
     if not all(type(size) is int and size >= 0 for size in shape) or len(shape) > 16:
-        raise InputError(f"{what} is damaged: its header promises the shape {shape}")
+        raise InputError(f"{what} is damaged: its header declares the shape {shape}")
     return shape, fortran, dtype
 
 
@@ -183,6 +183,6 @@ def _check_length(found: int, dtype: np.dtype, shape: tuple[int, ...], what: str
     promised = math.prod(shape) * dtype.itemsize
     if found < promised:
         raise InputError(
-            f"{what} is truncated: its header promises {' x '.join(map(str, shape))} numbers, "
+            f"{what} is truncated: its header declares {' x '.join(map(str, shape))} numbers, "
             f"{promised} bytes, but {found} bytes follow"
         )

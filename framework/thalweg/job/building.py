@@ -50,7 +50,7 @@ def refuse_different_plugins(comm: MPI.Comm) -> None:
     for rank, other in enumerate(seen):
         if other != seen[0]:
             raise PluginError(
-                f"rank {rank} sees other plugins than rank 0: {other or 'none'} "
+                f"rank {rank} has other plugins than rank 0: {other or 'none'} "
                 f"against {seen[0] or 'none'}"
             )
 

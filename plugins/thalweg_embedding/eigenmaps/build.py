@@ -80,8 +80,8 @@ def laplacian_eigenmaps(
     pieces, _ = component_labels(layout, graph)
     if pieces > 1:
         raise InputError(
-            f"the graph of affinities falls into {pieces} pieces, of which eigenvectors tell "
-            f"nothing but the piece; {remedy}"
+            f"the graph of affinities has {pieces} components, and eigenvectors would "
+            f"show nothing but these; {remedy}"
         )
     degrees = np.asarray(graph.sum(axis=1)).ravel()
     scaling = 1.0 / np.sqrt(degrees) if normalized else np.ones(layout.local_rows)
@@ -169,7 +169,7 @@ def _connected_graph(
         )
     if not 1 <= wanted < layout.rows:
         raise InputError(
-            f"the count of neighbors must be at least 1 and less than the {layout.rows} points, "
+            f"the number of neighbors must be at least 1 and less than the {layout.rows} points, "
             f"not {wanted}"
         )
     count = wanted
@@ -183,7 +183,7 @@ def _connected_graph(
         count = min(2 * count, layout.rows - 1)
     if count > wanted and layout.comm.rank == 0:
         _logger.warning(
-            "the graph of the %d nearest neighbors falls into %d pieces; %d neighbors a point "
+            "the graph of the %d nearest neighbors has %d components; %d neighbors per point "
             "are taken, which connect it",
             wanted,
             first,

@@ -44,7 +44,9 @@ class PartialHessian(Preconditioner):
         Help("weights kept per row of the Laplacian that preconditions the inner CG", minimum=0),
     ] = None
     tolerance: Annotated[float, Help("relative residual of the inner CG", above=0)] = 0.1
-    inner_iterations: Annotated[int, Help("most steps of the inner CG", minimum=1)] = 50
+    inner_iterations: Annotated[int, Help("maximum number of steps of the inner CG", minimum=1)] = (
+        50
+    )
     inner: Annotated[Literal["spectral", "none"], Help("preconditioner of the inner CG")] = (
         "spectral"
     )

@@ -45,7 +45,7 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
     def __init__(
         self,
         damping: Annotated[
-            float, Help("added to the approximate Fisher matrix", unit="curvature", above=0)
+            float, Help("damping added to the approximate Fisher matrix", unit="curvature", above=0)
         ] = 1e-2,
         decay: Annotated[
             float, Help("part of the old factors that an update keeps", minimum=0, below=1)

@@ -32,4 +32,4 @@ Initialization = Annotated[
     ),
 ]
 Scale = Annotated[float, Help("factor of the starting weights", above=0.0)]
-Precision = Annotated[str, Help("of the matrix products", choices=("double", "single"))]
+Precision = Annotated[str, Help("precision of the matrix products", choices=("double", "single"))]

@@ -103,7 +103,7 @@ def test_neighbors_are_doubled_until_the_graph_is_in_one_piece(comm, name, caplo
     assert (np.diff(objective.matrix.indptr) > 20).any()
     assert result.metrics["neighbors_wanted"] == 5
     assert result.metrics["neighbors"] == 40
-    assert "5 nearest neighbors falls into 2 pieces; 40 neighbors" in caplog.text
+    assert "5 nearest neighbors has 2 components; 40 neighbors" in caplog.text
 
 
 @every_problem
@@ -124,7 +124,7 @@ def test_as_many_neighbors_as_points_are_refused(comm, name, count):
 
 def test_given_weights_in_pieces_are_refused(comm):
     weights = np.kron(np.eye(2), np.ones((5, 5)) - np.eye(5))
-    with pytest.raises(InputError, match="falls into 2 pieces") as refusal:
+    with pytest.raises(InputError, match="has 2 components") as refusal:
         laplacian_eigenmaps(Dataset.from_array(weights), comm, affinity="precomputed")
     assert "connect the pieces" in str(refusal.value)
     assert "perplexity" not in str(refusal.value)
