@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from thalweg_isometry.certificate import Certificate, certify
     from thalweg_isometry.estimators import (
         FroMax,
+        JohnsonLindenstrauss,
         NearIsometricEmbedding,
         NILEPro,
         NuMax,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "Certificate": "certificate",
     "FroMax": "estimators",
+    "JohnsonLindenstrauss": "estimators",
     "NILEPro": "estimators",
     "NearIsometricEmbedding": "estimators",
     "NearIsometry": "objective",
@@ -37,6 +39,7 @@ _WHERE = {
 __all__ = [
     "Certificate",
     "FroMax",
+    "JohnsonLindenstrauss",
     "NILEPro",
     "NearIsometricEmbedding",
     "NearIsometry",
