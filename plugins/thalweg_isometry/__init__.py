@@ -8,8 +8,9 @@ Names are imported when first used, so that listing plugins stays quick.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from thalweg.lazy import lazy_names
 
 if TYPE_CHECKING:
     from thalweg_isometry.certificate import Certificate, certify
@@ -22,19 +23,6 @@ if TYPE_CHECKING:
         SecantPCA,
     )
     from thalweg_isometry.objective import NearIsometry, secant_set
-
-_WHERE = {
-    "Certificate": "certificate",
-    "FroMax": "estimators",
-    "JohnsonLindenstrauss": "estimators",
-    "NILEPro": "estimators",
-    "NearIsometricEmbedding": "estimators",
-    "NearIsometry": "objective",
-    "NuMax": "estimators",
-    "SecantPCA": "estimators",
-    "certify": "certificate",
-    "secant_set": "objective",
-}
 
 __all__ = [
     "Certificate",
@@ -49,12 +37,4 @@ __all__ = [
     "secant_set",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__)
