@@ -130,19 +130,22 @@ def test_full_degrees_make_the_matrix_dominant(comm, method):
 
 
 @pytest.mark.ranks(1, 2, 3)
-@pytest.mark.parametrize("columns", [1, 2, 3])
-def test_a_dominant_matrix_is_solved_without_a_factor(comm, columns):
+@pytest.mark.parametrize(
+    ("columns", "size", "rtol"),
+    [(1, 1.0, 1e-10), (2, 1.0, 1e-10), (2, 1e-30, 1e-4), (3, 1e20, 1e-2)],
+)
+def test_a_dominant_matrix_is_solved_without_a_factor(comm, columns, size, rtol):
     rows = 1500
     graph = ring_graph(rows)
     degrees = np.asarray(graph.sum(axis=1)).ravel() * 1.3
     layout = layout_of(comm, rows, uneven=True).with_columns(columns)
-    rhs = right_hand_side(rows)[:, :columns]
+    rhs = size * right_hand_side(rows)[:, :columns]
     rhs[:, 0] = 0.0  # a column that has converged before the others
     here = slice(layout.start, layout.stop)
-    solver, x = solve(layout, graph[here], rhs, degrees=degrees[here], rtol=1e-10)
+    solver, x = solve(layout, graph[here], rhs, degrees=degrees[here], rtol=rtol)
     assert solver.name == "jacobi"
     matrix = 4.0 * (scipy.sparse.diags(degrees) - graph)
-    assert np.linalg.norm(matrix @ x - rhs) <= 1e-9 * np.linalg.norm(rhs)
+    assert np.linalg.norm(matrix @ x - rhs) <= 1.1 * rtol * np.linalg.norm(rhs)
     assert (x[:, 0] == 0.0).all()
 
 

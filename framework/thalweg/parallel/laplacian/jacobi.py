@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse
 from numba import prange
@@ -11,8 +13,11 @@ from numba import prange
 from thalweg.errors import NumericalError
 from thalweg.parallel.kernels import kernel
 from thalweg.parallel.layout import Layout
-from thalweg.parallel.reductions import sum_over_ranks
+from thalweg.parallel.reductions import max_over_ranks, sum_over_ranks
 from thalweg.parallel.row_exchange import RowExchange, RowPlan
+
+#: Relative residual from which on single precision does; inner products are summed in double.
+SINGLE_RESIDUAL = 1e-4
 
 #: Rows whose inner products are added up by one thread: sums do not depend on threads.
 BLOCK = 1024
@@ -33,30 +38,39 @@ class JacobiIterations:
     rows
         This rank's rows of the matrix, CSR, with a positive diagonal.
     rtol, iterations
-        Relative residual of every column, and number, at which the iterations end.
+        Relative residual of every column, and number, at which the iterations end.  They run in
+        single precision where the residual may be as large as 1e-4.
     """
 
     def __init__(
         self, layout: Layout, rows: scipy.sparse.csr_matrix, rtol: float, iterations: int
     ) -> None:
         self.layout, self.rtol, self.limit = layout, rtol, iterations
+        self._real: np.dtype[Any] = np.dtype(np.float32 if rtol >= SINGLE_RESIDUAL else np.float64)
         diagonal = rows.diagonal(k=layout.start) if layout.local_rows else np.zeros(0)
-        self._inverse = 1.0 / np.asarray(diagonal, dtype=float)
+        self._scale = max_over_ranks(layout.comm, float(diagonal.max(initial=0.0)))
+        self._inverse = (self._scale / diagonal).astype(self._real)
         self._exchange = RowExchange(RowPlan.of(layout, rows.indices))
+        rows = scipy.sparse.csr_matrix(
+            ((rows.data / self._scale).astype(self._real), rows.indices, rows.indptr), rows.shape
+        )
         self._own, self._others = _split(rows, self._exchange.plan)
         self.iterations = 0
 
     def solve(self, block: np.ndarray) -> np.ndarray:
         """Solution for this rank's rows of the right-hand sides.  Collective."""
-        residual = np.array(block, dtype=float, order="C")
+        # Columns of length 1 and a matrix of about 1 leave single precision its range.
+        length = np.sqrt(self._sum(np.einsum("ij,ij->j", block, block)))
+        running = length > 0.0
+        length[~running] = 1.0
+        residual = np.ascontiguousarray(block / length, dtype=self._real)
         solution = np.zeros_like(residual)
-        search = residual * self._inverse[:, None]
+        search = np.asarray(residual * self._inverse[:, None])
         Ap = np.empty_like(residual)
-        ghosts = np.empty((len(self._exchange.plan.ghosts), residual.shape[1]))
+        ghosts = np.empty((len(self._exchange.plan.ghosts), residual.shape[1]), self._real)
         partial = np.empty((2, -(-len(residual) // BLOCK), residual.shape[1]))
-        goal = self.rtol**2 * self._sum((residual * residual).sum(axis=0))
-        rz = self._sum((residual * search).sum(axis=0))
-        running = goal > 0.0
+        goal = self.rtol**2
+        rz = self._sum(np.einsum("ij,ij->j", residual, search, dtype=float))
         self.iterations = 0
         while running.any() and self.iterations < self.limit:
             end = self._exchange.begin_fetch(search, ghosts)
@@ -68,14 +82,16 @@ class JacobiIterations:
             if not np.all(np.where(running, pAp, 1.0) > 0.0):
                 raise NumericalError("the Laplacian's iterations broke down: it is not definite")
             step = np.where(running, rz / np.where(running, pAp, 1.0), 0.0)
-            _advance(step, search, Ap, self._inverse, solution, residual, partial)
+            _advance(
+                step.astype(self._real), search, Ap, self._inverse, solution, residual, partial
+            )
             left, new_rz = self._sum(partial.sum(axis=1))
             running &= left > goal
             ratio = np.where(running, new_rz / np.where(rz > 0.0, rz, 1.0), 0.0)
             rz = new_rz
-            _update_direction(ratio, residual, self._inverse, search)
+            _update_direction(ratio.astype(self._real), residual, self._inverse, search)
             self.iterations += 1
-        return solution
+        return np.asarray(solution * (length / self._scale))
 
     def _sum(self, numbers: np.ndarray) -> np.ndarray:
         return np.asarray(sum_over_ranks(self.layout.comm, numbers))
@@ -97,33 +113,33 @@ def _split(
     owned = columns < count
     columns[~owned] -= count
     column_type = np.int32 if max(count, len(plan.ghosts)) < 2**31 else np.int64
-    values = np.asarray(rows.data, dtype=float)
     before = np.concatenate([[0], np.cumsum(owned, dtype=np.int64)])[rows.indptr]
     parts = ((owned, before), (~owned, rows.indptr - before))
     own, others = (
-        (starts.astype(np.int64), columns[which].astype(column_type), values[which])
+        (starts.astype(np.int64), columns[which].astype(column_type), rows.data[which])
         for which, starts in parts
     )
     return own, others
 
 
-@kernel(parallel=True, fastmath={"contract", "nsz"})
+@kernel(parallel=True, fastmath={"contract", "nsz", "reassoc"})
 def _multiply(starts, columns, values, points, Ap, partial):
     """Matrix times ``points``, and by blocks of rows its products with them."""
     rows, d = points.shape
+    zero = points.dtype.type(0.0)
     for block in prange(partial.shape[0]):
         for c in range(d):
             partial[block, c] = 0.0
         for n in range(block * BLOCK, min(rows, (block + 1) * BLOCK)):
             if d == 2:
-                first, second = 0.0, 0.0
+                first, second = zero, zero
                 for e in range(starts[n], starts[n + 1]):
                     first += values[e] * points[columns[e], 0]
                     second += values[e] * points[columns[e], 1]
                 Ap[n, 0], Ap[n, 1] = first, second
             else:
                 for c in range(d):
-                    total = 0.0
+                    total = zero
                     for e in range(starts[n], starts[n + 1]):
                         total += values[e] * points[columns[e], c]
                     Ap[n, c] = total
@@ -135,10 +151,11 @@ def _multiply(starts, columns, values, points, Ap, partial):
 def _add_products(starts, columns, values, points, ghosts, Ap, partial):
     """Add the entries that meet ghost rows to the matrix times ``points``, as above."""
     rows, d = points.shape
+    zero = points.dtype.type(0.0)
     for block in prange(partial.shape[0]):
         for n in range(block * BLOCK, min(rows, (block + 1) * BLOCK)):
             for c in range(d):
-                total = 0.0
+                total = zero
                 for e in range(starts[n], starts[n + 1]):
                     total += values[e] * ghosts[columns[e], c]
                 Ap[n, c] += total

@@ -58,7 +58,8 @@ class LaplacianSolver:
         BoomerAMG, else PETSc's GAMG), ``"icc"`` (incomplete Cholesky, of each rank's
         block at several), ``"jacobi"`` (also for dense W); or ``"auto"``.
     rtol, iterations
-        Relative residual, and number, at which the CG iterations for a column end.
+        Relative residual, and number, at which the CG iterations for a column end.  Jacobi's run
+        in single precision from a residual of 1e-4 on.
 
     Attributes
     ----------
