@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thalweg.parallel import Layout, max_over_ranks, sum_over_ranks
+from thalweg.parallel import Layout, sum_over_ranks
 from thalweg_embedding.pairs import near
-from thalweg_embedding.pairs.cells import Cells, crowding
+from thalweg_embedding.pairs.cells import Cells, bounding_box, crowding
 from thalweg_embedding.pairs.functions import STUDENT, PairFunction
 from thalweg_embedding.pairs.mesh import Mesh, Window
 from thalweg_embedding.pairs.specialize import specialize
@@ -116,7 +116,7 @@ class Boxes:
 
     def place(self, rows: np.ndarray) -> Placement | None:
         """Where these points lie; None if no mesh serves.  Collective."""
-        center, extent = self._bounds(rows)
+        center, extent = bounding_box(self.layout, rows)
         if not math.isfinite(extent):
             return None
         reach = rung(extent)
@@ -184,14 +184,6 @@ class Boxes:
             self._kept[key] = Box(self.layout, split, reach, self.tolerance)
         self._kept.move_to_end(key)
         return self._kept[key]
-
-    def _bounds(self, rows: np.ndarray) -> tuple[np.ndarray, float]:
-        """Middle and largest side of the map.  Collective."""
-        comm = self.layout.comm
-        high = [max_over_ranks(comm, float(c.max(initial=-math.inf))) for c in rows.T]
-        low = [-max_over_ranks(comm, float((-c).max(initial=-math.inf))) for c in rows.T]
-        center = 0.5 * (np.array(high) + np.array(low))
-        return center, float(np.max(np.array(high) - np.array(low)))
 
 
 def rung(extent: float) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thalweg.parallel import kernel
+from thalweg.parallel import Layout, kernel
 
 #: Coordinates are padded by so many zeros: vector code reads beyond the last point.
 PADDING = 32
@@ -64,6 +64,15 @@ class Cells:
     def row_starts(self) -> np.ndarray:
         """First point of each row of cells along the first axis, and the number of points."""
         return self.starts[:: self.along ** (len(self.points) - 1)]
+
+
+def bounding_box(layout: Layout, rows: np.ndarray) -> tuple[np.ndarray, float]:
+    """Middle and widest side of the box that holds all ranks' points.  Collective."""
+    corners = np.full((2, rows.shape[1]), -math.inf)
+    if len(rows):
+        corners = np.stack([rows.max(axis=0), -rows.min(axis=0)])
+    high, low = np.max(layout.comm.allgather(corners), axis=0)
+    return 0.5 * (high - low), float((high + low).max())
 
 
 def crowding(rows: np.ndarray, center: np.ndarray, extent: float) -> float:

@@ -7,6 +7,7 @@ with gradient, Hessian products, Laplacians and every partial-Hessian strategy.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 from collections.abc import Callable
@@ -22,6 +23,11 @@ from thalweg.errors import InputError
 
 #: What the compiler may reorder in a sum; infinities and NaN keep their meaning.
 FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
+
+
+#: Compiles a function into the loops that call it: the compiler makes vector code of a loop only
+#: where it sees no call.
+inlined = numba.njit(fastmath=set(FASTMATH), inline="always")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +46,9 @@ class PairFunction:
         Whether ``function(d + s) = exp(-s) function(d)``.  The logarithm of a sum of
         such functions is then computed without underflow, however far apart the
         points are.
+    single
+        ``single(d)`` returns value and first derivative in single precision, for sums whose
+        error is far above that; by default they are computed in double precision.
 
     Raises
     ------
@@ -56,12 +65,12 @@ class PairFunction:
     function: Callable[[float], tuple[float, float, float]]
     name: str
     exponential: bool = False
+    single: Callable[[Any], tuple[Any, Any]] | None = None
     compiled: Any = field(init=False)
     key: str = field(init=False)
 
     def __post_init__(self) -> None:
-        compiled = numba.njit(fastmath=set(FASTMATH))(self.function)
-        object.__setattr__(self, "compiled", compiled)
+        object.__setattr__(self, "compiled", inlined(self.function))
         object.__setattr__(self, "key", code_key(self.function))
         _check_derivatives(self.function, self.name)
 
@@ -79,6 +88,20 @@ def code_key(function: Callable[..., Any]) -> str:
     # Compiled code refers to the module that it was compiled in.
     text = f"{function.__module__} {_text(function)}"
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledFunction:
+    """A function that loops are specialized with, and a name for what it does."""
+
+    compiled: Any
+    key: str
+
+    @classmethod
+    @functools.cache
+    def of(cls, function: Callable[..., Any]) -> CompiledFunction:
+        """Compile a function, once."""
+        return cls(inlined(function), code_key(function))
 
 
 def _text(thing: Any) -> str:
@@ -177,8 +200,40 @@ def log_one_plus(d: float) -> float:
     return k * 0.6931471805599453 + 2.0 * s * p + (d - (y - 1.0)) / y
 
 
+@inlined
+def log_one_plus_single(d: Any) -> Any:
+    """log(1 + d) for d >= 0 in single precision, to 2e-7 of 1 + d, as vector code.
+
+    The polynomial for log(1 + t) / t^3, |t| < 0.42, is that of Moshier's Cephes library.
+    """
+    y = np.float32(np.float32(1.0) + d)
+    bits = y.view(np.int32)
+    # 1 + d = 2^k m with m from sqrt(1/2) to sqrt(2).
+    k = (bits - np.int32(0x3F3504F3)) >> np.int32(23)
+    m: Any = np.int32(bits - (k << np.int32(23))).view(np.float32)
+    t = m - np.float32(1.0)
+    p = np.float32(7.0376836292e-2)
+    p = p * t + np.float32(-1.1514610310e-1)
+    p = p * t + np.float32(1.1676998740e-1)
+    p = p * t + np.float32(-1.2420140846e-1)
+    p = p * t + np.float32(1.4249322787e-1)
+    p = p * t + np.float32(-1.6668057665e-1)
+    p = p * t + np.float32(2.0000714765e-1)
+    p = p * t + np.float32(-2.4999993993e-1)
+    p = p * t + np.float32(3.3333331174e-1)
+    return np.float32(k) * np.float32(0.693147181) + (t + t * t * (t * p - np.float32(0.5)))
+
+
 def _distance(d: float) -> tuple[float, float, float]:
     return d, 1.0, 0.0
+
+
+def _distance_single(d: Any) -> tuple[Any, Any]:
+    return d, np.float32(1.0)
+
+
+def _logarithm_single(d: Any) -> tuple[Any, Any]:
+    return log_one_plus_single(d), np.float32(1.0) / (np.float32(1.0) + d)
 
 
 def _logarithm(d: float) -> tuple[float, float, float]:
@@ -197,10 +252,10 @@ def _student(d: float) -> tuple[float, float, float]:
 
 
 #: d, the attraction of s-SNE and the elastic embedding.
-DISTANCE = PairFunction(_distance, "d")
+DISTANCE = PairFunction(_distance, "d", single=_distance_single)
 
 #: log(1 + d), the attraction of t-SNE.
-LOGARITHM = PairFunction(_logarithm, "log(1 + d)")
+LOGARITHM = PairFunction(_logarithm, "log(1 + d)", single=_logarithm_single)
 
 #: exp(-d), the repulsion of s-SNE and the elastic embedding.
 GAUSSIAN = PairFunction(_gaussian, "exp(-d)", exponential=True)

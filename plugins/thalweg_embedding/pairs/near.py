@@ -63,12 +63,13 @@ def first_order(points, order, starts, along, low, scale, own, first, cut, reach
                 slope_x, slope_y = zero, zero
                 for line_b in range(max(b - 1, 0), last_b):
                     left, right = line_of(starts, along, 0, axes, 0, line_b, c)
-                    for m in range(left, left + (right - left + 15) // 16 * 16):
-                        u = x - points[0, m]
-                        v = y - points[1, m]
+                    width = right - left
+                    for t in range((width + 15) // 16 * 16):
+                        u = x - points[0, left + t]
+                        v = y - points[1, left + t]
                         distance = u * u + v * v
-                        inside = (distance < reach) & (m < right)
                         value, slope, _ = near(distance, cut)
+                        inside = (distance < reach) & (t < width)
                         value = value if inside else zero
                         slope = slope if inside else zero
                         total += value

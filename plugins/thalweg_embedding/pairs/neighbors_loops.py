@@ -69,6 +69,34 @@ def first_order(rows, points, starts, neighbors, weights, shift, totals, slopes)
         totals[n] = total
 
 
+def single(d):
+    """Stand-in for the pair function in single precision."""
+    return d, np.float32(1.0)
+
+
+def first_order_single(points, starts, neighbors, weights, totals, slopes):
+    """The same in single precision for maps of two dimensions, whose points are the columns.
+
+    A row is summed in single precision, and rows in double.
+    """
+    zero = np.float32(0.0)
+    for n in prange(totals.size):
+        total, slope_x, slope_y = zero, zero, zero
+        x, y = points[0, n], points[1, n]
+        for e in range(starts[n], starts[n + 1]):
+            u = x - points[0, neighbors[e]]
+            v = y - points[1, neighbors[e]]
+            value, slope = single(u * u + v * v)
+            total += weights[e] * value
+            slope *= weights[e]
+            slope_x += slope * u
+            slope_y += slope * v
+        totals[n] = total
+        if slopes.size > 0:
+            slopes[n, 0] = slope_x
+            slopes[n, 1] = slope_y
+
+
 def product(rows, moves, points, all_moves, starts, neighbors, weights, shift, out):
     """Hessian product (see ``PairSum.product``)."""
     for n in prange(rows.shape[0]):

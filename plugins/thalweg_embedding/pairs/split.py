@@ -17,11 +17,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from numba.extending import register_jitable
 
-from thalweg_embedding.pairs.functions import FASTMATH, STUDENT, PairFunction, code_key, exp_minus
+from thalweg_embedding.pairs.functions import (
+    STUDENT,
+    CompiledFunction,
+    PairFunction,
+    exp_minus,
+)
 from thalweg_embedding.pairs.specialize import radial
 from thalweg_embedding.pairs.spectrum import bandwidth
 
@@ -40,15 +44,16 @@ LEVEL_OF_VALUES = 0.003
 def _exp_minus_single(d: Any) -> Any:
     """exp(-d) for 0 <= d < 80 in single precision, as vector code."""
     y = d * np.float32(-1.44269504)
-    k = np.float32(math.floor(y + np.float32(0.5)))
-    r = y - k
+    # Truncation rounds to the nearest, since y <= 0; a floor would go through 64-bit integers.
+    k = np.int32(y - np.float32(0.5))
+    r = y - np.float32(k)
     p = np.float32(1.33335581e-3)
     p = p * r + np.float32(9.61812911e-3)
     p = p * r + np.float32(5.55041087e-2)
     p = p * r + np.float32(0.240226507)
     p = p * r + np.float32(0.693147182)
     p = p * r + np.float32(1.0)
-    power: Any = np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)
+    power: Any = np.int32((k + np.int32(127)) << np.int32(23)).view(np.float32)
     return p * power
 
 
@@ -83,22 +88,17 @@ def _windowed(pair: PairFunction) -> Callable[[float, float], tuple[float, float
     return near
 
 
-@dataclass(frozen=True, eq=False)
-class NearFunction:
-    """The near part, compiled: of the squared distance and the cut, with two derivatives."""
-
-    compiled: Any
-    key: str
-
-
 @functools.cache
-def near_function(function: PairFunction, single: bool) -> NearFunction:
-    """The near part of a function; in single precision if its split comes in it."""
+def near_function(function: PairFunction, single: bool) -> CompiledFunction:
+    """The near part of a function: of the squared distance and the cut, with two derivatives.
+
+    In single precision if its split comes in it.
+    """
     if function is STUDENT:
         code: Any = _student_single if single else _student_double
     else:
         code = _windowed(function)
-    return NearFunction(numba.njit(fastmath=set(FASTMATH))(code), code_key(code))
+    return CompiledFunction.of(code)
 
 
 @dataclass(frozen=True)

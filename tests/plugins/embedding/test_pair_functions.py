@@ -9,12 +9,20 @@ from types import CellType, FunctionType, ModuleType
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
+from thalweg.parallel import Layout
 from thalweg_embedding import Family, PairFunction, embedding
-from thalweg_embedding.pairs.functions import exp_minus, log_one_plus
+from thalweg_embedding.pairs.functions import (
+    LOGARITHM,
+    exp_minus,
+    log_one_plus,
+    log_one_plus_single,
+)
+from thalweg_embedding.pairs.neighbors import NeighborPairs
 
 
 def test_fast_exponential_is_exact_to_two_units_in_the_last_place():
@@ -25,6 +33,32 @@ def test_fast_exponential_is_exact_to_two_units_in_the_last_place():
 def test_fast_logarithm_is_exact_to_a_few_units_in_the_last_place():
     for d in np.concatenate([[0.0], 10.0 ** np.random.default_rng(0).uniform(-12, 12, 2000)]):
         assert log_one_plus(d) == pytest.approx(math.log1p(d), rel=1e-15, abs=1e-300)
+
+
+def test_fast_logarithm_in_single_precision_is_exact_to_two_units_of_its_argument():
+    for d in np.concatenate([[0.0], 10.0 ** np.random.default_rng(0).uniform(-12, 12, 2000)]):
+        found = float(log_one_plus_single(np.float32(d)))
+        assert abs(found - math.log1p(np.float32(d))) <= 2e-7 * (1.0 + math.log1p(d))
+
+
+@pytest.mark.ranks(1, 2)
+def test_attraction_in_single_precision_errs_by_what_is_stated(comm):
+    layout = Layout(comm, 400, 2)
+    graph = scipy.sparse.random(400, 400, 0.1, random_state=0, format="csr")
+    graph = (graph + graph.T).tocsr()[layout.start : layout.stop]
+    for spread, offset in ((1e-3, 0.0), (1.0, 1e5), (100.0, -3.0), (1e4, 0.0)):
+        rows = layout.random_normal(0, spread) + offset
+        found, exact = np.empty_like(rows), np.empty_like(rows)
+        single = NeighborPairs(layout, LOGARITHM, graph, single=True)
+        total = single.total_and_slopes(rows, found)
+        double = NeighborPairs(layout, LOGARITHM, graph)
+        error = abs(total - double.total_and_slopes(rows, exact))
+        # A collapsed map has a value near zero; objectives then add a constant to it.
+        assert error <= single.relative_error * max(total, graph.sum())
+        assert np.abs(found - exact).max() <= 1e-4 * np.abs(exact).max()
+        assert single.total(rows) == total
+        single.destroy()
+        double.destroy()
 
 
 def test_wrong_derivatives_are_refused():
