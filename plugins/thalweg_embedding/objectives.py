@@ -25,7 +25,7 @@ from thalweg_embedding.affinities.build import (
 )
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.memory import require_room_for_map
-from thalweg_embedding.objective import MANY_ROWS, PairwiseEmbedding
+from thalweg_embedding.objective import PairwiseEmbedding
 from thalweg_embedding.pairs.every import EveryPair
 from thalweg_embedding.pairs.functions import (
     DISTANCE,
@@ -48,12 +48,14 @@ from thalweg_embedding.start import (
 #: Rows from which the grid is quicker than all pairs, by dimension.
 GRID_ROWS = {1: 1_000, 2: 1_000, 3: 20_000}
 
+#: Points from which a mesh sums the repulsion, whose error would hide the forces in a small map:
+#: then the start is not small, and early exaggeration is the default.
+MANY_ROWS = 1_000
 
-#: Points from which early exaggeration is the default; by how much, and its stages' iterations.
-#: With 70,000 images a quasi-Newton method needs no stage at 12; fewer iterations at 4 reach
-#: openTSNE's value sooner, more of them lower values in the end.
-EXAGGERATED_ROWS = 1_000
-EXAGGERATION = 4.0
+#: By how much, and iterations of its stages.  Exaggerated maps gather classes before they grow,
+#: and many small stages let them grow without tearing: fewer are quicker to a value and lose
+#: neighbors and classes for it.
+EXAGGERATION = 12.0
 STAGE_ITERATIONS = 16
 
 
@@ -146,7 +148,7 @@ def embedding(
     exaggeration: Annotated[
         float | None,
         Help(
-            "early exaggeration: the run begins with lambda divided by this; by default 4 for "
+            "early exaggeration: the run begins with lambda divided by this; by default 12 for "
             "1,000 points or more, else 1, which is none",
             minimum=1,
         ),
@@ -340,17 +342,18 @@ def repulsive_sum(
 
 
 def exaggerated_stages(family: Family, rows: int, exaggeration: float | None) -> tuple[float, ...]:
-    """Factors of lambda from 1/exaggeration to 1, doubling: 1/12, 1/6, 1/3, 1 for 12.
+    """Factors of lambda from 1/exaggeration to 1, each at most twice the one before.
 
-    None asks for 4 where E- is a logarithm and the points are many, else for no stages: small
-    maps, and those of the elastic embedding, unfold as well without.
+    For 12 they are 1/12, 1/6.45, 1/3.46, 1/1.86 and 1.  None asks for 12 where E- is a logarithm
+    and the points are many, else for no stages: small maps, and those of the elastic embedding,
+    unfold as well without.
     """
     if exaggeration is None:
-        exaggeration = EXAGGERATION if family.normalized and rows >= EXAGGERATED_ROWS else 1.0
+        exaggeration = EXAGGERATION if family.normalized and rows >= MANY_ROWS else 1.0
     if exaggeration <= 1.0:
         return ()
-    doublings = max(1, round(math.log2(exaggeration / 3.0)) + 1) if exaggeration > 3.0 else 1
-    return (*(2.0**i / exaggeration for i in range(doublings)), 1.0)
+    count = math.ceil(math.log2(exaggeration))
+    return (*(exaggeration ** (i / count - 1.0) for i in range(count)), 1.0)
 
 
 def _usual_scale(family: Family, rows: int, init: str) -> float:

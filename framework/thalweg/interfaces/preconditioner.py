@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from thalweg.interfaces.capabilities import Capability
-from thalweg.interfaces.objective import HasNotes, Objective
+from thalweg.interfaces.notes import HasNotes
+from thalweg.interfaces.objective import Objective
 from thalweg.parallel import PETSc
 
 

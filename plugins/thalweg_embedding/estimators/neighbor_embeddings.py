@@ -221,12 +221,15 @@ class TSNE(PairwiseEstimator):
         Affinities of all pairs (``"dense"``), of the nearest neighbors (``"sparse"``), or
         ``"auto"``: dense up to 1,000 points.
     exaggeration
-        Early exaggeration: the repulsion starts at 1/exaggeration and is raised in stages.
+        Early exaggeration: the repulsion starts at 1/exaggeration and is raised in stages.  By
+        default 12 for 1,000 points or more, else 1.
     init
         ``"random"``, ``"pca"``, an array (n_samples, n_components), or ``"auto"``: principal
         components for SNE variants, else random.
     max_iter, tol
-        Iterations, and relative decrease of the objective in one of them, at which to stop.
+        Iterations, and relative decrease of the objective in the last five of them, at which to
+        stop.  By default a run ends where little but the size of the map still changes; 1e-7 goes
+        on to lower values, in maps ever wider.
     solver, preconditioner, solver_options
         Any of ``thalweg list``, and their options; by default L-BFGS, and the spectral
         direction where the solver has a place for it.
@@ -257,7 +260,7 @@ class TSNE(PairwiseEstimator):
         exaggeration: float | None = None,
         init: Any = "auto",
         max_iter: int = 300,
-        tol: float = 1e-7,
+        tol: float = 5e-3,
         solver: str = "lbfgs",
         preconditioner: str | None = None,
         solver_options: Mapping[str, Any] | None = None,

@@ -27,7 +27,7 @@ SHIFT = 1e-10
 SHIFT_OF_PIECES = 1e-2
 
 #: Relative residual at which iterative methods end: a quasi-Newton direction needs no more.
-RESIDUAL = 1e-3
+RESIDUAL = 1e-2
 
 
 @dataclass

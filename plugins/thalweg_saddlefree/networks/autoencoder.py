@@ -12,7 +12,7 @@ from thalweg.plugins import Help
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
 from thalweg_saddlefree.networks.losses import LogisticCrossEntropy, Loss, SquaredError
 from thalweg_saddlefree.networks.network import Network, checked_sizes
-from thalweg_saddlefree.networks.objective import NetworkObjective
+from thalweg_saddlefree.networks.objective import NetworkObjective, split_rows
 from thalweg_saddlefree.networks.options import (
     Activation,
     HeldOut,
@@ -97,12 +97,13 @@ def build_autoencoder(
         criterion = LogisticCrossEntropy()
     else:
         criterion = SquaredError(ACTIVATIONS[output])
-    return NetworkObjective.of_data(
+    rows, train, held = split_rows(dataset.layout, dataset.values, dataset.values, held_out)
+    return NetworkObjective(
         comm,
-        dataset,
-        dataset.values,
+        rows,
         Network(sizes, hidden, criterion),
-        held_out=held_out,
+        *train,
+        held_out=held,
         l2=l2,
         initialization=initialization,
         scale=scale,
