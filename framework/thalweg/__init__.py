@@ -8,8 +8,9 @@ Names are imported when first used, so that ``thalweg --help`` stays quick.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from thalweg.lazy import lazy_names
 
 if TYPE_CHECKING:
     from thalweg.data import Dataset
@@ -20,25 +21,6 @@ if TYPE_CHECKING:
     from thalweg.job import run
     from thalweg.parallel import abort_on_error
     from thalweg.result import Result, Status, Trace
-
-_WHERE = {
-    "Dataset": "data",
-    "HomotopySchedule": "driver",
-    "InputError": "errors",
-    "NumericalError": "errors",
-    "Objective": "interfaces",
-    "Preconditioner": "interfaces",
-    "Result": "result",
-    "RowObjective": "interfaces",
-    "Solver": "interfaces",
-    "Status": "result",
-    "Stop": "driver",
-    "ThalwegError": "errors",
-    "Trace": "result",
-    "abort_on_error": "parallel",
-    "minimize": "driver",
-    "run": "job",
-}
 
 __all__ = [
     "Dataset",
@@ -59,16 +41,12 @@ __all__ = [
     "run",
 ]
 
+_get, __dir__ = lazy_names(__name__)
+
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version
 
         return version("thalweg")
-    if name not in _WHERE:
-        raise AttributeError(f"module 'thalweg' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"thalweg.{_WHERE[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return _get(name)

@@ -9,8 +9,9 @@ Names are imported when first used, so that listing plugins stays quick.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from thalweg.lazy import lazy_names
 
 if TYPE_CHECKING:
     from thalweg_clustering.alternatives import Alternative, Alternatives, find_alternatives
@@ -28,27 +29,6 @@ if TYPE_CHECKING:
         plot_views,
     )
     from thalweg_clustering.trust_region import TrustRegion
-
-_WHERE = {
-    "Alternative": "alternatives",
-    "Alternatives": "alternatives",
-    "Curvilinear": "curvilinear",
-    "DimensionGrowth": "dimension_growth",
-    "EXPECTED_FAILURES": "estimator",
-    "ISM": "ism",
-    "KDAC": "estimator",
-    "KDACObjective": "kdac",
-    "KernelFunction": "kernels",
-    "PairSum": "pair_sum",
-    "TermSum": "pair_sum",
-    "TrustRegion": "trust_region",
-    "build_kdac": "build",
-    "find_alternatives": "alternatives",
-    "kernel_function": "kernels",
-    "plot_feature_weights": "pictures",
-    "plot_novelty_quality": "pictures",
-    "plot_views": "pictures",
-}
 
 __all__ = [
     "EXPECTED_FAILURES",
@@ -71,12 +51,4 @@ __all__ = [
     "plot_views",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy_names(__name__)

@@ -62,6 +62,11 @@ class FeatureKernel(ProjectedKernel):
         assert total is not None
         return sum_large(self.layout.comm, np.ascontiguousarray(total))
 
+    def value(self, w: np.ndarray, weights: PairWeights) -> float:
+        """F(W)."""
+        moments = self._moments(w, weights.factor)
+        return -float((moments**2 @ weights.signs).sum())
+
     def product(self, w: np.ndarray, values: np.ndarray) -> np.ndarray:
         """This rank's rows of ``K values``."""
         moments = self._moments(w, values)
@@ -228,11 +233,6 @@ class FourierKernel(FeatureKernel):
         for rows, cosines, sines in self._angles(w):
             yield rows, np.concatenate([cosines, sines], axis=1)
 
-    def value(self, w: np.ndarray, weights: PairWeights) -> float:
-        """F(W)."""
-        moments = self._moments(w, weights.factor)
-        return -float((moments**2 @ weights.signs).sum())
-
     def value_and_gradient(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
         """F(W) and its gradient."""
         moments = self._moments(w, weights.factor)
@@ -397,11 +397,6 @@ class NystromKernel(FeatureKernel):
         z = self.landmarks @ (w / self.sigma)
         psi = self.function.first(self._beta(z, z)) * ((b * signs) @ b.T)
         return self._share() * (self._scatter(psi, self.landmarks) - 2.0 * total)
-
-    def value(self, w: np.ndarray, weights: PairWeights) -> float:
-        """F(W)."""
-        moments = self._moments(w, weights.factor)
-        return -float((moments**2 @ weights.signs).sum())
 
     def value_and_gradient(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
         """F(W) and its gradient."""

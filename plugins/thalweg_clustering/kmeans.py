@@ -16,10 +16,10 @@ from thalweg.parallel import Layout, sum_large, sum_over_ranks
 
 @dataclass(frozen=True)
 class Clusters:
-    """Result of k-means: labels of this rank's rows, centres, sum of squared distances."""
+    """Result of k-means: labels of this rank's rows, centers, sum of squared distances."""
 
     labels: np.ndarray
-    centres: np.ndarray
+    centers: np.ndarray
     inertia: float
     iterations: int
 
@@ -51,13 +51,13 @@ def kmeans(
         if best is None or found.inertia < best.inertia * (1 - 1e-9) - 1e-300:
             best = found
     assert best is not None
-    return Clusters(_in_order(layout, best.labels, count), best.centres, best.inertia,
+    return Clusters(_in_order(layout, best.labels, count), best.centers, best.inertia,
                     best.iterations)  # fmt: skip
 
 
-def _squared_distances(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    squares = np.einsum("ij,ij->i", rows, rows)[:, None] + np.einsum("ij,ij->i", centres, centres)
-    return np.maximum(squares - 2.0 * rows @ centres.T, 0.0)
+def _squared_distances(rows: np.ndarray, centers: np.ndarray) -> np.ndarray:
+    squares = np.einsum("ij,ij->i", rows, rows)[:, None] + np.einsum("ij,ij->i", centers, centers)
+    return np.maximum(squares - 2.0 * rows @ centers.T, 0.0)
 
 
 def _row(layout: Layout, rows: np.ndarray, index: int) -> np.ndarray:
@@ -70,8 +70,8 @@ def _spread_out(
     layout: Layout, rows: np.ndarray, count: int, stream: np.random.Generator
 ) -> np.ndarray:
     """Centers by k-means++: each a row, drawn by its squared distance to those chosen."""
-    centres = [_row(layout, rows, int(stream.integers(layout.rows)))]
-    nearest = _squared_distances(rows, centres[0][None])[:, 0]
+    centers = [_row(layout, rows, int(stream.integers(layout.rows)))]
+    nearest = _squared_distances(rows, centers[0][None])[:, 0]
     for _ in range(1, count):
         parts = np.asarray(layout.comm.allgather(float(nearest.sum())))
         target = stream.random() * parts.sum()
@@ -84,19 +84,19 @@ def _spread_out(
             place = np.searchsorted(np.cumsum(nearest), target - edges[owner], side="right")
             mine = rows[min(int(place), len(rows) - 1)].copy()
         chosen = layout.comm.bcast(mine, root=owner)
-        if chosen is None:  # every row coincides with a centre
-            chosen = centres[0]
-        centres.append(chosen)
+        if chosen is None:  # every row coincides with a center
+            chosen = centers[0]
+        centers.append(chosen)
         nearest = np.minimum(nearest, _squared_distances(rows, chosen[None])[:, 0])
-    return np.array(centres)
+    return np.array(centers)
 
 
-def _lloyd(layout: Layout, rows: np.ndarray, centres: np.ndarray, iterations: int) -> Clusters:
-    count = len(centres)
+def _lloyd(layout: Layout, rows: np.ndarray, centers: np.ndarray, iterations: int) -> Clusters:
+    count = len(centers)
     labels = np.full(len(rows), -1)
     done = 0
     while True:
-        distances = _squared_distances(rows, centres)
+        distances = _squared_distances(rows, centers)
         chosen = distances.argmin(axis=1)
         moved = float(sum_over_ranks(layout.comm, float((chosen != labels).sum())))
         labels = chosen
@@ -108,10 +108,10 @@ def _lloyd(layout: Layout, rows: np.ndarray, centres: np.ndarray, iterations: in
         sums = np.concatenate([member.T @ rows, member.sum(axis=0)[:, None]], axis=1)
         sums = sum_large(layout.comm, np.ascontiguousarray(sums))
         filled = sums[:, -1] > 0
-        centres = centres.copy()
-        centres[filled] = sums[filled, :-1] / sums[filled, -1:]
+        centers = centers.copy()
+        centers[filled] = sums[filled, :-1] / sums[filled, -1:]
     inertia = float(sum_over_ranks(layout.comm, float(distances.min(axis=1).sum())))
-    return Clusters(labels, centres, inertia, done)
+    return Clusters(labels, centers, inertia, done)
 
 
 def _in_order(layout: Layout, labels: np.ndarray, count: int) -> np.ndarray:

@@ -8,8 +8,9 @@ so that it is right for distributed and for replicated variables.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from thalweg.lazy import lazy_names
 
 if TYPE_CHECKING:
     from thalweg_descent.gradient_descent import GradientDescent
@@ -19,23 +20,6 @@ if TYPE_CHECKING:
     from thalweg_descent.scipy_minimize import ScipyMinimize
     from thalweg_descent.tao import Tao
 
-_WHERE = {
-    "GradientDescent": "gradient_descent",
-    "Identity": "identity",
-    "LBFGS": "lbfgs",
-    "NonlinearCG": "nonlinear_cg",
-    "ScipyMinimize": "scipy_minimize",
-    "Tao": "tao",
-}
-
 __all__ = ["LBFGS", "GradientDescent", "Identity", "NonlinearCG", "ScipyMinimize", "Tao"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'thalweg_descent' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"thalweg_descent.{_WHERE[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -5,9 +5,71 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from thalweg.parallel import PETSc
 from thalweg.plugins import Help
 from thalweg_descent.descent import Descent
-from thalweg_descent.steepest import Steepest
+from thalweg_descent.direction import Direction, Memory, Metric, Move
+
+#: Share of the slope at a step's beginning whose opposite at its end says that it went too far.
+TOO_FAR = 0.5
+
+
+@dataclass(frozen=True)
+class Steepest(Direction):
+    """Steepest descent in the metric of B.
+
+    The first trial of a step is the last accepted one.  It is longer by the
+    factor ``growth`` when that one was accepted at once and the objective still
+    fell at its end, since a longer step would then have served better.
+
+    A step that ended on a rise half as steep as the descent that it began with went
+    too far, though it may have lowered the objective: the next one goes to the secant's
+    root.  Otherwise a step of twice the right length, which mirrors the iterate at the
+    minimum, would be taken again and again.
+
+    With ``growth = 1`` steps only ever become shorter, as in Vladymyrov and
+    Carreira-Perpinan's own code; like there, each stage of a homotopy then
+    begins afresh, since its first steps may be longer again.
+    """
+
+    growth: float = 2.0
+    first: float | None = None
+
+    def start(self, x: PETSc.Vec) -> Memory:
+        """Nothing known of the scale."""
+        return {"next_step": None}
+
+    def fresh(self, memory: Memory) -> bool:
+        """Only a step length is remembered, which bends nothing."""
+        return True
+
+    def forget(self, memory: Memory) -> None:
+        """The objective is another one now; a step that cannot grow is no guess for it."""
+        if self.growth == 1.0:
+            memory["next_step"] = None
+
+    def compute(
+        self, memory: Memory, metric: Metric, gradient: PETSc.Vec, direction: PETSc.Vec
+    ) -> None:
+        """``p = -B^-1 g``."""
+        metric.apply(gradient, direction)
+        direction.scale(-1.0)
+
+    def first_step(self, memory: Memory, metric: Metric, slope: float) -> float | None:
+        """The last accepted step, perhaps grown; at first ``first``, or 1 if B knows the scale."""
+        step: float | None = memory["next_step"]
+        if step is None:
+            step = self.first
+        return step if step is not None or metric.plain else 1.0
+
+    def absorb(self, memory: Memory, metric: Metric, move: Move) -> None:
+        """Keep or grow the step."""
+        step = move.step
+        if move.first_try and move.new_slope < 0:
+            step *= self.growth
+        elif move.new_slope > -TOO_FAR * move.slope:
+            step *= move.slope / (move.slope - move.new_slope)
+        memory["next_step"] = step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,13 +1,215 @@
-"""L-BFGS."""
+"""Limited-memory BFGS with any preconditioner as H0."""
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+import numpy as np
+
+from thalweg.parallel import PETSc
 from thalweg.plugins import Help
 from thalweg_descent.descent import Descent
-from thalweg_descent.limited_memory import LimitedMemory
+from thalweg_descent.direction import Direction, Memory, Metric, Move
+
+#: Factor of a step that still falls at its end, as long as there are no pairs.
+GROWTH = 4.0
+
+
+@dataclass(frozen=True)
+class LimitedMemory(Direction):
+    """Two-loop recursion (Nocedal and Wright, algorithm 7.4).
+
+    The inner products between stored pairs are kept, so that each loop over the
+    pairs is one block of inner products and one block of updates: two global
+    reductions per direction instead of two per pair.
+
+    Attributes
+    ----------
+    memory
+        Number of pairs.
+    scaling
+        ``"secant"``: H0 = gamma B^-1 with ``gamma = s.y / y.B^-1 y``; ``"none"``:
+        gamma = 1.  With a preconditioner that changes, the secant costs a second
+        application of it per iteration; with a constant one none, since the inverse of B
+        times each y is kept.
+    damping
+        ``"powell"``: a change of gradient that shows too little curvature is
+        bent towards the model's (Nocedal and Wright, procedure 18.2); ``"skip"``:
+        its pair is left out.
+    """
+
+    memory: int = 10
+    scaling: str = "secant"
+    damping: str = "skip"
+
+    def start(self, x: PETSc.Vec) -> Memory:
+        """No pairs."""
+        return {
+            "steps": [],
+            "changes": [],
+            "products": np.zeros((0, 0)),
+            "gamma": 1.0,
+            "next_step": None,
+            # With a constant B: B^-1 times the gradient at the iterate, and times the changes.
+            "image": [],
+            "images": [],
+        }
+
+    def fresh(self, memory: Memory) -> bool:
+        """Whether there are no pairs."""
+        return not memory["steps"]
+
+    def forget(self, memory: Memory) -> None:
+        """Drop all pairs."""
+        vectors = (memory[name] for name in ("steps", "changes", "image", "images"))
+        for vec in itertools.chain.from_iterable(vectors):
+            vec.destroy()
+        memory.update(steps=[], changes=[], image=[], images=[], gamma=1.0)
+        memory.update(products=np.zeros((0, 0)))
+
+    def compute(
+        self, memory: Memory, metric: Metric, gradient: PETSc.Vec, direction: PETSc.Vec
+    ) -> None:
+        """``p = -H g``."""
+        steps, changes, products = memory["steps"], memory["changes"], memory["products"]
+        if not steps:
+            self._image(memory, metric, gradient).copy(direction)
+            direction.scale(-1.0)
+            return
+        curvatures = np.diag(products)
+        # First loop: alpha_i = (s_i.g - sum over newer j of alpha_j s_i.y_j) / s_i.y_i.
+        alpha = inner_products(gradient, steps)
+        for i in reversed(range(len(steps))):
+            alpha[i] = (alpha[i] - products[i, i + 1 :] @ alpha[i + 1 :]) / curvatures[i]
+        if metric.constant:
+            self._image(memory, metric, gradient).copy(direction)
+            direction.maxpy(-alpha, memory["images"])
+        else:
+            rest = gradient.duplicate()
+            gradient.copy(rest)
+            rest.maxpy(-alpha, changes)
+            metric.apply(rest, direction)
+            rest.destroy()
+        direction.scale(memory["gamma"])
+        # Second loop: the pair i gives alpha_i - beta_i, beta_i from the older ones.
+        beta = inner_products(direction, changes)
+        weights = np.zeros(len(steps))
+        for i in range(len(steps)):
+            weights[i] = alpha[i] - (beta[i] + products[:i, i] @ weights[:i]) / curvatures[i]
+        direction.maxpy(weights, steps)
+        direction.scale(-1.0)
+
+    def first_step(self, memory: Memory, metric: Metric, slope: float) -> float | None:
+        """1, once pairs or the preconditioner know the scale.
+
+        Near a saddle no step shows curvature, so that there are no pairs: then
+        the step grows as in steepest descent, but faster.
+        """
+        if not self.fresh(memory):
+            return 1.0
+        step: float | None = memory["next_step"]
+        return step if step is not None or metric.plain else 1.0
+
+    def absorb(self, memory: Memory, metric: Metric, move: Move) -> None:
+        """Store the pair ``s = x - x_old``, ``y = g - g_old``, if it shows curvature."""
+        falling = move.first_try and move.new_slope < 0
+        memory["next_step"] = move.step * GROWTH if falling else move.step
+        # The model's own curvature along the step is known without applying it:
+        # B_k s = -step g_old, and s.B_k s = -step^2 p.g_old.
+        modeled = -(move.step**2) * move.slope
+        s = move.old_x
+        s.aypx(-1.0, move.x)
+        measured = move.step * (move.new_slope - move.slope)
+        share = 1.0
+        if self.damping == "powell" and measured < 0.2 * modeled:
+            share = 0.8 * modeled / (modeled - measured)
+        image = self._change_of_image(memory, metric, move, share)
+        y = move.old_gradient
+        # y = share (g - g_old) + (1 - share) (-step g_old)
+        y.scale(-(share + (1.0 - share) * move.step))
+        y.axpy(share, move.gradient)
+        sy, ss, yy = s.dot(y), s.dot(s), y.dot(y)
+        if sy > 1e-10 * math.sqrt(ss * yy) and math.isfinite(sy + ss + yy):
+            self._store(memory, s, y, image)
+            if self.scaling == "secant":
+                norm = yy if metric.plain else self._metric_norm(metric, y, image)
+                memory["gamma"] = sy / norm if norm > 0.0 else memory["gamma"]
+        if image is not None:
+            image.destroy()
+
+    @staticmethod
+    def _image(memory: Memory, metric: Metric, gradient: PETSc.Vec) -> PETSc.Vec:
+        """B^-1 times the gradient at the iterate; kept until the next step."""
+        if not memory["image"]:
+            memory["image"] = [gradient.duplicate()]
+            metric.apply(gradient, memory["image"][0])
+        return memory["image"][0]
+
+    def _change_of_image(
+        self, memory: Memory, metric: Metric, move: Move, share: float
+    ) -> PETSc.Vec | None:
+        """B^-1 y for the y of the step, if B is constant; the kept image becomes the new one's."""
+        if not memory["image"]:
+            return None
+        old = memory["image"].pop()
+        if not metric.constant:
+            old.destroy()
+            return None
+        new = self._image(memory, metric, move.gradient)
+        old.scale(-(share + (1.0 - share) * move.step))
+        old.axpy(share, new)
+        return old
+
+    @staticmethod
+    def _metric_norm(metric: Metric, y: PETSc.Vec, image: PETSc.Vec | None) -> float:
+        if image is not None:
+            return float(image.dot(y))
+        z = y.duplicate()
+        metric.apply(y, z)
+        norm = float(z.dot(y))
+        z.destroy()
+        return norm
+
+    def _store(
+        self, memory: Memory, s: PETSc.Vec, y: PETSc.Vec, image: PETSc.Vec | None = None
+    ) -> None:
+        steps, changes = list(memory["steps"]), list(memory["changes"])
+        products = np.array(memory["products"])
+        if len(steps) == self.memory:
+            own_s, own_y = steps.pop(0), changes.pop(0)
+            products = products[1:, 1:]
+        else:
+            own_s, own_y = s.duplicate(), y.duplicate()
+        s.copy(own_s)
+        y.copy(own_y)
+        if image is not None:
+            images = list(memory["images"])
+            own_image = images.pop(0) if len(images) == self.memory else image.duplicate()
+            image.copy(own_image)
+            memory["images"] = [*images, own_image]
+        steps.append(own_s)
+        changes.append(own_y)
+        count = len(steps)
+        grown = np.zeros((count, count))
+        grown[:-1, :-1] = products
+        # Both loops need s_i.y_j only for j no older than i.
+        grown[:, -1] = inner_products(own_y, steps)
+        memory.update(steps=steps, changes=changes, products=grown)
+
+
+def inner_products(vec: PETSc.Vec, others: Sequence[PETSc.Vec]) -> np.ndarray:
+    """``[vec . other for other in others]``, float64.  Collective.
+
+    petsc4py leaves ``VecMDot`` out in some versions; PETSc's split-phase
+    reductions give the same single message.
+    """
+    for other in others:
+        vec.dotBegin(other)
+    return np.array([vec.dotEnd(other) for other in others], dtype=float)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,9 @@ Names are imported when first used, so that listing plugins stays quick.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from thalweg.lazy import lazy_names
 
 if TYPE_CHECKING:
     from thalweg_embedding.estimators import (
@@ -31,23 +32,6 @@ if TYPE_CHECKING:
     from thalweg_embedding.pairs.functions import PairFunction
     from thalweg_embedding.quality import map_quality
 
-_WHERE = {
-    "ELASTIC_EMBEDDING": "objectives",
-    "SYMMETRIC_SNE": "objectives",
-    "TSNE": "estimators",
-    "T_ELASTIC_EMBEDDING": "objectives",
-    "T_SNE": "objectives",
-    "ElasticEmbedding": "estimators",
-    "LaplacianEigenmaps": "estimators",
-    "LocallyLinearEmbedding": "estimators",
-    "Family": "objectives",
-    "PairFunction": "pairs.functions",
-    "PairwiseEmbedding": "objective",
-    "SymmetricSNE": "estimators",
-    "embedding": "objectives",
-    "map_quality": "quality",
-}
-
 __all__ = [
     "ELASTIC_EMBEDDING",
     "SYMMETRIC_SNE",
@@ -65,12 +49,4 @@ __all__ = [
     "map_quality",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__)

@@ -8,13 +8,15 @@ Names are imported when first used, so that listing plugins stays quick.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from thalweg.lazy import lazy_names
 
 if TYPE_CHECKING:
     from thalweg_isometry.certificate import Certificate, certify
     from thalweg_isometry.estimators import (
         FroMax,
+        JohnsonLindenstrauss,
         NearIsometricEmbedding,
         NILEPro,
         NuMax,
@@ -22,21 +24,10 @@ if TYPE_CHECKING:
     )
     from thalweg_isometry.objective import NearIsometry, secant_set
 
-_WHERE = {
-    "Certificate": "certificate",
-    "FroMax": "estimators",
-    "NILEPro": "estimators",
-    "NearIsometricEmbedding": "estimators",
-    "NearIsometry": "objective",
-    "NuMax": "estimators",
-    "SecantPCA": "estimators",
-    "certify": "certificate",
-    "secant_set": "objective",
-}
-
 __all__ = [
     "Certificate",
     "FroMax",
+    "JohnsonLindenstrauss",
     "NILEPro",
     "NearIsometricEmbedding",
     "NearIsometry",
@@ -46,12 +37,4 @@ __all__ = [
     "secant_set",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__)

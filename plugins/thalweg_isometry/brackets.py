@@ -45,7 +45,7 @@ class RankBracket:
         """The rank to try next: steps that double away from one end, then halves."""
         if not self.served:
             return min(self.top, self.failed + (max(1, round(0.05 * self.failed)) << self.streak))
-        step = max(1, round(0.03 * self.served)) << self.streak
+        step = max(1, round(0.05 * self.served)) << self.streak
         return max(self.served - step, (self.failed + self.served) // 2, self.failed + 1)
 
 
@@ -67,14 +67,21 @@ class DeltaBracket:
         )
 
 
-def foretold_rank(points: list[int], ranks: list[int], wanted: int) -> int:
+def foretold_rank(points: list[int], ranks: list[float], wanted: int) -> int:
     """Rank that ``wanted`` points need, from what nested subsets of them needed.
 
-    The rank grows as a power of the number of points: with the exponent between the last
-    two subsets, or 0.3, half as much again for four times the points, after the first.
+    The rank grows about as a power of the number of points, whose exponent is fitted;
+    after the first subset it is taken to be 1/4.
+
+    Parameters
+    ----------
+    points, ranks
+        Sizes of the subsets, and half-way between the ranks that failed and served there.
+    wanted
+        The number of points in question.
     """
-    exponent = 0.3
-    if len(points) > 1 and ranks[-1] > ranks[-2]:
-        exponent = np.log(ranks[-1] / ranks[-2]) / np.log(points[-1] / points[-2])
-        exponent = float(np.clip(exponent, 0.1, 0.4))
-    return int(np.ceil(ranks[-1] * (wanted / points[-1]) ** exponent - 0.25))
+    at, value = np.log(points), np.log(ranks)
+    at, center = at - at.mean(), at.mean()
+    exponent = float(at @ value) / float(at @ at) if len(points) > 1 else 0.25
+    exponent = float(np.clip(exponent, 0.05, 0.4))
+    return int(np.ceil(np.exp(value.mean() + exponent * (np.log(wanted) - center)) - 1e-9))

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from thalweg.errors import InputError
-
-
-class _Parser(argparse.ArgumentParser):
-    """Wrong arguments are bad input, one sentence, as everywhere."""
-
-    def error(self, message: str) -> NoReturn:
-        raise InputError(f"{message}; see {self.prog} --help")
+from thalweg.plugins import CommandParser
 
 
 def main(argv: list[str]) -> int:
     """Run ``thalweg certify``; returns the exit code.  Collective over all ranks."""
-    parser = _Parser(
+    parser = CommandParser(
         prog="thalweg certify",
         description="Bound or measure every secant of a data set: how far is a linear map from an "
         "isometry, which pair of points shows it, and what rank is needed at least?",

@@ -23,6 +23,12 @@ from thalweg_isometry.active import ActiveSecants
 #: A scan of fewer pairs than this is always complete.
 FEW_PAIRS = 40_000_000
 
+#: Bounds of the number of cuts that a round adds, where it is not given.
+LEAST_CUTS, MOST_CUTS = 30_000, 500_000
+
+#: Subsets of up to twice so many points are small: attempts there cost little.
+SMALL_SUBSET = 2_500
+
 #: Consecutive separation rounds that a cut lies far inside before it is dropped.
 IDLE_ROUNDS = 3
 
@@ -85,7 +91,7 @@ class Separation:
     smallest
         Least number of points of a subset; 0 for no subsets.
     cuts_per_round
-        Secants that a round adds at most.
+        Secants that a round adds at most; None for a number that grows with the points.
     per_row
         Of those, at most so many for one point in one tile.
     seed
@@ -93,19 +99,17 @@ class Separation:
     """
 
     def __init__(
-        self, secants: SecantSet, smallest: int, cuts_per_round: int, per_row: int, seed: int
+        self, secants: SecantSet, smallest: int, cuts_per_round: int | None, per_row: int, seed: int
     ) -> None:
         self._cuts_per_round = cuts_per_round
         self._per_row = per_row
         self._seed = seed
         self._all = secants
         self._subsets: dict[int, SecantSet] = {1: secants}
-        stride = 1
         #: Every so many points make a subset, largest stride first.
         self.strides = [1]
-        while smallest and not secants.listed and secants.n_points >= 4 * stride * smallest:
-            stride *= 4
-            self.strides.insert(0, stride)
+        if smallest and not secants.listed:
+            self.strides = _strides(secants.n_points, smallest)
 
     def over(self, stride: int) -> SecantSet:
         """The secants of the subset; all of them where it has no two distinct points."""
@@ -115,6 +119,10 @@ class Separation:
             except InputError:
                 self._subsets[stride] = self._all
         return self._subsets[stride]
+
+    def is_small(self, stride: int) -> bool:
+        """Whether the subset is small enough to seek its least rank."""
+        return self._all.n_points <= 2 * stride * SMALL_SUBSET
 
     def first_fraction(self, stride: int) -> float:
         """Share of the tiles that the first rounds scan."""
@@ -129,9 +137,9 @@ class Separation:
         """Evaluations of a method on the cuts that cost about as much as a scan, at least 8."""
         rank, dimension = psi.shape
         # Nanoseconds: a pair of a scan; a product's term, a cut's term of an evaluation.
-        scan = 5e6 + fraction * self.over(stride).n_pairs * (1.0 + 0.03 * (rank + 48))
-        scan += 5.0 * self._cuts_per_round * (60.0 + 0.35 * dimension)
-        evaluation = 1e5 + 0.1 * active.touched * dimension * rank + 3.0 * active.count * rank
+        scan = 5e6 + fraction * self.over(stride).n_pairs * (2.0 + 0.036 * (rank + 96))
+        scan += 100_000 * (60.0 + 0.35 * dimension)
+        evaluation = 1e5 + 0.05 * active.touched * dimension * rank + 3.0 * active.count * rank
         return max(8, int(scan / evaluation))
 
     def scan(
@@ -139,19 +147,35 @@ class Separation:
     ) -> tuple[Scan, np.ndarray]:
         """One round; the pairs that it found, as numbers of all points, beside it."""
         secants = self.over(stride)
+        most = self._cuts_per_round
+        if most is None:
+            most = min(max(LEAST_CUTS, 4 * secants.n_points), MOST_CUTS)
         with scan_progress(secants, fraction) as progress:
             scan = secants.scan(
                 psi,
                 threshold=threshold,
-                max_pairs=self._cuts_per_round,
+                max_pairs=most,
                 # Few points have few rows: let each give more.
-                per_row=max(self._per_row, self._cuts_per_round // max(1, 4 * secants.n_points)),
+                per_row=max(self._per_row, most // max(1, 4 * secants.n_points)),
                 fraction=fraction,
                 seed=self._seed * 1_000_003 + number,
                 progress=progress,
             )
         whole = secants.n_points == self._all.n_points
         return scan, scan.pairs if whole else scan.pairs * stride
+
+
+def _strides(n_points: int, smallest: int) -> list[int]:
+    """Subsets of at least so many points, twice as large each while small, then four times."""
+    stride = 1
+    while n_points >= 2 * stride * smallest:
+        stride *= 2
+    strides = [stride]
+    while stride > 1:
+        few = n_points < stride * SMALL_SUBSET
+        stride //= 2 if few or stride == 2 else 4
+        strides.append(stride)
+    return strides
 
 
 @contextmanager

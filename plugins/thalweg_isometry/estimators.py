@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, collective_call
+from thalweg.parallel.pairs import SecantSet
 from thalweg.plugins import check_parameters, declared_options, refuse_former_names
+from thalweg_isometry.certificate import Certificate, certify
 from thalweg_isometry.objective import build
 
 
@@ -24,7 +26,6 @@ class LinearIsometry(  # type: ignore[misc]
 
     ``fit`` takes an array, shape (n_samples, n_features), or a
     :class:`thalweg.Dataset` whose rows lie on several ranks.
-
 
     Parameters
     ----------
@@ -123,12 +124,99 @@ class LinearIsometry(  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """Map rows: ``X @ components_.T``, shape (n_samples, rank_)."""
+        """Map rows: ``X @ components_.T``, shape (n_samples, rank_).
+
+        Parameters
+        ----------
+        X
+            Points, shape (n_samples, n_features): an array, a data frame, a sparse matrix,
+            or a :class:`thalweg.Dataset`, of which this rank's rows are mapped.
+        """
         check_is_fitted(self)
         if isinstance(X, Dataset):
             return np.asarray(X.values @ self.components_.T)
-        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
+        X = self._validated(X, accept_sparse=("csr", "csc"))
         return np.asarray(X @ self.components_.T.astype(X.dtype))
+
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """Points of least norm that :meth:`transform` maps to X, shape (n_samples, n_features).
+
+        Parameters
+        ----------
+        X
+            Images, shape (n_samples, rank_).
+
+        Raises
+        ------
+        InputError
+            Another number of columns than ``rank_``.
+        """
+        check_is_fitted(self)
+        X = check_array(X, dtype=(np.float64, np.float32))
+        if X.shape[1] != self.rank_:
+            raise InputError(f"the images must have {self.rank_} columns, not {X.shape[1]}")
+        return np.asarray(X @ np.linalg.pinv(self.components_).T.astype(X.dtype))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The isometry constant over all secants of X, certified, times -1.
+
+        It is negative so that larger is better, as model selection expects.
+
+        Parameters
+        ----------
+        X
+            Points, shape (n_samples, n_features), among them two that differ; or a
+            :class:`thalweg.Dataset`.
+        y
+            Ignored: all pairs of X count.
+        """
+        return -self._certificate(X).delta
+
+    def bound_for_new_points(self, X: Any, confidence: float = 0.95) -> tuple[float, float]:
+        """How rare larger distortions are among points that the map has not seen.
+
+        Let the rows of X be drawn independently from some distribution, apart from the
+        data of ``fit``.  With probability ``confidence`` over the draw of X, a pair of new
+        points from that distribution changes its squared distance by a share larger than
+        ``delta`` with a probability of at most ``share``.
+
+        Parameters
+        ----------
+        X
+            Points, shape (n_samples, n_features), that ``fit`` has not seen.
+        confidence
+            Between 0 and 1.
+
+        Returns
+        -------
+        delta, share
+            The isometry constant over all secants of X, and the bound
+            ``1 - (1 - confidence)^(1 / k)`` with ``k = n_samples // 2``.
+
+        Raises
+        ------
+        InputError
+            A confidence outside (0, 1), or fewer than two distinct points.
+
+        Notes
+        -----
+        The rows 2i and 2i + 1 make k independent pairs.  All of them are within the
+        (1 - share)-quantile of the distortion with a probability of at most
+        ``(1 - share)^k`` (Wilks 1941), and delta is no less than their maximum.
+        """
+        if not 0.0 < confidence < 1.0:
+            raise InputError(f"the confidence must lie between 0 and 1, not {confidence!r}")
+        facts = self._certificate(X)
+        pairs = facts.n_points // 2
+        return facts.delta, float(-np.expm1(np.log1p(-confidence) / pairs))
+
+    def _certificate(self, X: Any) -> Certificate:
+        check_is_fitted(self)
+        data = X if isinstance(X, Dataset) else Dataset.from_array(self._validated(X))
+        return certify(SecantSet(data.values, data.layout), self.components_)
+
+    def _validated(self, X: Any, **options: Any) -> Any:
+        return validate_data(self, X, dtype=(np.float64, np.float32), reset=False, **options)
 
     @property
     def _n_features_out(self) -> int:
@@ -178,3 +266,16 @@ class SecantPCA(LinearIsometry):
     """
 
     _solver = "secant-pca"
+
+
+class JohnsonLindenstrauss(LinearIsometry):
+    """Baseline: a matrix of independent normal entries of variance 1 / rank.
+
+    With ``delta`` alone, the least rank that the search finds to reach it on these points,
+    in place of the rank that suffices for any points by the lemma of Johnson and
+    Lindenstrauss (``sklearn.random_projection.johnson_lindenstrauss_min_dim``).
+
+    Parameters, attributes and methods are those of :class:`LinearIsometry`.
+    """
+
+    _solver = "random-projection"

@@ -34,7 +34,7 @@ class NileProSearch(SecantSearch[NileProState]):
 
     adjust: Literal["bracket", "published"] = "published"
     beta: Annotated[
-        float | None, Help("penalty of q = A(Psi^T Psi); 50 over the number of secants", above=0)
+        float | None, Help("penalty of q = A(Psi^T Psi); 200 over the number of secants", above=0)
     ] = None
     gradient_steps: Annotated[int, Help("gradient steps per iteration", minimum=1)] = 1
     sweep: Annotated[int, Help("ADMM iterations per step", minimum=1)] = 50
@@ -55,7 +55,7 @@ class NileProSearch(SecantSearch[NileProState]):
         ratios = active.ratios(images)
         worst = float(np.abs(ratios - 1.0).max(initial=0.0))
         residual = change = np.inf
-        beta = self.beta or 50.0 / max(1, active.count)
+        beta = self.beta or 200.0 / max(1, active.count)
         used = 0
         while used < self.sweep and worst > goal:
             used += 1

@@ -50,7 +50,7 @@ def thalweg_solvers() -> list[SolverSpec]:
         "random-projection": (
             "near-isometry, baseline: Gaussian random projection",
             "baselines:RandomProjection",
-            "",
+            "JohnsonLindenstrauss",
         ),
     }
     return [
@@ -58,7 +58,7 @@ def thalweg_solvers() -> list[SolverSpec]:
             name=name,
             summary=summary,
             load=f"thalweg_isometry.{code}",
-            aliases=(estimator,) if estimator else (),
+            aliases=(estimator,),
         )
         for name, (summary, code, estimator) in methods.items()
     ]

@@ -30,7 +30,7 @@ from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.brackets import DeltaBracket, RankBracket, foretold_rank
 from thalweg_isometry.certificate import lower_bound
-from thalweg_isometry.cutting_planes import FEW_PAIRS, Cuts, Separation
+from thalweg_isometry.cutting_planes import LEAST_CUTS, Cuts, Separation
 from thalweg_isometry.map_ranks import extended, guessed_rank, sampled_ratios, truncated
 
 #: With at most so many secants the trace's objective is over all of them; beyond, over
@@ -62,7 +62,8 @@ class SearchState(SolverState):
     stride
         Every so many points make the subset of the present attempt.
     subset_points, subset_ranks
-        Sizes of the subsets that are done, and the ranks that served there.
+        Sizes of the small subsets that are done, and about the least rank there: half-way
+        between the ranks that failed and served.
     best, best_delta
         Best map that a complete scan of all secants confirmed, and its delta.
     served
@@ -78,8 +79,8 @@ class SearchState(SolverState):
     attempt_iterations
         Inner iterations of this attempt.
     excesses, excesses_at
-        By how much delta missed its target at each complete scan of this attempt, and
-        after how many inner iterations.
+        By how much delta on the cuts missed its target at each complete scan since it was
+        last met, and after how many inner iterations.
     capped
         Attempts that ended at the limit of inner iterations.
     ended
@@ -102,7 +103,7 @@ class SearchState(SolverState):
     dual: np.ndarray
     stride: int = 1
     subset_points: list[int] = field(default_factory=list)
-    subset_ranks: list[int] = field(default_factory=list)
+    subset_ranks: list[float] = field(default_factory=list)
     best: np.ndarray
     best_delta: float = float("inf")
     served: np.ndarray
@@ -195,8 +196,14 @@ class SecantSearch(Solver[S], Generic[S]):
         int | None, Help("rank of the first attempt; guessed from the data", minimum=1)
     ] = None
     cuts_per_round: Annotated[
-        int, Help("secants that a separation round adds at most", minimum=1, formerly=("columns",))
-    ] = 30_000
+        int | None,
+        Help(
+            "secants that a separation round adds at most; 4 for each point, but at least "
+            "30,000 and at most 500,000",
+            minimum=1,
+            formerly=("columns",),
+        ),
+    ] = None
     per_row: Annotated[int, Help("of those, the most for one point in one tile", minimum=1)] = 3
     precision: Annotated[float, Help("relative width of a closed bracket on delta", above=0)] = 0.02
     all_below: Annotated[
@@ -385,16 +392,19 @@ class SecantSearch(Solver[S], Generic[S]):
     def _separate(self, state: S, met: bool = True) -> bool:
         """One round; whether a complete scan of the subset found no violated secant."""
         goal = state.target_delta
-        # Where scans are cheap, secants that are not violated yet are taken too.
-        few = state.separation.over(state.stride).n_pairs <= FEW_PAIRS
-        scan, pairs = self.scan(state, state.psi, (0.75 if few else 0.5 * (1 + self.aim)) * goal)
+        # Secants that are nearly violated are taken too: it spares scans.
+        scan, pairs = self.scan(state, state.psi, 0.8 * goal)
         before = len(state.pairs)
         self.add(state, pairs, scan.lengths)
         added = len(state.pairs) - before
         violated = int((np.abs(scan.distortions) > goal).sum())
         if scan.complete:
-            state.excesses = [*state.excesses, scan.delta - goal]
-            state.excesses_at = [*state.excesses_at, state.attempt_iterations]
+            if met:
+                state.excesses, state.excesses_at = [], []
+            else:
+                # Not delta of the scan: one pair that no cut is near says nothing of the rank.
+                state.excesses = [*state.excesses, state.active_delta - goal]
+                state.excesses_at = [*state.excesses_at, state.attempt_iterations]
             if state.stride == 1 and scan.delta < state.closest_delta:
                 state.closest, state.closest_delta = state.psi, scan.delta
             if scan.delta <= goal:
@@ -404,16 +414,16 @@ class SecantSearch(Solver[S], Generic[S]):
             if added == 0 and met:
                 # Everything that violates is a cut already: the margins were too thin.
                 self._fail(state)
-        elif violated < 0.02 * self.cuts_per_round:
+        elif violated < 0.01 * self._n_points(state):
             state.fraction = 1.0
         else:
             state.fraction = min(1.0, 1.5 * state.fraction)
-        if added and len(state.pairs) > self.cuts_per_round:
+        if added and len(state.pairs) > (self.cuts_per_round or LEAST_CUTS):
             self._drop(state)
         return False
 
     def out_of_reach(self, state: S, iterations: int) -> bool:
-        """Whether delta, at the rate of this attempt's scans, stays above its target.
+        """Whether delta on the cuts, at the rate of this attempt, stays above its target.
 
         ``iterations`` is what the attempt may take; half as much again is allowed for, since
         attempts that succeed are fastest in the end.
@@ -528,22 +538,33 @@ class SecantSearch(Solver[S], Generic[S]):
         state.streak = bracket.streak
 
     def _sharp_enough(self, state: S, bracket: RankBracket) -> bool:
-        """Whether the rank of a subset is known well enough to foretell the next."""
-        first = not state.subset_points
-        return bracket.closed or (not first and bracket.failed >= 0.93 * bracket.served)
+        """Whether the rank of a subset is known well enough to go on to the next.
+
+        A larger subset is only a step on the way, at the rank foretold for all points.
+        """
+        if not state.separation.is_small(state.stride) or bracket.closed:
+            return True
+        return bool(state.subset_points) and bracket.failed >= 0.93 * bracket.served
 
     def _next_subset(self, state: S, rank: int | None) -> None:
         """Hand the map and the cuts on to the next larger subset, at a rank foretold."""
-        state.subset_points = [*state.subset_points, self._n_points(state)]
-        state.subset_ranks = [*state.subset_ranks, len(state.served)]
         separation = state.separation
+        least = state.failed_rank + 1
+        if separation.is_small(state.stride):
+            state.subset_points = [*state.subset_points, self._n_points(state)]
+            middle = 0.5 * (state.failed_rank + state.served_rank)
+            state.subset_ranks = [*state.subset_ranks, middle]
+        else:
+            least = state.served_rank
         strides = separation.strides
         state.stride = strides[strides.index(state.stride) + 1]
         state.fraction = separation.first_fraction(state.stride)
         state.served_rank = state.streak = 0
         if rank is None:
-            foretold = foretold_rank(state.subset_points, state.subset_ranks, self._n_points(state))
-            rank = int(np.clip(foretold, state.failed_rank + 1, state.objective.layout.rows))
+            small = separation.is_small(state.stride)
+            count = self._n_points(state) if small else state.secants.n_points
+            foretold = foretold_rank(state.subset_points, state.subset_ranks, count)
+            rank = int(np.clip(foretold, least, state.objective.layout.rows))
         self._attempt(state, state.served, rank)
 
     def _next_rank(self, state: S) -> None:

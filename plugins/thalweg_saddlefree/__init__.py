@@ -8,8 +8,9 @@ Names are imported when first used, so that listing plugins stays quick.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from thalweg.lazy import lazy_names
 
 if TYPE_CHECKING:
     from thalweg_saddlefree.hessian_free import HessianFree
@@ -21,18 +22,6 @@ if TYPE_CHECKING:
     from thalweg_saddlefree.networks.objective import NetworkObjective
     from thalweg_saddlefree.saddle_free import SaddleFree
     from thalweg_saddlefree.subspace.saddle_free import SubspaceSaddleFree
-
-_WHERE = {
-    "HessianFree": "hessian_free",
-    "JaxNetwork": "jax_network",
-    "JaxObjective": "jax_objective",
-    "KroneckerPreconditioner": "kronecker.preconditioner",
-    "NetworkObjective": "networks.objective",
-    "SaddleFree": "saddle_free",
-    "SubspaceSaddleFree": "subspace.saddle_free",
-    "build_autoencoder": "networks.autoencoder",
-    "build_mlp": "networks.mlp",
-}
 
 __all__ = [
     "HessianFree",
@@ -46,12 +35,4 @@ __all__ = [
     "build_mlp",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__)

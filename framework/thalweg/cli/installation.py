@@ -13,10 +13,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from thalweg.cli.arguments import Parser
 from thalweg.diagnosis import Finding, examine
 from thalweg.errors import InputError, PluginError, suggestion
-from thalweg.plugins import DataSpec, FormatSpec, Option, Plugins, Provider, Spec, plugins
+from thalweg.plugins import (
+    CommandParser,
+    DataSpec,
+    FormatSpec,
+    Option,
+    Plugins,
+    Provider,
+    Spec,
+    plugins,
+)
 from thalweg.plugins.manager import HOOKS
 
 #: Plural of each kind, as key and heading.
@@ -33,7 +41,7 @@ _PLURALS = {
 
 def list_command(argv: list[str]) -> int:
     """Run ``thalweg list``; returns the exit code."""
-    parser = Parser(
+    parser = CommandParser(
         prog="thalweg list",
         description="List objectives, preconditioners, solvers and more; with a name, its options.",
     )
@@ -196,7 +204,9 @@ def limits(option: Option) -> str:
 
 def plugin_command(argv: list[str]) -> int:
     """Run ``thalweg plugin``; returns the exit code."""
-    parser = Parser(prog="thalweg plugin", description="Begin a plugin of your own, or check one.")
+    parser = CommandParser(
+        prog="thalweg plugin", description="Begin a plugin of your own, or check one."
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="new | check")
     new = commands.add_parser("new", help="write a distribution to start from")
     new.add_argument("name", metavar="NAME", help="name of the distribution, such as thalweg-mine")
@@ -266,7 +276,7 @@ def _ranks(count: int) -> str:
 
 def doctor_command(argv: list[str]) -> int:
     """Report on this installation: 0 if all is well, 2 if something is broken.  Collective."""
-    parser = Parser(
+    parser = CommandParser(
         prog="thalweg doctor",
         description="Show what this installation is made of, and what is wrong with it. "
         "Under mpirun it shows how the ranks share cores and threads, too.",

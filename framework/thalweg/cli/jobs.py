@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from thalweg.cli.arguments import Parser
+from thalweg.plugins import CommandParser
 
 
 def run_command(argv: list[str]) -> int:
@@ -94,7 +94,7 @@ def _name_pictures(folder: Path) -> None:
 
 def plot_command(argv: list[str]) -> int:
     """Run ``thalweg plot``; returns the exit code."""
-    parser = Parser(
+    parser = CommandParser(
         prog="thalweg plot", description="Draw the pictures of a run or of a comparison again."
     )
     parser.add_argument("folder", metavar="DIR", help="run directory")
@@ -112,7 +112,7 @@ def plot_command(argv: list[str]) -> int:
 
 def cite_command(argv: list[str]) -> int:
     """Run ``thalweg cite``; returns the exit code."""
-    parser = Parser(
+    parser = CommandParser(
         prog="thalweg cite",
         description="Print the references of the methods that a run or a comparison used.",
     )
@@ -128,9 +128,9 @@ def cite_command(argv: list[str]) -> int:
     return 0
 
 
-def _configuration_parser(command: str, description: str) -> Parser:
-    """Parser of the commands that run a configuration."""
-    parser = Parser(prog=f"thalweg {command}", description=description, allow_abbrev=False)
+def _configuration_parser(command: str, description: str) -> CommandParser:
+    """CommandParser of the commands that run a configuration."""
+    parser = CommandParser(prog=f"thalweg {command}", description=description, allow_abbrev=False)
     parser.add_argument("config", metavar="CONFIG.toml", help="configuration file")
     parser.add_argument(
         "--set",

@@ -100,7 +100,7 @@ def format_of(path: Path) -> FormatSpec:
         if spec.pattern and re.search(f"({spec.pattern})$", path.name.lower()):
             return spec
     listed = ", ".join(spec.name for spec in formats())
-    raise InputError(f"the kind of '{path}' is not recognized from its name; known are {listed}")
+    raise InputError(f"the format of '{path}' is not recognized from its name; known are {listed}")
 
 
 def _similar_names(path: Path) -> str:

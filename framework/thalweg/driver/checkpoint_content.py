@@ -1,4 +1,4 @@
-"""How nested content is stored: JSON that refers to files of numbers, nothing pickled.
+"""What of a run is saved, and how: JSON that refers to files of numbers, nothing pickled.
 
 Vectors are stored as whole arrays, into which each rank writes its rows; hence a
 run may go on with another number of ranks.
@@ -8,18 +8,80 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from thalweg.errors import CheckpointError
-from thalweg.interfaces import Objective
+from thalweg.errors import CheckpointError, suggestion
+from thalweg.interfaces import Objective, SolverState
 from thalweg.parallel import MPI, Layout, PETSc, raise_on_all_ranks, write_rows
 from thalweg.result import Status
 
 #: What an array or a file may be called in a checkpoint: nothing that leaves the folder.
 ENTRY_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
+
+
+# -- fields of a state ---------------------------------------------------------------------------
+
+
+def state_fields(state: SolverState) -> dict[str, Any]:
+    """The fields of a state that are saved, by name."""
+    return {
+        item.name: getattr(state, item.name)
+        for item in fields(state)
+        if not item.metadata.get("transient")
+    }
+
+
+def restore_state(state: SolverState, saved: Mapping[str, Any]) -> None:
+    """Put saved fields in place of those that ``init`` made.
+
+    Raises
+    ------
+    CheckpointError
+        The solver's state has other fields than the one saved.
+    """
+    own = state_fields(state)
+    for name in saved:
+        if name not in own:
+            raise CheckpointError(
+                f"the checkpoint has a field '{name}' that the solver's state lacks"
+                f"{suggestion(name, own)}"
+            )
+    missing = [name for name in own if name not in saved]
+    if missing:
+        raise CheckpointError(
+            f"the checkpoint lacks the field '{missing[0]}' of the solver's state"
+        )
+    keep = {id(vec) for vec in vecs_in(dict(saved))}
+    for vec in vecs_in(own):
+        if id(vec) not in keep:
+            vec.destroy()
+    for name, value in saved.items():
+        setattr(state, name, value)
+
+
+def vecs_in(value: Any) -> list[PETSc.Vec]:
+    """Every vector in nested lists, tuples and dicts, each once."""
+    found: dict[int, PETSc.Vec] = {}
+
+    def walk(item: Any) -> None:
+        if isinstance(item, PETSc.Vec):
+            found[id(item)] = item
+        elif isinstance(item, Mapping):
+            for entry in item.values():
+                walk(entry)
+        elif isinstance(item, list | tuple):
+            for entry in item:
+                walk(entry)
+
+    walk(value)
+    return list(found.values())
+
+
+# -- storage -------------------------------------------------------------------------------------
 
 
 class ContentWriter:

@@ -12,12 +12,12 @@ from typing import Any, cast
 import numpy as np
 
 from thalweg.driver.checkpoint import Checkpoints
+from thalweg.driver.checkpoint_content import restore_state, state_fields, vecs_in
 from thalweg.driver.evaluations import checked_evaluations
 from thalweg.driver.homotopy import HomotopySchedule
 from thalweg.driver.identity import name_of, preconditioner_of
 from thalweg.driver.progress import Progress, ProgressBar
 from thalweg.driver.signals import SignalWatch
-from thalweg.driver.state_fields import restore_state, state_fields, vecs_in
 from thalweg.driver.stopping import Stop
 from thalweg.errors import CheckpointError, NumericalError, StorageError
 from thalweg.interfaces import (

@@ -10,6 +10,8 @@ from thalweg.interfaces.capabilities import (
     Homotopy,
     RepulsiveBlocks,
     SecantConstraints,
+    missing_capabilities,
+    require,
 )
 from thalweg.interfaces.manifold import (
     Manifold,
@@ -30,7 +32,6 @@ from thalweg.interfaces.minibatches import (
 )
 from thalweg.interfaces.objective import Objective, RowObjective
 from thalweg.interfaces.preconditioner import Preconditioner
-from thalweg.interfaces.requirements import missing_capabilities, require
 from thalweg.interfaces.solver import TRANSIENT, Solver, SolverState
 
 __all__ = [

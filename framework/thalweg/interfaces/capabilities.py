@@ -1,4 +1,4 @@
-"""What an objective may offer beyond a value and a gradient.
+"""What an objective may offer beyond a value and a gradient, and the match with what others need.
 
 Each capability is a small abstract class.  Preconditioners and solvers name
 those they need in ``requires``; the match is checked before any work is done.
@@ -7,12 +7,13 @@ those they need in ``requires``; the match is checked before any work is done.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
 
+from thalweg.errors import CapabilityError
 from thalweg.parallel import PETSc
 
 if TYPE_CHECKING:
@@ -179,3 +180,40 @@ class SecantConstraints(Capability):
     @abstractmethod
     def wanted_rank(self) -> int | None:
         """Rank of Psi; None to minimize it."""
+
+
+def missing_capabilities(
+    objective: object, requires: Iterable[type[Capability]]
+) -> list[type[Capability]]:
+    """Those of ``requires`` that the objective does not have."""
+    return [needed for needed in requires if not isinstance(objective, needed)]
+
+
+def require(
+    objective: object,
+    requires: Iterable[type[Capability]],
+    what: str,
+    fitting: Iterable[str] = (),
+) -> None:
+    """Refuse, in one sentence, an objective that lacks a capability.
+
+    Parameters
+    ----------
+    what
+        Who asks, for instance ``"preconditioner 'spectral'"``.
+    fitting
+        Names of what would fit this objective instead.
+
+    Raises
+    ------
+    CapabilityError
+    """
+    missing = missing_capabilities(objective, requires)
+    if not missing:
+        return
+    needs = " and ".join(f"a {needed.phrase}" for needed in missing)
+    text = f"{what} needs {needs}, which {type(objective).__name__} does not offer"
+    names = sorted(fitting)
+    if names:
+        text += "; these would fit: " + ", ".join(names)
+    raise CapabilityError(text)

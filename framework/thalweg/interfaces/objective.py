@@ -10,13 +10,31 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thalweg.interfaces.capabilities import AttractiveLaplacian
-from thalweg.interfaces.notes import HasNotes
 from thalweg.parallel import MPI, Layout, PETSc
 
 _LOG = logging.getLogger("thalweg")
 
 #: Rounding units of a value that :meth:`Objective.value_error` takes it to be wrong by.
 ROUNDING_UNITS = 8
+
+
+class HasNotes:
+    """Something that tells what it decided, for ``result.notes`` and ``result.json``."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What :meth:`note` was given, in that order, each sentence once."""
+        return tuple(self.__dict__.get("_notes", ()))
+
+    def note(self, sentence: str) -> None:
+        """Add a sentence to :attr:`notes`, unless it is one of them.
+
+        All ranks must add the same.
+        """
+        # Not set by a constructor, which subclasses need not call and dataclasses replace.
+        notes = self.__dict__.setdefault("_notes", [])
+        if sentence not in notes:
+            notes.append(sentence)
 
 
 class Objective(HasNotes, ABC):

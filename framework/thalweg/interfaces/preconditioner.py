@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from thalweg.interfaces.capabilities import Capability
-from thalweg.interfaces.notes import HasNotes
-from thalweg.interfaces.objective import Objective
+from thalweg.interfaces.objective import HasNotes, Objective
 from thalweg.parallel import PETSc
 
 

@@ -7,11 +7,11 @@ are imported when first used, so that what needs none of them stays quick.  ``RE
 this file is the guide.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mpi4py import MPI
 
+from thalweg.lazy import lazy_names
 from thalweg.parallel.failures import (
     abort_on_error,
     collective_call,
@@ -48,16 +48,6 @@ if TYPE_CHECKING:
     from thalweg.parallel.pairs.kernel_sums import KernelSums
     from thalweg.parallel.pairs.secants import SecantSet
     from thalweg.parallel.row_exchange import RowExchange, RowMatrix, RowPlan
-
-#: Modules of the engines, and what they offer.
-_ENGINES = {
-    "laplacian": ("LaplacianSolver", "component_labels"),
-    "operators": ("hessian_operator", "matrix_free", "remove_shift"),
-    "pairs": ("Ring", "RingBlock", "Tile", "nearest_neighbors", "tiles"),
-    "pairs.kernel_sums": ("KernelSums",),
-    "pairs.secants": ("SecantSet",),
-    "row_exchange": ("RowExchange", "RowMatrix", "RowPlan"),
-}
 
 __all__ = [
     "MPI",
@@ -105,9 +95,4 @@ __all__ = [
     "write_rows",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    for module, names in _ENGINES.items():
-        if name in names:
-            return getattr(importlib.import_module(f"thalweg.parallel.{module}"), name)
-    raise AttributeError(f"module 'thalweg.parallel' has no attribute {name!r}")
+__getattr__, __dir__ = lazy_names(__name__)

@@ -13,6 +13,7 @@ from thalweg.plugins.options import (
     unknown_option,
 )
 from thalweg.plugins.specs import (
+    CommandParser,
     CommandSpec,
     DataSpec,
     FormatSpec,
@@ -27,6 +28,7 @@ from thalweg.plugins.specs import (
 __all__ = [
     "API_VERSION",
     "SWITCHED_OFF",
+    "CommandParser",
     "CommandSpec",
     "DataSpec",
     "FormatSpec",

@@ -6,14 +6,15 @@ the plugin is used or its options are asked for, not when it is listed.
 
 from __future__ import annotations
 
+import argparse
 import functools
 import importlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
-from thalweg.errors import PluginError
+from thalweg.errors import InputError, PluginError
 from thalweg.plugins.declared import declared_options
 from thalweg.plugins.options import Option
 
@@ -232,3 +233,11 @@ class CommandSpec(Spec):
     """A subcommand of ``thalweg``; its code is called as ``main(argv) -> int``."""
 
     kind: ClassVar[str] = "command"
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Parser for the arguments of a subcommand: wrong ones are an error like all bad input."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the message as an :class:`~thalweg.errors.InputError`."""
+        raise InputError(f"{message}; see {self.prog} --help")

@@ -192,6 +192,6 @@ def _names(count: int, names: Sequence[str] | None) -> list[str]:
 
 
 def _principal_axes(points: np.ndarray) -> np.ndarray:
-    centerd = points - points.mean(axis=0)
-    _, directions = np.linalg.eigh(centerd.T @ centerd)
-    return centerd @ directions[:, :-3:-1]
+    centered = points - points.mean(axis=0)
+    _, directions = np.linalg.eigh(centered.T @ centered)
+    return centered @ directions[:, :-3:-1]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.data import Dataset
-from thalweg.parallel import MPI, Layout
+from thalweg.parallel import MPI, Layout, nearest_neighbors
 from thalweg.plugins import MetricSpec
 
 #: Rows that are measured, at most.
@@ -154,8 +154,6 @@ def trustworthiness(
 def nearest_rows(values: np.ndarray, sample: np.ndarray, layout: Layout, count: int) -> np.ndarray:
     """Nearest other rows of the sampled rows, the nearest first.  Collective.
 
-    Each rank finds the nearest among its own rows; the candidates are merged.
-
     Parameters
     ----------
     values
@@ -168,28 +166,9 @@ def nearest_rows(values: np.ndarray, sample: np.ndarray, layout: Layout, count: 
     ndarray of int64, shape (len(sample), count)
         Global row numbers, equal on all ranks; ties go to the smaller number.
     """
-    asked = _take(values, sample, layout)
-    here = min(count, layout.local_rows)
-    rows = np.full((len(sample), count), layout.rows, dtype=np.int64)
-    distances = np.full((len(sample), count), np.inf)
-    if here:
-        middle = asked.mean(axis=0)
-        asked, against = asked - middle, _against(np.asarray(values, dtype=float) - middle)
-        step = max(1, int(2e6) // layout.local_rows)
-        for start in range(0, len(sample), step):
-            block = slice(start, start + step)
-            apart = _relative_distances(asked[block], against)
-            itself = sample[block] - layout.start
-            inside = (itself >= 0) & (itself < layout.local_rows)
-            apart[np.flatnonzero(inside), itself[inside]] = np.inf
-            best = np.argpartition(apart, here - 1, axis=1)[:, :here]
-            distances[block, :here] = np.take_along_axis(apart, best, axis=1)
-            rows[block, :here] = best + layout.start
-    if layout.comm.size > 1:
-        rows = np.concatenate(layout.comm.allgather(rows), axis=1)
-        distances = np.concatenate(layout.comm.allgather(distances), axis=1)
-    order = np.lexsort((rows, distances), axis=1)[:, :count]
-    return np.take_along_axis(rows, order, axis=1)
+    mine = sample[(sample >= layout.start) & (sample < layout.stop)] - layout.start
+    found, _ = nearest_neighbors(layout, values, count, mine)
+    return Layout(layout.comm, len(sample), count, local_rows=len(mine)).gather_rows(found)
 
 
 def _sample(layout: Layout, columns: int, seed: int) -> np.ndarray:

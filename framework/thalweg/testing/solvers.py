@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.driver import Checkpoints, Stop, drive
-from thalweg.driver.state_fields import state_fields
+from thalweg.driver.checkpoint_content import state_fields
 from thalweg.interfaces import Objective, Solver, SolverState, missing_capabilities
 from thalweg.parallel import PETSc, on_root
 from thalweg.result import Result, Status

@@ -59,6 +59,6 @@ def _idx(file: Path, offset: int) -> np.ndarray:
 
 
 def _principal(values: np.ndarray, count: int) -> np.ndarray:
-    centerd = values - values.mean(axis=0)
-    _, vectors = np.linalg.eigh(centerd.T @ centerd)
-    return np.asarray(centerd @ vectors[:, ::-1][:, :count], dtype=np.float32)
+    centered = values - values.mean(axis=0)
+    _, vectors = np.linalg.eigh(centered.T @ centered)
+    return np.asarray(centered @ vectors[:, ::-1][:, :count], dtype=np.float32)

@@ -19,8 +19,8 @@ def shapes(count: int, edge: int, seed: int = 0, disks: bool = False) -> np.ndar
         size = int(random.integers(2, max(3, edge // 2) + 1))
         top, left = random.integers(0, edge - size + 1, 2)
         if disks and random.random() < 0.5:
-            centre = np.array([top, left]) + (size - 1) / 2
-            image = (rows - centre[0]) ** 2 + (columns - centre[1]) ** 2 <= (size / 2) ** 2
+            center = np.array([top, left]) + (size - 1) / 2
+            image = (rows - center[0]) ** 2 + (columns - center[1]) ** 2 <= (size / 2) ** 2
         else:
             image = (
                 (rows >= top) & (rows < top + size) & (columns >= left) & (columns < left + size)

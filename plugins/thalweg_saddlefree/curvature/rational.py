@@ -110,9 +110,9 @@ class ShiftedMinres:
         c1, c2, s1, s2 = self._c1[on], self._c2[on], self._s1[on], self._s2[on]
         third = s2 * beta_left
         middle = c2 * beta_left
-        centre = alpha - 1j * self.shifts[on]
-        second = c1 * middle + s1 * centre
-        rest = -np.conj(s1) * middle + c1 * centre
+        center = alpha - 1j * self.shifts[on]
+        second = c1 * middle + s1 * center
+        rest = -np.conj(s1) * middle + c1 * center
         length = np.sqrt(np.abs(rest) ** 2 + beta**2)
         phase = rest / np.abs(rest)
         cosine, sine = np.abs(rest) / length, phase * beta / length

@@ -12,7 +12,7 @@ from thalweg.plugins import Help
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
 from thalweg_saddlefree.networks.losses import LogisticCrossEntropy, Loss, SquaredError
 from thalweg_saddlefree.networks.network import Network, checked_sizes
-from thalweg_saddlefree.networks.objective import NetworkObjective, split_rows
+from thalweg_saddlefree.networks.objective import NetworkObjective
 from thalweg_saddlefree.networks.options import (
     Activation,
     HeldOut,
@@ -97,13 +97,12 @@ def build_autoencoder(
         criterion = LogisticCrossEntropy()
     else:
         criterion = SquaredError(ACTIVATIONS[output])
-    rows, train, held = split_rows(dataset.layout, dataset.values, dataset.values, held_out)
-    return NetworkObjective(
+    return NetworkObjective.of_data(
         comm,
-        rows,
+        dataset,
+        dataset.values,
         Network(sizes, hidden, criterion),
-        *train,
-        held_out=held,
+        held_out=held_out,
         l2=l2,
         initialization=initialization,
         scale=scale,

@@ -14,7 +14,7 @@ from thalweg.plugins import Help
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
 from thalweg_saddlefree.networks.losses import Loss, SoftmaxCrossEntropy, SquaredError
 from thalweg_saddlefree.networks.network import Network, checked_sizes
-from thalweg_saddlefree.networks.objective import NetworkObjective, split_rows
+from thalweg_saddlefree.networks.objective import NetworkObjective
 from thalweg_saddlefree.networks.options import (
     Activation,
     HeldOut,
@@ -87,13 +87,12 @@ def build_mlp(
     criterion = (
         SoftmaxCrossEntropy() if loss == "cross-entropy" else SquaredError(ACTIVATIONS[output])
     )
-    rows, train, held = split_rows(dataset.layout, dataset.values, targets, held_out)
-    return NetworkObjective(
+    return NetworkObjective.of_data(
         comm,
-        rows,
+        dataset,
+        targets,
         Network(sizes, [ACTIVATIONS[activation]] * (len(sizes) - 2), criterion),
-        *train,
-        held_out=held,
+        held_out=held_out,
         l2=l2,
         initialization=initialization,
         scale=scale,

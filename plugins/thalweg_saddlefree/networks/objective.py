@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.interfaces import (
     BatchSchedule,
@@ -124,6 +125,21 @@ class NetworkObjective(
             for k in range(network.depth)
         )
         self.use_rows(None)
+
+    @classmethod
+    def of_data(
+        cls,
+        comm: MPI.Comm,
+        dataset: Dataset,
+        targets: np.ndarray,
+        network: Network,
+        *,
+        held_out: float,
+        **options: Any,
+    ) -> NetworkObjective:
+        """The training error over a data set's rows, of which a share is held out.  Collective."""
+        rows, train, held = split_rows(dataset.layout, dataset.values, targets, held_out)
+        return cls(comm, rows, network, *train, held_out=held, **options)
 
     def _typed(self, inputs: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         first = np.ascontiguousarray(inputs, dtype=self.dtype)

@@ -144,7 +144,7 @@ CASES = [
     ({"path": "bytes.csv"}, "not text in UTF-8"),
     ({"path": "cell.mat"}, "cell array"),
     ({"path": "wrong.mat"}, "not a mat file"),
-    ({"path": "data.xyz"}, "is not known by its name"),
+    ({"path": "data.xyz"}, "is not recognized from its name"),
     ({"path": "nothing"}, "holds no pictures"),
     ({"path": "sizes", "grey": True}, "'grey' of section .data. is now called 'gray'"),
     ({"path": "sizes"}, "'a.png' has 3 x 4 pixels, 'b.png' has 4 x 4"),

@@ -41,6 +41,18 @@ def test_neighbors_of_a_cloud(comm, k):
     assert_exact(comm, cloud(1300, 5), k)
 
 
+@pytest.mark.ranks(1, 3)
+def test_of_some_rows_they_are_those_that_all_have(comm):
+    points = cloud(400, 5)
+    layout = Layout(comm, *points.shape)
+    whole = nearest_neighbors(layout, layout.local(points), 6)
+    rows = np.arange(layout.local_rows)[comm.rank :: 3][::-1]
+    for some, every in zip(
+        nearest_neighbors(layout, layout.local(points), 6, rows), whole, strict=True
+    ):
+        assert np.array_equal(some, every[rows])
+
+
 @pytest.mark.ranks(1, 2, 3)
 def test_ties_go_to_the_lower_row(comm):
     assert_exact(comm, load_digits().data[:700, 20:23], 12)
@@ -60,11 +72,11 @@ def test_copies_of_a_point_are_its_neighbors_at_distance_0(comm):
 
 
 @pytest.mark.ranks(1, 2, 3)
-def test_close_pairs_far_from_the_centre_are_told_apart(comm):
+def test_close_pairs_far_from_the_center_are_told_apart(comm):
     # Distances of 1e-6 at norms of 1: norms and products in single precision see nothing.
     rng = np.random.default_rng(1)
-    centres = rng.integers(-512, 512, (12, 6)) / 512
-    points = np.repeat(centres, 50, axis=0) + rng.integers(-64, 64, (600, 6)) / 2.0**26
+    centers = rng.integers(-512, 512, (12, 6)) / 512
+    points = np.repeat(centers, 50, axis=0) + rng.integers(-64, 64, (600, 6)) / 2.0**26
     assert_exact(comm, points, 20)
 
 

@@ -91,9 +91,9 @@ def test_slepc_without_slepc4py_is_refused(monkeypatch):
 @pytest.mark.ranks(1, 2, 3)
 def test_kmeans_finds_the_clusters_on_any_ranks(comm):
     stream = np.random.default_rng(0)
-    centres = stream.standard_normal((5, 3)) * 30
+    centers = stream.standard_normal((5, 3)) * 30
     truth = np.sort(stream.integers(0, 5, 203))
-    points = centres[truth] + stream.standard_normal((203, 3))
+    points = centers[truth] + stream.standard_normal((203, 3))
     layout = Layout(comm, 203)
     found = kmeans(layout, layout.local(points), 5, seed=1)
     reference = KMeans(5, n_init=10, random_state=0).fit(points)

@@ -14,8 +14,7 @@ from thalweg.result import Status
 from thalweg_descent.direction import Metric
 from thalweg_descent.gradient_descent import GradientDescent
 from thalweg_descent.identity import Identity
-from thalweg_descent.lbfgs import LBFGS
-from thalweg_descent.limited_memory import LimitedMemory
+from thalweg_descent.lbfgs import LBFGS, LimitedMemory
 from thalweg_descent.nonlinear_cg import NonlinearCG
 
 SOLVERS = [

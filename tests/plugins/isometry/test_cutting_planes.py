@@ -10,6 +10,7 @@ from thalweg.parallel import MPI, Layout
 from thalweg.parallel.pairs.secants import SecantSet
 from thalweg_isometry.brackets import DeltaBracket, RankBracket, foretold_rank
 from thalweg_isometry.cutting_planes import IDLE_ROUNDS, Cuts, Separation
+from thalweg_isometry.hinge import HingeSearch
 from thalweg_isometry.objective import NearIsometry
 
 PAIRS = np.array([[0, 1], [0, 3], [2, 4]])
@@ -78,6 +79,27 @@ def test_a_subset_holds_every_so_many_points(comm):
     assert scans[0].delta == scans[1].delta
     np.testing.assert_array_equal(scans[0].pairs, scans[1].pairs)
     np.testing.assert_array_equal(scans[0].lengths, scans[1].lengths)
+
+
+def test_subsets_double_while_they_are_small_and_quadruple_then():
+    points = np.random.default_rng(0).standard_normal((12_000, 2))
+    secants = SecantSet(points, Layout(MPI.COMM_SELF, 12_000, 2))
+    separation = Separation(secants, 300, None, 1, 0)
+    assert separation.strides == [32, 16, 8, 4, 1]
+    assert [separation.is_small(s) for s in separation.strides] == [True] * 4 + [False]
+    assert Separation(secants, 0, None, 1, 0).strides == [1]
+
+
+def test_an_attempt_that_meets_its_cuts_is_not_given_up_for_what_scans_find(digits, secants_of):
+    objective = NearIsometry(secants_of(digits[:30], MPI.COMM_SELF), 0.3, 8)
+    solver = HingeSearch(all_below=0, cuts_per_round=20)
+    state = solver.init(objective, objective.initial_point(0))
+    state.excesses, state.excesses_at = [0.3, 0.3, 0.3, 0.3], [20, 60, 100, 140]
+    assert solver.out_of_reach(state, 400)
+    while state.active_delta > 0.3 or np.isnan(state.active_delta):
+        state = solver.step(state)
+    assert not state.excesses
+    assert not solver.out_of_reach(state, 400)
 
 
 def test_listed_secants_have_no_subsets():

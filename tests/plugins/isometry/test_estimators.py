@@ -2,11 +2,19 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from thalweg import InputError, Status
-from thalweg_isometry import FroMax, NearIsometricEmbedding, NILEPro, NuMax, SecantPCA
+from thalweg_isometry import (
+    FroMax,
+    JohnsonLindenstrauss,
+    NearIsometricEmbedding,
+    NILEPro,
+    NuMax,
+    SecantPCA,
+)
 
 QUICK = {"limit": 100, "sweep": 25}
 
@@ -19,6 +27,7 @@ QUICK = {"limit": 100, "sweep": 25}
         FroMax(solver_options=QUICK),
         NILEPro(solver_options=QUICK),
         SecantPCA(),
+        JohnsonLindenstrauss(),
     ]
 )
 def test_contract(estimator, check):
@@ -59,6 +68,55 @@ def test_classes_are_taken_from_y(digits):
     assert fitted.n_secants_ == 2 * (20 * 19 // 2)
     with pytest.raises(InputError, match="give y"):
         NearIsometricEmbedding(secants="within-class").fit(digits[:40])
+
+
+def test_sparse_rows_and_data_frames_are_mapped_as_arrays_are(digits):
+    pandas = pytest.importorskip("pandas")
+    fitted = SecantPCA(rank=5).fit(digits[:30])
+    expected = fitted.transform(digits)
+    for kind in (scipy.sparse.csr_matrix, scipy.sparse.csc_array):
+        found = fitted.transform(kind(digits))
+        assert isinstance(found, np.ndarray)
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+    frame = pandas.DataFrame(digits, columns=[f"pixel {k}" for k in range(64)])
+    np.testing.assert_array_equal(SecantPCA(rank=5).fit(frame[:30]).transform(frame), expected)
+
+
+def test_the_inverse_maps_back_to_the_same_images(digits):
+    fitted = SecantPCA(rank=6).fit(digits[:30])
+    small = fitted.transform(digits)
+    back = fitted.inverse_transform(small)
+    assert back.shape == digits.shape
+    np.testing.assert_allclose(fitted.transform(back), small, atol=1e-10)
+    assert (np.linalg.norm(back, axis=1) <= np.linalg.norm(digits, axis=1) + 1e-10).all()
+    with pytest.raises(InputError, match="must have 6 columns, not 5"):
+        fitted.inverse_transform(small[:, :5])
+
+
+def test_the_score_is_the_isometry_constant_over_new_points(digits, true_delta):
+    fitted = SecantPCA(rank=8).fit(digits[:30])
+    new = digits[30:70]
+    assert fitted.score(new) == pytest.approx(-true_delta(new, fitted.components_), rel=1e-7)
+    assert fitted.score(digits[:30]) == pytest.approx(-fitted.delta_, rel=1e-9)
+
+
+def test_the_bound_for_new_points_holds_as_often_as_it_says():
+    random = np.random.default_rng(0)
+    fitted = JohnsonLindenstrauss(rank=4).fit(random.standard_normal((20, 12)))
+    pairs = random.standard_normal((200_000, 12))  # differences of two normal points
+    ratios = ((pairs @ fitted.components_.T) ** 2).sum(axis=1) / (pairs**2).sum(axis=1)
+    distortions = np.sort(np.abs(ratios - 1.0))
+    held, loosest = 0, 0.0
+    for _ in range(200):
+        delta, share = fitted.bound_for_new_points(random.standard_normal((6, 12)), 0.5)
+        beyond = 1.0 - np.searchsorted(distortions, delta) / len(distortions)
+        held += beyond <= share
+        loosest = max(loosest, beyond / share)
+    assert share == pytest.approx(1.0 - 0.5 ** (1 / 3))
+    assert held >= 100
+    assert loosest > 1.0  # it is a bound with a probability, not a certainty
+    with pytest.raises(InputError, match="between 0 and 1, not 1"):
+        fitted.bound_for_new_points(pairs[:6], 1.0)
 
 
 def test_it_works_in_a_pipeline(digits):

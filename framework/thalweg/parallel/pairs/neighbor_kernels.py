@@ -127,12 +127,12 @@ def filter_candidates(
 ):  # fmt: skip
     """Take the candidates from a tile of lower bounds, shape (rows, columns from ``first``).
 
-    Row ``i`` itself is the received column ``own + i``, wherever that lies.
+    Row ``i`` has the global number ``own[i]``, and is no neighbor of itself.
     """
     k, room = distances.shape[1], lower.shape[1]
     width = tile.shape[1]
     for row in range(tile.shape[0]):
-        scores = tile[row]
+        scores, itself = tile[row], own[row] - start - first
         for low in range(0, width, CHUNK):
             limit = limits[row]
             high = min(low + CHUNK, width)
@@ -148,7 +148,7 @@ def filter_candidates(
                 continue
             count = counts[row]
             for t in range(low, high):
-                if scores[t] <= limit and first + t != own + row:
+                if scores[t] <= limit and t != itself:
                     lower[row, count], columns[row, count] = scores[t], first + t
                     count += 1
             counts[row] = count

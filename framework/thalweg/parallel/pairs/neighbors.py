@@ -36,7 +36,9 @@ _TILE_ROWS = 512
 _TILE_COLUMNS = 2048
 
 
-def nearest_neighbors(layout: Layout, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def nearest_neighbors(
+    layout: Layout, values: np.ndarray, k: int, rows: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """The ``k`` nearest other rows of each row, in Euclidean distance.  Collective.
 
     Parameters
@@ -47,14 +49,17 @@ def nearest_neighbors(layout: Layout, values: np.ndarray, k: int) -> tuple[np.nd
         This rank's rows, shape ``(local_rows, d)``, float32 or float64.
     k
         Number of neighbors, from 1 to N - 1.
+    rows
+        Those of this rank's rows, counted from its first, whose neighbors are sought among
+        all rows; by default each of them.
 
     Returns
     -------
-    indices : ndarray of int64, shape (local_rows, k)
+    indices : ndarray of int64, shape (len(rows), k)
         Global row numbers, nearest first.  A row is not its own neighbor, but another
         row with the same values is, at distance 0.  Among equal distances the lower row
         number comes first.
-    squared_distances : ndarray of float64, shape (local_rows, k)
+    squared_distances : ndarray of float64, shape (len(rows), k)
         Sums of squared differences in double precision.
 
     Raises
@@ -64,7 +69,7 @@ def nearest_neighbors(layout: Layout, values: np.ndarray, k: int) -> tuple[np.nd
 
     Notes
     -----
-    With x and y centerd, ``s = |y|^2 / 2 - x.y`` orders the neighbors y of x.  Its
+    With x and y centered, ``s = |y|^2 / 2 - x.y`` orders the neighbors y of x.  Its
     value from single-precision products of length d is off by at most
     ``(d + c) u (|x| |y| + |y|^2 / 2)``, u the unit roundoff and c a small constant (the
     standard bound on inner products).  The bound rides along in two more columns of the
@@ -80,24 +85,26 @@ def nearest_neighbors(layout: Layout, values: np.ndarray, k: int) -> tuple[np.nd
         wrong = np.flatnonzero(~np.isfinite(exact).all(axis=1))
         if len(wrong):
             raise InputError(f"row {layout.start + wrong[0]} has values that are not finite")
-    center, scale = _centre_and_scale(layout, exact)
-    queries, norms = _centered(exact, center, scale)
+    center, scale = _center_and_scale(layout, exact)
+    rows = np.arange(layout.local_rows) if rows is None else np.asarray(rows, dtype=np.int64)
+    asked = exact[rows]
+    queries, norms = _centered(asked, center, scale)
     bound = _bound(exact.shape[1])
     ones = np.ones_like(norms)
     left = _augmented(queries, ones, bound * norms)
 
-    indices = np.full((layout.local_rows, k), -1, dtype=np.int64)
-    distances = np.full((layout.local_rows, k), np.inf)
-    search = _Search(exact, left, norms, indices, distances, scale, bound)
+    indices = np.full((len(rows), k), -1, dtype=np.int64)
+    distances = np.full((len(rows), k), np.inf)
+    search = _Search(asked, layout.start + rows, left, norms, indices, distances, scale, bound)
     with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
         for block in Ring(layout).blocks(exact):
             (theirs,) = block.arrays
-            search.add(theirs, center, block.start, layout.start, block.poll)
+            search.add(theirs, center, block.start, block.poll)
     sort_rows(distances, indices)
     return indices, distances
 
 
-def _centre_and_scale(layout: Layout, exact: np.ndarray) -> tuple[np.ndarray, float]:
+def _center_and_scale(layout: Layout, exact: np.ndarray) -> tuple[np.ndarray, float]:
     # Where the center lies decides on speed alone, not on the answer.
     total = np.asarray(sum_over_ranks(layout.comm, exact.sum(axis=0)))
     center = total / layout.rows
@@ -108,13 +115,13 @@ def _centre_and_scale(layout: Layout, exact: np.ndarray) -> tuple[np.ndarray, fl
 
 
 def _centered(rows: np.ndarray, center: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    centerd = (rows - center) * scale
-    return centerd.astype(np.float32), np.sqrt(np.einsum("ij,ij->i", centerd, centerd))
+    centered = (rows - center) * scale
+    return centered.astype(np.float32), np.sqrt(np.einsum("ij,ij->i", centered, centered))
 
 
-def _augmented(centerd: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    wide = np.empty((centerd.shape[0], centerd.shape[1] + 2), dtype=np.float32)
-    wide[:, :-2] = centerd
+def _augmented(centered: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    wide = np.empty((centered.shape[0], centered.shape[1] + 2), dtype=np.float32)
+    wide[:, :-2] = centered
     wide[:, -2] = first
     wide[:, -1] = second
     return wide
@@ -127,11 +134,12 @@ def _bound(columns: int) -> float:
 
 
 class _Search:
-    """The k best pairs so far of each of this rank's rows."""
+    """The k best pairs so far of each of the rows asked for, which have the numbers ``own``."""
 
     def __init__(
         self,
         exact: np.ndarray,
+        own: np.ndarray,
         left: np.ndarray,
         norms: np.ndarray,
         indices: np.ndarray,
@@ -141,7 +149,7 @@ class _Search:
     ) -> None:
         import numba
 
-        self.exact, self.left, self.norms = exact, left, norms
+        self.exact, self.own, self.left, self.norms = exact, own, left, norms
         self.indices, self.distances = indices, distances
         self.scale, self.bound = scale, bound
         self.threads = numba.get_num_threads()
@@ -152,13 +160,12 @@ class _Search:
         theirs: np.ndarray,
         center: np.ndarray,
         start: int,
-        own_start: int,
         poll: Callable[[], None],
     ) -> None:
         """Look through a received block, whose first row has the global number ``start``."""
-        centerd, norms = _centered(theirs, center, self.scale)
+        centered, norms = _centered(theirs, center, self.scale)
         halves = 0.5 * norms * norms
-        right = _augmented(-centerd, (1.0 - self.bound) * halves, -norms).T.copy()
+        right = _augmented(-centered, (1.0 - self.bound) * halves, -norms).T.copy()
         columns, height, k = right.shape[1], len(self.exact), self.indices.shape[1]
         room = 2 * (k + CHUNK)
 
@@ -179,8 +186,7 @@ class _Search:
                 last = min(first + _TILE_COLUMNS, columns)
                 tile = products[: count * (last - first)].reshape(count, last - first)
                 np.matmul(self.left[rows], right[:, first:last], out=tile)
-                own = own_start + top - start  # column that is the band's first row itself
-                filter_candidates(tile, first, own, start, *found, *candidates, *points)
+                filter_candidates(tile, first, self.own[rows], start, *found, *candidates, *points)
             flush_candidates(start, *found, *candidates, *points)
 
         bands = list(range(0, height, _TILE_ROWS)) if columns else []
