@@ -13,7 +13,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from thalweg.cli.installation import limits
+from thalweg.cli.installation import as_written, limits
 from thalweg.plugins import plugins
 from thalweg.plugins.manager import HOOKS
 
@@ -102,9 +102,7 @@ def _options(package: str) -> str:
     for spec in specs:
         lines += [f"### {spec.owner}", "", f"{spec.summary}.", ""]
         rows = [
-            f"| `{option.name}` | {option.default} | {limits(option)} | {option.help} |".replace(
-                "| None |", "| automatic |"
-            )
+            f"| `{option.name}` | {as_written(option.default)} | {limits(option)} | {option.help} |"
             for option in spec.declared_options
         ]
         if rows:

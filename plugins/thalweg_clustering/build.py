@@ -98,7 +98,7 @@ def build_kdac(
         float | None,
         Help(
             "width of the kernel; by default half the median distance",
-            unit="of the features",
+            unit="units of the features",
             above=0,
         ),
     ] = None,

@@ -115,7 +115,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         HSIC(XW, U), the spectral clustering objective: at most k.
     degenerate_
         Whether all samples, or all but one, ended in one cluster, or sigma is so small or
-        large that the kernel tells samples not apart.
+        large that the kernel does not tell samples apart.
     condition_
         Both sides of condition (10), under which the fixed point is a local minimum.
     sigma_, lambda__

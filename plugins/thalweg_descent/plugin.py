@@ -25,7 +25,7 @@ def thalweg_solvers() -> list[SolverSpec]:
     return [
         SolverSpec(
             name="gradient-descent",
-            summary="p = -B^-1 g with a line search: GD, fixed point, spectral direction, by B",
+            summary="steepest descent in the metric of B, p = -B^-1 g, with a line search",
             load="thalweg_descent.gradient_descent:GradientDescent",
         ),
         SolverSpec(

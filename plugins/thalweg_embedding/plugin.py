@@ -89,7 +89,7 @@ def thalweg_preconditioners() -> list[PreconditionerSpec]:
         ),
         PreconditionerSpec(
             name="partial-hessian",
-            summary="the same Laplacian plus the repulsion's convex part, solved by inner CG",
+            summary="that Laplacian plus the repulsion's positive part, solved by inner CG",
             load=code + "partial_hessian:PartialHessian",
         ),
     ]

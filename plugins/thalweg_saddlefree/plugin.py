@@ -44,7 +44,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
         ),
         ObjectiveSpec(
             name="deep-linear",
-            summary="a product of matrices that shall equal a given one; saddles at every rank",
+            summary="a product of matrices fitted to a given one, with saddles of every rank",
             load="thalweg_saddlefree.networks.deep_linear:build_deep_linear",
             data="none",
             solver="saddle-free-subspace",

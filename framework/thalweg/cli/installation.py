@@ -51,7 +51,7 @@ def list_command(argv: list[str]) -> int:
         help="show the options of this one: a name in the list, an estimator's, or a section such "
         "as stop",
     )
-    parser.add_argument("--json", action="store_true", help="everything, for programs")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
     arguments = parser.parse_args(argv)
     found = plugins()
     if arguments.json:
@@ -178,15 +178,32 @@ def _show_options(options: Iterable[Option]) -> None:
     options = tuple(options)
     width = max([len(option.name) for option in options], default=0)
     for option in options:
-        default = "automatic" if option.default is None else f"default {option.default}"
-        print(f"  {option.name:<{width}}  {option.help} ({limits(option)}; {default})")
+        default = "" if option.default is None else f"; default {as_written(option.default)}"
+        print(f"  {option.name:<{width}}  {option.help} ({limits(option)}{default})")
     if not options:
         print("  no options")
 
 
+#: Types of options, in words.
+_TYPES = {
+    int: "integer",
+    float: "number",
+    bool: "true or false",
+    str: "string",
+    list: "list",
+}
+
+
+def as_written(value: Any) -> str:
+    """A default as a configuration would have it, without quotes; a dash for None."""
+    if value is None:
+        return "–"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def limits(option: Option) -> str:
     """Type, unit and bounds of an option, in words."""
-    parts = [option.type.__name__]
+    parts = [_TYPES[option.type]]
     if option.unit:
         parts.append(f"in {option.unit}")
     if option.choices:
@@ -205,7 +222,7 @@ def limits(option: Option) -> str:
 def plugin_command(argv: list[str]) -> int:
     """Run ``thalweg plugin``; returns the exit code."""
     parser = CommandParser(
-        prog="thalweg plugin", description="Begin a plugin of your own, or check one."
+        prog="thalweg plugin", description="Create a plugin to start from, or check one."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="new | check")
     new = commands.add_parser("new", help="write a distribution to start from")
@@ -278,7 +295,7 @@ def doctor_command(argv: list[str]) -> int:
     """Report on this installation: 0 if all is well, 2 if something is broken.  Collective."""
     parser = CommandParser(
         prog="thalweg doctor",
-        description="Show what this installation is made of, and what is wrong with it. "
+        description="Show the versions of an installation, and what is wrong with it. "
         "Under mpirun it shows how the ranks share cores and threads, too.",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -300,7 +317,7 @@ def _as_text(findings: list[Finding]) -> str:
             advice = f" — {finding.advice}" if finding.advice else ""
             lines.append(f"{'':<{width}}  {mark}: {finding.problem}{advice}")
     broken = sum(finding.broken for finding in findings)
-    lines.append("all well" if not broken else f"broken: {broken}")
+    lines.append("no problems found" if not broken else f"broken: {broken}")
     return "\n".join(lines)
 
 

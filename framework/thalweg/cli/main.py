@@ -27,11 +27,11 @@ COMMANDS = {
     ),
     "plugin": (
         "thalweg.cli.installation:plugin_command",
-        "begin a plugin of your own, or check one",
+        "create a plugin to start from, or check one",
     ),
     "doctor": (
         "thalweg.cli.installation:doctor_command",
-        "show versions, and what is wrong with this machine's set-up",
+        "show versions, and what is wrong with this installation",
     ),
 }
 

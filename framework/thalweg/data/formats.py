@@ -17,7 +17,7 @@ DISTINCT = Option("distinct", bool, False, "of a single picture, keep each color
 
 FOLDER = FormatSpec(
     name="folder",
-    summary="folder of pictures, a row each; subfolders are labels",
+    summary="folder of pictures, one row per picture; subfolders are labels",
     load="thalweg.data.pictures:read_folder",
     pattern="",
     options=(GRAY,),
@@ -60,7 +60,7 @@ CORE: tuple[FormatSpec, ...] = (
     ),
     FormatSpec(
         name="picture",
-        summary="a single picture, a row for each pixel",
+        summary="a single picture, one row per pixel",
         load="thalweg.data.pictures:read_picture",
         pattern=r"\.(png|jpe?g|bmp|gif|tiff?|pgm|ppm|webp)",
         options=(GRAY, DISTINCT),

@@ -76,7 +76,13 @@ COMMON: tuple[Option, ...] = (
         "column mean 0 and variance 1",
         choices=("none", "unit", "standard"),
     ),
-    Option("components", int, None, "principal components to keep, after scaling; all", minimum=1),
+    Option(
+        "components",
+        int,
+        None,
+        "number of principal components to keep, after scaling; by default all",
+        minimum=1,
+    ),
     Option("dtype", str, "float64", "type of the numbers", choices=("float64", "float32")),
 )
 

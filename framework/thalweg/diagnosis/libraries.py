@@ -127,7 +127,7 @@ def launcher() -> Iterator[Finding]:
         yield Finding(
             "mpirun",
             shown,
-            "Open MPI does not start ranks as root unless told to",
+            "Open MPI refuses to start ranks as root by default",
             "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
         )
     else:

@@ -92,7 +92,7 @@ class FunctionObjective(Objective, HessianProduct):
         self.spread = spread
 
     def initial_point(self, seed: int) -> PETSc.Vec:
-        """The customary start, shifted at random if the objective was told to."""
+        """The customary start, shifted at random if a spread is given."""
         start = self.function.start().reshape(-1, 1)
         return self.layout.vec_from(start + self.layout.random_normal(seed, self.spread))
 

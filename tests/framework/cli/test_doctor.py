@@ -11,7 +11,7 @@ from thalweg.plugins import Provider
 def test_an_installation_in_order_is_well(capsys, monkeypatch):
     assert installation.doctor_command([]) == 0
     text = capsys.readouterr().out
-    assert text.rstrip().endswith("all well")
+    assert text.rstrip().endswith("no problems found")
     for name in ("Python", "numpy", "petsc4py", "MPI", "external solvers", "kernel cache"):
         assert name in text
 
@@ -26,7 +26,7 @@ def test_json_holds_the_same_findings(capsys):
 def test_on_several_ranks_it_reports_once_and_counts_them(mpirun):
     done = mpirun(2, [sys.executable, "-m", "thalweg.cli.main", "doctor"])
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("all well") == 1
+    assert done.stdout.count("no problems found") == 1
     assert "ranks 2, threads per rank 1" in done.stdout
 
 
