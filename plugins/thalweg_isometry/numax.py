@@ -22,8 +22,17 @@ from thalweg_isometry.search import Inner, SearchState, SecantSearch
 
 @dataclass(kw_only=True)
 class NuMaxState(SearchState):
-    """State of ``numax``: the matrices L and Gamma of the attempt, if any."""
+    """State of ``numax``.
 
+    Attributes
+    ----------
+    low, gamma
+        The matrices L and Gamma of the attempt, if any.
+    penalty
+        What both penalties are multiplied by.
+    """
+
+    penalty: float = 1.0
     low: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     gamma: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
@@ -40,6 +49,9 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
         float, Help("step length of the multipliers, below (1 + sqrt 5) / 2", above=0)
     ] = 1.618
     tolerance: Annotated[float, Help("relative residuals to reach", above=0)] = 1e-4
+    balance: Annotated[
+        bool, Help("whether the penalties follow the residuals, doubled or halved after a sweep")
+    ] = True
     inner_solver: Annotated[
         Literal["auto", "cholesky", "woodbury", "cg"],
         Help("how the linear equations of a step are solved"),
@@ -53,6 +65,7 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
     def begin_attempt(self, state: NuMaxState) -> None:
         """Forget the matrices."""
         state.low = state.gamma = np.empty((0, 0))
+        state.penalty = 1.0
 
     def inner(self, state: NuMaxState, active: ActiveSecants) -> Inner:
         """Some ADMM iterations; met when the residuals are small and the bounds hold."""
@@ -70,7 +83,7 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
         while used < self.sweep:
             used += 1
             values, vectors = np.linalg.eigh(low + gamma)
-            values = np.maximum(values - 1.0 / self.beta1, 0.0)
+            values = np.maximum(values - 1.0 / (self.beta1 * state.penalty), 0.0)
             kept = values > 0.0
             factor = np.sqrt(values[kept])[:, None] * vectors[:, kept].T
             p = factor.T @ factor
@@ -86,14 +99,19 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
             dual = float(np.linalg.norm(low - before)) / scale
             if max(primal, dual) < self.tolerance:
                 break
+        exhausted = state.attempt_iterations + used >= self.limit
+        solved = max(primal, dual) < self.tolerance
+        if self.balance and not solved and state.attempt_iterations < self.limit // 2:
+            # Both penalties together, so that the equations stay as they are factored.
+            change = 2.0 if primal > 2.0 * dual else 0.5 if dual > 2.0 * primal else 1.0
+            state.penalty *= change
+            gamma, omega = gamma / change, omega / change
         state.dual = omega
         state.low, state.gamma = low, gamma
         state.residual, state.dual_residual = primal, dual
         psi = factor[::-1][: state.objective.layout.rows]
         change = active.ratios(active.images(psi)) - 1.0 if len(psi) else -np.ones(rows.count)
         worst = float(np.abs(change).max(initial=0.0))
-        solved = max(primal, dual) < self.tolerance
-        exhausted = state.attempt_iterations + used >= self.limit
         return Inner(
             psi=psi,
             met=worst <= state.target_delta and (solved or exhausted) and self._fits(state, psi),
