@@ -70,8 +70,8 @@ class DeltaBracket:
 def foretold_rank(points: list[int], ranks: list[float], wanted: int) -> int:
     """Rank that ``wanted`` points need, from what nested subsets of them needed.
 
-    The rank grows about as a power of the number of points, whose exponent is fitted;
-    after the first subset it is taken to be 1/4.
+    The rank grows about as a power of the number of points.  The exponent is fitted, and
+    drawn towards 1/5 while the subsets are few or close in size.
 
     Parameters
     ----------
@@ -82,6 +82,6 @@ def foretold_rank(points: list[int], ranks: list[float], wanted: int) -> int:
     """
     at, value = np.log(points), np.log(ranks)
     at, center = at - at.mean(), at.mean()
-    exponent = float(at @ value) / float(at @ at) if len(points) > 1 else 0.25
+    exponent = (float(at @ value) + 0.25 * 0.2) / (float(at @ at) + 0.25)
     exponent = float(np.clip(exponent, 0.05, 0.4))
     return int(np.ceil(np.exp(value.mean() + exponent * (np.log(wanted) - center)) - 1e-9))

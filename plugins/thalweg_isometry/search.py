@@ -414,6 +414,9 @@ class SecantSearch(Solver[S], Generic[S]):
             if added == 0 and met:
                 # Everything that violates is a cut already: the margins were too thin.
                 self._fail(state)
+            elif violated > 0.05 * self._n_points(state):
+                # So many that a sample shows enough of them.
+                state.fraction = max(0.5, state.separation.first_fraction(state.stride))
         elif violated < 0.01 * self._n_points(state):
             state.fraction = 1.0
         else:
