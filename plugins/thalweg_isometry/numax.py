@@ -103,9 +103,9 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
         solved = max(primal, dual) < self.tolerance
         if self.balance and not solved and state.attempt_iterations < self.limit // 2:
             # Both penalties together, so that the equations stay as they are factored.
-            change = 2.0 if primal > 2.0 * dual else 0.5 if dual > 2.0 * primal else 1.0
-            state.penalty *= change
-            gamma, omega = gamma / change, omega / change
+            multiple = 2.0 if primal > 2.0 * dual else 0.5 if dual > 2.0 * primal else 1.0
+            state.penalty *= multiple
+            gamma, omega = gamma / multiple, omega / multiple
         state.dual = omega
         state.low, state.gamma = low, gamma
         state.residual, state.dual_residual = primal, dual
