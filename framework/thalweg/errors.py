@@ -46,7 +46,7 @@ class CheckpointError(InputError):
 
 
 class StorageError(InputError):
-    """A file cannot be written: the disk is full, or the folder is not ours to write."""
+    """A file cannot be written: the disk is full, or permission is lacking."""
 
 
 class NumericalError(ThalwegError, ArithmeticError):

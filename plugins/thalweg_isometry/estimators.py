@@ -48,7 +48,7 @@ class LinearIsometry(  # type: ignore[misc]
     rank_ : int
         Its rows.
     delta_ : float
-        Its isometry constant over all secants, certified by looking at every one.
+        Its isometry constant over all secants, certified over every one.
     rank_lower_bound_ : int
         No embedding of the points with this delta has a lower rank.
     n_secants_, n_coincident_ : int

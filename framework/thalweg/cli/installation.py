@@ -1,4 +1,4 @@
-"""The commands that look at the installation: list, plugin, doctor."""
+"""The commands that inspect the installation: list, plugin, doctor."""
 
 from __future__ import annotations
 

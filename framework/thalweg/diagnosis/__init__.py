@@ -1,7 +1,7 @@
-"""What an installation is made of, and what is wrong with it.
+"""Versions of an installation, and what is wrong with it.
 
-The checks look at the libraries themselves, so that they also tell where the rest
-of thalweg cannot be imported.
+The checks examine the libraries themselves, and so work where the rest of thalweg
+cannot be imported.
 """
 
 from thalweg.diagnosis.examination import examine

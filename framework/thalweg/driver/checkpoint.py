@@ -92,7 +92,7 @@ class Checkpoints:
         on_root(comm, lambda: self._publish(partial, version))
 
     def _new_version(self, number: int) -> Path:
-        """Folder for a version: a number that is written again takes nobody's place."""
+        """Folder for a version: a number that is written again gets a suffix."""
         name, again = f"{number:09d}", 0
         with storing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -275,7 +275,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a version, its manifest last: what is left of it is known for ours."""
+    """Remove a version, its manifest last: what is left of it can still be recognized."""
     with suppress(OSError):
         for file in folder.iterdir():
             if file.name != MANIFEST:

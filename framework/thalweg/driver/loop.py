@@ -257,7 +257,7 @@ class _Run:
         return True
 
     def _note_value(self, state: SolverState) -> None:
-        """Keep what the rule on the decrease looks at: values of iterations, or of epochs."""
+        """Keep the values that the rule on the decrease compares: of iterations, or of epochs."""
         value = state.value
         if isinstance(state, StochasticState):
             if state.epoch == self.at.epoch:
@@ -279,7 +279,7 @@ class _Run:
         return finite
 
     def _confirmed(self, status: Status) -> Status:
-        """Look again where a solver found no way down: was it a fault, or noise?
+        """Evaluate again where a solver found no descent, to tell a fault from noise.
 
         An objective that is no longer finite makes every step fail.
         """

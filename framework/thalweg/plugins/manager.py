@@ -121,7 +121,7 @@ class Plugins:
         self.providers.append(provider)
 
     def _add(self, kind: type[Spec], spec: Spec) -> None:
-        """Add a spec; a name that two provide is told as broken, and nobody has it."""
+        """Add a spec; a name that two plugins provide is broken for both."""
         assert spec.provider is not None
         if spec.name in self._specs[kind]:
             other = self._specs[kind].pop(spec.name)

@@ -1,4 +1,4 @@
-"""How all pictures look: figures without a display or pyplot's global state, and colors."""
+"""The style of all pictures: figures without a display or pyplot's global state, and colors."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _STYLE = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The look that all pictures share."""
+    """The style that all pictures share."""
     import matplotlib
 
     with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]

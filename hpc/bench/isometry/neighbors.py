@@ -28,7 +28,7 @@ def table_3(folder: Path | None, quick: bool, seconds: float) -> Iterator[dict[s
 
     Every method at the published rank, asked for the published delta, and the
     framework's own with the rank free as well.  A method whose time is over gives its
-    last map, or the best that a look at all secants has confirmed.
+    last map, or the best that a complete separation round has confirmed.
     """
     rows, tests = (3000, 1000) if quick else (60_000, 10_000)
     train, labels, test, truth, data = classified(folder, rows, tests)

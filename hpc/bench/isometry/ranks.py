@@ -52,7 +52,7 @@ def product_rate(threads: int) -> float:
 
 
 def oracle(comm: MPI.Comm, folder: str, rows: int) -> dict[str, Any]:
-    """Time of complete looks: by full products alone, and with the bounds on the tail."""
+    """Time of complete separation rounds, by full products alone and with bounds on the tail."""
     threads = limit_threads(comm)
     points, layout = points_of(folder, rows, lambda *s: Layout(comm, *s))
     secants = SecantSet(points, layout)

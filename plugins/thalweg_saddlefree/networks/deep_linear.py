@@ -1,4 +1,4 @@
-"""A deep linear network: a product of matrices that shall equal a given one."""
+"""A deep linear network: a product of matrices fitted to a given one."""
 
 from __future__ import annotations
 

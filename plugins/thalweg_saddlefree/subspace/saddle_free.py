@@ -181,7 +181,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         return state
 
     def step(self, state: SubspaceState) -> SubspaceState:
-        """Model the batch at the iterate, move, and look at the next batch."""
+        """Model the batch at the iterate, move, and evaluate the next batch."""
         assert state.gradient is not None
         if not (math.isfinite(state.value) and math.isfinite(state.gradient_norm)):
             state.outcome = Status.DIVERGED

@@ -162,7 +162,7 @@ class _Search:
         start: int,
         poll: Callable[[], None],
     ) -> None:
-        """Look through a received block, whose first row has the global number ``start``."""
+        """Search a received block, whose first row has the global number ``start``."""
         centered, norms = _centered(theirs, center, self.scale)
         halves = 0.5 * norms * norms
         right = _augmented(-centered, (1.0 - self.bound) * halves, -norms).T.copy()
