@@ -38,9 +38,6 @@ INNER_FOLDER = "THALWEG_TEST_FOLDER"
 #: Seconds without news after which the ranks of a world are taken to hang.
 LIMIT = float(os.environ.get("THALWEG_TEST_SECONDS", "600"))
 
-# Compiled kernels stay with the clone: another one that compiles holds nobody up.
-os.environ.setdefault("THALWEG_CACHE", str(Path(__file__).parents[1] / ".pytest_cache" / "kernels"))
-
 # Threads that wait must not take the cores from the worlds; BLAS spins, so it gets one.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

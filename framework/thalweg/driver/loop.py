@@ -30,7 +30,7 @@ from thalweg.interfaces import (
     require,
     value_over_all_rows,
 )
-from thalweg.parallel import PETSc, collective_cleanup, phase
+from thalweg.parallel import PETSc, collective_cleanup, phase, run_clock
 from thalweg.plugins import citation, specs_of
 from thalweg.result import Result, Status, Trace
 
@@ -170,8 +170,8 @@ class _Run:
     # -- the loop --------------------------------------------------------------------------
 
     def run(self, x: PETSc.Vec, resume: bool, progress: bool) -> Result:
-        self.began = time.perf_counter()
-        self.last_checkpoint = self.began
+        self.began = run_clock()
+        self.last_checkpoint = time.perf_counter()
         with SignalWatch() as self.signals:
             old = self.checkpoints.read(self.objective) if resume and self.checkpoints else None
             if old is not None:
@@ -211,7 +211,7 @@ class _Run:
 
     @phase("setup")
     def _start(self, x: PETSc.Vec, saved: dict[str, Any] | None) -> None:
-        began = time.perf_counter()
+        began = run_clock()
         # What the preconditioner takes from the homotopy parameter, it takes from the first.
         self._enter_stage(0)
         if self.preconditioner is not None:
@@ -232,7 +232,7 @@ class _Run:
         elif not _is_finite(state):
             raise NumericalError("the gradient is not finite at the starting point")
         self.last_good = _Point(state)
-        self.seconds["setup"] += time.perf_counter() - began
+        self.seconds["setup"] += run_clock() - began
         if saved is None:
             self.at.values = [state.value]
             self._record(state)
@@ -240,9 +240,9 @@ class _Run:
     @phase("optimize")
     def _advance(self, bar: ProgressBar) -> bool:
         """One step; False if it left the finite numbers, and the iterate before is back."""
-        began = time.perf_counter()
+        began = run_clock()
         self.state = state = self.solver.step(self.state)
-        self.seconds["optimize"] += time.perf_counter() - began
+        self.seconds["optimize"] += run_clock() - began
         if not self._keep(state):
             return False
         self.at.iteration += 1
@@ -325,7 +325,7 @@ class _Run:
         return comm.bcast(status, root=0)
 
     def _elapsed(self) -> float:
-        return self.at.elapsed + time.perf_counter() - self.began
+        return self.at.elapsed + run_clock() - self.began
 
     def _callbacks(self, state: SolverState) -> bool:
         if not self.callbacks:
@@ -438,7 +438,7 @@ class _Run:
     @phase("measure")
     def _result(self, state: SolverState, status: Status, saved: bool) -> Result:
         objective = self.objective
-        began = time.perf_counter()
+        began = run_clock()
         rows = state.x.getArray(readonly=True).reshape(-1, max(1, state.x.getBlockSize())).copy()
         value = float(state.value)
         if isinstance(state, StochasticState) and not status.failed:
@@ -453,7 +453,7 @@ class _Run:
             trace=self.trace,
             iterations=self.at.iteration,
             evaluations=int(state.evaluations) + self.confirming,
-            seconds=self._phases(time.perf_counter() - began),
+            seconds=self._phases(run_clock() - began),
             layout=objective.layout,
             metrics=metrics,
             solution=solution,

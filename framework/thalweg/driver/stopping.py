@@ -22,7 +22,7 @@ class Stop:
     epochs
         Budget of epochs of a run with mini-batches; other runs have none.
     seconds
-        Budget of wall time, from the start of the run.
+        Budget of wall time, from the start of the run; compiling kernels does not count.
     gradient
         Stop when the Euclidean norm of the gradient is at most this.
     decrease

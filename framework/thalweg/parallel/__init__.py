@@ -19,7 +19,7 @@ from thalweg.parallel.failures import (
     on_root,
     raise_on_all_ranks,
 )
-from thalweg.parallel.kernels import kernel
+from thalweg.parallel.kernels import kernel, run_clock
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.petsc import (
     PETSc,
@@ -86,6 +86,7 @@ __all__ = [
     "raise_on_all_ranks",
     "remove_shift",
     "restored_thread_limits",
+    "run_clock",
     "same_on_all_ranks",
     "save_rows",
     "sum_large",

@@ -1,8 +1,8 @@
 """Numba kernels, compiled once for a machine and not once per rank and run.
 
-The compiled code is kept in a cache folder.  The first process that needs a
-kernel compiles it under a lock; the others wait for it and load the result.
-Later runs find a mark that says so, and load without waiting for each other.
+The compiled code is kept in a cache folder, by the content of its source.  The first
+process that needs a kernel compiles it under a lock; the others wait for it and load the
+result.  Later runs find a mark that says so, and load without waiting for each other.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import inspect
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import CodeType, FunctionType
+from typing import Any, ClassVar
 
 import filelock
 import numpy as np
@@ -71,26 +72,14 @@ def _is_writable(folder: Path) -> bool:
     return True
 
 
-@contextlib.contextmanager
-def _numba_caches_in(folder: Path) -> Iterator[None]:
-    # Numba looks at this when a function is decorated; other packages keep their own place.
-    from numba import config
-
-    before = config.CACHE_DIR  # type: ignore[attr-defined]
-    config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        config.CACHE_DIR = before  # type: ignore[attr-defined]
-
-
 class Kernel:
     """A function compiled by Numba at its first call with given argument types.
 
     Notes
     -----
-    Numba compiles again when the kernel's own file changes, not when a function
-    that it calls changes in another file: keep what a kernel calls beside it.
+    Compiled code is found by what the source files say of the function and of those that it
+    calls, wherever they lie and whenever they were written: copies of a package share it, and
+    what has changed is compiled again.  Numba itself tells versions and processors apart.
     """
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
@@ -99,12 +88,8 @@ class Kernel:
         functools.update_wrapper(self, function)
         self._typeof = numba.typeof
         self._folder = cache_folder() / "kernels"
-        with _numba_caches_in(self._folder):
-            self.dispatcher = numba.njit(cache=True, nogil=True, **options)(function)
-        self._identity = _identity(function, options)
-        file = inspect.getfile(function)
-        digest = hashlib.sha256(file.encode()).hexdigest()[:16]
-        self.lock = self._folder / f"{Path(file).stem}-{digest}.lock"
+        self._options = options
+        self.dispatcher = numba.njit(nogil=True, **options)(function)
         # With NUMBA_DISABLE_JIT the function stays plain Python: there is nothing to compile.
         self._compiles = hasattr(self.dispatcher, "compile")
         self._compiled: set[tuple[Any, ...]] = set()
@@ -114,22 +99,87 @@ class Kernel:
         if self._compiles:
             kinds = tuple(map(_kind, arguments))
             if kinds not in self._compiled:
+                began = time.perf_counter()
                 self._compile(tuple(map(self._typeof, arguments)))
                 self._compiled.add(kinds)
+                Kernel.seconds += time.perf_counter() - began
         return self.dispatcher(*arguments)
 
+    #: Seconds that this process has spent on compiling and loading kernels.
+    seconds: ClassVar[float] = 0.0
+
+    @functools.cached_property
+    def _content(self) -> str:
+        return _content(self.__wrapped__)  # type: ignore[attr-defined]
+
+    @functools.cached_property
+    def lock(self) -> Path:
+        """File that is locked while kernels of this one's module are compiled.
+
+        Compiling one may write the cache of those that it calls too.
+        """
+        return self._folder / f"{self.__module__}.lock"
+
     def _compile(self, types: tuple[Any, ...]) -> None:
+        if not self._compiled:
+            self._keep_in_cache()
         key = hashlib.sha256("\n".join([self._identity, *map(str, types)]).encode()).hexdigest()
         mark = self._folder / f"{key[:24]}.compiled"
         if mark.exists():
             self._load_or_compile(types)
         else:
-            # One lock for the kernels of a file: compiling one writes the cache of those that it
-            # calls too, and Numba's files are not safe against two writers.
+            # Numba's files are not safe against two writers.
             with _alone(self.lock):
                 self._load_or_compile(types)
             with contextlib.suppress(OSError):
                 mark.touch()
+
+    def _keep_in_cache(self) -> None:
+        from numba.core import caching
+
+        content, folder = self._content, self._folder / self._content
+
+        class Locator(caching._CacheLocator):  # type: ignore[misc, name-defined]
+            def __init__(self, line: int) -> None:
+                self._line = line
+
+            def get_cache_path(self) -> str:
+                return str(folder)
+
+            def get_source_stamp(self) -> str:
+                return content
+
+            def get_disambiguator(self) -> str:
+                return str(self._line)
+
+            @classmethod
+            def from_function(cls, function: Any, file: str) -> Locator:
+                found = cls(function.__code__.co_firstlineno)
+                found.ensure_cache_path()
+                return found
+
+        files = type("Files", (caching.CompileResultCacheImpl,), {"_locator_classes": (Locator,)})
+        cache = type("Cache", (caching.FunctionCache,), {"_impl_class": files})
+        # A disk that is full costs compilations, no more.
+        with contextlib.suppress(OSError):
+            self.dispatcher._cache = cache(self.dispatcher.py_func)
+
+    @functools.cached_property
+    def _identity(self) -> str:
+        # What Numba's own cache tells apart: source, version and processor.
+        import numba
+        from llvmlite import binding
+
+        parts = (
+            self._content,
+            self.__qualname__,  # type: ignore[attr-defined]
+            sorted(self._options.items()),
+            numba.__version__,
+            sys.version_info[:2],
+            binding.get_host_cpu_name(),
+            binding.get_host_cpu_features().flatten(),
+        )
+        return repr(parts)
 
     def _load_or_compile(self, types: tuple[Any, ...]) -> None:
         try:
@@ -138,6 +188,61 @@ class Kernel:
             # The kernel calls a function that was cached from a script or notebook which is gone.
             self.dispatcher._cache.flush()
             self.dispatcher.compile(types)
+
+
+def run_clock() -> float:
+    """Seconds of a clock that stands still while this process compiles or loads kernels.
+
+    Differences of its values are what a method takes where its kernels are compiled.
+    """
+    return time.perf_counter() - Kernel.seconds
+
+
+def _content(function: FunctionType) -> str:
+    """A name for what the source says of a kernel and of what it calls in its package.
+
+    It is that of the kernel's file, with a digest of the files in which these functions are, and
+    of the constants that they read: Numba puts both into the kernel.
+    """
+    home = function.__module__.partition(".")[0]
+    waiting: list[Any] = [function]
+    seen: set[FunctionType] = set()
+    found: set[str] = set()
+    while waiting:
+        called = waiting.pop()
+        called = getattr(called, "dispatcher", called)
+        called = getattr(called, "py_func", called)
+        if not isinstance(called, FunctionType) or called in seen:
+            continue
+        # Code from elsewhere is in a kernel's name, or belongs to a package with a version.
+        if called.__module__.partition(".")[0] not in (home, "thalweg"):
+            continue
+        seen.add(called)
+        found.add(_file_digest(Path(called.__code__.co_filename)))
+        named = {
+            n: called.__globals__[n] for n in _names(called.__code__) & set(called.__globals__)
+        }
+        cells = zip(called.__code__.co_freevars, called.__closure__ or (), strict=True)
+        named.update({name: cell.cell_contents for name, cell in cells})
+        for name, value in named.items():
+            if isinstance(value, (int, float, str, bytes, tuple)):
+                found.add(f"{called.__qualname__} {name} {value!r}")
+            waiting.append(value)
+    digest = hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()
+    return f"{Path(function.__code__.co_filename).stem}-{digest[:24]}"
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = [_names(part) for part in code.co_consts if isinstance(part, CodeType)]
+    return set(code.co_names).union(*inner)
+
+
+@functools.cache
+def _file_digest(file: Path) -> str:
+    # What was typed in has no file: then its name is all there is.
+    with contextlib.suppress(OSError):
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    return str(file)
 
 
 def _kind(argument: Any) -> Any:
@@ -149,26 +254,6 @@ def _kind(argument: Any) -> Any:
     from numba import typeof
 
     return typeof(argument)
-
-
-def _identity(function: Callable[..., Any], options: dict[str, Any]) -> str:
-    # What Numba's own cache tells apart: source, version and processor.
-    import numba
-    from llvmlite import binding
-
-    source = Path(inspect.getfile(function))
-    stamp = source.stat() if source.exists() else None
-    parts = (
-        source.resolve(),
-        (stamp.st_mtime_ns, stamp.st_size) if stamp else "",
-        function.__qualname__,
-        sorted(options.items()),
-        numba.__version__,
-        sys.version_info[:2],
-        binding.get_host_cpu_name(),
-        binding.get_host_cpu_features().flatten(),
-    )
-    return repr(parts)
 
 
 @contextlib.contextmanager

@@ -1,11 +1,12 @@
 """Kernels are compiled once, whoever asks, and run wherever the cache may or may not lie."""
 
+import importlib
 import math
 import os
 import subprocess
 import sys
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType, ModuleType, SimpleNamespace
 
 import filelock
 import numba
@@ -159,6 +160,50 @@ def test_code_cached_from_a_module_that_is_gone_is_compiled_again(tmp_path, monk
     assert called_from("__main__")(np.ones(3)) == 6.0
 
 
+@pytest.fixture
+def package(cache, tmp_path, monkeypatch):
+    """Imports a package of two modules from a folder, newly written, and runs its kernel."""
+
+    def run(folder, factor, comment=""):
+        place = tmp_path / folder / "copied"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "__init__.py").touch()
+        (place / "called.py").write_text(
+            f"import numba\n@numba.njit\ndef scaled(x):\n    return {factor} * x\n"
+        )
+        (place / "loops.py").write_text(
+            "from thalweg.parallel import kernel\n"
+            f"from copied.called import scaled {comment}\n"
+            "@kernel()\ndef largest(x):\n    return scaled(x.max())\n"
+        )
+        for name in [name for name in sys.modules if name.partition(".")[0] == "copied"]:
+            del sys.modules[name]
+        kernels._file_digest.cache_clear()
+        importlib.invalidate_caches()
+        with monkeypatch.context() as patched:
+            patched.syspath_prepend(str(tmp_path / folder))
+            patched.setattr(sys, "dont_write_bytecode", True)
+            compiled = importlib.import_module("copied.loops").largest
+            return compiled(np.arange(3.0)), compilations(compiled)
+
+    yield run
+    for name in [name for name in sys.modules if name.partition(".")[0] == "copied"]:
+        del sys.modules[name]
+
+
+def test_copies_of_a_package_share_what_is_compiled(package):
+    assert package("here", 2) == (4.0, 1)
+    assert package("here", 2) == (4.0, 0)  # written again, at another time
+    assert package("there", 2) == (4.0, 0)
+
+
+def test_a_change_in_any_file_that_a_kernel_calls_is_compiled(package):
+    assert package("here", 2) == (4.0, 1)
+    assert package("here", 3) == (6.0, 1)
+    assert package("there", 2) == (4.0, 0)
+    assert package("here", 3, "# the same") == (6.0, 1)
+
+
 def twice(x):
     return 2 * x, math.log1p(x)
 
@@ -168,3 +213,14 @@ def sum_of_twice(values):
     for i in numba.prange(len(values)):
         total += twice(values[i])[0]
     return total
+
+
+def test_the_clock_of_a_run_stands_still_while_a_kernel_is_compiled(cache, monkeypatch):
+    compiled = kernel()(total)
+    before = kernels.Kernel.seconds
+    compiled(np.arange(3.0))
+    spent = kernels.Kernel.seconds - before
+    assert spent > 0.0
+    compiled(np.arange(4.0))
+    monkeypatch.setattr(kernels, "time", SimpleNamespace(perf_counter=lambda: 1e6))
+    assert kernels.run_clock() == 1e6 - before - spent
