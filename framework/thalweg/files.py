@@ -55,7 +55,7 @@ def atomic_write_text(path: Path | str, text: str) -> None:
 
 def temporary_name(path: Path) -> Path:
     """Name under which this process writes a file before it takes the name ``path``."""
-    # The ending stays, since writers tell the format by it.
+    # The ending stays, since writers derive the format from it.
     return path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
 
 

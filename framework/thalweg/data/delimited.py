@@ -18,7 +18,7 @@ from thalweg.parallel.memory import available_memory, require_memory
 #: Delimiters that are tried, the likeliest first; blanks only if nothing else fits.
 _DELIMITERS = (",", ";", "\t", "|")
 
-#: Lines looked at to tell delimiter and header.
+#: Lines from which delimiter and header are detected.
 _SAMPLE = 20
 
 

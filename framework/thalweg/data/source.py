@@ -1,6 +1,6 @@
 """What a reader found in a file, before its rows go to the ranks.
 
-Readers are serial and know nothing of ranks: they run on rank 0 and return a
+Readers are serial and independent of ranks: they run on rank 0 and return a
 :class:`Source`.  Where the format allows it, the source says how any rank can
 read some rows by itself; otherwise it holds the whole array.
 """

@@ -106,8 +106,8 @@ def launcher() -> Iterator[Finding]:
             f"put the one of {vendor} on PATH (a cluster's own launcher, as srun, will do too)",
         )
         return
-    told = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20)
-    family, major = launcher_family(told.stdout + told.stderr)
+    answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20)
+    family, major = launcher_family(answer.stdout + answer.stderr)
     shown = f"{path} ({family or 'of an unknown MPI'}{f' {major}' if major else ''})"
     same = family is None or (
         family == vendor and (vendor != "Open MPI" or major in ("", str(version[0])))
@@ -135,7 +135,7 @@ def launcher() -> Iterator[Finding]:
 
 
 def launcher_family(text: str) -> tuple[str | None, str]:
-    """MPI and major version that ``mpirun --version`` tells of, as mpi4py names it."""
+    """MPI and major version that ``mpirun --version`` reports, as mpi4py names it."""
     for pattern, family in (
         (r"\(Open MPI\) (\d+)", "Open MPI"),
         (r"Open MPI v?(\d+)", "Open MPI"),

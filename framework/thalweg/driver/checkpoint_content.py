@@ -158,7 +158,7 @@ class ContentWriter:
         return {"vec": file, "replicated": self._is_replicated(comm), "rows": rows}
 
     def _is_replicated(self, comm: MPI.Comm) -> bool | None:
-        """Whether each rank has a vector of its own; None where that cannot be told."""
+        """Whether each rank has a vector of its own; None where that is unknown."""
         if self.comm.size > 1:
             return comm.size == 1
         if MPI.Comm.Compare(self.comm, MPI.COMM_SELF) == MPI.IDENT:

@@ -19,7 +19,7 @@ ROUNDING_UNITS = 8
 
 
 class HasNotes:
-    """Something that tells what it decided, for ``result.notes`` and ``result.json``."""
+    """Something that records what it decided, for ``result.notes`` and ``result.json``."""
 
     @property
     def notes(self) -> tuple[str, ...]:

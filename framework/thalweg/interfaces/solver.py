@@ -101,7 +101,7 @@ class Solver(ABC, Generic[S]):
         """The next state.  It may reuse the vectors of the one given, which is then void."""
 
     def status(self, state: S) -> Status:
-        """``Status.RUNNING``, or why the solver itself wants to end."""
+        """``Status.RUNNING``, or why the solver itself ends the run."""
         return Status.RUNNING
 
     def trace_row(self, state: S) -> Mapping[str, float]:

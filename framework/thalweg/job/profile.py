@@ -17,7 +17,7 @@ def profile(comm: MPI.Comm, since: Mapping[str, Phase] | None = None) -> list[di
     Parameters
     ----------
     since
-        What the phases had taken when the run began; by default what is told is the
+        What the phases had taken when the run began; by default the counts are the
         process's.
 
     Returns

@@ -1,4 +1,4 @@
-"""Everything that knows about ranks: layouts, reductions, failures and the engines.
+"""Everything that depends on ranks: layouts, reductions, failures and the engines.
 
 The engines are :mod:`~thalweg.parallel.laplacian` (systems with a graph Laplacian, set up once
 and solved many times), :mod:`~thalweg.parallel.operators` (matrices given by their product) and

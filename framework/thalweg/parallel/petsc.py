@@ -47,7 +47,7 @@ def options_prefix(purpose: str) -> str:
 def temporary_options(prefix: str, values: Mapping[str, object]) -> Iterator[None]:
     """Set ``-<prefix><name> <value>`` for a ``with`` block, and remove them after it.
 
-    A value that the user gave on PETSc's options database under the same key wins.
+    A value that the user gave on PETSc's options database under the same key takes precedence.
     """
     options = PETSc.Options()
     added = []
@@ -67,7 +67,7 @@ def temporary_options(prefix: str, values: Mapping[str, object]) -> Iterator[Non
 def command_line_options(text: str | None) -> Iterator[None]:
     """Set options given as on PETSc's command line, ``"-name value -flag"``, for a block.
 
-    Options of the process's own command line win.
+    Options of the process's own command line take precedence.
 
     Raises
     ------

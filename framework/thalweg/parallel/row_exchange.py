@@ -115,7 +115,7 @@ class RowExchange:
     def with_ghosts(self, block: np.ndarray) -> np.ndarray:
         """This rank's rows followed by the ghost rows: ``block`` itself where there are none.
 
-        :meth:`RowPlan.positions` tells where a row lies in it.
+        :meth:`RowPlan.positions` gives the place of a row in it.
         """
         ghosts = self.fetch(block)
         return np.concatenate([block, ghosts]) if len(ghosts) else np.asarray(block)

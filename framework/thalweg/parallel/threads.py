@@ -11,7 +11,7 @@ from mpi4py import MPI
 
 from thalweg.errors import InputError
 
-#: Variables in which launchers tell a rank how many ranks share its machine.
+#: Variables in which launchers state how many ranks share a machine.
 _LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE")
 
 #: Libraries that are loaded after the limit is set read it from these.

@@ -48,7 +48,7 @@ class Plugins:
 
     A plugin that cannot be imported, or that misspells a hook, is kept as
     *broken* with its reason: the rest works, and asking for a name that only it
-    could provide tells the reason.
+    could provide gives the reason.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class Option:
     finite
         Whether infinity is refused, as NaN always is.
     formerly
-        Names that the option had before: giving one is an error that tells the new name.
+        Names that the option had before: giving one is an error that states the new name.
     keyword
         The keyword of the constructor, where it is not the name.
 
@@ -230,7 +230,7 @@ def unknown_option(name: str, known: Iterable[Option], owner: str) -> InputError
 def refuse_former_names(
     options: Iterable[Option], names: Mapping[str, str] | None = None
 ) -> Callable[[C], C]:
-    """Decorator of an estimator class: a keyword that has another name now is told so.
+    """Decorator of an estimator class: a keyword that was renamed is refused with its new name.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ PLAIN = "#35618f"
 INK = "#222222"
 FAINT = "#c8c8c8"
 
-#: Up to ten classes: strong, of similar weight, told apart in print as well.
+#: Up to ten classes: strong, of similar weight, distinct in print as well.
 _TEN = (
     "#1f77b4",
     "#ff7f0e",
@@ -84,7 +84,7 @@ def plain(text: str) -> str:
 
 
 def save_figure(figure: Figure, path: Path | str, **options: Any) -> None:
-    """Write a figure aside, then give it its name; the ending tells the format."""
+    """Write a figure aside, then give it its name; the ending determines the format."""
     with atomic_write(path) as aside:
         figure.savefig(aside, **options)
 

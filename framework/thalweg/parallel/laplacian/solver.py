@@ -98,8 +98,8 @@ class LaplacianSolver:
     of Jacobi's iterations do.  ``"mumps"`` at several ranks adds up in the order in which
     messages arrive: two runs may differ in their last bits.
 
-    *Options.*  PETSc options under the prefix ``thalweg_laplacian_`` win over the
-    method's own, for instance ``-thalweg_laplacian_pc_type gamg``.
+    *Options.*  PETSc options under the prefix ``thalweg_laplacian_`` take precedence over
+    the method's own, for instance ``-thalweg_laplacian_pc_type gamg``.
     """
 
     def __init__(

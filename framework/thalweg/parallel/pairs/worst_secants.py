@@ -168,7 +168,7 @@ class WorstSecants:
             self._threshold = max(self._threshold, float(np.abs(merged[2][-1])))
 
     def finish(self, comm: Any, n_leading: int, complete: bool, count: int) -> Scan:
-        """Merge over the ranks, pairwise towards rank 0, and tell everyone."""
+        """Merge over the ranks, pairwise towards rank 0, and broadcast."""
         self._prune()
         step = 1
         while step < comm.size:
