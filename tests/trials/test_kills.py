@@ -58,7 +58,8 @@ def test_killed_runs_end_at_the_same_bits(trial, tmp_path, ranks, first):
         assert kills <= len(names) * KILLS[ranks], done.stderr
         kills += 1
     trial.cases(kills or int(done.stdout.split()[-1]))
-    outcomes = [json.loads(line) for line in (tmp_path / "outcomes.jsonl").open()]
+    lines = (tmp_path / "outcomes.jsonl").read_text().splitlines()
+    outcomes = [json.loads(line) for line in lines]
     assert [one["case"] for one in outcomes] == names
     assert [one for one in outcomes if one["differs"]] == []
 

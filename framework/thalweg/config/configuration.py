@@ -105,8 +105,9 @@ class Configuration:
             "homotopy": self.homotopy or {},
             "run": {"seed": self.run["seed"]},
         }
+        # A default may be a tuple; read from a file it is a list.
         return {
-            f"{section}.{key}": value
+            f"{section}.{key}": list(value) if isinstance(value, tuple) else value
             for section, options in sections.items()
             for key, value in options.items()
         }

@@ -8,6 +8,7 @@ import pytest
 
 from thalweg.config import read_configuration
 from thalweg.errors import InputError
+from thalweg.plugins import ObjectiveSpec, SolverSpec, plugins
 
 BASE = {"data": {"name": "digits"}, "objective": {"name": "t-sne"}}
 
@@ -140,3 +141,18 @@ def test_a_file_that_is_no_toml_says_where(tmp_path):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InputError, match=r"cannot read the configuration '.*c\.toml'"):
         read_configuration(tmp_path / "c.toml")
+
+
+@pytest.mark.parametrize("kind", [SolverSpec, ObjectiveSpec])
+def test_every_method_is_the_same_run_when_read_again(tmp_path, kind):
+    # A resumed run is compared with the options in its folder.
+    written = tmp_path / "c.toml"
+    for spec in plugins().specs(kind):
+        if kind is SolverSpec:
+            raw = {**BASE, "solver": {"name": spec.name}}
+        else:
+            data = {} if spec.data == "none" else {"data": {"name": "digits"}}
+            raw = {**data, "objective": {"name": spec.name}}
+        configuration = read_configuration(raw)
+        written.write_text(configuration.to_toml())
+        assert read_configuration(written).identity() == configuration.identity()
