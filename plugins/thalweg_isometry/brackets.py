@@ -71,7 +71,8 @@ def foretold_rank(points: list[int], ranks: list[float], wanted: int) -> int:
     """Rank that ``wanted`` points need, from what nested subsets of them needed.
 
     The rank grows about as a power of the number of points.  The exponent is fitted, and
-    drawn towards 1/5 while the subsets are few or close in size.
+    drawn towards 1/5 while the subsets are few or close in size.  A twentieth is added: an
+    attempt that fails costs more than one at a rank that is too high.
 
     Parameters
     ----------
@@ -84,4 +85,5 @@ def foretold_rank(points: list[int], ranks: list[float], wanted: int) -> int:
     at, center = at - at.mean(), at.mean()
     exponent = (float(at @ value) + 0.25 * 0.2) / (float(at @ at) + 0.25)
     exponent = float(np.clip(exponent, 0.05, 0.4))
-    return int(np.ceil(np.exp(value.mean() + exponent * (np.log(wanted) - center)) - 1e-9))
+    rank = 1.05 * float(np.exp(value.mean() + exponent * (np.log(wanted) - center)))
+    return int(np.ceil(rank))
