@@ -228,7 +228,7 @@ class World:
         # How mpirun ends belongs to a test, too: to the last one.
         hung = self._follow(self._process, notes, held=waiting[-1])
         if not self._closed:
-            self._settle(folder, notes, waiting, self._process.returncode, hung)
+            self._judge(folder, notes, waiting, self._process.returncode, hung)
 
     def _follow(self, process: subprocess.Popen[str], notes: list[Notes], held: str) -> bool:
         """Take outcomes as they come until the launcher ends; whether it had to be killed."""
@@ -258,7 +258,7 @@ class World:
         noted = [entry.get("properties", ()) for entry in entries if entry]
         self.properties[test] = [(name, value) for name, value in noted[0]]
 
-    def _settle(
+    def _judge(
         self, folder: Path, notes: list[Notes], waiting: list[str], code: int, hung: bool
     ) -> None:
         """Judge the tests that were running when the launcher ended."""

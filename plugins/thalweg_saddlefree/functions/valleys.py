@@ -31,7 +31,7 @@ class Rosenbrock(LeastSquares):
         return result
 
     def bending(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Only the valley residuals bend."""
+        """Only the valley residuals are not linear."""
         result = np.zeros_like(x)
         result[:-1] = -20.0 * r[: self.size - 1] * v[:-1]
         return result
@@ -76,7 +76,7 @@ class PowellSingular(LeastSquares):
         return np.stack(columns, axis=1).ravel()
 
     def bending(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """The two squared residuals of each group bend."""
+        """The two squared residuals of each group are not linear."""
         p, q, s, t = v.reshape(-1, 4).T
         _, _, r3, r4 = np.split(r, 4)
         inner, outer = 2 * r3 * (q - 2 * s), 2 * np.sqrt(10) * r4 * (p - t)

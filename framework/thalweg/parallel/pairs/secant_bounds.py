@@ -32,7 +32,7 @@ from thalweg.parallel.pairs.principal_frame import PrincipalFrame, row_blocks
 
 _DOUBLE = 2.0**-53
 _SINGLE = 2.0**-24
-#: Room for the few roundings of the kernel in single precision: at most 6 of the sizes
+#: Allowance for the few roundings of the kernel in single precision: at most 6 of the sizes
 #: when bounds are rounded, added and subtracted, 4.1 for the rounded coordinates, 2 for
 #: what vanishes below the smallest normal number.
 _FEW = 16.0

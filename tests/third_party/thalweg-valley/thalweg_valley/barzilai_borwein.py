@@ -74,8 +74,10 @@ class BarzilaiBorwein(Solver):
             length *= 0.5
         if not state.stuck:
             # s'y with s = -length * direction, and s'Bs = -length² * slope.
-            bend = -length * (gradient.dot(direction) + slope)
-            state.trial = min(-(length**2) * slope / bend, 1e3) if bend > 0 else 2 * length
+            curvature = -length * (gradient.dot(direction) + slope)
+            state.trial = (
+                min(-(length**2) * slope / curvature, 1e3) if curvature > 0 else 2 * length
+            )
             point.copy(state.x)
             gradient.copy(state.gradient)
             state.value, state.step_length = value, length
