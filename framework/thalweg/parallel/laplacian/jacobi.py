@@ -122,7 +122,7 @@ def _split(
     return own, others
 
 
-@kernel(parallel=True, fastmath={"contract", "nsz", "reassoc"})
+@kernel(parallel=True, fastmath={"contract", "nsz"})
 def _multiply(starts, columns, values, points, Ap, partial):
     """Matrix times ``points``, and by blocks of rows its products with them."""
     rows, d = points.shape
