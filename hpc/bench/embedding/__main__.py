@@ -1,8 +1,8 @@
 """Benchmark of the embeddings; ``scripts/bench embedding`` calls it.
 
 Parts: convergence (the strategies from one start), starts (from random ones), homotopy,
-large (MNIST 20,000), rivals (t-SNE against openTSNE and scikit-learn on identical
-affinities) and patches (a million points).  COIL-20 and MNIST come from --data; without
+large (MNIST 20,000), rivals (t-SNE against tsne-h2pack, openTSNE and scikit-learn on
+identical affinities) and patches (a million points).  COIL-20 and MNIST come from --data; without
 it, scikit-learn's digits take their places.  Results go to ``hpc/results`` as JSON,
 Markdown and PNG; parts that are not run keep what an earlier call found.
 """
@@ -23,7 +23,7 @@ from hpc.bench.embedding.homotopy import measure_homotopy
 from hpc.bench.embedding.large import measure_large
 from hpc.bench.embedding.patches import measure_patches
 from hpc.bench.embedding.report import SECTIONS, write_report
-from hpc.bench.embedding.rivals import measure_rivals
+from hpc.bench.embedding.rivals import RIVALS, measure_rivals
 from hpc.bench.embedding.starts import measure_starts
 from hpc.bench.embedding.strategies import Note
 
@@ -45,6 +45,9 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("--data", type=Path, help="folder with coil20/, mnist/ and patches/")
     parser.add_argument("--rows", type=int, help="points of the parts rivals and patches")
+    parser.add_argument(
+        "--rival", action="append", choices=tuple(RIVALS), help="only this; repeatable"
+    )
     parser.add_argument("--seconds", type=float, help="budget of a run in starts and large")
     parser.add_argument("--starts", type=int, help="number of random starts")
     parser.add_argument("--note", help="a sentence for the report, such as what else was running")
@@ -96,7 +99,9 @@ def _measure(part: str, options: argparse.Namespace, stem: Path, note: Note) -> 
             mnist(folder, rows or 20_000), options.seconds or (20.0 if quick else 180.0), (), note
         ),
         "rivals": lambda: measure_rivals(
-            mnist(folder, rows or (3_000 if quick else 70_000)), stem, scikit_learn=quick
+            mnist(folder, rows or (3_000 if quick else 70_000)),
+            stem,
+            tuple(options.rival or RIVALS),
         ),
         "patches": lambda: measure_patches(
             folder, rows or (20_000 if quick else 1_000_000), 40 if quick else 100

@@ -55,18 +55,29 @@ def _evaluations(curve: list[list[float]], goal: float) -> str:
     return "–"
 
 
-def _large(rivals: dict[str, Any]) -> str:
-    ours, theirs = rivals["thalweg"], rivals["openTSNE"]
-    return (
-        f"t-SNE of {rivals['data']}, {rivals['rows']:,} points, on {rivals['cores']} cores, the "
-        f"same affinities and start as openTSNE: its final KL divergence of {theirs['kl']:.3f} "
-        f"after {ours[_ARRIVAL]:.1f} s of optimization (openTSNE: {theirs['seconds']:.1f} s), and "
-        f"{ours['kl']:.3f} after {ours['seconds']:.0f} s; peak memory "
-        f"{rivals['peak memory, GiB']:.1f} GiB."
+def _large(found: dict[str, Any]) -> str:
+    ours = found["programs"]["thalweg"]
+    text = (
+        f"`TSNE()` on {found['data']}, {found['rows']:,} points, {found['cores']} cores: "
+        f"{_described(ours)}, {found['peak memory, GiB']:.1f} GiB."
     )
+    for name, theirs in found["programs"].items():
+        if name == "thalweg" or "missing" in theirs:
+            continue
+        text += f" {name}, on the same affinities: {_described(theirs)}"
+        reached = theirs["thalweg as good"]
+        if reached:
+            text += f"; here a map that is in all as good after {reached['seconds']:.1f} s"
+        text += "."
+    return f"{text} {found['note']}" if found.get("note") else text
 
 
-_ARRIVAL = "seconds to openTSNE's KL"
+def _described(facts: dict[str, Any]) -> str:
+    return (
+        f"{facts['seconds']:.1f} s of optimization, KL divergence {facts['kl']:.3f}, recall of 15 "
+        f"neighbors {facts['recall']:.3f}, accuracy {facts['accuracy']:.3f}, "
+        f"{facts['widest_side']:.0f} units wide"
+    )
 
 
 def _million(patches: dict[str, Any]) -> str:
