@@ -68,6 +68,7 @@ class HingeSearch(SecantSearch[HingeState]):
     memory: Annotated[int, Help("number of curvature pairs of L-BFGS", minimum=1)] = 12
 
     aim: ClassVar[float] = 0.9
+    limit_option: ClassVar[str] = "max_evaluations"
     state_type: ClassVar[type[Any]] = HingeState
 
     def __post_init__(self) -> None:
@@ -118,7 +119,7 @@ class HingeSearch(SecantSearch[HingeState]):
         met = done.measure <= (goal if done.met else delta)
         over = done.hopeless or state.margin_evaluations >= most
         over = over or (state.stage == 0 and self.out_of_reach(state, most))
-        failed = False
+        failed, ran_out = False, state.margin_evaluations >= most
         if over and not met:
             state.stage += 1
             state.margin_evaluations = state.round_evaluations = 0
@@ -132,6 +133,7 @@ class HingeSearch(SecantSearch[HingeState]):
             psi=done.point,
             met=met,
             failed=failed,
+            capped=failed and ran_out,
             separate=not over,
             delta=done.measure,
             iterations=done.evaluations,

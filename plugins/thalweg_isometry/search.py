@@ -81,8 +81,8 @@ class SearchState(SolverState):
     excesses, excesses_at
         By how much delta on the cuts missed its target at each complete scan since it was
         last met, and after how many inner iterations.
-    capped
-        Attempts that ended at the limit of inner iterations.
+    failures, capped
+        Attempts that failed; attempts that ended at the limit of inner iterations.
     ended
         Name of the status once the search is over.
     separation
@@ -123,6 +123,7 @@ class SearchState(SolverState):
     attempt_iterations: int = 0
     excesses: list[float] = field(default_factory=list)
     excesses_at: list[int] = field(default_factory=list)
+    failures: int = 0
     capped: int = 0
     ended: str = ""
     separation: Separation = field(metadata={"transient": True})
@@ -231,6 +232,9 @@ class SecantSearch(Solver[S], Generic[S]):
 
     #: Share of the wanted delta that a method aims at, so that unseen secants fit too.
     aim: ClassVar[float] = 0.9
+
+    #: Name of the option that limits the inner iterations of an attempt.
+    limit_option: ClassVar[str] = "limit"
 
     #: Class of the state, with what the method remembers.
     state_type: ClassVar[type[Any]] = SearchState
@@ -356,13 +360,21 @@ class SecantSearch(Solver[S], Generic[S]):
         }
 
     def notes(self, state: S) -> Sequence[str]:
-        """Whether attempts ended because of their limit of iterations."""
-        if not state.capped:
-            return ()
-        return (
-            f"{state.capped} of {state.attempts} attempts ended at the limit of "
-            f"{getattr(self, 'limit', 0)} inner iterations (option 'limit'), not by themselves",
-        )
+        """Which rank failed, and whether attempts ended because of their limit of iterations."""
+        notes = []
+        served, failed = state.served_rank, state.failed_rank
+        if state.problem.wanted_rank is None and state.failures and state.stride == 1 and served:
+            notes.append(
+                f"no attempt at rank {failed} or below reached delta, which proves nothing of "
+                f"other methods; rank {served} did"
+            )
+        if state.capped:
+            notes.append(
+                f"{state.capped} of {state.attempts} attempts ended at the limit of "
+                f"{getattr(self, self.limit_option)} inner iterations "
+                f"(option '{self.limit_option}'), not by themselves"
+            )
+        return notes
 
     # -- separation ------------------------------------------------------------------------
 
@@ -517,6 +529,7 @@ class SecantSearch(Solver[S], Generic[S]):
 
     def _fail(self, state: S) -> None:
         """Go on after an attempt that did not reach its target."""
+        state.failures += 1
         if state.problem.wanted_delta is None:
             state.failed_delta = state.target_delta
             if state.closest_delta < state.best_delta:

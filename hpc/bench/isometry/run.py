@@ -38,6 +38,7 @@ def measure(
         "wanted_rank": rank,
         "rank": facts["rank"],
         "delta": facts["delta"],
+        "delta_lower": facts["delta_lower"],
         "rank_lower_bound": facts["rank_lower_bound"],
         "secants": facts["n_secants"],
         "active": int(result.trace["active"][-1]),

@@ -134,3 +134,11 @@ def test_attempts_that_end_at_their_limit_are_noted(digits, secants_of):
     result = thalweg.minimize(objective, solver="nile-pro", limit=30, sweep=10)
     assert result.status is Status.TARGET_NOT_REACHED
     assert any("limit of 30 inner iterations" in note for note in result.notes)
+
+
+def test_the_rank_that_failed_is_noted_as_an_observation(digits, secants_of):
+    objective = NearIsometry(secants_of(digits[:40], MPI.COMM_SELF), 0.3, None)
+    result = thalweg.minimize(objective, solver="hinge-lbfgs", max_evaluations=40)
+    rank = result.metrics["rank"]
+    assert any(f"no attempt at rank {rank - 1} or below" in note for note in result.notes)
+    assert any("option 'max_evaluations'" in note for note in result.notes)
