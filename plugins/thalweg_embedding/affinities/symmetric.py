@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,22 +18,28 @@ Weights: TypeAlias = Any
 
 def transposed(layout: Layout, matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
     """This rank's rows of the transpose of a square row-distributed matrix.  Collective."""
-    comm = layout.comm
     starts = layout.starts
     # The columns of each rank's rows, turned round, are what that rank needs of these.
-    parts = [
-        matrix[:, starts[r] : starts[r + 1]].T.tocoo() if comm.size > 1 else matrix.T.tocoo()
-        for r in range(comm.size)
-    ]
+    parts = [matrix[:, begin:end].T.tocoo() for begin, end in itertools.pairwise(starts)]
+    for part in parts:
+        part.resize(part.shape[0], layout.rows)
+        part.col += layout.start
+    return sum_of_parts(layout, parts)
+
+
+def sum_of_parts(layout: Layout, parts: Sequence[scipy.sparse.spmatrix]) -> scipy.sparse.csr_matrix:
+    """This rank's rows of a sum over ranks.  Collective.
+
+    ``parts[r]`` is what this rank adds to the rows of rank r.  Terms are added in the order of
+    ranks, not in that of their arrival: the same bits every time.
+    """
+    parts = [part.tocoo() for part in parts]
     rows, columns, values = (
-        _exchanged(comm, [getattr(part, name) for part in parts], kind)
+        np.concatenate(_exchanged(layout.comm, [getattr(part, name) for part in parts], kind))
         for name, kind in (("row", np.int64), ("col", np.int64), ("data", float))
     )
-    for r in range(comm.size):
-        columns[r] += starts[r]
     shape = (layout.local_rows, layout.rows)
-    entries = (np.concatenate(rows), np.concatenate(columns))
-    return scipy.sparse.csr_matrix((np.concatenate(values), entries), shape=shape)
+    return scipy.sparse.csr_matrix((values, (rows, columns)), shape=shape)
 
 
 def _exchanged(comm, parts, kind):  # type: ignore[no-untyped-def]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from typing import Annotated, Any, Literal
 
@@ -10,12 +11,12 @@ import scipy.sparse
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, PETSc, sum_over_ranks
+from thalweg.parallel import MPI, sum_over_ranks
 from thalweg.parallel.laplacian import component_labels
 from thalweg.parallel.pairs import Ring, nearest_neighbors
 from thalweg.plugins import Help
 from thalweg_embedding.affinities.build import entropic_affinities, given_affinities
-from thalweg_embedding.affinities.symmetric import Weights, transposed
+from thalweg_embedding.affinities.symmetric import Weights, sum_of_parts, transposed
 from thalweg_embedding.eigenmaps.objective import EigenvectorEmbedding
 from thalweg_embedding.objectives import Dimensions, Perplexity
 
@@ -236,18 +237,6 @@ def _rows_of(dataset: Dataset, indices: np.ndarray) -> np.ndarray:
 
 def _gram(layout, residual: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:  # type: ignore[no-untyped-def]
     """This rank's rows of R'R for row-distributed R.  Collective."""
-    size = (layout.local_rows, layout.rows)
-    integer = PETSc.IntType
-    local = residual.sorted_indices()
-    matrix = PETSc.Mat().createAIJ(
-        size=(size, size),
-        csr=(local.indptr.astype(integer), local.indices.astype(integer), local.data),
-        comm=layout.comm,
-    )
-    product = matrix.transposeMatMult(matrix)
-    try:
-        starts, columns, values = product.getValuesCSR()
-        return scipy.sparse.csr_matrix((values, columns, starts), shape=size)
-    finally:
-        product.destroy()
-        matrix.destroy()
+    # PETSc's product adds what other ranks send in the order of arrival, in other bits each time.
+    product = (residual.T @ residual).tocsr()
+    return sum_of_parts(layout, [product[a:b] for a, b in itertools.pairwise(layout.starts)])
