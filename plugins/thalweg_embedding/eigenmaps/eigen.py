@@ -39,7 +39,7 @@ class Eigen(Solver[EigenState]):
     Attributes
     ----------
     method
-        ``"slepc"``: Krylov-Schur on the factored matrix, over the ranks; ``"arpack"``: the
+        ``"slepc"``: Krylov-Schur over the ranks, the matrix factored on one; ``"arpack"``: the
         same on rank 0; ``"lobpcg"``: SciPy's block method on rank 0, nothing factored;
         ``"dense"``: LAPACK on rank 0; ``"auto"``: dense up to 1,500 rows, then SLEPc where it
         is installed, else ARPACK.
@@ -127,11 +127,16 @@ class Eigen(Solver[EigenState]):
             solver.setTarget(-shift)
             solver.setWhichEigenpairs(SLEPc.EPS.Which.TARGET_MAGNITUDE)
             package = "mumps" if PETSc.Sys.hasExternalPackage("mumps") else "petsc"
+            # Factored on one rank: on several, MUMPS adds in the order in which messages come,
+            # and no two runs would give the same bits.
             factor = {
                 "st_type": "sinvert",
                 "st_ksp_type": "preonly",
-                "st_pc_type": "cholesky",
-                "st_pc_factor_mat_solver_type": package,
+                "st_pc_type": "telescope",
+                "st_pc_telescope_reduction_factor": layout.comm.size,
+                "st_telescope_ksp_type": "preonly",
+                "st_telescope_pc_type": "cholesky",
+                "st_telescope_pc_factor_mat_solver_type": package,
             }
             with temporary_options(prefix, factor):
                 solver.setFromOptions()
