@@ -86,6 +86,7 @@ def cases() -> dict[str, Any]:
     for name in ("mlp", "autoencoder"):
         small = {"data": {"name": "digits", "rows": 30}, "objective": {"name": name}}
         found[f"{name}, hessian-free"] = _case(small, "hessian-free")
+        found[f"{name}, saddle-free-subspace"] = _case(small, "saddle-free-subspace")
     return found
 
 
