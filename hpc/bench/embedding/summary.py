@@ -67,15 +67,16 @@ def _large(found: dict[str, Any]) -> str:
         text += f" {name}, on the same affinities: {_described(theirs)}"
         reached = theirs["thalweg as good"]
         if reached:
-            text += f"; here a map that is in all as good after {reached['seconds']:.1f} s"
+            text += f"; here a map that is in all as good after {reached['CPU seconds']:.1f} s"
         text += "."
     return f"{text} {found['note']}" if found.get("note") else text
 
 
 def _described(facts: dict[str, Any]) -> str:
     return (
-        f"{facts['seconds']:.1f} s of optimization, KL divergence {facts['kl']:.3f}, recall of 15 "
-        f"neighbors {facts['recall']:.3f}, accuracy {facts['accuracy']:.3f}, "
+        f"{facts['CPU seconds']:.1f} CPU seconds of optimization, KL divergence "
+        f"{facts['kl']:.3f}, recall of 15 neighbors {facts['recall']:.3f}, accuracy "
+        f"{facts['accuracy']:.3f}, "
         f"{facts['widest_side']:.0f} units wide"
     )
 
