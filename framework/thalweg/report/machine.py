@@ -37,7 +37,9 @@ def versions() -> dict[str, str]:
     found = {
         "python": platform.python_version(),
         "petsc": ".".join(map(str, PETSc.Sys.getVersion())),
-        "mpi": MPI.Get_library_version().strip("\0 \n").splitlines()[0].split(",")[0],
+        "mpi": " ".join(
+            MPI.Get_library_version().strip("\0 \n").splitlines()[0].split(",")[0].split()
+        ),
     }
     for package in _PACKAGES:
         try:
