@@ -19,6 +19,7 @@ from thalweg.parallel.failures import (
     on_root,
     raise_on_all_ranks,
 )
+from thalweg.parallel.function_key import code_key
 from thalweg.parallel.kernels import kernel, run_clock
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.petsc import (
@@ -67,6 +68,7 @@ __all__ = [
     "abort_on_error",
     "any_over_ranks",
     "beat",
+    "code_key",
     "collective_call",
     "collective_cleanup",
     "command_line_options",

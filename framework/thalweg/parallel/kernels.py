@@ -22,6 +22,8 @@ from typing import Any, ClassVar
 import filelock
 import numpy as np
 
+from thalweg.parallel.function_key import code_key
+
 #: Seconds to wait for another process that compiles the same kernel, before compiling it too.
 TIMEOUT = 300.0
 
@@ -82,6 +84,9 @@ class Kernel:
     what has changed is compiled again.  Numba itself tells versions and processors apart.
     """
 
+    #: Seconds that this process has spent on compiling and loading kernels.
+    seconds: ClassVar[float] = 0.0
+
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         import numba
 
@@ -104,9 +109,6 @@ class Kernel:
                 self._compiled.add(kinds)
                 Kernel.seconds += time.perf_counter() - began
         return self.dispatcher(*arguments)
-
-    #: Seconds that this process has spent on compiling and loading kernels.
-    seconds: ClassVar[float] = 0.0
 
     @functools.cached_property
     def _content(self) -> str:
@@ -218,7 +220,8 @@ def _content(function: FunctionType) -> str:
         if called.__module__.partition(".")[0] not in (home, "thalweg"):
             continue
         seen.add(called)
-        found.add(_file_digest(Path(called.__code__.co_filename)))
+        # What was typed in has no file.
+        found.add(_file_digest(Path(called.__code__.co_filename)) or code_key(called))
         named = {
             n: called.__globals__[n] for n in _names(called.__code__) & set(called.__globals__)
         }
@@ -238,11 +241,10 @@ def _names(code: CodeType) -> set[str]:
 
 
 @functools.cache
-def _file_digest(file: Path) -> str:
-    # What was typed in has no file: then its name is all there is.
+def _file_digest(file: Path) -> str | None:
     with contextlib.suppress(OSError):
         return hashlib.sha256(file.read_bytes()).hexdigest()
-    return str(file)
+    return None
 
 
 def _kind(argument: Any) -> Any:
