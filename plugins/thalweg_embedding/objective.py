@@ -25,8 +25,9 @@ from thalweg.interfaces import (
     RepulsiveBlocks,
     RowObjective,
 )
-from thalweg.parallel import Layout, PETSc, max_over_ranks, min_over_ranks, sum_over_ranks
+from thalweg.parallel import Layout, PETSc, min_over_ranks, sum_over_ranks
 from thalweg_embedding.affinities.symmetric import Weights
+from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.interface import PairSum
 from thalweg_embedding.preconditioners.diagonal import PartialHessianDiagonal
 from thalweg_embedding.start import START_SCALE, Start
@@ -273,13 +274,7 @@ class PairwiseEmbedding(
 
     def widest_side(self, x: PETSc.Vec) -> float:
         """Largest side of the box that holds the map."""
-        rows = self.layout.reading(x)
-        sides = [
-            max_over_ranks(self.comm, float(column.max(initial=-math.inf)))
-            + max_over_ranks(self.comm, float((-column).max(initial=-math.inf)))
-            for column in rows.T
-        ]
-        return max(sides)
+        return bounding_box(self.layout, self.layout.reading(x))[1]
 
     def value_error(self, value: float) -> float:
         """What the repulsion's sum errs by, and what single precision rounds off.

@@ -14,8 +14,9 @@ from scipy.stats import spearmanr
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout, max_over_ranks, on_root, sum_over_ranks
+from thalweg.parallel import Layout, max_over_ranks, on_root, sum_over_ranks
 from thalweg.report import nearest_rows, sampled_rows, trustworthiness
+from thalweg_embedding.pairs.cells import bounding_box
 
 #: Neighbors that are compared, and that vote on a class.
 NEIGHBORS = 15
@@ -95,7 +96,7 @@ def map_quality(
     found["trustworthiness"] = trustworthiness(data.values, places, layout, neighbors, seed)
     found["center_correlation"] = _center_correlation(data, places, labels, seed)
     found["nearest_distance"] = _nearest_distance(places, asked, after[:, 0], layout)
-    found["widest_side"] = _widest_side(places, comm)
+    found["widest_side"] = bounding_box(layout, places)[1]
     return found
 
 
@@ -157,11 +158,3 @@ def _nearest_distance(
 ) -> float:
     whole = layout.gather_rows(places)
     return float(np.median(np.linalg.norm(whole[asked] - whole[nearest], axis=1)))
-
-
-def _widest_side(places: np.ndarray, comm: MPI.Comm) -> float:
-    return max(
-        max_over_ranks(comm, float(column.max(initial=-math.inf)))
-        + max_over_ranks(comm, float((-column).max(initial=-math.inf)))
-        for column in places.T
-    )
