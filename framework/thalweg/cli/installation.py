@@ -184,16 +184,6 @@ def _show_options(options: Iterable[Option]) -> None:
         print("  no options")
 
 
-#: Types of options, in words.
-_TYPES = {
-    int: "integer",
-    float: "number",
-    bool: "true or false",
-    str: "string",
-    list: "list",
-}
-
-
 def as_written(value: Any) -> str:
     """A default as a configuration would have it, without quotes; a dash for None."""
     if value is None:
@@ -203,7 +193,7 @@ def as_written(value: Any) -> str:
 
 def limits(option: Option) -> str:
     """Type, unit and bounds of an option, in words."""
-    parts = [_TYPES[option.type]]
+    parts = [option.type_name]
     if option.unit:
         parts.append(f"in {option.unit}")
     if option.choices:

@@ -129,7 +129,7 @@ def cite_command(argv: list[str]) -> int:
 
 
 def _configuration_parser(command: str, description: str) -> CommandParser:
-    """CommandParser of the commands that run a configuration."""
+    """Parser of the commands that run a configuration."""
     parser = CommandParser(prog=f"thalweg {command}", description=description, allow_abbrev=False)
     parser.add_argument("config", metavar="CONFIG.toml", help="configuration file")
     parser.add_argument(

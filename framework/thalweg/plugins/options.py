@@ -14,7 +14,13 @@ from thalweg.errors import InputError, suggestion
 
 C = TypeVar("C", bound=type)
 
-_WORDS = {int: "an integer", float: "a number", bool: "true or false", str: "a string"}
+_WORDS = {
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    str: "a string",
+    list: "a list",
+}
 _ENTRIES = {int: "integers", float: "numbers", str: "strings"}
 
 #: How a file says None, for options that have another default.
@@ -83,7 +89,7 @@ class Option:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise TypeError(f"the name of an option must be a string, not {self.name!r}")
-        if not isinstance(self.help, str) or self.type not in (*_WORDS, list):
+        if not isinstance(self.help, str) or self.type not in _WORDS:
             raise TypeError(
                 f"option '{self.name}' must have a type (int, float, bool, str or list), "
                 f"a default and a help text"
@@ -114,7 +120,7 @@ class Option:
         value = _plain(value)
         if self.type is list:
             if not isinstance(value, Sequence) or isinstance(value, str | bytes):
-                raise InputError(f"{where} must be a list, not {_shown(value)}")
+                raise InputError(f"{where} must be {_WORDS[list]}, not {_shown(value)}")
             return [self._checked_entry(entry, where) for entry in value]
         value, fits = _as_type(value, self.type)
         if not fits:
@@ -142,6 +148,11 @@ class Option:
             )
         self._check_bounds(entry, where)
         return entry
+
+    @property
+    def type_name(self) -> str:
+        """The type in words, without an article."""
+        return _WORDS[self.type].removeprefix("an ").removeprefix("a ")
 
     @property
     def can_be_switched_off(self) -> bool:

@@ -166,7 +166,7 @@ def nearest_rows(values: np.ndarray, sample: np.ndarray, layout: Layout, count: 
     ndarray of int64, shape (len(sample), count)
         Global row numbers, equal on all ranks; ties go to the smaller number.
     """
-    mine = sample[(sample >= layout.start) & (sample < layout.stop)] - layout.start
+    mine = _own(sample, layout)
     found, _ = nearest_neighbors(layout, values, count, mine)
     return Layout(layout.comm, len(sample), count, local_rows=len(mine)).gather_rows(found)
 
@@ -184,9 +184,14 @@ def sampled_rows(layout: Layout, count: int, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(layout.rows, count, replace=False))
 
 
+def _own(sample: np.ndarray, layout: Layout) -> np.ndarray:
+    """Those of the sampled rows that are this rank's, counted from its first."""
+    return sample[(sample >= layout.start) & (sample < layout.stop)] - layout.start
+
+
 def _take(values: np.ndarray, sample: np.ndarray, layout: Layout) -> np.ndarray:
     """Sampled rows on every rank.  Collective."""
-    mine = sample[(sample >= layout.start) & (sample < layout.stop)] - layout.start
+    mine = _own(sample, layout)
     block = np.asarray(values[mine], dtype=float)
     held = Layout(layout.comm, len(sample), values.shape[1], local_rows=len(mine))
     return held.gather_rows(block)

@@ -86,8 +86,11 @@ def nearest_neighbors(
         if len(wrong):
             raise InputError(f"row {layout.start + wrong[0]} has values that are not finite")
     center, scale = _center_and_scale(layout, exact)
-    rows = np.arange(layout.local_rows) if rows is None else np.asarray(rows, dtype=np.int64)
-    asked = exact[rows]
+    if rows is None:
+        rows, asked = np.arange(layout.local_rows), exact
+    else:
+        rows = np.asarray(rows, dtype=np.int64)
+        asked = exact[rows]
     queries, norms = _centered(asked, center, scale)
     bound = _bound(exact.shape[1])
     ones = np.ones_like(norms)
