@@ -41,7 +41,7 @@ __all__ = [
     "run",
 ]
 
-_get, _names = lazy_names(__name__)
+_get, __dir__ = lazy_names(__name__)
 
 
 def __getattr__(name: str) -> Any:
@@ -50,7 +50,3 @@ def __getattr__(name: str) -> Any:
 
         return version("thalweg")
     return _get(name)
-
-
-def __dir__() -> list[str]:
-    return [*_names(), "__version__"]
