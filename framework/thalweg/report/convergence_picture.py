@@ -23,13 +23,15 @@ def draw_convergence(
     title: str = "",
     best: float | None = None,
     objective: str = "objective",
+    parameter: str = "lambda",
 ) -> None:
     """Write two panels side by side: the objective against seconds and evaluations.
 
     Each method has a color and a dash pattern, named below the panels if there
     are several; a dot marks where it ended.
-    Scales are logarithmic where the values span more than a decade.  Called on
-    one rank.
+    Scales are logarithmic where the values span more than a decade.  In the stages of
+    a homotopy but the last, other objectives are minimized: they leave a gap, shaded
+    where there is one method.  Called on one rank.
 
     Parameters
     ----------
@@ -39,14 +41,20 @@ def draw_convergence(
         If given, what is drawn is the objective less this value.
     objective
         What the vertical axis is called.
+    parameter
+        Column of the traces that holds the homotopy parameter, if there is one.
     """
     with style():
         figure = new_figure(10.0, 4.6)
         panels: Any = figure.subplots(1, 2, sharey=True)
         colors = class_colors(len(traces))
-        curves = {name: _values(trace, best) for name, trace in traces.items()}
+        begins = {name: _last_stage(trace, parameter) for name, trace in traces.items()}
+        curves = {name: _values(trace, best, begins[name]) for name, trace in traces.items()}
         for axes, column in zip(panels, ("seconds", "evaluations"), strict=True):
             _draw_panel(axes, column, traces, curves, colors)
+            for name, trace in traces.items():
+                if begins[name] > 0 and len(traces) == 1:
+                    _shade_stages(axes, trace[column][begins[name]])
         _set_heights(panels[0], list(curves.values()), best is not None)
         panels[0].set_ylabel(objective if best is None else f"{objective} above the best")
         if title:
@@ -63,8 +71,19 @@ def draw_convergence(
         save_figure(figure, path)
 
 
-def _values(trace: Trace, best: float | None) -> np.ndarray:
+def _last_stage(trace: Trace, parameter: str) -> int:
+    """Row at which the last stage of a homotopy begins; 0 without stages."""
+    if parameter not in trace.columns or not len(trace):
+        return 0
+    values = trace[parameter]
+    others = np.flatnonzero(values != values[-1])
+    return int(others[-1]) + 1 if len(others) else 0
+
+
+def _values(trace: Trace, best: float | None, begin: int) -> np.ndarray:
+    """What is drawn of a trace, from the row ``begin`` on."""
     values = trace["objective"].copy()
+    values[:begin] = np.nan
     if best is not None:
         values -= best
     values[~np.isfinite(values)] = np.nan
@@ -105,6 +124,12 @@ def _draw_panel(
         axes.set_xlim(left=0)
 
 
+def _shade_stages(axes: Any, end: float) -> None:
+    axes.axvspan(0.0, end, color="0.93", zorder=0)
+    place = {"transform": axes.transAxes, "va": "top", "color": "0.4", "fontsize": 9}
+    axes.text(0.02, 0.98, "earlier stages", **place)
+
+
 def _set_heights(axes: Any, curves: list[np.ndarray], above_best: bool) -> None:
     joined = np.concatenate(curves) if curves else np.empty(0)
     joined = joined[np.isfinite(joined)]
@@ -119,7 +144,8 @@ def _set_heights(axes: Any, curves: list[np.ndarray], above_best: bool) -> None:
             _label_between_powers(axes)
         return
     # A diverging method must not squeeze all others into a line.
-    ordinary = max(np.nanmax(curve[:1]) for curve in curves if len(curve))
+    firsts = [curve[np.isfinite(curve)][:1] for curve in curves]
+    ordinary = float(np.concatenate(firsts).max())
     room = 0.05 * max(ordinary - low, 1e-12)
     if high > ordinary + 20 * room:
         axes.set_ylim(low - room, ordinary + room)

@@ -5,7 +5,12 @@ import pytest
 from PIL import Image
 
 from thalweg.files import atomic_write
-from thalweg.report import draw_animation, draw_convergence, draw_embedding
+from thalweg.report import (
+    convergence_picture,
+    draw_animation,
+    draw_convergence,
+    draw_embedding,
+)
 from thalweg.report.figures import class_colors
 from thalweg.result import Trace
 
@@ -99,6 +104,26 @@ def test_convergence_of_several_methods(tmp_path):
         picture = pixels(tmp_path / name)
         for color in (255 * class_colors(4)).round()[:2]:
             assert (np.abs(picture - color).sum(axis=2) < 30).sum() > 200
+
+
+def test_of_a_homotopy_the_last_stage_is_drawn_whole_and_within_the_axes(tmp_path, monkeypatch):
+    staged = Trace(("seconds", "evaluations", "objective", "lambda"))
+    for n, (value, stage) in enumerate(
+        [(-9.7, 0.1), (-9.9, 0.1), (4.0, 1.0), (2.0, 1.0), (1.1, 1.0)]
+    ):
+        staged.append({"seconds": n, "evaluations": n, "objective": value, "lambda": stage})
+    figures = []
+    monkeypatch.setattr(
+        convergence_picture, "save_figure", lambda figure, path: figures.append(figure)
+    )
+    draw_convergence(tmp_path / "stages.png", {"one": staged})
+    for axes in figures[0].axes:
+        heights = axes.lines[0].get_ydata()
+        np.testing.assert_array_equal(heights, [np.nan, np.nan, 4.0, 2.0, 1.1])
+        low, high = axes.get_ylim()
+        assert low < 1.1
+        assert high > 4.0
+        assert axes.patches[0].get_extents().width > 0  # the earlier stages
 
 
 def test_negative_values_and_traces_without_rows_are_drawn(tmp_path):
