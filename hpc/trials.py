@@ -62,7 +62,7 @@ def title(module: Path) -> str:
     return docstring.splitlines()[0].rstrip(".")
 
 
-def run_pytest(arguments: list[str]) -> dict[str, int]:
+def run_pytest(arguments: list[str]) -> dict[str, Any]:
     """Counts of one pytest."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
@@ -72,10 +72,11 @@ def run_pytest(arguments: list[str]) -> dict[str, int]:
         return tally(report)
 
 
-def tally(report: Path) -> dict[str, int]:
-    """Cases, passed, skipped, hangs, tracebacks and seconds of a JUnit report."""
-    counts = dict.fromkeys(("cases", "passed", "skipped", "hangs", "tracebacks"), 0)
+def tally(report: Path) -> dict[str, Any]:
+    """Cases, passed, skipped, hangs, tracebacks, seconds and a note, from a JUnit report."""
+    counts: dict[str, Any] = dict.fromkeys(("cases", "passed", "skipped", "hangs", "tracebacks"), 0)
     tree = ElementTree.parse(report)
+    slowest = 0.0
     for case in tree.iter("testcase"):
         noted = {p.get("name"): p.get("value") for p in case.iter("property")}
         number = int(noted.get("cases") or 1)
@@ -84,6 +85,9 @@ def tally(report: Path) -> dict[str, int]:
         counts["cases"] += number
         counts["hangs"] += int(noted.get("hang") or 0)
         counts["tracebacks"] += int(noted.get("traceback") or 0)
+        slowest = max(slowest, float(noted.get("slowest") or 0))
+    if slowest:
+        counts["note"] = f"a run ended at most {slowest:.1f} s after one rank had failed"
     seconds = sum(float(suite.get("time") or 0) for suite in tree.iter("testsuite"))
     return counts | {"seconds": round(seconds)}
 

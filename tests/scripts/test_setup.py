@@ -5,6 +5,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -206,12 +207,6 @@ def test_scripts_are_valid_shell(script):
     assert script == "mpi-environment" or os.access(path, os.X_OK)
 
 
-def test_the_sources_are_entries_of_the_path(equipped):
-    equipped.setup(**OFFER)
-    lines = equipped.read(".venv/lib/python3.12/site-packages/thalweg.pth").splitlines()
-    assert lines == [str(equipped.folder / part) for part in ("framework", "plugins")]
-
-
 def test_thalweg_is_found_from_the_folder_that_holds_a_checkout(tmp_path):
     (tmp_path / "thalweg" / "framework").mkdir(parents=True)
     script = "import thalweg, thalweg_embedding; print(thalweg.Stop.__name__)"
@@ -219,3 +214,9 @@ def test_thalweg_is_found_from_the_folder_that_holds_a_checkout(tmp_path):
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert done.stdout == "Stop\n", done.stderr
+
+
+def test_a_wheel_holds_every_package():
+    build = tomllib.loads((TOP / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    found = [str(folder.relative_to(TOP)) for folder in (TOP / "plugins").glob("thalweg_*")]
+    assert build["targets"]["wheel"]["packages"] == ["framework/thalweg", *sorted(found)]

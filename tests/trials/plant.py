@@ -1,7 +1,7 @@
 """Runs ``thalweg run`` or ``thalweg.minimize`` with a fault planted on one rank.
 
 Usage: ``plant.py PLACE KIND RANK FOLDER``.  The fault comes at the second call of the place (the
-first, where there is but one) on that rank alone.
+first, where there is but one) on that rank alone; ``FOLDER/failed`` then holds the time.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,8 @@ SLEEP = 20
 
 
 def fault(kind: str) -> None:
-    """Fail as the kind says."""
+    """Fail as the kind says, and leave the time."""
+    Path(sys.argv[4], "failed").write_text(repr(time.time()))
     if kind == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     if kind == "sleep":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,11 @@ def test_a_fault_on_one_rank_ends_the_run(trial, tmp_path, ranks, place, kind, r
     if kind in ("nan", "inf", "differ") and place in ("gradient", "start"):
         codes = (0, 2, 3)  # a number among many, which all ranks then have: any outcome that ends
     done = trial.mpirun(ranks, command, seconds=300)
+    ended = time.time()
     trial.judge(done, (1, *codes))
+    failed = tmp_path / "failed"
+    if failed.exists() and kind != "sleep":
+        trial.note("slowest", ended - float(failed.read_text()))
     assert done.returncode in codes, done.stderr
     if place == "value" and kind == "differ":
         assert re.search("value.* differs between ranks: .* on rank 0, .* on rank 1", done.stderr)
