@@ -393,8 +393,7 @@ def _link_sum(settings: _Settings, sigma: float) -> LinkSum:
     if rows.min() < 0 or rows.max() >= layout.rows or (rows != pairs[:, :2]).any():
         raise InputError(f"links must name rows from 0 to {layout.rows - 1}")
     wanted = np.unique(rows)
-    mine = wanted[(wanted >= layout.start) & (wanted < layout.stop)] - layout.start
-    ends = np.concatenate(layout.comm.allgather(settings.points[mine]))
+    ends = layout.gather_some(settings.points, wanted)
     places = np.searchsorted(wanted, rows)
     # As large together as the rows of U, whatever their number.
     weights = settings.weight * pairs[:, 2] * settings.clusters / len(pairs)

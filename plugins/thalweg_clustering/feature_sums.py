@@ -309,8 +309,7 @@ class NystromKernel(FeatureKernel):
         self.description = f"the Nystrom approximation with {min(landmarks, layout.rows)} landmarks"
         stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(landmarks,)))
         chosen = np.sort(stream.permutation(layout.rows)[: min(landmarks, layout.rows)])
-        mine = chosen[(chosen >= layout.start) & (chosen < layout.stop)] - layout.start
-        self.landmarks = np.concatenate(layout.comm.allgather(points[mine]))
+        self.landmarks = layout.gather_some(points, chosen)
         self.size = len(self.landmarks)
         # Of the rows as they are, so that it does not change with W.
         own = np.einsum("ij,ij->i", self.landmarks, self.landmarks) / sigma**2

@@ -60,17 +60,11 @@ def _squared_distances(rows: np.ndarray, centers: np.ndarray) -> np.ndarray:
     return np.maximum(squares - 2.0 * rows @ centers.T, 0.0)
 
 
-def _row(layout: Layout, rows: np.ndarray, index: int) -> np.ndarray:
-    owner = int(np.searchsorted(layout.starts, index, side="right")) - 1
-    mine = rows[index - layout.start].copy() if owner == layout.comm.rank else None
-    return np.asarray(layout.comm.bcast(mine, root=owner))
-
-
 def _spread_out(
     layout: Layout, rows: np.ndarray, count: int, stream: np.random.Generator
 ) -> np.ndarray:
     """Centers by k-means++: each a row, drawn by its squared distance to those chosen."""
-    centers = [_row(layout, rows, int(stream.integers(layout.rows)))]
+    centers = [layout.gather_some(rows, stream.integers(layout.rows, size=1))[0]]
     nearest = _squared_distances(rows, centers[0][None])[:, 0]
     for _ in range(1, count):
         parts = np.asarray(layout.comm.allgather(float(nearest.sum())))

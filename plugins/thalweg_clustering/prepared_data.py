@@ -18,8 +18,7 @@ def evenly_spread(layout: Layout, points: np.ndarray, count: int) -> tuple[np.nd
         This rank's rows, shape ``(n_local, ...)``.
     """
     chosen = np.unique(np.linspace(0, layout.rows - 1, min(count, layout.rows)).astype(int))
-    mine = chosen[(chosen >= layout.start) & (chosen < layout.stop)] - layout.start
-    return chosen, np.concatenate(layout.comm.allgather(np.asarray(points[mine])))
+    return chosen, layout.gather_some(np.asarray(points), chosen)
 
 
 def median_distance(layout: Layout, points: np.ndarray, largest_sample: int = 2000) -> float:

@@ -50,7 +50,7 @@ class Evaluator:
     def __init__(
         self, objective: Objective, x: PETSc.Vec, value: float, gradient: PETSc.Vec | None
     ) -> None:
-        self.objective = objective
+        self.objective, self.layout = objective, objective.layout
         self.evaluations = 0
         self.products = 0
         self.finite = True  # at the point evaluated last
@@ -101,7 +101,7 @@ class Evaluator:
             entry.gradient.set(0.0)
         self.best = min(self.best, entry.value)
 
-    def product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+    def hessian_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
         """Hessian at ``x`` times ``direction``.  Collective."""
         assert isinstance(self.objective, HessianProduct)
         self.objective.hessian_product(x, direction, product)

@@ -154,7 +154,7 @@ class _LiveScipy(Live):
     def _product(self, whole: np.ndarray, direction: np.ndarray) -> np.ndarray:
         self._scatter(whole, self.point)
         self._scatter(direction, self.given)
-        self.evaluator.product(self.point, self.given, self.found)
+        self.evaluator.hessian_product(self.point, self.given, self.found)
         return self.layout.gather(self.found).ravel()
 
     def _take(self, whole: np.ndarray, state: ForeignState) -> bool:

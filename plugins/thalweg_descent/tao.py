@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from thalweg.errors import InputError, NumericalError, suggestion
 from thalweg.interfaces import HessianProduct, Objective, Preconditioner, require
-from thalweg.parallel import PETSc, matrix_free, options_prefix, remove_shift
+from thalweg.parallel import PETSc, hessian_operator, options_prefix, remove_shift
 from thalweg.plugins import Help
 from thalweg_descent.coroutine import Coroutine
 from thalweg_descent.foreign import MAX_REPEATED, Evaluator, Foreign, ForeignState, Live
@@ -100,7 +100,6 @@ class _LiveTao(Live):
         self.x = state.origin.copy()
         self.seen = state.origin.copy()
         self.gradient = state.origin.duplicate()
-        self.layout = state.objective.layout
         self.point = self.x.copy()  # of the Hessian
         self.preconditioner = _Inner(preconditioner) if preconditioner is not None else None
         self.objects: list[Any] = []
@@ -119,7 +118,7 @@ class _LiveTao(Live):
         tao.setMaximumIterations(2**30)
         tao.setMaximumFunctionEvaluations(2**30)
         if kind in NEWTON:
-            hessian = matrix_free(self.layout, self._hessian_product)
+            hessian = hessian_operator(self.evaluator, self.point)
             self.objects.append(hessian)
             tao.setHessian(self._move_hessian, hessian, hessian)
             tao.getKSP().getPC().setType(PETSc.PC.Type.NONE)
@@ -161,9 +160,6 @@ class _LiveTao(Live):
     ) -> None:
         x.copy(self.point)
         remove_shift(hessian)
-
-    def _hessian_product(self, direction: PETSc.Vec, product: PETSc.Vec) -> None:
-        self.evaluator.product(self.point, direction, product)
 
     def _solve(self, ask: Callable[[Any], Any]) -> None:
         def pause(tao: PETSc.TAO) -> bool | None:

@@ -136,9 +136,7 @@ def _clusters(data: Dataset, seed: int) -> tuple[np.ndarray, int]:
     """Cluster of each of this rank's rows by k-means on a sample, and the number of clusters."""
     layout = data.layout
     rows = sampled_rows(layout, CLUSTERED_ROWS, seed)
-    mine = rows[(rows >= layout.start) & (rows < layout.stop)] - layout.start
-    held = Layout(data.comm, len(rows), layout.columns, local_rows=len(mine))
-    whole = held.gather_rows(np.asarray(data.values[mine], dtype=float))
+    whole = layout.gather_some(np.asarray(data.values), rows).astype(float)
     count = min(CLUSTERS, max(3, len(rows) // 10))
 
     def centers() -> np.ndarray:

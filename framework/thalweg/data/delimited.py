@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,15 +65,10 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     if len(columns) == 1 and chosen is None and labels is None and _is_text(fields[-1][0]):
         # A file of one column of text is a list of labels.
         array = _texts(body, delimiter, columns[0], width, path)
-        return Source(len(array), (1,), array.dtype, whole=array[:, None], columns_chosen=True)
+        return replace(Source.of(array, f"'{path}'"), columns_chosen=True)
     array = _numbers(body, delimiter, columns, names, width, path)
-    source = Source.of(array, f"'{path}'", labels)
-    return Source(
-        source.rows,
-        source.row_shape,
-        source.dtype,
-        whole=source.whole,
-        labels=labels,
+    return replace(
+        Source.of(array, f"'{path}'", labels),
         columns_chosen=True,
         notes=(f"the first line of '{path.name}' was read as a header",) if header else (),
     )
@@ -175,61 +171,47 @@ def _numbers(
             quotechar='"',
         )
     except (ValueError, IndexError) as error:
-        raise _diagnosis(body, delimiter, columns, names, width, path) or InputError(
-            f"'{path}' cannot be read as a table of numbers: {error}"
-        ) from error
+        _diagnose(body, delimiter, columns, names, width, path)
+        raise InputError(f"'{path}' cannot be read as a table of numbers: {error}") from error
     # loadtxt with usecols does not mind longer lines; we do.
-    longer = _uneven(body, delimiter, width, path) if delimiter != " " else None
-    if longer is not None:
-        raise longer
+    if delimiter != " " and any(line.count(delimiter) != width - 1 for line in body):
+        for _ in _rows(body, delimiter, width, path):
+            pass
     return array
 
 
-def _uneven(body: list[str], delimiter: str, width: int, path: Path) -> InputError | None:
-    for row, line in enumerate(body):
-        if line.count(delimiter) != width - 1:
-            found = len(_split([line], delimiter)[0])
-            if found != width:
-                return InputError(
-                    f"row {row} of '{path}' (rows counted from 0, without the header) has "
-                    f"{found} fields, the first has {width}"
-                )
-    return None
+def _rows(
+    body: list[str], delimiter: str, width: int, path: Path
+) -> Iterator[tuple[str, list[str]]]:
+    """How messages name each row, and its fields, of which there must be ``width``."""
+    for row, fields in enumerate(_split(body, delimiter)):
+        where = f"row {row} of '{path}' (rows counted from 0, without the header)"
+        if len(fields) != width:
+            raise InputError(f"{where} has {len(fields)} fields, the first has {width}")
+        yield where, fields
 
 
-def _diagnosis(
+def _diagnose(
     body: list[str],
     delimiter: str,
     columns: list[int],
     names: Sequence[str],
     width: int,
     path: Path,
-) -> InputError | None:
+) -> None:
     """Say which field cannot be read."""
-    for row, fields in enumerate(_split(body, delimiter)):
-        where = f"row {row} of '{path}' (rows counted from 0, without the header)"
-        if len(fields) != width:
-            return InputError(f"{where} has {len(fields)} fields, the first has {width}")
+    for where, fields in _rows(body, delimiter, width, path):
         for column in columns:
             field = fields[column]
             name = f"column {column}" + (f" ('{names[column]}')" if names else "")
             if not field.strip():
-                return InputError(f"{where} has nothing in {name}")
+                raise InputError(f"{where} has nothing in {name}")
             if _is_text(field):
-                return InputError(
+                raise InputError(
                     f"{where} has the string '{field}' in {name}, where a number should be; make "
                     f"that column the labels, or choose others by 'columns'"
                 )
-    return None
 
 
 def _texts(body: list[str], delimiter: str, column: int, width: int, path: Path) -> np.ndarray:
-    values = []
-    for row, fields in enumerate(_split(body, delimiter)):
-        if len(fields) != width:
-            raise InputError(
-                f"row {row} of '{path}' (rows counted from 0, without the header) has "
-                f"{len(fields)} fields, the first has {width}"
-            )
-        values.append(fields[column].strip())
-    return np.array(values)
+    return np.array([fields[column].strip() for _, fields in _rows(body, delimiter, width, path)])

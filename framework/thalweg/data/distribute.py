@@ -9,6 +9,7 @@ import numpy as np
 from thalweg.data.source import Rows, Source
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, on_root, raise_on_all_ranks
+from thalweg.parallel.layout import row_type
 
 
 def open_source(comm: MPI.Comm, read: Callable[[], Source]) -> tuple[Source, Source | None]:
@@ -38,7 +39,8 @@ def local_rows(
             assert full.whole is not None
             selection: Rows = slice(layout.rows) if chosen is None else chosen
             whole = full.whole.reshape(-1, source.columns)[selection]
-        return scatter_rows(whole, layout, source.columns, source.dtype)
+        native = source.dtype.newbyteorder("=")
+        return layout.scatter_from_root(whole, (source.columns,), native)
     block = np.empty((0, source.columns), dtype=source.dtype)
     with raise_on_all_ranks(layout.comm):
         if layout.local_rows:
@@ -53,37 +55,9 @@ def local_rows(
     return block
 
 
-def scatter_rows(
-    whole: np.ndarray | None, layout: Layout, columns: int, dtype: np.dtype
-) -> np.ndarray:
-    """This rank's rows of an array that rank 0 has.  Collective."""
-    comm = layout.comm
-    native = np.dtype(dtype).newbyteorder("=")
-    if comm.size == 1:
-        assert whole is not None
-        return np.array(whole, dtype=native, order="C")
-    block = np.empty((layout.local_rows, columns), dtype=native)
-    # A row is one MPI item, so that counts stay below 2**31 whatever the width.
-    row = MPI.BYTE.Create_contiguous(max(1, columns) * native.itemsize).Commit()
-    try:
-        send = None
-        if whole is not None:
-            send = [
-                np.ascontiguousarray(whole, dtype=native),
-                layout.counts(),
-                layout.starts[:-1],
-                row,
-            ]
-        comm.Scatterv(send, [block, layout.local_rows, row], root=0)
-    finally:
-        row.Free()
-    return block
-
-
 def scatter_labels(labels: np.ndarray | None, layout: Layout) -> np.ndarray:
     """This rank's labels, int64, of those that rank 0 has of all rows.  Collective."""
-    whole = None if labels is None else labels[:, None]
-    return scatter_rows(whole, layout, 1, np.dtype(np.int64))[:, 0]
+    return layout.scatter_from_root(labels, (), np.int64)
 
 
 def rebalance(block: np.ndarray, held: Layout, wanted: Layout) -> np.ndarray:
@@ -93,12 +67,8 @@ def rebalance(block: np.ndarray, held: Layout, wanted: Layout) -> np.ndarray:
         return block
     block = np.ascontiguousarray(block)
     out = np.empty((wanted.local_rows, *block.shape[1:]), dtype=block.dtype)
-    width = int(np.prod(block.shape[1:], dtype=np.int64))
-    row = MPI.BYTE.Create_contiguous(max(1, width) * block.dtype.itemsize).Commit()
-    try:
+    with row_type(block) as row:
         comm.Alltoallv([block, _overlaps(held, wanted), row], [out, _overlaps(wanted, held), row])
-    finally:
-        row.Free()
     return out
 
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from thalweg.data.source import FileRows, Source, check_array
+from thalweg.data.source import FileRows, Source, check_array, check_length
 from thalweg.errors import InputError
 from thalweg.parallel.memory import require_memory
 
@@ -36,7 +36,7 @@ def read_idx(path: Path, options: Mapping[str, Any]) -> Source:
     with path.open("rb") as stream:
         dtype, shape = _header(stream, path)
         offset = stream.tell()
-    _check_length(path.stat().st_size - offset, dtype, shape, path)
+    check_length(path.stat().st_size - offset, dtype, shape, f"'{path}'")
     check_array(dtype, shape, f"'{path}'")
     shape = shape if len(shape) > 1 else (*shape, 1)
     return Source(shape[0], shape[1:], dtype, reader=FileRows(path, offset, dtype, shape))
@@ -51,7 +51,7 @@ def _read_compressed(path: Path) -> Source:
             body = stream.read(promised + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error, OSError) as error:
         raise InputError(f"'{path}' is damaged or truncated: {error}") from error
-    _check_length(len(body), dtype, shape, path)
+    check_length(len(body), dtype, shape, f"'{path}'")
     array = np.frombuffer(body, dtype=dtype).reshape(shape)
     return Source.of(array if array.ndim > 1 else array[:, None], f"'{path}'")
 
@@ -67,14 +67,3 @@ def _header(stream: BinaryIO | gzip.GzipFile, path: Path) -> tuple[np.dtype, tup
     if dimensions > 16:
         raise InputError(f"'{path}' is damaged: its header declares {dimensions} dimensions")
     return np.dtype(_TYPES[magic[2]]), struct.unpack(f">{dimensions}I", sizes)
-
-
-def _check_length(found: int, dtype: np.dtype, shape: tuple[int, ...], path: Path) -> None:
-    promised = math.prod(shape) * dtype.itemsize
-    if found != promised:
-        verb = "is truncated" if found < promised else "is too long"
-        size = " x ".join(map(str, shape))
-        raise InputError(
-            f"'{path}' {verb}: its header declares {size} values, {promised} bytes, "
-            f"but {f'{found} bytes follow' if found < promised else 'more follow'}"
-        )

@@ -282,7 +282,7 @@ def _take_rows(
     if rows == held.rows:
         return dataset, None
     numbers = np.arange(rows) if chosen is None else chosen
-    mine = numbers[(numbers >= held.start) & (numbers < held.stop)] - held.start
+    mine = held.own(numbers)
     uneven = Layout(held.comm, rows, held.columns, local_rows=len(mine))
     even = Layout(held.comm, rows, held.columns)
     values = rebalance(dataset.values[mine], uneven, even)

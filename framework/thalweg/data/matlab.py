@@ -34,8 +34,6 @@ def read_mat(path: Path, options: Mapping[str, Any]) -> Source:
     key = choose_key([name for name in names if name != labels_key], options.get("key"), path)
     array = fetch(key)
     labels = None if labels_key is None else fetch(labels_key)
-    if array.dtype.kind in "US":
-        return Source(len(array), array.shape[1:], array.dtype, whole=array, labels=labels)
     return Source.of(array, f"variable '{key}' of '{path}'", labels)
 
 

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from thalweg.data.source import FileRows, Source, check_array
+from thalweg.data.source import FileRows, Source, check_array, check_length
 from thalweg.errors import InputError, suggestion
 from thalweg.parallel.memory import require_memory
 
@@ -39,7 +39,7 @@ def read_npy(path: Path, options: Mapping[str, Any]) -> Source:
     array = map_npy(path)
     if array.dtype.kind in "US":
         # Strings can only be labels: they are few enough to be held whole.
-        return Source(len(array), array.shape[1:], array.dtype, whole=np.array(array))
+        return Source.of(np.array(array), f"'{path}'")
     check_array(array.dtype, array.shape, f"'{path}'")
     fortran = array.ndim > 1 and not array.flags.c_contiguous
     reader = FileRows(path, array.offset, array.dtype, array.shape, fortran)
@@ -60,7 +60,7 @@ def map_npy(path: Path) -> np.memmap:
     with path.open("rb") as stream:
         shape, fortran, dtype = _header(stream, f"'{path}'")
         offset = stream.tell()
-    _check_length(size - offset, dtype, shape, f"'{path}'")
+    check_length(size - offset, dtype, shape, f"'{path}'", exact=False)
     if 0 in shape:
         raise InputError(f"'{path}' is empty: its shape is {' x '.join(map(str, shape))}")
     return np.memmap(
@@ -96,8 +96,6 @@ def read_npz(path: Path, options: Mapping[str, Any]) -> Source:
         raise InputError(f"'{path}' is damaged, or not an npz file: {error}") from error
     except RuntimeError as error:  # an encrypted archive
         raise InputError(f"'{path}' cannot be unpacked: {error}") from error
-    if array.dtype.kind in "US":
-        return Source(len(array), array.shape[1:], array.dtype, whole=array, labels=labels)
     return Source.of(array, f"array '{key}' of '{path}'", labels, rows)
 
 
@@ -130,7 +128,7 @@ def _member(
     info = archive.getinfo(f"{key}.npy" if f"{key}.npy" in names else key)
     with archive.open(info) as stream:
         shape, fortran, dtype = _header(stream, what)
-        _check_length(info.file_size - stream.tell(), dtype, shape, what)
+        check_length(info.file_size - stream.tell(), dtype, shape, what, exact=False)
         rows = shape[0] if shape else 1
         first = shape
         if wanted is not None and wanted < rows and not fortran:
@@ -177,12 +175,3 @@ def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dty
     if not all(type(size) is int and size >= 0 for size in shape) or len(shape) > 16:
         raise InputError(f"{what} is damaged: its header declares the shape {shape}")
     return shape, fortran, dtype
-
-
-def _check_length(found: int, dtype: np.dtype, shape: tuple[int, ...], what: str) -> None:
-    promised = math.prod(shape) * dtype.itemsize
-    if found < promised:
-        raise InputError(
-            f"{what} is truncated: its header declares {' x '.join(map(str, shape))} numbers, "
-            f"{promised} bytes, but {found} bytes follow"
-        )

@@ -8,57 +8,24 @@ from thalweg.errors import InputError, suggestion
 from thalweg.plugins import DataSpec, plugins
 
 #: Data sets of the core, described as a plugin describes its own.
-CORE: tuple[DataSpec, ...] = (
-    DataSpec(
-        name="digits",
-        summary="1,797 handwritten digits of 8 x 8 pixels, 10 classes (scikit-learn)",
-        load="thalweg.data.scikit_learn:digits",
-    ),
-    DataSpec(
-        name="iris",
-        summary="150 flowers, 4 measurements, 3 species (scikit-learn)",
-        load="thalweg.data.scikit_learn:iris",
-    ),
-    DataSpec(
-        name="wine",
-        summary="178 wines, 13 measurements, 3 cultivars (scikit-learn)",
-        load="thalweg.data.scikit_learn:wine",
-    ),
-    DataSpec(
-        name="breast-cancer",
-        summary="569 tumors, 30 measurements, 2 classes (scikit-learn)",
-        load="thalweg.data.scikit_learn:breast_cancer",
-    ),
-    DataSpec(
-        name="diabetes",
-        summary="442 patients, 10 measurements, no classes (scikit-learn)",
-        load="thalweg.data.scikit_learn:diabetes",
-    ),
-    DataSpec(
-        name="blobs",
-        summary="normal clouds around random centers (generated)",
-        load="thalweg.data.generated:blobs",
-    ),
-    DataSpec(
-        name="swiss-roll",
-        summary="a rolled-up rectangle in three dimensions (generated)",
-        load="thalweg.data.generated:swiss_roll",
-    ),
-    DataSpec(
-        name="s-curve",
-        summary="a sheet bent to an S in three dimensions (generated)",
-        load="thalweg.data.generated:s_curve",
-    ),
-    DataSpec(
-        name="moons",
-        summary="two interleaved half circles in the plane (generated)",
-        load="thalweg.data.generated:moons",
-    ),
-    DataSpec(
-        name="openml",
-        summary="any numeric data set of OpenML, written openml:NAME",
-        load="thalweg.data.scikit_learn:openml",
-    ),
+CORE: tuple[DataSpec, ...] = tuple(
+    DataSpec(name=name, summary=summary, load=f"thalweg.data.{module}:{name.replace('-', '_')}")
+    for module, name, summary in (
+        (
+            "scikit_learn",
+            "digits",
+            "1,797 handwritten digits of 8 x 8 pixels, 10 classes (scikit-learn)",
+        ),
+        ("scikit_learn", "iris", "150 flowers, 4 measurements, 3 species (scikit-learn)"),
+        ("scikit_learn", "wine", "178 wines, 13 measurements, 3 cultivars (scikit-learn)"),
+        ("scikit_learn", "breast-cancer", "569 tumors, 30 measurements, 2 classes (scikit-learn)"),
+        ("scikit_learn", "diabetes", "442 patients, 10 measurements, no classes (scikit-learn)"),
+        ("generated", "blobs", "normal clouds around random centers (generated)"),
+        ("generated", "swiss-roll", "a rolled-up rectangle in three dimensions (generated)"),
+        ("generated", "s-curve", "a sheet bent to an S in three dimensions (generated)"),
+        ("generated", "moons", "two interleaved half circles in the plane (generated)"),
+        ("scikit_learn", "openml", "any numeric data set of OpenML, written openml:NAME"),
+    )
 )
 
 

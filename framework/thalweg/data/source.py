@@ -7,6 +7,7 @@ read some rows by itself; otherwise it holds the whole array.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -106,7 +107,8 @@ class Source:
         Raises
         ------
         InputError
-            Anything but a non-empty array of real numbers.
+            Anything but a non-empty array of real numbers, or of strings, which can only
+            be labels.
         """
         array = np.asarray(array)
         check_array(array.dtype, array.shape, what)
@@ -115,10 +117,23 @@ class Source:
         return cls(rows, row_shape, array.dtype, whole=array, labels=labels)
 
 
+def check_length(
+    found: int, dtype: np.dtype, shape: tuple[int, ...], what: str, exact: bool = True
+) -> None:
+    """Refuse a file that has fewer bytes than its header declares, or, if ``exact``, more."""
+    declared = math.prod(shape) * dtype.itemsize
+    if found < declared or (exact and found > declared):
+        verb = "is truncated" if found < declared else "is too long"
+        raise InputError(
+            f"{what} {verb}: its header declares {' x '.join(map(str, shape))} numbers, {declared} "
+            f"bytes, but {f'{found} bytes follow' if found < declared else 'more follow'}"
+        )
+
+
 def check_array(dtype: np.dtype, shape: tuple[int, ...], what: str) -> None:
-    """Refuse what cannot be data: no rows, no columns, or something other than real numbers."""
-    if dtype.kind not in "buif":
-        kinds = {"U": "strings", "S": "strings", "O": "Python objects", "c": "complex numbers"}
+    """Refuse what cannot be data: no rows, no columns, or neither real numbers nor strings."""
+    if dtype.kind not in "buifUS":
+        kinds = {"O": "Python objects", "c": "complex numbers"}
         held = kinds.get(dtype.kind, f"values of type {dtype}")
         raise InputError(f"{what} holds {held}, not real numbers")
     if len(shape) == 0:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from mpi4py import MPI
@@ -99,12 +101,7 @@ class Layout:
         InputError
             It has more numbers than this PETSc counts.
         """
-        limit = np.iinfo(PETSc.IntType).max
-        if self.rows * self.columns > limit:
-            raise InputError(
-                f"a variable of {self.rows} x {self.columns} numbers is too large for this PETSc, "
-                f"which counts to {limit}: use a PETSc configured with 64-bit indices"
-            )
+        self.require_indices()
         vec = PETSc.Vec().create(self.comm)
         vec.setSizes(
             (self.local_rows * self.columns, self.rows * self.columns), bsize=max(1, self.columns)
@@ -112,6 +109,16 @@ class Layout:
         vec.setType(PETSc.Vec.Type.MPI if self.comm.size > 1 else PETSc.Vec.Type.SEQ)
         vec.set(0.0)
         return vec
+
+    def require_indices(self) -> None:
+        """Raise :class:`~thalweg.errors.InputError` if this PETSc cannot index the array."""
+        largest = int(np.iinfo(PETSc.IntType).max)
+        if self.rows * self.columns > largest:
+            raise InputError(
+                f"the variable of {self.rows:,} x {self.columns:,} numbers is beyond the "
+                f"{largest:,} that this PETSc can index; use fewer rows or columns, or a PETSc "
+                f"configured with --with-64-bit-indices"
+            )
 
     def vec_from(self, block: np.ndarray) -> PETSc.Vec:
         """A new vector that holds a copy of this rank's ``(local_rows, columns)`` block."""
@@ -146,21 +153,54 @@ class Layout:
         block = np.ascontiguousarray(block)
         if self.comm.size == 1:
             return block.copy()
-        _refuse_more_rows_than_mpi_counts(self.rows)
-        width = int(np.prod(block.shape[1:], dtype=np.int64))
-        whole = np.empty((self.rows, *block.shape[1:]), dtype=block.dtype)
-        count_messages(block.nbytes * (self.comm.size - 1), self.comm.size - 1)
-        # A row is one MPI item, so that counts stay below 2**31 whatever the width.
-        row = MPI.BYTE.Create_contiguous(max(1, width) * block.dtype.itemsize).Commit()
-        try:
-            counts = self.counts() if width else np.zeros(self.comm.size, dtype=np.int64)
-            displacements = self.starts[:-1] if width else np.zeros(self.comm.size, dtype=np.int64)
-            self.comm.Allgatherv(
-                [block, self.local_rows if width else 0, row], [whole, counts, displacements, row]
+        if self.rows > MPI_COUNT:
+            raise InputError(
+                f"{self.rows} rows cannot be gathered on one rank: MPI counts to {MPI_COUNT}; "
+                "use a method that leaves the rows distributed"
             )
-        finally:
-            row.Free()
+        whole = np.empty((self.rows, *block.shape[1:]), dtype=block.dtype)
+        if whole.size:
+            count_messages(block.nbytes * (self.comm.size - 1), self.comm.size - 1)
+            with row_type(block) as row:
+                self.comm.Allgatherv(
+                    [block, self.local_rows, row], [whole, self.counts(), self.starts[:-1], row]
+                )
         return whole
+
+    def gather_on_root(self, block: np.ndarray) -> np.ndarray:
+        """All ranks' row blocks on rank 0, an array of no rows on the others.  Collective."""
+        block = np.ascontiguousarray(block)
+        if self.comm.size == 1:
+            return block
+        whole = np.empty((self.rows if self.comm.rank == 0 else 0, *block.shape[1:]), block.dtype)
+        with row_type(block) as row:
+            self.comm.Gatherv(
+                [block, self.local_rows, row], [whole, self.counts(), self.starts[:-1], row]
+            )
+        return whole
+
+    def scatter_from_root(
+        self, whole: np.ndarray | None, row_shape: tuple[int, ...], dtype: Any
+    ) -> np.ndarray:
+        """This rank's rows of an array that rank 0 gives; the others give any.  Collective."""
+        if self.comm.size == 1:
+            return np.ascontiguousarray(whole, dtype)
+        block = np.empty((self.local_rows, *row_shape), dtype)
+        with row_type(block) as row:
+            sent: Any = None
+            if self.comm.rank == 0:
+                sent = [np.ascontiguousarray(whole, dtype), self.counts(), self.starts[:-1], row]
+            self.comm.Scatterv(sent, [block, self.local_rows, row])
+        return block
+
+    def gather_some(self, block: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """The rows with these ascending global numbers, on every rank.  Collective."""
+        mine = block[self.own(numbers)]
+        return Layout(self.comm, len(numbers), local_rows=len(mine)).gather_rows(mine)
+
+    def own(self, numbers: np.ndarray) -> np.ndarray:
+        """Those of these global row numbers that are this rank's, counted from its first row."""
+        return numbers[(numbers >= self.start) & (numbers < self.stop)] - self.start
 
     def gather(self, vec: PETSc.Vec) -> np.ndarray:
         """The whole of ``vec`` on every rank, shape ``(rows, columns)``.  Collective."""
@@ -191,9 +231,12 @@ class Layout:
         return scale * block
 
 
-def _refuse_more_rows_than_mpi_counts(rows: int) -> None:
-    if rows > MPI_COUNT:
-        raise InputError(
-            f"{rows} rows cannot be gathered on one rank: MPI counts to {MPI_COUNT}; "
-            "use a method that leaves the rows distributed"
-        )
+@contextmanager
+def row_type(block: np.ndarray) -> Iterator[MPI.Datatype]:
+    """A row as one MPI item, so that counts stay below 2**31 whatever the width."""
+    width = math.prod(block.shape[1:]) * block.dtype.itemsize
+    row = MPI.BYTE.Create_contiguous(max(1, width)).Commit()
+    try:
+        yield row
+    finally:
+        row.Free()

@@ -6,12 +6,9 @@ import math
 import resource
 from pathlib import Path
 
-import numpy as np
-
 from thalweg.errors import InputError
 from thalweg.parallel.failures import raise_on_all_ranks
 from thalweg.parallel.layout import Layout
-from thalweg.parallel.petsc import PETSc
 
 #: Limit and use of this process's control group, in its second and its first version.
 _CONTROL_GROUPS = tuple(
@@ -73,14 +70,8 @@ def require_vectors(layout: Layout, count: int = 8) -> None:
     InputError
         On all ranks.
     """
-    numbers = layout.rows * layout.columns
-    largest = int(np.iinfo(PETSc.IntType).max)
+    layout.require_indices()
     what = f"the variable of {layout.rows:,} x {layout.columns:,} numbers"
-    if numbers > largest:
-        raise InputError(
-            f"{what} is beyond the {largest:,} that this PETSc can index; use fewer rows or "
-            f"columns, or a PETSc configured with --with-64-bit-indices"
-        )
     with raise_on_all_ranks(layout.comm):
         size = 8.0 * count * layout.local_rows * layout.columns
         require_memory(

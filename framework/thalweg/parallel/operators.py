@@ -24,9 +24,12 @@ class _HasHessianProduct(Protocol):
 class _ShellContext:
     """What PETSc calls for a Python matrix."""
 
-    def __init__(self, product: Product) -> None:
+    def __init__(self, product: Product, diagonal: Callable[[PETSc.Vec], None] | None) -> None:
         self.product = product
         self.multiple = 0.0
+        if diagonal is not None:  # PETSc asks whoever has this method
+            self.diagonal = diagonal
+            self.getDiagonal = self._give_diagonal
 
     def mult(self, matrix: PETSc.Mat, direction: PETSc.Vec, result: PETSc.Vec) -> None:
         """``result = matrix direction``."""
@@ -42,27 +45,13 @@ class _ShellContext:
     multTranspose = mult
     multHermitian = mult
 
-    def destroy(self, matrix: PETSc.Mat) -> None:
-        """Let go of what the product refers to."""
-        del self.product
-
-
-class _ShellWithDiagonal(_ShellContext):
-    """PETSc uses a diagonal wherever the context has this method."""
-
-    def __init__(self, product: Product, diagonal: Callable[[PETSc.Vec], None]) -> None:
-        super().__init__(product)
-        self.diagonal = diagonal
-
-    def getDiagonal(self, matrix: PETSc.Mat, diagonal: PETSc.Vec) -> None:
-        """The diagonal, for Jacobi preconditioners."""
+    def _give_diagonal(self, matrix: PETSc.Mat, diagonal: PETSc.Vec) -> None:
         self.diagonal(diagonal)
         diagonal.shift(self.multiple)
 
     def destroy(self, matrix: PETSc.Mat) -> None:
         """Let go of what the functions refer to."""
-        super().destroy(matrix)
-        del self.diagonal
+        self.__dict__.clear()
 
 
 def matrix_free(
@@ -93,7 +82,7 @@ def matrix_free(
     cause where PETSc keeps it.
     """
     local, total = layout.local_rows * layout.columns, layout.rows * layout.columns
-    context = _ShellContext(product) if diagonal is None else _ShellWithDiagonal(product, diagonal)
+    context = _ShellContext(product, diagonal)
     matrix = PETSc.Mat().createPython(((local, total), (local, total)), context, comm=layout.comm)
     matrix.setBlockSize(max(1, layout.columns))
     matrix.setUp()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.data import Dataset
-from thalweg.parallel import MPI, Layout, nearest_neighbors
+from thalweg.parallel import MPI, Layout, nearest_neighbors, on_root
 from thalweg.plugins import MetricSpec
 
 #: Rows that are measured, at most.
@@ -136,19 +136,17 @@ def trustworthiness(
         Between 0 and 1; 1 if every neighbor in the embedding is one in the data.
     """
     sample = _sample(layout, 1, seed)
-    data, shown = _take(values, sample, layout), _take(embedding, sample, layout)
-    n = len(sample)
-    count = min(neighbors, (n - 1) // 2)
-    data, shown = data - data.mean(axis=0), shown - shown.mean(axis=0)
-    apart = _relative_distances(data, _against(data))
-    near = _relative_distances(shown, _against(shown))
-    np.fill_diagonal(apart, -np.inf)
-    np.fill_diagonal(near, np.inf)
-    # The row itself has rank 0, its nearest neighbor rank 1.
-    ranks = np.argsort(np.argsort(apart, axis=1, kind="stable"), axis=1, kind="stable")
-    closest = np.argsort(near, axis=1, kind="stable")[:, :count]
-    excess = np.maximum(np.take_along_axis(ranks, closest, axis=1) - count, 0).sum()
-    return float(1 - 2 * excess / (n * count * (2 * n - 3 * count - 1)))
+    data, shown = (
+        layout.gather_some(np.asarray(rows, dtype=float), sample) for rows in (values, embedding)
+    )
+    count = min(neighbors, (len(sample) - 1) // 2)
+
+    def measure() -> float:
+        from sklearn.manifold import trustworthiness as of_whole
+
+        return float(of_whole(data, shown, n_neighbors=count))
+
+    return on_root(layout.comm, measure)
 
 
 def nearest_rows(values: np.ndarray, sample: np.ndarray, layout: Layout, count: int) -> np.ndarray:
@@ -166,7 +164,7 @@ def nearest_rows(values: np.ndarray, sample: np.ndarray, layout: Layout, count: 
     ndarray of int64, shape (len(sample), count)
         Global row numbers, equal on all ranks; ties go to the smaller number.
     """
-    mine = _own(sample, layout)
+    mine = layout.own(sample)
     found, _ = nearest_neighbors(layout, values, count, mine)
     return Layout(layout.comm, len(sample), count, local_rows=len(mine)).gather_rows(found)
 
@@ -184,32 +182,5 @@ def sampled_rows(layout: Layout, count: int, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(layout.rows, count, replace=False))
 
 
-def _own(sample: np.ndarray, layout: Layout) -> np.ndarray:
-    """Those of the sampled rows that are this rank's, counted from its first."""
-    return sample[(sample >= layout.start) & (sample < layout.stop)] - layout.start
-
-
-def _take(values: np.ndarray, sample: np.ndarray, layout: Layout) -> np.ndarray:
-    """Sampled rows on every rank.  Collective."""
-    mine = _own(sample, layout)
-    block = np.asarray(values[mine], dtype=float)
-    held = Layout(layout.comm, len(sample), values.shape[1], local_rows=len(mine))
-    return held.gather_rows(block)
-
-
 def _share_kept(before: np.ndarray, after: np.ndarray) -> float:
     return float((before[:, :, None] == after[:, None, :]).any(axis=2).mean())
-
-
-def _against(b: np.ndarray) -> np.ndarray:
-    """Columns ``(b_j, |b_j|²)`` for :func:`_relative_distances`."""
-    return np.column_stack([b, np.einsum("ij,ij->i", b, b)]).T
-
-
-def _relative_distances(a: np.ndarray, against: np.ndarray) -> np.ndarray:
-    """``|b_j|² - 2 a_i b_j``, shape ``(len(a), len(b))``, in one product.
-
-    These are squared distances less ``|a_i|²``: they order the rows of b by
-    their distance from ``a_i``, and compare between ranks.
-    """
-    return np.column_stack([-2 * a, np.ones(len(a))]) @ against  # type: ignore[no-any-return]

@@ -128,7 +128,7 @@ CASES = [
     ({"path": "two.npz"}, "choose one by 'key': others, points"),
     ({"path": "two.npz", "key": "point"}, "no array 'point'; did you mean 'points'"),
     ({"path": "short.npz"}, "damaged"),
-    ({"path": "short-idx2-ubyte"}, "truncated: its header declares 4 x 3 values, 12 bytes, but 9"),
+    ({"path": "short-idx2-ubyte"}, "truncated: its header declares 4 x 3 numbers, 12 bytes, but 9"),
     ({"path": "long-idx2-ubyte"}, "too long"),
     ({"path": "wrong-idx2-ubyte"}, "not an IDX file: it begins with the bytes 89 50 4e 47"),
     ({"path": "cut-idx2-ubyte.gz"}, "damaged or truncated"),
