@@ -256,7 +256,7 @@ HEADINGS = ("Options", "Costs", "cannot do", "References")
 @pytest.mark.parametrize("package", sorted(p.parent.name for p in ROOT.glob("plugins/*/plugin.py")))
 def test_the_guide_of_a_plugin_is_whole(package):
     """It answers the usual questions, shows a picture, and names all that the plugin offers."""
-    from thalweg.plugins.manager import HOOKS
+    from thalweg.plugins.specs import KINDS
 
     text = (ROOT / "plugins" / package / "README.md").read_text(encoding="utf-8")
     headings = "\n".join(re.findall(r"^## (.*)$", text, re.MULTILINE))
@@ -264,7 +264,7 @@ def test_the_guide_of_a_plugin_is_whole(package):
     assert "![" in text
     assert f"plugins/{package}/README.md" in (ROOT / "README.md").read_text(encoding="utf-8")
     plugin = importlib.import_module(f"{package}.plugin")
-    for hook in HOOKS.values():
+    for hook in [kind.hook for kind in KINDS]:
         for spec in getattr(plugin, hook, list)():
             assert re.search(rf"`(thalweg )?{spec.name}\b", text), spec.owner
             for option in spec.declared_options:

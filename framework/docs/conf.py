@@ -15,14 +15,15 @@ from typing import Any
 
 from thalweg.cli.installation import as_written, limits
 from thalweg.plugins import plugins
-from thalweg.plugins.manager import HOOKS
+from thalweg.plugins.specs import KINDS
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PAGES = HERE / "_pages"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 project = "thalweg"
-release = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+release = PROJECT["project"]["version"]
 version = release
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 myst_enable_extensions = ["dollarmath", "attrs_inline", "colon_fence"]
@@ -41,20 +42,7 @@ suppress_warnings = ["myst.xref_missing", "myst.header", "ref.python", "autodoc.
 #: Packages whose ``__all__`` is public, in the order of the layers.
 MODULES = (
     "thalweg",
-    *(
-        f"thalweg.{layer}"
-        for layer in (
-            "errors",
-            "result",
-            "parallel",
-            "interfaces",
-            "plugins",
-            "driver",
-            "data",
-            "report",
-            "testing",
-        )
-    ),
+    *(f"thalweg.{layer}" for layer in PROJECT["tool"]["thalweg"]["public"]),
     *sorted(path.parent.name for path in (ROOT / "plugins").glob("*/__init__.py")),
 )
 
@@ -97,7 +85,7 @@ def _include(source: Path, name: str, more: str = "") -> str:
 def _options(package: str) -> str:
     """Tables of all options of a plugin package, as they are declared."""
     found = plugins()
-    specs = [spec for kind in HOOKS for spec in found.specs(kind) if spec.load.startswith(package)]
+    specs = [spec for kind in KINDS for spec in found.specs(kind) if spec.load.startswith(package)]
     lines = ["", "## Options", ""] if specs else []
     for spec in specs:
         lines += [f"### {spec.owner}", "", f"{spec.summary}.", ""]

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from thalweg.data import principal_components
+from thalweg.parallel import MPI, Layout
 from thalweg_clustering.estimator import KDAC
 
 #: Samples drawn, evenly spread if there are more.
@@ -61,8 +63,7 @@ def _plane(z: np.ndarray) -> np.ndarray:
     """The two principal axes of projected samples; one component beside its order."""
     if z.shape[1] == 1:
         return np.stack([z[:, 0], np.linspace(-1, 1, len(z)) * max(float(z.std()), 1e-300)], 1)
-    centered = z - z.mean(axis=0)
-    return np.asarray(centered @ np.linalg.svd(centered, full_matrices=False)[2][:2].T)
+    return principal_components(z, Layout(MPI.COMM_SELF, *z.shape), 2)
 
 
 def plot_feature_weights(model: KDAC, names: Sequence[str] | None = None, largest: int = 15) -> Any:

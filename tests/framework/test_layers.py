@@ -3,6 +3,7 @@
 import ast
 import importlib
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,38 +14,9 @@ ROOT = Path(__file__).parents[2]
 CORE = ROOT / "framework" / "thalweg"
 PLUGINS = ROOT / "plugins"
 
-#: From the bottom up: a layer imports itself and those before it.
-LAYERS = [
-    "lazy",
-    "errors",
-    "files",
-    "result",
-    "parallel",
-    "interfaces",
-    "plugins",
-    "driver",
-    "data",
-    "report",
-    "config",
-    "job",
-    "testing",
-    "diagnosis",
-    "cli",
-]
-
-#: What plugins build on; the rest of the core builds on plugins.
-PUBLIC = {
-    "lazy",
-    "errors",
-    "files",
-    "result",
-    "parallel",
-    "interfaces",
-    "plugins",
-    "driver",
-    "data",
-    "report",
-}
+#: From the bottom up, and those that plugins build on; the rest of the core builds on plugins.
+LAYERS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["thalweg"]["layers"]
+PUBLIC = set(LAYERS[: LAYERS.index("report") + 1])
 
 #: What packages import that import their names at first use.
 LAZY = "thalweg.lazy"

@@ -25,18 +25,7 @@ from thalweg.plugins import (
     Spec,
     plugins,
 )
-from thalweg.plugins.manager import HOOKS
-
-#: Plural of each kind, as key and heading.
-_PLURALS = {
-    "objective": "objectives",
-    "preconditioner": "preconditioners",
-    "solver": "solvers",
-    "data set": "data sets",
-    "format": "formats",
-    "metric": "metrics",
-    "command": "commands",
-}
+from thalweg.plugins.specs import KINDS
 
 
 def list_command(argv: list[str]) -> int:
@@ -102,8 +91,8 @@ def _shown_name(spec: Spec) -> str:
 def _everything(found: Plugins) -> dict[str, Any]:
     listing: dict[str, Any] = {}
     broken = list(found.broken)
-    for kind in HOOKS:
-        listing[_PLURALS[kind.kind].replace(" ", "_")] = [
+    for kind in KINDS:
+        listing[f"{kind.kind}s".replace(" ", "_")] = [
             {
                 "name": _shown_name(spec),
                 "summary": spec.summary,
@@ -131,11 +120,11 @@ def _described(option: Option) -> dict[str, Any]:
 
 
 def _show_all(found: Plugins) -> None:
-    for kind in HOOKS:
+    for kind in KINDS:
         specs = _specs(found, kind)
         if not specs:
             continue
-        print(f"{_PLURALS[kind.kind]}:")
+        print(f"{kind.kind}s:")
         width = max(len(_shown_name(spec)) for spec, _ in specs)
         for spec, provider in specs:
             by = "" if provider == "thalweg" else f"  [{provider}]"
@@ -153,13 +142,13 @@ def _show_one(found: Plugins, name: str) -> None:
     wanted = _folded(name.partition(":")[0])
     shown = [
         (spec, provider)
-        for kind in HOOKS
+        for kind in KINDS
         for spec, provider in _specs(found, kind)
         if wanted in map(_folded, (spec.name, *spec.aliases))
     ]
     sections = {key: options for key, options in _sections().items() if key == name.strip("[]")}
     if not shown and not sections:
-        known = [_shown_name(spec) for kind in HOOKS for spec, _ in _specs(found, kind)]
+        known = [_shown_name(spec) for kind in KINDS for spec, _ in _specs(found, kind)]
         raise InputError(f"nothing is called '{name}'{suggestion(name, [*known, *_sections()])}")
     for spec, provider in shown:
         print(f"{spec.owner} of {provider}: {spec.summary}")

@@ -1,12 +1,12 @@
 """Data sets: what they are, and how they are read."""
 
-from thalweg.data.components import principal_components
 from thalweg.data.dataset import Dataset
 from thalweg.data.labels import read_labels
 from thalweg.data.load import data_options, load_data
 from thalweg.data.scaling import check_magnitude
 from thalweg.data.sets import data_sets
 from thalweg.data.source import FileRows, Source
+from thalweg.parallel.principal import principal_components
 
 __all__ = [
     "Dataset",

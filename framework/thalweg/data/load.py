@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.data.components import principal_components
 from thalweg.data.dataset import Dataset
 from thalweg.data.distribute import local_rows, open_source, rebalance, scatter_labels
 from thalweg.data.formats import format_of, format_options
@@ -19,6 +18,7 @@ from thalweg.data.sets import find_data_set
 from thalweg.data.source import Source
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, on_root
+from thalweg.parallel.principal import principal_components
 from thalweg.plugins import Option, resolve_options, unknown_option
 
 _OWNER = "section [data]"

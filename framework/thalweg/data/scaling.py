@@ -8,6 +8,7 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.parallel import Layout, max_over_ranks, min_over_ranks, sum_over_ranks
+from thalweg.parallel.principal import column_means
 
 #: A feature whose standard deviation is below this times its size is constant.
 _CONSTANT = 1e-12
@@ -57,12 +58,6 @@ def scale_standard(values: np.ndarray, layout: Layout) -> tuple[str, ...]:
     shown = ", ".join(map(str, which[:5])) + (", ..." if len(which) > 5 else "")
     some = "1 column is" if len(which) == 1 else f"{len(which)} columns are"
     return (f"{some} constant and set to zero by scale = 'standard': {shown}",)
-
-
-def column_means(values: np.ndarray, layout: Layout) -> np.ndarray:
-    """Mean of each column, shape ``(columns,)``, equal on all ranks.  Collective."""
-    sums = values.sum(axis=0, dtype=float) if len(values) else np.zeros(values.shape[1])
-    return np.asarray(sum_over_ranks(layout.comm, sums)) / layout.rows
 
 
 def check_finite(values: np.ndarray, layout: Layout, chosen: np.ndarray | None, what: str) -> None:

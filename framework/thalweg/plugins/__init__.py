@@ -2,8 +2,7 @@
 
 from thalweg.plugins.citations import citation, specs_of
 from thalweg.plugins.declared import Help, check_declared, declared_options
-from thalweg.plugins.manager import API_VERSION, Plugins, plugins
-from thalweg.plugins.markers import hookimpl
+from thalweg.plugins.manager import API_VERSION, Plugins, hookimpl, plugins
 from thalweg.plugins.options import (
     SWITCHED_OFF,
     Option,

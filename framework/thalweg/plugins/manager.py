@@ -12,35 +12,24 @@ from typing import Any, TypeVar
 import pluggy
 
 from thalweg.errors import InputError, PluginError, suggestion
-from thalweg.plugins.markers import GROUP, Hooks
 from thalweg.plugins.options import resolve_options
-from thalweg.plugins.specs import (
-    CommandSpec,
-    DataSpec,
-    FormatSpec,
-    MetricSpec,
-    ObjectiveSpec,
-    PreconditionerSpec,
-    Provider,
-    SolverSpec,
-    Spec,
-)
+from thalweg.plugins.specs import KINDS, Provider, Spec
 
-HOOKS: dict[type[Spec], str] = {
-    ObjectiveSpec: "thalweg_objectives",
-    PreconditionerSpec: "thalweg_preconditioners",
-    SolverSpec: "thalweg_solvers",
-    DataSpec: "thalweg_data",
-    FormatSpec: "thalweg_formats",
-    MetricSpec: "thalweg_metrics",
-    CommandSpec: "thalweg_commands",
-}
+#: Entry-point group in which distributions register their plugin modules.
+GROUP = "thalweg"
+
+hookimpl = pluggy.HookimplMarker(GROUP)
 
 AnySpec = TypeVar("AnySpec", bound=Spec)
 
 #: Version of the interface that plugins are written for.  A plugin module may state
 #: ``THALWEG_API = 1``; it is not loaded by a thalweg whose interface has another version.
 API_VERSION = 1
+
+
+@pluggy.HookspecMarker(GROUP)
+def _hook() -> list[Spec]:  # type: ignore[empty-body]
+    """Every hook returns a list of specs; a plugin defines those it needs."""
 
 
 class Plugins:
@@ -61,10 +50,10 @@ class Plugins:
         if only is None and "THALWEG_PLUGINS" in os.environ:
             only = [n.strip() for n in os.environ["THALWEG_PLUGINS"].split(",") if n.strip()]
         self._manager = pluggy.PluginManager(GROUP)
-        self._manager.add_hookspecs(Hooks)
+        self._manager.add_hookspecs(type("Hooks", (), {kind.hook: _hook for kind in KINDS}))
         self.providers: list[Provider] = []
         self.broken: list[Provider] = []
-        self._specs: dict[type[Spec], dict[str, Spec]] = {kind: {} for kind in HOOKS}
+        self._specs: dict[type[Spec], dict[str, Spec]] = {kind: {} for kind in KINDS}
         self._contested: dict[tuple[type[Spec], str], str] = {}
         found = _entry_points()
         if only is not None:
@@ -108,7 +97,7 @@ class Plugins:
         self._manager.register(module, name=provider.name)
         try:
             self._manager.check_pending()
-            gathered = {kind: self._specs_of(module, kind, hook) for kind, hook in HOOKS.items()}
+            gathered = {kind: self._specs_of(module, kind) for kind in KINDS}
         except BaseException as error:
             self._manager.unregister(module)
             if isinstance(error, pluggy.PluginValidationError):
@@ -135,17 +124,17 @@ class Plugins:
         elif (kind, spec.name) not in self._contested:
             self._specs[kind][spec.name] = spec
 
-    def _specs_of(self, module: Any, kind: type[Spec], hook: str) -> list[Spec]:
+    def _specs_of(self, module: Any, kind: type[Spec]) -> list[Spec]:
         others = [plugin for plugin in self._manager.get_plugins() if plugin is not module]
-        answers = self._manager.subset_hook_caller(hook, others)()
+        answers = self._manager.subset_hook_caller(kind.hook, others)()
         specs: list[Spec] = []
         for answer in answers:
             if not isinstance(answer, list | tuple):
-                raise TypeError(f"hook {hook} returned {answer!r}, which is not a list")
+                raise TypeError(f"hook {kind.hook} returned {answer!r}, which is not a list")
             specs += answer
         for spec in specs:
             if not isinstance(spec, kind):
-                raise TypeError(f"hook {hook} returned {spec!r}, not of type {kind.__name__}")
+                raise TypeError(f"hook {kind.hook} returned {spec!r}, not of type {kind.__name__}")
         return specs
 
     # -- look-up ---------------------------------------------------------------------------

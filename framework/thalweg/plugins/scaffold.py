@@ -12,7 +12,8 @@ import string
 from pathlib import Path
 
 from thalweg.errors import InputError
-from thalweg.plugins.manager import HOOKS, plugins
+from thalweg.plugins.manager import plugins
+from thalweg.plugins.specs import KINDS
 
 #: Files of the template, and where they go; names are filled in like their contents.
 _FILES = {
@@ -104,7 +105,7 @@ def _short_name(name: str) -> str:
     short = re.sub(r"^thalweg[-_]", "", name).replace("_", "-")
     manager = plugins()
     taken = {provider.name for provider in (*manager.providers, *manager.broken)}
-    taken |= {spec.name for kind in HOOKS for spec in manager.specs(kind)}
+    taken |= {spec.name for kind in KINDS for spec in manager.specs(kind)}
     if short in taken:
         raise InputError(f"a plugin is already called '{short}'; choose another name than '{name}'")
     return short

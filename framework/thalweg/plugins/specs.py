@@ -69,6 +69,9 @@ class Spec:
 
     kind: ClassVar[str] = "plugin"
 
+    #: Name of the hook that returns a list of these.
+    hook: ClassVar[str]
+
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise TypeError(f"the name of a {self.kind} must be a string, not {self.name!r}")
@@ -150,6 +153,7 @@ class ObjectiveSpec(Spec):
     """
 
     kind: ClassVar[str] = "objective"
+    hook: ClassVar[str] = "thalweg_objectives"
     data: str = "required"
     solver: str = "lbfgs"
     preconditioner: str = "identity"
@@ -167,6 +171,7 @@ class PreconditionerSpec(Spec):
     """A preconditioner; its code is called as ``build(**options) -> Preconditioner``."""
 
     kind: ClassVar[str] = "preconditioner"
+    hook: ClassVar[str] = "thalweg_preconditioners"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,6 +188,7 @@ class SolverSpec(Spec):
     """
 
     kind: ClassVar[str] = "solver"
+    hook: ClassVar[str] = "thalweg_solvers"
     variant: str = ""
 
 
@@ -191,6 +197,7 @@ class DataSpec(Spec):
     """A named data set; its code is called as ``load(comm, **options) -> Dataset``."""
 
     kind: ClassVar[str] = "data set"
+    hook: ClassVar[str] = "thalweg_data"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,6 +213,7 @@ class FormatSpec(Spec):
     """
 
     kind: ClassVar[str] = "format"
+    hook: ClassVar[str] = "thalweg_formats"
     pattern: str
 
     def __post_init__(self) -> None:
@@ -226,6 +234,7 @@ class MetricSpec(Spec):
     """
 
     kind: ClassVar[str] = "metric"
+    hook: ClassVar[str] = "thalweg_metrics"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,6 +242,19 @@ class CommandSpec(Spec):
     """A subcommand of ``thalweg``; its code is called as ``main(argv) -> int``."""
 
     kind: ClassVar[str] = "command"
+    hook: ClassVar[str] = "thalweg_commands"
+
+
+#: All kinds of plugins.
+KINDS: tuple[type[Spec], ...] = (
+    ObjectiveSpec,
+    PreconditionerSpec,
+    SolverSpec,
+    DataSpec,
+    FormatSpec,
+    MetricSpec,
+    CommandSpec,
+)
 
 
 class CommandParser(argparse.ArgumentParser):

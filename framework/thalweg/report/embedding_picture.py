@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from thalweg.parallel import MPI, Layout
+from thalweg.parallel.principal import principal_components
 from thalweg.report.figures import (
     INK,
     PLAIN,
@@ -53,7 +55,8 @@ def draw_embedding(
     points = points.reshape(len(points), -1)
     axes_name = ""
     if points.shape[1] > 3:
-        points, axes_name = _principal_axes(points), "principal axis"
+        layout = Layout(MPI.COMM_SELF, *points.shape)
+        points, axes_name = principal_components(points, layout, 2), "principal axis"
     with style():
         if points.shape[1] == 1:
             figure = _draw_line(points[:, 0], labels, label_names, title)
@@ -189,9 +192,3 @@ def _names(count: int, names: Sequence[str] | None) -> list[str]:
     if names is None:
         return [str(number) for number in range(count)]
     return [plain(name if len(name) <= 24 else name[:22] + "...") for name in names[:count]]
-
-
-def _principal_axes(points: np.ndarray) -> np.ndarray:
-    centered = points - points.mean(axis=0)
-    _, directions = np.linalg.eigh(centered.T @ centered)
-    return centered @ directions[:, :-3:-1]

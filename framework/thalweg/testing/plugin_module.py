@@ -12,7 +12,6 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import pluggy
 
 from thalweg.data import Dataset, load_data
 from thalweg.errors import InputError, ThalwegError
@@ -23,14 +22,16 @@ from thalweg.plugins import (
     DataSpec,
     MetricSpec,
     ObjectiveSpec,
+    Plugins,
     PreconditionerSpec,
+    Provider,
     SolverSpec,
     Spec,
     plugins,
     resolve_options,
 )
-from thalweg.plugins.manager import HOOKS
-from thalweg.plugins.markers import GROUP, Hooks
+from thalweg.plugins.manager import GROUP
+from thalweg.plugins.specs import KINDS
 from thalweg.testing.capabilities import check_capabilities
 from thalweg.testing.derivatives import check_gradient
 from thalweg.testing.preconditioners import check_preconditioner
@@ -256,18 +257,11 @@ def _hooks_in(module: ModuleType) -> list[str]:
 
 def _specs(module: ModuleType) -> list[Spec]:
     assert _hooks_in(module), f"module {module.__name__} marks no function with @hookimpl"
-    manager = pluggy.PluginManager(GROUP)
-    manager.add_hookspecs(Hooks)
-    manager.register(module)
-    manager.check_pending()
-    specs: list[Spec] = []
-    for kind, hook in HOOKS.items():
-        for answer in getattr(manager.hook, hook)():
-            for spec in answer:
-                assert isinstance(spec, kind), (
-                    f"hook {hook} returns {spec!r}, not of type {kind.__name__}"
-                )
-                specs.append(spec)
+    registry = Plugins(only=())
+    registry.register(module, Provider(module.__name__, module.__name__, ""))
+    for provider in registry.broken:
+        raise AssertionError(provider.error)
+    specs: list[Spec] = [spec for kind in KINDS for spec in registry.specs(kind)]
     assert specs, f"the hooks of {module.__name__} return no specs"
     return specs
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import copy
 
-import numpy as np
-
 from thalweg.interfaces import Objective, Preconditioner, missing_capabilities
 from thalweg.parallel import PETSc
-from thalweg.testing.probes import copied, poisoned, random_direction, same_bits
+from thalweg.testing.probes import applied, check_symmetric, copied, random_direction, same_bits
 
 
 def check_preconditioner(
@@ -42,7 +40,7 @@ def check_preconditioner(
     preconditioner.setup(objective, x)
     preconditioner.update(x)
     residuals = [random_direction(objective, seed + number) for number in range(probes)]
-    directions = [_apply(preconditioner, residual) for residual in residuals]
+    directions = [applied(preconditioner.apply, residual, "apply") for residual in residuals]
     for residual, direction in zip(residuals, directions, strict=True):
         size = residual.norm() * direction.norm()
         product = residual.dot(direction)
@@ -53,54 +51,13 @@ def check_preconditioner(
     if preconditioner.state():
         _check_memory(preconditioner, objective, x, residuals[0])
     else:
-        _check_linear(preconditioner, residuals, directions, tolerance)
+        for residual, direction in zip(residuals, directions, strict=True):
+            again = applied(preconditioner.apply, residual, "apply")
+            assert same_bits(again, direction), "it gives another direction for the same residual"
+            again.destroy()
+        check_symmetric(preconditioner.apply, residuals[0], residuals[1], "apply", tolerance)
     for vec in (*residuals, *directions):
         vec.destroy()
-
-
-def _check_linear(
-    preconditioner: Preconditioner,
-    residuals: list[PETSc.Vec],
-    directions: list[PETSc.Vec],
-    tolerance: float,
-) -> None:
-    """The same every time, symmetric, linear."""
-    for residual, direction in zip(residuals, directions, strict=True):
-        again = _apply(preconditioner, residual)
-        assert same_bits(again, direction), "it gives another direction for the same residual"
-        again.destroy()
-    u, v = residuals[:2]
-    bu, bv = directions[:2]
-    gap = abs(u.dot(bv) - v.dot(bu)) / max(u.norm() * bv.norm(), v.norm() * bu.norm())
-    assert gap <= tolerance, (
-        f"it is not symmetric: u'B⁻¹v and v'B⁻¹u differ by {gap:.1e} relative, more than "
-        f"{tolerance:.0e}"
-    )
-    both = copied(u)
-    both.axpy(-3.0, v)
-    joined = _apply(preconditioner, both)
-    separate = copied(bu)
-    separate.axpy(-3.0, bv)
-    joined.axpy(-1.0, separate)
-    gap = joined.norm() / separate.norm()
-    assert gap <= tolerance, (
-        f"it is not linear: B⁻¹(u - 3v) differs from B⁻¹u - 3B⁻¹v by {gap:.1e} relative, more "
-        f"than {tolerance:.0e}"
-    )
-    for vec in (both, joined, separate):
-        vec.destroy()
-
-
-def _apply(preconditioner: Preconditioner, residual: PETSc.Vec) -> PETSc.Vec:
-    before = copied(residual)
-    direction = poisoned(residual)
-    preconditioner.apply(residual, direction)
-    assert same_bits(residual, before), "apply changes the residual"
-    size = direction.norm()
-    assert np.isfinite(size), "apply gives entries that are not finite"
-    assert size < 1e70, "apply adds to the direction it is given, or leaves it as it is"
-    before.destroy()
-    return direction
 
 
 def _check_memory(
@@ -113,11 +70,11 @@ def _check_memory(
     }
     # As the driver does it: a step updates first, whether the run was resumed or not.
     preconditioner.update(x)
-    direction = _apply(preconditioner, residual)
+    direction = applied(preconditioner.apply, residual, "apply")
     preconditioner.setup(objective, x)
     preconditioner.restore(state)
     preconditioner.update(x)
-    again = _apply(preconditioner, residual)
+    again = applied(preconditioner.apply, residual, "apply")
     assert same_bits(again, direction), (
         "set up anew and restored from its state, it gives another direction: a resumed run would "
         "not go on to the same bits"

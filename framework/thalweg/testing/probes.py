@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from thalweg.interfaces import ManifoldVariable, Objective
@@ -43,6 +45,49 @@ def poisoned(x: PETSc.Vec) -> PETSc.Vec:
     vec = x.duplicate()
     vec.set(-1.2345e77)
     return vec
+
+
+def applied(
+    function: Callable[[PETSc.Vec, PETSc.Vec], None], vec: PETSc.Vec, name: str
+) -> PETSc.Vec:
+    """What ``function(vec, out)`` writes, which must leave ``vec`` alone.  Collective."""
+    before, out = copied(vec), poisoned(vec)
+    function(vec, out)
+    assert same_bits(vec, before), f"{name} changes the vector that it is applied to"
+    size = out.norm()
+    assert np.isfinite(size), f"{name} gives entries that are not finite"
+    assert size < 1e70, f"{name} adds to the vector that it is given, or leaves it as it is"
+    before.destroy()
+    return out
+
+
+def check_symmetric(
+    function: Callable[[PETSc.Vec, PETSc.Vec], None],
+    u: PETSc.Vec,
+    v: PETSc.Vec,
+    name: str,
+    tolerance: float = 1e-8,
+) -> None:
+    """Assert that a map of vectors is symmetric and linear, by two probes.  Collective."""
+    au, av = applied(function, u, name), applied(function, v, name)
+    size = max(u.norm() * av.norm(), v.norm() * au.norm(), 1e-300)
+    gap = abs(u.dot(av) - v.dot(au)) / size
+    assert gap <= tolerance, (
+        f"{name} is not symmetric: u'Av and v'Au differ by {gap:.1e} relative, more than "
+        f"{tolerance:.0e}"
+    )
+    both = copied(u)
+    both.axpy(-3.0, v)
+    joined = applied(function, both, name)
+    au.axpy(-3.0, av)
+    joined.axpy(-1.0, au)
+    gap = joined.norm() / max(au.norm(), 1e-300)
+    assert gap <= tolerance, (
+        f"{name} is not linear: A(u - 3v) differs from Au - 3Av by {gap:.1e} relative, more than "
+        f"{tolerance:.0e}"
+    )
+    for vec in (au, av, both, joined):
+        vec.destroy()
 
 
 def same_bits(a: PETSc.Vec, b: PETSc.Vec) -> bool:

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from thalweg.data import Dataset, check_magnitude, components, load_data
-from thalweg.data.components import principal_components
+from thalweg.data import Dataset, check_magnitude, load_data
 from thalweg.data.scaling import scale_standard, scale_unit
 from thalweg.errors import InputError
-from thalweg.parallel import Layout
+from thalweg.parallel import Layout, principal
+from thalweg.parallel.principal import principal_components
 
 
 def rows(count=23, columns=6, seed=0):
@@ -92,7 +92,7 @@ def test_unit_scaling_divides_by_what_is_possible_or_else_by_the_largest(comm):
 def test_principal_components_are_those_of_the_whole(comm, monkeypatch, way):
     whole = rows(40, 50, 1)
     limit = {"covariance": 50, "inner products": 45, "subspace": 5}[way]
-    monkeypatch.setattr(components, "EXACT_SIZE", limit)
+    monkeypatch.setattr(principal, "EXACT_SIZE", limit)
     layout = Layout(comm, *whole.shape)
     found = layout.gather_rows(principal_components(layout.local(whole), layout, 3))
     centered = whole - whole.mean(axis=0)
@@ -104,7 +104,7 @@ def test_principal_components_are_those_of_the_whole(comm, monkeypatch, way):
 
 @pytest.mark.ranks(1, 2)
 def test_as_many_components_as_rows_do_not_divide_by_zero(comm, monkeypatch):
-    monkeypatch.setattr(components, "EXACT_SIZE", 8)
+    monkeypatch.setattr(principal, "EXACT_SIZE", 8)
     whole = rows(5, 12)
     layout = Layout(comm, 5, 12)
     found = layout.gather_rows(principal_components(layout.local(whole), layout, 5))

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from thalweg.parallel import MPI, Layout
-from thalweg.parallel.pairs.principal_frame import PrincipalFrame
 from thalweg.parallel.pairs.secant_bounds import (
     Accuracy,
     cheapest_split,
@@ -13,6 +12,7 @@ from thalweg.parallel.pairs.secant_bounds import (
     squared_distances,
 )
 from thalweg.parallel.pairs.secants import SecantSet
+from thalweg.parallel.principal import PrincipalFrame
 
 
 @pytest.fixture

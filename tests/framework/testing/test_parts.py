@@ -140,8 +140,8 @@ def test_a_preconditioner_that_is_skewed_bent_or_moody_is_found(comm):
     assert "not symmetric" in preconditioner_refusal(comm, Skewed)
     assert re.search("not (linear|symmetric)", preconditioner_refusal(comm, Bent))
     assert "another direction for the same residual" in preconditioner_refusal(comm, Moody)
-    assert "adds to the direction" in preconditioner_refusal(comm, Adding)
-    assert "changes the residual" in preconditioner_refusal(comm, Careless)
+    assert "adds to the vector" in preconditioner_refusal(comm, Adding)
+    assert "changes the vector that it is applied to" in preconditioner_refusal(comm, Careless)
 
 
 @pytest.mark.ranks(1, 2)

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thalweg.parallel.pairs.principal_frame import PrincipalFrame, row_blocks
+from thalweg.parallel.principal import PrincipalFrame, row_blocks
 
 _DOUBLE = 2.0**-53
 _SINGLE = 2.0**-24

@@ -34,7 +34,6 @@ from thalweg.errors import InputError
 from thalweg.parallel.failures import raise_on_all_ranks
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.pairs import secant_kernels as kernels
-from thalweg.parallel.pairs.principal_frame import LARGE_DIMENSION, PrincipalFrame
 from thalweg.parallel.pairs.ring import Ring
 from thalweg.parallel.pairs.secant_bounds import (
     Accuracy,
@@ -53,6 +52,7 @@ from thalweg.parallel.pairs.secant_tiles import (
     tiles_of,
 )
 from thalweg.parallel.pairs.worst_secants import Scan, WorstSecants
+from thalweg.parallel.principal import LARGE_DIMENSION, PrincipalFrame
 from thalweg.parallel.reductions import any_over_ranks, max_over_ranks, sum_large
 
 #: Points that all ranks hold, to estimate what a scan will cost.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from thalweg.parallel import MPI, Layout
-from thalweg.parallel.pairs.principal_frame import PrincipalFrame, row_blocks
+from thalweg.parallel.principal import PrincipalFrame, row_blocks
 
 
 def cloud(n, dimension):
