@@ -28,6 +28,7 @@ from thalweg.parallel.petsc import (
     options_prefix,
     temporary_options,
 )
+from thalweg.parallel.redistribution import RowRoutes, Transposition
 from thalweg.parallel.reductions import (
     any_over_ranks,
     exact_sum,
@@ -62,8 +63,10 @@ __all__ = [
     "RowExchange",
     "RowMatrix",
     "RowPlan",
+    "RowRoutes",
     "SecantSet",
     "Tile",
+    "Transposition",
     "Watchdog",
     "abort_on_error",
     "any_over_ranks",

@@ -9,15 +9,18 @@ from __future__ import annotations
 import functools
 import math
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from thalweg.parallel import Layout, sum_over_ranks
 from thalweg_embedding.pairs import near
-from thalweg_embedding.pairs.cells import Cells, bounding_box, crowding
+from thalweg_embedding.pairs.cells import Cells, bounding_box
 from thalweg_embedding.pairs.functions import STUDENT, PairFunction
-from thalweg_embedding.pairs.mesh import Mesh, Window
+from thalweg_embedding.pairs.holders import Holders, holders
+from thalweg_embedding.pairs.mesh import Mesh, Reached, Window
 from thalweg_embedding.pairs.specialize import specialize
 from thalweg_embedding.pairs.spectrum import Spectrum
 from thalweg_embedding.pairs.split import CUTS, Split, near_function, split_at
@@ -46,32 +49,71 @@ KEPT = 4
 
 @dataclass(frozen=True)
 class Placement:
-    """This rank's points on a mesh.
+    """Points of a map on a mesh.
 
     Attributes
     ----------
     box
         Mesh and modes.
-    cells, center, extent
-        The points in order, the middle of the map and the side of the box.
+    held
+        The points that this rank sums over, and how they come from rows and go back.
+    reached
+        They in cells, and on the mesh.
+    center
+        The middle of the map.
     cost
         Estimated nanoseconds of a sum.
     """
 
     box: Box
-    cells: Cells
+    held: Holders
+    reached: Reached
     center: np.ndarray
-    extent: float
     cost: float
+
+    @property
+    def cells(self) -> Cells:
+        """The points held, in cells."""
+        return self.reached.cells
+
+
+@dataclass(frozen=True)
+class Near:
+    """What the near part is summed over.
+
+    Attributes
+    ----------
+    cells
+        The points that this rank holds, and after them others within the split's radius of them.
+    own
+        Places of the points held in the order of the cells.
+    extended
+        Appends the others' values to those of the points held; collective.
+    """
+
+    cells: Cells
+    own: np.ndarray
+    extended: Callable[[np.ndarray], np.ndarray]
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """The first arguments of the loops in :mod:`~thalweg_embedding.pairs.near`."""
+        cells = self.cells
+        where = (cells.points, cells.order, cells.starts, cells.along, cells.low, 1.0 / cells.side)
+        return (*where, self.own)
 
 
 class Box:
-    """A split of a pair function and the mesh for its far part in a box of side ``reach``."""
+    """A split of a pair function and the mesh for its far part in a box of side ``reach``.
 
-    def __init__(self, layout: Layout, split: Split, reach: float, tolerance: float) -> None:
+    Making it is collective where the mesh lies in slabs.
+    """
+
+    def __init__(
+        self, layout: Layout, split: Split, reach: float, tolerance: float, slabs: bool
+    ) -> None:
         self.split = split
-        self._reach, self._tolerance, self._dimensions = reach, tolerance, layout.columns
-        self.values = self._spectrum(0)
+        self._spectrum = Spectrum.of(layout.columns, reach, split.band, tolerance)
         # Coordinates of a wide map need more digits than single precision has.
         fine = tolerance < FINE_TOLERANCE or reach * 2.0**-24 > 0.01 * tolerance
         self.real = np.dtype(np.float64 if fine else np.float32)
@@ -79,21 +121,22 @@ class Box:
             layout.comm,
             layout.columns,
             reach,
-            self.values.period,
-            self.values.count,
+            self._spectrum.period,
+            self._spectrum.count,
             Window.of(tolerance),
             self.real,
+            slabs,
         )
-        self.influence = self.mesh.influence(self.values.modes)
+        self.influence = self._influence(0)
 
     @functools.cached_property
     def slopes_influence(self) -> np.ndarray:
-        """The same as ``influence`` of the far part's first derivative."""
-        return self.mesh.influence(self._spectrum(1).modes)
+        """The same as ``influence`` of the far part's first derivative.  Collective at first."""
+        return self._influence(1)
 
-    def _spectrum(self, derivative: int) -> Spectrum:
-        radial, band = self.split.far(derivative), self.split.band
-        return Spectrum.of(radial, self._dimensions, self._reach, band, self._tolerance)
+    def _influence(self, derivative: int) -> np.ndarray:
+        far = self.split.far(derivative)
+        return self.mesh.influence(self._spectrum.modes(far, self.mesh.transforming))
 
 
 class Boxes:
@@ -112,76 +155,72 @@ class Boxes:
     ) -> None:
         self.layout, self.function, self.tolerance = layout, function, tolerance
         self._pair_cost = pair_cost
-        self._kept: OrderedDict[tuple[float, float], Box] = OrderedDict()
+        self._kept: OrderedDict[tuple[float, float, bool], Box] = OrderedDict()
 
     def place(self, rows: np.ndarray) -> Placement | None:
         """Where these points lie; None if no mesh serves.  Collective."""
         center, extent = bounding_box(self.layout, rows)
         if not math.isfinite(extent):
             return None
+        held = holders(self.layout, rows, center, extent)
         reach = rung(extent)
-        layout = self.layout
-        whole = layout.gather_rows(rows)
-        crowd = rounded(crowding(whole, center, reach))
-        size = layout.rows, layout.columns, reach, crowd
+        size = self.layout.rows, self.layout.columns, reach, rounded(held.crowding())
         split = cheapest_split(self.function, *size, self.tolerance, self._pair_cost, CUTS)
         if split is None:
             return None
-        box = self._box(split, reach)
+        box = self._box(split, reach, held.slabs)
         side = split.radius if split.radius > 0.0 else 8.0 * box.mesh.spacing
-        cells = Cells.of(rows, center, reach, side, box.real)
-        return Placement(box, cells, center, reach, cost(split, *size, self._pair_cost))
+        reached = box.mesh.reached(Cells.of(held.points, center, side, box.real))
+        return Placement(box, held, reached, center, cost(split, *size, self._pair_cost))
 
-    def total(
-        self, placed: Placement, rows: np.ndarray, slopes: np.ndarray
-    ) -> tuple[np.ndarray, float | None]:
+    def total(self, placed: Placement, slopes: np.ndarray) -> tuple[np.ndarray, float | None]:
         """Modes of the density, and the sum over all pairs.  Collective.
 
-        ``slopes`` receives the near part's.  The sum is None where the points lie so far apart
-        that it drowns in what a point has to do with itself, or in what is cut off.
+        ``slopes`` of the points held receives the near part's.  The sum is None where the points
+        lie so far apart that it drowns in what a point has to do with itself, or in what is cut
+        off.
         """
         box, rows_of_all = placed.box, self.layout.rows
-        density = box.mesh.modes(placed.cells)
+        density = box.mesh.modes(placed.reached)
         own = rows_of_all * box.split.own
         total = box.mesh.energy(density, box.influence) - own
         least = abs(own)
         if box.split.radius > 0.0:
-            near = self._add_near(placed, rows, slopes)
+            near = self._add_near(placed, slopes)
             total += float(sum_over_ranks(self.layout.comm, near))
             if self.function is not STUDENT:
                 least = rows_of_all * abs(self.function(0.0)[0])
         enough = total >= math.sqrt(self.tolerance) * least
         return density, total if enough else None
 
-    def near_points(self, placed: Placement, rows: np.ndarray) -> tuple[Cells, np.ndarray, int]:
-        """All ranks' points in cells, the places of this rank's among them, and its first row."""
-        layout, box = self.layout, placed.box
-        if layout.comm.size == 1:
-            return placed.cells, np.arange(len(rows), dtype=np.int32), 0
-        whole = layout.gather_rows(rows)
-        cells = Cells.of(whole, placed.center, placed.extent, box.split.radius, box.real)
-        inside = (cells.order >= layout.start) & (cells.order < layout.stop)
-        return cells, np.flatnonzero(inside).astype(np.int32), layout.start
+    def near_points(self, placed: Placement) -> Near:
+        """What the near part is summed over.  Collective."""
+        box, held = placed.box, placed.held
+        extended = held.surroundings(box.split.radius)
+        cells = placed.cells
+        if self.layout.comm.size > 1:
+            cells = Cells.of(extended(held.points), placed.center, box.split.radius, box.real)
+        own = np.flatnonzero(cells.order < len(held.points)).astype(np.int32)
+        return Near(cells, own, extended)
 
-    def _add_near(self, placed: Placement, rows: np.ndarray, slopes: np.ndarray) -> float:
-        """Near part of the sum over this rank's rows, of a point with itself left out."""
+    def _add_near(self, placed: Placement, slopes: np.ndarray) -> float:
+        """Near part of the sum over the points held, of a point with itself left out."""
         split, real = placed.box.split, placed.box.real
-        cells, own, first = self.near_points(placed, rows)
+        points = self.near_points(placed)
         function = near_function(self.function, real == np.float32)
         cut = real.type(split.cut)
-        totals = np.zeros(-(-own.size // near.BLOCK))
+        totals = np.zeros(-(-points.own.size // near.BLOCK))
         run = specialize(near.first_order, function, "near")
-        where = (cells.points, cells.order, cells.starts, cells.along, cells.low, 1.0 / cells.side)
-        run(*where, own, first, cut, real.type(split.radius**2), totals, slopes)
+        run(*points.arguments, cut, real.type(split.radius**2), totals, slopes)
         itself = float(function.compiled(real.type(0.0), cut)[0])
-        return float(totals.sum()) - len(rows) * itself
+        return float(totals.sum()) - points.own.size * itself
 
-    def _box(self, split: Split, reach: float) -> Box:
-        key = (split.cut, reach)
+    def _box(self, split: Split, reach: float, slabs: bool) -> Box:
+        key = (split.cut, reach, slabs)
         if key not in self._kept:
             while len(self._kept) >= KEPT:
                 self._kept.popitem(last=False)
-            self._kept[key] = Box(self.layout, split, reach, self.tolerance)
+            self._kept[key] = Box(self.layout, split, reach, self.tolerance, slabs)
         self._kept.move_to_end(key)
         return self._kept[key]
 
@@ -201,8 +240,8 @@ def cost(
 ) -> float:
     """Estimated nanoseconds of a sum over so many points in a box of that side.
 
-    ``crowd`` is what :func:`~thalweg_embedding.pairs.cells.crowding` says of the points, and
-    ``pair`` the cost of a near pair.
+    ``crowd`` is what :meth:`~thalweg_embedding.pairs.holders.Holders.crowding` says of the points,
+    and ``pair`` the cost of a near pair.
     """
     ball = (1.0, 2.0, math.pi, 4.18879)[dimensions] * split.radius**dimensions
     near = pair * rows * min(float(rows), 3.0 * ball * crowd)

@@ -22,39 +22,42 @@ class Cells:
     Attributes
     ----------
     points
-        Coordinates from the middle of the box, one row per axis, shape (d, count + PADDING).
+        Coordinates from the middle of the map, one row per axis, shape (d, count + PADDING).
     order
         Place of each of them in the array that was given, shape (count,).
     low, side
-        Lowest coordinate of the box, the same in each dimension, and side of a cell.
+        Lowest coordinate in each dimension, shape (d,), and side of a cell.
     along
-        Number of cells along each axis.
+        Number of cells along each axis, shape (d,).
     starts
-        First point of each cell, and the number of points: shape (along^d + 1,).
+        First point of each cell, and the number of points: shape (prod(along) + 1,).
     """
 
     points: np.ndarray
     order: np.ndarray
-    low: float
+    low: np.ndarray
     side: float
-    along: int
+    along: np.ndarray
     starts: np.ndarray
 
     @classmethod
-    def of(
-        cls, rows: np.ndarray, center: np.ndarray, extent: float, side: float, real: np.dtype
-    ) -> Cells:
-        """Sort ``rows``, which lie in a box of side ``extent`` around ``center``.
+    def of(cls, rows: np.ndarray, center: np.ndarray, side: float, real: np.dtype) -> Cells:
+        """Sort ``rows`` into cells over the box that holds them.
 
         Cells are at least ``side`` wide, and not many more than the points.
         """
         count, d = rows.shape
-        low = -0.5 * extent
-        most = max(16, math.ceil((4.0 * count) ** (1.0 / d)))
-        along = max(1, min(most, int(extent / max(side, 1e-300))))
-        side = max(extent / along, 1e-300)
+        low, spans = np.zeros(d), np.zeros(d)
+        if count:
+            low = rows.min(axis=0) - center
+            spans = rows.max(axis=0) - center - low
+        most = max(16.0**d, 4.0 * count)
+        side = max(side, 1e-300)
+        while np.prod(along := np.floor(spans / side) + 1.0) > most:
+            side *= max(1.1, (float(np.prod(along)) / most) ** (0.9 / d))
+        along = along.astype(np.int64)
         numbers = np.empty(count, dtype=np.int32)
-        starts = np.zeros(along**d + 1, dtype=np.int32)
+        starts = np.zeros(int(np.prod(along)) + 1, dtype=np.int32)
         order = np.empty(count, dtype=np.int32)
         points = np.zeros((d, count + PADDING), dtype=real)
         _sort(rows, center, low, 1.0 / side, along, numbers, starts, order, points)
@@ -63,7 +66,7 @@ class Cells:
     @property
     def row_starts(self) -> np.ndarray:
         """First point of each row of cells along the first axis, and the number of points."""
-        return self.starts[:: self.along ** (len(self.points) - 1)]
+        return self.starts[:: int(np.prod(self.along[1:]))]
 
 
 def bounding_box(layout: Layout, rows: np.ndarray) -> tuple[np.ndarray, float]:
@@ -75,22 +78,14 @@ def bounding_box(layout: Layout, rows: np.ndarray) -> tuple[np.ndarray, float]:
     return 0.5 * (high - low), float((high + low).max())
 
 
-def crowding(rows: np.ndarray, center: np.ndarray, extent: float) -> float:
-    """Other points in a unit volume around a point, on average over the points."""
-    count, d = rows.shape
-    cells = Cells.of(rows, center, extent, 0.0, np.dtype(np.float32))
-    counts = np.diff(cells.starts).astype(float)
-    return float(counts @ (counts - 1.0)) / (max(count, 1) * cells.side**d)
-
-
 @kernel()
 def _sort(rows, center, low, scale, along, numbers, starts, order, points):
     n, d = rows.shape
     for i in range(n):
         number = 0
         for axis in range(d):
-            cell = int((rows[i, axis] - center[axis] - low) * scale)
-            number = number * along + min(max(cell, 0), along - 1)
+            cell = int((rows[i, axis] - center[axis] - low[axis]) * scale)
+            number = number * along[axis] + min(max(cell, 0), along[axis] - 1)
         numbers[i] = number
         starts[number + 1] += 1
     for cell in range(starts.size - 1):

@@ -100,16 +100,15 @@ class GridCurvature:
         placed = self._boxes.place(rows)
         if placed is None:
             return None
-        self._box = box = placed.box
+        self._box, self._held, self._reached = placed.box, placed.held, placed.reached
         if placed.cost > EXACT_COST * layout.rows * float(layout.rows):
             return None
-        self._cells = placed.cells
         self._fields: dict[str, Matrix] = {}
-        self._density, total = self._boxes.total(placed, rows, np.zeros_like(rows))
+        self._density, total = self._boxes.total(placed, np.zeros_like(placed.held.points))
         if total is None:
             return None
-        if box.split.radius > 0.0:
-            self._near = self._boxes.near_points(placed, rows)
+        if placed.box.split.radius > 0.0:
+            self._near = self._boxes.near_points(placed)
         return placed
 
     # -- convolutions ----------------------------------------------------------------------
@@ -143,43 +142,45 @@ class GridCurvature:
         return self._fields["convex"]
 
     def _summed(self, modes: Matrix) -> Matrix:
-        """Sums of kernels over all points, at this rank's points."""
+        """Sums of kernels over all points, at the points that this rank holds."""
         return {entry: self._at_points(self._density * kernel) for entry, kernel in modes.items()}
 
     def _at_points(self, modes: np.ndarray) -> np.ndarray:
-        """A series at this rank's points, in the order of its rows."""
-        values = np.empty(self.layout.local_rows)
-        values[self._cells.order] = self._box.mesh.at_points(modes, self._cells)
+        """A series at the points that this rank holds."""
+        values = np.empty(len(self._held.points))
+        values[self._reached.cells.order] = self._box.mesh.at_points(modes, self._reached)
         return values
 
     def _diagonal(self, fields: Matrix, kind: int, diagonal: np.ndarray) -> None:
-        for i in range(self.layout.columns):
-            diagonal[:, i] = fields[i, i]
-        self._add_near(kind, np.empty((0, 0)), diagonal)
+        found = np.stack([fields[i, i] for i in range(self.layout.columns)], axis=1)
+        self._add_near(kind, np.empty((0, 0)), found)
+        diagonal[...] = self._held.home(found)
 
     def _apply(
         self, direction: np.ndarray, product: np.ndarray, modes: Matrix, fields: Matrix, kind: int
     ) -> None:
-        mesh, cells, d = self._box.mesh, self._cells, self.layout.columns
-        moved = [mesh.modes(cells, direction[cells.order, j]) for j in range(d)]
+        mesh, d = self._box.mesh, self.layout.columns
+        moves = self._held.bring(direction)
+        order = self._reached.cells.order
+        moved = [mesh.modes(self._reached, moves[order, j]) for j in range(d)]
         series = [np.zeros_like(moved[0]) for _ in range(d)]
-        product[...] = 0.0
+        found = np.zeros_like(moves)
         for (i, j), kernel in modes.items():
             series[i] += kernel * moved[j]
-            product[:, i] += fields[i, j] * direction[:, j]
+            found[:, i] += fields[i, j] * moves[:, j]
             if i != j:
                 series[j] += kernel * moved[i]
-                product[:, j] += fields[i, j] * direction[:, i]
+                found[:, j] += fields[i, j] * moves[:, i]
         for i in range(d):
-            product[:, i] -= self._at_points(series[i])
-        self._add_near(kind, direction, product)
+            found[:, i] -= self._at_points(series[i])
+        self._add_near(kind, moves, found)
+        product[...] = self._held.home(found)
 
-    def _add_near(self, kind: int, direction: np.ndarray, out: np.ndarray) -> None:
+    def _add_near(self, kind: int, moves: np.ndarray, out: np.ndarray) -> None:
         split = self._box.split
         if split.radius == 0.0:
             return
-        moves = self.layout.gather_rows(direction) if direction.size or kind % 2 == 0 else direction
-        cells, own, first = self._near
-        where = (cells.points, cells.order, cells.starts, cells.along, cells.low, 1.0 / cells.side)
+        if kind % 2 == 0:
+            moves = self._near.extended(moves)
         run = specialize(near.second_order, near_function(self.function, False), "near")
-        run(*where, own, first, split.cut, split.radius**2, kind, moves, out)
+        run(*self._near.arguments, split.cut, split.radius**2, kind, moves, out)

@@ -56,9 +56,11 @@ class GridPairs(PairSum):
     Mesh and split are chosen from the map alone: a map has one total, to the bit, whatever was
     summed before it.
 
-    Ranks spread their own points, sum the meshes, and evaluate at their own points.
-    Second derivatives are taken through modes too, where that is quicker than all pairs (see
-    :mod:`~thalweg_embedding.pairs.curvature`).
+    On several ranks a large map is summed by slabs: points go to the rank that has their slab, no
+    rank has all points or the whole mesh, and what a rank sends falls with their number (see
+    :mod:`~thalweg_embedding.pairs.holders`).  For small maps ranks spread their own points, sum
+    the meshes, and evaluate at their own points.  Second derivatives are taken through modes too,
+    where that is quicker than all pairs (see :mod:`~thalweg_embedding.pairs.curvature`).
     """
 
     def __init__(self, layout: Layout, function: PairFunction, tolerance: float = 1e-3) -> None:
@@ -95,16 +97,16 @@ class GridPairs(PairSum):
         placed = self._boxes.place(rows) if shift == 0.0 else None
         if placed is None:
             return self._by_pairs(rows, slopes, shift, "no mesh serves for its width")
-        found = np.zeros_like(rows)
-        density, total = self._boxes.total(placed, rows, found)
+        found = np.zeros_like(placed.held.points)
+        density, total = self._boxes.total(placed, found)
         if total is None:
             return self._by_pairs(rows, slopes, shift, "its points lie too far apart for a mesh")
         if slopes is not None:
-            slopes[...] = found
             for axis in range(self.layout.columns):
                 mesh = placed.box.mesh
                 series = mesh.slope(density, placed.box.influence, axis)
-                slopes[placed.cells.order, axis] += mesh.at_points(series, placed.cells)
+                found[placed.cells.order, axis] += mesh.at_points(series, placed.reached)
+            slopes[...] = placed.held.home(found)
         return total
 
     def _by_pairs(

@@ -8,6 +8,11 @@ Klinteberg (2019), "A parallel nonuniform fast Fourier transform library based o
 
 All points lie in the lower half of the periodic mesh, so that nothing wraps round, and the
 transforms skip what is known to be zero.
+
+A mesh may lie on the ranks in slabs: each rank spreads its points to the rows of the mesh that they
+reach, these go to the ranks that have them for the transforms and are added there, and transforms
+along the first axis are taken after a transposition.  No rank then holds the whole mesh, and each
+sends about its share of it in each of these exchanges.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -23,14 +28,14 @@ import numpy as np
 import scipy.fft
 from numba import prange
 
-from thalweg.parallel import MPI, kernel, sum_large
+from thalweg.parallel import MPI, RowRoutes, Transposition, kernel, sum_large, sum_over_ranks
 from thalweg_embedding.pairs.cells import Cells
 
 #: Mesh points of a window's innermost axis are padded to this many: full vector registers.
 PAD = 8
 
 #: Groups of neighboring mesh rows whose points are spread one after another by one thread.
-MOST_SLABS = 64
+MOST_GROUPS = 64
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
@@ -92,6 +97,33 @@ def _semicircle(z: np.ndarray, taps: int, oversampling: float) -> np.ndarray:
     return np.where(np.abs(z) <= 1.0, np.exp(beta * (inside - 1.0)), 0.0)
 
 
+@dataclass(frozen=True)
+class Reached:
+    """This rank's points, and the rows of the mesh, along its first axis, that they reach.
+
+    Attributes
+    ----------
+    cells
+        The points.
+    groups
+        Places in the order of the cells where groups of rows of cells begin.  Two groups that are
+        not neighbors reach no common mesh point.
+    first, count
+        First of the rows, and their number; of a mesh that is whole on all ranks, all rows.
+    places
+        Rows of this rank's part of the mesh, counted from its first, that arrive by the routes.
+    routes
+        Where the rows go to be transformed; None where the mesh is whole.
+    """
+
+    cells: Cells
+    groups: np.ndarray
+    first: int
+    count: int
+    places: np.ndarray
+    routes: RowRoutes | None = None
+
+
 class Mesh:
     """A mesh for points in a box of side ``reach``, whatever their place and number.
 
@@ -107,6 +139,9 @@ class Mesh:
         How points are spread.
     real
         Precision of the mesh.
+    slabs
+        Whether each rank has a slab of the mesh, and its points lie close together; else each has
+        the whole.  A mesh of one dimension is always whole.
     """
 
     def __init__(
@@ -118,8 +153,11 @@ class Mesh:
         count: int,
         window: Window,
         real: np.dtype,
+        slabs: bool = False,
     ) -> None:
         self._comm = comm
+        self._slabs = slabs and dimensions > 1
+        self._reach = reach
         self.dimensions = dimensions
         self.real = real
         self.window = window
@@ -131,44 +169,88 @@ class Mesh:
         # Mesh points that the points of the box reach, in the axes that there are.
         self.used = min(self.size, math.ceil(reach / self.spacing) + window.taps + 1)
         self.kept = count // 2
+        #: Ranks that share the transforms, and how.
+        self.transforming = comm if self._slabs else MPI.COMM_SELF
+        self._transposition = Transposition(self.transforming, self.used, self.kept)
+        columns = self._transposition.columns
+        self._columns = slice(columns.start, columns.stop)
         self._coefficients = window.coefficients.astype(real)
         numbers = np.arange(self.kept)
         self.wave = 2.0 * math.pi / period
         self.deconvolution = 1.0 / window.transform(2.0 * math.pi / self.size * numbers)
 
-    @property
-    def _shape(self) -> tuple[int, int, int]:
-        lengths = [1, 1, self.used + self.window.coefficients.shape[1]]
-        for axis in range(self.dimensions - 1):
-            lengths[1 - axis] = self.used
-        return lengths[0], lengths[1], lengths[2]
+    def reached(self, cells: Cells) -> Reached:
+        """What :meth:`modes` and :meth:`at_points` need to know of points.  Collective.
 
-    def modes(self, cells: Cells, strengths: np.ndarray | None = None) -> np.ndarray:
+        ``cells`` has coordinates from the middle of the box.
+        """
+        groups = self._groups(cells)
+        if not self._slabs:
+            return Reached(cells, groups, 0, self.used, np.arange(0))
+        first = stop = 0
+        if cells.order.size:
+            scale, shift, taps = self._places()
+            along = cells.points[0, : cells.order.size]
+            low, high = float(along.min()), float(along.max())
+            # A row more on either side, since compilers round in different ways.
+            first = max(0, math.floor(low * scale + shift - 0.5 * taps) - 1)
+            stop = min(self.used, math.ceil(high * scale + shift + 0.5 * taps) + 2)
+        rows = np.arange(first, stop)
+        layout = self._transposition.rows
+        routes = RowRoutes(self._comm, np.searchsorted(layout.starts, rows, side="right") - 1)
+        places = routes.deliver(rows) - layout.start
+        return Reached(cells, groups, first, stop - first, places, routes)
+
+    def _empty(self, reached: Reached) -> np.ndarray:
+        """Mesh rows that points reach, zero, and padded at their ends; always of three axes."""
+        lengths = [reached.count, *(self.used,) * (self.dimensions - 1)]
+        lengths[-1] += self.window.coefficients.shape[1]
+        return np.zeros([1] * (3 - self.dimensions) + lengths, dtype=self.real)
+
+    def modes(self, reached: Reached, strengths: np.ndarray | None = None) -> np.ndarray:
         """Modes of the points' density, those of all ranks.  Collective.
 
         Parameters
         ----------
-        cells
+        reached
             This rank's points.
         strengths
             Of the points, in the order of the cells; None for ones.
 
         Returns
         -------
-        complex ndarray, shape (size, ..., kept)
-            In the order of an FFT, the last axis with wave numbers 0 ... kept - 1.
+        complex ndarray, shape (size, ..., columns)
+            In the order of an FFT, the last axis with this rank's part of the wave numbers
+            0 ... kept - 1.
         """
-        mesh = np.zeros(self._shape, dtype=self.real)
-        slabs = self._slabs(cells)
+        mesh = self._empty(reached)
+        cells = reached.cells
         given = np.empty(0, self.real) if strengths is None else strengths.astype(self.real)
-        _spread(cells.points, given, slabs, *self._places(cells), self._coefficients, mesh)
-        mesh = sum_large(self._comm, mesh)
-        density = mesh[..., : self.used].reshape((self.used,) * self.dimensions)
+        where = (reached.first, *self._places(), self._coefficients)
+        _spread(cells.points, given, reached.groups, *where, mesh)
+        density = self._summed(mesh, reached)
         workers = numba.get_num_threads() if density.size > 2**17 else 1
-        found = scipy.fft.rfft(density, self.size, axis=-1, workers=workers)[..., : self.kept]
-        for axis in range(self.dimensions - 2, -1, -1):
-            found = scipy.fft.fft(found, self.size, axis=axis, workers=workers)
-        return np.asarray(found)
+        found = _rfft(density, self.size, workers)[..., : self.kept]
+        for axis in range(self.dimensions - 2, 0, -1):
+            found = _fft(found, self.size, axis, workers)
+        if self.dimensions > 1:
+            found = _fft(self._transposition.to_columns(found), self.size, 0, workers)
+        return found
+
+    def _summed(self, mesh: np.ndarray, reached: Reached) -> np.ndarray:
+        """This rank's rows of the mesh for transforms: the sum of what all ranks spread."""
+        if reached.routes is None:
+            mesh = sum_large(self._comm, mesh)
+        rows = mesh.reshape(mesh.shape[3 - self.dimensions :])[..., : self.used]
+        if reached.routes is None:
+            return rows
+        received = reached.routes.deliver(rows)
+        found = np.zeros((self._transposition.rows.local_rows, *rows.shape[1:]), self.real)
+        begin = 0
+        for count in reached.routes.received:
+            found[reached.places[begin : begin + count]] += received[begin : begin + count]
+            begin += count
+        return found
 
     def influence(self, modes: np.ndarray) -> np.ndarray:
         """A function's modes for wave numbers of both signs, divided by the window's transform.
@@ -176,19 +258,21 @@ class Mesh:
         Parameters
         ----------
         modes
-            For wave numbers 0 ... count/2 in each dimension, divided by count^d.
+            For wave numbers 0 ... count/2 in each dimension, divided by count^d; the last axis
+            with this rank's part of 0 ... kept - 1.
 
         Returns
         -------
-        ndarray, shape (size, ..., kept)
+        ndarray, shape (size, ..., columns)
             What the modes of a density are multiplied by to give those of its potential.
         """
         d, kept = self.dimensions, self.kept
-        modes = modes[(slice(kept),) * d]
+        modes = modes[(slice(kept),) * (d - 1)]
         for axis in range(d):
             shape = [1] * d
             shape[axis] = -1
-            modes = modes * (self.deconvolution**2).reshape(shape)
+            part = self._columns if axis == d - 1 else slice(None)
+            modes = modes * (self.deconvolution[part] ** 2).reshape(shape)
         for axis in range(d - 1):
             whole = np.zeros((*modes.shape[:axis], self.size, *modes.shape[axis + 1 :]))
             at = (slice(None),) * axis
@@ -198,24 +282,26 @@ class Mesh:
         return np.ascontiguousarray(modes, dtype=self.real)
 
     def energy(self, density: np.ndarray, influence: np.ndarray) -> float:
-        """Sum over all pairs of points, each with itself too (Parseval's identity)."""
+        """Sum over all pairs of points, each with itself too (Parseval's identity).  Collective."""
         density, influence = self._three(density), self._three(influence)
         sums = np.empty(density.shape[0] * density.shape[1])
-        _energy(density, influence, sums)
-        return float(sums.sum())
+        _energy(density, influence, self._columns.start, sums)
+        return float(sum_over_ranks(self.transforming, float(sums.sum())))
 
     def slope(self, density: np.ndarray, influence: np.ndarray, axis: int) -> np.ndarray:
         """Modes of half the potential's derivative along an axis."""
         product = np.empty(density.shape, dtype=density.dtype)
         along = 3 - self.dimensions + axis
-        scale = self.wave
-        _convolve(self._three(density), self._three(influence), scale, along, self._three(product))
+        where = (self.wave, along, self._columns.start)
+        _convolve(self._three(density), self._three(influence), *where, self._three(product))
         return product
 
     def waves(self, axis: int) -> np.ndarray:
         """Wave numbers along an axis in radians per unit, shaped to multiply modes."""
         last = axis == self.dimensions - 1
-        numbers = np.arange(self.kept) if last else np.fft.fftfreq(self.size, 1.0 / self.size)
+        numbers = np.fft.fftfreq(self.size, 1.0 / self.size)
+        if last:
+            numbers = np.arange(self._columns.start, self._columns.stop)
         shape = [1] * self.dimensions
         shape[axis] = -1
         return (self.wave * numbers).reshape(shape).astype(self.real)
@@ -223,34 +309,38 @@ class Mesh:
     def _three(self, modes: np.ndarray) -> np.ndarray:
         return modes.reshape((1,) * (3 - self.dimensions) + modes.shape)
 
-    def at_points(self, modes: np.ndarray, cells: Cells) -> np.ndarray:
-        """A real Fourier series at the points, in the order of the cells; overwrites ``modes``."""
+    def at_points(self, modes: np.ndarray, reached: Reached) -> np.ndarray:
+        """A real Fourier series at the points, in the order of the cells.  Collective.
+
+        ``modes`` is overwritten.
+        """
         workers = numba.get_num_threads() if modes.size > 2**17 else 1
-        for axis in range(self.dimensions - 1):
-            modes = scipy.fft.ifft(
-                modes, axis=axis, workers=workers, norm="forward", overwrite_x=True
-            )
-            modes = modes[(slice(None),) * axis + (slice(self.used),)]
-        field = scipy.fft.irfft(modes, self.size, axis=-1, workers=workers, norm="forward")
-        mesh = np.zeros(self._shape, dtype=self.real)
-        mesh[..., : self.used] = field[..., : self.used].reshape(mesh[..., : self.used].shape)
+        if self.dimensions > 1:
+            modes = _ifft(modes, 0, workers)[: self.used]
+            modes = self._transposition.to_rows(modes)
+        for axis in range(1, self.dimensions - 1):
+            modes = _ifft(modes, axis, workers)[(slice(None),) * axis + (slice(self.used),)]
+        field = _irfft(modes, self.size, workers)[..., : self.used]
+        if reached.routes is not None:
+            field = reached.routes.give_back(field[reached.places])
+        mesh = self._empty(reached)
+        mesh[..., : self.used] = field.reshape(mesh[..., : self.used].shape)
+        cells = reached.cells
         values = np.empty(cells.order.size, dtype=self.real)
-        _interpolate(cells.points, *self._places(cells), self._coefficients, mesh, values)
+        where = (reached.first, *self._places(), self._coefficients)
+        _interpolate(cells.points, *where, mesh, values)
         return values
 
-    def _places(self, cells: Cells) -> tuple[float, float, int]:
+    def _places(self) -> tuple[float, float, int]:
         """Mesh coordinate of a point: coordinate times the first number plus the second."""
-        shift = -cells.low / self.spacing + 0.5 * self.window.taps
+        shift = 0.5 * self._reach / self.spacing + 0.5 * self.window.taps
         return 1.0 / self.spacing, shift, self.window.taps
 
-    def _slabs(self, cells: Cells) -> np.ndarray:
-        """Places in the order of the cells where groups of rows of cells begin.
-
-        Two groups that are not neighbors reach no common mesh point.
-        """
+    def _groups(self, cells: Cells) -> np.ndarray:
+        """Where groups of rows of cells begin, as in :class:`Reached`."""
         rows = cells.row_starts
         least = math.ceil((self.window.taps + 1) * self.spacing / cells.side)
-        share = cells.order.size / MOST_SLABS
+        share = cells.order.size / MOST_GROUPS
         starts = [0]
         row = 0
         for next_row in range(least, len(rows) - least):
@@ -258,6 +348,34 @@ class Mesh:
                 starts.append(int(rows[next_row]))
                 row = next_row
         return np.array([*starts, cells.order.size], dtype=np.int64)
+
+
+# SciPy refuses to transform nothing, which a rank may have.
+
+
+def _rfft(values: np.ndarray, size: int, workers: int) -> np.ndarray:
+    if not values.size:
+        return np.zeros((*values.shape[:-1], size // 2 + 1), np.result_type(values, np.complex64))
+    return np.asarray(scipy.fft.rfft(values, size, axis=-1, workers=workers))
+
+
+def _fft(values: np.ndarray, size: int, axis: int, workers: int) -> np.ndarray:
+    if not values.size:
+        return np.zeros((*values.shape[:axis], size, *values.shape[axis + 1 :]), values.dtype)
+    return np.asarray(scipy.fft.fft(values, size, axis=axis, workers=workers))
+
+
+def _ifft(values: np.ndarray, axis: int, workers: int) -> np.ndarray:
+    if not values.size:
+        return values
+    back = scipy.fft.ifft(values, axis=axis, workers=workers, norm="forward", overwrite_x=True)
+    return np.asarray(back)
+
+
+def _irfft(values: np.ndarray, size: int, workers: int) -> np.ndarray:
+    if not values.size:
+        return np.zeros((*values.shape[:-1], size), values.real.dtype)
+    return np.asarray(scipy.fft.irfft(values, size, axis=-1, workers=workers, norm="forward"))
 
 
 @numba.njit(fastmath=FAST, inline="always")
@@ -276,25 +394,26 @@ def _taps(coordinate, coefficients, weights):
 
 
 @kernel(parallel=True, fastmath=FAST)
-def _spread(points, strengths, slabs, scale, shift, taps, coefficients, mesh):
+def _spread(points, strengths, groups, row, scale, shift, taps, coefficients, mesh):
     d = points.shape[0]
+    row_b = row if d == 2 else 0
     padded = coefficients.shape[1]
     for parity in range(2):
-        # Slabs of the same parity share no mesh point, whichever threads they are spread by.
-        for pair in prange((slabs.size - parity) // 2):
-            slab = 2 * pair + parity
+        # Groups of the same parity share no mesh point, whichever threads they are spread by.
+        for pair in prange((groups.size - parity) // 2):
+            group = 2 * pair + parity
             wa = np.ones(padded, mesh.dtype)
             wb = np.ones(padded, mesh.dtype)
             wc = np.empty(padded, mesh.dtype)
-            for n in range(slabs[slab], slabs[slab + 1]):
+            for n in range(groups[group], groups[group + 1]):
                 a = b = 0
                 ta = tb = 1
                 half = 0.5 * taps
                 if d == 3:
-                    a = _taps(points[0, n] * scale + shift - half, coefficients, wa)
+                    a = _taps(points[0, n] * scale + shift - half, coefficients, wa) - row
                     ta = taps
                 if d >= 2:
-                    b = _taps(points[d - 2, n] * scale + shift - half, coefficients, wb)
+                    b = _taps(points[d - 2, n] * scale + shift - half, coefficients, wb) - row_b
                     tb = taps
                 c = _taps(points[d - 1, n] * scale + shift - half, coefficients, wc)
                 if strengths.size > 0:
@@ -303,14 +422,15 @@ def _spread(points, strengths, slabs, scale, shift, taps, coefficients, mesh):
                 for i in range(ta):
                     for j in range(tb):
                         weight = wa[i] * wb[j]
-                        row = mesh[a + i, b + j, c : c + padded]
+                        line = mesh[a + i, b + j, c : c + padded]
                         for t in range(padded):
-                            row[t] += weight * wc[t]
+                            line[t] += weight * wc[t]
 
 
 @kernel(parallel=True, fastmath=FAST)
-def _interpolate(points, scale, shift, taps, coefficients, mesh, values):
+def _interpolate(points, row, scale, shift, taps, coefficients, mesh, values):
     d = points.shape[0]
+    row_b = row if d == 2 else 0
     padded = coefficients.shape[1]
     blocks = (values.size + 255) // 256
     for block in prange(blocks):
@@ -323,10 +443,10 @@ def _interpolate(points, scale, shift, taps, coefficients, mesh, values):
             ta = tb = 1
             half = 0.5 * taps
             if d == 3:
-                a = _taps(points[0, n] * scale + shift - half, coefficients, wa)
+                a = _taps(points[0, n] * scale + shift - half, coefficients, wa) - row
                 ta = taps
             if d >= 2:
-                b = _taps(points[d - 2, n] * scale + shift - half, coefficients, wb)
+                b = _taps(points[d - 2, n] * scale + shift - half, coefficients, wb) - row_b
                 tb = taps
             c = _taps(points[d - 1, n] * scale + shift - half, coefficients, wc)
             for t in range(padded):
@@ -334,9 +454,9 @@ def _interpolate(points, scale, shift, taps, coefficients, mesh, values):
             for i in range(ta):
                 for j in range(tb):
                     weight = wa[i] * wb[j]
-                    row = mesh[a + i, b + j, c : c + padded]
+                    line = mesh[a + i, b + j, c : c + padded]
                     for t in range(padded):
-                        sums[t] += weight * row[t]
+                        sums[t] += weight * line[t]
             total = sums[0] * wc[0]
             for t in range(1, padded):
                 total += sums[t] * wc[t]
@@ -344,14 +464,14 @@ def _interpolate(points, scale, shift, taps, coefficients, mesh, values):
 
 
 @kernel(parallel=True, fastmath=FAST)
-def _convolve(density, influence, wave, axis, product):
+def _convolve(density, influence, wave, axis, first, product):
     """Modes of half the derivative along ``axis`` of the influence's potential."""
     rows = density.shape[0] * density.shape[1]
     for row in prange(rows):
         a = row // density.shape[1]
         b = row % density.shape[1]
         for c in range(density.shape[2]):
-            k = a if axis == 0 else (b if axis == 1 else c)
+            k = a if axis == 0 else (b if axis == 1 else c + first)
             length = density.shape[axis]
             if axis < 2 and 2 * k > length:
                 k -= length
@@ -361,7 +481,7 @@ def _convolve(density, influence, wave, axis, product):
 
 
 @kernel(parallel=True, fastmath=FAST)
-def _energy(density, influence, sums):
+def _energy(density, influence, first, sums):
     """By rows, the sum over modes of both signs of influence times squared density."""
     for row in prange(sums.size):
         a = row // density.shape[1]
@@ -370,5 +490,5 @@ def _energy(density, influence, sums):
         for c in range(density.shape[2]):
             here = density[a, b, c]
             power = influence[a, b, c] * (here.real * here.real + here.imag * here.imag)
-            total += power if c == 0 else 2.0 * power
+            total += power if c + first == 0 else 2.0 * power
         sums[row] = total

@@ -22,14 +22,15 @@ def near(d, cut):
 
 
 @njit(fastmath=set(FASTMATH))
-def line_of(starts, along, cells, axes, a, b, c):
+def line_of(starts, along, axes, a, b, c):
     """Range of the points in up to three neighboring cells of a line of cells."""
+    last = along[axes - 1]
     line = 0
     if axes == 3:
-        line = (a * along + b) * along
+        line = (a * along[1] + b) * last
     elif axes == 2:
-        line = b * along
-    return starts[line + max(c - 1, 0)], starts[line + min(c + 2, along)]
+        line = b * last
+    return starts[line + max(c - 1, 0)], starts[line + min(c + 2, last)]
 
 
 @njit(fastmath=set(FASTMATH))
@@ -37,11 +38,11 @@ def cell_of(points, n, axis, low, scale, along):
     """Cell of a point along one axis, 0 for axes that are made up."""
     if axis < 0:
         return 0
-    return min(max(int((points[axis, n] - low) * scale), 0), along - 1)
+    return min(max(int((points[axis, n] - low[axis]) * scale), 0), along[axis] - 1)
 
 
-def first_order(points, order, starts, along, low, scale, own, first, cut, reach, totals, slopes):
-    """Sums over near points; slopes are added to rows ``order[n] - first`` of ``slopes``.
+def first_order(points, order, starts, along, low, scale, own, cut, reach, totals, slopes):
+    """Sums over near points; slopes are added to rows ``order[n]`` of ``slopes``.
 
     A point's term with itself is part of its sum; its slope is zero.
     """
@@ -51,18 +52,18 @@ def first_order(points, order, starts, along, low, scale, own, first, cut, reach
         subtotal = 0.0
         for turn in range(block * BLOCK, min((block + 1) * BLOCK, own.size)):
             n = own[turn]
-            row = order[n] - first
+            row = order[n]
             a = cell_of(points, n, axes - 3, low, scale, along)
             b = cell_of(points, n, axes - 2, low, scale, along)
             c = cell_of(points, n, axes - 1, low, scale, along)
-            last_a = min(a + 2, along) if axes == 3 else 1
-            last_b = min(b + 2, along) if axes >= 2 else 1
+            last_a = min(a + 2, along[0]) if axes == 3 else 1
+            last_b = min(b + 2, along[axes - 2]) if axes >= 2 else 1
             total = zero
             if axes == 2:
                 x, y = points[0, n], points[1, n]
                 slope_x, slope_y = zero, zero
                 for line_b in range(max(b - 1, 0), last_b):
-                    left, right = line_of(starts, along, 0, axes, 0, line_b, c)
+                    left, right = line_of(starts, along, axes, 0, line_b, c)
                     width = right - left
                     for t in range((width + 15) // 16 * 16):
                         u = x - points[0, left + t]
@@ -80,7 +81,7 @@ def first_order(points, order, starts, along, low, scale, own, first, cut, reach
             else:
                 for line_a in range(max(a - 1, 0), last_a):
                     for line_b in range(max(b - 1, 0), last_b):
-                        left, right = line_of(starts, along, 0, axes, line_a, line_b, c)
+                        left, right = line_of(starts, along, axes, line_a, line_b, c)
                         for m in range(left, right):
                             distance = zero
                             for i in range(axes):
@@ -95,9 +96,7 @@ def first_order(points, order, starts, along, low, scale, own, first, cut, reach
         totals[block] = subtotal
 
 
-def second_order(
-    points, order, starts, along, low, scale, own, first, cut, reach, kind, moves, out
-):
+def second_order(points, order, starts, along, low, scale, own, cut, reach, kind, moves, out):
     """Second derivatives; ``moves`` and ``out`` are in the order of the points given.
 
     ``kind`` 0 is ``PairSum.product``, 1 the diagonal, 2 and 3 the same of the convex part.
@@ -105,15 +104,15 @@ def second_order(
     axes = points.shape[0]
     for turn in prange(own.size):
         n = own[turn]
-        row = order[n] - first
+        row = order[n]
         a = cell_of(points, n, axes - 3, low, scale, along)
         b = cell_of(points, n, axes - 2, low, scale, along)
         c = cell_of(points, n, axes - 1, low, scale, along)
-        last_a = min(a + 2, along) if axes == 3 else 1
-        last_b = min(b + 2, along) if axes >= 2 else 1
+        last_a = min(a + 2, along[0]) if axes == 3 else 1
+        last_b = min(b + 2, along[axes - 2]) if axes >= 2 else 1
         for line_a in range(max(a - 1, 0), last_a):
             for line_b in range(max(b - 1, 0), last_b):
-                left, right = line_of(starts, along, 0, axes, line_a, line_b, c)
+                left, right = line_of(starts, along, axes, line_a, line_b, c)
                 for m in range(left, right):
                     distance = 0.0
                     along_line = 0.0

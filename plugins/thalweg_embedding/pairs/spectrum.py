@@ -6,9 +6,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numba
 import numpy as np
 import scipy.fft
 import scipy.special
+
+from thalweg.parallel import MPI, Transposition
 
 #: Squared distances to values, any shape, as NumPy arrays.
 Radial = Callable[[np.ndarray], np.ndarray]
@@ -58,51 +61,70 @@ def _fading(places: np.ndarray, width: float, decades: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Modes of a radial function on a box, exact for differences of points up to ``reach``.
+    """A periodic box in which radial functions are exact for differences of points up to a reach.
+
+    A function is faded out between ``reach`` and ``period - reach`` by an error function, as wide
+    as the band allows, and added up periodically: what differs from the function itself lies where
+    no difference of points does.
 
     Attributes
     ----------
+    dimensions
+        Of the box.
     period
-        Side of the box, in map units.
-    modes
-        Real modes for wave numbers 0 ... count/2 in each dimension, divided by count^d.
+        Its side, in map units.
     count
         Modes in each dimension, even.
-    reach
-        Largest difference of two points in any dimension.
+    fade, decades
+        Width of the fading, and the exponent of what is left at its ends.
     """
 
+    dimensions: int
     period: float
-    modes: np.ndarray
     count: int
-    reach: float
+    fade: float
+    decades: float
 
     @classmethod
-    def of(
-        cls, radial: Radial, dimensions: int, reach: float, band: float, tolerance: float
-    ) -> Spectrum:
-        """Modes of ``radial``, whose bandwidth is ``band``.
-
-        The function is faded out between ``reach`` and ``period - reach`` by an error
-        function, as wide as the band allows, and added up periodically: what differs from
-        the function itself lies where no difference of points does.
-        """
+    def of(cls, dimensions: int, reach: float, band: float, tolerance: float) -> Spectrum:
+        """The box for functions of bandwidth ``band``."""
         decades = math.log(10.0 / tolerance)
         fade = 4.0 * decades / band
         period = 2.0 * reach + fade
         count = scipy.fft.next_fast_len(max(32, math.ceil(band * period / math.pi)))
-        count += count % 2
-        places = np.arange(count // 2 + 1) * (period / count)
-        images = np.stack([places, period - places])
-        windows = _fading(images - 0.5 * period, fade, decades)
-        values = np.zeros((count // 2 + 1,) * dimensions)
-        for image in np.ndindex(*(2,) * dimensions):
+        return cls(dimensions, period, count + count % 2, fade, decades)
+
+    def modes(self, radial: Radial, comm: MPI.Comm = MPI.COMM_SELF) -> np.ndarray:
+        """Modes of a radial function, divided by count^d.  Collective.
+
+        Returns
+        -------
+        ndarray, shape (count/2 + 1, ..., columns)
+            Real, for wave numbers 0 ... count/2 in each dimension; the last axis has this rank's
+            part of 0 ... count/2 - 1, shared out evenly.
+        """
+        half = self.count // 2
+        transposition = Transposition(comm, half + 1, half)
+        places = np.arange(half + 1) * (self.period / self.count)
+        images = np.stack([places, self.period - places])
+        windows = _fading(images - 0.5 * self.period, self.fade, self.decades)
+        own = slice(transposition.rows.start, transposition.rows.stop)
+        parts = [own, *(slice(None),) * (self.dimensions - 1)] if self.dimensions > 1 else [...]
+        values = np.zeros([len(places[part]) for part in parts])
+        for image in np.ndindex(*(2,) * self.dimensions):
             squared, window = np.zeros(()), np.ones(())
             for axis, side in enumerate(image):
-                shape = [1] * dimensions
+                shape = [1] * self.dimensions
                 shape[axis] = -1
-                squared = squared + (images[side] ** 2).reshape(shape)
-                window = window * windows[side].reshape(shape)
+                squared = squared + (images[side, parts[axis]] ** 2).reshape(shape)
+                window = window * windows[side, parts[axis]].reshape(shape)
             values += radial(squared) * window
-        modes = scipy.fft.dctn(values, type=1, overwrite_x=True, workers=-1)
-        return cls(period, modes / float(count) ** dimensions, count, reach)
+        workers = numba.get_num_threads()
+        for axis in range(self.dimensions - 1, 0, -1):
+            if values.size:
+                values = scipy.fft.dct(values, type=1, axis=axis, workers=workers)
+        if self.dimensions > 1:
+            values = transposition.to_columns(values[..., :half])
+        if values.size:
+            values = scipy.fft.dct(values, type=1, axis=0, workers=workers)
+        return np.asarray(values[..., :half] / float(self.count) ** self.dimensions)

@@ -10,10 +10,11 @@ from thalweg.parallel import Layout
 from thalweg_embedding import PairFunction
 from thalweg_embedding.objectives import repulsive_sum
 from thalweg_embedding.pairs import boxes
-from thalweg_embedding.pairs.cells import Cells, crowding
+from thalweg_embedding.pairs.cells import Cells
 from thalweg_embedding.pairs.every import EveryPair
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid import GridPairs
+from thalweg_embedding.pairs.holders import OwnRows
 from thalweg_embedding.pairs.mesh import Mesh, Window
 
 CAUCHY_SQUARED = PairFunction(
@@ -148,8 +149,7 @@ def test_modes_of_a_mesh_are_those_of_the_points(comm, taps, error):
     rows = np.clip(layout.random_normal(0, 10.0), -24.0, 24.0)
     real = np.dtype(np.float64)
     mesh = Mesh(comm, 2, 50.0, 120.0, 100, Window.with_taps(taps, 1.5), real)
-    cells = Cells.of(rows, np.zeros(2), 50.0, 5.0, real)
-    modes = mesh.modes(cells)
+    modes = mesh.modes(mesh.reached(Cells.of(rows, np.zeros(2), 5.0, real)))
     origin = np.exp(-1j * np.pi * taps / mesh.size)
     whole = layout.gather_rows(rows) + 25.0
     for k in ((0, 0), (3, 4), (-20, 7), (30, 45)):
@@ -182,6 +182,7 @@ def test_cost_hardly_grows_with_the_extent():
     assert chosen(70_000, 2000.0)[1] < 2.0 * chosen(70_000, 200.0)[1]
 
 
-def test_crowding_is_the_density_that_points_feel():
+def test_crowding_is_the_density_that_points_feel(comm):
     points = np.random.default_rng(0).uniform(0, 100, (200_000, 2))
-    assert crowding(points, np.full(2, 50.0), 100.0) == pytest.approx(20.0, rel=0.1)
+    held = OwnRows(Layout(comm, 200_000, 2), points, np.full(2, 50.0), 100.0)
+    assert held.crowding() == pytest.approx(20.0, rel=0.1)

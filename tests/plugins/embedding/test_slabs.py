@@ -1,0 +1,126 @@
+"""Repulsion by slabs is that of one rank, and no rank sends or holds more than its share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from thalweg.parallel import MPI, Layout
+from thalweg.parallel.traffic import phases
+from thalweg_embedding.pairs import boxes, holders
+from thalweg_embedding.pairs.cells import bounding_box
+from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
+from thalweg_embedding.pairs.grid import GridPairs
+
+
+@pytest.fixture(autouse=True)
+def slabs_at_any_size(monkeypatch):
+    monkeypatch.setattr(holders, "SLAB_ROWS", 0)
+
+
+def the_map(shape, rows, dimensions=2):
+    """A map, the same on all ranks, in an order that has nothing to do with place."""
+    generator = np.random.default_rng(0)
+    whole = 5.0 * generator.standard_normal((rows, dimensions))
+    if shape == "clusters":
+        whole += 150.0 * (np.arange(rows) % 3)[:, None]
+    elif shape == "collapsed":
+        whole *= 1e-5
+    elif shape == "vertical":
+        whole[:, 0] = 3.0
+    elif shape == "horizontal":
+        whole[:, 1] = 0.0
+    return whole
+
+
+SHAPES = ["cloud", "clusters", "collapsed", "vertical", "horizontal"]
+
+
+def everything(layout, whole, function, tolerance):
+    """Total, slopes, product, diagonals: of this rank's rows."""
+    rows = layout.local(whole).copy()
+    moves = layout.local(np.random.default_rng(1).standard_normal(whole.shape)).copy()
+    pairs = GridPairs(layout, function, tolerance)
+    found = [np.empty_like(rows) for _ in range(5)]
+    total = pairs.total_and_slopes(rows, found[0])
+    pairs.product(rows, moves, found[1])
+    pairs.diagonal(rows, found[2])
+    pairs.convex_product(rows, moves, found[3])
+    pairs.convex_diagonal(rows, found[4])
+    return total, found
+
+
+@pytest.mark.ranks(2, 3, 4)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_slabs_give_what_one_rank_gives_and_the_same_bits_each_time(comm, shape):
+    for function, rows, dimensions in ((STUDENT, 500, 2), (GAUSSIAN, 300, 2), (STUDENT, 200, 3)):
+        whole = the_map(shape, rows, dimensions)
+        layout = Layout(comm, rows, dimensions)
+        alone = Layout(MPI.COMM_SELF, rows, dimensions)
+        expected, wanted = everything(alone, whole, function, 1e-4)
+        total, found = everything(layout, whole, function, 1e-4)
+        assert total == pytest.approx(expected, rel=1e-5)
+        for mine, theirs in zip(found, wanted, strict=True):
+            error = np.abs(mine - layout.local(theirs)).max(initial=0.0)
+            assert error <= 1e-4 * np.abs(theirs).max() + 1e-9
+        again, repeated = everything(layout, whole, function, 1e-4)
+        assert again == total
+        for mine, theirs in zip(found, repeated, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("cut", [4.0, 2.0**-4, 2.0**-8])
+def test_the_halo_holds_all_near_pairs_wherever_a_split_cuts(comm, monkeypatch, cut):
+    monkeypatch.setattr(boxes, "CUTS", (cut,))
+    whole = the_map("cloud", 300)
+    slopes = np.empty((Layout(comm, 300).local_rows, 2)), np.empty((300, 2))
+    totals = [
+        GridPairs(layout, STUDENT, 1e-6).total_and_slopes(layout.local(whole).copy(), out)
+        for layout, out in zip(
+            (Layout(comm, 300, 2), Layout(MPI.COMM_SELF, 300, 2)), slopes, strict=True
+        )
+    ]
+    assert totals[0] == pytest.approx(totals[1], rel=1e-9)
+    expected = Layout(comm, 300).local(slopes[1])
+    np.testing.assert_allclose(slopes[0], expected, atol=1e-7 * np.abs(slopes[1]).max())
+
+
+@pytest.mark.ranks(3)
+def test_ranks_without_points_or_mesh_take_part(comm):
+    for rows in (1, 2, 4):
+        layout = Layout(comm, rows, 2)
+        whole = the_map("cloud", rows)
+        total, (slopes, *_) = everything(layout, whole, STUDENT, 1e-3)
+        expected, (wanted, *_) = everything(Layout(MPI.COMM_SELF, rows, 2), whole, STUDENT, 1e-3)
+        assert total == pytest.approx(expected, rel=1e-3, abs=1e-12)
+        np.testing.assert_allclose(slopes, layout.local(wanted), atol=1e-3)
+
+
+@pytest.mark.ranks(2, 4)
+def test_ranks_hold_and_send_their_share_and_crowding_is_the_same_to_the_bit(comm):
+    rows = 8_000
+    whole = the_map("clusters", rows)
+    layout, alone = Layout(comm, rows, 2), Layout(MPI.COMM_SELF, rows, 2)
+    mine = layout.local(whole).copy()
+    center, extent = bounding_box(layout, mine)
+    held = holders.holders(layout, mine, center, extent)
+    assert len(held.points) < 1.5 * rows / comm.size
+    assert held.crowding() == holders.holders(alone, whole, center, extent).crowding()
+    np.testing.assert_array_equal(held.home(held.bring(mine)), mine)
+
+    pairs = GridPairs(layout, STUDENT, 1e-2)
+    slopes = np.empty_like(mine)
+    pairs.total_and_slopes(mine, slopes)  # makes the spectrum
+    before = phases()["other"].bytes
+    pairs.total_and_slopes(mine, slopes)
+    sent = phases()["other"].bytes - before
+    (box,) = pairs._boxes._kept.values()
+    mesh = box.mesh
+    halo = len(held.surroundings(box.split.radius)(held.points)) - len(held.points)
+    halo = max(comm.allgather(halo))
+    points = 16 * (2 * rows / comm.size + halo)  # there and back
+    # Rows of the mesh there, and of two fields back; the transposed modes likewise.
+    largest = 4.0 / comm.size + 2.0 * mesh.window.taps / mesh.used
+    fields = 3 * 4 * mesh.used**2 * min(1.0, largest) + 3 * 8 * mesh.used * mesh.kept / comm.size
+    assert 0 < sent < 1.5 * (points + fields) + 4_000
