@@ -45,7 +45,9 @@ class RowRoutes:
         self, comm: MPI.Comm, destinations: np.ndarray, rows: np.ndarray | None = None
     ) -> None:
         self.comm = comm
-        order = np.argsort(destinations, kind="stable")
+        # Small integers are sorted in linear time.
+        small = np.asarray(destinations, dtype=np.uint16 if comm.size < 2**16 else np.int64)
+        order = np.argsort(small, kind="stable")
         self.rows = order if rows is None else np.asarray(rows, dtype=np.int64)[order]
         self._sent = np.bincount(destinations, minlength=comm.size).astype(np.int64)
         self.received = np.empty_like(self._sent)

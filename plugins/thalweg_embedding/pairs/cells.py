@@ -49,8 +49,9 @@ class Cells:
         count, d = rows.shape
         low, spans = np.zeros(d), np.zeros(d)
         if count:
-            low = rows.min(axis=0) - center
-            spans = rows.max(axis=0) - center - low
+            low, high = corners(rows)
+            low -= center
+            spans = high - center - low
         most = max(16.0**d, 4.0 * count)
         side = max(side, 1e-300)
         while np.prod(along := np.floor(spans / side) + 1.0) > most:
@@ -69,12 +70,19 @@ class Cells:
         return self.starts[:: int(np.prod(self.along[1:]))]
 
 
+def corners(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Least and largest coordinates of one point or more."""
+    # Column by column: NumPy is far slower along the long axis of a narrow array.
+    return np.array([c.min() for c in rows.T]), np.array([c.max() for c in rows.T])
+
+
 def bounding_box(layout: Layout, rows: np.ndarray) -> tuple[np.ndarray, float]:
     """Middle and widest side of the box that holds all ranks' points.  Collective."""
-    corners = np.full((2, rows.shape[1]), -math.inf)
+    mine = np.full((2, rows.shape[1]), -math.inf)
     if len(rows):
-        corners = np.stack([rows.max(axis=0), -rows.min(axis=0)])
-    high, low = np.max(layout.comm.allgather(corners), axis=0)
+        low, high = corners(rows)
+        mine = np.stack([high, -low])
+    high, low = np.max(layout.comm.allgather(mine), axis=0)
     return 0.5 * (high - low), float((high + low).max())
 
 
