@@ -7,10 +7,11 @@ those of the round before.  An objective without blocks ends after one round.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from thalweg.interfaces import (
     StiefelVariable,
 )
 from thalweg.parallel import PETSc
-from thalweg.plugins import Help
+from thalweg.plugins import Help, declared_options
 from thalweg.result import Status
 
 
@@ -45,21 +46,24 @@ class RoundState(SolverState):
         How much W and the blocks changed in the last round.
     inner_done
         Whether the inner test is met.
-    outcome
-        How the solver wants to end, or ``Status.RUNNING``.
     """
 
     anchor: np.ndarray
     blocks: dict[str, Any] = field(default_factory=dict)
     round: int = 0
     inner: int = 0
-    change: float = float("nan")
-    round_value: float = float("nan")
+    change: float = math.nan
+    round_value: float = math.nan
     inner_done: bool = False
-    outcome: Status = Status.RUNNING
 
 
 S = TypeVar("S", bound=RoundState)
+
+
+def no_array() -> np.ndarray:
+    """What a state holds for an array before ``begin`` has made it."""
+    return np.empty(0)
+
 
 Armijo = Annotated[
     float, Help("constant c1 of the sufficient decrease (Armijo) condition", above=0, below=0.5)
@@ -104,12 +108,16 @@ class RoundSolver(Solver[S]):
     requires: ClassVar[tuple[type[Capability], ...]] = (StiefelVariable,)
     trace_columns: ClassVar[tuple[str, ...]] = ("residual", "round", "change")
 
+    #: Type of the state, whose own fields :meth:`begin` fills.
+    state_type: ClassVar[type[RoundState]]
+
     # A small step ends a round, after which the blocks are renewed; it does not end the run.
     decreases: ClassVar[bool] = False
 
-    @abstractmethod
-    def fresh(self, objective: Objective, x: PETSc.Vec) -> S:
-        """State at ``x`` before anything was evaluated."""
+    def __post_init__(self) -> None:
+        for option in declared_options(type(self)):
+            if option.choices is not None:
+                option.check(getattr(self, option.keyword), type(self).__name__)
 
     @abstractmethod
     def begin(self, state: S) -> None:
@@ -121,7 +129,8 @@ class RoundSolver(Solver[S]):
 
     def init(self, objective: Objective, x: PETSc.Vec) -> S:
         """State at ``x``, with the objective's first blocks."""
-        state = self.fresh(objective, x)
+        w = np.array(objective.layout.reading(x))
+        state = cast(S, self.state_type(objective=objective, x=x, value=math.nan, anchor=w))
         if isinstance(objective, Alternation):
             state.blocks = objective.initial_blocks(x)
             objective.use_blocks(state.blocks)
@@ -177,10 +186,6 @@ class RoundSolver(Solver[S]):
         elif state.round >= self.rounds:
             state.outcome = Status.ITERATION_LIMIT
 
-    def status(self, state: S) -> Status:
-        """Converged by the outer test, or out of rounds."""
-        return state.outcome
-
     def trace_row(self, state: S) -> Mapping[str, float]:
         """Residual |Phi W - W Lambda|, round and change."""
         return {"residual": state.gradient_norm, "round": state.round, "change": state.change}
@@ -211,21 +216,9 @@ def evaluated(objective: Objective, w: np.ndarray) -> tuple[float, np.ndarray]:
         gradient.destroy()
 
 
-def tangent_part(w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """Projection on the tangent space of the Stiefel manifold at W."""
-    inner = w.T @ gradient
-    return gradient - w @ (0.5 * (inner + inner.T))
-
-
 def residual_norm(w: np.ndarray, gradient: np.ndarray) -> float:
     """``|Phi W - W Lambda|`` with Lambda = W' Phi W."""
     return float(np.linalg.norm(gradient - w @ (w.T @ gradient)))
-
-
-def orthonormal(w: np.ndarray) -> np.ndarray:
-    """The nearest matrix with orthonormal columns."""
-    u, _, v = np.linalg.svd(w, full_matrices=False)
-    return np.asarray(u @ v)
 
 
 def subspace_distance(a: np.ndarray, b: np.ndarray) -> float:

@@ -30,7 +30,7 @@ from thalweg.parallel import Layout
 from thalweg_clustering.agreement import normalized_mutual_information
 from thalweg_clustering.build import Preparation, build_kdac
 from thalweg_clustering.kdac import KDACObjective
-from thalweg_clustering.kernels import KernelFunction
+from thalweg_clustering.kernels import KernelFunction, symmetric
 from thalweg_clustering.prepared_data import evenly_spread
 
 #: Rows of a comparison with reference sets, and the number of these.
@@ -169,9 +169,7 @@ def find_alternatives(
 def solved(objective: KDACObjective, solver: Any, seed: int = 0, **stop: Any) -> Alternative:
     """The alternative that one run finds.  Collective."""
     result = thalweg.minimize(objective, solver=solver, seed=seed, **stop)
-    x = objective.layout.vec_from(result.x)
-    outcome = objective.outcome(x)
-    x.destroy()
+    outcome = objective.outcome_of(result)
     overlaps = tuple(
         normalized_mutual_information(outcome["labels"], labeling.labels, objective.comm)
         for labeling in objective.labelings
@@ -215,11 +213,7 @@ def compared_with_reference(
 
 def _separation(z: np.ndarray, function: KernelFunction, clusters: int) -> float:
     """lambda_(k-1) relative to the trace where the kernel is not normalized."""
-    inner = z @ z.T
-    if function.of == "distance":
-        squares = np.einsum("ij,ij->i", z, z)
-        inner = np.maximum(squares[:, None] + squares - 2.0 * inner, 0.0)
-    kernel = function.value(inner)
+    kernel = function.value(function.beta(z, z))
     if function.normalized:
         scale = 1.0 / np.sqrt(kernel.sum(axis=1))
         kernel = kernel * scale[:, None] * scale
@@ -227,9 +221,9 @@ def _separation(z: np.ndarray, function: KernelFunction, clusters: int) -> float
     kernel = kernel - kernel.mean(axis=1)[:, None]
     n = len(kernel)
     index = n - max(1, clusters - 1)
-    value = scipy.linalg.eigh(
-        0.5 * (kernel + kernel.T), eigvals_only=True, subset_by_index=[index, index]
-    )[0]
+    value = scipy.linalg.eigh(symmetric(kernel), eigvals_only=True, subset_by_index=[index, index])[
+        0
+    ]
     return float(value if function.normalized else value / max(float(np.trace(kernel)), 1e-300))
 
 
@@ -255,20 +249,8 @@ def choose_clusters(
                 result = thalweg.minimize(objective, solver="ism", seed=options.get("seed", 0))
             except thalweg.ThalwegError:
                 continue
-            x = objective.layout.vec_from(result.x)
-            values = objective.outcome(x)["embedding_values"]
-            x.destroy()
+            values = objective.outcome_of(result)["embedding_values"]
             gap = float(values[k - 2] - values[k - 1])
             if gap > widest:
                 best, widest = k, gap
     return int(dataset.comm.bcast(best, root=0))
-
-
-__all__ = [
-    "Alternative",
-    "Alternatives",
-    "choose_clusters",
-    "compared_with_reference",
-    "find_alternatives",
-    "solved",
-]

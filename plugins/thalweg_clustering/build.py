@@ -346,10 +346,7 @@ class _Settings:
             result = thalweg.minimize(objective, solver=ISM(rounds=15), seed=self.common["seed"])
         except thalweg.ThalwegError:
             return None
-        x = objective.layout.vec_from(result.x)
-        outcome = objective.outcome(x)
-        x.destroy()
-        return outcome
+        return objective.outcome_of(result)
 
 
 def _labelings(
@@ -461,11 +458,7 @@ def _from_sample(
     guess = np.empty((layout.local_rows, coefficients.shape[1]))
     for first in range(0, len(guess), 4096):
         rows = settings.points[first : first + 4096] @ (w / sigma)
-        beta = rows @ z.T
-        if settings.function.of == "distance":
-            squares = (rows**2).sum(axis=1)[:, None] + (z**2).sum(axis=1)
-            beta = np.maximum(squares - 2.0 * beta, 0.0)
-        similar = settings.function.value(beta)
+        similar = settings.function.value(settings.function.beta(rows, z))
         extended = similar @ coefficients
         if settings.function.normalized:
             extended /= np.sqrt(np.maximum(similar.sum(axis=1), 1e-300))[:, None]

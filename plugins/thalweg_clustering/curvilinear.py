@@ -11,14 +11,12 @@ Barzilai-Borwein lengths, and a monotone or a non-monotone (Zhang and Hager) tes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from thalweg.errors import InputError
-from thalweg.interfaces import Objective
-from thalweg.parallel import PETSc
+from thalweg.interfaces import StiefelVariable
 from thalweg.plugins import Help
 from thalweg_clustering.alternating import (
     Armijo,
@@ -28,13 +26,10 @@ from thalweg_clustering.alternating import (
     Shrink,
     evaluated,
     matrix_of,
-    orthonormal,
+    no_array,
     put_matrix,
     residual_norm,
 )
-
-#: Rules for the first length of a step.
-LENGTHS = ("barzilai-borwein", "armijo")
 
 
 @dataclass(kw_only=True)
@@ -51,16 +46,13 @@ class CurvilinearState(RoundState):
         Zhang and Hager's running average C of the values, and its weight Q.
     parity
         Which of the two Barzilai-Borwein lengths comes next.
-    quiet
-        Steps in a row that lowered the objective by less than the tolerance.
     """
 
-    slope: np.ndarray
+    slope: np.ndarray = field(default_factory=no_array)
     length: float = 0.0
     reference: float = 0.0
     weight: float = 1.0
     parity: int = 0
-    quiet: int = 0
 
 
 @dataclass(frozen=True)
@@ -84,21 +76,7 @@ class Curvilinear(RoundSolver[CurvilinearState]):
         Help("first length of a step; armijo is twice the length accepted before"),
     ] = "barzilai-borwein"
 
-    trace_columns: ClassVar[tuple[str, ...]] = RoundSolver.trace_columns
-
-    def __post_init__(self) -> None:
-        if self.lengths not in LENGTHS:
-            raise InputError(
-                f"option 'lengths' of solver 'stiefel' must be one of {', '.join(LENGTHS)}, "
-                f"not {self.lengths!r}"
-            )
-
-    def fresh(self, objective: Objective, x: PETSc.Vec) -> CurvilinearState:
-        """State at ``x`` before anything was evaluated."""
-        w = np.array(objective.layout.reading(x))
-        return CurvilinearState(
-            objective=objective, x=x, value=float("nan"), anchor=w, slope=np.zeros_like(w)
-        )
+    state_type: ClassVar[type[RoundState]] = CurvilinearState
 
     def begin(self, state: CurvilinearState) -> None:
         """Value and gradient at W, and a first length that turns W by about a tenth."""
@@ -108,7 +86,6 @@ class Curvilinear(RoundSolver[CurvilinearState]):
         state.gradient_norm = residual_norm(w, state.slope)
         state.reference, state.weight = state.value, 1.0
         state.length = 0.1 / max(_along(w, state.slope), 1e-300)
-        state.quiet = 0
 
     def improve(self, state: CurvilinearState) -> None:
         """One step along a Cayley curve."""
@@ -117,9 +94,11 @@ class Curvilinear(RoundSolver[CurvilinearState]):
         if speed <= self.gradient_tolerance * max(float(np.linalg.norm(slope)), 1e-300):
             state.inner_done = True
             return
-        length = state.length
+        assert isinstance(state.objective, StiefelVariable)
+        manifold, length = state.objective.manifold, state.length
         for _ in range(40):
-            candidate = cayley_point(w, slope, length)
+            # Rounding of many steps adds up; the correction is of its size.
+            candidate = manifold.orthonormal(cayley_point(w, slope, length))
             value, gradient = evaluated(state.objective, candidate)
             state.evaluations += 1
             if value <= state.reference - self.armijo * length * speed**2:
@@ -165,16 +144,13 @@ def _along(w: np.ndarray, slope: np.ndarray) -> float:
 
 
 def cayley_point(w: np.ndarray, slope: np.ndarray, length: float) -> np.ndarray:
-    """The point of the Cayley curve at ``length``, orthonormal to rounding."""
+    """The point of the Cayley curve at ``length``."""
     d, q = w.shape
     if 2 * q < d:
         left = np.concatenate([slope, w], axis=1)
         right = np.concatenate([w, -slope], axis=1)
         system = np.eye(2 * q) + (0.5 * length) * right.T @ left
-        point = w - length * left @ np.linalg.solve(system, right.T @ w)
-    else:
-        a = slope @ w.T
-        a = (0.5 * length) * (a - a.T)
-        point = np.linalg.solve(np.eye(d) + a, w - a @ w)
-    # Rounding of many steps adds up; the correction is of its size.
-    return orthonormal(point)
+        return w - length * left @ np.linalg.solve(system, right.T @ w)
+    a = slope @ w.T
+    a = (0.5 * length) * (a - a.T)
+    return np.linalg.solve(np.eye(d) + a, w - a @ w)

@@ -8,13 +8,11 @@ Columns to come are zero, which the objective takes as absent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 import numpy as np
 
-from thalweg.interfaces import Objective
-from thalweg.parallel import PETSc
 from thalweg.plugins import Help
 from thalweg_clustering.alternating import (
     Armijo,
@@ -23,6 +21,7 @@ from thalweg_clustering.alternating import (
     Shrink,
     evaluated,
     matrix_of,
+    no_array,
     put_matrix,
     residual_norm,
 )
@@ -48,8 +47,8 @@ class GrowthState(RoundState):
         Steps on the present column.
     """
 
-    guess: np.ndarray
-    slope: np.ndarray
+    guess: np.ndarray = field(default_factory=no_array)
+    slope: np.ndarray = field(default_factory=no_array)
     column: int = 0
     length: float = 0.0
     whole_value: float = float("nan")
@@ -66,7 +65,6 @@ class DimensionGrowth(RoundSolver[GrowthState]):
     column is added.  A round that ends above where it began is taken back.
     """
 
-    inner_tolerance: float = 1e-6
     inner_iterations: int = 1_000_000
     column_iterations: Annotated[int, Help("maximum number of steps on one column", minimum=1)] = (
         200
@@ -76,17 +74,7 @@ class DimensionGrowth(RoundSolver[GrowthState]):
 
     trace_columns: ClassVar[tuple[str, ...]] = (*RoundSolver.trace_columns, "column")
 
-    def fresh(self, objective: Objective, x: PETSc.Vec) -> GrowthState:
-        """State at ``x`` before anything was evaluated."""
-        w = np.array(objective.layout.reading(x))
-        return GrowthState(
-            objective=objective,
-            x=x,
-            value=float("nan"),
-            anchor=w,
-            guess=w.copy(),
-            slope=np.zeros_like(w),
-        )
+    state_type: ClassVar[type[RoundState]] = GrowthState
 
     def begin(self, state: GrowthState) -> None:
         """Start again with the first column of the present W."""

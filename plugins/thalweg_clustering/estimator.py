@@ -379,6 +379,3 @@ def _predictor(alternative: Alternative) -> Predictor:
     both = np.concatenate([z, degrees[:, None], alternative.labels[:, None]], axis=1)
     kept = evenly_spread(layout, both, KEPT_ROWS)[1]
     return Predictor(kept[:, :-2], kept[:, -2], kept[:, -1].astype(int), kernel.function)
-
-
-__all__ = ["EXPECTED_FAILURES", "KDAC"]

@@ -12,8 +12,8 @@ import numpy as np
 
 from thalweg.parallel import Layout, sum_large, sum_over_ranks
 from thalweg.parallel.pairs import KernelSums
-from thalweg_clustering.kernels import KernelFunction
-from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel, symmetric
+from thalweg_clustering.kernels import KernelFunction, squared_distances, symmetric
+from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
 
 #: Up to this many rows the kernel matrix is stored (three arrays of 18 MB at most).
 STORED_ROWS = 1500
@@ -234,9 +234,7 @@ class StoredKernel(_ExactKernel):
             return float("nan")
         psi = self.kernel(w) * self._gamma_of(weights)
         whole = self.layout.gather_rows(self.points)
-        squares = np.einsum("ij,ij->i", self.points, self.points)
-        lengths = squares[:, None] + np.einsum("ij,ij->i", whole, whole)
-        lengths -= 2.0 * self.points @ whole.T
+        lengths = squared_distances(self.points, whole)
         total = float((np.abs(psi) * lengths**2).sum())
         return float(sum_over_ranks(self.layout.comm, total)) / self.sigma**2
 

@@ -29,9 +29,9 @@ from scipy.stats import qmc
 
 from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import Layout, sum_large
-from thalweg_clustering.kernels import KernelFunction
+from thalweg_clustering.kernels import KernelFunction, symmetric
 from thalweg_clustering.leading_subspace import Subspace
-from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel, symmetric
+from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
 
 #: Rows whose features are in memory at one time.
 BLOCK = 4096
@@ -316,24 +316,17 @@ class NystromKernel(FeatureKernel):
         diagonal = function.value(own if function.of == "product" else np.zeros_like(own))
         self.ridge = self.RIDGE * float(diagonal.sum())
 
-    def _beta(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        inner = a @ b.T
-        if self.function.of == "product":
-            return inner
-        squares = np.einsum("ij,ij->i", a, a)[:, None] + np.einsum("ij,ij->i", b, b)
-        return np.maximum(squares - 2.0 * inner, 0.0)
-
     def _blocks(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Rows, and beta of these and the landmarks."""
         z = self.landmarks @ (w / self.sigma)
         for first in range(0, max(1, len(self.points)), BLOCK):
             rows = slice(first, min(first + BLOCK, len(self.points)))
-            yield rows, self._beta(self.points[rows] @ (w / self.sigma), z)
+            yield rows, self.function.beta(self.points[rows] @ (w / self.sigma), z)
 
     def _root(self, w: np.ndarray) -> np.ndarray:
         """Upper triangular R with R'R the regularized kernel of the landmarks."""
         z = self.landmarks @ (w / self.sigma)
-        kernel = self.function.value(self._beta(z, z))
+        kernel = self.function.value(self.function.beta(z, z))
         kernel[np.diag_indices_from(kernel)] += self.ridge
         root = None
         if self.layout.comm.rank == 0:
@@ -394,7 +387,7 @@ class NystromKernel(FeatureKernel):
             total += self._scatter(psi, self.points[rows])
         sum_large(self.layout.comm, total)
         z = self.landmarks @ (w / self.sigma)
-        psi = self.function.first(self._beta(z, z)) * ((b * signs) @ b.T)
+        psi = self.function.first(self.function.beta(z, z)) * ((b * signs) @ b.T)
         return self._share() * (self._scatter(psi, self.landmarks) - 2.0 * total)
 
     def value_and_gradient(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
@@ -419,7 +412,7 @@ class NystromKernel(FeatureKernel):
         b, _ = self._coefficients(w, weights)
         scaled, moving = w / self.sigma, direction / self.sigma
         y, u = self.landmarks @ scaled, self.landmarks @ moving
-        inner = self._beta(y, y)
+        inner = self.function.beta(y, y)
         inner_turned = self._turned(y, u, y, u)
         change = np.zeros(b.shape)
         for rows, beta in self._blocks(w):

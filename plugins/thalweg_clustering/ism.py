@@ -27,18 +27,17 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from thalweg.errors import InputError
-from thalweg.interfaces import Capability, Objective, SpectralFixedPoint
-from thalweg.parallel import PETSc
+from thalweg.interfaces import Capability, SpectralFixedPoint
 from thalweg.plugins import Help
 from thalweg_clustering.alternating import (
     RoundSolver,
     RoundState,
     matrix_of,
+    no_array,
     put_matrix,
     subspace_distance,
 )
-from thalweg_clustering.eigenvectors import EIGENSOLVERS, smallest_eigenvectors
+from thalweg_clustering.eigenvectors import smallest_eigenvectors
 from thalweg_clustering.trust_region import TrustRegion
 
 #: Refused steps after which W is taken to be a fixed point in floating point.
@@ -49,7 +48,7 @@ MAX_REFUSALS = 15
 class ISMState(RoundState):
     """State of :class:`ISM`: Phi at W, those of earlier steps, and how steps are shortened."""
 
-    phi: np.ndarray
+    phi: np.ndarray = field(default_factory=no_array)
     past: list[np.ndarray] = field(default_factory=list)
     errors: list[np.ndarray] = field(default_factory=list)
     shift: float = 0.0
@@ -85,28 +84,7 @@ class ISM(RoundSolver[ISMState]):
     requires: ClassVar[tuple[type[Capability], ...]] = (SpectralFixedPoint,)
     trace_columns: ClassVar[tuple[str, ...]] = (*RoundSolver.trace_columns, "shift", "refusals")
 
-    def __post_init__(self) -> None:
-        for name, value, known in (
-            ("eigensolver", self.eigensolver, EIGENSOLVERS),
-            ("safeguard", self.safeguard, ("level-shift", "damping", "none")),
-            ("finish", self.finish, ("none", "trust-region")),
-        ):
-            if value not in known:
-                raise InputError(
-                    f"option '{name}' of solver 'ism' must be one of {', '.join(known)}, "
-                    f"not {value!r}"
-                )
-
-    def fresh(self, objective: Objective, x: PETSc.Vec) -> ISMState:
-        """State at ``x`` before anything was evaluated."""
-        layout = objective.layout
-        return ISMState(
-            objective=objective,
-            x=x,
-            value=float("nan"),
-            anchor=np.array(layout.reading(x)),
-            phi=np.zeros((layout.rows, layout.rows)),
-        )
+    state_type: ClassVar[type[RoundState]] = ISMState
 
     def begin(self, state: ISMState) -> None:
         """Value and Phi at W."""

@@ -36,6 +36,7 @@ from thalweg.parallel import (
     sum_over_ranks,
 )
 from thalweg.parallel.pairs import nearest_neighbors
+from thalweg.result import Result
 from thalweg_clustering.agreement import normalized_mutual_information
 from thalweg_clustering.eigenvectors import smallest_eigenvectors
 from thalweg_clustering.embedding_step import leading_embedding
@@ -420,6 +421,13 @@ class KDACObjective(PairSum, Alternation):
             "measures": measures,
         }
         return self._outcome
+
+    def outcome_of(self, result: Result) -> dict[str, Any]:
+        """:meth:`outcome` at the end of a run.  Collective."""
+        x = self.layout.vec_from(result.x)
+        outcome = self.outcome(x)
+        x.destroy()
+        return outcome
 
     def _approximation(self, w: np.ndarray, blocks: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """The objective of evenly spread rows by features and by exact sums; noted."""

@@ -67,10 +67,25 @@ class KernelFunction:
         fields = (self.name, self.of, self.value, self.first, self.second, self.normalized)
         return KernelFunction, fields
 
+    def beta(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """beta of all rows of ``a`` with all of ``b``, shape ``(len(a), len(b))``."""
+        return squared_distances(a, b) if self.of == "distance" else a @ b.T
+
     @property
     def gaussian(self) -> bool:
         """Whether it is the Gaussian kernel, whose sums are compiled."""
         return self.name == "gaussian"
+
+
+def squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Squared distances of all rows of ``a`` from all of ``b``, by products."""
+    squares = np.einsum("ij,ij->i", a, a)[:, None] + np.einsum("ij,ij->i", b, b)
+    return np.maximum(squares - 2.0 * (a @ b.T), 0.0)
+
+
+def symmetric(matrix: np.ndarray) -> np.ndarray:
+    """Symmetric part, so that rounding cannot make it anything else."""
+    return 0.5 * (matrix + matrix.T)
 
 
 def _polynomial(degree: int, offset: float) -> KernelFunction:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.parallel import Layout, sum_large, sum_over_ranks
+from thalweg_clustering.kernels import squared_distances
 
 
 @dataclass(frozen=True)
@@ -55,17 +56,12 @@ def kmeans(
                     best.iterations)  # fmt: skip
 
 
-def _squared_distances(rows: np.ndarray, centers: np.ndarray) -> np.ndarray:
-    squares = np.einsum("ij,ij->i", rows, rows)[:, None] + np.einsum("ij,ij->i", centers, centers)
-    return np.maximum(squares - 2.0 * rows @ centers.T, 0.0)
-
-
 def _spread_out(
     layout: Layout, rows: np.ndarray, count: int, stream: np.random.Generator
 ) -> np.ndarray:
     """Centers by k-means++: each a row, drawn by its squared distance to those chosen."""
     centers = [layout.gather_some(rows, stream.integers(layout.rows, size=1))[0]]
-    nearest = _squared_distances(rows, centers[0][None])[:, 0]
+    nearest = squared_distances(rows, centers[0][None])[:, 0]
     for _ in range(1, count):
         parts = np.asarray(layout.comm.allgather(float(nearest.sum())))
         target = stream.random() * parts.sum()
@@ -81,7 +77,7 @@ def _spread_out(
         if chosen is None:  # every row coincides with a center
             chosen = centers[0]
         centers.append(chosen)
-        nearest = np.minimum(nearest, _squared_distances(rows, chosen[None])[:, 0])
+        nearest = np.minimum(nearest, squared_distances(rows, chosen[None])[:, 0])
     return np.array(centers)
 
 
@@ -90,7 +86,7 @@ def _lloyd(layout: Layout, rows: np.ndarray, centers: np.ndarray, iterations: in
     labels = np.full(len(rows), -1)
     done = 0
     while True:
-        distances = _squared_distances(rows, centers)
+        distances = squared_distances(rows, centers)
         chosen = distances.argmin(axis=1)
         moved = float(sum_over_ranks(layout.comm, float((chosen != labels).sum())))
         labels = chosen

@@ -17,6 +17,7 @@ import scipy.linalg
 
 from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import Layout, PETSc, matrix_free, sum_large
+from thalweg_clustering.kernels import symmetric
 
 #: Product of the operator with this rank's rows, ``(n_local, m) -> (n_local, m)``; collective.
 Product = Callable[[np.ndarray], np.ndarray]
@@ -48,10 +49,10 @@ def dense_leading(layout: Layout, rows: np.ndarray, count: int) -> Subspace:
     found = None
     if comm.rank == 0:
         first = max(0, n - count - 1)
-        symmetric = 0.5 * (whole + whole.T)
-        values, vectors = scipy.linalg.eigh(symmetric, subset_by_index=[first, n - 1], driver="evr")
+        whole = symmetric(whole)
+        values, vectors = scipy.linalg.eigh(whole, subset_by_index=[first, n - 1], driver="evr")
         if len(values) < n - first:  # LAPACK misses some where very many are equal
-            values, vectors = (part[..., first:] for part in scipy.linalg.eigh(symmetric))
+            values, vectors = (part[..., first:] for part in scipy.linalg.eigh(whole))
         found = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :count])
     values, vectors = comm.bcast(found, root=0)
     known = np.full(count + 1, np.nan)
@@ -90,7 +91,7 @@ def iterative_leading(
     products = 1
     previous: np.ndarray | None = None
     while True:
-        values, rotation = np.linalg.eigh(_symmetric(_inner(layout, basis, images)))
+        values, rotation = np.linalg.eigh(symmetric(_inner(layout, basis, images)))
         order = np.argsort(-values, kind="stable")[:block]
         values, rotation = values[order], rotation[:, order]
         vectors, moved = basis @ rotation, images @ rotation
@@ -172,16 +173,12 @@ def _inner(layout: Layout, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return sum_large(layout.comm, np.ascontiguousarray(a.T @ b))
 
 
-def _symmetric(matrix: np.ndarray) -> np.ndarray:
-    return 0.5 * (matrix + matrix.T)
-
-
 def _orthonormalized(layout: Layout, block: np.ndarray, against: np.ndarray | None) -> np.ndarray:
     """Orthonormal columns of a block, orthogonal to a basis; dependent ones are dropped."""
     for _ in range(2):
         if against is not None:
             block = block - against @ _inner(layout, against, block)
-        gram = _symmetric(_inner(layout, block, block))
+        gram = symmetric(_inner(layout, block, block))
         if gram.shape[0] == 0:
             return block
         scale = np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))

@@ -9,8 +9,8 @@ import numpy as np
 from thalweg.errors import InputError
 from thalweg.interfaces import HessianProduct, Objective, SpectralFixedPoint
 from thalweg.parallel import MPI, Layout, PETSc, sum_large, sum_over_ranks
-from thalweg_clustering.kernels import KernelFunction
-from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel, symmetric
+from thalweg_clustering.kernels import KernelFunction, symmetric
+from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
 
 #: How far W'W may be from a diagonal of zeros and ones before a solver is refused.
 OFF_MANIFOLD = 0.1

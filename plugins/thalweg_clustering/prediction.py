@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thalweg_clustering.kernels import KernelFunction
+from thalweg_clustering.kernels import KernelFunction, squared_distances
 
 #: Rows that are kept for predictions, and new rows that are treated at a time.
 KEPT_ROWS, BLOCK = 20_000, 1024
@@ -55,16 +55,12 @@ class Predictor:
             member = member / np.sqrt(self.degrees)[:, None]
         else:  # mean similarity: kernels of either sign have no sums that mean anything
             member = member / np.maximum(member.sum(axis=0), 1.0)
-        own = np.einsum("ij,ij->i", self.z, self.z)
         for first in range(0, len(z), BLOCK):
             rows = z[first : first + BLOCK]
-            inner = rows @ self.z.T
-            squares = np.einsum("ij,ij->i", rows, rows)[:, None] + own - 2.0 * inner
-            beta = inner if self.function.of == "product" else np.maximum(squares, 0.0)
-            similar = self.function.value(beta)
+            similar = self.function.value(self.function.beta(rows, self.z))
             chosen = (similar @ member).argmax(axis=1)
             if self.function.normalized:
                 lost = similar.max(axis=1) < 1e-200
-                chosen[lost] = self.labels[squares[lost].argmin(axis=1)]
+                chosen[lost] = self.labels[squared_distances(rows[lost], self.z).argmin(axis=1)]
             found[first : first + BLOCK] = chosen
         return found

@@ -7,6 +7,7 @@ import numpy as np
 from thalweg.data import check_magnitude
 from thalweg.errors import InputError
 from thalweg.parallel import Layout, any_over_ranks, sum_over_ranks
+from thalweg_clustering.kernels import squared_distances
 
 
 def evenly_spread(layout: Layout, points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -24,12 +25,11 @@ def evenly_spread(layout: Layout, points: np.ndarray, count: int) -> tuple[np.nd
 def median_distance(layout: Layout, points: np.ndarray, largest_sample: int = 2000) -> float:
     """Median distance between rows, of evenly spread ones if there are many.  Collective."""
     sample = evenly_spread(layout, points, largest_sample)[1]
-    squares = np.einsum("ij,ij->i", sample, sample)
-    lengths = squares[:, None] + squares - 2.0 * sample @ sample.T
-    pairs = lengths[np.triu_indices(len(sample), 1)]
-    median = float(np.sqrt(np.median(np.maximum(pairs, 0.0)))) if pairs.size else 0.0
+    pairs = squared_distances(sample, sample)[np.triu_indices(len(sample), 1)]
+    median = float(np.sqrt(np.median(pairs))) if pairs.size else 0.0
     if not median > 0:
-        positive = pairs[pairs > 1e-12 * max(float(squares.max(initial=0.0)), 1e-300)]
+        largest = float((sample**2).sum(axis=1).max(initial=0.0))
+        positive = pairs[pairs > 1e-12 * max(largest, 1e-300)]
         median = float(np.sqrt(np.median(positive))) if positive.size else 0.0
     return float(layout.comm.bcast(median, root=0))
 

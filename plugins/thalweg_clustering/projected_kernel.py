@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.parallel import Layout, sum_large, sum_over_ranks
-from thalweg_clustering.kernels import KernelFunction
+from thalweg_clustering.kernels import KernelFunction, symmetric
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,3 @@ class ProjectedKernel(ABC):
             degrees = factor @ (signs * sums)
             matrix += sum_large(comm, np.ascontiguousarray((points.T * degrees) @ points))
         return symmetric((2.0 / self.sigma**2) * matrix)
-
-
-def symmetric(matrix: np.ndarray) -> np.ndarray:
-    """Symmetric part, so that rounding cannot make it anything else."""
-    return 0.5 * (matrix + matrix.T)

@@ -13,8 +13,7 @@ from typing import Annotated, ClassVar, TypeVar
 
 import numpy as np
 
-from thalweg.interfaces import Capability, HessianProduct, Objective, StiefelVariable
-from thalweg.parallel import PETSc
+from thalweg.interfaces import Capability, HessianProduct, StiefelVariable
 from thalweg.plugins import Help
 from thalweg_clustering.alternating import (
     GradientTolerance,
@@ -22,10 +21,8 @@ from thalweg_clustering.alternating import (
     RoundState,
     evaluated,
     matrix_of,
-    orthonormal,
     put_matrix,
     residual_norm,
-    tangent_part,
 )
 
 
@@ -52,10 +49,7 @@ class TrustRegion(RoundSolver[TrustRegionState]):
 
     requires: ClassVar[tuple[type[Capability], ...]] = (StiefelVariable, HessianProduct)
 
-    def fresh(self, objective: Objective, x: PETSc.Vec) -> TrustRegionState:
-        """State at ``x`` before anything was evaluated."""
-        w = np.array(objective.layout.reading(x))
-        return TrustRegionState(objective=objective, x=x, value=float("nan"), anchor=w)
+    state_type: ClassVar[type[RoundState]] = TrustRegionState
 
     def begin(self, state: TrustRegionState) -> None:
         """Value and residual at W."""
@@ -70,19 +64,20 @@ class TrustRegion(RoundSolver[TrustRegionState]):
 
     def move(self, state: RoundState) -> None:
         """The step itself, on any state that has a ``radius``."""
-        assert isinstance(state.objective, HessianProduct)
+        assert isinstance(state.objective, StiefelVariable)
+        manifold = state.objective.manifold
         w = matrix_of(state)
         largest = np.sqrt(w.shape[1])
         radius: float = state.radius or 0.125 * largest  # type: ignore[attr-defined]
         value, ambient = evaluated(state.objective, w)
-        gradient = tangent_part(w, ambient)
+        gradient = manifold.tangent(w, ambient)
         norm = float(np.linalg.norm(gradient))
         if norm <= self.gradient_tolerance * max(1e-300, float(np.linalg.norm(ambient))):
             state.inner_done = True
             return
         for _ in range(30):
             step, promised = self._model_step(state, w, ambient, gradient, radius)
-            candidate = orthonormal(w + step)
+            candidate = manifold.orthonormal(w + step)
             reached, slope = evaluated(state.objective, candidate)
             state.evaluations += 1
             gained = (value - reached) / promised if promised > 0 else -1.0
@@ -116,7 +111,8 @@ class TrustRegion(RoundSolver[TrustRegionState]):
         """Steihaug's truncated conjugate gradients; the step and the decrease it promises."""
         objective = state.objective
         assert isinstance(objective, HessianProduct)
-        layout = objective.layout
+        assert isinstance(objective, StiefelVariable)
+        layout, manifold = objective.layout, objective.manifold
         inner = w.T @ ambient
         multiplier = 0.5 * (inner + inner.T)
         x, moving, image = layout.vec_from(w), layout.create_vec(), layout.create_vec()
@@ -125,7 +121,7 @@ class TrustRegion(RoundSolver[TrustRegionState]):
             with layout.writing(moving) as rows:
                 rows[...] = direction
             objective.hessian_product(x, moving, image)
-            return tangent_part(w, np.array(layout.reading(image)) - direction @ multiplier)
+            return manifold.tangent(w, layout.reading(image) - direction @ multiplier)
 
         step, curved = np.zeros_like(w), np.zeros_like(w)
         residual = gradient.copy()

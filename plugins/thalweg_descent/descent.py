@@ -62,8 +62,6 @@ class DescentState(SolverState):
         Lowest value so far.
     level_steps
         Steps in a row that brought no lower value.
-    outcome
-        Why the solver itself wants to end.
     work
         Space, not saved.
     """
@@ -71,7 +69,6 @@ class DescentState(SolverState):
     memory: Memory
     lowest: float
     level_steps: int = 0
-    outcome: Status = Status.RUNNING
     work: Workspace = field(metadata=TRANSIENT)
 
 
@@ -281,10 +278,6 @@ class Descent(Solver[DescentState]):
         rows = layout.reading(vec)
         largest = float(np.einsum("ij,ij->i", rows, rows).max()) if rows.size else 0.0
         return math.sqrt(max_over_ranks(layout.comm, largest))
-
-    def status(self, state: DescentState) -> Status:
-        """Whether the solver itself wants to end."""
-        return state.outcome
 
     def reset(self, state: DescentState) -> DescentState:
         """Evaluate anew and forget the curvature; a step length stays a good guess."""

@@ -151,8 +151,6 @@ class ForeignState(SolverState):
         The preconditioner's state at that time.
     products
         Hessian products so far.
-    outcome
-        Why the solver itself wants to end.
     live
         The running foreign solver, not saved.
     """
@@ -162,7 +160,6 @@ class ForeignState(SolverState):
     since: int = 0
     memory: dict[str, Any]
     products: int = 0
-    outcome: Status = Status.RUNNING
     live: Live | None = field(default=None, metadata=TRANSIENT)
 
 
@@ -292,10 +289,6 @@ class Foreign(Solver[ForeignState]):
         if state.live is not None:
             state.live.close()
             state.live = None
-
-    def status(self, state: ForeignState) -> Status:
-        """Whether the solver itself wants to end."""
-        return state.outcome
 
     def trace_row(self, state: ForeignState) -> Mapping[str, float]:
         """Hessian products so far."""

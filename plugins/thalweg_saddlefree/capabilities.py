@@ -167,8 +167,7 @@ def draw_curvature_rows(objective: Objective, seed: int, counter: int, rows: int
 def _sample(layout: Layout, seed: int, counter: int, rows: int) -> RowSet:
     stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(counter,)))
     chosen = np.sort(stream.choice(layout.rows, size=rows, replace=False))
-    mine = chosen[(chosen >= layout.start) & (chosen < layout.stop)]
-    return RowSet(np.asarray(mine - layout.start, dtype=np.int64), rows)
+    return RowSet(layout.own(chosen), rows)
 
 
 class AdaptiveDamping(ABC):

@@ -59,8 +59,6 @@ class HessianFreeState(SolverState):
         Gauss-Newton products so far.
     ratio
         Actual over predicted decrease of the last step.
-    outcome
-        Name of the solver's own status.
     """
 
     last: PETSc.Vec | None = None
@@ -68,32 +66,14 @@ class HessianFreeState(SolverState):
     damping: float = 0.0
     products: int = 0
     ratio: float = float("nan")
-    outcome: str = "RUNNING"
 
 
 @dataclass(frozen=True)
 class HessianFree(Solver[HessianFreeState]):
     """Solver ``hessian-free``.
 
-    Parameters
-    ----------
-    damping
-        First damping.
-    progress
-        CG stops when its model falls by less than this part an iteration.
-    steps
-        Most CG iterations a direction.
-    decay
-        Factor of the last direction as the start of CG.
-    exponent
-        Power of the diagonal preconditioner; 0 switches it off.
-    curvature_rows
-        Data rows that curvature products see in an iteration; default all.
-    seed
-        Seed of those samples.
-    preconditioner
-        Of CG. With one that takes the solver's damping, as ``kronecker``, the diagonal
-        one is left out.
+    The options are described where they are declared.  The preconditioner is that of CG; with
+    one that takes the solver's damping, as ``kronecker``, the diagonal one is left out.
 
     Raises
     ------
@@ -152,12 +132,12 @@ class HessianFree(Solver[HessianFreeState]):
         objective = state.objective
         assert state.gradient is not None
         if state.gradient_norm == 0.0:
-            state.outcome = Status.SMALL_GRADIENT.name
+            state.outcome = Status.SMALL_GRADIENT
             return state
         slices = Slices.of(objective)
         # A refused step is tried again with more damping here: to the driver a step that
         # lowers nothing would look like convergence.
-        while state.outcome == Status.RUNNING.name and not self._try(state, slices):
+        while state.outcome.running and not self._try(state, slices):
             pass
         return state
 
@@ -190,15 +170,11 @@ class HessianFree(Solver[HessianFreeState]):
         else:
             # CG from a stale direction may fail; from zero it gives descent.
             if state.last.norm() == 0.0 or state.damping > 1e12:
-                state.outcome = Status.PRECISION_LIMIT.name
+                state.outcome = Status.PRECISION_LIMIT
             state.last.set(0.0)
             state.damping *= 4.0
         trial.destroy()
         return moved
-
-    def status(self, state: HessianFreeState) -> Status:
-        """Stalled when no step lowers the objective, whatever the damping."""
-        return Status[state.outcome]
 
     def trace_row(self, state: HessianFreeState) -> Mapping[str, float]:
         """Products so far, damping and ratio."""

@@ -28,6 +28,7 @@ from thalweg_saddlefree.curvature import (
     RationalAbsolute,
     Slices,
 )
+from thalweg_saddlefree.curvature.basis import lowest_curvature
 from thalweg_saddlefree.curvature.operator import check_symmetry
 from thalweg_saddlefree.curvature_choice import (
     CURVATURES,
@@ -36,7 +37,6 @@ from thalweg_saddlefree.curvature_choice import (
     in_order_of_gain,
     kinds_for,
 )
-from thalweg_saddlefree.negative_curvature import lowest_curvature
 from thalweg_saddlefree.step_search import StepSearch
 from thalweg_saddlefree.trial_steps import accept_trial, evaluated_start, trial_value
 
@@ -82,8 +82,6 @@ class SaddleFreeState(SolverState):
         Most negative Ritz value of the last direction.
     ratio
         Actual over predicted decrease of the last step.
-    outcome
-        Name of the solver's own status.
     """
 
     counter: int = 0
@@ -96,44 +94,19 @@ class SaddleFreeState(SolverState):
     steps: int = 0
     lowest: float = float("nan")
     ratio: float = float("nan")
-    outcome: str = "RUNNING"
 
 
 @dataclass(frozen=True)
 class SaddleFree(Solver[SaddleFreeState]):
     """Solver ``saddle-free``.
 
-    Parameters
-    ----------
-    method
-        How |H| is applied: ``"lanczos"``, ``"ode"`` or ``"rational"``.
-    curvature
-        ``"hessian"``; ``"gauss-newton"``, which cannot see negative curvature; or
-        ``"auto"``: where the objective has both, the one whose last step gained more.
-    tolerance
-        Relative error of a direction far from a solution; it tightens with the
-        square root of the gradient's decrease.
-    progress
-        A Lanczos basis also ends when a step of it lowers the quadratic model by less
-        than this part, tightened in the same way; 0 switches the rule off.
-    steps
-        Most Krylov steps a direction.
-    damping
-        First damping, in units of the Hessian. Default: a hundredth of the largest
-        Ritz value in size. With 0, the damping stays 0 as long as steps are
-        accepted, and a singular Hessian is refused.
-    least_damping
-        The damping does not fall below it. Default: 1e-7 of the largest Ritz value,
-        or 0 if ``damping`` is 0.
-    curvature_rows
-        Data rows that curvature products see in an iteration; default all. Samples
-        that are too small show as low ratios and a damping that stays high.
-    exponent
-        Where the objective knows its mean squared gradients, the variables are scaled
-        by their power ``-exponent / 2`` first, and |.| is that of the scaled Hessian;
-        0 switches it off.
-    seed
-        Seed of the samples and of the probes.
+    The options are described where they are declared.  ``"gauss-newton"`` cannot see negative
+    curvature.  ``tolerance`` and ``progress`` hold far from a solution: they tighten with the
+    square root of the gradient's decrease.  With a ``damping`` of 0 it stays 0 as long as steps
+    are accepted, ``least_damping`` is 0 by default, and a singular Hessian is refused.  Samples
+    of ``curvature_rows`` that are too small show as low ratios and a damping that stays high.
+    Where the objective knows its mean squared gradients, the variables are scaled by their
+    power ``-exponent / 2`` first, and |.| is that of the scaled Hessian.
 
     Raises
     ------
@@ -245,7 +218,7 @@ class SaddleFree(Solver[SaddleFreeState]):
                     for kind in in_order_of_gain(kinds, state.gains)
                 )
                 if not moved:
-                    state.outcome = Status.PRECISION_LIMIT.name
+                    state.outcome = Status.PRECISION_LIMIT
             if moved:
                 trial = accept_trial(state, slices, trial)
                 state.largest_norm = max(state.largest_norm, state.gradient_norm)
@@ -253,10 +226,6 @@ class SaddleFree(Solver[SaddleFreeState]):
         finally:
             trial.destroy()
         return state
-
-    def status(self, state: SaddleFreeState) -> Status:
-        """Stalled, or converged at a minimum, when no step lowers the objective."""
-        return Status[state.outcome]
 
     def trace_row(self, state: SaddleFreeState) -> Mapping[str, float]:
         """Products and Krylov steps so far; the rest of the last step."""
@@ -362,7 +331,7 @@ class SaddleFree(Solver[SaddleFreeState]):
         state.steps += found.steps
         state.lowest = found.value
         if not found.negative:
-            state.outcome = Status.SMALL_GRADIENT.name
+            state.outcome = Status.SMALL_GRADIENT
             return False
         length = max(1.0, slices.norm(slices.take(state.x)))
         for _ in range(HALVINGS):
@@ -374,5 +343,5 @@ class SaddleFree(Solver[SaddleFreeState]):
                     state.step_length = length
                     return True
             length *= 0.25
-        state.outcome = Status.PRECISION_LIMIT.name
+        state.outcome = Status.PRECISION_LIMIT
         return False

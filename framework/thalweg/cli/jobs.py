@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from thalweg.plugins import CommandParser
 
@@ -94,37 +96,31 @@ def _name_pictures(folder: Path) -> None:
 
 def plot_command(argv: list[str]) -> int:
     """Run ``thalweg plot``; returns the exit code."""
-    parser = CommandParser(
-        prog="thalweg plot", description="Draw the pictures of a run or of a comparison again."
-    )
-    parser.add_argument("folder", metavar="DIR", help="run directory")
-    arguments = parser.parse_args(argv)
-
-    from thalweg.job import plot
-    from thalweg.parallel import MPI, on_root
-
-    drawn = on_root(MPI.COMM_WORLD, lambda: plot(arguments.folder))
-    if MPI.COMM_WORLD.rank == 0:
-        for file in drawn:
-            print(file)
-    return 0
+    description = "Draw the pictures of a run or of a comparison again."
+    return _of_folder("plot", argv, description, lambda job, folder: job.plot(folder))
 
 
 def cite_command(argv: list[str]) -> int:
     """Run ``thalweg cite``; returns the exit code."""
-    parser = CommandParser(
-        prog="thalweg cite",
-        description="Print the references of the methods that a run or a comparison used.",
-    )
-    parser.add_argument("folder", metavar="DIR", help="run directory")
-    arguments = parser.parse_args(argv)
+    description = "Print the references of the methods that a run or a comparison used."
+    return _of_folder("cite", argv, description, lambda job, folder: job.cite(folder).splitlines())
 
-    from thalweg.job import cite
+
+def _of_folder(
+    command: str, argv: list[str], description: str, action: Callable[[Any, str], list[Any]]
+) -> int:
+    """A command on a run directory: rank 0 acts and prints what that gives, a line each."""
+    parser = CommandParser(prog=f"thalweg {command}", description=description)
+    parser.add_argument("folder", metavar="DIR", help="run directory")
+    folder = parser.parse_args(argv).folder
+
+    from thalweg import job
     from thalweg.parallel import MPI, on_root
 
-    entries = on_root(MPI.COMM_WORLD, lambda: cite(arguments.folder))
+    lines = on_root(MPI.COMM_WORLD, lambda: action(job, folder))
     if MPI.COMM_WORLD.rank == 0:
-        print(entries, end="")
+        for line in lines:
+            print(line)
     return 0
 
 

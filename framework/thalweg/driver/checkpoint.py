@@ -40,9 +40,6 @@ MANIFEST = "checkpoint.json"
 #: Bytes that one digest covers, so that ranks can share the work.
 DIGEST_BYTES = 2**24
 
-#: Complete versions that are kept: the latest and the one before.
-KEPT_VERSIONS = 2
-
 
 @dataclass(frozen=True)
 class Checkpoints:

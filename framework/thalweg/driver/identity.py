@@ -66,8 +66,12 @@ def start_of(objective: Objective, x: PETSc.Vec, given: bool, seed: int) -> dict
     """
     if not given:
         return {"seed": seed}
-    whole = np.ascontiguousarray(objective.layout.gather(x))
-    return {"x0": hashlib.sha256(whole.tobytes()).hexdigest()[:16]}
+    return {"x0": digest_of(objective.layout.gather(x))}
+
+
+def digest_of(array: np.ndarray) -> str:
+    """Sixteen hexadecimal digits that tell one array from another."""
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:16]
 
 
 def preconditioner_of(solver: Solver[Any]) -> Preconditioner | None:

@@ -62,10 +62,13 @@ class Stiefel(Manifold):
 
     def project(self, x: PETSc.Vec, direction: PETSc.Vec) -> None:
         """``Z - X sym(X'Z)`` (Absil et al., eq. (3.35))."""
-        rows = self.layout.reading(x)
-        inner = self._product(rows, self.layout.reading(direction))
         with self.layout.writing(direction) as block:
-            block -= rows @ (0.5 * (inner + inner.T))
+            block[...] = self.tangent(self.layout.reading(x), block)
+
+    def tangent(self, rows: np.ndarray, block: np.ndarray) -> np.ndarray:
+        """:meth:`project` for arrays: this rank's rows of the point and of the direction."""
+        inner = self._product(rows, block)
+        return np.asarray(block - rows @ (0.5 * (inner + inner.T)))
 
     def retract(self, x: PETSc.Vec, direction: PETSc.Vec, step: float, moved: PETSc.Vec) -> None:
         """Orthonormal factor of ``X + step Z``, by two Cholesky QR steps.
@@ -75,9 +78,14 @@ class Stiefel(Manifold):
         """
         moved.waxpy(step, direction, x)
         with self.layout.writing(moved) as block:
-            for _ in range(2):
-                gram = self._product(block, block)
-                block[...] = np.linalg.solve(np.linalg.cholesky(gram), block.T).T
+            block[...] = self.orthonormal(block)
+
+    def orthonormal(self, block: np.ndarray) -> np.ndarray:
+        """Orthonormal factor of a matrix of full rank, of which ``block`` are this rank's rows."""
+        for _ in range(2):
+            gram = self._product(block, block)
+            block = np.linalg.solve(np.linalg.cholesky(gram), block.T).T
+        return block
 
     def distance(self, x: PETSc.Vec) -> float:
         """Frobenius norm of ``X'X - I``."""

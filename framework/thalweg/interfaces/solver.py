@@ -39,6 +39,8 @@ class SolverState:
         Evaluations of the objective so far, with or without gradient.
     step_length
         Length factor of the last step, NaN if it has no meaning.
+    outcome
+        Why the solver itself wants to end the run, or ``Status.RUNNING``.
     """
 
     objective: Objective = field(metadata=TRANSIENT)
@@ -48,6 +50,7 @@ class SolverState:
     gradient_norm: float = float("nan")
     evaluations: int = 0
     step_length: float = float("nan")
+    outcome: Status = Status.RUNNING
 
 
 S = TypeVar("S", bound=SolverState)
@@ -101,8 +104,8 @@ class Solver(ABC, Generic[S]):
         """The next state.  It may reuse the vectors of the one given, which is then void."""
 
     def status(self, state: S) -> Status:
-        """``Status.RUNNING``, or why the solver itself ends the run."""
-        return Status.RUNNING
+        """``Status.RUNNING``, or why the solver itself ends the run: the state's ``outcome``."""
+        return state.outcome
 
     def trace_row(self, state: S) -> Mapping[str, float]:
         """Values of :attr:`trace_columns` at this state."""

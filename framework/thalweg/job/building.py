@@ -11,6 +11,7 @@ import numpy as np
 from thalweg.config import Configuration
 from thalweg.data import Dataset, load_data
 from thalweg.data.numpy_files import map_npy
+from thalweg.driver.identity import digest_of
 from thalweg.driver.method import build_method
 from thalweg.errors import InputError, PluginError
 from thalweg.interfaces import Objective, Solver
@@ -34,7 +35,7 @@ def build_objective(
     return dataset, objective
 
 
-def build_configured_method(configuration: Configuration, objective: Objective) -> Solver[Any]:
+def built_method(configuration: Configuration, objective: Objective) -> Solver[Any]:
     """The solver of a configuration with its preconditioner; nothing is set up yet."""
     return build_method(objective, configuration.solver, configuration.preconditioner)
 
@@ -80,10 +81,7 @@ def data_digest(dataset: Dataset | None) -> str:
 def labels_digest(dataset: Dataset | None) -> str:
     """Digest of the labels of a data set, empty where there are none."""
     whole = None if dataset is None else dataset.gather_labels()
-    if whole is None:
-        return ""
-    labels = np.ascontiguousarray(whole, dtype="<i8")
-    return hashlib.sha256(labels.tobytes()).hexdigest()[:16]
+    return "" if whole is None else digest_of(whole.astype("<i8"))
 
 
 def starting_point(configuration: Configuration, objective: Objective) -> PETSc.Vec:
@@ -124,11 +122,7 @@ def given_start_digest(configuration: Configuration, comm: MPI.Comm) -> str:
     if configuration.run["start"] is None:
         return ""
     path = Path(configuration.run["start"])
-
-    def digest() -> str:
-        return hashlib.sha256(np.ascontiguousarray(_mapped(path)).tobytes()).hexdigest()[:16]
-
-    return str(on_root(comm, digest))
+    return str(on_root(comm, lambda: digest_of(_mapped(path))))
 
 
 def _mapped(path: Path) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,8 +12,8 @@ from thalweg.config import Configuration, read_configuration
 from thalweg.errors import InputError
 from thalweg.files import atomic_write_text
 from thalweg.interfaces import Homotopy, Objective
-from thalweg.job.building import build_configured_method, build_objective, refuse_different_plugins
-from thalweg.job.directory import RunDirectory
+from thalweg.job.building import build_objective, built_method, refuse_different_plugins
+from thalweg.job.directory import MARKS, RunDirectory
 from thalweg.job.running import draw_pictures, frames_for, run_method
 from thalweg.parallel import (
     MPI,
@@ -78,7 +79,7 @@ def _compare(
     runs: list[tuple[Any, ...]] = []
     with collective_cleanup(comm, objective.destroy):
         solvers = {
-            method.label: build_configured_method(configuration.with_method(method), objective)
+            method.label: built_method(configuration.with_method(method), objective)
             for method in configuration.methods
         }
         if directory is not None:
@@ -90,7 +91,7 @@ def _compare(
             sub = None
             if directory is not None:
                 sub = RunDirectory(directory.path / folders[method.label], resumable=False)
-                _claim(comm, sub, one)
+                on_root(comm, functools.partial(sub.claim, one, False))
             if own is not None:
                 assert isinstance(objective, Homotopy)
                 objective.homotopy_parameter = own
@@ -100,7 +101,7 @@ def _compare(
             )
             results[method.label] = result
             if sub is not None:
-                _write(comm, sub, result, facts)
+                sub.write_result(comm, result, facts)
                 runs.append((sub, one, dataset, result, frames))
             if result.status is Status.INTERRUPTED:
                 break
@@ -119,16 +120,6 @@ def _warm_up(objective: Objective, seed: int) -> None:
     objective.value_and_gradient(x, gradient)
     gradient.destroy()
     x.destroy()
-
-
-def _claim(comm: MPI.Comm, directory: RunDirectory, configuration: Configuration) -> None:
-    on_root(comm, lambda: directory.claim(configuration, False))
-
-
-def _write(
-    comm: MPI.Comm, directory: RunDirectory, result: Result, facts: Mapping[str, Any]
-) -> None:
-    directory.write_result(comm, result, facts)
 
 
 def _write_comparison(
@@ -177,16 +168,6 @@ def _draw(
         draw_pictures(comm, *run)
 
 
-#: What a comparison and a run leave in the folder itself.
-TAKEN = (
-    "checkpoint",
-    "comparison.json",
-    "comparison.md",
-    "config.toml",
-    "convergence.png",
-    "result.json",
-)
-
 #: Longest name of a folder; file systems take 255 bytes.
 LONGEST = 100
 
@@ -198,7 +179,7 @@ def method_folders(labels: Sequence[str]) -> dict[str, str]:
     then are the same.
     """
     folders: dict[str, str] = {}
-    taken = set(TAKEN)
+    taken = set(MARKS)
     for label in labels:
         plain = re.sub(r"[^A-Za-z0-9.]+", "-", label)[:LONGEST].strip("-.") or "method"
         name, number = plain, 1

@@ -15,8 +15,8 @@ from thalweg.driver.identity import plugin_versions
 from thalweg.errors import InputError, StorageError
 from thalweg.interfaces import Homotopy, Objective, Solver
 from thalweg.job.building import (
-    build_configured_method,
     build_objective,
+    built_method,
     data_digest,
     given_start_digest,
     labels_digest,
@@ -107,7 +107,7 @@ def _run(
     with phase("load"):
         dataset, objective = build_objective(configuration, comm)
     with collective_cleanup(comm, objective.destroy):
-        solver = build_configured_method(configuration, objective)
+        solver = built_method(configuration, objective)
         if directory is not None:
             on_root(comm, lambda: directory.claim(configuration, resume))
         loading = time.perf_counter() - began

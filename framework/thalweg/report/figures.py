@@ -96,9 +96,9 @@ def class_colors(count: int) -> np.ndarray:
     neighbors on the circle differ in lightness.
     """
     if count <= len(_TEN):
-        codes = [code.lstrip("#") for code in _TEN[:count]]
-        channels = [[int(code[i : i + 2], 16) / 255 for i in (0, 2, 4)] for code in codes]
-        return np.array(channels).reshape(count, 3)
+        from matplotlib.colors import to_rgb
+
+        return np.array([to_rgb(code) for code in _TEN[:count]]).reshape(count, 3)
     hues = 2 * np.pi * np.arange(count) / count
     lightness = np.resize([0.62, 0.45, 0.78], count)
     chroma = np.resize([0.17, 0.14, 0.13], count)

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from thalweg.parallel import MPI, Layout
+from thalweg_clustering.prepared_data import median_distance
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -93,10 +96,9 @@ def _standard(points: np.ndarray) -> np.ndarray:
     return (points - points.mean(axis=0)) / points.std(axis=0)
 
 
-def _median(points: np.ndarray) -> float:
-    squares = (points**2).sum(axis=1)
-    lengths = squares[:, None] + squares - 2.0 * points @ points.T
-    return float(np.sqrt(np.median(lengths[np.triu_indices(len(points), 1)])))
+def median_of(points: np.ndarray) -> float:
+    """Median distance of the points."""
+    return median_distance(Layout(MPI.COMM_SELF, *points.shape), points, len(points))
 
 
 def generated_problems(seed: int = 0) -> list[Problem]:
@@ -157,7 +159,7 @@ def authors_problems(folder: Path) -> list[Problem]:
     problems.append(_flower(folder))
     faces = _standard(table("face_624_20"))
     identity, pose = labels("face_624_20")
-    median = _median(faces)
+    median = median_of(faces)
     problems += [
         Problem("Faces (pose given, k = 4, paper's parameters)", faces, pose, identity, 4, 17, 3.1,
                 1.0, published=PUBLISHED["Faces"]),
@@ -187,7 +189,7 @@ def _flower(folder: Path) -> Problem:
     colors = np.unique(picture.reshape(-1, 3), axis=0)
     points = _standard(colors.astype(float))
     # No labels come with the picture: the clustering given is a spectral one of its colors.
-    width = _median(points)
+    width = median_of(points)
     spectral = SpectralClustering(2, gamma=0.5 / (0.3 * width) ** 2, random_state=0)
     given = spectral.fit_predict(points)
     return Problem("Flower", points, given, None, 2, 2, 2.0, 10.0, picture=picture,

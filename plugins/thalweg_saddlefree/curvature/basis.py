@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy.linalg
 
@@ -9,6 +11,12 @@ from thalweg.errors import NumericalError
 from thalweg_saddlefree.curvature.operator import Product, refuse_asymmetry
 from thalweg_saddlefree.curvature.slices import Slices
 from thalweg_saddlefree.curvature.store import Store
+
+#: Most Lanczos steps that look for negative curvature.
+MOST_STEPS = 60
+
+#: Ritz values above this part of the largest, negated, are rounding.
+ROUNDING = 1e-10
 
 
 class LanczosBasis:
@@ -110,3 +118,26 @@ class LanczosBasis:
         expected = np.zeros(k)
         expected[k - 1] = self.off_diagonal[k - 1]
         refuse_asymmetry(float(np.linalg.norm(coefficients[:k] - expected)) / (self._scale or 1.0))
+
+
+@dataclass(frozen=True)
+class LowestCurvature:
+    """Most negative Ritz value, this rank's slice of its unit vector, and Lanczos steps."""
+
+    value: float
+    vector: np.ndarray
+    steps: int
+    negative: bool
+
+
+def lowest_curvature(slices: Slices, operator: Product, seed: int, steps: int) -> LowestCurvature:
+    """The way out of a stationary point that is no minimum.  Collective.
+
+    By Lanczos from a random vector, since there is no gradient to start from.
+    """
+    basis = LanczosBasis(slices, slices.random_normal(seed))
+    while len(basis) < min(steps, MOST_STEPS) and not basis.complete:
+        basis.extend(operator)
+    size = max(float(np.abs(basis.ritz_values()).max()), 1e-300)
+    value, vector = basis.lowest_ritz_pair()
+    return LowestCurvature(value, vector, len(basis), value < -ROUNDING * size)

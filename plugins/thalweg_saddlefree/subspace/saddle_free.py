@@ -65,8 +65,6 @@ class SubspaceState(StochasticState):
         Rows of the last batch.
     ratio
         Actual over predicted decrease when it was last measured.
-    outcome
-        Why the solver itself wants to end.
     in_use
         Epoch and batch whose rows the objective uses.
     """
@@ -79,7 +77,6 @@ class SubspaceState(StochasticState):
     negative: int = 0
     rows: int = 0
     ratio: float = float("nan")
-    outcome: Status = Status.RUNNING
     in_use: tuple[int, int] = field(default=(-1, -1), metadata=TRANSIENT)
 
 
@@ -228,10 +225,6 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
                 vec.destroy()
             if before is not None:
                 before.destroy()
-
-    def status(self, state: SubspaceState) -> Status:
-        """Why the solver itself wants to end."""
-        return state.outcome
 
     def trace_row(self, state: SubspaceState) -> Mapping[str, float]:
         """The last step."""

@@ -13,7 +13,7 @@ from thalweg.config import read_configuration
 from thalweg.driver import method
 from thalweg.errors import InputError
 from thalweg.interfaces import HessianProduct, RowObjective
-from thalweg.job.building import build_configured_method, build_objective
+from thalweg.job.building import build_objective, built_method
 from thalweg.parallel import MPI, Layout
 from thalweg.plugins import ObjectiveSpec, SolverSpec, plugins
 from thalweg_clustering import KDAC
@@ -93,7 +93,7 @@ def test_a_call_and_a_file_choose_the_same_method_by_default(name):
         raw["data"] = {"name": "digits", "rows": 40}
     configuration = read_configuration(raw)
     _, objective = build_objective(configuration, MPI.COMM_SELF)
-    of_file = build_configured_method(configuration, objective)
+    of_file = built_method(configuration, objective)
     of_call, _ = method.method_of_call(objective, None, None, {})
     assert parts(of_call) == parts(of_file)
     assert objective.default_solver == spec.solver
@@ -109,7 +109,7 @@ def test_each_solver_is_the_same_from_a_call_and_a_file(name):
     }
     configuration = read_configuration(raw)
     _, objective = build_objective(configuration, MPI.COMM_SELF)
-    of_file = build_configured_method(configuration, objective)
+    of_file = built_method(configuration, objective)
     of_call, _ = method.method_of_call(objective, name, None, {})
     assert parts(of_call) == parts(of_file)
     objective.destroy()

@@ -67,12 +67,12 @@ def test_frames_are_kept_on_the_rank_that_draws(comm, monkeypatch):
             kept["frames"] = self
 
     from thalweg.config import read_configuration
-    from thalweg.job.building import build_configured_method, build_objective
+    from thalweg.job.building import build_objective, built_method
     from thalweg.job.running import run_method
 
     configuration = read_configuration({**CONFIG, "stop": {"iterations": 10, "decrease": 0.0}})
     dataset, objective = build_objective(configuration, comm)
-    solver = build_configured_method(configuration, objective)
+    solver = built_method(configuration, objective)
     run_method(configuration, dataset, objective, solver, None, Watched(objective))
     objective.destroy()
     frames = kept["frames"]
