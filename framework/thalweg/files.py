@@ -16,7 +16,7 @@ __all__ = ["atomic_write", "atomic_write_text", "flush", "storing", "temporary_n
 def atomic_write(path: Path | str) -> Iterator[Path]:
     """A path to write to, which takes the wanted name once the block has ended well.
 
-    Nobody ever sees a half-written file, and a failure leaves what was there.  The
+    No reader ever sees a half-written file, and a failure leaves what was there.  The
     file and its folder are flushed to the disk before the block is left.
 
     Raises

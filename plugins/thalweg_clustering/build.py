@@ -130,7 +130,8 @@ def build_kdac(
         Literal["none", "score", "cq"],
         Help(
             "choose sigma, lambda and, if none is given, the components: by tightness, "
-            "balance and novelty of the clusters, or by the paper's rule, CQ under (10)",
+            "balance and novelty of the clusters, or by the paper's rule, the highest CQ where "
+            "the condition for a local minimum holds",
             formerly=("search",),
         ),
     ] = "none",
@@ -170,7 +171,9 @@ def build_kdac(
         Help("file of lines 'row, row, weight': pairs that should be alike (1) or unlike (-1)"),
     ] = None,
     truth: Annotated[str | None, Help("file of labels to compare the result with")] = None,
-    condition: Annotated[bool, Help("evaluate condition (10)")] = True,
+    condition: Annotated[
+        bool, Help("evaluate the sufficient condition for a local minimum, eq. 10 of Wu et al.")
+    ] = True,
     seed: Annotated[int, Help("seed of k-means and of the features", minimum=0)] = 0,
     *,
     labelings: Sequence[np.ndarray] | None = None,

@@ -1,4 +1,4 @@
-"""Eigenvectors of the smallest eigenvalues of a small symmetric matrix, four ways."""
+"""Eigenvectors of the smallest eigenvalues of a small symmetric matrix, by four methods."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import scipy.sparse.linalg
 from thalweg.errors import InputError
 from thalweg_clustering.coordinate_power import coordinate_power_smallest
 
-#: Names of the ways.
+#: Names of the methods.
 EIGENSOLVERS = ("lapack", "lobpcg", "cpm", "slepc")
 
 
@@ -36,7 +36,7 @@ def smallest_eigenvectors(
     guess
         Shape ``(d, count)``.
     tolerance
-        Relative residual of the iterative ways.
+        Relative residual of the iterative methods.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def smallest_eigenvectors(
     Raises
     ------
     InputError
-        An unknown way, or SLEPc is not installed.
+        An unknown method, or SLEPc is not installed.
     """
     d = len(matrix)
     if solver not in EIGENSOLVERS:

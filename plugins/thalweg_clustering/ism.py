@@ -27,7 +27,7 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from thalweg.interfaces import Capability, SpectralFixedPoint
+from thalweg.interfaces import Capability, EigenvectorFixedPoint
 from thalweg.plugins import Help
 from thalweg_clustering.alternating import (
     RoundSolver,
@@ -81,14 +81,14 @@ class ISM(RoundSolver[ISMState]):
         Help("second-order steps once the iteration is slow"),
     ] = "none"
 
-    requires: ClassVar[tuple[type[Capability], ...]] = (SpectralFixedPoint,)
+    requires: ClassVar[tuple[type[Capability], ...]] = (EigenvectorFixedPoint,)
     trace_columns: ClassVar[tuple[str, ...]] = (*RoundSolver.trace_columns, "shift", "refusals")
 
     state_type: ClassVar[type[RoundState]] = ISMState
 
     def begin(self, state: ISMState) -> None:
         """Value and Phi at W."""
-        assert isinstance(state.objective, SpectralFixedPoint)
+        assert isinstance(state.objective, EigenvectorFixedPoint)
         state.value, state.phi = state.objective.value_and_fixed_point_matrix(state.x)
         state.evaluations += 1
         state.slow = 0
@@ -146,7 +146,7 @@ class ISM(RoundSolver[ISMState]):
 
     def _evaluate(self, state: ISMState, w: np.ndarray) -> tuple[float, np.ndarray]:
         objective = state.objective
-        assert isinstance(objective, SpectralFixedPoint)
+        assert isinstance(objective, EigenvectorFixedPoint)
         x = objective.layout.vec_from(w)
         found = objective.value_and_fixed_point_matrix(x)
         x.destroy()
@@ -176,7 +176,7 @@ class ISM(RoundSolver[ISMState]):
         return smallest_eigenvectors(np.asarray(mean), w.shape[1], self.eigensolver, w)
 
     def _refresh_phi(self, state: ISMState) -> None:
-        assert isinstance(state.objective, SpectralFixedPoint)
+        assert isinstance(state.objective, EigenvectorFixedPoint)
         state.phi = state.objective.fixed_point_matrix(state.x)
         state.evaluations += 1
         self._measure(state)

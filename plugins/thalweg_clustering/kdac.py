@@ -57,7 +57,7 @@ FIRST_TOLERANCE = 1e-2
 
 TASKS = ("alternative", "unsupervised", "supervised", "semi-supervised")
 
-#: Label of rows of which none is known.
+#: Label of rows whose cluster is not known.
 UNKNOWN = -1
 
 #: Neighbor whose distance is a row's scale (Zelnik-Manor and Perona, 2004).
@@ -187,7 +187,7 @@ class KDACObjective(PairSum, Alternation):
 
     @property
     def has_embedding(self) -> bool:
-        """Whether U takes part; a supervised task knows what it looks for."""
+        """Whether U takes part; a supervised task has labels in its place."""
         return self.task != "supervised"
 
     @property
@@ -352,7 +352,7 @@ class KDACObjective(PairSum, Alternation):
     def outcome(self, x: PETSc.Vec) -> dict[str, Any]:
         """Labels (of this rank's rows), W, U and all measures at W.  Collective.
 
-        U and D are computed anew at W, so that the outcome depends on W alone.
+        U and D are computed again at W, so that the outcome depends on W alone.
         """
         w = self.matrix(x)
         key = w.tobytes()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.interfaces import HessianProduct, Objective, SpectralFixedPoint
+from thalweg.interfaces import EigenvectorFixedPoint, HessianProduct, Objective
 from thalweg.parallel import MPI, Layout, PETSc, sum_large, sum_over_ranks
 from thalweg_clustering.kernels import KernelFunction, symmetric
 from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
@@ -16,7 +16,7 @@ from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
 OFF_MANIFOLD = 0.1
 
 
-class StiefelObjective(Objective, SpectralFixedPoint, HessianProduct):
+class StiefelObjective(Objective, EigenvectorFixedPoint, HessianProduct):
     """F(W), W of shape (d, q), W'W = I, whose gradient is Phi(W) W.
 
     F depends on W W' alone.  Columns of W that are zero do not count, which lets

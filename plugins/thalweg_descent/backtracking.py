@@ -38,7 +38,7 @@ class Backtracking(LineSearch):
                 kept = line.keep(trial)
                 if math.isfinite(kept.slope):
                     return kept
-            if self.hopeless(line, step):
+            if self.negligible(line, step):
                 return None
             step *= self._ratio(line.start, trial)
         return None

@@ -1,4 +1,4 @@
-"""A foreign loop turned inside out.
+"""A foreign loop that runs one call at a time.
 
 TAO and SciPy own their loop and call us; the driver wants to call them, one
 iterate at a time.  The loop runs in a greenlet, which hands over a request

@@ -25,7 +25,7 @@ from thalweg_descent.line_function import LineFunction, Point, Trial
 from thalweg_descent.line_search import LineSearch
 from thalweg_descent.strong_wolfe import StrongWolfe
 
-#: Steps in a row without a lower value, after which there is no way down.
+#: Steps in a row without a lower value, after which the run ends.
 MAX_LEVEL_STEPS = 5
 
 
@@ -280,7 +280,7 @@ class Descent(Solver[DescentState]):
         return math.sqrt(max_over_ranks(layout.comm, largest))
 
     def reset(self, state: DescentState) -> DescentState:
-        """Evaluate anew and forget the curvature; a step length stays a good guess."""
+        """Evaluate again and forget the curvature; a step length stays a good guess."""
         assert state.gradient is not None
         self.direction().forget(state.memory)
         state.value = state.objective.value_and_gradient(state.x, state.gradient)

@@ -65,7 +65,7 @@ class Direction(ABC):
 
     @abstractmethod
     def fresh(self, memory: Memory) -> bool:
-        """Whether nothing is remembered that bends the direction away from ``-B^-1 g``."""
+        """Whether nothing is remembered that turns the direction away from ``-B^-1 g``."""
 
     @abstractmethod
     def forget(self, memory: Memory) -> None:
@@ -86,4 +86,4 @@ class Direction(ABC):
 
     @abstractmethod
     def absorb(self, memory: Memory, metric: Metric, move: Move) -> None:
-        """Learn from an accepted step.  Collective."""
+        """Update the memory by an accepted step.  Collective."""

@@ -44,7 +44,7 @@ class Evaluator:
     Foreign solvers often ask for the value and then for the gradient at one
     point, or again for the point where they start: that costs one evaluation.
     A value that is not finite is replaced by one so large that any solver backs
-    off, since foreign line searches do not all bear an infinity.
+    off, since foreign line searches do not all handle infinity.
     """
 
     def __init__(
@@ -239,8 +239,8 @@ class Foreign(Solver[ForeignState]):
                 state.outcome = Status.DIVERGED
                 self._stop(state)
                 break
-            # The foreign solver sees no way on.  Started afresh it may find one; a fresh
-            # one that does not move at all has the last word.
+            # The foreign solver has ended.  Restarted it may make progress; where a
+            # restarted one does not move at all, the run ends.
             if state.since == 0:
                 state.outcome = (
                     Status.SMALL_GRADIENT if state.gradient_norm == 0 else Status.PRECISION_LIMIT
@@ -295,7 +295,7 @@ class Foreign(Solver[ForeignState]):
         return {"hessian_products": float(state.products)}
 
     def reset(self, state: ForeignState) -> ForeignState:
-        """Evaluate anew, and start afresh from here."""
+        """Evaluate again, and restart from here."""
         assert state.gradient is not None
         self._renew(state)
         state.value = state.objective.value_and_gradient(state.x, state.gradient)

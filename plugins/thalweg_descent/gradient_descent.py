@@ -40,7 +40,7 @@ class Steepest(Direction):
         return {"next_step": None}
 
     def fresh(self, memory: Memory) -> bool:
-        """Only a step length is remembered, which bends nothing."""
+        """Only a step length is remembered, which does not change the direction."""
         return True
 
     def forget(self, memory: Memory) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from thalweg.interfaces import Objective
 from thalweg.parallel import PETSc
 
-#: Changes below this share of the objective drown in rounding.
+#: Changes below this share of the objective are lost in rounding.
 ROUNDING = 1e-11
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from thalweg_descent.line_function import LineFunction, Trial
 
-#: Where values drown in their error, a step must leave at most this share of the slope.
+#: Where values differ by less than their error, a step must leave at most this share of the slope.
 FLATTER = 0.9
 
 
@@ -38,7 +38,7 @@ class LineSearch(ABC):
     def lowers(self, line: LineFunction, trial: Trial) -> bool:
         """Whether a trial lowers the objective enough.
 
-        Where the predicted decrease drowns in the error of the values, they say
+        Where the predicted decrease is below the error of the values, they say
         little: the slopes decide, as in the approximate Wolfe conditions of Hager and
         Zhang (2005), provided that the value did not rise by more than that error.
         """
@@ -56,6 +56,6 @@ class LineSearch(ABC):
         return abs(trial.step * line.start.slope) <= line.rounding + 2.0 * line.noise
 
     @staticmethod
-    def hopeless(line: LineFunction, step: float) -> bool:
+    def negligible(line: LineFunction, step: float) -> bool:
         """Whether no step up to this one can change the objective in floating point."""
         return abs(step * line.start.slope) <= 1e-18 * abs(line.start.value) or step < 1e-300

@@ -54,7 +54,7 @@ class StrongWolfe(LineSearch):
         width = abs(high.step - low.step)
         while line.evaluations < self.trials:
             span = high.step - low.step
-            if self.hopeless(line, abs(span)) or low.step + 0.5 * span in (low.step, high.step):
+            if self.negligible(line, abs(span)) or low.step + 0.5 * span in (low.step, high.step):
                 break
             step = self._inside(line, low, high)
             if abs(span) > 0.66 * width and line.evaluations > 2 and math.isfinite(high.value):

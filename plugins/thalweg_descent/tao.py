@@ -163,7 +163,7 @@ class _LiveTao(Live):
 
     def _solve(self, ask: Callable[[Any], Any]) -> None:
         def pause(tao: PETSc.TAO) -> bool | None:
-            """TAO's convergence test: hand over, and end the loop if told to."""
+            """TAO's convergence test: suspend, and end the loop if asked to."""
             # None lets TAO go on in every version of petsc4py; False does not.
             return True if ask("iterate") else None
 

@@ -35,7 +35,7 @@ class PlacedMap:
     places
         The places of all of them in the map, shape (N, d).
     layout
-        How the N known points lie on the ranks; None if this rank has them all.
+        How the N known points are distributed over the ranks; None if this rank has them all.
     attraction, repulsion, normalized
         As in :class:`~thalweg_embedding.objectives.Family`.
     lambda_

@@ -89,7 +89,7 @@ def thalweg_preconditioners() -> list[PreconditionerSpec]:
         ),
         PreconditionerSpec(
             name="partial-hessian",
-            summary="that Laplacian plus the repulsion's positive part, solved by inner CG",
+            summary="Laplacian plus the positive part of the repulsion, solved by inner CG",
             load=code + "partial_hessian:PartialHessian",
         ),
     ]

@@ -67,7 +67,7 @@ class DeltaBracket:
         )
 
 
-def foretold_rank(points: list[int], ranks: list[float], wanted: int) -> int:
+def predicted_rank(points: list[int], ranks: list[float], wanted: int) -> int:
     """Rank that ``wanted`` points need, from what nested subsets of them needed.
 
     The rank grows about as a power of the number of points.  The exponent is fitted, and

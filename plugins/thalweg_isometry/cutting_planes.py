@@ -4,7 +4,7 @@ A near-isometry has one constraint per secant, far too many to list.  A method w
 the *cuts*, those that matter so far; a separation round scans the others, adds the worst
 violated, and drops cuts that have long been far inside (Luo et al., Algorithm 4).  A cut
 that comes back after it was dropped stays, so that the rounds cannot cycle.  The first
-rounds scan subsets of the points, which are small and foretell the whole.
+rounds scan subsets of the points, which are small and predict the whole.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _strides(n_points: int, smallest: int) -> list[int]:
 
 @contextmanager
 def scan_progress(secants: SecantSet, fraction: float) -> Iterator[Callable[[int], None] | None]:
-    """A progress bar in pairs per second, on rank 0 and only where somebody watches."""
+    """A progress bar in pairs per second, on rank 0 and only on a terminal."""
     total = int(fraction * secants.n_pairs)
     if secants.comm.rank or not sys.stderr.isatty() or total < 10**8:
         yield None

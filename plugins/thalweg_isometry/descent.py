@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: Value, gradient, and what the stopping condition looks at.
+#: Value, gradient, and what the stopping condition tests.
 Evaluate = Callable[[np.ndarray], tuple[float, np.ndarray, float]]
 
 
@@ -33,7 +33,7 @@ class Memory:
 class Descent:
     """Where a descent ended: the point, its value and measure, and whether that was met.
 
-    ``hopeless``: no step lowers the value, or not fast enough; ``memory``: the pairs, with
+    ``stalled``: no step lowers the value, or not fast enough; ``memory``: the pairs, with
     which a descent of a slightly different function may go on.
     """
 
@@ -43,7 +43,7 @@ class Descent:
     gradient_norm: float
     evaluations: int
     met: bool
-    hopeless: bool
+    stalled: bool
     memory: Memory
 
 
@@ -72,13 +72,13 @@ def descend(
     used = 1
     steps = list(memory.steps) if memory is not None else []
     changes = list(memory.changes) if memory is not None else []
-    hopeless = False
+    stalled = False
 
     def ended() -> Descent:
         norm = float(np.linalg.norm(gradient))
         pairs = Memory(np.array(steps), np.array(changes)) if steps else Memory.empty()
         met = measure <= goal
-        return Descent(point, value, measure, norm, used, met, hopeless and not met, pairs)
+        return Descent(point, value, measure, norm, used, met, stalled and not met, pairs)
 
     history = [value]
     while measure > goal and used < evaluations:
@@ -97,7 +97,7 @@ def descend(
             if trial_value <= value + 1e-4 * length * slope:
                 break
             if length < 1e-10 or used >= evaluations + 20 or not slope < 0.0:
-                hopeless = True
+                stalled = True
                 return ended()
             fit = -slope * length**2 / (2.0 * (trial_value - value - slope * length))
             length = min(max(fit, 0.1 * length), 0.5 * length)
@@ -111,7 +111,7 @@ def descend(
         point, value, gradient, measure = trial, trial_value, trial_gradient, trial_measure
         history.append(value)
         if measure > goal and _out_of_reach(history, enough, patience):
-            hopeless = True
+            stalled = True
             break
     return ended()
 

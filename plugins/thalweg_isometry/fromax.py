@@ -36,8 +36,8 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
     adjust: Literal["bracket", "published"] = "published"
     cuts_per_round: int = 3000
     all_below: int = 5000
-    beta1: Annotated[float, Help("penalty of A(P) = q", above=0)] = 0.1
-    beta2: Annotated[float, Help("penalty of Y = X^T", above=0)] = 0.1
+    beta1: Annotated[float, Help("ADMM penalty of the constraint A(P) = q", above=0)] = 0.1
+    beta2: Annotated[float, Help("ADMM penalty of the constraint Y = X^T", above=0)] = 0.1
     dual_step: Annotated[float, Help("step of the multipliers", above=0)] = 1.0
     inner_solver: Annotated[
         Literal["auto", "cholesky", "woodbury", "cg"],

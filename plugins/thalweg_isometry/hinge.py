@@ -117,13 +117,13 @@ class HingeSearch(SecantSearch[HingeState]):
         state.margin_evaluations += done.evaluations
         state.steps, state.changes = done.memory.steps, done.memory.changes
         met = done.measure <= (goal if done.met else delta)
-        over = done.hopeless or state.margin_evaluations >= most
+        over = done.stalled or state.margin_evaluations >= most
         over = over or (state.stage == 0 and self.out_of_reach(state, most))
         failed, ran_out = False, state.margin_evaluations >= most
         if over and not met:
             state.stage += 1
             state.margin_evaluations = state.round_evaluations = 0
-            # On a subset a rank need only be known well enough to foretell the next, and a
+            # On a subset a rank need only be known well enough to predict the next, and a
             # thinner margin makes up for little.
             last = len(self.margins) if state.stride == 1 and done.measure < NEARLY * delta else 1
             failed = state.stage >= last

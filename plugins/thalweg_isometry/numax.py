@@ -43,8 +43,8 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
 
     cuts_per_round: int = 3000
     all_below: int = 5000
-    beta1: Annotated[float, Help("penalty of P = L", above=0)] = 1.0
-    beta2: Annotated[float, Help("penalty of A(L) = q", above=0)] = 1.0
+    beta1: Annotated[float, Help("ADMM penalty of the constraint P = L", above=0)] = 1.0
+    beta2: Annotated[float, Help("ADMM penalty of the constraint A(L) = q", above=0)] = 1.0
     dual_step: Annotated[
         float, Help("step length of the multipliers, below (1 + sqrt 5) / 2", above=0)
     ] = 1.618

@@ -8,7 +8,7 @@ free (:mod:`~thalweg_isometry.brackets`; Algorithm 3 of Luo et al. steps down by
 instead, which ``adjust="published"`` does).
 
 Where delta is wanted, the attempts begin with a subset of the points.  What fails there
-fails on all points, and the map, the cuts, and the rank foretold from the subsets
+fails on all points, and the map, the cuts, and the rank predicted from the subsets
 before, are handed on to the next larger one.  A map is only ever returned as a success
 after a complete scan of all secants.
 """
@@ -28,7 +28,7 @@ from thalweg.parallel.pairs import Scan, SecantSet
 from thalweg.plugins import Help, check_parameters, declared_options
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
-from thalweg_isometry.brackets import DeltaBracket, RankBracket, foretold_rank
+from thalweg_isometry.brackets import DeltaBracket, RankBracket, predicted_rank
 from thalweg_isometry.certificate import lower_bound
 from thalweg_isometry.cutting_planes import LEAST_CUTS, Cuts, Separation
 from thalweg_isometry.map_ranks import extended, guessed_rank, sampled_ratios, truncated
@@ -556,14 +556,14 @@ class SecantSearch(Solver[S], Generic[S]):
     def _sharp_enough(self, state: S, bracket: RankBracket) -> bool:
         """Whether the rank of a subset is known well enough to go on to the next.
 
-        A larger subset is only a step on the way, at the rank foretold for all points.
+        A larger subset is only a step on the way, at the rank predicted for all points.
         """
         if not state.separation.is_small(state.stride) or bracket.closed:
             return True
         return bool(state.subset_points) and bracket.failed >= 0.93 * bracket.served
 
     def _next_subset(self, state: S, rank: int | None) -> None:
-        """Hand the map and the cuts on to the next larger subset, at a rank foretold."""
+        """Hand the map and the cuts on to the next larger subset, at a predicted rank."""
         separation = state.separation
         least = state.failed_rank + 1
         if separation.is_small(state.stride):
@@ -579,8 +579,8 @@ class SecantSearch(Solver[S], Generic[S]):
         if rank is None:
             small = separation.is_small(state.stride)
             count = self._n_points(state) if small else state.secants.n_points
-            foretold = foretold_rank(state.subset_points, state.subset_ranks, count)
-            rank = int(np.clip(foretold, least, state.objective.layout.rows))
+            predicted = predicted_rank(state.subset_points, state.subset_ranks, count)
+            rank = int(np.clip(predicted, least, state.objective.layout.rows))
         self._attempt(state, state.served, rank)
 
     def _next_rank(self, state: S) -> None:

@@ -135,8 +135,8 @@ class HessianFree(Solver[HessianFreeState]):
             state.outcome = Status.SMALL_GRADIENT
             return state
         slices = Slices.of(objective)
-        # A refused step is tried again with more damping here: to the driver a step that
-        # lowers nothing would look like convergence.
+        # A refused step is tried again with more damping here: the driver would take a step
+        # that lowers nothing for convergence.
         while state.outcome.running and not self._try(state, slices):
             pass
         return state

@@ -181,7 +181,7 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
 
     @property
     def data_layout(self) -> Layout:
-        """How the training rows lie on the ranks; one row for a function without data."""
+        """Distribution of the training rows; one row for a function without data."""
         return self._data_layout
 
     def use_rows(self, values: RowSet | None, curvature: RowSet | None = None) -> None:

@@ -3,7 +3,7 @@
 A direction costs many products; a value of the objective costs a third of one
 gradient.  So the damping grows until the objective falls, then shrinks as long
 as the model is good and the objective gains, and the length doubles as long as
-it gains where the model allows: |H| is too careful along negative curvature.
+it gains where the model allows: |H| is too cautious along negative curvature.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from thalweg_saddlefree.trial_steps import go_to_trial, trial_value
 TRIALS = 40
 
 #: Smaller dampings tried after a very good step, and doublings of its length.
-BOLDER, DOUBLINGS = 4, 6
+SMALLER, DOUBLINGS = 4, 6
 
 #: A predicted decrease below this part of the objective is lost in its rounding.
 ROUNDING = 1e-13
@@ -65,7 +65,7 @@ class StepSearch:
     state
         The iterate; its evaluations are counted on.
     slices
-        How vectors lie on the ranks.
+        How vectors are distributed over the ranks.
     solver
         What gives the direction for a damping, in the scaled variables.
     metric
@@ -89,7 +89,7 @@ class StepSearch:
         if found is None:
             return None
         if isinstance(self.solver, LanczosAbsolute):
-            found = self._bolder(self.solver, found)
+            found = self._smaller_dampings(self.solver, found)
         found = self._other_length(found)
         step = found.length * self.metric * found.direction.step
         go_to_trial(self.state, self.slices, step, self.trial)
@@ -129,9 +129,9 @@ class StepSearch:
         gradient.destroy()
         return norm < self.state.gradient_norm
 
-    def _bolder(self, solver: LanczosAbsolute, found: Found) -> Found:
+    def _smaller_dampings(self, solver: LanczosAbsolute, found: Found) -> Found:
         """Smaller dampings from the same basis, as long as the model is good and they gain."""
-        for _ in range(BOLDER):
+        for _ in range(SMALLER):
             damping = found.damping
             if found.ratio < 0.75 or damping <= self.floor or damping == 0.0:
                 break
@@ -145,7 +145,7 @@ class StepSearch:
         return found
 
     def _other_length(self, found: Found) -> Found:
-        """Longer where the model's curvature allows it, half as long where it was misled."""
+        """Longer where the model's curvature allows it, half as long where it failed."""
         model = found.direction.model
         if 1.5 * model.curvature < -model.slope:  # the model falls from length 1 to 2
             for _ in range(DOUBLINGS):

@@ -1,4 +1,4 @@
-"""Conjugate gradients as Hessian-free optimization runs them: stopped early, looked back on."""
+"""Conjugate gradients as Hessian-free optimization runs them: truncated, some iterates kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEPT = 1.3
 
 @dataclass(frozen=True)
 class Truncated:
-    """What CG leaves behind.
+    """Result of CG.
 
     Attributes
     ----------

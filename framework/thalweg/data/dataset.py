@@ -1,4 +1,4 @@
-"""A data set whose rows lie on the ranks."""
+"""A data set whose rows are distributed over the ranks."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Source:
     labels
         Label of each row, numbers or strings, on rank 0 alone; or None.
     columns_chosen
-        Whether the reader has already seen to the option ``columns``.
+        Whether the reader has already applied the option ``columns``.
     notes
         Sentences for the user.
     """

@@ -24,7 +24,7 @@ NEEDED = (
 )
 
 #: Distributions that it uses where they are.
-WELCOME = ("slepc4py", "pynndescent", "jax")
+OPTIONAL = ("slepc4py", "pynndescent", "jax")
 
 
 def examine() -> list[Finding]:
@@ -65,11 +65,11 @@ def _guarded(check: Callable[[], Iterable[Finding]]) -> list[Finding]:
 def python_packages() -> Iterator[Finding]:
     """Versions of Python and of the packages, and those that are missing."""
     yield Finding("Python", f"{sys.version.split()[0]} ({sys.executable})")
-    for name in ("thalweg", *NEEDED, *WELCOME):
+    for name in ("thalweg", *NEEDED, *OPTIONAL):
         try:
             yield Finding(name, importlib.metadata.version(name))
         except importlib.metadata.PackageNotFoundError:
-            if name not in WELCOME:
+            if name not in OPTIONAL:
                 yield Finding(name, "", f"{name} is not installed", "run scripts/setup", True)
 
 
@@ -93,16 +93,16 @@ def cores() -> Iterator[Finding]:
 
 def kernel_cache() -> Iterator[Finding]:
     """Whether compiled kernels are kept from run to run."""
-    from thalweg.parallel.kernels import cache_folder, wished_cache_folder
+    from thalweg.parallel.kernels import cache_folder, preferred_cache_folder
 
-    wished, folder = wished_cache_folder(), cache_folder()
-    if folder == wished:
+    preferred, folder = preferred_cache_folder(), cache_folder()
+    if folder == preferred:
         yield Finding("kernel cache", str(folder))
     else:
         yield Finding(
             "kernel cache",
             str(folder),
-            f"{wished} cannot be written, so kernels may be compiled again in later runs",
+            f"{preferred} cannot be written, so kernels may be compiled again in later runs",
             "set THALWEG_CACHE to a folder that can be",
         )
 

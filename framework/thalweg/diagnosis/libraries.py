@@ -33,7 +33,7 @@ class Finding:
     Attributes
     ----------
     name, value
-        What was looked at, and what was found.
+        What was examined, and what was found.
     problem
         What is wrong, empty if nothing is; a sentence.
     advice

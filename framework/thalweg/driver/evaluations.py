@@ -1,4 +1,4 @@
-"""Evaluations that a run watches: the same number on all ranks, and a sign that it moves."""
+"""Evaluations that are compared between ranks, and reported to the watchdog."""
 
 from __future__ import annotations
 

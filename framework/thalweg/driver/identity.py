@@ -1,4 +1,4 @@
-"""Whose a checkpoint is: the facts of a call that a run which goes on must share."""
+"""Identity of a checkpoint: what a resumed run has in common with the one that wrote it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def plugin_versions(objective: Objective, solver: Solver[Any]) -> dict[str, str]
 def start_of(objective: Objective, x: PETSc.Vec, given: bool, seed: int) -> dict[str, Any]:
     """What tells the starting point ``x`` from others, the same on any number of ranks.
 
-    One that the objective made is told by its seed: its last bits may depend on the
+    A point that the objective made is identified by its seed: its last bits may depend on the
     number of ranks.  Collective.
     """
     if not given:

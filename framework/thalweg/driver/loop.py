@@ -273,9 +273,9 @@ class _Run:
         assert self.last_good is not None
         finite = bool(self.objective.comm.bcast(_is_finite(state), root=0))
         if finite:
-            self.last_good.take(state)
+            self.last_good.save(state)
         else:
-            self.last_good.give(state)
+            self.last_good.restore(state)
         return finite
 
     def _confirmed(self, status: Status) -> Status:
@@ -502,13 +502,13 @@ class _Point:
 
     def __init__(self, state: SolverState) -> None:
         self.x = state.x.duplicate()
-        self.take(state)
+        self.save(state)
 
-    def take(self, state: SolverState) -> None:
+    def save(self, state: SolverState) -> None:
         state.x.copy(self.x)
         self.value, self.gradient_norm = state.value, state.gradient_norm
 
-    def give(self, state: SolverState) -> None:
+    def restore(self, state: SolverState) -> None:
         self.x.copy(state.x)
         state.value, state.gradient_norm = self.value, self.gradient_norm
 

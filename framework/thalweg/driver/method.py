@@ -75,7 +75,7 @@ def resolve_method(
 def build_method(
     objective: Objective, solver: Section, preconditioner: Section | Preconditioner | None
 ) -> Solver[Any]:
-    """The solver round its preconditioner, from what :func:`resolve_method` returns.
+    """The solver with its preconditioner, from what :func:`resolve_method` returns.
 
     Nothing is set up yet.
 

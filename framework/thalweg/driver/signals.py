@@ -15,11 +15,11 @@ STOPPING = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 class SignalWatch:
     """Context in which a stopping signal sets a flag instead of ending the process.
 
-    The signal is put off, not swallowed: unless somebody marks it as
+    The signal is deferred, not discarded: unless it is marked as
     :attr:`answered`, the end of the context passes it on, to the watch outside
     this one or else to the handlers from before.  A second Ctrl-C interrupts at
     once.  Outside the main thread, where Python allows no handlers, the flag
-    just stays down.  A watch inside another one begins with the signal that the
+    is never set.  A watch inside another one begins with the signal that the
     outer one has received.
 
     Attributes

@@ -14,9 +14,9 @@ from thalweg.interfaces.capabilities import (
     require,
 )
 from thalweg.interfaces.manifold import (
+    EigenvectorFixedPoint,
     Manifold,
     ManifoldVariable,
-    SpectralFixedPoint,
     Stiefel,
     StiefelVariable,
 )
@@ -41,6 +41,7 @@ __all__ = [
     "AttractiveLaplacian",
     "BatchSchedule",
     "Capability",
+    "EigenvectorFixedPoint",
     "EpochOrder",
     "GaussNewtonProduct",
     "HessianDiagonal",
@@ -57,7 +58,6 @@ __all__ = [
     "SecantConstraints",
     "Solver",
     "SolverState",
-    "SpectralFixedPoint",
     "Stiefel",
     "StiefelVariable",
     "StochasticState",

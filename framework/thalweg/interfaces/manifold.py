@@ -125,13 +125,13 @@ class StiefelVariable(ManifoldVariable):
         return Stiefel(self.layout)
 
 
-class SpectralFixedPoint(StiefelVariable):
+class EigenvectorFixedPoint(StiefelVariable):
     """Stationary points are eigenvectors of a matrix that depends on them.
 
     KDAC: W is stationary when its columns are eigenvectors of Phi(W).
     """
 
-    phrase = "spectral fixed point"
+    phrase = "fixed point of eigenvectors"
 
     @abstractmethod
     def fixed_point_matrix(self, x: PETSc.Vec) -> np.ndarray:

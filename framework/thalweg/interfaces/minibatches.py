@@ -63,7 +63,7 @@ class Minibatches(Capability):
     @property
     @abstractmethod
     def data_layout(self) -> Layout:
-        """How the training rows lie on the ranks."""
+        """How the training rows are distributed over the ranks."""
 
     @abstractmethod
     def use_rows(self, values: RowSet | None, curvature: RowSet | None = None) -> None:
@@ -196,7 +196,7 @@ class EpochOrder:
     schedule
         The batches.
     layout
-        How the data rows lie on the ranks.
+        How the data rows are distributed over the ranks.
     epoch
         Counted from 0.
     """

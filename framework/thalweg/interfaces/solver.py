@@ -13,7 +13,7 @@ from thalweg.interfaces.preconditioner import Preconditioner
 from thalweg.parallel import PETSc
 from thalweg.result import Status
 
-#: Metadata of a state's field that a checkpoint leaves out, since ``init`` builds it anew.
+#: Metadata of a state's field that a checkpoint leaves out, since ``init`` makes it again.
 TRANSIENT: Mapping[str, Any] = {"transient": True}
 
 
@@ -118,7 +118,7 @@ class Solver(ABC, Generic[S]):
     def reset(self, state: S) -> S:
         """State after the objective itself changed (homotopy): forget what no longer holds.
 
-        The default starts afresh from ``state.x``, keeping the count of evaluations.
+        The default starts again from ``state.x``, keeping the count of evaluations.
         """
         fresh = self.init(state.objective, state.x)
         fresh.evaluations += state.evaluations

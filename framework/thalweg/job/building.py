@@ -1,4 +1,4 @@
-"""From a configuration to live parts: data, objective, solver, starting point."""
+"""From a configuration to objects: data, objective, solver, starting point."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class RunDirectory:
     def give_up(self) -> None:
         """Leave the folder as it was before :meth:`claim`, unless it holds a new checkpoint.
 
-        A run that never got under way must not stand in the way of the next.
+        A run that did not begin must not prevent the next.
         """
         if self._before is not None:
             (self.path / "config.toml").write_bytes(self._before)

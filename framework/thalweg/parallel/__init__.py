@@ -2,7 +2,7 @@
 
 The engines are :mod:`~thalweg.parallel.laplacian` (systems with a graph Laplacian, set up once
 and solved many times), :mod:`~thalweg.parallel.operators` (matrices given by their product) and
-:mod:`~thalweg.parallel.pairs` (all pairs of rows, streamed round a ring of ranks).  Their names
+:mod:`~thalweg.parallel.pairs` (all pairs of rows, streamed around a ring of ranks).  Their names
 are imported when first used, so that what needs none of them stays quick.  ``README.md`` beside
 this file is the guide.
 """

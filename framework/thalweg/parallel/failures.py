@@ -47,7 +47,7 @@ _SAME_TYPE: tuple[type[BaseException], ...] = (MemoryError, KeyboardInterrupt)
 def raise_on_all_ranks(comm: MPI.Comm) -> Iterator[None]:
     """Turn an error on any rank into an error on all.  Collective.
 
-    The block must not communicate, since a rank may leave it early; use it round work
+    The block must not communicate, since a rank may leave it early; use it around work
     such as reading a file, which can fail on one rank alone.
 
     Raises
@@ -150,7 +150,7 @@ def _raise_lowest(
 def abort_on_error(comm: MPI.Comm | None = None) -> Iterator[None]:
     """A block that all ranks leave together: normally, with an error, or as the job ends.
 
-    Use it round the body of a script that runs under ``mpirun``; the command line,
+    Use it around the body of a script that runs under ``mpirun``; the command line,
     :func:`thalweg.run`, :func:`thalweg.minimize` and the estimators do so themselves.
     Collective at its beginning and its end.
 
@@ -300,7 +300,7 @@ def _end_job(comm: MPI.Comm, error: BaseException) -> NoReturn:
             if stream is sys.stderr:
                 stream.write(text)
             stream.flush()
-        except (OSError, ValueError):  # nobody reads it any more
+        except (OSError, ValueError):  # no process reads it any more
             pass
     time.sleep(0.2)  # for the launcher to pass the text on
     end_all_ranks(comm, exit_code(error))

@@ -38,10 +38,10 @@ def cache_folder() -> Path:
     Where files cannot be written there (read-only, over quota): a folder of this
     user's under the system's temporary one.
     """
-    return _usable_folder(wished_cache_folder())
+    return _usable_folder(preferred_cache_folder())
 
 
-def wished_cache_folder() -> Path:
+def preferred_cache_folder() -> Path:
     """The folder that :func:`cache_folder` takes if it can be written."""
     chosen = os.environ.get("THALWEG_CACHE")
     if chosen:
@@ -51,10 +51,10 @@ def wished_cache_folder() -> Path:
 
 
 @functools.cache
-def _usable_folder(wished: Path) -> Path:
-    if wished.is_absolute() and _is_writable(wished):
-        return wished
-    # A stranger could have made this one first, and code is loaded from it.
+def _usable_folder(preferred: Path) -> Path:
+    if preferred.is_absolute() and _is_writable(preferred):
+        return preferred
+    # Another user could have created this one first, and code is loaded from it.
     shared = Path(tempfile.gettempdir()) / f"thalweg-{os.getuid()}"
     if _is_writable(shared):
         found = shared.lstat()
@@ -131,7 +131,7 @@ class Kernel:
             self._load_or_compile(types)
         else:
             # Numba's files are not safe against two writers.
-            with _alone(self.lock):
+            with _locked(self.lock):
                 self._load_or_compile(types)
             with contextlib.suppress(OSError):
                 mark.touch()
@@ -220,7 +220,7 @@ def _content(function: FunctionType) -> str:
         if called.__module__.partition(".")[0] not in (home, "thalweg"):
             continue
         seen.add(called)
-        # What was typed in has no file.
+        # Code entered interactively has no file.
         found.add(_file_digest(Path(called.__code__.co_filename)) or code_key(called))
         named = {
             n: called.__globals__[n] for n in _names(called.__code__) & set(called.__globals__)
@@ -259,7 +259,7 @@ def _kind(argument: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[None]:
+def _locked(lock: Path) -> Iterator[None]:
     # A file system without locks, or a holder that hangs, costs a second compilation, no more.
     held = contextlib.ExitStack()
     with contextlib.suppress(OSError, NotImplementedError, filelock.Timeout):

@@ -27,7 +27,7 @@ LARGE_DIMENSION = 2048
 
 
 class PrincipalFrame:
-    """Where points lie and how far they spread.  Collective.
+    """Mean, principal directions and variances of distributed points.  Collective.
 
     Sums over points are made of integers: the points, rounded to a grid fine
     enough for directions, coarse enough that every sum is exact.
@@ -37,7 +37,7 @@ class PrincipalFrame:
     points
         This rank's points, shape ``(n_local, dimension)``.
     layout
-        How the points lie on the ranks.
+        How the points are distributed over the ranks.
     sampled
         Some of the points, equal on all ranks.
 

@@ -21,7 +21,7 @@ def write_rows(comm: MPI.Comm, path: Path, layout: Layout, block: np.ndarray) ->
     ----------
     layout
         Distribution of the rows over ``comm``; of a replicated array rank 0 writes
-        all.  Its columns are not looked at.
+        all.  Its columns do not matter.
     block
         This rank's rows, shape ``(n_local, columns)``, of one dtype on all ranks.
 

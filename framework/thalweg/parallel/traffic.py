@@ -68,7 +68,7 @@ def phase(name: str) -> Iterator[None]:
 
 
 def _lap() -> None:
-    """Book the time since the innermost phase was entered or came back."""
+    """Add the time since the innermost phase was entered or resumed."""
     name, since = _open[-1]
     _phases[name].seconds += time.perf_counter() - since
 

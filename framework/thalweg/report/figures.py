@@ -92,7 +92,7 @@ def save_figure(figure: Figure, path: Path | str, **options: Any) -> None:
 def class_colors(count: int) -> np.ndarray:
     """Colors for ``count`` classes, shape ``(count, 3)``, between 0 and 1.
 
-    Beyond ten, hues go round the circle while lightness alternates, so that
+    Beyond ten, hues go around the circle while lightness alternates, so that
     neighbors on the circle differ in lightness.
     """
     if count <= len(_TEN):

@@ -9,6 +9,7 @@ import numpy as np
 
 from thalweg.interfaces import (
     AttractiveLaplacian,
+    EigenvectorFixedPoint,
     GaussNewtonProduct,
     HessianDiagonal,
     HessianProduct,
@@ -16,7 +17,6 @@ from thalweg.interfaces import (
     ManifoldVariable,
     Objective,
     RepulsiveBlocks,
-    SpectralFixedPoint,
 )
 from thalweg.parallel import PETSc
 from thalweg.testing.derivatives import (
@@ -47,7 +47,7 @@ def check_capabilities(objective: Objective, x: PETSc.Vec) -> list[str]:
         (AttractiveLaplacian, check_attractive_weights),
         (RepulsiveBlocks, check_repulsive_blocks),
         (ManifoldVariable, check_manifold),
-        (SpectralFixedPoint, check_fixed_point_matrix),
+        (EigenvectorFixedPoint, check_fixed_point_matrix),
         (Homotopy, check_homotopy),
     )
     done = []
@@ -99,7 +99,7 @@ def check_repulsive_blocks(objective: Objective, x: PETSc.Vec) -> None:
 
 def check_fixed_point_matrix(objective: Objective, x: PETSc.Vec) -> None:
     """Check that Phi(x) is symmetric, and that the gradient is Phi(x) x.  Collective."""
-    assert isinstance(objective, SpectralFixedPoint)
+    assert isinstance(objective, EigenvectorFixedPoint)
     matrix = objective.fixed_point_matrix(x)
     rows = objective.layout.rows
     assert matrix.shape == (rows, rows), f"Phi has shape {matrix.shape}, not {(rows, rows)}"

@@ -22,7 +22,7 @@ def check_preconditioner(
 
     One with a memory, whose ``state`` is not empty, may give another direction
     each time, as an inner iteration that starts from the last one does: it must
-    go downhill and be restored exactly, and is not probed for the rest.
+    be a descent direction and be restored exactly, and is not probed for the rest.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ def moved(objective: Objective, x: PETSc.Vec, step: float, direction: PETSc.Vec)
 
 
 def poisoned(x: PETSc.Vec) -> PETSc.Vec:
-    """A vector of absurd entries: whoever must overwrite it and adds to it is found out."""
+    """A vector of absurd entries, which shows whether a function overwrites it or adds to it."""
     vec = x.duplicate()
     vec.set(-1.2345e77)
     return vec

@@ -1,1 +1,1 @@
-"""Affinities: from data, or from the user, to symmetric weights whose rows lie on the ranks."""
+"""Affinities: from data, or from the user, to symmetric weights with rows over the ranks."""

@@ -1,4 +1,4 @@
-"""Symmetric weights whose rows lie on the ranks: made and checked."""
+"""Symmetric weights whose rows are distributed over the ranks: made and checked."""
 
 from __future__ import annotations
 

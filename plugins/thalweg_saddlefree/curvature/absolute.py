@@ -17,7 +17,7 @@ from thalweg_saddlefree.curvature.basis import LanczosBasis
 from thalweg_saddlefree.curvature.operator import Product
 from thalweg_saddlefree.curvature.slices import Slices
 
-#: Smallest singular value, relative to the largest, that a direction without damping bears.
+#: Smallest singular value, relative to the largest, that a direction without damping tolerates.
 SINGULAR = 1e-11
 
 #: Lanczos steps that tell the size of the spectrum.
@@ -25,7 +25,7 @@ SCALE_STEPS = 8
 
 
 class SpectrumTooWide(NumericalError):
-    """This method of applying |H| cannot cope with so small eigenvalues; damping helps."""
+    """This method of applying |H| cannot handle eigenvalues this small; damping helps."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class AbsoluteSolver(ABC):
     Parameters
     ----------
     slices
-        How vectors lie on the ranks.
+        How vectors are distributed over the ranks.
     product
         Product with H.
     gradient

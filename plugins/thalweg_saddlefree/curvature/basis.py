@@ -12,7 +12,7 @@ from thalweg_saddlefree.curvature.operator import Product, refuse_asymmetry
 from thalweg_saddlefree.curvature.slices import Slices
 from thalweg_saddlefree.curvature.store import Store
 
-#: Most Lanczos steps that look for negative curvature.
+#: Maximum number of Lanczos steps in a search for negative curvature.
 MOST_STEPS = 60
 
 #: Ritz values above this part of the largest, negated, are rounding.
@@ -25,7 +25,7 @@ class LanczosBasis:
     Parameters
     ----------
     slices
-        How vectors lie on the ranks.
+        How vectors are distributed over the ranks.
     start
         This rank's slice of the vector that the space starts from; not zero.
 
@@ -131,7 +131,7 @@ class LowestCurvature:
 
 
 def lowest_curvature(slices: Slices, operator: Product, seed: int, steps: int) -> LowestCurvature:
-    """The way out of a stationary point that is no minimum.  Collective.
+    """Direction of most negative curvature, for a stationary point.  Collective.
 
     By Lanczos from a random vector, since there is no gradient to start from.
     """

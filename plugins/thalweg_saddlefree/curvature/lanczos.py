@@ -31,7 +31,7 @@ from thalweg_saddlefree.curvature.slices import Slices
 #: Factor of the extrapolated error, for convergence that slows down.
 SAFETY = 1.5
 
-#: Lanczos steps between two looks at the error.
+#: Lanczos steps between two estimates of the error.
 STRIDE = 4
 
 

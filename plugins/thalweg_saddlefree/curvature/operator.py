@@ -25,7 +25,7 @@ class CurvatureOperator:
     Parameters
     ----------
     slices
-        How vectors lie on the ranks.
+        How vectors are distributed over the ranks.
     objective
         Must offer a Hessian product, or a Gauss-Newton product.
     x

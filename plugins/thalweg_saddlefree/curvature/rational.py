@@ -210,7 +210,7 @@ class RationalAbsolute(AbsoluteSolver):
         return Direction(step, model, error, error <= self.tolerance)
 
     def _error(self, minres: ShiftedMinres, weights: np.ndarray, smallest: float) -> float:
-        """Bound on the relative error by the residuals, which also puts solved shifts to rest."""
+        """Bound on the relative error by the residuals; deactivates shifts that are solved."""
         shifts = minres.shifts
         size = self.gradient_norm_over(weights, shifts, minres)
         share = weights / shifts * minres.residuals / np.hypot(smallest, shifts) / size

@@ -155,7 +155,7 @@ class NetworkObjective(
 
     @property
     def data_layout(self) -> Layout:
-        """How the training rows lie on the ranks."""
+        """How the training rows are distributed over the ranks."""
         return self.rows
 
     @property

@@ -14,7 +14,7 @@ def named(findings, name):
 
 def test_a_missing_package_is_broken_and_a_missing_extra_is_not(monkeypatch):
     monkeypatch.setattr(examination, "NEEDED", ("no-such-package",))
-    monkeypatch.setattr(examination, "WELCOME", ("no-such-extra",))
+    monkeypatch.setattr(examination, "OPTIONAL", ("no-such-extra",))
     findings = list(examination.python_packages())
     assert named(findings, "no-such-package").broken
     assert "no-such-extra" not in {finding.name for finding in findings}

@@ -8,7 +8,7 @@ from thalweg import Status
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg.parallel.pairs.secants import SecantSet
-from thalweg_isometry.brackets import DeltaBracket, RankBracket, foretold_rank
+from thalweg_isometry.brackets import DeltaBracket, RankBracket, predicted_rank
 from thalweg_isometry.cutting_planes import IDLE_ROUNDS, Cuts, Separation
 from thalweg_isometry.hinge import HingeSearch
 from thalweg_isometry.objective import NearIsometry
@@ -59,11 +59,11 @@ def test_a_bracket_on_delta_closes_within_its_precision():
     assert bracket.failed <= 0.31 <= bracket.served <= 1.021 * bracket.failed
 
 
-def test_the_rank_is_foretold_by_a_power_of_the_number_of_points():
-    assert foretold_rank([1000], [11], 4000) in (15, 16, 17)
-    assert foretold_rank([1500, 3000], [20.5, 26.5], 12_000) in range(36, 42)
-    assert foretold_rank([1000, 4000, 15000], [11, 17, 27], 60000) in (41, 42, 43, 44)
-    assert foretold_rank([1000, 4000], [11, 11], 16000) >= 11
+def test_the_rank_is_predicted_by_a_power_of_the_number_of_points():
+    assert predicted_rank([1000], [11], 4000) in (15, 16, 17)
+    assert predicted_rank([1500, 3000], [20.5, 26.5], 12_000) in range(36, 42)
+    assert predicted_rank([1000, 4000, 15000], [11, 17, 27], 60000) in (41, 42, 43, 44)
+    assert predicted_rank([1000, 4000], [11, 11], 16000) >= 11
 
 
 @pytest.mark.ranks(1, 3)

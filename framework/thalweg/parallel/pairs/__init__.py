@@ -1,4 +1,4 @@
-"""All pairs of rows of a distributed array, streamed round a ring of ranks."""
+"""All pairs of rows of a distributed array, streamed around a ring of ranks."""
 
 from thalweg.parallel.pairs.kernel_sums import KernelSums
 from thalweg.parallel.pairs.neighbors import nearest_neighbors

@@ -16,7 +16,7 @@ import numpy as np
 
 from thalweg.parallel.kernels import kernel
 
-#: Columns that are compared at once before any of them is looked at.
+#: Columns that are compared at once before any of them is taken up.
 CHUNK = 64
 
 

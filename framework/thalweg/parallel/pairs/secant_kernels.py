@@ -11,7 +11,7 @@ import numpy as np
 
 from thalweg.parallel.kernels import kernel
 
-#: Squared lengths below this are measured on coordinates times ``_LIFT``, lest they vanish.
+#: Squared lengths below this are measured on coordinates times ``_LIFT``: they would vanish.
 _TINY = 1e-250
 _LIFT = 2.0**700
 

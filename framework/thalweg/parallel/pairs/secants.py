@@ -4,7 +4,7 @@ A secant is the direction between two points.  For a map Psi the distortion of
 the pair (i, j) is ``||Psi (x_i - x_j)||^2 / ||x_i - x_j||^2 - 1``, and Psi's
 isometry constant delta is the largest distortion in absolute value.
 :class:`SecantSet` finds it, and the worst pairs, over all pairs, without ever
-storing them: blocks of points pass round the ranks, each pair of blocks is cut
+storing them: blocks of points pass around the ranks, each pair of blocks is cut
 into tiles, and a tile costs two matrix products in single precision and one
 pass that bounds every distortion.  The bounds hold under rounding
 (:mod:`~thalweg.parallel.pairs.secant_bounds`), so that only the few pairs that may
@@ -63,7 +63,7 @@ LARGEST_COMPONENT = 1e100
 
 
 class SecantSet:
-    """The secants of a set of points whose rows lie on the ranks.
+    """The secants of a set of points whose rows are distributed over the ranks.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class SecantSet:
         Where single precision could not hold their squares they are multiplied by
         a power of two, which changes no distortion.
     layout
-        How the points lie on the ranks; only its rows are used.
+        How the points are distributed over the ranks; only its rows are used.
     labels
         Class of every point, on every rank, shape ``(n,)``: only pairs within a
         class are secants then.
