@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ NAMES = {"n_clusters": "clusters", "n_components": "components", "random_state":
 
 
 @refuse_former_names(declared_options(build_kdac), NAMES)
+@dataclass(eq=False, repr=False)
 class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     """Alternative clustering: clusters of high quality unlike the clusterings given.
 
@@ -146,52 +148,28 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        n_clusters: int | str | None = None,
-        n_components: int | str | None = None,
-        *,
-        n_alternatives: int = 1,
-        task: str = "alternative",
-        kernel: str | KernelFunction = "gaussian",
-        degree: int = 2,
-        offset: float = 1.0,
-        sigma: float | None = None,
-        bandwidths: Sequence[float] | None = None,
-        local_scaling: bool = False,
-        lambda_: float = 1.0,
-        label_weight: float = 1.0,
-        tuning: str = "none",
-        solver: str | Solver[Any] = "ism",
-        init: str = "auto",
-        approximation: str = "auto",
-        features: int | None = None,
-        precision: str = "auto",
-        max_overlap: float = 0.2,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_components = n_components
-        self.n_alternatives = n_alternatives
-        self.task = task
-        self.kernel = kernel
-        self.degree = degree
-        self.offset = offset
-        self.sigma = sigma
-        self.bandwidths = bandwidths
-        self.local_scaling = local_scaling
-        self.lambda_ = lambda_
-        self.label_weight = label_weight
-        self.tuning = tuning
-        self.solver = solver
-        self.init = init
-        self.approximation = approximation
-        self.features = features
-        self.precision = precision
-        self.max_overlap = max_overlap
-        self.warm_start = warm_start
-        self.random_state = random_state
+    n_clusters: int | str | None = None
+    n_components: int | str | None = None
+    _: KW_ONLY
+    n_alternatives: int = 1
+    task: str = "alternative"
+    kernel: str | KernelFunction = "gaussian"
+    degree: int = 2
+    offset: float = 1.0
+    sigma: float | None = None
+    bandwidths: Sequence[float] | None = None
+    local_scaling: bool = False
+    lambda_: float = 1.0
+    label_weight: float = 1.0
+    tuning: str = "none"
+    solver: str | Solver[Any] = "ism"
+    init: str = "auto"
+    approximation: str = "auto"
+    features: int | None = None
+    precision: str = "auto"
+    max_overlap: float = 0.2
+    warm_start: bool = False
+    random_state: int | np.random.RandomState | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

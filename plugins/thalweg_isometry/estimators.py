@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -19,6 +20,7 @@ from thalweg_isometry.objective import build
 
 
 @refuse_former_names(declared_options(build))
+@dataclass(eq=False, repr=False)
 class LinearIsometry(  # type: ignore[misc]
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
@@ -59,21 +61,13 @@ class LinearIsometry(  # type: ignore[misc]
         ``TARGET_NOT_REACHED`` if delta cannot be had at the rank; the map is the best found.
     """
 
-    _solver: str
+    _solver: ClassVar[str]
 
-    def __init__(
-        self,
-        delta: float | None = None,
-        rank: int | None = None,
-        secants: str = "all",
-        n_neighbors: int = 10,
-        solver_options: dict[str, Any] | None = None,
-    ) -> None:
-        self.delta = delta
-        self.rank = rank
-        self.secants = secants
-        self.n_neighbors = n_neighbors
-        self.solver_options = solver_options
+    delta: float | None = None
+    rank: int | None = None
+    secants: str = "all"
+    n_neighbors: int = 10
+    solver_options: dict[str, Any] | None = None
 
     @collective_call(lambda self, X, *_, **__: X.comm if isinstance(X, Dataset) else MPI.COMM_SELF)
     def fit(self, X: Any, y: Any = None) -> LinearIsometry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -73,6 +74,7 @@ class EigenvectorEstimator(  # type: ignore[misc]
 
 
 @refuse_former_names(declared_options(laplacian_eigenmaps))
+@dataclass(eq=False, repr=False)
 class LaplacianEigenmaps(EigenvectorEstimator):
     """Laplacian eigenmaps (Belkin and Niyogi 2003).
 
@@ -101,24 +103,14 @@ class LaplacianEigenmaps(EigenvectorEstimator):
 
     build = staticmethod(laplacian_eigenmaps)
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_neighbors: int = 10,
-        affinity: str = "neighbors",
-        perplexity: float | None = None,
-        normalized: bool = True,
-        eigen_solver: str = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.affinity = affinity
-        self.perplexity = perplexity
-        self.normalized = normalized
-        self.eigen_solver = eigen_solver
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    n_neighbors: int = 10
+    affinity: str = "neighbors"
+    perplexity: float | None = None
+    normalized: bool = True
+    eigen_solver: str = "auto"
+    random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -127,6 +119,7 @@ class LaplacianEigenmaps(EigenvectorEstimator):
 
 
 @refuse_former_names(declared_options(locally_linear_embedding), {"reg": "regularization"})
+@dataclass(eq=False, repr=False)
 class LocallyLinearEmbedding(EigenvectorEstimator):
     """Locally linear embedding (Roweis and Saul 2000).
 
@@ -151,17 +144,9 @@ class LocallyLinearEmbedding(EigenvectorEstimator):
     build = staticmethod(locally_linear_embedding)
     names: ClassVar[dict[str, str]] = {"n_components": "dimensions", "reg": "regularization"}
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_neighbors: int = 12,
-        reg: float = 1e-3,
-        eigen_solver: str = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.reg = reg
-        self.eigen_solver = eigen_solver
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    n_neighbors: int = 12
+    reg: float = 1e-3
+    eigen_solver: str = "auto"
+    random_state: Any = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -205,6 +206,7 @@ class PairwiseEstimator(  # type: ignore[misc]
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class TSNE(PairwiseEstimator):
     """t-SNE, minimized by L-BFGS with the spectral direction as H0.
 
@@ -250,34 +252,19 @@ class TSNE(PairwiseEstimator):
 
     family = T_SNE
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        perplexity: float | None = None,
-        affinity: str = "entropic",
-        graph: str = "auto",
-        exaggeration: float | None = None,
-        init: Any = "auto",
-        max_iter: int = 300,
-        tol: float = 5e-3,
-        solver: str = "lbfgs",
-        preconditioner: str | None = None,
-        solver_options: Mapping[str, Any] | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.perplexity = perplexity
-        self.affinity = affinity
-        self.graph = graph
-        self.exaggeration = exaggeration
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.solver = solver
-        self.preconditioner = preconditioner
-        self.solver_options = solver_options
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    perplexity: float | None = None
+    affinity: str = "entropic"
+    graph: str = "auto"
+    exaggeration: float | None = None
+    init: Any = "auto"
+    max_iter: int = 300
+    tol: float = 5e-3
+    solver: str = "lbfgs"
+    preconditioner: str | None = None
+    solver_options: Mapping[str, Any] | None = None
+    random_state: Any = None
 
 
 class SymmetricSNE(TSNE):
@@ -289,6 +276,7 @@ class SymmetricSNE(TSNE):
     family = SYMMETRIC_SNE
 
 
+@dataclass(eq=False, repr=False)
 class ElasticEmbedding(PairwiseEstimator):
     """The elastic embedding of Carreira-Perpinan (2010).
 
@@ -312,33 +300,17 @@ solver_options, random_state
 
     family = ELASTIC_EMBEDDING
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        lambda_: float = 100.0,
-        repulsive_weights: str = "uniform",
-        perplexity: float | None = None,
-        affinity: str = "entropic",
-        graph: str = "auto",
-        init: Any = "auto",
-        max_iter: int = 300,
-        tol: float = 1e-7,
-        solver: str = "lbfgs",
-        preconditioner: str | None = None,
-        solver_options: Mapping[str, Any] | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.lambda_ = lambda_
-        self.repulsive_weights = repulsive_weights
-        self.perplexity = perplexity
-        self.affinity = affinity
-        self.graph = graph
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.solver = solver
-        self.preconditioner = preconditioner
-        self.solver_options = solver_options
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    lambda_: float = 100.0
+    repulsive_weights: str = "uniform"
+    perplexity: float | None = None
+    affinity: str = "entropic"
+    graph: str = "auto"
+    init: Any = "auto"
+    max_iter: int = 300
+    tol: float = 1e-7
+    solver: str = "lbfgs"
+    preconditioner: str | None = None
+    solver_options: Mapping[str, Any] | None = None
+    random_state: Any = None
