@@ -298,17 +298,9 @@ def build_jax(
 ) -> JaxObjective:
     """Objective ``jax``.
 
-    Parameters
-    ----------
-    dataset
-        Not used; None.
-    function
-        ``"module:name"`` of a function without arguments that returns
-        ``(function, parameters)``, or ``(function, parameters, rows)`` with all data
-        rows, which are then shared out over the ranks. The module is looked for in
-        the working directory too.
-    precision
-        ``"double"`` or ``"single"``.
+    The function that ``function`` names takes no arguments and returns ``(function, parameters)``,
+    or ``(function, parameters, rows)`` with all data rows, which are then shared out over the
+    ranks.  Its module is looked for in the working directory too.
 
     Raises
     ------

@@ -3,24 +3,63 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from thalweg.config import Configuration
+from thalweg.config import Configuration, read_configuration
 from thalweg.data import Dataset, load_data
 from thalweg.data.numpy_files import map_npy
 from thalweg.driver.identity import digest_of
 from thalweg.driver.method import build_method
 from thalweg.errors import InputError, PluginError
 from thalweg.interfaces import Objective, Solver
-from thalweg.parallel import MPI, PETSc, on_root
+from thalweg.job.directory import RunDirectory
+from thalweg.parallel import (
+    MPI,
+    PETSc,
+    Watchdog,
+    command_line_options,
+    limit_threads,
+    on_root,
+)
 from thalweg.parallel.memory import require_vectors
 from thalweg.plugins import ObjectiveSpec, plugins
 
 #: Bytes of data that :func:`data_digest` takes at once.
 DIGEST_BLOCK = 2**20
+
+
+@contextmanager
+def opened(
+    config: Path | str | Mapping[str, Any],
+    out: Path | str | None,
+    changes: Sequence[str],
+    comm: MPI.Comm,
+    *,
+    several: bool,
+    resume: bool = False,
+) -> Iterator[tuple[Configuration, RunDirectory | None, dict[str, Any]]]:
+    """What a run, or a comparison of several methods, begins with.  Collective.
+
+    The configuration, the directory of the results, if any, and the facts that these state.
+    """
+    configuration: Configuration = on_root(comm, lambda: read_configuration(config, changes))
+    given = configuration.run
+    with Watchdog(comm, given["watchdog"]), command_line_options(given["petsc"]):
+        if several and not configuration.methods:
+            raise InputError("a comparison needs [[method]] tables")
+        if configuration.methods and not several:
+            raise InputError("[[method]] tables are for 'thalweg compare'; a run has one [solver]")
+        folder = out if out is not None else configuration.output["dir"]
+        directory = None if folder is None else RunDirectory(folder, resumable=not several)
+        refuse_different_plugins(comm)
+        if directory is not None and not resume:
+            on_root(comm, directory.refuse_other_run)
+        yield configuration, directory, {"ranks": comm.size, "threads": limit_threads(comm)}
 
 
 def build_objective(

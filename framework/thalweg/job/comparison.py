@@ -8,20 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from thalweg.config import Configuration, read_configuration
-from thalweg.errors import InputError
+from thalweg.config import Configuration
 from thalweg.files import atomic_write_text
 from thalweg.interfaces import Homotopy, Objective
-from thalweg.job.building import build_objective, built_method, refuse_different_plugins
+from thalweg.job.building import build_objective, built_method, opened
 from thalweg.job.directory import MARKS, RunDirectory
 from thalweg.job.running import draw_pictures, frames_for, run_method
 from thalweg.parallel import (
     MPI,
-    Watchdog,
     collective_call,
     collective_cleanup,
-    command_line_options,
-    limit_threads,
     on_root,
     restored_thread_limits,
 )
@@ -55,24 +51,17 @@ def compare(
         Something in the configuration or the data cannot be used.
     """
     comm = MPI.COMM_WORLD if comm is None else comm
-    configuration: Configuration = on_root(comm, lambda: read_configuration(config, changes))
-    given = configuration.run
-    with Watchdog(comm, given["watchdog"]), command_line_options(given["petsc"]):
-        return _compare(configuration, out, quiet, comm)
+    with opened(config, out, changes, comm, several=True) as (configuration, directory, facts):
+        return _compare(configuration, directory, facts, quiet, comm)
 
 
 def _compare(
-    configuration: Configuration, out: Path | str | None, quiet: bool, comm: MPI.Comm
+    configuration: Configuration,
+    directory: RunDirectory | None,
+    facts: Mapping[str, Any],
+    quiet: bool,
+    comm: MPI.Comm,
 ) -> dict[str, Result]:
-    if not configuration.methods:
-        raise InputError("a comparison needs [[method]] tables")
-    folder = out if out is not None else configuration.output["dir"]
-    directory = None if folder is None else RunDirectory(folder, resumable=False)
-    refuse_different_plugins(comm)
-    if directory is not None:
-        on_root(comm, lambda: directory.refuse_other_run())
-    threads = limit_threads(comm)
-    facts = {"ranks": comm.size, "threads": threads}
     dataset, objective = build_objective(configuration, comm)
     results: dict[str, Result] = {}
     folders = method_folders([method.label for method in configuration.methods])

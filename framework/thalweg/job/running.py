@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from thalweg.config import Configuration, read_configuration
+from thalweg.config import Configuration
 from thalweg.data import Dataset
 from thalweg.driver import Checkpoints, HomotopySchedule, drive
 from thalweg.driver.identity import plugin_versions
-from thalweg.errors import InputError, StorageError
+from thalweg.errors import StorageError
 from thalweg.interfaces import Homotopy, Objective, Solver
 from thalweg.job.building import (
     build_objective,
@@ -20,7 +20,7 @@ from thalweg.job.building import (
     data_digest,
     given_start_digest,
     labels_digest,
-    refuse_different_plugins,
+    opened,
     starting_point,
 )
 from thalweg.job.directory import RunDirectory
@@ -28,11 +28,8 @@ from thalweg.job.pictures import Frames, draw_run, is_map
 from thalweg.job.profile import profile
 from thalweg.parallel import (
     MPI,
-    Watchdog,
     collective_call,
     collective_cleanup,
-    command_line_options,
-    limit_threads,
     on_root,
     phase,
     phases,
@@ -81,29 +78,21 @@ def run(
     """
     comm = MPI.COMM_WORLD if comm is None else comm
     began = time.perf_counter()
-    configuration: Configuration = on_root(comm, lambda: read_configuration(config, changes))
-    given = configuration.run
-    with Watchdog(comm, given["watchdog"]), command_line_options(given["petsc"]):
-        return _run(configuration, out, resume, quiet, comm, began)
+    opening = opened(config, out, changes, comm, several=False, resume=resume)
+    with opening as (configuration, directory, facts):
+        return _run(configuration, directory, facts, resume, quiet, comm, began)
 
 
 def _run(
     configuration: Configuration,
-    out: Path | str | None,
+    directory: RunDirectory | None,
+    facts: Mapping[str, Any],
     resume: bool,
     quiet: bool,
     comm: MPI.Comm,
     began: float,
 ) -> Result:
     started = phases()
-    if configuration.methods:
-        raise InputError("[[method]] tables are for 'thalweg compare'; a run has one [solver]")
-    folder = out if out is not None else configuration.output["dir"]
-    directory = None if folder is None else RunDirectory(folder)
-    refuse_different_plugins(comm)
-    if directory is not None and not resume:
-        on_root(comm, lambda: directory.refuse_other_run())
-    threads = limit_threads(comm)
     with phase("load"):
         dataset, objective = build_objective(configuration, comm)
     with collective_cleanup(comm, objective.destroy):
@@ -124,7 +113,7 @@ def _run(
     seconds = {"load": loading, **result.seconds, "total": result.seconds["total"] + loading}
     result = replace(result, seconds=seconds)
     if directory is not None:
-        facts = {"ranks": comm.size, "threads": threads, "profile": profile(comm, started)}
+        facts = {**facts, "profile": profile(comm, started)}
         try:
             directory.write_result(comm, result, facts)
         except StorageError as error:

@@ -19,8 +19,7 @@ from thalweg.parallel.failures import (
     on_root,
     raise_on_all_ranks,
 )
-from thalweg.parallel.function_key import code_key
-from thalweg.parallel.kernels import kernel, run_clock
+from thalweg.parallel.kernels import code_key, kernel, run_clock
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.petsc import (
     PETSc,

@@ -22,11 +22,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from thalweg.plugins.options import Option
+from thalweg.plugins.options import Limits, Option
 
 
 @dataclass(frozen=True)
-class Help:
+class Help(Limits):
     """What ``Annotated`` adds to the type of a parameter to make it an option.
 
     The name, the type, the choices of a ``Literal``, the default, and whether None may
@@ -37,19 +37,9 @@ class Help:
     ----------
     text
         One line.
-    unit, minimum, maximum, above, below, choices, finite, formerly
-        See :class:`~thalweg.plugins.Option`.
     """
 
     text: str
-    unit: str = ""
-    minimum: float | None = None
-    maximum: float | None = None
-    above: float | None = None
-    below: float | None = None
-    choices: tuple[Any, ...] | None = None
-    finite: bool = True
-    formerly: tuple[str, ...] = ()
 
 
 def check_declared(instance: Any) -> None:
@@ -144,8 +134,7 @@ def _option(name: str, hint: Any, default: Any) -> Option:
     elif isinstance(origin, type) and issubclass(origin, Sequence):
         entries = next((e for e in typing.get_args(kind) if e is not Ellipsis), None)
         kind = list
-    extras = {f.name: getattr(facts, f.name) for f in dataclasses.fields(Help)}
-    del extras["text"]
+    extras = {f.name: getattr(facts, f.name) for f in dataclasses.fields(Limits)}
     return Option(
         **{**extras, "choices": choices},
         name=name.rstrip("_"),

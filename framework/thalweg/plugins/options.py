@@ -7,7 +7,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from thalweg.errors import InputError, suggestion
@@ -30,9 +30,39 @@ SWITCHED_OFF = "none"
 LARGEST_INTEGER = 2**63 - 1
 
 
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Which values an option takes, and what else users are told of them.
+
+    Attributes
+    ----------
+    unit
+        Unit of a number, empty if it has none.
+    minimum, maximum
+        Inclusive bounds of a number, and of the entries of a list.
+    above, below
+        Exclusive bounds.
+    choices
+        The only values allowed.
+    finite
+        Whether infinity is refused, as NaN always is.
+    formerly
+        Names that the option had before: giving one is an error that states the new name.
+    """
+
+    unit: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    above: float | None = None
+    below: float | None = None
+    choices: tuple[Any, ...] | None = None
+    finite: bool = True
+    formerly: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
-class Option:
-    """One option of a plugin.
+class Option(Limits):
+    """One option of a plugin; the attributes of :class:`Limits` are keywords of it too.
 
     Attributes
     ----------
@@ -44,23 +74,11 @@ class Option:
         Value when the user gives none; None stands for "chosen by the plugin".
     help
         One line.
-    unit
-        Unit of a number, empty if it has none.
-    minimum, maximum
-        Inclusive bounds of a number, and of the entries of a list.
-    above, below
-        Exclusive bounds.
-    choices
-        The only values allowed.
     entries
         Type of the entries of a list, ``int``, ``float`` or ``str``; None takes all.
     optional
         Whether None may be given, as it may where it is the default.  Files, which
         have no null, then write the word ``"none"`` for it.
-    finite
-        Whether infinity is refused, as NaN always is.
-    formerly
-        Names that the option had before: giving one is an error that states the new name.
     keyword
         The keyword of the constructor, where it is not the name.
 
@@ -74,17 +92,9 @@ class Option:
     type: type
     default: Any
     help: str
-    unit: str = ""
-    minimum: float | None = None
-    maximum: float | None = None
-    above: float | None = None
-    below: float | None = None
-    choices: tuple[Any, ...] | None = None
-    optional: bool = False
-    entries: builtins.type | None = None
-    finite: bool = True
-    formerly: tuple[str, ...] = ()
-    keyword: str = ""
+    optional: bool = field(default=False, kw_only=True)
+    entries: builtins.type | None = field(default=None, kw_only=True)
+    keyword: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:

@@ -53,19 +53,9 @@ def build_autoencoder(
 ) -> NetworkObjective:
     """Objective ``autoencoder``.
 
-    Parameters
-    ----------
-    dataset
-        Rows to be reproduced.
-    layers
-        Sizes from the input to the code, mirrored for the decoder, or all sizes if
-        the last equals the first. An encoder does not widen again after its narrowest
-        layer. Default: d, d/2, d/8 for d columns.
-    activation, code
-        Of the hidden layers, and of the code layer (the middle one).
-    output, loss
-        Activation of the output with ``loss="squared"``; ``"cross-entropy"`` has
-        logistic outputs and needs values between 0 and 1.
+    The options are described where they are declared.  Without ``layers`` they are d, d/2, d/8
+    for d columns.  An encoder does not widen again after its narrowest layer; the code is the
+    middle layer.  ``"cross-entropy"`` has logistic outputs and needs values between 0 and 1.
 
     Raises
     ------

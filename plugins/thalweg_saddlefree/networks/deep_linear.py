@@ -30,16 +30,7 @@ def build_deep_linear(
     singular there), and so is every product of lower rank that fits a part of
     the target's singular values; every local minimum is global (Kawaguchi, 2016).
 
-    Parameters
-    ----------
-    dataset
-        Not used; None.
-    size, depth
-        Size of the square matrices, and how many there are.
-    start
-        Standard deviation of the starting weights; small is near the saddle.
-    seed
-        Seed of the target, whose singular values fall from 2 to 1/2.
+    The singular values of the target fall from 2 to 1/2; a small ``start`` is near the saddle.
     """
     stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(997,)))
     left, _ = np.linalg.qr(stream.standard_normal((size, size)))

@@ -51,18 +51,8 @@ def build_mlp(
 ) -> NetworkObjective:
     """Objective ``mlp``: classify the data rows by their labels.
 
-    Parameters
-    ----------
-    dataset
-        Rows with labels.
-    layers
-        All sizes from the columns to the number of different labels. Default: one
-        hidden layer of 64 units.
-    activation
-        Of the hidden layers.
-    output, loss
-        ``"cross-entropy"`` has softmax outputs; ``"squared"`` compares the output
-        activation with one-hot rows.
+    The options are described where they are declared.  ``"cross-entropy"`` has softmax outputs;
+    ``"squared"`` compares the output activation with one-hot rows.
 
     Raises
     ------

@@ -15,29 +15,18 @@ from thalweg.parallel.petsc import PETSc, temporary_options
 #: Options under this prefix, for instance in ``PETSC_OPTIONS``, override those of a method.
 USER_PREFIX = "thalweg_laplacian_"
 
+
+def _cholesky(package: str, **more: str) -> dict[str, Any]:
+    factor = {"pc_type": "cholesky", "pc_factor_mat_solver_type": package}
+    return {"ksp_type": "preonly", **factor, **more}
+
+
 #: KSP options of each method but the dense one.
 KSP_OPTIONS: dict[str, dict[str, Any]] = {
-    "cholmod": {
-        "ksp_type": "preonly",
-        "pc_type": "cholesky",
-        "pc_factor_mat_solver_type": "cholmod",
-    },
-    "mumps": {
-        "ksp_type": "preonly",
-        "pc_type": "cholesky",
-        "pc_factor_mat_solver_type": "mumps",
-    },
-    "mumps-serial": {
-        "ksp_type": "preonly",
-        "pc_type": "cholesky",
-        "pc_factor_mat_solver_type": "mumps",
-    },
-    "petsc": {
-        "ksp_type": "preonly",
-        "pc_type": "cholesky",
-        "pc_factor_mat_solver_type": "petsc",
-        "pc_factor_mat_ordering_type": "nd",
-    },
+    "cholmod": _cholesky("cholmod"),
+    "mumps": _cholesky("mumps"),
+    "mumps-serial": _cholesky("mumps"),
+    "petsc": _cholesky("petsc", pc_factor_mat_ordering_type="nd"),
     "amg": {"ksp_type": "cg", "pc_type": "gamg"},
     "icc": {"ksp_type": "cg", "pc_type": "icc"},
     "jacobi": {"ksp_type": "cg", "pc_type": "jacobi"},

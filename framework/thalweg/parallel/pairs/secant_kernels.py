@@ -133,26 +133,9 @@ _lowered = lowered.dispatcher
 
 @kernel(fastmath={"contract", "nsz"})
 def filter_tile(  # type: ignore[no-untyped-def]
-    dots,
-    images,
-    rows,
-    columns,
-    components,
-    row_start,
-    column_start,
-    triangle,
-    close,
-    threshold,
-    best,
-    max_pairs,
-    labelled,
-    found_i,
-    found_j,
-    found_value,
-    found_length,
-    counts,
-    best_pair,
-):
+    dots, images, rows, columns, components, row_start, column_start, triangle, close, threshold,
+    best, max_pairs, labelled, found_i, found_j, found_value, found_length, counts, best_pair,
+):  # fmt: skip
     """Keep, in each row of a tile, the ``max_pairs`` worst pairs that reach ``threshold``.
 
     Parameters
@@ -206,19 +189,10 @@ def filter_tile(  # type: ignore[no-untyped-def]
             j1 = min(n, j0 + step)
             bar = worst_size[max_pairs - 1] if filled == max_pairs else threshold
             w = _lowered(min(bar, best))
+            low, high, tails = (low_r[i], low_c), (high_r[i], high_c), (tail_r[i], tail_c)
+            image_low, image_high = (image_low_r[i], image_low_c), (image_high_r[i], image_high_c)
             suspects = _mark_suspects(
-                dots,
-                images,
-                (low_r[i], low_c),
-                (high_r[i], high_c),
-                (image_low_r[i], image_low_c),
-                (image_high_r[i], image_high_c),
-                (tail_r[i], tail_c),
-                i,
-                j0,
-                j1,
-                w,
-                marks,
+                dots, images, low, high, image_low, image_high, tails, i, j0, j1, w, marks
             )
             if suspects == 0:
                 j0 = j1
@@ -233,30 +207,15 @@ def filter_tile(  # type: ignore[no-untyped-def]
                 risen = _lowered(min(bar, best))
                 if risen > w:
                     one = _mark_suspects(
-                        dots,
-                        images,
-                        (low_r[i], low_c),
-                        (high_r[i], high_c),
-                        (image_low_r[i], image_low_c),
-                        (image_high_r[i], image_high_c),
-                        (tail_r[i], tail_c),
-                        i,
-                        j,
-                        j + 1,
-                        risen,
+                        dots, images, low, high, image_low, image_high, tails, i, j, j + 1, risen,
                         single,
-                    )
+                    )  # fmt: skip
                     if one == 0:
                         continue
                 measured += 1
+                sizes = size_r[i] + size_c[j]
                 length, mapped = _measure_pair(
-                    components,
-                    close,
-                    exact_r[i],
-                    exact_c[j],
-                    image_r[i],
-                    image_c[j],
-                    size_r[i] + size_c[j],
+                    components, close, exact_r[i], exact_c[j], image_r[i], image_c[j], sizes
                 )
                 if length == 0.0:
                     coincident += 1
@@ -306,29 +265,14 @@ def filter_tile(  # type: ignore[no-untyped-def]
 
 @kernel(fastmath={"contract", "nsz"})
 def measure_pairs(  # type: ignore[no-untyped-def]
-    first,
-    second,
-    rows,
-    others,
-    sizes,
-    other_sizes,
-    images,
-    other_images,
-    components,
-    close,
-    lengths,
-    mapped,
-):
+    first, second, rows, others, sizes, other_sizes, images, other_images, components, close,
+    lengths, mapped,
+):  # fmt: skip
     """Squared lengths before and after the map of the pairs (rows[first], others[second])."""
     for k in range(first.size):
         i = first[k]
         j = second[k]
+        size = sizes[i] + other_sizes[j]
         lengths[k], mapped[k] = _measure_pair(
-            components,
-            close,
-            rows[i],
-            others[j],
-            images[i],
-            other_images[j],
-            sizes[i] + other_sizes[j],
+            components, close, rows[i], others[j], images[i], other_images[j], size
         )

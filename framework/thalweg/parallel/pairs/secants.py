@@ -378,19 +378,10 @@ class SecantSet:
             lengths, mapped = np.empty(len(i)), np.empty(len(i))
             points, sizes, other_images = block.arrays
             kernels.measure_pairs(
-                i - self.layout.start,
-                j - block.start,
-                self.points,
-                points,
-                self._frame.centered_sizes,
-                sizes,
-                images,
-                other_images,
-                components,
-                accuracy.close,
-                lengths,
-                mapped,
-            )
+                i - self.layout.start, j - block.start, self.points, points,
+                self._frame.centered_sizes, sizes, images, other_images, components,
+                accuracy.close, lengths, mapped,
+            )  # fmt: skip
             keeper.listed(i, j, lengths, mapped)
             if progress is not None:
                 progress(len(i))

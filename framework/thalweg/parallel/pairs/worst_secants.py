@@ -102,26 +102,10 @@ class WorstSecants:
         counts = np.zeros(3, dtype=np.int64)
         triangle = low is high and r0 == c0
         best = kernels.filter_tile(
-            products[0],
-            products[1],
-            low.cut(r0, r1),
-            high.cut(c0, c1),
-            components,
-            r0,
-            c0,
-            triangle,
-            self._accuracy.close,
-            threshold,
-            best,
-            max_pairs,
-            labelled,
-            i,
-            j,
-            value,
-            length,
-            counts,
-            best_pair,
-        )
+            *products, low.cut(r0, r1), high.cut(c0, c1), components, r0, c0, triangle,
+            self._accuracy.close, threshold, best, max_pairs, labelled, i, j, value, length,
+            counts, best_pair,
+        )  # fmt: skip
         kept, measured, coincident = (int(c) for c in counts)
         pairs = m * (m - 1) // 2 if triangle else m * n
         with self._lock:
