@@ -211,11 +211,14 @@ def embedding(
     layout = dataset.layout.with_columns(dimensions)
     require_room_for_map(layout)
     components = 1
+    sentences: list[str] = []
     if weights is None:
         if affinity == "precomputed":
             weights = given_affinities(dataset)
         else:
-            weights = entropic_affinities(dataset, perplexity, graph, neighbor_search)
+            weights = entropic_affinities(
+                dataset, perplexity, graph, neighbor_search, note=sentences.append
+            )
             if family.normalized:
                 weights, components = tied_together(dataset.layout, weights)
     scale, negative = _repulsive_weights(dataset, family, repulsive_weights)
@@ -242,6 +245,8 @@ def embedding(
         stage_iterations=STAGE_ITERATIONS,
         label=family.name,
     )
+    for sentence in sentences:
+        objective.note(sentence)
     if components > 1:
         objective.note(
             f"the affinities fall into {components} components, for which the divergence has no "

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from thalweg.parallel.laplacian import LaplacianSolver, component_labels
     from thalweg.parallel.operators import hessian_operator, matrix_free, remove_shift
     from thalweg.parallel.pairs import Ring, RingBlock, Tile, nearest_neighbors, tiles
+    from thalweg.parallel.pairs.approximate_neighbors import approximate_neighbors
     from thalweg.parallel.pairs.kernel_sums import KernelSums
     from thalweg.parallel.pairs.secants import SecantSet
     from thalweg.parallel.row_exchange import RowExchange, RowMatrix, RowPlan
@@ -69,6 +70,7 @@ __all__ = [
     "Watchdog",
     "abort_on_error",
     "any_over_ranks",
+    "approximate_neighbors",
     "beat",
     "code_key",
     "collective_call",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from numbers import Real
 
 import numpy as np
@@ -10,7 +11,7 @@ import scipy.sparse
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, sum_over_ranks
+from thalweg.parallel import Layout, approximate_neighbors, sum_over_ranks
 from thalweg.parallel.laplacian import component_labels
 from thalweg.parallel.pairs import nearest_neighbors
 from thalweg_embedding.affinities.entropic import entropic_rows
@@ -57,6 +58,7 @@ def entropic_affinities(
     graph: str = "auto",
     neighbors: str = "exact",
     seed: int = 0,
+    note: Callable[[str], None] = lambda sentence: None,
 ) -> Weights:
     """This rank's rows of symmetric entropic affinities that sum to 1 over all ranks.
 
@@ -70,9 +72,11 @@ def entropic_affinities(
         ``"dense"``: all pairs; ``"sparse"``: the 3 x perplexity nearest neighbors;
         ``"auto"``: dense up to 1,000 points.
     neighbors
-        ``"exact"``, or ``"approximate"`` (needs pynndescent; one rank's work).
+        ``"exact"``, or ``"approximate"``.
     seed
         For approximate neighbors.
+    note
+        Called with a sentence that tells how many of the neighbors were found.
 
     Returns
     -------
@@ -98,9 +102,8 @@ def entropic_affinities(
         k = min(k, max(math.ceil(NEIGHBORS_PER_PERPLEXITY * perplexity), 2))
         announce(layout, layout.columns, k)
     if neighbors == "approximate" and not dense:
-        from thalweg_embedding.affinities.approximate import approximate_neighbors
-
-        indices, squared = approximate_neighbors(dataset, k, seed)
+        indices, squared, recall = approximate_neighbors(layout, dataset.values, k, seed)
+        note(f"approximate search found {recall:.1%} of the nearest neighbors, on a sample")
     else:
         indices, squared = nearest_neighbors(layout, dataset.values, k)
     conditional = entropic_rows(squared, perplexity)

@@ -1,0 +1,392 @@
+"""Approximate nearest neighbors of distributed rows: no rank ever holds all of them.
+
+Rows go to the rank that has their part of space: coarse cells, found by k-means on a sample, are
+shared out so that all ranks get about as many rows.  Copies of a row go to the ranks of the next
+nearest cells too, so that each rank has most neighbors of its rows.  It finds them in the leaves of
+random projection trees (Dasgupta and Freund 2008, "Random projection trees and low dimensional
+manifolds").  What these miss, and what lies on other ranks, is found as in Dong, Moses and Li 2011,
+"Efficient k-nearest neighbor graph construction for generic similarity measures": neighbors of
+neighbors are probable neighbors, and their rows are fetched.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from mpi4py import MPI
+from numba import njit
+
+from thalweg.errors import InputError
+from thalweg.parallel.failures import raise_on_all_ranks
+from thalweg.parallel.kernels import kernel
+from thalweg.parallel.layout import Layout
+from thalweg.parallel.pairs.neighbors import nearest_neighbors
+from thalweg.parallel.redistribution import RowRoutes
+from thalweg.parallel.reductions import max_over_ranks, min_over_ranks, sum_large, sum_over_ranks
+from thalweg.parallel.row_exchange import RowExchange, RowPlan
+from thalweg.parallel.traffic import count_messages
+
+#: Cells for each rank, and rows of the sample for each cell.
+CELLS, SAMPLED = 16, 32
+
+#: Nearest cells whose ranks get a copy of a row, and most such ranks.
+NEAREST_CELLS, COPIES = 8, 2
+
+#: Trees, and rows of a leaf: so many, or more where many neighbors are wanted.
+TREES, LEAF = 10, 256
+
+#: First neighbors whose first neighbors are tried, and how often.
+FRIENDS, ROUNDS = 20, 1
+
+#: Numbers of rows fetched at a time in a round.
+FETCHED = 2**23
+
+#: Rows below which exact search is quicker.
+FEW_ROWS = 1000
+
+#: Rows on which the recall is measured.
+JUDGED = 200
+
+
+class ApproximateNeighbors(NamedTuple):
+    """Most of the nearest neighbors of each row of this rank.
+
+    Attributes
+    ----------
+    indices : ndarray of int64, shape (local_rows, k)
+        Global row numbers, the nearest first.
+    squared : ndarray of float64, shape (local_rows, k)
+        Squared distances.
+    recall : float
+        Share of the true neighbors found, on a sample.
+    """
+
+    indices: np.ndarray
+    squared: np.ndarray
+    recall: float
+
+
+def approximate_neighbors(
+    layout: Layout, values: np.ndarray, k: int, seed: int = 0
+) -> ApproximateNeighbors:
+    """Most of the k nearest neighbors of each of this rank's rows, by Euclidean distance.
+
+    Collective.  The result is the same for a given seed and number of ranks.
+
+    Parameters
+    ----------
+    layout, values
+        The rows, and this rank's block of them, shape ``(local_rows, columns)``.
+    k
+        Neighbors per row.
+    seed
+        Of the search.
+
+    Raises
+    ------
+    InputError
+        ``k`` does not fit the rows, or values are not finite.
+
+    Notes
+    -----
+    A rank works with its rows and at most twice as many copies of others.  Distances are exact.
+    Where a rank would have few rows the search is exact.
+    """
+    comm = layout.comm
+    if layout.rows < max(FEW_ROWS, 4 * k) * comm.size:
+        return ApproximateNeighbors(*nearest_neighbors(layout, values, k), 1.0)
+    with raise_on_all_ranks(comm):
+        if not np.isfinite(values).all():
+            raise InputError("the data hold NaN or infinite values; remove or replace those rows")
+    places = _Places(layout, values, seed)
+    if min_over_ranks(comm, places.own) < 4 * k:
+        return ApproximateNeighbors(*nearest_neighbors(layout, values, k), 1.0)
+    indices, squared = _by_trees(places, k, seed)
+    for _ in range(ROUNDS):
+        _refine(places, indices, squared)
+    recall = _recall(places, squared)
+    # From numbers at their new places to the rows' own, which travel with them.
+    names = places.names_of(indices)
+    returned = np.empty((layout.local_rows, k), dtype=np.int64)
+    distances = np.empty((layout.local_rows, k))
+    returned[places.routes.rows] = places.routes.give_back(names)
+    distances[places.routes.rows] = places.routes.give_back(squared)
+    order = np.lexsort((returned, distances))
+    return ApproximateNeighbors(
+        np.take_along_axis(returned, order, 1), np.take_along_axis(distances, order, 1), recall
+    )
+
+
+class _Places:
+    """Rows at the ranks of their cells, and copies of others near them.
+
+    Attributes
+    ----------
+    routes
+        From the rows' owners to here.
+    layout
+        Of the rows at their new places.
+    own
+        Rows here, without copies.
+    values, numbers
+        Of the rows here and of the copies: their values, and their numbers at the new places.
+    """
+
+    def __init__(self, layout: Layout, values: np.ndarray, seed: int) -> None:
+        comm = layout.comm
+        values = np.ascontiguousarray(values)
+        near = np.zeros((len(values), 1), dtype=np.int64)
+        if comm.size > 1:
+            centers = _centers(layout, values, seed)
+            near = _nearest_cells(values, centers)
+            counts = np.bincount(near[:, 0], minlength=len(centers)).astype(float)
+            near = _ranks_of_cells(centers, sum_large(comm, counts), comm.size)[near]
+        self.routes = RowRoutes(comm, near[:, 0])
+        held = self.routes.deliver(values)
+        self._names = self.routes.deliver(np.arange(layout.start, layout.stop))
+        self.own = len(held)
+        self.layout = Layout(comm, layout.rows, layout.columns, local_rows=self.own)
+        numbers = np.arange(self.layout.start, self.layout.stop)
+        rows, ranks = _copies(self.routes.deliver(near), comm.rank)
+        copies = RowRoutes(comm, ranks, rows)
+        self.values = np.concatenate([held, copies.deliver(held)])
+        self.numbers = np.concatenate([numbers, copies.deliver(numbers)])
+
+    def names_of(self, numbers: np.ndarray) -> np.ndarray:
+        """Row numbers of the layout given, of numbers at the new places.  Collective."""
+        plan = RowPlan.of(self.layout, numbers)
+        exchange = RowExchange(plan)
+        found = exchange.with_ghosts(self._names)[plan.positions(numbers)]
+        exchange.destroy()
+        return np.asarray(found)
+
+
+def _centers(layout: Layout, values: np.ndarray, seed: int) -> np.ndarray:
+    """Centers of the cells: k-means on a sample of the rows, the same on all ranks."""
+    comm = layout.comm
+    count = min(CELLS * comm.size, layout.rows)
+    chosen = np.linspace(0, layout.rows - 1, min(SAMPLED * count, layout.rows)).astype(np.int64)
+    mine = chosen[(chosen >= layout.start) & (chosen < layout.stop)] - layout.start
+    part = np.asarray(values[mine], dtype=np.float32)
+    sample = Layout(comm, len(chosen), layout.columns, local_rows=len(mine)).gather_rows(part)
+    centers = np.empty((count, layout.columns), dtype=np.float32)
+    if comm.rank == 0:
+        generator = np.random.default_rng(seed)
+        centers[:] = sample[generator.choice(len(sample), count, replace=False)]
+        for _ in range(10):  # Lloyd's iteration; cells that lose all rows stay where they are
+            cell = _nearest_cells(sample, centers, 1)[:, 0]
+            sizes = np.bincount(cell, minlength=count)
+            order = np.argsort(cell, kind="stable")
+            filled = np.flatnonzero(sizes)
+            sums = np.add.reduceat(sample[order], (np.cumsum(sizes) - sizes)[filled])
+            centers[filled] = sums / sizes[filled, None]
+    count_messages(centers.nbytes if comm.rank == 0 else 0)
+    comm.Bcast(centers, root=0)
+    return centers
+
+
+def _nearest_cells(
+    values: np.ndarray, centers: np.ndarray, most: int = NEAREST_CELLS
+) -> np.ndarray:
+    """Numbers of the nearest centers of each row, the nearest first."""
+    most = min(most, len(centers))
+    found = np.empty((len(values), most), dtype=np.int64)
+    middle = centers.mean(axis=0)
+    centers = centers - middle
+    halves = 0.5 * np.einsum("ij,ij->i", centers, centers)
+    for first in range(0, len(values), 4096):
+        block = np.asarray(values[first : first + 4096], dtype=np.float32) - middle
+        distances = halves - block @ centers.T
+        nearest = np.argpartition(distances, most - 1, axis=1)[:, :most]
+        order = np.argsort(np.take_along_axis(distances, nearest, 1), axis=1, kind="stable")
+        found[first : first + 4096] = np.take_along_axis(nearest, order, 1)
+    return found
+
+
+def _ranks_of_cells(centers: np.ndarray, counts: np.ndarray, ranks: int) -> np.ndarray:
+    """Rank of each cell: halves of about as many rows, and halves of those, along the widest axis.
+
+    Recursive bisection keeps a rank's cells together.
+    """
+    found = np.zeros(len(centers), dtype=np.int64)
+    parts = [(np.arange(len(centers)), 0, ranks)]
+    while parts:
+        cells, first, number = parts.pop()
+        if number == 1:
+            found[cells] = first
+            continue
+        left = number // 2
+        axis = int(np.argmax(centers[cells].var(axis=0)))
+        cells = cells[np.argsort(centers[cells, axis], kind="stable")]
+        load = np.cumsum(counts[cells])
+        cut = int(np.searchsorted(load - 0.5 * counts[cells], load[-1] * left / number))
+        cut = min(max(cut, left), len(cells) - (number - left))  # each rank gets a cell
+        parts.append((cells[:cut], first, left))
+        parts.append((cells[cut:], first + left, number - left))
+    return found
+
+
+def _copies(ranks: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and ranks of copies, from the ranks of each row's nearest cells."""
+    taken = ranks[:, :1]
+    rows, wanted = [], []
+    for column in ranks[:, 1:].T:
+        new = ~(taken == column[:, None]).any(axis=1) & ((taken >= 0).sum(axis=1) <= COPIES)
+        rows.append(np.flatnonzero(new))
+        wanted.append(column[new])
+        taken = np.concatenate([taken, np.where(new, column, -1)[:, None]], axis=1)
+    if not rows:
+        return np.arange(0), np.arange(0)
+    return np.concatenate(rows), np.concatenate(wanted)
+
+
+def _by_trees(places: _Places, k: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Neighbors among the rows and copies here, as numbers at the new places; nearest first."""
+    values = places.values
+    found = np.full((places.own, k), -1, dtype=np.int64)
+    squared = np.full((places.own, k), np.inf)
+    generator = np.random.default_rng([seed, places.layout.comm.rank])
+    middle = values.mean(axis=0)
+    single = np.asarray(values - middle, dtype=np.float32)
+    squares = np.einsum("ij,ij->i", single, single)
+    size = max(LEAF, 4 * k)
+    for _ in range(TREES):
+        # Whoever splits a part keeps halves of the same size: leaves have size/2 to size rows.
+        parts = [np.arange(len(values))]
+        while parts:
+            part = parts.pop()
+            if len(part) > size:
+                one, other = generator.choice(len(part), 2, replace=False)
+                along = single[part] @ (single[part[one]] - single[part[other]])
+                half = len(part) // 2
+                order = np.argpartition(along, half)
+                parts += [part[np.sort(order[:half])], part[np.sort(order[half:])]]
+                continue
+            rows = part[: np.searchsorted(part, places.own)]  # parts ascend: copies come last
+            products = single[rows] @ single[part].T
+            _insert_leaf(values, squares, rows, part, products, found, squared)
+    return places.numbers[found], squared
+
+
+def _refine(places: _Places, indices: np.ndarray, squared: np.ndarray) -> None:
+    """Try the neighbors of neighbors, in place.  Collective."""
+    layout, comm = places.layout, places.layout.comm
+    friends = min(FRIENDS, indices.shape[1])
+    short = np.ascontiguousarray(indices[:, :friends])
+    plan = RowPlan.of(layout, short)
+    exchange = RowExchange(plan)
+    theirs = exchange.with_ghosts(short)
+    exchange.destroy()
+    # Rows of candidates are fetched for a part of the rows at a time.
+    step = max(1, FETCHED // (friends * friends * max(1, layout.columns)))
+    steps = int(max_over_ranks(comm, math.ceil(places.own / step)))
+    own = np.ascontiguousarray(places.values[: places.own])
+    for number in range(steps):
+        rows = slice(number * step, min((number + 1) * step, places.own))
+        candidates = theirs[plan.positions(short[rows])].reshape(-1, friends * friends)
+        wanted = RowPlan.of(layout, candidates)
+        fetching = RowExchange(wanted)
+        values = fetching.with_ghosts(own)
+        fetching.destroy()
+        at = wanted.positions(candidates)
+        first = layout.start + (rows.start if rows.start < places.own else 0)
+        _improve(values, own[rows], first, candidates, at, indices[rows], squared[rows])
+
+
+def _recall(places: _Places, squared: np.ndarray) -> float:
+    """Share of the neighbors of a sample of rows that were found.  Collective."""
+    layout, comm = places.layout, places.layout.comm
+    k = squared.shape[1]
+    chosen = np.linspace(0, layout.rows - 1, min(JUDGED, layout.rows)).astype(np.int64)
+    chosen = np.unique(chosen)
+    mine = chosen[(chosen >= layout.start) & (chosen < layout.stop)] - layout.start
+    sampled = Layout(comm, len(chosen), 1, local_rows=len(mine))
+    queries = sampled.gather_rows(np.ascontiguousarray(places.values[mine], dtype=float))
+    nearest = np.full((len(queries), k), np.inf)
+    for first in range(0, places.own, 4096):
+        last = min(first + 4096, places.own)  # without copies
+        block = np.asarray(places.values[first:last], dtype=float)
+        numbers = layout.start + first + np.arange(len(block))
+        for query in range(len(queries)):
+            found = ((block - queries[query]) ** 2).sum(axis=1)
+            found[numbers == chosen[query]] = np.inf
+            merged = np.concatenate([nearest[query], found])
+            nearest[query] = np.partition(merged, k - 1)[:k]
+    nearest.sort(axis=1)
+    # Merged two by two: what travels does not grow with the ranks.
+    nearest = comm.allreduce(nearest, op=_merge)
+    limits = sampled.local(nearest[:, -1])
+    hits = (squared[mine] <= limits[:, None] * (1.0 + 1e-12)).sum()
+    return float(sum_over_ranks(comm, float(hits))) / (len(chosen) * k)
+
+
+def _merge(ours: np.ndarray, theirs: np.ndarray, _: MPI.Datatype | None = None) -> np.ndarray:
+    """The least distances of each query, of two ranks' lists."""
+    k = ours.shape[1]
+    return np.sort(np.concatenate([ours, theirs], axis=1), axis=1)[:, :k]
+
+
+@njit(inline="always")
+def _insert(distance, candidate, distances, names):
+    """Put a candidate into an ascending list, unless it is there; the last falls out."""
+    low, high = 0, distances.size
+    while low < high:
+        middle = (low + high) // 2
+        if distances[middle] < distance:
+            low = middle + 1
+        else:
+            high = middle
+    # The same pair has the same distance, to the bit.
+    i = low
+    while i < distances.size and distances[i] == distance:
+        if names[i] == candidate:
+            return
+        i += 1
+    for i in range(distances.size - 1, low, -1):
+        distances[i] = distances[i - 1]
+        names[i] = names[i - 1]
+    distances[low] = distance
+    names[low] = candidate
+
+
+@njit(inline="always")
+def _distance(a, b, limit):
+    """Squared distance of two rows, or what is known of it when it exceeds the limit."""
+    total = 0.0
+    for c in range(a.size):
+        difference = float(a[c]) - float(b[c])
+        total += difference * difference
+        if total >= limit:
+            break
+    return total
+
+
+@kernel()
+def _insert_leaf(values, squares, rows, part, products, found, squared):
+    """Try all pairs of a leaf whose distances in single precision are small enough."""
+    k = found.shape[1]
+    for n in range(rows.size):
+        row = rows[n]
+        for j in range(part.size):
+            both = squares[row] + squares[part[j]]
+            rough = both - np.float32(2.0) * products[n, j] - np.float32(1e-5) * both
+            if rough < squared[row, k - 1] and part[j] != row:
+                distance = _distance(values[row], values[part[j]], squared[row, k - 1])
+                if distance < squared[row, k - 1]:
+                    _insert(distance, part[j], squared[row], found[row])
+
+
+@kernel()
+def _improve(values, own, first, candidates, places, indices, squared):
+    """Put candidates that are nearer into the ascending lists of neighbors of the rows ``own``."""
+    k = indices.shape[1]
+    for n in range(own.shape[0]):
+        for j in range(candidates.shape[1]):
+            if candidates[n, j] != first + n:
+                distance = _distance(own[n], values[places[n, j]], squared[n, k - 1])
+                if distance < squared[n, k - 1]:
+                    _insert(distance, candidates[n, j], squared[n], indices[n])
