@@ -12,24 +12,23 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-import thalweg
 from thalweg.data import Dataset, read_labels
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, on_root
 from thalweg.plugins import Help
 from thalweg_clustering.exact_sums import STORED_ROWS, exact_kernel
 from thalweg_clustering.feature_sums import FourierKernel, NystromKernel
-from thalweg_clustering.kdac import TASKS, KDACObjective, Labeling
+from thalweg_clustering.kdac import TASKS, KDACObjective
 from thalweg_clustering.kernels import KernelFunction, kernel_function
-from thalweg_clustering.pair_sum import LinkSum
 from thalweg_clustering.prepared_data import (
     active_features,
     centered_points,
-    evenly_spread,
     given_labels,
     median_distance,
 )
 from thalweg_clustering.projected_kernel import ProjectedKernel
+from thalweg_clustering.settings import Settings
+from thalweg_clustering.tuning import tune
 
 #: Seconds that exact sums may take on one core before features stand for them, passes over
 #: all pairs of a run, and seconds that a pair takes, compiled and as a function of arrays.
@@ -252,10 +251,8 @@ def build_kdac(
         "local_scaling": local_scaling,
         "embedding_columns": embedding_columns,
     }
-    settings = _Settings(layout, points, known, weight, k, of, pairs, common)
+    settings = Settings(layout, points, known, weight, k, of, pairs, common)
     if tuning != "none":
-        from thalweg_clustering.tuning import tune
-
         found = tune(settings, None if components is None else q, tuning)
         sigma, q = found.sigma, found.components
         if task == "alternative":
@@ -298,60 +295,6 @@ def build_kdac(
     return objective
 
 
-@dataclass
-class _Settings:
-    """What a run on all rows and one on a sample have in common."""
-
-    layout: Layout
-    points: np.ndarray
-    labels: list[np.ndarray]
-    weight: float
-    clusters: int
-    function: KernelFunction
-    pairs: np.ndarray | None
-    common: dict[str, Any]
-
-    def objective(self, kernel: ProjectedKernel, components: int, **options: Any) -> KDACObjective:
-        """The objective with these labels and links."""
-        labelings = [Labeling(labels, self.weight) for labels in self.labels]
-        links = None
-        if self.pairs is not None and len(self.pairs):
-            links = _link_sum(self, kernel.sigma)
-        return KDACObjective(
-            kernel, labelings, self.clusters, components, links=links, **{**self.common, **options}
-        )
-
-    def on_sample(self, count: int) -> _Settings:
-        """The same of evenly spread rows, whole on every rank.  Collective."""
-        chosen, points = evenly_spread(self.layout, self.points, count)
-        labels = [evenly_spread(self.layout, part, count)[1] for part in self.labels]
-        for index, part in enumerate(labels):  # a label may be missing from the sample
-            names = np.unique(part[part >= 0])
-            labels[index] = np.where(part >= 0, np.searchsorted(names, part), -1)
-        pairs = None
-        if self.pairs is not None:
-            place = {row: index for index, row in enumerate(chosen.tolist())}
-            kept = [(place[int(i)], place[int(j)], w) for i, j, w in self.pairs
-                    if int(i) in place and int(j) in place]  # fmt: skip
-            pairs = np.array(kept, dtype=float).reshape(-1, 3)
-        layout = Layout(MPI.COMM_SELF, *points.shape)
-        common = {**self.common, "bound": False}
-        return _Settings(layout, points, labels, self.weight, self.clusters, self.function,
-                         pairs, common)  # fmt: skip
-
-    def solved(self, sigma: float, components: int, **options: Any) -> dict[str, Any] | None:
-        """Outcome of a short run on one rank; None where it failed numerically."""
-        from thalweg_clustering.ism import ISM
-
-        kernel = exact_kernel(self.layout, self.points, sigma, self.function, len(self.points))
-        try:
-            objective = self.objective(kernel, components, **options)
-            result = thalweg.minimize(objective, solver=ISM(rounds=15), seed=self.common["seed"])
-        except thalweg.ThalwegError:
-            return None
-        return objective.outcome_of(result)
-
-
 def _labelings(
     dataset: Dataset,
     labelings: Sequence[np.ndarray] | None,
@@ -382,22 +325,6 @@ def _read_links(file: str, comm: MPI.Comm) -> np.ndarray:
             raise InputError(f"the links cannot be read from '{file}': {error}") from error
 
     return np.asarray(on_root(comm, read))
-
-
-def _link_sum(settings: _Settings, sigma: float) -> LinkSum:
-    pairs, layout = settings.pairs, settings.layout
-    assert pairs is not None
-    if pairs.ndim != 2 or pairs.shape[1] != 3 or not np.isfinite(pairs).all():
-        raise InputError("links must be lines of three numbers: row, row, weight")
-    rows = pairs[:, :2].astype(int)
-    if rows.min() < 0 or rows.max() >= layout.rows or (rows != pairs[:, :2]).any():
-        raise InputError(f"links must name rows from 0 to {layout.rows - 1}")
-    wanted = np.unique(rows)
-    ends = layout.gather_some(settings.points, wanted)
-    places = np.searchsorted(wanted, rows)
-    # As large together as the rows of U, whatever their number.
-    weights = settings.weight * pairs[:, 2] * settings.clusters / len(pairs)
-    return LinkSum(settings.function, sigma, ends[places[:, 0]], ends[places[:, 1]], weights)
 
 
 def _prepare(
@@ -440,7 +367,7 @@ def _approximation(
 
 
 def _from_sample(
-    settings: _Settings, sigma: float, components: int
+    settings: Settings, sigma: float, components: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """W of a run on a sample, and this rank's rows of its U, extended to all.  Collective."""
     layout = settings.layout
@@ -469,7 +396,7 @@ def _from_sample(
     return w, guess
 
 
-def _eigengap_components(settings: _Settings, sigma: float, first: int) -> int:
+def _eigengap_components(settings: Settings, sigma: float, first: int) -> int:
     """q after which the spectrum of Phi, at the solution with ``first``, has its widest gap.
 
     As the paper tunes it: q is first the number of clusters, then that of eq. 11.  Collective.

@@ -15,15 +15,12 @@ and on real data hardly any cell satisfies (10).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from thalweg_clustering.kdac import unit_rows
 from thalweg_clustering.prepared_data import median_distance
-
-if TYPE_CHECKING:
-    from thalweg_clustering.build import _Settings
+from thalweg_clustering.settings import Settings
 
 #: Rows on which the search is made.
 SAMPLE = 1000
@@ -80,7 +77,7 @@ class Tuning:
     candidates: tuple[Candidate, ...]
 
 
-def tune(settings: _Settings, components: int | None, rule: str = "score") -> Tuning:
+def tune(settings: Settings, components: int | None, rule: str = "score") -> Tuning:
     """Choose sigma, lambda and, unless given, q.  Collective.
 
     Parameters
@@ -115,7 +112,7 @@ def _best(tried: list[Candidate], rule: str) -> Candidate:
     return max(allowed, key=lambda cell: cell.quality)
 
 
-def _candidates(sample: _Settings, components: int | None, rule: str) -> list[Candidate]:
+def _candidates(sample: Settings, components: int | None, rule: str) -> list[Candidate]:
     d, k = sample.points.shape[1], sample.clusters
     median = median_distance(sample.layout, sample.points)
     # A place to start when every cell fails: what the objective takes by default.
@@ -141,7 +138,7 @@ def _candidates(sample: _Settings, components: int | None, rule: str) -> list[Ca
     return tried
 
 
-def _evaluated(sample: _Settings, cell: Candidate) -> Candidate:
+def _evaluated(sample: Settings, cell: Candidate) -> Candidate:
     if sample.common["task"] == "alternative":
         sample.weight = -cell.penalty
     outcome = sample.solved(cell.sigma, cell.components)

@@ -1,0 +1,87 @@
+"""A KDAC problem that is known but for its kernel, on all rows or on a sample of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import thalweg
+from thalweg.errors import InputError
+from thalweg.parallel import MPI, Layout
+from thalweg_clustering.exact_sums import exact_kernel
+from thalweg_clustering.ism import ISM
+from thalweg_clustering.kdac import KDACObjective, Labeling
+from thalweg_clustering.kernels import KernelFunction
+from thalweg_clustering.pair_sum import LinkSum
+from thalweg_clustering.prepared_data import evenly_spread
+from thalweg_clustering.projected_kernel import ProjectedKernel
+
+
+@dataclass
+class Settings:
+    """What a run on all rows and one on a sample have in common."""
+
+    layout: Layout
+    points: np.ndarray
+    labels: list[np.ndarray]
+    weight: float
+    clusters: int
+    function: KernelFunction
+    pairs: np.ndarray | None
+    common: dict[str, Any]
+
+    def objective(self, kernel: ProjectedKernel, components: int, **options: Any) -> KDACObjective:
+        """The objective with these labels and links."""
+        labelings = [Labeling(labels, self.weight) for labels in self.labels]
+        links = None
+        if self.pairs is not None and len(self.pairs):
+            links = _link_sum(self, kernel.sigma)
+        return KDACObjective(
+            kernel, labelings, self.clusters, components, links=links, **{**self.common, **options}
+        )
+
+    def on_sample(self, count: int) -> Settings:
+        """The same of evenly spread rows, whole on every rank.  Collective."""
+        chosen, points = evenly_spread(self.layout, self.points, count)
+        labels = [evenly_spread(self.layout, part, count)[1] for part in self.labels]
+        for index, part in enumerate(labels):  # a label may be missing from the sample
+            names = np.unique(part[part >= 0])
+            labels[index] = np.where(part >= 0, np.searchsorted(names, part), -1)
+        pairs = None
+        if self.pairs is not None:
+            place = {row: index for index, row in enumerate(chosen.tolist())}
+            kept = [(place[int(i)], place[int(j)], w) for i, j, w in self.pairs
+                    if int(i) in place and int(j) in place]  # fmt: skip
+            pairs = np.array(kept, dtype=float).reshape(-1, 3)
+        layout = Layout(MPI.COMM_SELF, *points.shape)
+        common = {**self.common, "bound": False}
+        return Settings(layout, points, labels, self.weight, self.clusters, self.function,
+                         pairs, common)  # fmt: skip
+
+    def solved(self, sigma: float, components: int, **options: Any) -> dict[str, Any] | None:
+        """Outcome of a short run on one rank; None where it failed numerically."""
+        kernel = exact_kernel(self.layout, self.points, sigma, self.function, len(self.points))
+        try:
+            objective = self.objective(kernel, components, **options)
+            result = thalweg.minimize(objective, solver=ISM(rounds=15), seed=self.common["seed"])
+        except thalweg.ThalwegError:
+            return None
+        return objective.outcome_of(result)
+
+
+def _link_sum(settings: Settings, sigma: float) -> LinkSum:
+    pairs, layout = settings.pairs, settings.layout
+    assert pairs is not None
+    if pairs.ndim != 2 or pairs.shape[1] != 3 or not np.isfinite(pairs).all():
+        raise InputError("links must be lines of three numbers: row, row, weight")
+    rows = pairs[:, :2].astype(int)
+    if rows.min() < 0 or rows.max() >= layout.rows or (rows != pairs[:, :2]).any():
+        raise InputError(f"links must name rows from 0 to {layout.rows - 1}")
+    wanted = np.unique(rows)
+    ends = layout.gather_some(settings.points, wanted)
+    places = np.searchsorted(wanted, rows)
+    # As large together as the rows of U, whatever their number.
+    weights = settings.weight * pairs[:, 2] * settings.clusters / len(pairs)
+    return LinkSum(settings.function, sigma, ends[places[:, 0]], ends[places[:, 1]], weights)
