@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
-from thalweg.diagnosis import Finding, examine
+from thalweg.diagnosis import Finding, examine, find_mpirun
 from thalweg.errors import InputError, PluginError, suggestion
 from thalweg.plugins import (
     CommandParser,
@@ -258,8 +255,7 @@ def _check(module: str) -> int:
 
 
 def _check_on_ranks(module: str, ranks: int) -> int:
-    beside = Path(sys.executable).parent
-    mpirun = shutil.which("mpirun", path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}")
+    mpirun = find_mpirun()
     if mpirun is None:
         raise InputError("mpirun is not on PATH; 'thalweg doctor' says which one is needed")
     command = [sys.executable, "-m", "thalweg.cli.main", "plugin", "check", module]

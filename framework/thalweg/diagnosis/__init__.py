@@ -5,6 +5,6 @@ cannot be imported.
 """
 
 from thalweg.diagnosis.examination import examine
-from thalweg.diagnosis.libraries import Finding
+from thalweg.diagnosis.libraries import Finding, find_mpirun
 
-__all__ = ["Finding", "examine"]
+__all__ = ["Finding", "examine", "find_mpirun"]

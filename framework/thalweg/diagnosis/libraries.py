@@ -96,8 +96,7 @@ def launcher() -> Iterator[Finding]:
     from mpi4py import MPI
 
     vendor, version = MPI.get_vendor()
-    here = Path(sys.executable).parent
-    path = shutil.which("mpirun", path=f"{here}{os.pathsep}{os.environ.get('PATH', '')}")
+    path = find_mpirun()
     if path is None:
         yield Finding(
             "mpirun",
@@ -132,6 +131,12 @@ def launcher() -> Iterator[Finding]:
         )
     else:
         yield Finding("mpirun", shown)
+
+
+def find_mpirun() -> str | None:
+    """The ``mpirun`` beside this Python, or else the first on ``PATH``."""
+    here = Path(sys.executable).parent
+    return shutil.which("mpirun", path=f"{here}{os.pathsep}{os.environ.get('PATH', '')}")
 
 
 def launcher_family(text: str) -> tuple[str | None, str]:

@@ -18,7 +18,7 @@ _LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZ
 _LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 #: What the user asked for, before a limit was set.
-_WISHED = os.environ.get("OMP_NUM_THREADS", "")
+_ASKED = os.environ.get("OMP_NUM_THREADS", "")
 
 
 def threads_per_rank(comm: MPI.Comm) -> int:
@@ -50,9 +50,7 @@ def threads_per_rank(comm: MPI.Comm) -> int:
         if not asked.isdigit() or int(asked) == 0:
             raise InputError(f"THALWEG_THREADS must be a positive integer, not '{asked}'")
         return int(asked)
-    # OpenMP allows a list, one number a nesting level.
-    wished = _WISHED.split(",")[0].strip()
-    return min(share, int(wished)) if wished.isdigit() and int(wished) > 0 else share
+    return min(share, _asked_threads() or share)
 
 
 def limit_threads(comm: MPI.Comm) -> int:
@@ -93,8 +91,7 @@ def restored_thread_limits() -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-        wished = _WISHED.split(",")[0].strip()
-        default = int(wished) if wished.isdigit() and int(wished) > 0 else os.cpu_count() or 1
+        default = _asked_threads() or os.cpu_count() or 1
         for library in threadpoolctl.ThreadpoolController().lib_controllers:
             if library.filepath not in known:
                 library.set_num_threads(default)
@@ -127,3 +124,9 @@ def _launched_here() -> int:
         if value.isdigit():
             return int(value)
     return 1
+
+
+def _asked_threads() -> int | None:
+    # OpenMP allows a list, one number a nesting level.
+    first = _ASKED.split(",")[0].strip()
+    return int(first) if first.isdigit() and int(first) > 0 else None

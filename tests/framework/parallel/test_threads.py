@@ -13,7 +13,7 @@ from thalweg.parallel.threads import cpu_quota, restored_thread_limits, threads_
 @pytest.fixture(autouse=True)
 def _no_wishes(monkeypatch):
     monkeypatch.delenv("THALWEG_THREADS", raising=False)
-    monkeypatch.setattr(threads, "_WISHED", "")
+    monkeypatch.setattr(threads, "_ASKED", "")
     for name in threads._LIMITS:
         monkeypatch.setenv(name, os.environ.get(name, "1"))  # put back after the test
 
@@ -66,8 +66,8 @@ def test_launchers_tell_how_many_ranks_share_the_machine(monkeypatch):
 
 def test_openmp_variable_lowers_the_share_and_never_raises_it(monkeypatch):
     pretend(monkeypatch, range(8))
-    for wished, expected in (("2", 2), ("4,2", 4), ("99", 8), ("many", 8), ("0", 8)):
-        monkeypatch.setattr(threads, "_WISHED", wished)
+    for asked, expected in (("2", 2), ("4,2", 4), ("99", 8), ("many", 8), ("0", 8)):
+        monkeypatch.setattr(threads, "_ASKED", asked)
         assert threads_per_rank(MPI.COMM_SELF) == expected
 
 
