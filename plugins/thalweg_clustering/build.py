@@ -18,8 +18,8 @@ from thalweg.parallel import MPI, Layout, on_root
 from thalweg.plugins import Help
 from thalweg_clustering.exact_sums import STORED_ROWS, exact_kernel
 from thalweg_clustering.feature_sums import FourierKernel, NystromKernel
-from thalweg_clustering.kdac import TASKS, KDACObjective
-from thalweg_clustering.kernels import KernelFunction, kernel_function
+from thalweg_clustering.kdac import TASKS, KDACObjective, Task
+from thalweg_clustering.kernels import KernelFunction, KernelName, kernel_function
 from thalweg_clustering.prepared_data import (
     active_features,
     centered_points,
@@ -75,18 +75,11 @@ def build_kdac(
         bool, Help("choose q by the widest eigengap (eq. 11) on a sample")
     ] = False,
     task: Annotated[
-        Literal["alternative", "unsupervised", "supervised", "semi-supervised"],
+        Task,
         Help("role of the labels: to differ from, none, to show, or to show where known"),
     ] = "alternative",
     kernel: Annotated[
-        Literal[
-            "gaussian",
-            "linear",
-            "polynomial",
-            "squared",
-            "multiquadratic",
-            "inverse-multiquadratic",
-        ],
+        KernelName,
         Help("kernel of the projected rows"),
     ] = "gaussian",
     degree: Annotated[int, Help("degree of the polynomial kernel", minimum=1, maximum=20)] = 2,

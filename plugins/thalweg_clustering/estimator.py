@@ -188,7 +188,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         ----------
         X
             Samples, shape ``(n_samples, n_features)``: an array, a DataFrame, or a
-            :class:`thalweg.Dataset`, whose rows may lie on several ranks.
+            :class:`thalweg.Dataset`, whose rows may be distributed over the ranks.
         y
             The clustering given, shape ``(n_samples,)``, labels of any type, at least two
             clusters; or several labelings as columns, shape ``(n_samples, v)``.  A Dataset's

@@ -213,20 +213,14 @@ class StoredKernel(_ExactKernel):
         if self.function.gaussian and order:
             psi *= (-0.5) ** order
         if direction is not None:
-            psi *= self._turned(self.points @ (w / self.sigma), self.points @ direction)
+            z, tangent = self.points @ (w / self.sigma), self.points @ (direction / self.sigma)
+            every = self.layout.gather_rows(z), self.layout.gather_rows(tangent)
+            psi *= self.function.beta_change(z, tangent, *every)
+            if self.function.of == "distance":
+                psi *= 0.5
         if values is None:
             return np.zeros((len(psi), 0)), psi.sum(axis=1)
         return psi @ self.layout.gather_rows(values), psi.sum(axis=1)
-
-    def _turned(self, z: np.ndarray, moving: np.ndarray) -> np.ndarray:
-        """``<z_i - z_j, t_i - t_j>``, or ``z_i't_j + t_i'z_j``, for own rows i and all rows j."""
-        tangent = moving / self.sigma
-        all_z, all_t = self.layout.gather_rows(z), self.layout.gather_rows(tangent)
-        cross = z @ all_t.T + tangent @ all_z.T
-        if self.function.of == "product":
-            return cross
-        own = np.einsum("ij,ij->i", z, tangent)
-        return own[:, None] + np.einsum("ij,ij->i", all_z, all_t) - cross
 
     def curvature_bound(self, w: np.ndarray, weights: PairWeights) -> float:
         """Right-hand side of condition (10): sum |gamma|/sigma^2 k |x_i - x_j|^4."""

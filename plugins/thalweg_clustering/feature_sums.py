@@ -355,24 +355,14 @@ class NystromKernel(FeatureKernel):
         value = -float((moments**2 @ weights.signs).sum())
         return scipy.linalg.solve_triangular(self._root(w), moments), value
 
-    def _scatter(
-        self, psi: np.ndarray, points: np.ndarray, others: np.ndarray | None = None
-    ) -> np.ndarray:
+    def _scatter(self, psi: np.ndarray, points: np.ndarray) -> np.ndarray:
         """``sum psi_il A_il``, or ``sum psi_il (x_i x_l' + x_l x_i')`` for products."""
-        others = self.landmarks if others is None else others
+        others = self.landmarks
         cross = points.T @ psi @ others
         if self.function.of == "product":
             return np.asarray(cross + cross.T)
         own = (points.T * psi.sum(axis=1)) @ points + (others.T * psi.sum(axis=0)) @ others
         return np.asarray(own - cross - cross.T)
-
-    def _turned(self, z: np.ndarray, t: np.ndarray, y: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """The derivative of beta along a direction, z and y being projected, t and u moving."""
-        cross = z @ u.T + t @ y.T
-        if self.function.of == "product":
-            return np.asarray(cross)
-        own = np.einsum("ij,ij->i", z, t)[:, None] + np.einsum("ij,ij->i", y, u)
-        return np.asarray(2.0 * (own - cross))
 
     def _share(self) -> float:
         return (2.0 if self.function.of == "distance" else 1.0) / self.sigma**2
@@ -411,12 +401,13 @@ class NystromKernel(FeatureKernel):
         factor, signs = weights.factor, weights.signs
         b, _ = self._coefficients(w, weights)
         scaled, moving = w / self.sigma, direction / self.sigma
+        z, t = self.points @ scaled, self.points @ moving
         y, u = self.landmarks @ scaled, self.landmarks @ moving
         inner = self.function.beta(y, y)
-        inner_turned = self._turned(y, u, y, u)
+        inner_turned = self.function.beta_change(y, u, y, u)
         change = np.zeros(b.shape)
         for rows, beta in self._blocks(w):
-            turned = self._turned(self.points[rows] @ scaled, self.points[rows] @ moving, y, u)
+            turned = self.function.beta_change(z[rows], t[rows], y, u)
             change += (self.function.first(beta) * turned).T @ factor[rows]
         sum_large(self.layout.comm, change)
         change -= (self.function.first(inner) * inner_turned) @ b
@@ -426,7 +417,7 @@ class NystromKernel(FeatureKernel):
         for rows, beta in self._blocks(w):
             left = factor[rows] * signs
             first = self.function.first(beta)
-            turned = self._turned(self.points[rows] @ scaled, self.points[rows] @ moving, y, u)
+            turned = self.function.beta_change(z[rows], t[rows], y, u)
             both = self.function.second(beta) * turned * (left @ b.T) + first * (left @ moved.T)
             total += self._scatter(both, self.points[rows])
             plain += self._scatter(first * (left @ b.T), self.points[rows])

@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -55,7 +55,8 @@ ALONE, ALIKE = 1e-8, 1e-10
 #: Relative residual of the first embedding, which only has to point the way.
 FIRST_TOLERANCE = 1e-2
 
-TASKS = ("alternative", "unsupervised", "supervised", "semi-supervised")
+Task = Literal["alternative", "unsupervised", "supervised", "semi-supervised"]
+TASKS = get_args(Task)
 
 #: Label of rows whose cluster is not known.
 UNKNOWN = -1

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -71,6 +71,16 @@ class KernelFunction:
         """beta of all rows of ``a`` with all of ``b``, shape ``(len(a), len(b))``."""
         return squared_distances(a, b) if self.of == "distance" else a @ b.T
 
+    def beta_change(
+        self, a: np.ndarray, da: np.ndarray, b: np.ndarray, db: np.ndarray
+    ) -> np.ndarray:
+        """Derivative of :meth:`beta` as ``a`` moves along ``da``, and ``b`` along ``db``."""
+        cross = a @ db.T + da @ b.T
+        if self.of == "product":
+            return np.asarray(cross)
+        own = np.einsum("ij,ij->i", a, da)[:, None] + np.einsum("ij,ij->i", b, db)
+        return np.asarray(2.0 * (own - cross))
+
     @property
     def gaussian(self) -> bool:
         """Whether it is the Gaussian kernel, whose sums are compiled."""
@@ -88,24 +98,24 @@ def symmetric(matrix: np.ndarray) -> np.ndarray:
     return 0.5 * (matrix + matrix.T)
 
 
-def _polynomial(degree: int, offset: float) -> KernelFunction:
-    def power(order: int) -> Function:
-        scale = float(np.prod(np.arange(degree, degree - order, -1)))
-        left = degree - order
-        return lambda b: scale * (b + offset) ** left if left >= 0 else np.zeros_like(b)
+def _power(
+    name: str, of: str, sign: float, exponent: float, offset: float, normalized: bool
+) -> KernelFunction:
+    """The kernel ``sign * (beta + offset)^exponent``."""
 
-    return KernelFunction("polynomial", "product", power(0), power(1), power(2), False)
+    def derivative(order: int) -> Function:
+        scale = sign * float(np.prod(exponent - np.arange(order)))
+        left = exponent - order
+        return lambda b: scale * (b + offset) ** left if scale else np.zeros_like(b)
+
+    return KernelFunction(name, of, derivative(0), derivative(1), derivative(2), normalized)
 
 
 #: Names of the built-in kernels.
-KERNELS = (
-    "gaussian",
-    "linear",
-    "polynomial",
-    "squared",
-    "multiquadratic",
-    "inverse-multiquadratic",
-)
+KernelName = Literal[
+    "gaussian", "linear", "polynomial", "squared", "multiquadratic", "inverse-multiquadratic"
+]
+KERNELS = get_args(KernelName)
 
 
 def kernel_function(name: str, degree: int = 2, offset: float = 1.0) -> KernelFunction:
@@ -138,50 +148,25 @@ def kernel_function(name: str, degree: int = 2, offset: float = 1.0) -> KernelFu
         An unknown name.
     """
     c = float(offset)
-    if name == "polynomial":
-        return replace(_polynomial(int(degree), c), parameters=(degree, offset))
     if name in ("multiquadratic", "inverse-multiquadratic") and not c > 0:
         raise InputError(f"the offset of the {name} kernel must be greater than 0, not {offset!r}")
-    known = {
-        "gaussian": KernelFunction(
+    powers = {
+        "linear": ("product", 1.0, 1, 0.0, False),
+        "polynomial": ("product", 1.0, int(degree), c, False),
+        "squared": ("distance", -1.0, 1, 0.0, False),
+        "multiquadratic": ("distance", -1.0, 0.5, c, False),
+        "inverse-multiquadratic": ("distance", 1.0, -0.5, c, True),
+    }
+    if name in powers:
+        found = _power(name, *powers[name])
+    elif name == "gaussian":
+        found = KernelFunction(
             "gaussian",
             "distance",
             lambda b: np.exp(-0.5 * b),
             lambda b: -0.5 * np.exp(-0.5 * b),
             lambda b: 0.25 * np.exp(-0.5 * b),
-        ),
-        "inverse-multiquadratic": KernelFunction(
-            "inverse-multiquadratic",
-            "distance",
-            lambda b: (b + c) ** -0.5,
-            lambda b: -0.5 * (b + c) ** -1.5,
-            lambda b: 0.75 * (b + c) ** -2.5,
-        ),
-        "multiquadratic": KernelFunction(
-            "multiquadratic",
-            "distance",
-            lambda b: -((b + c) ** 0.5),
-            lambda b: -0.5 * (b + c) ** -0.5,
-            lambda b: 0.25 * (b + c) ** -1.5,
-            False,
-        ),
-        "squared": KernelFunction(
-            "squared",
-            "distance",
-            lambda b: -b,
-            lambda b: np.full_like(b, -1.0),
-            lambda b: np.zeros_like(b),
-            False,
-        ),
-        "linear": KernelFunction(
-            "linear",
-            "product",
-            lambda b: b.copy(),
-            lambda b: np.ones_like(b),
-            lambda b: np.zeros_like(b),
-            False,
-        ),
-    }
-    if name not in known:
+        )
+    else:
         raise InputError(f"the kernel must be one of {', '.join(KERNELS)}, not {name!r}")
-    return replace(known[name], parameters=(degree, offset))
+    return replace(found, parameters=(degree, offset))

@@ -47,8 +47,6 @@ class BaselineSearch(SecantSearch[S]):
     def _separate(self, state: S, met: bool = True) -> bool:
         scan, _ = self.scan(state, state.psi, np.inf)
         wanted = state.problem.wanted_delta
-        if scan.delta < state.closest_delta:
-            state.closest, state.closest_delta = state.psi, scan.delta
         if wanted is None:
             state.failed_delta = scan.delta  # one map per rank: there is nothing to search
         if wanted is None or scan.delta <= wanted:

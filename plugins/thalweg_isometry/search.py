@@ -308,6 +308,7 @@ class SecantSearch(Solver[S], Generic[S]):
             state.target_delta = self._delta_bracket(state).next_delta()
         else:
             scan, pairs = self.scan(state, state.psi, threshold)
+            state.closest, state.closest_delta = psi, float("inf")  # where it began is no answer
         if secants.n_pairs <= self.all_below:
             scan = secants.scan(
                 state.psi, threshold=0.0, max_pairs=secants.n_pairs, per_row=secants.n_points
@@ -379,23 +380,19 @@ class SecantSearch(Solver[S], Generic[S]):
     # -- separation ------------------------------------------------------------------------
 
     def scan(self, state: S, psi: np.ndarray, threshold: float) -> tuple[Scan, np.ndarray]:
-        """Scan the present subset for secants that reach the threshold; and their numbers."""
+        """Scan the present subset for secants that reach the threshold; and their numbers.
+
+        A complete scan of all secants is remembered if no other saw a lower delta.
+        """
         state.scans += 1
         state.scanned_rank = len(psi)
         scan, pairs = state.separation.scan(
             psi, state.stride, state.fraction, threshold, state.scans
         )
         state.delta, state.scanned = scan.delta, scan.n_pairs
+        if scan.complete and state.stride == 1 and scan.delta < state.closest_delta:
+            state.closest, state.closest_delta = psi, scan.delta
         return scan, pairs
-
-    def _scan_all(self, state: S, psi: np.ndarray, threshold: float) -> tuple[Scan, np.ndarray]:
-        stride, fraction = state.stride, state.fraction
-        state.stride, state.fraction = 1, 1.0
-        found = self.scan(state, psi, threshold)
-        state.stride, state.fraction = stride, fraction
-        if found[0].delta < state.closest_delta:
-            state.closest, state.closest_delta = psi, found[0].delta
-        return found
 
     def everything_active(self, state: S) -> bool:
         """Whether every secant is a cut."""
@@ -417,8 +414,6 @@ class SecantSearch(Solver[S], Generic[S]):
                 # Not delta of the scan: one pair that no cut is near says nothing of the rank.
                 state.excesses = [*state.excesses, state.active_delta - goal]
                 state.excesses_at = [*state.excesses_at, state.attempt_iterations]
-            if state.stride == 1 and scan.delta < state.closest_delta:
-                state.closest, state.closest_delta = state.psi, scan.delta
             if scan.delta <= goal:
                 if state.stride == 1:
                     self.confirm(state, state.psi, scan)
@@ -491,8 +486,6 @@ class SecantSearch(Solver[S], Generic[S]):
         state.fraction = 1.0
         scan, pairs = self.scan(state, nearest, self.aim * state.target_delta)
         self.add(state, pairs, scan.lengths)
-        if state.stride == 1 and scan.delta < state.closest_delta:
-            state.closest, state.closest_delta = nearest, scan.delta
         if scan.delta > state.target_delta:
             return False
         state.psi = nearest
@@ -503,8 +496,6 @@ class SecantSearch(Solver[S], Generic[S]):
     def confirm(self, state: S, psi: np.ndarray, scan: Scan) -> None:
         """Take over a map that a complete scan of all secants found to serve."""
         state.best, state.best_delta = psi, scan.delta
-        if scan.delta < state.closest_delta:
-            state.closest, state.closest_delta = psi, scan.delta
 
     # -- searching -------------------------------------------------------------------------
 
@@ -644,7 +635,10 @@ class SecantSearch(Solver[S], Generic[S]):
             psi, delta = state.closest, state.closest_delta
             if not len(psi) or state.nearest_delta < delta:
                 other = state.nearest if len(state.nearest) else state.psi
-                found = self._scan_all(state, other, np.inf)[0].delta
+                stride, fraction = state.stride, state.fraction
+                state.stride, state.fraction = 1, 1.0
+                found = self.scan(state, other, np.inf)[0].delta
+                state.stride, state.fraction = stride, fraction
                 if found < delta or not len(psi):
                     psi, delta = other, found
         state.delta, state.scanned_rank = delta, len(psi)

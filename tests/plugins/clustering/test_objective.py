@@ -9,10 +9,10 @@ import thalweg
 from thalweg import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg.testing import check_fixed_point_matrix, check_gradient, check_hessian_product
+from thalweg_clustering.kdac import TASKS
 from thalweg_clustering.kernels import KERNELS, KernelFunction, kernel_function
 from thalweg_clustering.pair_sum import TermSum
 
-TASKS = ("alternative", "unsupervised", "supervised", "semi-supervised")
 LINKS = np.array([[0, 2, 1.0], [1, 40, -1.0], [3, 59, 0.5]])
 
 #: Ways to sum, beside the tasks and kernels of the matrix below.
