@@ -80,18 +80,13 @@ def _specs(found: Plugins, kind: type[Spec]) -> list[tuple[Spec, str]]:
     return sorted(specs, key=lambda pair: pair[0].name)
 
 
-def _shown_name(spec: Spec) -> str:
-    variant = getattr(spec, "variant", "")
-    return f"{spec.name}:{variant.upper()}" if variant else spec.name
-
-
 def _everything(found: Plugins) -> dict[str, Any]:
     listing: dict[str, Any] = {}
     broken = list(found.broken)
     for kind in KINDS:
         listing[f"{kind.kind}s".replace(" ", "_")] = [
             {
-                "name": _shown_name(spec),
+                "name": spec.shown_name,
                 "summary": spec.summary,
                 "provider": provider,
                 "options": [_described(option) for option in _options(spec, broken)],
@@ -122,10 +117,10 @@ def _show_all(found: Plugins) -> None:
         if not specs:
             continue
         print(f"{kind.kind}s:")
-        width = max(len(_shown_name(spec)) for spec, _ in specs)
+        width = max(len(spec.shown_name) for spec, _ in specs)
         for spec, provider in specs:
             by = "" if provider == "thalweg" else f"  [{provider}]"
-            print(f"  {_shown_name(spec):<{width}}  {spec.summary}{by}")
+            print(f"  {spec.shown_name:<{width}}  {spec.summary}{by}")
         print()
     print("sections of a configuration:")
     print("  " + ", ".join(_sections()))
@@ -145,7 +140,7 @@ def _show_one(found: Plugins, name: str) -> None:
     ]
     sections = {key: options for key, options in _sections().items() if key == name.strip("[]")}
     if not shown and not sections:
-        known = [_shown_name(spec) for kind in KINDS for spec, _ in _specs(found, kind)]
+        known = [spec.shown_name for kind in KINDS for spec, _ in _specs(found, kind)]
         raise InputError(f"nothing is called '{name}'{suggestion(name, [*known, *_sections()])}")
     for spec, provider in shown:
         print(f"{spec.owner} of {provider}: {spec.summary}")

@@ -9,7 +9,12 @@ from thalweg.plugins import DataSpec, plugins
 
 #: Data sets of the core, described as a plugin describes its own.
 CORE: tuple[DataSpec, ...] = tuple(
-    DataSpec(name=name, summary=summary, load=f"thalweg.data.{module}:{name.replace('-', '_')}")
+    DataSpec(
+        name=name,
+        summary=summary,
+        load=f"thalweg.data.{module}:{name.replace('-', '_')}",
+        variant="dataset" if name == "openml" else "",
+    )
     for module, name, summary in (
         (
             "scikit_learn",
@@ -24,7 +29,7 @@ CORE: tuple[DataSpec, ...] = tuple(
         ("generated", "swiss-roll", "a rolled-up rectangle in three dimensions (generated)"),
         ("generated", "s-curve", "a sheet bent to an S in three dimensions (generated)"),
         ("generated", "moons", "two interleaved half circles in the plane (generated)"),
-        ("scikit_learn", "openml", "any numeric data set of OpenML, written openml:NAME"),
+        ("scikit_learn", "openml", "any numeric data set of OpenML"),
     )
 )
 
@@ -53,7 +58,7 @@ def find_data_set(name: str) -> tuple[DataSpec, dict[str, Any]]:
     if plain in core:
         return core[plain], {}
     manager = plugins()
-    names = [spec.name for spec in data_sets() if spec.name != "openml"] + ["openml:NAME"]
+    names = [spec.shown_name for spec in data_sets()]
     if name in {spec.name for spec in manager.specs(DataSpec)}:
         return manager.find(DataSpec, name)
     text = f"no data set is called '{name}'{suggestion(name, names)}"

@@ -1,4 +1,4 @@
-"""How the rows of an array, and the variable itself, lie on the ranks."""
+"""How the rows of an array, and the variable itself, are distributed over the ranks."""
 
 from __future__ import annotations
 

@@ -165,10 +165,9 @@ class Plugins:
                 raise PluginError(self._contested[kind, taken])
         if name in known:
             return known[name], {}  # type: ignore[return-value]
-        if colon and family in known and getattr(known[family], "variant", ""):
-            spec = known[family]
-            return spec, {spec.variant: variant}  # type: ignore[attr-defined, return-value]
-        names = [n + ":TYPE" if getattr(s, "variant", "") else n for n, s in known.items()]
+        if colon and family in known and known[family].variant:
+            return known[family], {known[family].variant: variant}  # type: ignore[return-value]
+        names = [spec.shown_name for spec in known.values()]
         text = f"no {kind.kind} is called {name!r}{suggestion(name, names)}"
         if self.broken:
             text += " (not loaded: " + "; ".join(f"{b}: {b.error}" for b in self.broken) + ")"

@@ -51,6 +51,9 @@ class Spec:
         declares by :class:`~thalweg.plugins.Help`.
     aliases
         Other names under which ``thalweg list`` finds it, such as an estimator's.
+    variant
+        Name of the option that the string after a colon fills: with
+        ``name="tao", variant="type"`` users may write ``tao:lmvm``.
 
     Raises
     ------
@@ -63,6 +66,7 @@ class Spec:
     load: str
     options: tuple[Option, ...] | None = None
     aliases: tuple[str, ...] = ()
+    variant: str = ""
 
     #: Where it comes from; the manager fills it in.
     provider: Provider | None = field(default=None, init=False, compare=False, repr=False)
@@ -94,6 +98,11 @@ class Spec:
     def owner(self) -> str:
         """How messages name it, for instance ``"objective 't-sne'"``."""
         return f"{self.kind} '{self.name}'"
+
+    @property
+    def shown_name(self) -> str:
+        """The name as users write it, for instance ``"tao:TYPE"``."""
+        return f"{self.name}:{self.variant.upper()}" if self.variant else self.name
 
     def resolve(self) -> Any:
         """Import and return the code that :attr:`load` names.
@@ -179,17 +188,10 @@ class SolverSpec(Spec):
     """A solver; its code is called as ``build(**options) -> Solver``.
 
     A solver with ``preconditioned = True`` is also given ``preconditioner=``.
-
-    Attributes
-    ----------
-    variant
-        Name of the option that the string after a colon fills: with
-        ``name="tao", variant="type"`` users may write ``tao:lmvm``.
     """
 
     kind: ClassVar[str] = "solver"
     hook: ClassVar[str] = "thalweg_solvers"
-    variant: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

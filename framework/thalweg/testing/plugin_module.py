@@ -284,7 +284,7 @@ def _check_description(spec: Spec) -> str:
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         for name in names:
             assert name in parameters, f"{spec.load} takes no keyword '{name}', which is declared"
-    if isinstance(spec, SolverSpec) and spec.variant:
+    if spec.variant:
         assert spec.variant in names, f"variant '{spec.variant}' is not an option"
     if isinstance(spec, CommandSpec):
         assert parameters, f"{spec.load} must take the list of arguments"
