@@ -27,7 +27,7 @@ class LinearIsometry(  # type: ignore[misc]
     """What the estimators share.
 
     ``fit`` takes an array, shape (n_samples, n_features), or a
-    :class:`thalweg.Dataset` whose rows lie on several ranks.
+    :class:`thalweg.Dataset` whose rows are distributed over ranks.
 
     Parameters
     ----------

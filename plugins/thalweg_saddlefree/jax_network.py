@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.interfaces import GaussNewtonProduct, random_signs
+from thalweg.interfaces import GaussNewtonProduct, RowSet, random_signs
 from thalweg.parallel import MPI, PETSc
 from thalweg_saddlefree.capabilities import LayerBlock, LayeredCurvature, LayerSample
 from thalweg_saddlefree.jax_objective import COSTS, JaxObjective, import_jax, padded
@@ -199,9 +199,7 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
         pull = self._jax.vjp(outputs, flat)[1]
         return pull(self._loss_hessian(z, moved) * weights[:, None])[0]
 
-    def _all_rows(self) -> Any:
-        from thalweg.interfaces import RowSet
-
+    def _all_rows(self) -> RowSet:
         return RowSet(np.arange(self._data_layout.local_rows), self._data_layout.rows)
 
     @property

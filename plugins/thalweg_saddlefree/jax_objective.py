@@ -312,7 +312,7 @@ def build_jax(
         raise InputError(
             f"option 'function' of objective 'jax' must be 'module:name', not {function!r}"
         )
-    import_jax()
+    jax = import_jax()
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -327,7 +327,6 @@ def build_jax(
         )
     rows = None
     if len(made) == 3:
-        jax = import_jax()
         count = len(jax.tree_util.tree_leaves(made[2])[0])
         layout = Layout(comm, count)
         rows = jax.tree_util.tree_map(lambda leaf: layout.local(np.asarray(leaf)), made[2])

@@ -1,4 +1,4 @@
-"""What both solvers do round a step: check the start, and evaluate trial points."""
+"""What both solvers do around a step: check the start, and evaluate trial points."""
 
 from __future__ import annotations
 

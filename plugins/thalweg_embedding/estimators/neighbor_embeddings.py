@@ -39,7 +39,7 @@ class PairwiseEstimator(  # type: ignore[misc]
     """What :class:`TSNE`, :class:`SymmetricSNE` and :class:`ElasticEmbedding` share.
 
     ``fit`` and ``fit_transform`` take an array, shape (n_samples, n_features), or a
-    :class:`thalweg.Dataset` whose rows lie on several ranks; the map then has this
+    :class:`thalweg.Dataset` whose rows are distributed over ranks; the map then has this
     rank's rows.
     """
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from thalweg_saddlefree.networks.network import Network
@@ -10,47 +12,41 @@ from thalweg_saddlefree.networks.network import Network
 CONNECTIONS = 15
 
 
-def glorot(network: Network, seed: int, scale: float) -> np.ndarray:
-    """Uniform weights of variance ``2 / (fan_in + fan_out)``, zero biases.
-
-    Glorot and Bengio (2010), equation 16, times ``scale``.
-    """
+def starting_weights(network: Network, scheme: str, seed: int, scale: float) -> np.ndarray:
+    """All parameters: weights by one of :data:`INITIALIZATIONS`, times ``scale``; zero biases."""
     flat = np.zeros(network.parameters)
     for layer in range(network.depth):
         weights = network.weights(flat, layer)
-        bound = np.sqrt(6.0 / sum(weights.shape))
-        weights[...] = scale * _stream(seed, layer).uniform(-bound, bound, weights.shape)
+        stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(layer,)))
+        INITIALIZATIONS[scheme](weights, stream, scale)
     return flat
 
 
-def sparse(network: Network, seed: int, scale: float) -> np.ndarray:
-    """At most 15 standard normal incoming weights a unit, the others and the biases zero.
+def _glorot(weights: np.ndarray, stream: np.random.Generator, scale: float) -> None:
+    """Uniform, of variance ``2 / (fan_in + fan_out)``: Glorot and Bengio (2010), equation 16."""
+    bound = np.sqrt(6.0 / sum(weights.shape))
+    weights[...] = scale * stream.uniform(-bound, bound, weights.shape)
+
+
+def _sparse(weights: np.ndarray, stream: np.random.Generator, scale: float) -> None:
+    """At most 15 standard normal incoming weights a unit, the others zero.
 
     Martens (2010), section 5; units neither saturate nor become alike.
     """
-    flat = np.zeros(network.parameters)
-    for layer in range(network.depth):
-        weights = network.weights(flat, layer)
-        stream = _stream(seed, layer)
-        count = min(CONNECTIONS, weights.shape[0])
-        for unit in range(weights.shape[1]):
-            chosen = stream.choice(weights.shape[0], size=count, replace=False)
-            weights[chosen, unit] = scale * stream.standard_normal(count)
-    return flat
+    count = min(CONNECTIONS, weights.shape[0])
+    for unit in range(weights.shape[1]):
+        chosen = stream.choice(weights.shape[0], size=count, replace=False)
+        weights[chosen, unit] = scale * stream.standard_normal(count)
 
 
-def normal(network: Network, seed: int, scale: float) -> np.ndarray:
-    """Independent normal weights of standard deviation ``scale``, zero biases."""
-    flat = np.zeros(network.parameters)
-    for layer in range(network.depth):
-        weights = network.weights(flat, layer)
-        weights[...] = scale * _stream(seed, layer).standard_normal(weights.shape)
-    return flat
+def _normal(weights: np.ndarray, stream: np.random.Generator, scale: float) -> None:
+    """Independent standard normal."""
+    weights[...] = scale * stream.standard_normal(weights.shape)
 
 
 #: Schemes by the name that users write.
-INITIALIZATIONS = {"glorot": glorot, "sparse": sparse, "normal": normal}
-
-
-def _stream(seed: int, layer: int) -> np.random.Generator:
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(layer,)))
+INITIALIZATIONS: dict[str, Callable[[np.ndarray, np.random.Generator, float], None]] = {
+    "glorot": _glorot,
+    "sparse": _sparse,
+    "normal": _normal,
+}

@@ -137,11 +137,8 @@ class Network:
         delta = self.loss.delta(output, target)
         deltas = [delta]
         for layer in range(self.depth - 1, 0, -1):
-            back = np.empty_like(activations[layer])
-            multiply(delta, self.weights(flat, layer).T, back)
-            self.activations[layer - 1].times_slope(activations[layer], back)
-            deltas.append(back)
-            delta = back
+            delta = self._passed_back(flat, layer, activations[layer], delta)
+            deltas.append(delta)
         return total, Linearized(activations, deltas[::-1], output)
 
     def add_gradient(self, point: Linearized, gradient: np.ndarray) -> None:
@@ -179,11 +176,7 @@ class Network:
         for layer in range(self.depth - 1, -1, -1):
             yield layer, delta
             if layer:
-                a = point.activations[layer]
-                back = np.empty_like(a)
-                multiply(delta, self.weights(flat, layer).T, back)
-                self.activations[layer - 1].times_slope(a, back)
-                delta = back
+                delta = self._passed_back(flat, layer, point.activations[layer], delta)
 
     def curvature_forms(
         self,
@@ -264,10 +257,16 @@ class Network:
             self.biases(product, layer)[...] += rdelta.sum(axis=0)
             if layer == 0:
                 return
-            back = np.empty_like(a)
-            multiply(rdelta, self.weights(flat, layer).T, back)
-            self.activations[layer - 1].times_slope(a, back)
-            rdelta = back
+            rdelta = self._passed_back(flat, layer, a, rdelta)
+
+    def _passed_back(
+        self, flat: np.ndarray, layer: int, a: np.ndarray, delta: np.ndarray
+    ) -> np.ndarray:
+        """Derivatives by the pre-activations of the layer before, whose activations are ``a``."""
+        back = np.empty_like(a)
+        multiply(delta, self.weights(flat, layer).T, back)
+        self.activations[layer - 1].times_slope(a, back)
+        return back
 
     def _r_forward(
         self, flat: np.ndarray, point: Linearized, direction: np.ndarray

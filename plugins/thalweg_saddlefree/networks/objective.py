@@ -35,7 +35,7 @@ from thalweg_saddlefree.capabilities import (
     LayeredCurvature,
     LayerSample,
 )
-from thalweg_saddlefree.networks.initialization import INITIALIZATIONS
+from thalweg_saddlefree.networks.initialization import starting_weights
 from thalweg_saddlefree.networks.network import Linearized, Network
 
 #: Rows that pass through the network together.
@@ -199,7 +199,7 @@ class NetworkObjective(
 
     def initial_point(self, seed: int) -> PETSc.Vec:
         """Weights of the chosen scheme."""
-        start = INITIALIZATIONS[self.initialization](self.network, seed, self.scale)
+        start = starting_weights(self.network, self.initialization, seed, self.scale)
         return self.layout.vec_from(start)
 
     def value(self, x: PETSc.Vec) -> float:

@@ -12,7 +12,7 @@ from thalweg.testing.derivatives import check_gauss_newton_product
 from thalweg_saddlefree.capabilities import draw_curvature_rows
 from thalweg_saddlefree.networks.autoencoder import build_autoencoder
 from thalweg_saddlefree.networks.deep_linear import build_deep_linear
-from thalweg_saddlefree.networks.initialization import glorot, sparse
+from thalweg_saddlefree.networks.initialization import starting_weights
 from thalweg_saddlefree.networks.mlp import build_mlp
 from thalweg_saddlefree.networks.network import multiply
 
@@ -157,10 +157,11 @@ def test_products_are_written_and_added_in_place(transposed):
 
 def test_sparse_starting_weights_give_every_unit_fifteen_connections():
     network = build_autoencoder(digits(MPI.COMM_SELF), MPI.COMM_SELF, layers=[16, 20, 3]).network
-    flat = sparse(network, 0, 1.0)
+    flat = starting_weights(network, "sparse", 0, 1.0)
     assert ((network.weights(flat, 0) != 0).sum(axis=0) == 15).all()
     assert ((network.weights(flat, 1) != 0).sum(axis=0) == 15).all()
-    np.testing.assert_array_equal(glorot(network, 3, 1.0), glorot(network, 3, 1.0))
+    first, second = (starting_weights(network, "glorot", 3, 1.0) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
 
 
 def test_the_metrics_are_squared_error_and_accuracy():
