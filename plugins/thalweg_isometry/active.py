@@ -39,10 +39,12 @@ class ActiveSecants:
         self.comm = secants.comm
         self.count = len(pairs)
         self.lengths = np.asarray(lengths, dtype=float)
-        touched, where = np.unique(pairs, return_inverse=True)
-        where = where.reshape(pairs.shape)
-        self.first = np.ascontiguousarray(where[:, 0])
-        self.second = np.ascontiguousarray(where[:, 1])
+        used = np.zeros(secants.n_points, dtype=bool)
+        used[pairs] = True
+        touched = np.flatnonzero(used)
+        place = np.cumsum(used) - 1
+        self.first = place[pairs[:, 0]]
+        self.second = place[pairs[:, 1]]
         layout = secants.layout
         low, high = np.searchsorted(touched, [layout.start, layout.stop])
         self._start = int(low)
@@ -55,15 +57,9 @@ class ActiveSecants:
             self.lengths.min(initial=np.inf) > 1e-4 * scale
         )
         self.points = np.ascontiguousarray(points, dtype=np.float32 if single else np.float64)
-        mine = (where >= low) & (where < high)
-        ends = where[mine]
-        partners = where[:, ::-1][mine]
-        numbers = np.broadcast_to(np.arange(self.count)[:, None], where.shape)[mine]
-        order = np.argsort(ends, kind="stable")
-        counts = np.bincount(ends - low, minlength=int(high - low))
-        self._offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        self._others = np.ascontiguousarray(partners[order])
-        self._numbers = np.ascontiguousarray(numbers[order])
+        self._offsets, self._others, self._numbers = kernels.incidence(
+            self.first, self.second, int(low), int(high)
+        )
 
     def images(self, psi: np.ndarray) -> np.ndarray:
         """Images of all touched points, on every rank, shape ``(touched, rank)``."""

@@ -74,6 +74,42 @@ def laplacian_threaded(images, first, offsets, others, secants, weights, out):  
         _laplacian_row(images, i, offsets, first, others, secants, weights, out)
 
 
+@kernel()
+def count_ends(first, second, low, high, offsets):  # type: ignore[no-untyped-def]
+    """``offsets[1 + i]``: how many secants end at point ``low + i``."""
+    for k in range(first.size):
+        for i in (first[k], second[k]):
+            if low <= i < high:
+                offsets[1 + i - low] += 1
+
+
+@kernel()
+def place_ends(first, second, low, high, free, others, numbers):  # type: ignore[no-untyped-def]
+    """The other ends and the numbers of the secants at each point, in the order of secants."""
+    for k in range(first.size):
+        i, j = first[k], second[k]
+        if low <= i < high:
+            others[free[i - low]] = j
+            numbers[free[i - low]] = k
+            free[i - low] += 1
+        if low <= j < high:
+            others[free[j - low]] = i
+            numbers[free[j - low]] = k
+            free[j - low] += 1
+
+
+def incidence(
+    first: np.ndarray, second: np.ndarray, low: int, high: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where the secants at each of the points ``low`` to ``high`` begin; other ends; numbers."""
+    offsets = np.zeros(high - low + 1, dtype=np.int64)
+    count_ends(first, second, low, high, offsets)
+    offsets = np.cumsum(offsets)
+    others, numbers = np.empty((2, int(offsets[-1])), dtype=np.int64)
+    place_ends(first, second, low, high, offsets[:-1].copy(), others, numbers)
+    return offsets, others, numbers
+
+
 def image_lengths(images: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Squared lengths of the images of secants, shape ``first.shape``."""
     out = np.empty(first.size)

@@ -85,5 +85,5 @@ def predicted_rank(points: list[int], ranks: list[float], wanted: int) -> int:
     at, center = at - at.mean(), at.mean()
     exponent = (float(at @ value) + 0.25 * 0.2) / (float(at @ at) + 0.25)
     exponent = float(np.clip(exponent, 0.05, 0.4))
-    rank = 1.05 * float(np.exp(value.mean() + exponent * (np.log(wanted) - center)))
+    rank = float(np.exp(value.mean() + exponent * (np.log(wanted) - center)))
     return int(np.ceil(rank))

@@ -26,8 +26,8 @@ FEW_PAIRS = 40_000_000
 #: Bounds of the number of cuts that a round adds, where it is not given.
 LEAST_CUTS, MOST_CUTS = 30_000, 500_000
 
-#: Subsets of up to twice so many points are small: attempts there cost little.
-SMALL_SUBSET = 2_500
+#: Subsets of at most so many points are small: attempts there cost little.
+SMALL_SUBSET = 20_000
 
 #: Consecutive separation rounds that a cut lies far inside before it is dropped.
 IDLE_ROUNDS = 3
@@ -81,6 +81,20 @@ class Cuts:
         return Cuts(self.pairs[keep], self.lengths[keep], idle[keep], dropped), keep
 
 
+def measured(secants: SecantSet, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Those of the pairs whose points differ, and their squared lengths.  Collective."""
+    touched, where = np.unique(pairs, return_inverse=True)
+    points = secants.rows_of(touched)
+    where = where.reshape(pairs.shape)
+    lengths = np.empty(len(pairs))
+    for first in range(0, len(pairs), 4096):
+        part = where[first : first + 4096]
+        difference = points[part[:, 0]] - points[part[:, 1]]
+        lengths[first : first + 4096] = np.einsum("ij,ij->i", difference, difference)
+    distinct = lengths > 0.0
+    return np.sort(pairs[distinct], axis=1), lengths[distinct]
+
+
 class Separation:
     """The oracle over nested subsets of the points, the last of which is all of them.
 
@@ -122,7 +136,7 @@ class Separation:
 
     def is_small(self, stride: int) -> bool:
         """Whether the subset is small enough to seek its least rank."""
-        return self._all.n_points <= 2 * stride * SMALL_SUBSET
+        return self._all.n_points <= stride * SMALL_SUBSET
 
     def first_fraction(self, stride: int) -> float:
         """Share of the tiles that the first rounds scan."""
@@ -166,16 +180,13 @@ class Separation:
 
 
 def _strides(n_points: int, smallest: int) -> list[int]:
-    """Subsets of at least so many points, twice as large each while small, then four times."""
-    stride = 1
-    while n_points >= 2 * stride * smallest:
-        stride *= 2
-    strides = [stride]
-    while stride > 1:
-        few = n_points < stride * SMALL_SUBSET
-        stride //= 2 if few or stride == 2 else 4
-        strides.append(stride)
-    return strides
+    """Subsets of at least so many points, four times as large each, or twice the first time."""
+    strides = [1]
+    while n_points >= 4 * strides[-1] * smallest:
+        strides.append(4 * strides[-1])
+    if n_points >= 2 * strides[-1] * smallest:
+        strides.append(2 * strides[-1])
+    return strides[::-1]
 
 
 @contextmanager

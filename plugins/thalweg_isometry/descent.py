@@ -15,6 +15,9 @@ import numpy as np
 #: Value, gradient, and what the stopping condition tests.
 Evaluate = Callable[[np.ndarray], tuple[float, np.ndarray, float]]
 
+#: Times a matrix that is about the inverse of the second derivatives, but for a factor.
+Precondition = Callable[[np.ndarray], np.ndarray]
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -56,6 +59,7 @@ def descend(
     evaluations: int,
     pairs: int = 10,
     memory: Memory | None = None,
+    precondition: Precondition = np.copy,
 ) -> Descent:
     """Go down until the measure is at most ``goal``.
 
@@ -65,8 +69,8 @@ def descend(
 
     Notes
     -----
-    Two-loop recursion of Nocedal (1980) with backtracking by quadratic
-    interpolation; pairs of too little curvature are left out.
+    Two-loop recursion of Nocedal (1980) about a scaled preconditioner, with backtracking
+    by quadratic interpolation; pairs of too little curvature are left out.
     """
     value, gradient, measure = evaluate(point)
     used = 1
@@ -82,12 +86,12 @@ def descend(
 
     history = [value]
     while measure > goal and used < evaluations:
-        direction = _direction(gradient, steps, changes, point)
+        direction = _direction(gradient, steps, changes, point, precondition)
         slope = float(np.vdot(gradient, direction))
         if slope >= 0.0:
             steps.clear()
             changes.clear()
-            direction = _direction(gradient, steps, changes, point)
+            direction = _direction(gradient, steps, changes, point, precondition)
             slope = float(np.vdot(gradient, direction))
         length = 1.0
         while True:
@@ -125,19 +129,25 @@ def _out_of_reach(history: list[float], enough: float, steps: int, window: int =
 
 
 def _direction(
-    gradient: np.ndarray, steps: list[np.ndarray], changes: list[np.ndarray], point: np.ndarray
+    gradient: np.ndarray,
+    steps: list[np.ndarray],
+    changes: list[np.ndarray],
+    point: np.ndarray,
+    precondition: Precondition,
 ) -> np.ndarray:
     if not steps:
         # A first step of one percent of the point's own length.
-        norm = max(float(np.linalg.norm(gradient)), 1e-300)
-        return -gradient * (0.01 * float(np.linalg.norm(point)) / norm)
+        first = precondition(gradient)
+        norm = max(float(np.linalg.norm(first)), 1e-300)
+        return -first * (0.01 * float(np.linalg.norm(point)) / norm)
     q = gradient.copy()
     inverse = [1.0 / float(np.vdot(s, y)) for s, y in zip(steps, changes, strict=True)]
     weights = []
     for s, y, r in zip(reversed(steps), reversed(changes), reversed(inverse), strict=True):
         weights.append(r * float(np.vdot(s, q)))
         q -= weights[-1] * y
-    q *= float(np.vdot(steps[-1], changes[-1])) / float(np.vdot(changes[-1], changes[-1]))
+    turned = float(np.vdot(changes[-1], precondition(changes[-1])))
+    q = precondition(q) * (float(np.vdot(steps[-1], changes[-1])) / turned)
     for s, y, r, a in zip(steps, changes, inverse, reversed(weights), strict=True):
         q += s * (a - r * float(np.vdot(y, q)))
     return -q

@@ -86,26 +86,80 @@ class LinearIsometry(  # type: ignore[misc]
             Data or parameters that cannot be used; it is a ``ValueError``.
         """
         check_parameters(self, declared_options(build))
+        self._seen: tuple[np.ndarray, np.ndarray | None, np.ndarray | None] | None = None
         if isinstance(X, Dataset):
-            dataset = X
             self.n_features_in_ = X.layout.columns
-        else:
-            X = validate_data(self, X, dtype=(np.float64, np.float32), ensure_min_samples=2)
-            labels = None
-            if self.secants == "within-class":
-                if y is None:
-                    raise InputError("secants within a class need classes; give y")
-                labels = np.unique(np.asarray(y), return_inverse=True)[1]
-            dataset = Dataset.from_array(X, labels)
+            return self._solve(X)
+        X = validate_data(self, X, dtype=(np.float64, np.float32), ensure_min_samples=2)
+        return self._solve(Dataset.from_array(X, self._classes(y)))
+
+    def partial_fit(self, X: Any, y: Any = None) -> LinearIsometry:
+        """Go on with further points: a map for these and those of earlier calls.
+
+        The search begins with the present map and with the secants that mattered for it.
+        ``delta_`` holds over all pairs of the points of all calls, which are kept for that;
+        points given to ``fit``, which forgets them, are not among them.
+
+        Parameters
+        ----------
+        X
+            Further points, shape (n_samples, n_features).
+        y
+            Their classes, with ``secants="within-class"``; else ignored.
+
+        Raises
+        ------
+        InputError
+            Data or parameters that cannot be used; fewer than two distinct points so far.
+        """
+        check_parameters(self, declared_options(build))
+        known = hasattr(self, "components_")
+        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=not known)
+        seen = getattr(self, "_seen", None)
+        if self.secants == "within-class" and y is None:
+            raise InputError("secants within a class need classes; give y")
+        y = np.asarray(y) if self.secants == "within-class" else None
+        cuts = None
+        if seen is not None:
+            points, classes, cuts = seen
+            X = np.concatenate([points, X])
+            y = y if y is None or classes is None else np.concatenate([classes, y])
+        start = self.components_ if known else None
+        self._solve(Dataset.from_array(X, self._classes(y)), start, cuts)
+        self._seen = (X, y, self._cuts)
+        return self
+
+    def _classes(self, y: Any) -> np.ndarray | None:
+        if self.secants != "within-class":
+            return None
+        if y is None:
+            raise InputError("secants within a class need classes; give y")
+        return np.asarray(np.unique(np.asarray(y), return_inverse=True)[1])
+
+    def _solve(
+        self,
+        dataset: Dataset,
+        start: np.ndarray | None = None,
+        cuts: np.ndarray | None = None,
+    ) -> LinearIsometry:
         objective = build(
             dataset, dataset.comm, self.delta, self.rank, self.secants, self.n_neighbors
         )
+        objective.cuts = cuts
+        options = dict(self.solver_options or {})
+        x0 = None
+        if start is not None and len(start) <= objective.layout.rows:
+            x0 = np.zeros((objective.layout.rows, objective.layout.columns))
+            x0[: len(start)] = start
+            if self.rank is None:
+                options.setdefault("start_rank", len(start))
         try:
-            result = thalweg.minimize(objective, solver=self._solver, **(self.solver_options or {}))
+            result = thalweg.minimize(objective, x0, solver=self._solver, **options)
             facts = result.metrics
         finally:
             objective.destroy()
         assert result.solution is not None
+        self._cuts = objective.last_cuts
         self.components_ = result.solution
         self.rank_ = len(result.solution)
         self.delta_ = float(facts["delta"])

@@ -3,8 +3,10 @@
 ``min 1/2 ||P - Psi^T Psi||_F^2  s.t.  |A(P) - 1| <= delta`` with ``Psi = Y = X^T``, by
 ADMM on (3.4).  Two things are put right: the multipliers of (3.4) are not scaled, so
 that the q-step projects ``A(P) + lambda / beta_1`` (printed: ``A(P) - lambda``), and
-lambda lives in R^S.  As printed, P itself is not kept positive semidefinite; the
-answer is the factor, and it is the factor that is held against the bounds.
+lambda lives in R^S.  The printed rule ends at ``1/2 ||P - X Y||_F^2 < epsilon``; an
+attempt ends there too, once P stands still as well, and sooner if the factor is within
+the bounds.  As printed, P itself is not kept positive semidefinite; the answer is the
+factor, and it is the factor that is held against the bounds.
 """
 
 from __future__ import annotations
@@ -39,6 +41,10 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
     beta1: Annotated[float, Help("ADMM penalty of the constraint A(P) = q", above=0)] = 0.1
     beta2: Annotated[float, Help("ADMM penalty of the constraint Y = X^T", above=0)] = 0.1
     dual_step: Annotated[float, Help("step of the multipliers", above=0)] = 1.0
+    tolerance: Annotated[
+        float,
+        Help("half the squared Frobenius norm of P - X Y at which an attempt ends", above=0),
+    ] = 1e-6
     inner_solver: Annotated[
         Literal["auto", "cholesky", "woodbury", "cg"],
         Help("how the linear equations of a step are solved"),
@@ -67,7 +73,7 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
         multiplier = state.dual.copy()
         ridge = self.beta2 * np.eye(rank)
         image = rows.forward(p)
-        worst = np.inf
+        worst, converged = np.inf, False
         used = 0
         while used < self.sweep:
             used += 1
@@ -82,7 +88,11 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
             gamma = gamma + self.dual_step * self.beta2 * (y - x.T)
             worst = float(np.abs(active.ratios(active.images(y)) - 1.0).max(initial=0.0))
             self.approach(state, y, worst)
-            if worst <= goal:
+            gap = 0.5 * float(np.linalg.norm(p - x @ y)) ** 2
+            # Algorithm 1 ends by the gap alone, also where P is still on its way.
+            moved = 0.5 * float(np.linalg.norm(p - before)) ** 2
+            converged = max(gap, moved) < self.tolerance
+            if worst <= goal or converged:
                 break
         scale = max(1.0, float(np.linalg.norm(p)))
         state.residual = float(np.linalg.norm(p - x @ y)) / scale
@@ -90,12 +100,13 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
         state.dual = multiplier
         state.x_factor, state.p, state.gamma = x, p, gamma
         exhausted = state.attempt_iterations + used >= self.limit
-        met = worst <= goal or (exhausted and worst <= state.target_delta)
+        over = exhausted or converged
+        met = worst <= goal or (over and worst <= state.target_delta)
         return Inner(
             psi=y,
             met=met,
-            failed=exhausted and not met,
-            capped=exhausted and not met,
+            failed=over and not met,
+            capped=exhausted and not converged and not met,
             delta=worst,
             iterations=used,
             evaluations=used,

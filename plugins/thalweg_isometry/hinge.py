@@ -10,7 +10,7 @@ directions on, moves the map no further than it must.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
@@ -20,10 +20,18 @@ from thalweg import InputError
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.descent import Memory, descend
+from thalweg_isometry.map_ranks import secant_moments
 from thalweg_isometry.search import Inner, SearchState, SecantSearch
 
 #: Largest distortion of the cuts, over the wanted one, from which a thinner margin may help.
 NEARLY = 1.3
+
+#: What is added to the second moments of the secants, as a share of the one of a number as
+#: large as the rank.
+DAMPING = 1.0
+
+#: Products that the search for one more row takes at most.
+LANCZOS = 24
 
 
 @dataclass(kw_only=True)
@@ -40,6 +48,8 @@ class HingeState(SearchState):
         Cuts when the round began.
     steps, changes
         What L-BFGS remembers.
+    moments
+        Of the secants along the principal directions, once they are needed.
     """
 
     stage: int = 0
@@ -48,6 +58,7 @@ class HingeState(SearchState):
     known_cuts: int = 0
     steps: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 0)))
     changes: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 0)))
+    moments: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True)
@@ -76,10 +87,45 @@ class HingeSearch(SecantSearch[HingeState]):
         if not self.margins:
             raise InputError("option 'margins' must hold at least one number; give one below 1")
 
+    def resized(self, state: HingeState, psi: np.ndarray, rank: int) -> np.ndarray:
+        """A map of another rank; further rows lower the hinge over the cuts."""
+        theta = self.margins[0] * state.target_delta
+        while 0 < len(psi) < rank and len(state.pairs):
+            row = lowering_row(state.active, psi, theta)
+            if row is None:
+                break
+            psi = np.concatenate([psi, row])
+        return super().resized(state, psi, rank)
+
+    def _goes_on_lower(self, state: HingeState) -> bool:
+        # Where every secant is a cut an attempt costs little.
+        return self.everything_active(state)
+
     def begin_attempt(self, state: HingeState) -> None:
         """Begin with the first margin, and forget the pairs, which may be of another rank."""
         state.stage = state.round_evaluations = state.margin_evaluations = 0
         state.steps = state.changes = np.empty((0, 0, 0))
+
+    def _precondition(self, state: HingeState) -> Callable[[np.ndarray], np.ndarray]:
+        """The inverse of the secants' second moments along principal directions, regularized.
+
+        The second derivatives are sums of ``(Psi v)(Psi v)^T`` times ``v v^T`` (Gauss and
+        Newton): where the spectrum falls, steps in most directions would be far too short.
+        """
+        if not len(state.moments):
+            state.moments = secant_moments(state.secants)
+        moments = state.moments
+        least = DAMPING * np.sort(moments)[::-1][min(len(state.psi), len(moments)) - 1]
+        least = max(float(least), 1e-12 * float(moments.max()))
+        # Where the moments are far below what is added, they make no difference.
+        large = moments > 0.1 * least
+        directions = state.secants.directions[large]
+        lesser = least / (moments[large] + least) - 1.0
+
+        def precondition(matrix: np.ndarray) -> np.ndarray:
+            return matrix + ((matrix @ directions.T) * lesser) @ directions
+
+        return precondition
 
     def inner(self, state: HingeState, active: ActiveSecants) -> Inner:
         """Descend to the target, or until that is out of reach; then thin the margin, or fail.
@@ -113,6 +159,7 @@ class HingeSearch(SecantSearch[HingeState]):
             evaluations=min(state.round_evaluations, left),
             pairs=self.memory,
             memory=Memory(state.steps, state.changes),
+            precondition=self._precondition(state),
         )
         state.margin_evaluations += done.evaluations
         state.steps, state.changes = done.memory.steps, done.memory.changes
@@ -149,3 +196,51 @@ def hinge(active: ActiveSecants, psi: np.ndarray, theta: float) -> tuple[float, 
     miss = np.maximum(size - theta, 0.0)
     gradient = 2.0 * active.adjoint_times(np.sign(change) * miss, images)
     return 0.5 * float(miss @ miss), gradient, float(size.max(initial=0.0))
+
+
+def lowering_row(active: ActiveSecants, psi: np.ndarray, theta: float) -> np.ndarray | None:
+    """One more row of the map that lowers the hinge, shape ``(1, dimension)``; None if none does.
+
+    At a row of zeros the gradient vanishes, and the second derivative along a unit vector q is
+    ``q^T A*(c) q`` times a positive factor, c the signed misses: q is the eigenvector of its
+    least eigenvalue, if that is negative.  The hinge is convex in the squared length of the row.
+    """
+    change = active.ratios(active.images(psi)) - 1.0
+    weights = np.sign(change) * np.maximum(np.abs(change) - theta, 0.0)
+    if not weights.any():
+        return None
+    dimension = psi.shape[1]
+
+    def times(vector: np.ndarray) -> np.ndarray:
+        row = vector.reshape(1, -1)
+        return active.adjoint_times(weights, active.images(row)).ravel()
+
+    # Lanczos, reorthogonalized; an eigenvector to a few percent is good enough.
+    basis = np.full((1, dimension), dimension**-0.5)
+    images = np.empty((0, dimension))
+    for _ in range(min(dimension, LANCZOS)):
+        images = np.concatenate([images, times(basis[-1])[None]])
+        rest = images[-1] - (images[-1] @ basis.T) @ basis
+        rest -= (rest @ basis.T) @ basis
+        size = float(np.linalg.norm(rest))
+        if size <= 1e-10 * float(np.linalg.norm(images[-1])):
+            break
+        basis = np.concatenate([basis, rest[None] / size])
+    projected = basis[: len(images)] @ images.T
+    values, vectors = np.linalg.eigh(0.5 * (projected + projected.T))
+    if not values[0] < 0.0:
+        return None
+    row = active.comm.bcast(vectors[:, :1].T @ basis[: len(images)])
+    gain = active.ratios(active.images(row))
+
+    def slope(square: float) -> float:
+        there = change + square * gain
+        return float((np.sign(there) * np.maximum(np.abs(there) - theta, 0.0)) @ gain)
+
+    low, high = 0.0, 1.0 / max(float(gain.max()), 1e-300)
+    while slope(high) < 0.0:
+        low, high = high, 2.0 * high
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if slope(middle) < 0.0 else (low, middle)
+    return np.asarray(np.sqrt(low) * row)

@@ -55,6 +55,19 @@ def guessed_rank(secants: SecantSet, delta: float, adjust: str) -> int:
     return len(secants.directions)
 
 
+def secant_moments(secants: SecantSet) -> np.ndarray:
+    """Mean of ``(q^T v)^2`` over sampled unit secants v, for each principal direction q."""
+    _, points = secants.sample(400)
+    steps = [o for o in (1, 2, 3, 5) if o < len(points)]
+    differences = np.concatenate([points[o:] - points[:-o] for o in steps])
+    lengths = np.einsum("ij,ij->i", differences, differences)
+    good = lengths > 1e-9 * lengths.max(initial=0.0)
+    if not good.any():
+        return np.ones(len(secants.directions))
+    parts = differences[good] @ secants.directions.T
+    return np.asarray((parts**2 / lengths[good, None]).mean(axis=0))
+
+
 def sampled_ratios(points: np.ndarray, psi: np.ndarray) -> np.ndarray:
     """``||Psi v||^2`` of the secants among some points."""
     points = points - points.mean(axis=0)

@@ -30,7 +30,7 @@ from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.brackets import DeltaBracket, RankBracket, predicted_rank
 from thalweg_isometry.certificate import lower_bound
-from thalweg_isometry.cutting_planes import LEAST_CUTS, Cuts, Separation
+from thalweg_isometry.cutting_planes import LEAST_CUTS, Cuts, Separation, measured
 from thalweg_isometry.map_ranks import extended, guessed_rank, sampled_ratios, truncated
 
 #: With at most so many secants the trace's objective is over all of them; beyond, over
@@ -81,6 +81,9 @@ class SearchState(SolverState):
     excesses, excesses_at
         By how much delta on the cuts missed its target at each complete scan since it was
         last met, and after how many inner iterations.
+    lowering
+        Whether attempts lower delta at a given rank: where none is wanted, or where the wanted
+        one was missed.
     failures, capped
         Attempts that failed; attempts that ended at the limit of inner iterations.
     ended
@@ -123,6 +126,7 @@ class SearchState(SolverState):
     attempt_iterations: int = 0
     excesses: list[float] = field(default_factory=list)
     excesses_at: list[int] = field(default_factory=list)
+    lowering: bool = False
     failures: int = 0
     capped: int = 0
     ended: str = ""
@@ -292,6 +296,7 @@ class SecantSearch(Solver[S], Generic[S]):
                 closest=psi,
                 nearest=psi,
                 separation=separation,
+                lowering=delta is None,
                 stride=stride,
                 fraction=separation.first_fraction(stride),
             ),
@@ -315,6 +320,8 @@ class SecantSearch(Solver[S], Generic[S]):
             )
             pairs = scan.pairs
         self.add(state, pairs, scan.lengths)
+        if problem.cuts is not None:
+            self.add(state, *measured(secants, problem.cuts))
         self.begin_attempt(state)
         self._show(state)
         return state
@@ -338,6 +345,7 @@ class SecantSearch(Solver[S], Generic[S]):
                 self._fail(state)
         if state.ended:
             state.psi = self._final(state)
+            state.problem.last_cuts = state.pairs
         self._show(state)
         return state
 
@@ -479,8 +487,8 @@ class SecantSearch(Solver[S], Generic[S]):
         A method need not end at the best of its iterates, and may aim below what it
         must reach.  Where delta is free, whatever is below the best delta is a gain.
         """
-        free = state.problem.wanted_delta is None
-        if state.nearest_delta > (state.best_delta if free else state.target_delta):
+        limit = state.best_delta if state.lowering else state.target_delta
+        if state.nearest_delta > limit:
             return False
         nearest = state.nearest
         state.fraction = 1.0
@@ -501,7 +509,7 @@ class SecantSearch(Solver[S], Generic[S]):
 
     def _serve(self, state: S) -> None:
         """Go on after an attempt that reached its target on the present subset."""
-        if state.problem.wanted_delta is None:
+        if state.lowering:
             self._next_delta(state)
             return
         state.served = state.psi
@@ -521,7 +529,11 @@ class SecantSearch(Solver[S], Generic[S]):
     def _fail(self, state: S) -> None:
         """Go on after an attempt that did not reach its target."""
         state.failures += 1
-        if state.problem.wanted_delta is None:
+        missed = state.problem.wanted_rank is not None and not state.lowering
+        if missed and len(state.nearest) and self._goes_on_lower(state):
+            state.lowering = True
+            self._scan_all(state, state.nearest, np.inf)
+        if state.lowering:
             state.failed_delta = state.target_delta
             if state.closest_delta < state.best_delta:
                 state.best, state.best_delta = state.closest, state.closest_delta
@@ -535,6 +547,14 @@ class SecantSearch(Solver[S], Generic[S]):
                 self._next_subset(state, None)
             else:
                 self._next_rank(state)
+
+    def _goes_on_lower(self, state: S) -> bool:
+        """Whether an attempt that missed delta at the given rank is followed by easier ones.
+
+        What it ends with need not have the least delta there: it fits all cuts a little
+        instead of the worst.
+        """
+        return False
 
     def _rank_bracket(self, state: S) -> RankBracket:
         top = state.objective.layout.rows
@@ -551,7 +571,7 @@ class SecantSearch(Solver[S], Generic[S]):
         """
         if not state.separation.is_small(state.stride) or bracket.closed:
             return True
-        return bool(state.subset_points) and bracket.failed >= 0.93 * bracket.served
+        return bracket.failed >= 0.93 * bracket.served - 1.0
 
     def _next_subset(self, state: S, rank: int | None) -> None:
         """Hand the map and the cuts on to the next larger subset, at a predicted rank."""
@@ -585,6 +605,10 @@ class SecantSearch(Solver[S], Generic[S]):
             return
         if self.adjust == "bracket":
             rank = bracket.next_rank()
+            if failed and len(state.psi) <= failed < rank:
+                # One more row keeps what the attempt reached; a row less loses it.
+                self._attempt(state, state.nearest if len(state.nearest) else state.psi, rank)
+                return
         elif served:
             rank = served - 1
         else:
@@ -596,8 +620,10 @@ class SecantSearch(Solver[S], Generic[S]):
 
     def _next_delta(self, state: S) -> None:
         bracket = self._delta_bracket(state)
-        if bracket.closed(self.precision):
-            state.ended = Status.CONVERGED.name
+        wanted = state.problem.wanted_delta
+        reached = wanted is None or state.best_delta <= wanted
+        if bracket.closed(self.precision) or (wanted is not None and reached):
+            state.ended = (Status.CONVERGED if reached else Status.TARGET_NOT_REACHED).name
             return
         state.target_delta = bracket.next_delta()
         self._attempt(state, state.best, len(state.best))

@@ -157,9 +157,19 @@ class SecantConstraints(Capability):
 
     The variable is the map Psi, replicated, with at least as many rows as the
     largest rank allowed; rows that are zero do not count.
+
+    Attributes
+    ----------
+    cuts
+        Pairs of points, global numbers, shape ``(m, 2)``, that a solver works on from the
+        start; None: none.
+    last_cuts
+        Those that the last run of a solver by cutting planes ended with.
     """
 
     phrase = "secant set"
+    cuts: np.ndarray | None = None
+    last_cuts: np.ndarray | None = None
 
     @property
     @abstractmethod

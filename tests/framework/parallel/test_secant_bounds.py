@@ -25,22 +25,26 @@ def frame_of(points):
     return PrincipalFrame(points, Layout(MPI.COMM_SELF, *points.shape), points[::3])
 
 
-@pytest.mark.parametrize("n_leading", [1, 8, 40, 70])
-def test_distances_lie_between_the_bounds(points, n_leading):
+@pytest.mark.parametrize(("n_leading", "n_further"), [(1, 0), (8, 0), (40, 0), (70, 0), (3, 9)])
+def test_distances_lie_between_the_bounds(points, n_leading, n_further):
     frame = frame_of(points)
     components = frame.directions[:9] * 1.1
-    split = split_points(points, frame, n_leading)
+    split = split_points(points, frame, n_leading, n_further)
     images = (points - frame.mean) @ components.T
     single, image_range = image_bounds(images, frame, Accuracy.of(components))
-    low, high, tail = split.bounds.T
     image_low, image_high = image_range.T
-    dots, image_dots = split.leading @ split.leading.T, single @ single.T
-    cross = np.outer(tail, tail)
+    leading, image_dots = split.leading, single @ single.T
     i, j = np.triu_indices(150, 1)
     exact = ((points[i] - points[j]) ** 2).sum(axis=1)
     mapped = (((points[i] - points[j]) @ components.T) ** 2).sum(axis=1)
-    assert np.all((low[:, None] + low - 2 * (dots + cross))[i, j] <= exact)
-    assert np.all((high[:, None] + high - 2 * (dots - cross))[i, j] >= exact)
+    for coordinates, bounds in (
+        (leading, split.bounds),
+        (np.concatenate([leading, split.further], axis=1), split.further_bounds),
+    ):
+        low, high, tail = bounds.T
+        dots, cross = coordinates @ coordinates.T, np.outer(tail, tail)
+        assert np.all((low[:, None] + low - 2 * (dots + cross))[i, j] <= exact)
+        assert np.all((high[:, None] + high - 2 * (dots - cross))[i, j] >= exact)
     assert np.all((image_low[:, None] + image_low - 2 * image_dots)[i, j] <= mapped)
     assert np.all((image_high[:, None] + image_high - 2 * image_dots)[i, j] >= mapped)
 
@@ -92,7 +96,7 @@ def test_the_interval_holds_the_constant_of_extended_precision(family, seed):
         truth = np.abs((image**2).sum(axis=1) / lengths - 1).max()
         for n_leading in range(13):
             secants.forget()
-            scan = secants.scan(components, n_leading=n_leading)
+            scan = secants.scan(components, n_leading=n_leading, n_further=n_leading % 4)
             assert scan.delta_lower <= truth <= scan.delta
             assert scan.delta - scan.delta_lower < 1e-7
 
@@ -122,7 +126,9 @@ def test_points_whose_squared_distance_vanishes_are_distinct():
 
 def test_few_coordinates_are_chosen_where_the_rest_is_small(points):
     frame = frame_of(points)
-    assert cheapest_split(frame, frame.directions[:9] * 1.1, 0.8) < 70
+    chosen = cheapest_split(frame, frame.directions[:9] * 1.1, 0.8)
+    assert sum(chosen) < 70
+    assert cheapest_split(frame, frame.directions[:9] * 1.1, 0.8, present=chosen) == chosen
 
 
 def test_squared_distances_are_those_of_the_rows(points):

@@ -76,7 +76,11 @@ def test_the_same_pairs_and_the_same_bits_at_any_number_of_ranks(comm):
     from thalweg.parallel import MPI
 
     points, components = cloud(2100, 70, seed=3).astype(np.float32), random_map(5, 70)
-    for options in ({}, {"fraction": 0.5, "seed": 7}, {"n_leading": 30, "per_row": 1}):
+    for options in (
+        {},
+        {"fraction": 0.5, "seed": 7},
+        {"n_leading": 30, "n_further": 9, "per_row": 1},
+    ):
         together = secants(points, comm).scan(components, 0.5, max_pairs=400, **options)
         alone = secants(points, MPI.COMM_SELF).scan(components, 0.5, max_pairs=400, **options)
         assert together.delta == alone.delta

@@ -121,3 +121,37 @@ def test_the_bound_for_new_points_holds_as_often_as_it_says():
 
 def test_it_works_in_a_pipeline(digits):
     assert make_pipeline(SecantPCA(rank=3)).fit_transform(digits[:20]).shape == (20, 3)
+
+
+def test_partial_fit_keeps_the_map_and_the_cuts_and_certifies_all_points(digits, true_delta):
+    whole = NearIsometricEmbedding(delta=0.4).partial_fit(digits[:40])
+    before = whole.components_
+    first = whole.n_iter_
+    whole.partial_fit(digits[:20])  # points that are known, so that nothing is left to do
+    assert whole.rank_ <= len(before)
+    assert whole.n_secants_ == 40 * 39 // 2 + 40 * 20 - 20 + 20 * 19 // 2
+    assert whole.n_coincident_ == 20
+    whole.partial_fit(digits[40:60])
+    assert whole.delta_ <= 0.4
+    assert true_delta(digits[:60], whole.components_) <= 0.4
+    assert first >= 1
+
+
+def test_partial_fit_takes_classes_and_a_given_rank(digits):
+    classes = np.arange(60) % 3
+    fitted = NearIsometricEmbedding(delta=0.5, rank=9, secants="within-class")
+    fitted.partial_fit(digits[:30], classes[:30]).partial_fit(digits[30:60], classes[30:])
+    assert fitted.n_secants_ == 3 * 20 * 19 // 2
+    assert fitted.rank_ == 9
+    with pytest.raises(InputError, match="give y"):
+        fitted.partial_fit(digits[:5])
+
+
+def test_a_data_frame_is_an_array(digits):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(digits[:30], columns=[f"pixel {k}" for k in range(64)])
+    fitted = NearIsometricEmbedding(delta=0.4).fit(frame)
+    assert list(fitted.feature_names_in_) == list(frame.columns)
+    plain = NearIsometricEmbedding(delta=0.4).fit(digits[:30])
+    np.testing.assert_array_equal(fitted.components_, plain.components_)
+    np.testing.assert_array_equal(fitted.transform(frame), plain.transform(digits[:30]))

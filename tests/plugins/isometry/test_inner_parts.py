@@ -8,7 +8,7 @@ from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.descent import descend
-from thalweg_isometry.hinge import hinge
+from thalweg_isometry.hinge import hinge, lowering_row
 from thalweg_isometry.nile_pro import _least, onto_l1_ball
 from thalweg_isometry.normal_equations import KINDS, SecantRows, normal_equations
 
@@ -124,3 +124,33 @@ def test_descent_gives_up_what_is_out_of_reach():
     found = descend(bowl, np.ones((1, 12)), goal=0.5, enough=0.1, patience=100, evaluations=500)
     assert not found.met
     assert found.evaluations < 100
+
+
+def test_one_more_row_lowers_the_hinge_as_far_as_any_multiple_of_it(digits, secants_of):
+    secants = secants_of(digits[:30], MPI.COMM_SELF)
+    pairs = np.argwhere(np.triu(np.ones((30, 30)), 1))
+    lengths = ((digits[pairs[:, 0]] - digits[pairs[:, 1]]) ** 2).sum(axis=1)
+    active = ActiveSecants(secants, pairs, lengths)
+    psi = 1.2 * secants.directions[:3]
+    row = lowering_row(active, psi, 0.2)
+    values = [
+        hinge(active, np.concatenate([psi, factor * row]), 0.2)[0]
+        for factor in (1.0, 0.9, 1.1, 0.0)
+    ]
+    assert values[0] == min(values)
+    assert values[0] < 0.8 * values[3]
+    assert lowering_row(active, np.eye(64), 0.2) is None
+
+
+def test_a_preconditioned_descent_needs_fewer_evaluations():
+    scale = np.logspace(0, 4, 30)
+
+    def evaluate(x):
+        return 0.5 * float((scale * x**2).sum()), scale * x, float(np.abs(scale * x).max())
+
+    start = np.ones((2, 30))
+    options = {"goal": 1e-6, "enough": 0.0, "patience": 10**6, "evaluations": 500, "pairs": 5}
+    plain = descend(evaluate, start, **options)
+    better = descend(evaluate, start, **options, precondition=lambda g: g / scale)
+    assert better.met
+    assert better.evaluations < 0.5 * plain.evaluations

@@ -95,6 +95,22 @@ def test_a_delta_out_of_reach_is_said_and_the_best_found_returned(
     assert result.metrics["delta"] == pytest.approx(true_delta(digits, result.solution), rel=1e-7)
 
 
+def test_delta_is_lowered_further_where_the_wanted_one_is_missed(digits, secants_of):
+    secants = secants_of(digits[:40], MPI.COMM_SELF)
+    missed = thalweg.minimize(NearIsometry(secants, 0.05, 8), solver="hinge-lbfgs")
+    free = thalweg.minimize(NearIsometry(secants, None, 8), solver="hinge-lbfgs")
+    assert missed.status is Status.TARGET_NOT_REACHED
+    assert missed.metrics["delta"] <= 1.1 * free.metrics["delta"]
+
+
+def test_fromax_ends_where_its_matrix_and_its_factor_agree(digits, secants_of):
+    problem = NearIsometry(secants_of(digits[:30], MPI.COMM_SELF), 0.1, 3)
+    loose = thalweg.minimize(problem, solver="fromax", tolerance=1e3, limit=400)
+    tight = thalweg.minimize(problem, solver="fromax", limit=400)
+    assert loose.evaluations < tight.evaluations <= 400
+    assert not any("limit" in note for note in loose.notes)
+
+
 @pytest.fixture
 def petals():
     """Sixty rows of the iris data, whose fourth principal direction matters."""

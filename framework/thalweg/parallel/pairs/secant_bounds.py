@@ -58,10 +58,17 @@ class SplitPoints:
         ``(n_local, 3)``: for two points the squared distance is at least
         ``low_i + low_j - 2 (l_i . l_j + t_i t_j)`` and at most
         ``high_i + high_j - 2 (l_i . l_j - t_i t_j)``, computed in single precision.
+    further
+        Coordinates along the next directions, float32, shape ``(n_local, q)``; they sharpen
+        the bounds of the few pairs that the leading ones leave undecided.
+    further_bounds
+        As ``bounds``, for the leading and further coordinates together.
     """
 
     leading: np.ndarray
     bounds: np.ndarray
+    further: np.ndarray
+    further_bounds: np.ndarray
 
     @property
     def n_leading(self) -> int:
@@ -69,41 +76,67 @@ class SplitPoints:
         return self.leading.shape[1]
 
 
-def split_points(points: np.ndarray, frame: PrincipalFrame, n_leading: int) -> SplitPoints:
+def split_points(
+    points: np.ndarray, frame: PrincipalFrame, n_leading: int, n_further: int = 0
+) -> SplitPoints:
     """Split this rank's points; all coordinates are the centered points themselves."""
     n, dimension = points.shape
     whole = n_leading >= dimension
-    leading = np.empty((n, dimension if whole else n_leading), dtype=np.float32)
-    bounds = np.empty((n, 3), dtype=np.float32)
-    directions = frame.directions[:n_leading]
-    defect, deviation, root = 0.0, 2.1 * _DOUBLE, np.sqrt(n_leading)
-    if not whole:
-        product = directions @ directions.T
-        product[np.diag_indices_from(product)] -= 1.0
-        defect = float(np.linalg.norm(product)) + 2.1 * n_leading * gamma(dimension + 1)
-        missed = 1.1 * (gamma(dimension) * root + defect)
-        deviation += 1.1 * defect + 2.2 * missed
+    n_leading = dimension if whole else n_leading
+    n_further = 0 if whole else min(n_further, len(frame.directions) - n_leading)
+    count = n_leading + n_further
+    single = np.empty((n, count), dtype=np.float32)
+    bounds = np.empty((2, n, 3), dtype=np.float32)
+    directions = frame.directions[:count]
     for block in row_blocks(n):
         rows = points[block] - frame.mean
         coordinates = rows if whole else rows @ directions.T
-        single = leading[block]
-        single[...] = coordinates
-        size = np.einsum("ij,ij->i", single, single, dtype=float)
-        centered = frame.centered_sizes[block]
-        low = high = np.zeros(len(rows))
-        if not whole:
-            rows -= coordinates @ directions
-            rest = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-            error = gamma(n_leading + 2) * (1.1 * root + 1.1) * np.sqrt(centered)
-            error += gamma(dimension + 4) * rest
-            low, high = np.maximum(rest - error, 0.0), rest + error
-        slack = (gamma(leading.shape[1], _SINGLE) + _FEW * _SINGLE) * size
-        slack += _FEW * _SINGLE * high**2 + 2.1 * deviation * centered
-        slack += (leading.shape[1] + 8) * _VANISHED
-        bounds[block, 0] = size + low**2 - slack
-        bounds[block, 1] = size + high**2 + slack
-        bounds[block, 2] = high * (1.0 + 2.0 * _SINGLE)
-    return SplitPoints(leading, bounds)
+        single[block] = coordinates
+        for k, p in enumerate((n_leading, count) if n_further else (n_leading,)):
+            bounds[k, block] = _bounds(
+                rows,
+                coordinates[:, :p],
+                None if whole else directions[:p],
+                single[block, :p],
+                frame.centered_sizes[block],
+            )
+    return SplitPoints(
+        np.ascontiguousarray(single[:, :n_leading]),
+        bounds[0],
+        np.ascontiguousarray(single[:, n_leading:]),
+        bounds[1] if n_further else bounds[0],
+    )
+
+
+def _bounds(
+    rows: np.ndarray,
+    coordinates: np.ndarray,
+    directions: np.ndarray | None,
+    single: np.ndarray,
+    centered: np.ndarray,
+) -> np.ndarray:
+    """Bounds of some centered points; no directions where the coordinates are the entries."""
+    dimension, count = rows.shape[1], coordinates.shape[1]
+    size = np.einsum("ij,ij->i", single, single, dtype=float)
+    deviation = 2.1 * _DOUBLE
+    low = high = np.zeros(len(rows))
+    if directions is not None:
+        root = np.sqrt(count)
+        product = directions @ directions.T
+        product[np.diag_indices_from(product)] -= 1.0
+        defect = float(np.linalg.norm(product)) + 2.1 * count * gamma(dimension + 1)
+        missed = 1.1 * (gamma(dimension) * root + defect)
+        deviation += 1.1 * defect + 2.2 * missed
+        left = rows - coordinates @ directions
+        rest = np.sqrt(np.einsum("ij,ij->i", left, left))
+        error = gamma(count + 2) * (1.1 * root + 1.1) * np.sqrt(centered)
+        error += gamma(dimension + 4) * rest
+        low, high = np.maximum(rest - error, 0.0), rest + error
+    slack = (gamma(count, _SINGLE) + _FEW * _SINGLE) * size
+    slack += _FEW * _SINGLE * high**2 + 2.1 * deviation * centered
+    slack += (count + 8) * _VANISHED
+    bounds = (size + low**2 - slack, size + high**2 + slack, high * (1.0 + 2.0 * _SINGLE))
+    return np.stack(bounds, axis=1).astype(np.float32)
 
 
 def image_bounds(
@@ -182,8 +215,17 @@ class Accuracy:
         )
 
 
-def cheapest_split(frame: PrincipalFrame, components: np.ndarray, threshold: float) -> int:
-    """Number of leading coordinates that makes a scan cheapest, estimated on sampled points."""
+def cheapest_split(
+    frame: PrincipalFrame,
+    components: np.ndarray,
+    threshold: float,
+    present: tuple[int, int] = (0, 0),
+) -> tuple[int, int]:
+    """Numbers of leading and further coordinates that make a scan cheapest.
+
+    Estimated on sampled points.  ``present`` is a choice that would cost nothing to prepare:
+    it is kept where it is nearly as good.
+    """
     dimension = components.shape[1]
     rows = frame.sampled - frame.mean
     images = rows @ components.T
@@ -195,26 +237,34 @@ def cheapest_split(frame: PrincipalFrame, components: np.ndarray, threshold: flo
     np.fill_diagonal(distortion, 0.0)
     third = np.partition(distortion, -3, axis=1)[:, -3]
     bar = np.minimum(np.maximum(third, min(threshold, 1e3)), distortion.max())[:, None]
-    best, cheapest = dimension, np.inf
-    # Nanoseconds: a product's term, the pass over a pair, a measured pair.
+    # Nanoseconds: a product's term, the pass over a pair, a measured pair; a pair that needs
+    # the further coordinates, and a term of these.
     product, sweep, exact = 0.036, 0.5, 60.0 + 0.35 * dimension
+    again, term = 15.0, 0.08
     sizes = [
         p
         for p in (16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024)
         if p < min(0.85 * dimension, len(frame.directions))
     ]
-    for p in [*sizes, dimension]:
-        share = 0.0
-        if p < dimension:
-            near = squared_distances(turned[:, :p])
-            tail = np.sqrt(np.maximum(total - (turned[:, :p] ** 2).sum(axis=1), 0.0))
-            short = near + (tail[:, None] - tail) ** 2
-            long = near + (tail[:, None] + tail) ** 2
-            suspect = (image_distances >= (1 + bar) * short) | (image_distances <= (1 - bar) * long)
-            share = float(suspect.mean()) - 1.0 / len(rows)
-        cost = product * p + sweep + exact * max(share, 0.0)
-        if cost < cheapest:
-            best, cheapest = p, cost
+    above, below = image_distances / (1.0 + bar), image_distances / np.maximum(1.0 - bar, 1e-300)
+    near, first = np.zeros_like(lengths), 0
+    shares = {dimension: 0.0}
+    for p in sizes:
+        near += squared_distances(turned[:, first:p])
+        first = p
+        tail = np.sqrt(np.maximum(total - (turned[:, :p] ** 2).sum(axis=1), 0.0))
+        suspect = above >= near + (tail[:, None] - tail) ** 2
+        suspect |= (below <= near + (tail[:, None] + tail) ** 2) & (bar < 1.0)
+        shares[p] = max(0.0, float(suspect.mean()) - 1.0 / len(rows))
+
+    def cost(p: int, q: int) -> float:
+        left = shares[p] * (again + term * q) if q else 0.0
+        return product * p + sweep + left + exact * shares[p + q]
+
+    choices = [(p, 0) for p in shares] + [(p, q - p) for p in sizes for q in sizes if q > p]
+    best = min(choices, key=lambda choice: cost(*choice))
+    if present in choices and cost(*present) < 1.15 * cost(*best):
+        return present
     return best
 
 

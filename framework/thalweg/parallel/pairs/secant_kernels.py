@@ -122,6 +122,34 @@ def mark_suspects(  # type: ignore[no-untyped-def]
 _mark_suspects = mark_suspects.dispatcher
 
 
+@kernel(fastmath={"reassoc", "contract", "nsz"})
+def product_of_rows(a, b):  # type: ignore[no-untyped-def]
+    """Inner product in single precision."""
+    total = np.float32(0.0)
+    for c in range(a.size):
+        total += a[c] * b[c]
+    return total
+
+
+_product_of_rows = product_of_rows.dispatcher
+
+
+@kernel(fastmath={"contract", "nsz"})
+def is_suspect(  # type: ignore[no-untyped-def]
+    dot, image, low, high, image_low, image_high, cross, w
+):
+    """As :func:`mark_suspects`, of one pair; the bounds are sums of those of its points."""
+    two = np.float32(2.0)
+    shortest = low - two * (dot + cross)
+    longest = high - two * (dot - cross)
+    stretched = not (image_high - two * image < (np.float32(1.0) + w) * shortest)
+    shrunk = not (image_low - two * image > (np.float32(1.0) - w) * longest)
+    return stretched or shrunk
+
+
+_is_suspect = is_suspect.dispatcher
+
+
 @kernel()
 def lowered(bar):  # type: ignore[no-untyped-def]
     """What a bound must stay below, in single precision, so that the truth is below ``bar``."""
@@ -143,8 +171,7 @@ def filter_tile(  # type: ignore[no-untyped-def]
     dots, images
         Products of the leading coordinates, and of the images, float32, (m, n).
     rows, columns
-        ``(exact, size, image, low, high, tail, image_low, image_high, labels)`` of
-        the tile's row points and column points.
+        What :meth:`Block.cut` gives of the tile's row points and column points.
     row_start, column_start
         Global numbers of the first row and column; all rows come before all
         columns, or, with ``triangle``, both are the same points and only
@@ -168,8 +195,11 @@ def filter_tile(  # type: ignore[no-untyped-def]
     float
         The largest distortion, ``best`` or better.
     """
-    exact_r, size_r, image_r, low_r, high_r, tail_r, image_low_r, image_high_r, label_r = rows
-    exact_c, size_c, image_c, low_c, high_c, tail_c, image_low_c, image_high_c, label_c = columns
+    exact_r, size_r, image_r, low_r, high_r, tail_r, image_low_r, image_high_r = rows[:8]
+    exact_c, size_c, image_c, low_c, high_c, tail_c, image_low_c, image_high_c = columns[:8]
+    further_low_r, further_high_r, further_tail_r, label_r, further_r = rows[8:]
+    further_low_c, further_high_c, further_tail_c, label_c, further_c = columns[8:]
+    further = further_r.shape[1] > 0
     m, n = dots.shape
     kept = 0
     measured = 0
@@ -180,7 +210,6 @@ def filter_tile(  # type: ignore[no-untyped-def]
     worst_j = np.empty(max_pairs, dtype=np.int64)
     step = 128
     marks = np.zeros(step, dtype=np.uint8)
-    single = np.zeros(1, dtype=np.uint8)
     for i in range(m):
         filled = 0
         begin = i + 1 if triangle else 0
@@ -205,13 +234,30 @@ def filter_tile(  # type: ignore[no-untyped-def]
                 # The bar may have risen since this piece of the row was marked.
                 bar = worst_size[max_pairs - 1] if filled == max_pairs else threshold
                 risen = _lowered(min(bar, best))
-                if risen > w:
-                    one = _mark_suspects(
-                        dots, images, low, high, image_low, image_high, tails, i, j, j + 1, risen,
-                        single,
-                    )  # fmt: skip
-                    if one == 0:
-                        continue
+                least_image = image_low_r[i] + image_low_c[j]
+                largest_image = image_high_r[i] + image_high_c[j]
+                if risen > w and not _is_suspect(
+                    dots[i, j],
+                    images[i, j],
+                    low_r[i] + low_c[j],
+                    high_r[i] + high_c[j],
+                    least_image,
+                    largest_image,
+                    tail_r[i] * tail_c[j],
+                    risen,
+                ):
+                    continue
+                if further and not _is_suspect(
+                    dots[i, j] + _product_of_rows(further_r[i], further_c[j]),
+                    images[i, j],
+                    further_low_r[i] + further_low_c[j],
+                    further_high_r[i] + further_high_c[j],
+                    least_image,
+                    largest_image,
+                    further_tail_r[i] * further_tail_c[j],
+                    risen,
+                ):
+                    continue
                 measured += 1
                 sizes = size_r[i] + size_c[j]
                 length, mapped = _measure_pair(

@@ -37,11 +37,16 @@ class Block:
         return Block(self.start + first, tuple(a[first:last] for a in self.arrays), self.labels)
 
     def cut(self, first: int, last: int) -> tuple[np.ndarray, ...]:
-        """``(exact, size, image, low, high, tail, image_low, image_high, labels)`` of a range."""
+        """Of a range: exact points, sizes, images, the columns of bounds, labels, further.
+
+        The columns are ``low, high, tail, image_low, image_high``, and again ``low, high, tail``
+        where the further coordinates are used as well.
+        """
         here = slice(first - self.start, last - self.start)
-        points, sizes, images, _, _, bounds = self.arrays
+        points, sizes, images, _, _, bounds, further = self.arrays
         columns = np.ascontiguousarray(bounds[here].T)
-        return (points[here], sizes[here], images[here], *columns, self.labels[first:last])
+        labels = self.labels[first:last]
+        return (points[here], sizes[here], images[here], *columns, labels, further[here])
 
     def factors(self, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
         """Factors of a tile's two products, of a range of global numbers."""

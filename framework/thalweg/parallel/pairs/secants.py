@@ -124,6 +124,8 @@ class SecantSet:
     def _prepare(self) -> None:
         self._last: tuple[bytes, Scan] | None = None
         self._split: SplitPoints | None = None
+        self._split_key: tuple[int, float] | None = None
+        self._split_choice = (0, 0)
         _, sampled = self.sample(SAMPLE if self.dimension <= LARGE_DIMENSION else 2 * SAMPLE)
         self._frame = PrincipalFrame(self.points, self.layout, sampled)
         if self.layout.rows < 2 or not self._any_distinct():
@@ -268,6 +270,7 @@ class SecantSet:
         fraction: float = 1.0,
         seed: int = 0,
         n_leading: int | None = None,
+        n_further: int = 0,
         progress: Callable[[int], None] | None = None,
     ) -> Scan:
         """Bound or measure every secant, or a sample, and keep the worst.
@@ -291,6 +294,9 @@ class SecantSet:
         n_leading
             Coordinates in the tiles' products, the others being bounded by their
             norms; None chooses by cost, 0 means all.
+        n_further
+            Further coordinates for the pairs that the leading ones leave undecided; with
+            ``n_leading=None`` they are chosen as well.
         progress
             Called on every rank with the number of pairs that it has just done.
 
@@ -308,14 +314,14 @@ class SecantSet:
             self._last = (key, scan)
             return scan
         if n_leading is None:
-            n_leading = self._cheapest_split(components, threshold)
-        split = self._split_points(n_leading)
+            n_leading, n_further = self._cheapest_split(components, threshold)
+        split = self._split_points(n_leading, n_further)
         accuracy = Accuracy.of(components)
         images = self.images(components)
         single, mapped_bounds = image_bounds(images, self._frame, accuracy)
-        bounds = np.concatenate([split.bounds, mapped_bounds], axis=1)
+        bounds = np.concatenate([split.bounds, mapped_bounds, split.further_bounds], axis=1)
         sizes = self._frame.centered_sizes
-        arrays = (self.points, sizes, images, split.leading, single, bounds)
+        arrays = (self.points, sizes, images, split.leading, single, bounds, split.further)
         keeper = WorstSecants(threshold, max_pairs, per_row, accuracy)
         chosen = TileChoice(fraction, seed, self.n_points)
         labelled = self._labels is not None
@@ -347,16 +353,26 @@ class SecantSet:
         """Drop the last scan, so that the next one is done even for the same map."""
         self._last = None
 
-    def _cheapest_split(self, components: np.ndarray, threshold: float) -> int:
+    def _cheapest_split(self, components: np.ndarray, threshold: float) -> tuple[int, int]:
         if self.dimension < 64 or self.n_points < 2 * TILE:
-            return self.dimension
-        return int(self.comm.bcast(cheapest_split(self._frame, components, threshold)))
+            return self.dimension, 0
+        # What a choice depends on but little: chosen again only if that changes.
+        key = (len(components), round(min(threshold, 1e3), 2))
+        if key != self._split_key:
+            present = (0, 0)
+            if self._split is not None:
+                present = (self._split.n_leading, self._split.further.shape[1])
+            chosen = cheapest_split(self._frame, components, threshold, present)
+            self._split_choice = self.comm.bcast(chosen)
+            self._split_key = key
+        return self._split_choice
 
-    def _split_points(self, n_leading: int) -> SplitPoints:
+    def _split_points(self, n_leading: int, n_further: int) -> SplitPoints:
         if n_leading <= 0 or n_leading > len(self.directions):
             n_leading = self.dimension
-        if self._split is None or self._split.n_leading != n_leading:
-            self._split = split_points(self.points, self._frame, n_leading)
+        present = None if self._split is None else self._split.further.shape[1]
+        if self._split is None or (self._split.n_leading, present) != (n_leading, n_further):
+            self._split = split_points(self.points, self._frame, n_leading, n_further)
         return self._split
 
     def _scan_listed(
