@@ -532,7 +532,8 @@ class SecantSearch(Solver[S], Generic[S]):
         missed = state.problem.wanted_rank is not None and not state.lowering
         if missed and len(state.nearest) and self._goes_on_lower(state):
             state.lowering = True
-            self._scan_all(state, state.nearest, np.inf)
+            state.fraction = 1.0
+            self.scan(state, state.nearest, np.inf)
         if state.lowering:
             state.failed_delta = state.target_delta
             if state.closest_delta < state.best_delta:
