@@ -1,4 +1,4 @@
-"""Nonlinear embeddings: s-SNE, t-SNE, elastic embedding, and pairs of functions of your own.
+"""Nonlinear embeddings: t-SNE, UMAP, elastic embedding, and pairs of functions of your own.
 
 >>> from thalweg_embedding import TSNE
 >>> map_ = TSNE(perplexity=30).fit_transform(images)
@@ -15,20 +15,27 @@ from thalweg.lazy import lazy_names
 if TYPE_CHECKING:
     from thalweg_embedding.estimators import (
         TSNE,
+        UMAP,
         ElasticEmbedding,
         LaplacianEigenmaps,
+        LargeVis,
         LocallyLinearEmbedding,
+        NegTSNE,
         SymmetricSNE,
     )
-    from thalweg_embedding.objective import PairwiseEmbedding
-    from thalweg_embedding.objectives import (
+    from thalweg_embedding.families import (
         ELASTIC_EMBEDDING,
         SYMMETRIC_SNE,
         T_ELASTIC_EMBEDDING,
         T_SNE,
         Family,
-        embedding,
+        largevis,
+        negative_t_sne,
+        student_sne,
+        umap,
     )
+    from thalweg_embedding.objective import PairwiseEmbedding
+    from thalweg_embedding.objectives import embedding
     from thalweg_embedding.pairs.functions import PairFunction
     from thalweg_embedding.quality import map_quality
 
@@ -38,15 +45,22 @@ __all__ = [
     "TSNE",
     "T_ELASTIC_EMBEDDING",
     "T_SNE",
+    "UMAP",
     "ElasticEmbedding",
     "Family",
     "LaplacianEigenmaps",
+    "LargeVis",
     "LocallyLinearEmbedding",
+    "NegTSNE",
     "PairFunction",
     "PairwiseEmbedding",
     "SymmetricSNE",
     "embedding",
+    "largevis",
     "map_quality",
+    "negative_t_sne",
+    "student_sne",
+    "umap",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__)

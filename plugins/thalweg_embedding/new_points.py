@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import scipy.sparse
 
+from thalweg.data import Dataset
+from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg.parallel.pairs import Ring
+from thalweg_embedding.affinities.distances import (
+    ANGULAR,
+    SparseDataset,
+    measured_rows,
+    nearest_among,
+    squared_distances_of,
+)
 from thalweg_embedding.affinities.entropic import entropic_rows
+from thalweg_embedding.affinities.fuzzy import fuzzy_rows
 from thalweg_embedding.pairs import every_loops, neighbors_loops
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.specialize import specialize
@@ -19,6 +31,9 @@ REST = 1e-7
 
 #: Nearest known points whose places are tried as starts.
 STARTS = 5
+
+#: Known points that a place of the map is a mean of.
+AVERAGED = 10
 
 #: New points whose distances to all known ones are held at once.
 BATCH = 512
@@ -31,7 +46,7 @@ class PlacedMap:
     Parameters
     ----------
     points
-        This rank's known points, shape (local_rows, features).
+        This rank's known points, shape (local_rows, features), dense or CSR.
     places
         The places of all of them in the map, shape (N, d).
     layout
@@ -42,9 +57,11 @@ class PlacedMap:
         lambda; where the repulsion is no logarithm, times its weight of a pair times N.
     perplexity
         Of a new point's Gaussian over the known points.
+    metric, affinity, n_neighbors
+        As in :func:`~thalweg_embedding.affinities.build.affinities_of`.
     """
 
-    points: np.ndarray
+    points: Any
     places: np.ndarray
     layout: Layout | None
     attraction: PairFunction
@@ -52,28 +69,31 @@ class PlacedMap:
     normalized: bool
     lambda_: float
     perplexity: float
+    metric: str = "euclidean"
+    affinity: str = "entropic"
+    n_neighbors: int = 15
 
-    def place(self, new: np.ndarray) -> np.ndarray:
+    def place(self, new: Any) -> np.ndarray:
         """Places of this rank's new points, shape (M, d).  Collective.
 
         Each minimizes its own share of the objective,
 
             sum_m p_m f(d_m) + lambda log sum_m g(d_m)   or   + lambda' sum_m g(d_m),
 
-        p its entropic affinities to its 3 x perplexity nearest known points, from the mean of
+        p its affinities to its nearest known points, which sum to 1, from the mean of
         their places or from that of one of the nearest, whichever is lowest.  A point that is
         one of the known points takes that one's place.  No new point feels another, so that
         the result does not depend on what else is asked for.
         """
         indices, squared = self._neighbors(new)
-        found = np.empty((len(new), self.places.shape[1]))
-        for part in _batches(len(new)):
+        found = np.empty((len(indices), self.places.shape[1]))
+        for part in _batches(len(indices)):
             found[part] = self._place(indices[part], squared[part])
         return found
 
     def _place(self, indices: np.ndarray, squared: np.ndarray) -> np.ndarray:
         k = indices.shape[1]
-        weights = entropic_rows(squared, min(self.perplexity, 0.9 * k))
+        weights = self._weights(squared)
         places = np.einsum("nk,nkd->nd", weights, self.places[indices])
         graph = (
             np.arange(0, indices.size + 1, k),
@@ -96,15 +116,40 @@ class PlacedMap:
             best[better], lowest[better] = trial[better], value[better]
         return best
 
-    def _neighbors(self, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Nearest known points in ascending order, and exact squared distances.  Collective."""
-        k = min(len(self.places), max(3, round(3 * self.perplexity)))
-        layout = self.layout or Layout(MPI.COMM_SELF, len(self.points))
+    def _weights(self, squared: np.ndarray) -> np.ndarray:
+        """Affinities of new points to their nearest known ones; rows sum to 1."""
+        if self.affinity == "uniform":
+            return np.full(squared.shape, 1.0 / squared.shape[1])
+        if self.affinity == "fuzzy":
+            memberships = fuzzy_rows(squared)
+            return np.asarray(memberships / memberships.sum(axis=1, keepdims=True))
+        return entropic_rows(squared, min(self.perplexity, 0.9 * squared.shape[1]))
+
+    def _neighbors(self, new: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Nearest known points in ascending order, and squared distances.  Collective."""
+        wanted = 3 * self.perplexity if self.affinity == "entropic" else self.n_neighbors
+        k = min(len(self.places), max(3, round(wanted)))
+        if self.metric == "precomputed":
+            return _nearest_given(new, k)
+        known = _dataset(self.points, self.layout)
+        asking = _dataset(new, None)
+        if self.metric in ANGULAR:
+            known, asking = (measured_rows(rows, self.metric) for rows in (known, asking))
+        if isinstance(known, SparseDataset):
+            indices, squared = nearest_among(known, asking, k, False)
+        elif self.metric in ("euclidean", *ANGULAR):
+            return self._nearest(known, asking.values, k)
+        else:
+            indices, squared = nearest_among(known, asking, k, False, self.metric)
+        return indices, squared_distances_of(squared, self.metric)
+
+    def _nearest(self, known: Dataset, new: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The same for dense rows whose Euclidean distances tell those of the metric."""
         indices = np.zeros((len(new), 0), dtype=np.int64)
         squared = np.zeros((len(new), 0))
-        for block in Ring(layout).blocks(self.points):
-            known = block.arrays[0].astype(float)
-            found = [_nearest(known, new[part].astype(float), k) for part in _batches(len(new))]
+        for block in Ring(known.layout).blocks(known.values):
+            rows = block.arrays[0].astype(float)
+            found = [_nearest(rows, new[part].astype(float), k) for part in _batches(len(new))]
             if found:
                 near, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
                 indices = np.hstack([indices, near + block.start])
@@ -112,7 +157,33 @@ class PlacedMap:
                 order = np.lexsort((indices, squared), axis=1)[:, :k]
                 indices = np.take_along_axis(indices, order, 1)
                 squared = np.take_along_axis(squared, order, 1)
-        return indices, squared
+        return indices, squared_distances_of(squared, self.metric)
+
+    def points_at(self, places: np.ndarray) -> np.ndarray:
+        """Points that belong at this rank's places of the map, shape (M, features).  Collective.
+
+        Means of known points, with entropic weights of the :data:`AVERAGED` places that are
+        nearest in the map, and a perplexity of a third of these.
+        """
+        k = min(AVERAGED, len(self.places))
+        near = np.zeros((len(places), k), dtype=np.int64)
+        weights = np.zeros((len(places), k))
+        for part in _batches(len(places)):
+            indices, squared = _nearest(self.places, places[part], k)
+            order = np.argsort(squared, axis=1, kind="stable")[:, :k]
+            near[part] = np.take_along_axis(indices, order, 1)
+            squared = np.take_along_axis(squared, order, 1)
+            weights[part] = entropic_rows(squared, max(1.01, k / 3.0)) if k > 1 else 1.0
+            weights[part][squared[:, 0] == 0.0] = np.eye(1, k)[0]
+        known = _dataset(self.points, self.layout)
+        found = np.zeros((len(places), known.layout.columns))
+        for block in Ring(known.layout).blocks(known.values):
+            here = (near >= block.start) & (near < block.stop)
+            for column in range(k):
+                rows = np.flatnonzero(here[:, column])
+                theirs = block.arrays[0][near[rows, column] - block.start]
+                found[rows] += weights[rows, column][:, None] * theirs
+        return found
 
     def _descend(self, places, graph, moving) -> None:  # type: ignore[no-untyped-def]
         """Steps along the negative gradient, each point with a length of its own."""
@@ -149,6 +220,28 @@ class PlacedMap:
                 2.0 * (pull + self.lambda_ * push / pushed[:, None]),
             )
         return pulled + self.lambda_ * pushed, 2.0 * (pull + self.lambda_ * push)
+
+
+def _dataset(rows: Any, layout: Layout | None) -> Dataset:
+    """Rows as a data set; of this rank alone without a layout."""
+    columns = rows.shape[1]
+    layout = layout or Layout(MPI.COMM_SELF, rows.shape[0])
+    layout = layout.with_columns(columns)
+    if scipy.sparse.issparse(rows):
+        empty = np.empty((rows.shape[0], 0))
+        return SparseDataset(empty, layout, sparse=scipy.sparse.csr_matrix(rows))
+    return Dataset(np.asarray(rows), layout)
+
+
+def _nearest_given(distances: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest known points where a row holds the distances to all of them."""
+    if scipy.sparse.issparse(distances):
+        raise InputError("distances of new points to all fitted ones must be a dense array")
+    if distances.min(initial=0.0) < 0.0:
+        raise InputError("precomputed distances must not be negative")
+    squared = np.asarray(distances, dtype=float) ** 2
+    near = np.argsort(squared, axis=1, kind="stable")[:, :k]
+    return near, np.take_along_axis(squared, near, 1)
 
 
 def _batches(count: int) -> list[slice]:

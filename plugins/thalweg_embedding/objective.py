@@ -28,6 +28,7 @@ from thalweg.interfaces import (
 from thalweg.parallel import Layout, PETSc, min_over_ranks, sum_over_ranks
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.pairs.cells import bounding_box
+from thalweg_embedding.pairs.density import DensityCorrelation
 from thalweg_embedding.pairs.interface import PairSum
 from thalweg_embedding.preconditioners.diagonal import PartialHessianDiagonal
 from thalweg_embedding.start import START_SCALE, Start
@@ -48,7 +49,7 @@ class PairwiseEmbedding(
     RepulsiveBlocks,
     Homotopy,
 ):
-    """E(X) = constant + sum p_nm f(d_nm) + lambda E-(X).
+    """E(X) = constant + sum p_nm f(d_nm) + lambda E-(X), less a term of densities if wanted.
 
     Parameters
     ----------
@@ -74,6 +75,13 @@ class PairwiseEmbedding(
         early exaggeration by 12 is the factor 1/12.
     stage_iterations
         Most iterations of each of these but the last.
+    stop
+        Stopping rules that hold where the user gives none of their names.
+    affinity
+        How the weights were made.
+    density, density_weight
+        A correlation of local densities, and its weight: that many times it is subtracted, at
+        the wanted lambda, and not in the stages before, while the map unfolds.
 
     Notes
     -----
@@ -99,7 +107,11 @@ class PairwiseEmbedding(
         start: Start | None = None,
         stages: Sequence[float] = (),
         stage_iterations: int | None = None,
+        stop: Mapping[str, Any] | None = None,
+        density: DensityCorrelation | None = None,
+        density_weight: float = 0.0,
         label: str = "",
+        affinity: str = "entropic",
     ) -> None:
         super().__init__(layout.comm, layout)
         self.weights = weights
@@ -108,12 +120,16 @@ class PairwiseEmbedding(
         repulsion.note = self.note
         self.normalized = normalized
         self.constant = constant
-        self._repulsion_scale = float(repulsion_scale)
+        self.repulsion_scale = float(repulsion_scale)
+        self.density = density
+        self._density_weight = float(density_weight)
         self.label = label
+        self.affinity = affinity
         self._lambda = float(lambda_)
         self._final_lambda = float(lambda_)
         self._start = start if start is not None else Start(layout)
         self._stages = tuple(stages)
+        self._stop = dict(stop or {})
         self.default_stage_iterations = stage_iterations
 
     # -- value and gradient ----------------------------------------------------------------
@@ -125,7 +141,10 @@ class PairwiseEmbedding(
     def rows_value(self, rows: np.ndarray) -> float:  # noqa: D102
         attracted = self.attraction.total(rows)
         repelled, _, _ = self._repelled(rows, None)
-        return self.constant + attracted + self._lambda * repelled
+        value = self.constant + attracted + self._lambda * repelled
+        if (term := self._density_term()) is not None:
+            value -= self._density_weight * term.total(rows)
+        return value
 
     def rows_value_and_gradient(self, rows: np.ndarray, gradient: np.ndarray) -> float:  # noqa: D102
         attracted = self.attraction.total_and_slopes(rows, gradient)
@@ -133,14 +152,19 @@ class PairwiseEmbedding(
         repelled, factor, _ = self._repelled(rows, slopes)
         slopes *= self._lambda * factor
         gradient += slopes
+        value = self.constant + attracted + self._lambda * repelled
+        if (term := self._density_term()) is not None:
+            value -= self._density_weight * term.total_and_slopes(rows, slopes)
+            slopes *= self._density_weight
+            gradient -= slopes
         gradient *= 4.0
-        return self.constant + attracted + self._lambda * repelled
+        return value
 
     def _repelled(self, rows: np.ndarray, slopes: np.ndarray | None) -> tuple[float, float, float]:
         """E-, the factor c of its derivatives (1/Z or 1), and the shift they were taken with."""
         total, shift = self._repulsive_sum(rows, slopes, 0.0), 0.0
         if not self.normalized:
-            return total * self._repulsion_scale, self._repulsion_scale, shift
+            return total * self.repulsion_scale, self.repulsion_scale, shift
         if total < TINY * self.layout.rows and self.repulsion.function.exponential:
             shift = self._smallest_distance(rows)
             total = self._repulsive_sum(rows, slopes, shift)
@@ -148,6 +172,10 @@ class PairwiseEmbedding(
             # Nothing is left of the repulsion: a barrier, from which a line search returns.
             return math.inf if total == 0.0 else math.nan, 0.0, shift
         return math.log(total) - shift, 1.0 / total, shift
+
+    def _density_term(self) -> DensityCorrelation | None:
+        """The correlation of densities where it counts: at the wanted lambda."""
+        return self.density if self._lambda >= self._final_lambda else None
 
     def _repulsive_sum(self, rows: np.ndarray, slopes: np.ndarray | None, shift: float) -> float:
         if slopes is None:
@@ -176,6 +204,9 @@ class PairwiseEmbedding(
             if self.normalized:
                 along = sum_over_ranks(self.comm, float(np.vdot(slopes, moves)))
                 out -= (4.0 * self._lambda * factor**2 * float(along)) * slopes
+            if (densities := self._density_term()) is not None:
+                densities.product(rows, moves, term)
+                out -= self._density_weight * term
             out *= 4.0
 
     def hessian_diagonal(self, x: PETSc.Vec, diagonal: PETSc.Vec) -> None:
@@ -190,6 +221,9 @@ class PairwiseEmbedding(
             out += self._lambda * factor * term
             if self.normalized:
                 out -= 4.0 * self._lambda * factor**2 * slopes**2
+            if (densities := self._density_term()) is not None:
+                densities.diagonal(rows, term)
+                out -= self._density_weight * term
             out *= 4.0
 
     def partial_hessian_diagonal(self, x: PETSc.Vec, diagonal: PETSc.Vec) -> None:
@@ -216,7 +250,7 @@ class PairwiseEmbedding(
 
     def _factor(self, rows: np.ndarray) -> tuple[float, float]:
         if not self.normalized:
-            return self._repulsion_scale, 0.0
+            return self.repulsion_scale, 0.0
         _, factor, shift = self._repelled(rows, None)
         return factor, shift
 
@@ -240,6 +274,11 @@ class PairwiseEmbedding(
     @homotopy_parameter.setter
     def homotopy_parameter(self, value: float) -> None:
         self._lambda = float(value)
+
+    @property
+    def default_stop(self) -> Mapping[str, Any]:
+        """The stopping rules chosen at construction."""
+        return self._stop
 
     def check_homotopy(self, value: float) -> None:
         """Refuse a lambda that is negative or not finite."""
@@ -291,19 +330,23 @@ class PairwiseEmbedding(
         """The objective, evaluated once more with a hundredth of its error.
 
         For SNE variants that is the KL divergence, at lambda = 1; for others
-        ``refined_objective``, at lambda as it is.
+        ``refined_objective``, at lambda as it is.  Neither has the term of densities in it,
+        whose correlation is ``density_correlation``.
         """
         rows = self.layout.reading(x)
+        facts: dict[str, Any] = {}
+        if self.density is not None:
+            facts["density_correlation"] = self.density.total(rows)
         attracted = self.constant + self.attraction.refined_total(rows)
         total = self.repulsion.refined_total(rows)
         if not self.normalized:
-            repelled = self._lambda * self._repulsion_scale * total
-            return {"refined_objective": attracted + repelled}
+            repelled = self._lambda * self.repulsion_scale * total
+            return {**facts, "refined_objective": attracted + repelled}
         if total < TINY * self.layout.rows:
             repelled, _, _ = self._repelled(rows, None)
         else:
             repelled = math.log(total)
-        return {"kl_divergence": attracted + repelled}
+        return {**facts, "kl_divergence": attracted + repelled}
 
     def fingerprint(self) -> str:
         """Changes with the shape, the two functions, lambda and the affinities."""
@@ -312,9 +355,12 @@ class PairwiseEmbedding(
         return (
             f"{super().fingerprint()}/{self.attraction.function.name}/"
             f"{self.repulsion.function.name}/{self.normalized}/{self._final_lambda:.17g}/{digest}"
+            + (f"/density {self._density_weight:.17g}" if self.density is not None else "")
         )
 
     def destroy(self) -> None:
         """Free what the sums hold.  Collective."""
         self.attraction.destroy()
         self.repulsion.destroy()
+        if self.density is not None:
+            self.density.destroy()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -19,21 +18,28 @@ from thalweg.plugins import Help, Option, declared_options
 from thalweg_embedding.affinities.build import (
     LINKS,
     UNIFORM_SHARE,
-    entropic_affinities,
+    Affinities,
+    affinities_of,
     given_affinities,
     tied_together,
 )
 from thalweg_embedding.affinities.symmetric import Weights
+from thalweg_embedding.families import (
+    ELASTIC_EMBEDDING,
+    SYMMETRIC_SNE,
+    T_ELASTIC_EMBEDDING,
+    Family,
+    largevis,
+    negative_t_sne,
+    student_sne,
+    umap,
+)
 from thalweg_embedding.memory import require_room_for_map
 from thalweg_embedding.objective import PairwiseEmbedding
+from thalweg_embedding.pairs.complement import ComplementPairs
+from thalweg_embedding.pairs.density import DensityCorrelation
 from thalweg_embedding.pairs.every import EveryPair
-from thalweg_embedding.pairs.functions import (
-    DISTANCE,
-    GAUSSIAN,
-    LOGARITHM,
-    STUDENT,
-    PairFunction,
-)
+from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.grid import GridPairs
 from thalweg_embedding.pairs.interface import PairSum
 from thalweg_embedding.pairs.neighbors import NeighborPairs
@@ -42,6 +48,7 @@ from thalweg_embedding.start import (
     START_SCALE,
     UNFOLDED_SCALE,
     Start,
+    eigenvectors,
     principal_components,
 )
 
@@ -52,37 +59,15 @@ GRID_ROWS = {1: 1_000, 2: 1_000, 3: 20_000}
 #: then the start is not small, and early exaggeration is the default.
 MANY_ROWS = 1_000
 
+#: Where runs of staged families end: what is gained later is width more than neighbors.
+STOP = {"iterations": 300, "decrease": 5e-3}
+
 #: By how much, and iterations of its stages.  Exaggerated maps gather classes before they grow,
 #: and many small stages let them grow without tearing: fewer are quicker to a value and lose
 #: neighbors and classes for it.
 EXAGGERATION = 12.0
 STAGE_ITERATIONS = 16
 
-
-@dataclass(frozen=True)
-class Family:
-    """A kind of embedding: two functions, and how the repulsion enters.
-
-    Parameters
-    ----------
-    name
-        As users write it.
-    attraction, repulsion
-        f and g.
-    normalized
-        Whether E- is the logarithm of the sum of g.
-    """
-
-    name: str
-    attraction: PairFunction
-    repulsion: PairFunction
-    normalized: bool
-
-
-ELASTIC_EMBEDDING = Family("elastic-embedding", DISTANCE, GAUSSIAN, normalized=False)
-SYMMETRIC_SNE = Family("s-sne", DISTANCE, GAUSSIAN, normalized=True)
-T_SNE = Family("t-sne", LOGARITHM, STUDENT, normalized=True)
-T_ELASTIC_EMBEDDING = Family("t-ee", LOGARITHM, STUDENT, normalized=False)
 
 Dimensions = Annotated[int, Help("dimensions of the map", minimum=1)]
 Perplexity = Annotated[
@@ -97,10 +82,27 @@ def embedding(
     *,
     dimensions: Dimensions = 2,
     perplexity: Perplexity = None,
+    perplexities: Annotated[
+        Sequence[float] | None,
+        Help("several perplexities, whose affinities are averaged, instead of one", above=1),
+    ] = None,
     affinity: Annotated[
-        Literal["entropic", "precomputed"],
-        Help("affinities made from the data, or the data are a matrix of affinities themselves"),
-    ] = "entropic",
+        Literal["auto", "entropic", "uniform", "fuzzy", "precomputed"],
+        Help(
+            "Gaussians of equal perplexity; equal weights for the nearest neighbors; UMAP's; or "
+            "the data are a matrix of affinities themselves; auto: the objective's usual ones"
+        ),
+    ] = "auto",
+    n_neighbors: Annotated[
+        int, Help("nearest neighbors of a point in uniform and fuzzy affinities", minimum=2)
+    ] = 15,
+    metric: Annotated[
+        str,
+        Help(
+            "distance of the data: euclidean, cosine, correlation, precomputed, SciPy's "
+            "cityblock, chebyshev, jaccard ..., or with pynndescent installed any of its"
+        ),
+    ] = "euclidean",
     graph: Annotated[
         Literal["auto", "dense", "sparse"],
         Help("affinities of all pairs, or of the nearest neighbors; auto: all up to 1,000 points"),
@@ -110,10 +112,11 @@ def embedding(
         Help("how nearest neighbors are found", formerly=("neighbours",)),
     ] = "exact",
     init: Annotated[
-        Literal["auto", "random", "pca"],
+        Literal["auto", "random", "pca", "spectral"],
         Help(
-            "where the map starts: random, or principal components, which auto takes for SNE "
-            "variants where the data have as many columns"
+            "where the map starts: random numbers, principal components, which auto takes for all "
+            "but elastic embeddings where the data have as many columns, or eigenvectors of the "
+            "affinities"
         ),
     ] = "auto",
     init_scale: Annotated[
@@ -124,13 +127,17 @@ def embedding(
     ] = None,
     lambda_: Annotated[
         float | None,
-        Help("weight of the repulsion; 1 for SNE variants, 100 for elastic embeddings", minimum=0),
+        Help(
+            "weight of the repulsion; 1 for SNE variants, 100 for elastic embeddings, 5 for umap "
+            "and neg-t-sne, 35 for largevis",
+            minimum=0,
+        ),
     ] = None,
     repulsive_weights: Annotated[
-        Literal["uniform", "squared-distances", "one"],
+        Literal["uniform", "squared-distances", "one", "complement"],
         Help(
             "repulsive weight of a pair: 1/(N(N-1)), its squared distance in the data (scaled so "
-            "that all sum to 1), or 1"
+            "that all sum to 1), 1, or what its affinity lacks to 1, which makes a cross-entropy"
         ),
     ] = "uniform",
     repulsion: Annotated[
@@ -153,6 +160,14 @@ def embedding(
             minimum=1,
         ),
     ] = None,
+    density: Annotated[
+        float,
+        Help(
+            "weight of the correlation of local densities in the data and in the map; 0.1 is "
+            "den-SNE's, and 1 for umap that of densMAP",
+            minimum=0,
+        ),
+    ] = 0.0,
     start: np.ndarray | None = None,
     weights: Weights | None = None,
 ) -> PairwiseEmbedding:
@@ -169,28 +184,37 @@ def embedding(
     perplexity
         Effective neighbors of a point, by default 30, fewer for small data.
     affinity
-        ``"entropic"`` or ``"precomputed"``.
-    graph, neighbor_search
-        See :func:`~thalweg_embedding.affinities.build.entropic_affinities`.
+        ``"entropic"``, ``"uniform"``, ``"fuzzy"`` or ``"precomputed"``; ``"auto"`` is what the
+        family has.
+    perplexities, n_neighbors, metric, graph, neighbor_search
+        See :func:`~thalweg_embedding.affinities.build.affinities_of`.
     init
-        ``"random"`` or ``"pca"``; ``"auto"`` is the latter where E- is a logarithm and the
-        points themselves are given, with at least as many columns as the map.
+        ``"random"``, ``"pca"`` or ``"spectral"``, eigenvectors of the affinities' normalized
+        Laplacian; ``"auto"`` is principal components for SNE variants and others of
+        bounded attraction where the points themselves are given, with at least as many columns
+        as the map.
     init_scale
         Deviation of the start, in map units, by default 1e-2: so little that the map may
         unfold in any way, and enough for the first steps to show in the objective.  Maps of
-        many points whose E- is a logarithm start at 0.1, for in a smaller map a grid's error
-        hides the forces; at 1 from principal components, which have unfolded already.
+        many points by SNE variants and others of bounded attraction start at 0.1, for in a
+        smaller map a grid's error hides the forces; at 1 from principal components, which
+        have unfolded already.
     lambda_
-        Weight of the repulsion, by default 1 where E- is a logarithm, else 100.
+        Weight of the repulsion, by default that of the family.
     repulsive_weights
         Where E- is no logarithm: ``"uniform"``, w- = 1/(N (N - 1));
-        ``"squared-distances"`` of the data, scaled to sum 1; ``"one"``, w- = 1.
+        ``"squared-distances"`` of the data, scaled to sum 1; ``"one"``, w- = 1;
+        ``"complement"``, (1 - mu)/M for affinities mu <= 1 that sum to M: with lambda = 1,
+        then the default, E is a cross-entropy over all pairs divided by M.
     repulsion, repulsion_error
         How all pairs are summed, and the error allowed to a fast way (see
         :func:`repulsive_sum`).
     exaggeration
         First of the stages that lambda passes through is lambda/exaggeration (see
         :func:`exaggerated_stages`); 1 for none of them.
+    density
+        Times the correlation of local radii (see
+        :class:`~thalweg_embedding.pairs.density.DensityCorrelation`) is subtracted.
     start
         This rank's rows of a map to start from.
     weights
@@ -206,31 +230,51 @@ def embedding(
             f"the data must be a thalweg.Dataset, not a {type(dataset).__name__}; "
             "thalweg.Dataset.from_array makes one"
         )
+    kind = family.affinity if affinity == "auto" else affinity
     if lambda_ is None:
-        lambda_ = 1.0 if family.normalized else 100.0
+        lambda_ = 1.0 if repulsive_weights == "complement" else family.usual_lambda
     layout = dataset.layout.with_columns(dimensions)
     require_room_for_map(layout)
     components = 1
     sentences: list[str] = []
-    if weights is None:
-        if affinity == "precomputed":
-            weights = given_affinities(dataset)
-        else:
-            weights = entropic_affinities(
-                dataset, perplexity, graph, neighbor_search, note=sentences.append
-            )
-            if family.normalized:
-                weights, components = tied_together(dataset.layout, weights)
-    scale, negative = _repulsive_weights(dataset, family, repulsive_weights)
+    if weights is not None:
+        made = Affinities(weights)
+    elif kind == "precomputed":
+        made = Affinities(given_affinities(dataset))
+    else:
+        made = affinities_of(
+            dataset,
+            kind,
+            perplexity=perplexity,
+            perplexities=perplexities,
+            n_neighbors=n_neighbors,
+            graph=graph,
+            metric=metric,
+            search=neighbor_search,
+            note=sentences.append,
+            distances=density > 0.0,
+        )
+    term = _density_term(layout, made) if density > 0.0 else None
+    from_data = weights is None and kind != "precomputed"
+    weights = made.weights
+    if from_data and family.staged and repulsive_weights != "complement":
+        weights, components = tied_together(dataset.layout, weights)
+    scale, negative = _repulsive_weights(dataset, family, repulsive_weights, made.total)
     repelling = repulsive_sum(layout, family.repulsion, negative, repulsion, repulsion_error)
     fast = isinstance(repelling, GridPairs) and repulsion_error > 1e-5
     attracting = attractive_sum(layout, family.attraction, weights, single=fast)
+    if repulsive_weights == "complement":
+        edges = attractive_sum(layout, family.repulsion, weights * made.total)
+        repelling = ComplementPairs(repelling, edges)
     if init == "auto":
-        leading = affinity == "entropic" and dimensions <= dataset.layout.columns
-        init = "pca" if family.normalized and leading and start is None else "random"
+        points = kind != "precomputed" and metric != "precomputed"
+        leading = points and dimensions <= dataset.layout.columns
+        init = "pca" if family.staged and leading and start is None else "random"
     scale_of_start = init_scale or _usual_scale(family, layout.rows, init)
     if start is None and init == "pca":
         start = principal_components(dataset, dimensions, scale_of_start)
+    elif start is None and init == "spectral":
+        start = eigenvectors(layout, weights, scale_of_start)
     objective = PairwiseEmbedding(
         layout,
         weights,
@@ -241,9 +285,13 @@ def embedding(
         repulsion_scale=scale,
         constant=_negative_entropy(layout, weights) if family.normalized else 0.0,
         start=Start(layout, start, scale_of_start),
-        stages=exaggerated_stages(family, layout.rows, exaggeration),
+        stages=exaggerated_stages(family, layout.rows, exaggeration, density > 0.0),
         stage_iterations=STAGE_ITERATIONS,
+        stop=STOP if family.staged else None,
+        density=term,
+        density_weight=density,
         label=family.name,
+        affinity=kind,
     )
     for sentence in sentences:
         objective.note(sentence)
@@ -256,19 +304,33 @@ def embedding(
     return objective
 
 
-def _named(family: Family, summary: str) -> Callable[..., PairwiseEmbedding]:
-    """What builds a family's objective from configured options, which are :func:`embedding`'s."""
+def _named(family: Family | Callable[..., Family], summary: str) -> Callable[..., Any]:
+    """What builds a family's objective from configured options, which are :func:`embedding`'s.
+
+    A function that makes the family adds its own.
+    """
+    made: Family = family if isinstance(family, Family) else family()
+    own = {} if isinstance(family, Family) else dict(inspect.signature(family).parameters)
 
     def build(dataset: Dataset, comm: MPI.Comm, **options: Any) -> PairwiseEmbedding:
-        return embedding(family, dataset, **options)
+        chosen = {name: options.pop(name) for name in own if name in options}
+        kind = family if isinstance(family, Family) else family(**chosen)
+        return embedding(kind, dataset, **options)
 
-    left_out = {"family", "dataset"} | ({"repulsive_weights"} if family.normalized else set())
+    left_out = {"family", "dataset"} | ({"repulsive_weights"} if made.normalized else set())
     signature = inspect.signature(embedding)
     kept = [p for p in signature.parameters.values() if p.name not in left_out]
+    hints: dict[str, Any] = {}
+    if not isinstance(family, Family):
+        hints = inspect.get_annotations(family, eval_str=True)
+    kept = [
+        *(p.replace(kind=p.KEYWORD_ONLY, annotation=hints[p.name]) for p in own.values()),
+        *kept,
+    ]
     build.__doc__ = summary
     build.__annotations__ = {p.name: p.annotation for p in kept}
     build.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
-    build.__name__ = build.__qualname__ = family.name
+    build.__name__ = build.__qualname__ = made.name
     return build
 
 
@@ -279,10 +341,21 @@ elastic_embedding = _named(
 symmetric_sne = _named(
     SYMMETRIC_SNE, "Symmetric SNE: sum p log p + sum p d + lambda log sum exp(-d)."
 )
-t_sne = _named(T_SNE, "t-SNE: sum p log p + sum p log(1 + d) + lambda log sum 1/(1 + d).")
+t_sne = _named(
+    student_sne, "t-SNE: sum p log p - sum p log k + lambda log sum k, k = 1/(1 + d) or lighter."
+)
 t_elastic_embedding = _named(
     T_ELASTIC_EMBEDDING,
     "An elastic embedding with t-SNE's kernels: sum w+ log(1 + d) + lambda sum w-/(1 + d).",
+)
+umap_embedding = _named(
+    umap, "UMAP: -sum p log k - lambda sum w- log(1 - k), k = 1/(1 + a (d + 0.001)^b)."
+)
+largevis_embedding = _named(
+    largevis, "LargeVis: -sum p log k - lambda sum w- log(1 - k), k = 1/(1.001 + d)."
+)
+negative_t_sne_embedding = _named(
+    negative_t_sne, "Neg-t-SNE: -sum p log k - lambda sum w- log(1 - k), k = 1/(1 + c (1 + d))."
 )
 
 
@@ -346,15 +419,18 @@ def repulsive_sum(
     return EveryPair(layout, function, weights)
 
 
-def exaggerated_stages(family: Family, rows: int, exaggeration: float | None) -> tuple[float, ...]:
+def exaggerated_stages(
+    family: Family, rows: int, exaggeration: float | None, unfold_first: bool = False
+) -> tuple[float, ...]:
     """Factors of lambda from 1/exaggeration to 1, each at most twice the one before.
 
     For 12 they are 1/12, 1/6.45, 1/3.46, 1/1.86 and 1.  None asks for 12 where E- is a logarithm
     and the points are many, else for no stages: small maps, and those of the elastic embedding,
-    unfold as well without.
+    unfold as well without.  ``unfold_first``: stages are wanted in any case.
     """
     if exaggeration is None:
-        exaggeration = EXAGGERATION if family.normalized and rows >= MANY_ROWS else 1.0
+        wanted = unfold_first or (family.staged and rows >= MANY_ROWS)
+        exaggeration = EXAGGERATION if wanted else 1.0
     if exaggeration <= 1.0:
         return ()
     count = math.ceil(math.log2(exaggeration))
@@ -363,9 +439,18 @@ def exaggerated_stages(family: Family, rows: int, exaggeration: float | None) ->
 
 def _usual_scale(family: Family, rows: int, init: str) -> float:
     """Deviation of a start where the user gives none."""
-    if not family.normalized or rows < MANY_ROWS:
+    if not family.staged or rows < MANY_ROWS:
         return START_SCALE
-    return UNFOLDED_SCALE if init == "pca" else LARGE_SCALE
+    return LARGE_SCALE if init == "random" else UNFOLDED_SCALE
+
+
+def _density_term(layout: Layout, made: Affinities) -> DensityCorrelation:
+    if made.squared is None:
+        raise InputError(
+            "the correlation of densities needs the data, and affinities alone are given; use "
+            "density = 0"
+        )
+    return DensityCorrelation(layout, scipy.sparse.csr_matrix(made.weights), made.squared)
 
 
 def _negative_entropy(layout: Layout, weights: Weights) -> float:
@@ -376,22 +461,27 @@ def _negative_entropy(layout: Layout, weights: Weights) -> float:
 
 
 def _repulsive_weights(
-    dataset: Dataset, family: Family, wanted: str
+    dataset: Dataset, family: Family, wanted: str, total: float
 ) -> tuple[float, np.ndarray | None]:
-    """Factor of E-, and this rank's rows of w-, None for weights of one."""
+    """Factor of E-, and this rank's rows of w-, None for weights of one.
+
+    ``total`` is what the affinities summed to before they were scaled.
+    """
     n = dataset.layout.rows
     if family.normalized or wanted == "one":
         return 1.0, None
+    if wanted == "complement":
+        return 1.0 / total, None
     if wanted == "uniform":
         return 1.0 / (n * (n - 1)), None
     squared = _squared_distances(dataset)
-    total = float(sum_over_ranks(dataset.comm, float(squared.sum())))
-    if total == 0.0:
+    whole = float(sum_over_ranks(dataset.comm, float(squared.sum())))
+    if whole == 0.0:
         raise InputError(
             "repulsive weights from squared distances need points that differ, and all are "
             "equal; use repulsive_weights = 'uniform'"
         )
-    return 1.0 / total, squared
+    return 1.0 / whole, squared
 
 
 def _squared_distances(dataset: Dataset) -> np.ndarray:

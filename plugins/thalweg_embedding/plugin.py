@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, SolverSpec, hookimpl
 
+#: The same as ``objectives.STOP``, whose module is only imported when needed.
+STOP = {"iterations": 300, "decrease": 5e-3}
+
 
 @hookimpl
 def thalweg_objectives() -> list[ObjectiveSpec]:
@@ -24,6 +27,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             load=code + "symmetric_sne",
             aliases=("SymmetricSNE",),
             preconditioner="spectral",
+            stop=STOP,
         ),
         ObjectiveSpec(
             name="t-sne",
@@ -31,12 +35,37 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             load=code + "t_sne",
             aliases=("TSNE",),
             preconditioner="spectral",
+            stop=STOP,
         ),
         ObjectiveSpec(
             name="t-ee",
             summary="elastic embedding with t-SNE's kernels: log(1 + d) and 1/(1 + d)",
             load=code + "t_elastic_embedding",
             preconditioner="spectral",
+        ),
+        ObjectiveSpec(
+            name="umap",
+            summary="UMAP: cross-entropy of fuzzy affinities, over all pairs and without sampling",
+            load=code + "umap_embedding",
+            aliases=("UMAP",),
+            preconditioner="spectral",
+            stop=STOP,
+        ),
+        ObjectiveSpec(
+            name="largevis",
+            summary="LargeVis: cross-entropy of entropic affinities with t-SNE's kernel",
+            load=code + "largevis_embedding",
+            aliases=("LargeVis",),
+            preconditioner="spectral",
+            stop=STOP,
+        ),
+        ObjectiveSpec(
+            name="neg-t-sne",
+            summary="Neg-t-SNE: t-SNE by negative sampling, its loss summed over all pairs",
+            load=code + "negative_t_sne_embedding",
+            aliases=("NegTSNE",),
+            preconditioner="spectral",
+            stop=STOP,
         ),
         ObjectiveSpec(
             name="laplacian-eigenmaps",

@@ -97,7 +97,14 @@ def _name_pictures(folder: Path) -> None:
 def plot_command(argv: list[str]) -> int:
     """Run ``thalweg plot``; returns the exit code."""
     description = "Draw the pictures of a run or of a comparison again."
-    return _of_folder("plot", argv, description, lambda job, folder: job.plot(folder))
+    html = "write the map as a page as well: embedding.html, with pan, zoom and labels"
+    return _of_folder(
+        "plot",
+        argv,
+        description,
+        lambda job, folder, page: job.plot(folder, page),
+        {"--html": html},
+    )
 
 
 def cite_command(argv: list[str]) -> int:
@@ -107,17 +114,27 @@ def cite_command(argv: list[str]) -> int:
 
 
 def _of_folder(
-    command: str, argv: list[str], description: str, action: Callable[[Any, str], list[Any]]
+    command: str,
+    argv: list[str],
+    description: str,
+    action: Callable[..., list[Any]],
+    **flags: str,
 ) -> int:
-    """A command on a run directory: rank 0 acts and prints what that gives, a line each."""
+    """A command on a run directory: rank 0 acts and prints what that gives, a line each.
+
+    ``action`` is given the jobs' package, the folder, and whether each of the flags is set, whose
+    help texts these are.
+    """
     parser = CommandParser(prog=f"thalweg {command}", description=description)
     parser.add_argument("folder", metavar="DIR", help="run directory")
-    folder = parser.parse_args(argv).folder
+    for flag, text in flags.items():
+        parser.add_argument(f"--{flag}", action="store_true", help=text)
+    given = list(vars(parser.parse_args(argv)).values())
 
     from thalweg import job
     from thalweg.parallel import MPI, on_root
 
-    lines = on_root(MPI.COMM_WORLD, lambda: action(job, folder))
+    lines = on_root(MPI.COMM_WORLD, lambda: action(job, *given))
     if MPI.COMM_WORLD.rank == 0:
         for line in lines:
             print(line)

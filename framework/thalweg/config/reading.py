@@ -106,6 +106,8 @@ def _resolved(raw: Mapping[str, Any], folder: Path) -> Configuration:
     solver, preconditioner = _method_parts(
         raw.get("solver", {}), raw.get("preconditioner"), default, objective_spec
     )
+    if isinstance(raw.get("stop", {}), Mapping):
+        raw = {**raw, "stop": {**objective_spec.stop, **raw.get("stop", {})}}
     fixed = {
         section: resolve_options(options, raw.get(section, {}), f"section [{section}]")
         for section, options in FIXED.items()

@@ -73,7 +73,8 @@ def minimize(
         Show a progress bar.
     **options
         Stopping rules (``iterations``, ``evaluations``, ``seconds``, ``gradient``,
-        ``decrease``) and options of the named solver and preconditioner.
+        ``decrease``, ``window``), by default the objective's, and options of the named solver
+        and preconditioner.
 
     Returns
     -------
@@ -94,6 +95,7 @@ def minimize(
         Ctrl-C, and no checkpoints.
     """
     algorithm, given = method_of_call(objective, solver, preconditioner, options)
+    given = {**objective.default_stop, **given}
     stop = Stop(**resolve_options(STOP_OPTIONS, given, "the stopping rules"))
     if homotopy is None and isinstance(objective, Homotopy):
         homotopy = HomotopySchedule.proposed_by(objective)

@@ -72,6 +72,14 @@ class Objective(HasNotes, ABC):
         """
         return "spectral" if isinstance(self, AttractiveLaplacian) else "identity"
 
+    @property
+    def default_stop(self) -> Mapping[str, Any]:
+        """Stopping rules that hold where the user gives none of their names.
+
+        For instance ``{"decrease": 5e-3}``; the same as in the spec.  By default none.
+        """
+        return {}
+
     @abstractmethod
     def initial_point(self, seed: int) -> PETSc.Vec:
         """A new vector to start from; the same for a seed at any number of ranks."""

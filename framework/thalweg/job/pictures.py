@@ -16,7 +16,7 @@ from thalweg.errors import InputError
 from thalweg.interfaces import Objective
 from thalweg.job.directory import RunDirectory
 from thalweg.parallel import MPI
-from thalweg.report import draw_convergence, draw_embedding
+from thalweg.report import draw_convergence, draw_embedding, write_map_page
 from thalweg.result import Trace
 
 
@@ -47,8 +47,60 @@ def draw_run(
     ):
         assert dataset is not None
         files.append(folder / "embedding.png")
-        draw_embedding(files[1], solution, labels, dataset.label_names, title=title)
+        caption = _caption(folder, configuration, len(solution))
+        draw_embedding(files[1], solution, labels, dataset.label_names, title, caption)
     return files
+
+
+def _caption(folder: Path, configuration: Configuration, rows: int) -> str:
+    """Number of points, perplexity and divergence of a map, as far as they are known."""
+    parts = [f"N = {rows:,}"]
+    for option in ("perplexity", "n_neighbors"):
+        if isinstance(configuration.objective.get(option), int | float):
+            parts.append(f"{option} {configuration.objective[option]:g}".replace("_", " "))
+            break
+    try:
+        result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+        divergence = result["metrics"].get("kl_divergence")
+        name, value = "objective", result["objective"]
+        if divergence is not None:
+            name, value = "KL divergence", divergence
+        parts.append(f"{name} {value:.4g}")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass  # a picture is drawn all the same
+    return " · ".join(parts)
+
+
+def draw_page(
+    folder: Path,
+    configuration: Configuration,
+    dataset: Dataset | None,
+    solution: np.ndarray | None,
+) -> Path:
+    """Write ``embedding.html``, a page of the map of a run.  Called on one rank.
+
+    Raises
+    ------
+    InputError
+        The run has no map of two dimensions.
+    """
+    if dataset is None or solution is None or not is_map(solution, len(solution), dataset):
+        raise InputError(f"the run in '{folder}' has no map of its rows to show on a page")
+    title = f"{dataset.name}: {configuration.objective['name']} by {configuration.method}"
+    pictures = None
+    if dataset.image_shape is not None:
+        pictures = np.asarray(dataset.values).reshape(len(solution), *dataset.image_shape)
+    file = folder / "embedding.html"
+    write_map_page(
+        file,
+        solution,
+        dataset.labels,
+        dataset.label_names,
+        title,
+        _caption(folder, configuration, len(solution)),
+        pictures,
+    )
+    return file
 
 
 def is_map(solution: np.ndarray, n_rows: int, dataset: Dataset | None) -> bool:
@@ -70,8 +122,10 @@ def is_map(solution: np.ndarray, n_rows: int, dataset: Dataset | None) -> bool:
     )
 
 
-def plot(folder: Path | str) -> list[Path]:
+def plot(folder: Path | str, page: bool = False) -> list[Path]:
     """Draw the pictures of a run or of a comparison again.  Called on one rank.
+
+    ``page``: write a page of HTML with the map of a run as well, or of each run compared.
 
     Returns
     -------
@@ -81,7 +135,7 @@ def plot(folder: Path | str) -> list[Path]:
     Raises
     ------
     InputError
-        The folder holds no finished run.
+        The folder holds no finished run, or, with ``page``, one without a map.
     """
     folder = Path(folder)
     if (folder / "comparison.json").exists():
@@ -98,7 +152,7 @@ def plot(folder: Path | str) -> list[Path]:
         draw_convergence(folder / "convergence.png", traces)
         drawn = [folder / "convergence.png"]
         for one in folders.values():
-            drawn += plot(one)
+            drawn += plot(one, page)
         return drawn
     trace = _trace(folder)
     configuration = read_configuration(folder / "config.toml")
@@ -109,7 +163,10 @@ def plot(folder: Path | str) -> list[Path]:
     if (folder / "solution.npy").exists():
         solution = np.array(map_npy(folder / "solution.npy"))
     labels = None if dataset is None else dataset.labels
-    return draw_run(folder, configuration, dataset, trace, solution, labels)
+    drawn = draw_run(folder, configuration, dataset, trace, solution, labels)
+    if page:
+        drawn.append(draw_page(folder, configuration, dataset, solution))
+    return drawn
 
 
 def _trace(folder: Path) -> Trace:

@@ -159,6 +159,8 @@ class ObjectiveSpec(Spec):
         code is then given ``dataset=None``.
     solver, preconditioner
         Names used when the user gives none.
+    stop
+        Stopping rules that hold where the user gives none of their names.
     """
 
     kind: ClassVar[str] = "objective"
@@ -166,6 +168,7 @@ class ObjectiveSpec(Spec):
     data: str = "required"
     solver: str = "lbfgs"
     preconditioner: str = "identity"
+    stop: Mapping[str, Any] = field(default_factory=dict)
 
     def build(self, *arguments: Any, options: Mapping[str, Any], **others: Any) -> Any:
         """Call the code with options; the objective keeps the name in its ``label``."""

@@ -4,6 +4,7 @@ from thalweg.report.animation import draw_animation
 from thalweg.report.convergence_picture import draw_convergence
 from thalweg.report.embedding_picture import draw_embedding
 from thalweg.report.machine import describe_machine, versions
+from thalweg.report.map_page import write_map_page
 from thalweg.report.quality import (
     CORE_METRICS,
     embedding_quality,
@@ -30,4 +31,5 @@ __all__ = [
     "sampled_rows",
     "trustworthiness",
     "versions",
+    "write_map_page",
 ]

@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 _MOST_NAMED = 60
 _NAMES_A_COLUMN = 20
 
+#: Up to this many classes have their names on a map.
+_MOST_ON_MAP = 20
+
+#: Beyond this many points a map is shaded by density, in so many pixels along a side.
+SHADED, PIXELS = 20_000, 900
+
+#: Color of what explains a map.
+FADED = "#555555"
+
 
 def draw_embedding(
     path: Path | str,
@@ -34,11 +43,13 @@ def draw_embedding(
     labels: np.ndarray | None = None,
     label_names: Sequence[str] | None = None,
     title: str = "",
+    caption: str = "",
 ) -> None:
     """Write a picture of points, colored by label.
 
-    One dimension is drawn as a row for each class, two as a map, three in
-    perspective; of more, the two principal axes are shown.  Called on one rank.
+    One dimension is drawn as a row for each class, two as a map with a scale bar, three in
+    perspective; of more, the two principal axes are shown.  Maps of many points are shaded by
+    density, and names of up to 20 classes stand on the map.  Called on one rank.
 
     Parameters
     ----------
@@ -50,6 +61,8 @@ def draw_embedding(
         Integers from 0, shape ``(n,)``.
     label_names
         Name of each label; by default its number.
+    title, caption
+        Lines above the picture and, of a map, below it.
     """
     points = np.asarray(points, dtype=float)
     points = points.reshape(len(points), -1)
@@ -63,7 +76,7 @@ def draw_embedding(
         elif points.shape[1] == 3:
             figure = _draw_space(points, labels, label_names, title)
         else:
-            figure = _draw_map(points, labels, label_names, title, axes_name)
+            figure = _draw_map(points, labels, label_names, title, axes_name, caption)
         save_figure(figure, path)
 
 
@@ -102,13 +115,17 @@ def _draw_map(
     names: Sequence[str] | None,
     title: str,
     axes_name: str,
+    caption: str,
 ) -> Figure:
     figure = new_figure(7.2, 6.4)
     axes = figure.add_subplot()
-    scatter(axes, points, labels)
+    if len(points) > SHADED:
+        _shade(axes, points, labels)
+    else:
+        scatter(axes, points, labels)
     axes.set_aspect("equal", adjustable="datalim")
     axes.margins(0.03)
-    # Positions on a map have no unit: only nearness counts.
+    # Only nearness counts, not positions.
     axes.set(xticks=[], yticks=[])
     axes.grid(False)
     for spine in axes.spines.values():
@@ -116,8 +133,89 @@ def _draw_map(
     if axes_name:
         axes.set(xlabel=f"first {axes_name}", ylabel=f"second {axes_name}")
     axes.set_title(plain(title))
-    _legend(figure, labels, names)
+    _add_scale(axes, points)
+    if caption:
+        axes.text(0, -0.01, plain(caption), transform=axes.transAxes, va="top", color=FADED)
+    if labels is not None and len(labels) and 1 < int(np.max(labels)) + 1 <= _MOST_ON_MAP:
+        _name_classes(axes, points, np.asarray(labels), names)
+    else:
+        _legend(figure, labels, names)
     return figure
+
+
+def _shade(axes: Any, points: np.ndarray, labels: np.ndarray | None) -> None:
+    """Points as a raster: the mean color of a pixel's points, darker the more there are."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    side = max(float((high - low).max()), 1e-12)
+    middle = 0.5 * (low + high)
+    places = ((points - middle) / side + 0.5) * (PIXELS - 1)
+    pixels = np.rint(places[:, 1]).astype(np.int64) * PIXELS + np.rint(places[:, 0]).astype(int)
+    counts = np.bincount(pixels, minlength=PIXELS**2)
+    drawn = np.zeros((PIXELS**2, 4))
+    colors = point_colors(labels, len(points))
+    if isinstance(colors, str):
+        from matplotlib.colors import to_rgb
+
+        drawn[:, :3] = to_rgb(colors)
+    else:
+        for channel in range(3):
+            sums = np.bincount(pixels, weights=colors[:, channel], minlength=PIXELS**2)
+            drawn[:, channel] = sums / np.maximum(counts, 1)
+    most = np.log1p(np.quantile(counts[counts > 0], 0.99))
+    drawn[:, 3] = np.where(counts > 0, np.minimum(1.0, 0.35 + 0.65 * np.log1p(counts) / most), 0.0)
+    box = [middle[0] - side / 2, middle[0] + side / 2, middle[1] - side / 2, middle[1] + side / 2]
+    axes.imshow(drawn.reshape(PIXELS, PIXELS, 4), origin="lower", extent=box)
+
+
+def _add_scale(axes: Any, points: np.ndarray) -> None:
+    """A bar in the lower right corner, of 1, 2 or 5 times a power of ten map units."""
+    side = float(np.ptp(points, axis=0).max(initial=0.0))
+    if not side > 0.0:
+        return
+    power = 10.0 ** np.floor(np.log10(0.2 * side))
+    length = max(m * power for m in (1, 2, 5) if m * power <= 0.2 * side)
+    axes.apply_aspect()
+    (_, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    level = bottom + 0.01 * (top - bottom)
+    bar = axes.plot([right - length, right], [level, level], color=FADED, linewidth=1.5)
+    bar[0].set_clip_on(False)
+    unit = "map unit" if length == 1 else "map units"
+    axes.annotate(
+        f"{length:g} {unit}",
+        (right, level),
+        (0, 3),
+        textcoords="offset points",
+        ha="right",
+        color=FADED,
+    )
+
+
+def _name_classes(
+    axes: Any, points: np.ndarray, labels: np.ndarray, names: Sequence[str] | None
+) -> None:
+    """The name of each class at the point of it that has the least median distance to others."""
+    from matplotlib.patheffects import withStroke
+
+    count = int(labels.max()) + 1
+    generator = np.random.default_rng(0)
+    for label, (name, color) in enumerate(
+        zip(_names(count, names), class_colors(count), strict=True)
+    ):
+        members = points[labels == label]
+        if not len(members):
+            continue
+        some = members[generator.permutation(len(members))[:300]]
+        apart = np.linalg.norm(some[:, None] - some, axis=2)
+        axes.annotate(
+            name,
+            some[np.median(apart, axis=1).argmin()],
+            ha="center",
+            va="center",
+            fontsize=11,
+            fontweight="bold",
+            color=tuple(0.6 * color),
+            path_effects=[withStroke(linewidth=3, foreground="white")],
+        )
 
 
 def _draw_space(

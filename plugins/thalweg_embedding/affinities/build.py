@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, approximate_neighbors, sum_over_ranks
+from thalweg.parallel import Layout, sum_over_ranks
 from thalweg.parallel.laplacian import component_labels
-from thalweg.parallel.pairs import nearest_neighbors
+from thalweg_embedding.affinities.distances import nearest_by
 from thalweg_embedding.affinities.entropic import entropic_rows
+from thalweg_embedding.affinities.fuzzy import fuzzy_rows
 from thalweg_embedding.affinities.symmetric import Weights, check_weights, transposed
 from thalweg_embedding.memory import announce, require_room_for_dense
 
@@ -52,6 +55,26 @@ def perplexity_for(rows: int, wanted: float | None) -> float:
     return float(wanted)
 
 
+@dataclass(frozen=True)
+class Affinities:
+    """Symmetric weights, and what they were made from.
+
+    Attributes
+    ----------
+    weights
+        This rank's rows, which sum to 1 over all ranks: CSR, or an array for all pairs.
+    total
+        What they summed to before.
+    squared
+        This rank's rows of the squared distances to the nearest neighbors, at most 3 x
+        perplexity of them, CSR, where asked for.
+    """
+
+    weights: Weights
+    total: float = 1.0
+    squared: scipy.sparse.csr_matrix | None = None
+
+
 def entropic_affinities(
     dataset: Dataset,
     perplexity: float | None = None,
@@ -62,65 +85,124 @@ def entropic_affinities(
 ) -> Weights:
     """This rank's rows of symmetric entropic affinities that sum to 1 over all ranks.
 
+    Parameters are those of :func:`affinities_of`.
+    """
+    return affinities_of(
+        dataset,
+        "entropic",
+        perplexity=perplexity,
+        graph=graph,
+        search=neighbors,
+        seed=seed,
+        note=note,
+    ).weights
+
+
+def affinities_of(
+    dataset: Dataset,
+    kind: str = "entropic",
+    *,
+    perplexity: float | None = None,
+    perplexities: Sequence[float] | None = None,
+    n_neighbors: int = 15,
+    graph: str = "auto",
+    metric: str = "euclidean",
+    search: str = "exact",
+    seed: int = 0,
+    note: Callable[[str], None] = lambda sentence: None,
+    distances: bool = False,
+) -> Affinities:
+    """Symmetric affinities of a data set's rows.  Collective.
+
     Parameters
     ----------
     dataset
         Points as rows.
+    kind
+        ``"entropic"``: Gaussians whose width gives a perplexity; ``"uniform"``: the same for
+        each of the nearest neighbors; ``"fuzzy"``: UMAP's.
     perplexity
         Effective number of neighbors, by default 30 (see :func:`perplexity_for`).
+    perplexities
+        Several instead, whose affinities are averaged: multiscale affinities.
+    n_neighbors
+        Neighbors of uniform and fuzzy affinities.
     graph
-        ``"dense"``: all pairs; ``"sparse"``: the 3 x perplexity nearest neighbors;
-        ``"auto"``: dense up to 1,000 points.
-    neighbors
-        ``"exact"``, or ``"approximate"``.
-    seed
-        For approximate neighbors.
-    note
-        Called with a sentence that tells how many of the neighbors were found.
-
-    Returns
-    -------
-    csr_matrix or ndarray, shape (local_rows, rows)
+        Entropic affinities of all pairs, ``"dense"``, or of the 3 x perplexity nearest
+        neighbors, ``"sparse"``; ``"auto"``: dense up to 1,000 points.
+    metric, search, seed, note
+        See :func:`~thalweg_embedding.affinities.distances.nearest_by`.
+    distances
+        Whether to keep the squared distances.
 
     Raises
     ------
     InputError
-        Too few points, or a perplexity that they cannot have.
+        Too few points, or a perplexity or a number of neighbors that they cannot have.
 
     Notes
     -----
-    p_nm = (p_{m|n} + p_{n|m}) / 2N.  Constant features change nothing; duplicate points
-    are treated as in :func:`~thalweg_embedding.affinities.entropic.entropic_rows`.
+    Entropic and uniform ones are p_nm = (p_{m|n} + p_{n|m}) / 2N, fuzzy ones the union
+    mu_nm = a_nm + a_mn - a_nm a_mn.  Constant features change nothing; duplicate points are
+    treated as in :func:`~thalweg_embedding.affinities.entropic.entropic_rows`.
     """
     layout = dataset.layout
-    perplexity = perplexity_for(layout.rows, perplexity)
-    dense = layout.rows <= DENSE_LIMIT if graph == "auto" else graph == "dense"
+    several = [perplexity] if perplexities is None else list(perplexities)
+    wanted = [perplexity_for(layout.rows, p) for p in several]
+    dense = kind == "entropic" and graph != "sparse"
+    if graph == "auto":
+        dense = dense and layout.rows <= DENSE_LIMIT
     k = layout.rows - 1
     if dense:
         require_room_for_dense(layout)
+    elif kind == "entropic":
+        k = min(k, max(math.ceil(NEIGHBORS_PER_PERPLEXITY * max(wanted)), 2))
+    elif not n_neighbors >= 2:
+        raise InputError(f"n_neighbors must be at least 2, not {n_neighbors}")
     else:
-        k = min(k, max(math.ceil(NEIGHBORS_PER_PERPLEXITY * perplexity), 2))
-        announce(layout, layout.columns, k)
-    if neighbors == "approximate" and not dense:
-        indices, squared, recall = approximate_neighbors(layout, dataset.values, k, seed)
-        note(f"approximate search found {recall:.1%} of the nearest neighbors, on a sample")
+        k = min(k, n_neighbors)
+    announce(layout, layout.columns, k)
+    search = "exact" if dense else search
+    indices, squared = nearest_by(dataset, k, metric, search, seed, note)
+    k = indices.shape[1]
+    if kind == "fuzzy":
+        values = fuzzy_rows(squared)
+    elif kind == "uniform":
+        values = np.full(squared.shape, 1.0 / k)
     else:
-        indices, squared = nearest_neighbors(layout, dataset.values, k)
-    conditional = entropic_rows(squared, perplexity)
+        values = entropic_rows(squared, _within(wanted[0], k))
+        for other in wanted[1:]:
+            values += entropic_rows(squared, _within(other, k))
+        values /= len(wanted)
     local = layout.local_rows
     column_type = np.int32 if layout.rows < 2**31 and local * k < 2**31 else np.int64
-    one_way = scipy.sparse.csr_matrix(
-        (
-            conditional.ravel(),
-            indices.astype(column_type).ravel(),
-            np.arange(0, local * k + 1, k, dtype=column_type),
-        ),
-        shape=(local, layout.rows),
-    )
-    weights = one_way + transposed(layout, one_way)
+
+    def both_ways(entries: np.ndarray) -> tuple[Any, Any]:
+        width = entries.shape[1]
+        columns = indices[:, :width].astype(column_type).ravel()
+        starts = np.arange(0, local * width + 1, width, dtype=column_type)
+        one_way = scipy.sparse.csr_matrix(
+            (entries.ravel(), columns, starts), shape=(local, layout.rows)
+        )
+        return one_way, transposed(layout, one_way)
+
+    there, back = both_ways(values)
+    weights = there + back
+    if kind == "fuzzy":
+        weights = weights - there.multiply(back)
     total = float(sum_over_ranks(layout.comm, float(weights.sum())))
     weights *= 1.0 / total
-    return weights.toarray() if dense else weights.tocsr()
+    kept = None
+    if distances:
+        # Of all pairs only near ones tell of local density.
+        there, back = both_ways(squared[:, : math.ceil(NEIGHBORS_PER_PERPLEXITY * max(wanted))])
+        kept = there.maximum(back).tocsr()
+    return Affinities(weights.toarray() if dense else weights.tocsr(), total, kept)
+
+
+def _within(perplexity: float, neighbors: int) -> float:
+    """A perplexity that so many neighbors can have."""
+    return perplexity if perplexity < neighbors else 0.9 * neighbors
 
 
 def given_affinities(dataset: Dataset, normalize: bool = True) -> Weights:

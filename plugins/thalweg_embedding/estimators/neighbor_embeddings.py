@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -18,32 +18,130 @@ from thalweg.data import Dataset
 from thalweg.driver import STOP_OPTIONS
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, collective_call, raise_on_all_ranks
-from thalweg.plugins import check_parameters
+from thalweg.plugins import check_parameters, declared_options
 from thalweg_embedding.affinities.build import perplexity_for
+from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.affinities.symmetric import check_weights
 from thalweg_embedding.new_points import PlacedMap
 from thalweg_embedding.objective import PairwiseEmbedding
 from thalweg_embedding.objectives import (
-    ELASTIC_EMBEDDING,
-    SYMMETRIC_SNE,
-    T_SNE,
-    Family,
-    embedding,
-    options_of,
+    elastic_embedding,
+    largevis_embedding,
+    negative_t_sne_embedding,
+    symmetric_sne,
+    t_sne,
+    umap_embedding,
 )
 
 
+def _places_new_points(estimator: PairwiseEstimator) -> bool:
+    return estimator.affinity != "precomputed" and estimator.keep_data
+
+
+@dataclass(eq=False, repr=False)
 class PairwiseEstimator(  # type: ignore[misc]
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
-    """What :class:`TSNE`, :class:`SymmetricSNE` and :class:`ElasticEmbedding` share.
+    """What the estimators of this module share.
 
-    ``fit`` and ``fit_transform`` take an array, shape (n_samples, n_features), or a
-    :class:`thalweg.Dataset` whose rows are distributed over ranks; the map then has this
+    ``fit`` and ``fit_transform`` take an array or a sparse matrix, shape (n_samples, n_features),
+    or a :class:`thalweg.Dataset` whose rows are distributed over ranks; the map then has this
     rank's rows.
+
+    Parameters
+    ----------
+    n_components
+        Dimensions of the map.
+    perplexity
+        Effective number of neighbors, less than n_samples - 1; by default 30, or a third of
+        the points if that is less.
+    perplexities
+        Several instead, whose affinities are averaged (multiscale affinities).
+    affinity
+        ``"entropic"``, ``"uniform"``, ``"fuzzy"``, or ``"precomputed"``: X holds symmetric
+        non-negative affinities; ``"auto"``: what the method is known with.
+    n_neighbors
+        Neighbors of uniform and fuzzy affinities.
+    metric
+        ``"euclidean"``, ``"cosine"``, ``"correlation"``, SciPy's ``"cityblock"`` and others, with
+        pynndescent installed any of its; or ``"precomputed"``: X holds distances, a square
+        matrix, or a sparse one of those to the nearest neighbors, such as
+        ``sklearn.neighbors.kneighbors_graph(..., mode="distance")`` gives.
+    neighbor_search
+        ``"exact"`` or ``"approximate"``; the latter, of sparse rows, needs pynndescent.
+    graph
+        Entropic affinities of all pairs (``"dense"``), of the nearest neighbors (``"sparse"``),
+        or ``"auto"``: dense up to 1,000 points.
+    lambda_
+        Weight of the repulsion; by default the method's.
+    density
+        Weight of the correlation of local densities in the data and in the map.
+    exaggeration
+        Early exaggeration: the repulsion starts at 1/exaggeration and is raised in stages.  By
+        default 12 for 1,000 points or more, else 1.
+    init
+        ``"random"``, ``"pca"``, ``"spectral"``, an array (n_samples, n_components), or ``"auto"``:
+        principal components, but random for the elastic embedding.
+    max_iter, tol, n_iter_without_progress
+        Iterations, and relative decrease of the objective in the last
+        ``n_iter_without_progress`` of them, at which to stop.  By default a run ends where little
+        but the size of the map still changes; 1e-7 goes on to lower values, in maps ever wider.
+    callback
+        Called with a :class:`thalweg.driver.Iterate` after each step, whose ``rows`` are the map;
+        a true answer ends the run.
+    verbose
+        1 shows a progress bar on a terminal.
+    solver, preconditioner, solver_options
+        Any of ``thalweg list``, and their options; by default L-BFGS, and the spectral
+        direction where the solver has a place for it.
+    keep_data
+        Whether the fitted estimator holds X, by reference where it can, which
+        :meth:`transform` needs; without, it pickles small.
+    random_state
+        Seed of the start.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of float64, shape (n_samples, n_components)
+    objective_ : float
+        Final value, as the run saw it.
+    kl_divergence_ : float
+        Of SNE variants: the same, evaluated once more with a hundredth of its error.
+    affinities_ : scipy.sparse.csr_matrix or ndarray
+        This rank's rows of the weights, which sum to 1 over all ranks.  Saved by
+        ``scipy.sparse.save_npz``, they serve as X with ``affinity="precomputed"``.
+    n_iter_ : int
+    trace_ : thalweg.Trace
+        Objective, gradient norm, evaluations and seconds of each iterate.
+    notes_ : tuple of str
+        What the run decided or fell back to.
     """
 
-    family: ClassVar[Family]
+    #: What builds the objective.
+    build: ClassVar[Callable[..., PairwiseEmbedding]]
+
+    n_components: int = 2
+    _: KW_ONLY
+    perplexity: float | None = None
+    perplexities: Any = None
+    affinity: str = "auto"
+    n_neighbors: int = 15
+    metric: str = "euclidean"
+    neighbor_search: str = "exact"
+    graph: str = "auto"
+    density: float = 0.0
+    exaggeration: float | None = None
+    init: Any = "auto"
+    max_iter: int = 300
+    tol: float = 5e-3
+    n_iter_without_progress: int = 5
+    callback: Any = None
+    verbose: int = 0
+    solver: str = "lbfgs"
+    preconditioner: str | None = None
+    solver_options: Mapping[str, Any] | None = None
+    keep_data: bool = True
+    random_state: Any = None
 
     def _checked(self) -> dict[str, Any]:
         """Options of the objective, checked as those of a configuration file are.
@@ -54,10 +152,17 @@ class PairwiseEstimator(  # type: ignore[misc]
             A wrong type, out of bounds, or not among the choices.
         """
         options = [
-            o for o in options_of(self.family) if o.name != "init" or isinstance(self.init, str)
+            option
+            for option in declared_options(type(self).build)
+            if option.name != "init" or isinstance(self.init, str)
         ]
         checked = check_parameters(self, options, {"n_components": "dimensions"})
-        check_parameters(self, STOP_OPTIONS, {"max_iter": "iterations", "tol": "decrease"})
+        names = {
+            "max_iter": "iterations",
+            "tol": "decrease",
+            "n_iter_without_progress": "window",
+        }
+        check_parameters(self, STOP_OPTIONS, names)
         return {"lambda_" if name == "lambda" else name: given for name, given in checked.items()}
 
     @collective_call(lambda self, X, *_, **__: X.comm if isinstance(X, Dataset) else MPI.COMM_SELF)
@@ -67,8 +172,8 @@ class PairwiseEstimator(  # type: ignore[misc]
         Parameters
         ----------
         X
-            Points, shape (n_samples, n_features), or with ``affinity="precomputed"``
-            their symmetric affinities, shape (n_samples, n_samples), dense or sparse.
+            Points, shape (n_samples, n_features), dense or sparse; or their affinities or
+            distances (``affinity="precomputed"``, ``metric="precomputed"``).
         y
             Ignored.
 
@@ -77,19 +182,23 @@ class PairwiseEstimator(  # type: ignore[misc]
         InputError
             Data or parameters that cannot be used; it is a ``ValueError``.
         """
-        objective = self._objective(X)
+        dataset, objective = self._objective(X)
         try:
             result = thalweg.minimize(
                 objective,
                 solver=self.solver,
                 preconditioner=self.preconditioner,
+                callback=self.callback,
                 seed=self._seed(objective.comm),
                 iterations=self.max_iter,
                 decrease=self.tol,
+                window=self.n_iter_without_progress,
+                progress=bool(self.verbose),
                 **(self.solver_options or {}),
             )
             self._keep(result)
-            self._placed = self._new_points(X, objective)
+            self.affinities_ = objective.weights
+            self._placed = self._new_points(dataset, objective)
         finally:
             objective.destroy()
         return self
@@ -98,14 +207,15 @@ class PairwiseEstimator(  # type: ignore[misc]
         """Embed the rows of X; returns the map, shape (n_samples, n_components)."""
         return np.array(self.fit(X).embedding_)
 
-    @available_if(lambda self: self.affinity != "precomputed")
+    @available_if(_places_new_points)
     def transform(self, X: Any) -> np.ndarray:
         """Places of new points in the map, which stays as it is; shape (n_new, n_components).
 
         A point that was fitted gets its own place (see
         :class:`~thalweg_embedding.new_points.PlacedMap`).  In a map fitted on several ranks
         this is a collective call: every rank gives its own new points, an array or its part
-        of a :class:`thalweg.Dataset`, perhaps without rows, and gets their places.
+        of a :class:`thalweg.Dataset`, perhaps without rows, and gets their places.  With
+        ``metric="precomputed"`` the distances to all fitted points are given.
         """
         check_is_fitted(self, "embedding_")
         placed = self._placed
@@ -114,48 +224,79 @@ class PairwiseEstimator(  # type: ignore[misc]
             new = self._checked_new_points(X, placed.layout is not None)
         return placed.place(new)
 
-    def _checked_new_points(self, X: Any, several_ranks: bool) -> np.ndarray:
+    @available_if(_places_new_points)
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """Points that belong at places of the map, shape (n_places, n_features).
+
+        Each is a mean of fitted points, with entropic weights of its nearest places in the
+        map.  Collective in a map fitted on several ranks, as :meth:`transform`.
+
+        Raises
+        ------
+        InputError
+            Places of another dimension than the map, or data that are sparse or distances.
+        """
+        check_is_fitted(self, "embedding_")
+        placed = self._placed
+        assert placed is not None
+        with raise_on_all_ranks(placed.layout.comm if placed.layout else MPI.COMM_SELF):
+            places = np.atleast_2d(np.asarray(X, dtype=float))
+            if places.ndim != 2 or places.shape[1] != self._n_features_out:
+                raise InputError(
+                    f"places must have shape (n, {self._n_features_out}), as the map has, not "
+                    f"{np.shape(X)}"
+                )
+            if scipy.sparse.issparse(placed.points) or self.metric == "precomputed":
+                raise InputError(
+                    "inverse_transform averages points, and needs them as a dense array"
+                )
+            if not np.isfinite(places).all():
+                raise InputError("places must be finite")
+        return placed.points_at(places)
+
+    def _checked_new_points(self, X: Any, several_ranks: bool) -> Any:
         empty = several_ranks or isinstance(X, Dataset)
         try:
-            found: np.ndarray = validate_data(
+            return validate_data(
                 self,
                 X.values if isinstance(X, Dataset) else X,
+                accept_sparse="csr",
                 dtype=(np.float64, np.float32),
                 reset=False,
                 ensure_min_samples=0 if empty else 1,
             )
         except ValueError as error:
             raise InputError(str(error)) from error
-        return found
 
-    def _objective(self, X: Any) -> PairwiseEmbedding:
-        precomputed = self.affinity == "precomputed"
+    def _objective(self, X: Any) -> tuple[Dataset, PairwiseEmbedding]:
         weights = None
         if isinstance(X, Dataset):
             dataset = X
             self.n_features_in_ = dataset.layout.columns
         else:
             X = validate_data(
-                self,
-                X,
-                accept_sparse="csr" if precomputed else False,
-                dtype=(np.float64, np.float32),
-                ensure_min_samples=3,
+                self, X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_min_samples=3
             )
-            if scipy.sparse.issparse(X):
+            if not scipy.sparse.issparse(X):
+                dataset = Dataset.from_array(X)
+            elif self.affinity == "precomputed":
                 dataset = Dataset.from_array(np.empty((*X.shape[:1], 0)))
                 weights = scipy.sparse.csr_matrix(X, dtype=float)
                 check_weights(dataset.layout, weights)
                 weights = weights / weights.sum()
             else:
-                dataset = Dataset.from_array(X)
+                dataset = SparseDataset.of(X)
         start: np.ndarray | None = None
         if not isinstance(self.init, str):
             start = np.asarray(self.init, dtype=float)
             wanted = (dataset.layout.local_rows, self.n_components)
             if start.shape != wanted:
                 raise InputError(f"init must have shape {wanted}, not {start.shape}")
-        return embedding(self.family, dataset, start=start, weights=weights, **self._checked())
+            if not np.isfinite(start).all():
+                raise InputError("init must be finite")
+        build = type(self).build
+        options = {"start": start, "weights": weights, **self._checked()}
+        return dataset, build(dataset, dataset.comm, **options)
 
     def _seed(self, comm: MPI.Comm) -> int:
         drawn = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -166,29 +307,34 @@ class PairwiseEstimator(  # type: ignore[misc]
         self.n_iter_ = max(1, result.iterations)
         self.objective_ = result.objective
         self.trace_ = result.trace
+        self.notes_ = result.notes
         if "kl_divergence" in result.metrics:
             self.kl_divergence_ = float(result.metrics["kl_divergence"])
 
-    def _new_points(self, X: Any, objective: PairwiseEmbedding) -> PlacedMap | None:
-        if self.affinity == "precomputed":
+    def _new_points(self, dataset: Dataset, objective: PairwiseEmbedding) -> PlacedMap | None:
+        if not _places_new_points(self):
             return None
         layout = objective.layout
-        points = X.values if isinstance(X, Dataset) else np.array(X, dtype=float)
-        family = self.family
         lambda_ = objective.homotopy_parameter
-        if not family.normalized:
-            uniform = getattr(self, "repulsive_weights", "uniform") != "one"
-            lambda_ *= 1.0 / layout.rows if uniform else layout.rows
+        if not objective.normalized:
+            scale = objective.repulsion_scale * layout.rows
+            # Weights that differ are counted as equal ones of the same sum.
+            differ = getattr(self, "repulsive_weights", "uniform") == "squared-distances"
+            lambda_ *= 1.0 / layout.rows if differ else scale
+        kind = objective.affinity
         return PlacedMap(
-            points,
+            dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values,
             layout.gather_rows(self.embedding_),
             # A communicator does not survive pickling, which estimators must.
             layout if objective.comm.size > 1 else None,
-            family.attraction,
-            family.repulsion,
-            family.normalized,
+            objective.attraction.function,
+            objective.repulsion.function,
+            objective.normalized,
             lambda_,
             perplexity_for(layout.rows, self.perplexity),
+            self.metric,
+            kind,
+            self.n_neighbors,
         )
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -201,8 +347,8 @@ class PairwiseEstimator(  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.affinity == "precomputed"
-        tags.input_tags.sparse = self.affinity == "precomputed"
+        tags.input_tags.pairwise = "precomputed" in (self.affinity, self.metric)
+        tags.input_tags.sparse = True
         return tags
 
 
@@ -212,68 +358,103 @@ class TSNE(PairwiseEstimator):
 
     Parameters
     ----------
-    n_components
-        Dimensions of the map.
-    perplexity
-        Effective number of neighbors, less than n_samples - 1; by default 30, or a third of
-        the points if that is less.
-    affinity
-        ``"entropic"``, or ``"precomputed"``: X holds symmetric non-negative affinities.
-    graph
-        Affinities of all pairs (``"dense"``), of the nearest neighbors (``"sparse"``), or
-        ``"auto"``: dense up to 1,000 points.
-    exaggeration
-        Early exaggeration: the repulsion starts at 1/exaggeration and is raised in stages.  By
-        default 12 for 1,000 points or more, else 1.
-    init
-        ``"random"``, ``"pca"``, an array (n_samples, n_components), or ``"auto"``: principal
-        components for SNE variants, else random.
-    max_iter, tol
-        Iterations, and relative decrease of the objective in the last five of them, at which to
-        stop.  By default a run ends where little but the size of the map still changes; 1e-7 goes
-        on to lower values, in maps ever wider.
-    solver, preconditioner, solver_options
-        Any of ``thalweg list``, and their options; by default L-BFGS, and the spectral
-        direction where the solver has a place for it.
-    random_state
-        Seed of the start.
-
-    Attributes
-    ----------
-    embedding_ : ndarray of float64, shape (n_samples, n_components)
-    objective_ : float
-        Final value, as the run saw it.
-    kl_divergence_ : float
-        The same, evaluated once more with a hundredth of its error.
-    n_iter_ : int
-    trace_ : thalweg.Trace
-        Objective, gradient norm, evaluations and seconds of each iterate.
+    degrees_of_freedom
+        Of Student's kernel in the map, above -1: 1 is t-SNE's, fewer have heavier tails and
+        show finer clusters (Kobak et al. 2020), many approach symmetric SNE.
+    lambda_
+        Weight of the repulsion, 1 for t-SNE.  Less gives the spectrum of Boehm, Berens and
+        Kobak (2022): 1/4 is like UMAP, 1/30 like force-directed layouts, and 0 tends to Laplacian
+        eigenmaps.
+    n_components, perplexity, metric, density, init, max_iter, tol, random_state, ...
+        And the attributes: as in :class:`PairwiseEstimator`.
     """
 
-    family = T_SNE
+    build = staticmethod(t_sne)
 
-    n_components: int = 2
     _: KW_ONLY
-    perplexity: float | None = None
-    affinity: str = "entropic"
-    graph: str = "auto"
-    exaggeration: float | None = None
-    init: Any = "auto"
-    max_iter: int = 300
-    tol: float = 5e-3
-    solver: str = "lbfgs"
-    preconditioner: str | None = None
-    solver_options: Mapping[str, Any] | None = None
-    random_state: Any = None
+    degrees_of_freedom: float = 1.0
+    lambda_: float | None = None
 
 
-class SymmetricSNE(TSNE):
+@dataclass(eq=False, repr=False)
+class SymmetricSNE(PairwiseEstimator):
     """Symmetric SNE: t-SNE's problem with a Gaussian kernel in the map.
 
-    Parameters and attributes are those of :class:`TSNE`.
+    Parameters and attributes are those of :class:`PairwiseEstimator`.
     """
 
-    family = SYMMETRIC_SNE
+    build = staticmethod(symmetric_sne)
+
+    _: KW_ONLY
+    lambda_: float | None = None
+
+
+@dataclass(eq=False, repr=False)
+class UMAP(PairwiseEstimator):
+    """UMAP's cross-entropy, summed over all pairs instead of sampled: one seed, one map.
+
+    Parameters
+    ----------
+    min_dist, spread
+        Distances, in map units, below which points count as close, and over which that falls off.
+    lambda_
+        Weight of the repulsion: the number of negative samples of each edge, by default 5; with
+        ``repulsive_weights="complement"`` 1.
+    repulsive_weights
+        ``"uniform"``: the loss that UMAP's sampling minimizes; ``"complement"``: the cross-entropy
+        of all pairs as stated, which repels far more.
+    n_neighbors
+        Neighbors of a point.
+    n_components, metric, density, init, max_iter, tol, random_state, ...
+        And the attributes: as in :class:`PairwiseEstimator`; ``density=1`` is densMAP's weight.
+    """
+
+    build = staticmethod(umap_embedding)
+
+    _: KW_ONLY
+    min_dist: float = 0.1
+    spread: float = 1.0
+    lambda_: float | None = None
+    repulsive_weights: str = "uniform"
+
+
+@dataclass(eq=False, repr=False)
+class LargeVis(PairwiseEstimator):
+    """LargeVis: a cross-entropy with t-SNE's kernel, summed over all pairs.
+
+    Parameters
+    ----------
+    lambda_
+        Weight of the repulsion: negative samples of an edge times their weight, by default 5 x 7.
+    n_components, perplexity, metric, density, init, max_iter, tol, random_state, ...
+        And the attributes: as in :class:`PairwiseEstimator`.
+    """
+
+    build = staticmethod(largevis_embedding)
+
+    _: KW_ONLY
+    lambda_: float | None = None
+
+
+@dataclass(eq=False, repr=False)
+class NegTSNE(PairwiseEstimator):
+    """Neg-t-SNE: t-SNE by negative sampling, its expected loss summed over all pairs.
+
+    Parameters
+    ----------
+    normalization
+        What stands for t-SNE's normalization, per pair: the larger, the more attraction.
+    lambda_
+        Weight of the repulsion: the number of negative samples, by default 5.
+    n_components, perplexity, metric, density, init, max_iter, tol, random_state, ...
+        And the attributes: as in :class:`PairwiseEstimator`.
+    """
+
+    build = staticmethod(negative_t_sne_embedding)
+
+    _: KW_ONLY
+    normalization: float = 1.0
+    lambda_: float | None = None
 
 
 @dataclass(eq=False, repr=False)
@@ -286,31 +467,13 @@ class ElasticEmbedding(PairwiseEstimator):
         lambda, the weight of the repulsion.
     repulsive_weights
         w-: ``"uniform"``, ``"squared-distances"`` of the data (both sum to 1), or ``"one"``.
-    n_components, perplexity, affinity, graph, init, max_iter, tol, solver, preconditioner, \
-solver_options, random_state
-        As in :class:`TSNE`.
-
-    Attributes
-    ----------
-    embedding_ : ndarray of float64, shape (n_samples, n_components)
-    objective_ : float
-    n_iter_ : int
-    trace_ : thalweg.Trace
+    n_components, perplexity, metric, density, init, max_iter, tol, random_state, ...
+        And the attributes: as in :class:`PairwiseEstimator`.
     """
 
-    family = ELASTIC_EMBEDDING
+    build = staticmethod(elastic_embedding)
 
-    n_components: int = 2
     _: KW_ONLY
     lambda_: float = 100.0
     repulsive_weights: str = "uniform"
-    perplexity: float | None = None
-    affinity: str = "entropic"
-    graph: str = "auto"
-    init: Any = "auto"
-    max_iter: int = 300
     tol: float = 1e-7
-    solver: str = "lbfgs"
-    preconditioner: str | None = None
-    solver_options: Mapping[str, Any] | None = None
-    random_state: Any = None

@@ -48,6 +48,12 @@ class PairFunction:
     single
         ``single(d)`` returns value and first derivative in single precision, for sums whose
         error is far above that; by default they are computed in double precision.
+    narrow
+        A mesh's error is relative to the strongest force of a pair.  Of a function that is
+        singular at 0, or nearly so, only forces at distances above this count as the strongest.
+    source
+        How to make it again, since functions made by others do not pickle: what returns
+        several of them, its arguments, and which of them it is.
 
     Raises
     ------
@@ -65,6 +71,8 @@ class PairFunction:
     name: str
     exponential: bool = False
     single: Callable[[Any], tuple[Any, Any]] | None = None
+    narrow: float = 0.0
+    source: tuple[Callable[..., Any], tuple[Any, ...], int] | None = None
     compiled: Any = field(init=False)
     key: str = field(init=False)
 
@@ -76,10 +84,19 @@ class PairFunction:
     def __repr__(self) -> str:
         return f"PairFunction({self.name!r})"
 
+    def __reduce__(self) -> Any:
+        if self.source is not None:
+            return _made_again, self.source
+        return object.__reduce__(self)
+
     def __call__(self, d: float) -> tuple[float, float, float]:
         """Value, first and second derivative at ``d``, uncompiled."""
         value, first, second = self.function(float(d))
         return float(value), float(first), float(second)
+
+
+def _made_again(maker: Callable[..., Any], arguments: tuple[Any, ...], place: int) -> Any:
+    return maker(*arguments)[place]
 
 
 @dataclass(frozen=True, eq=False)

@@ -169,8 +169,9 @@ def split_at(function: PairFunction, cut: float, tolerance: float) -> Split:
 
 
 def _steepest(function: PairFunction) -> float:
-    """The steepest slope of the function along a line."""
+    """The steepest slope of the function along a line, beyond where it is narrow."""
     r = np.concatenate([np.logspace(-3, 0, 200), np.linspace(1.0, 30.0, 1000)])
+    r = r[r >= function.narrow]
     return float(np.abs(2.0 * r * radial(function, 1)(r * r)).max())
 
 

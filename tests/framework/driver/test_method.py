@@ -97,6 +97,7 @@ def test_a_call_and_a_file_choose_the_same_method_by_default(name):
     of_call, _ = method.method_of_call(objective, None, None, {})
     assert parts(of_call) == parts(of_file)
     assert objective.default_solver == spec.solver
+    assert objective.default_stop == spec.stop
     objective.destroy()
 
 

@@ -15,10 +15,19 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg_embedding import TSNE, ElasticEmbedding, SymmetricSNE, embedding
-from thalweg_embedding.objectives import T_SNE
+from thalweg_embedding import (
+    TSNE,
+    UMAP,
+    ElasticEmbedding,
+    LargeVis,
+    NegTSNE,
+    SymmetricSNE,
+    embedding,
+)
+from thalweg_embedding.families import T_SNE
 
-every_estimator = pytest.mark.parametrize("kind", [TSNE, SymmetricSNE, ElasticEmbedding])
+KINDS = [TSNE, SymmetricSNE, UMAP, LargeVis, NegTSNE, ElasticEmbedding]
+every_estimator = pytest.mark.parametrize("kind", KINDS)
 
 
 @every_estimator

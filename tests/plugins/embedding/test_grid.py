@@ -16,6 +16,7 @@ from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid import GridPairs
 from thalweg_embedding.pairs.holders import OwnRows
 from thalweg_embedding.pairs.mesh import Mesh, Window
+from thalweg_embedding.pairs.parametric import cross_entropy_functions, student_functions
 
 CAUCHY_SQUARED = PairFunction(
     lambda d: ((1 + d) ** -2.0, -2 * (1 + d) ** -3.0, 6 * (1 + d) ** -4.0), "(1 + d)^-2"
@@ -42,6 +43,25 @@ def test_slopes_and_total_are_as_exact_as_asked_for(comm, function):
             of_total, of_slopes = errors(layout, function, tolerance, rows)
             assert of_slopes < 10 * tolerance
             assert of_total < tolerance
+
+
+@pytest.mark.parametrize(
+    "function",
+    [student_functions(0.0)[1], cross_entropy_functions(1.57694, 0.895061, 1e-3)[1]],
+    ids=["heavy tails", "umap"],
+)
+def test_heavy_tails_and_repulsions_that_are_singular_but_for_an_offset(comm, function):
+    """The strongest of their forces are those of a few near pairs, on which no mesh may count."""
+    for rows, spread in ((300, 0.05), (300, 3.0), (3000, 20.0)):
+        layout = Layout(comm, rows, 2)
+        of_total, of_slopes = errors(layout, function, 1e-2, layout.random_normal(0, spread))
+        assert of_slopes < 1e-2
+        assert of_total < 1e-3
+    slow = GridPairs(layout, function, 1e-2)
+    said = []
+    slow.note = said.append
+    slow.total(layout.random_normal(0, 20.0))
+    assert said == []
 
 
 @pytest.mark.ranks(1, 2)

@@ -8,10 +8,9 @@ import scipy.sparse
 
 from thalweg.data import Dataset
 from thalweg_embedding import TSNE
+from thalweg_embedding.families import ELASTIC_EMBEDDING, T_SNE
 from thalweg_embedding.objectives import (
-    ELASTIC_EMBEDDING,
     MANY_ROWS,
-    T_SNE,
     elastic_embedding,
     exaggerated_stages,
     t_sne,

@@ -1,0 +1,315 @@
+"""Nearest neighbors in the metric that the user names, of dense, sparse or precomputed rows.
+
+Cosine and correlation distances are Euclidean ones of rows that are centered or scaled first, so
+that they have the exact, distributed search of the framework.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from scipy.spatial.distance import cdist
+
+from thalweg.data import Dataset, principal_components
+from thalweg.errors import InputError
+from thalweg.parallel import (
+    MPI,
+    Layout,
+    approximate_neighbors,
+    max_over_ranks,
+    raise_on_all_ranks,
+    sum_over_ranks,
+)
+from thalweg.parallel.pairs import Ring, nearest_neighbors
+from thalweg_embedding.affinities.other_metrics import neighbors_by_descent
+
+#: Metrics that become Euclidean ones of rows scaled to length 1; True where they are centered.
+ANGULAR = {"cosine": False, "correlation": True}
+
+#: Other metrics of an exact search: SciPy's, with two names that others use.
+ALIASES = {"manhattan": "cityblock", "l1": "cityblock", "l2": "euclidean"}
+OTHERS = ("braycurtis", "canberra", "chebyshev", "cityblock", "hamming", "jaccard", "sqeuclidean")
+
+#: Entries of a block of distances that is held at once.
+BLOCK = 2**22
+
+#: Candidates among sparse rows beyond those asked for, since products of close rows cancel.
+SPARE = 8
+
+#: Iterations that find the leading directions of sparse rows, and directions beside them.
+ITERATIONS, EXTRA = 30, 8
+
+
+@dataclass(frozen=True)
+class SparseDataset(Dataset):
+    """Rows of a sparse matrix, distributed, which are never made dense.
+
+    Attributes
+    ----------
+    sparse
+        This rank's rows, CSR, shape (layout.local_rows, features).
+    """
+
+    sparse: Any = field(default=None)
+
+    @classmethod
+    def of(cls, matrix: Any, comm: MPI.Comm = MPI.COMM_SELF) -> SparseDataset:
+        """Rows of a matrix that every rank of ``comm`` has whole."""
+        whole = scipy.sparse.csr_matrix(matrix)
+        if whole.dtype not in (np.float32, np.float64):
+            whole = whole.astype(float)
+        if not np.isfinite(whole.data).all():
+            raise InputError("the data have NaN or infinite entries; remove or replace them")
+        layout = Layout(comm, whole.shape[0], whole.shape[1])
+        rows = whole[layout.start : layout.stop]
+        rows.sum_duplicates()
+        return cls(np.empty((layout.local_rows, 0)), layout, sparse=rows)
+
+
+def nearest_by(
+    dataset: Dataset,
+    k: int,
+    metric: str = "euclidean",
+    search: str = "exact",
+    seed: int = 0,
+    note: Callable[[str], None] = lambda sentence: None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The k nearest other rows of each of this rank's rows.  Collective.
+
+    Parameters
+    ----------
+    dataset
+        Points, or with ``metric="precomputed"`` their distances: a square matrix, or a sparse
+        one that holds those to the nearest neighbors, as scikit-learn's ``kneighbors_graph``.
+    k
+        Number of neighbors; as many as all rows have where a sparse matrix of distances has
+        fewer.
+    metric
+        ``"euclidean"``, ``"cosine"``, ``"correlation"``, ``"precomputed"``, SciPy's
+        (``"cityblock"``, ``"chebyshev"``, ``"jaccard"``, ...), or with pynndescent
+        installed any of its.
+    search
+        ``"exact"`` or ``"approximate"``; the latter, among sparse rows, needs pynndescent, and is
+        one rank's work.
+    seed
+        Of an approximate search.
+    note
+        Called with a sentence that tells how many of the neighbors were found.
+
+    Returns
+    -------
+    indices : ndarray of int64, shape (local_rows, k)
+    squared : ndarray of float64, shape (local_rows, k)
+        Squares of the metric's distances, in ascending order.
+
+    Raises
+    ------
+    InputError
+        An unknown metric, a row without direction where angles count, distances that are
+        negative or too few.
+    """
+    metric = ALIASES.get(metric, metric)
+    if metric == "precomputed":
+        return _precomputed(dataset, k)
+    if metric in ANGULAR:
+        dataset = _unit_rows(dataset, metric)
+    if metric == "euclidean" or metric in ANGULAR:
+        if isinstance(dataset, SparseDataset):
+            if search == "approximate":
+                return neighbors_by_descent(dataset, k, metric, seed)
+            else:
+                indices, squared = nearest_among(dataset, dataset, k, True)
+        elif search == "approximate":
+            found = approximate_neighbors(dataset.layout, dataset.values, k, seed)
+            indices, squared, recall = found
+            note(f"approximate search found {recall:.1%} of the nearest neighbors, on a sample")
+        else:
+            indices, squared = nearest_neighbors(dataset.layout, dataset.values, k)
+        return indices, squared_distances_of(squared, metric)
+    if isinstance(dataset, SparseDataset):
+        raise InputError(
+            f"metric '{metric}' of sparse data is not available; use 'euclidean' or 'cosine'"
+        )
+    if search == "exact" and metric in OTHERS:
+        return nearest_among(dataset, dataset, k, True, metric)
+    return neighbors_by_descent(dataset, k, metric, seed)
+
+
+def squared_distances_of(squared: np.ndarray, metric: str) -> np.ndarray:
+    """Squares of a metric's distances, from squared Euclidean ones of the rows it is taken of."""
+    return (0.5 * squared) ** 2 if metric in ANGULAR else squared
+
+
+def measured_rows(dataset: Dataset, metric: str) -> Dataset:
+    """Rows whose Euclidean distances tell those of the metric, if there are such."""
+    metric = ALIASES.get(metric, metric)
+    return _unit_rows(dataset, metric) if metric in ANGULAR else dataset
+
+
+def _unit_rows(dataset: Dataset, metric: str) -> Dataset:
+    layout, centered = dataset.layout, ANGULAR[metric]
+    if isinstance(dataset, SparseDataset):
+        if centered:
+            raise InputError(
+                "metric 'correlation' would make sparse data dense; use 'cosine', or give dense "
+                "data"
+            )
+        lengths = np.sqrt(np.asarray(dataset.sparse.multiply(dataset.sparse).sum(axis=1)).ravel())
+        _refuse_zero(layout, lengths, metric)
+        scaled = scipy.sparse.diags(1.0 / lengths) @ dataset.sparse
+        return SparseDataset(dataset.values, layout, sparse=scaled.tocsr())
+    values = dataset.values
+    if centered:
+        values = values - values.mean(axis=1, keepdims=True)
+    lengths = np.linalg.norm(values, axis=1)
+    if centered:  # what rounding leaves of a constant row
+        lengths[lengths <= 1e-6 * np.abs(dataset.values).max(axis=1, initial=0.0)] = 0.0
+    _refuse_zero(layout, lengths, metric)
+    return dataset.with_values(values / lengths[:, None])
+
+
+def _refuse_zero(layout: Layout, lengths: np.ndarray, metric: str) -> None:
+    first = np.flatnonzero(lengths == 0.0)
+    row = -max_over_ranks(layout.comm, float(-(layout.start + first[0])) if len(first) else -1e300)
+    if row < 1e299:
+        what = "constant" if ANGULAR[metric] else "zero"
+        raise InputError(
+            f"row {int(row)} (counted from 0) is {what}, and has no {metric} with others; remove "
+            "such rows or use another metric"
+        )
+
+
+def nearest_among(
+    known: Dataset, asking: Dataset, k: int, same: bool, metric: str = "euclidean"
+) -> tuple[np.ndarray, np.ndarray]:
+    """The k nearest known rows of each of this rank's asking rows, by all distances.  Collective.
+
+    ``same``: whether both are the same rows, of which none is its own neighbor.
+    """
+    comm, own = known.layout.comm, asking.layout
+    indices = np.zeros((own.local_rows, 0), dtype=np.int64)
+    squared = np.zeros((own.local_rows, 0))
+    for start, block in _blocks(known):
+        found = [
+            _nearest_in(block, start, part, first, k, own.start if same else None, metric)
+            for first, part in _parts(asking, block.shape[0])
+        ]
+        if found:
+            indices = np.hstack([indices, np.concatenate([f[0] for f in found])])
+            squared = np.hstack([squared, np.concatenate([f[1] for f in found])])
+        order = np.lexsort((indices, squared), axis=1)[:, :k]
+        indices = np.take_along_axis(indices, order, 1)
+        squared = np.take_along_axis(squared, order, 1)
+    with raise_on_all_ranks(comm):
+        if not np.isfinite(squared).all():
+            raise InputError(f"some distances by metric '{metric}' are not finite")
+    return indices, squared
+
+
+def _blocks(known: Dataset):  # type: ignore[no-untyped-def]
+    """First row and rows of each rank, at this rank in turn.  Collective."""
+    layout = known.layout
+    if not isinstance(known, SparseDataset):
+        for block in Ring(layout).blocks(np.asarray(known.values)):
+            yield block.start, block.arrays[0]
+        return
+    for rank in range(layout.comm.size):
+        yield int(layout.starts[rank]), layout.comm.bcast(known.sparse, root=rank)
+
+
+def _parts(asking: Dataset, columns: int):  # type: ignore[no-untyped-def]
+    rows = asking.sparse if isinstance(asking, SparseDataset) else np.asarray(asking.values)
+    size = max(1, BLOCK // max(1, columns))
+    return [(first, rows[first : first + size]) for first in range(0, rows.shape[0], size)]
+
+
+def _nearest_in(block, start, part, first, k, own_start, metric):  # type: ignore[no-untyped-def]
+    """Nearest rows of a block for some asking rows: global numbers and squared distances."""
+    if scipy.sparse.issparse(block):
+        norms = np.asarray(block.multiply(block).sum(axis=1)).ravel()
+        own = np.asarray(part.multiply(part).sum(axis=1)).ravel()
+        squared = norms - 2.0 * (part @ block.T).toarray() + own[:, None]
+        np.maximum(squared, 0.0, out=squared)
+        more = SPARE
+    else:
+        squared = cdist(np.asarray(part, dtype=float), np.asarray(block, dtype=float), metric)
+        squared *= squared
+        more = 0
+    if own_start is not None:
+        rows = np.arange(len(squared))
+        columns = own_start + first + rows - start
+        inside = (columns >= 0) & (columns < squared.shape[1])
+        squared[rows[inside], columns[inside]] = np.inf
+    count = min(k + more, squared.shape[1])
+    near = np.argsort(squared, axis=1, kind="stable")[:, :count]
+    found = np.take_along_axis(squared, near, 1)
+    if more:
+        rows = np.repeat(np.arange(len(near)), count)
+        differences = part[rows] - block[near.ravel()]
+        exact = np.asarray(differences.multiply(differences).sum(axis=1)).reshape(near.shape)
+        found = np.where(np.isinf(found), np.inf, exact)
+    return start + near.astype(np.int64), found
+
+
+def _precomputed(dataset: Dataset, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Neighbors from the distances that the data hold."""
+    layout = dataset.layout
+    if layout.rows != layout.columns:
+        raise InputError(
+            f"precomputed distances must be a square matrix, not {layout.rows} x {layout.columns}"
+        )
+    sparse = isinstance(dataset, SparseDataset)
+    held = dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values
+    lowest = np.asarray(held.data if sparse else held).min(initial=0.0)
+    if max_over_ranks(layout.comm, float(-lowest)) > 0.0:
+        raise InputError("precomputed distances must not be negative")
+    own = layout.start + np.arange(layout.local_rows)
+    if not sparse:
+        squared = np.array(held, dtype=float)
+        squared *= squared
+        squared[np.arange(layout.local_rows), own] = np.inf
+        near = np.argsort(squared, axis=1, kind="stable")[:, :k].astype(np.int64)
+        return near, np.take_along_axis(squared, near, 1)
+    held = scipy.sparse.csr_matrix(held)
+    rows = np.repeat(np.arange(layout.local_rows), np.diff(held.indptr))
+    others = held.indices != own[rows]
+    rows, columns, squared = rows[others], held.indices[others], held.data[others] ** 2
+    counts = np.bincount(rows, minlength=layout.local_rows)
+    fewest = -max_over_ranks(layout.comm, float(-counts.min(initial=layout.rows)))
+    k = int(min(k, fewest))
+    if k < 2:
+        raise InputError(
+            "each row of a sparse matrix of distances must hold those to at least 2 other points"
+        )
+    order = np.lexsort((columns, squared, rows))
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    chosen = order[(first[:, None] + np.arange(k)).ravel()]
+    shape = (layout.local_rows, k)
+    return columns[chosen].astype(np.int64).reshape(shape), squared[chosen].reshape(shape)
+
+
+def leading_components(dataset: Dataset, count: int) -> np.ndarray:
+    """This rank's rows of the leading principal components.  Collective."""
+    if not isinstance(dataset, SparseDataset):
+        return principal_components(dataset.values.astype(float), dataset.layout, count)
+    rows, comm, n = dataset.sparse, dataset.comm, dataset.layout.rows
+    features = dataset.layout.columns
+    mean = np.asarray(sum_over_ranks(comm, np.asarray(rows.sum(axis=0), dtype=float).ravel())) / n
+    width = min(features, n, count + EXTRA)
+    basis = np.random.default_rng(0).standard_normal((features, width))
+    for _ in range(ITERATIONS):
+        basis, _ = np.linalg.qr(basis)
+        scores = rows @ basis - mean @ basis
+        # Sums of scores are zero, so that the mean drops out of the product.
+        basis = np.asarray(sum_over_ranks(comm, rows.T @ scores))
+    basis, _ = np.linalg.qr(basis)
+    scores = rows @ basis - mean @ basis
+    _, turn = np.linalg.eigh(np.asarray(sum_over_ranks(comm, scores.T @ scores)))
+    basis = basis @ turn[:, ::-1][:, :count]
+    peak = basis[np.abs(basis).argmax(axis=0), np.arange(count)]
+    basis *= np.where(peak < 0, -1.0, 1.0)
+    return np.asarray(rows @ basis - mean @ basis)

@@ -1,0 +1,65 @@
+"""UMAP's affinities: the fuzzy union of what each point finds near."""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import prange
+
+from thalweg.parallel import kernel
+
+#: A row's width is at least this share of its mean distance.
+NARROWEST = 1e-3
+
+#: Halvings of the bracket of a width.
+HALVINGS = 64
+
+
+def fuzzy_rows(squared: np.ndarray) -> np.ndarray:
+    """Membership of each row's neighbors: exp(-(r - r_1)/sigma), 1 for the nearest.
+
+    Parameters
+    ----------
+    squared
+        Squared distances to the k neighbors in ascending order, shape (n, k).
+
+    Returns
+    -------
+    ndarray of float64, shape (n, k)
+        Each row sums to log2 k, up to what the least width allows (McInnes, Healy and Melville
+        2018, section 3.1).
+    """
+    memberships = np.empty(squared.shape)
+    if squared.size:
+        distances = np.sqrt(np.asarray(squared, dtype=float))
+        _solve(distances, math.log2(max(squared.shape[1], 2)), memberships)
+    return memberships
+
+
+@kernel(parallel=True)
+def _solve(distances, target, memberships):
+    n, k = distances.shape
+    for row in prange(n):
+        nearest = 0.0
+        mean = 0.0
+        for m in range(k - 1, -1, -1):
+            mean += distances[row, m] / k
+            if distances[row, m] > 0.0:
+                nearest = distances[row, m]
+        low, high, sigma = 0.0, np.inf, 1.0
+        for _ in range(HALVINGS):
+            total = 0.0
+            for m in range(k):
+                total += math.exp(-max(distances[row, m] - nearest, 0.0) / sigma)
+            if total > target:
+                high = sigma
+                sigma = 0.5 * (low + high)
+            else:
+                low = sigma
+                sigma = 2.0 * sigma if high == np.inf else 0.5 * (low + high)
+        sigma = max(sigma, NARROWEST * mean, 1e-300)
+        for m in range(k):
+            memberships[row, m] = math.exp(-max(distances[row, m] - nearest, 0.0) / sigma)

@@ -1,0 +1,73 @@
+"""Approximate neighbors by pynndescent: of sparse rows, and in the metrics that it knows."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from thalweg.data import Dataset
+from thalweg.errors import InputError, suggestion
+from thalweg.parallel import on_root
+
+
+def neighbors_by_descent(
+    dataset: Dataset, k: int, metric: str, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Most of the k nearest neighbors of each of this rank's rows.  Collective.
+
+    Rank 0 gathers the data and searches.
+
+    Returns
+    -------
+    indices : ndarray of int64, shape (local_rows, k)
+    squared : ndarray of float64, shape (local_rows, k)
+        In ascending order.
+
+    Raises
+    ------
+    InputError
+        pynndescent is not installed, or does not know the metric.
+    """
+    if importlib.util.find_spec("pynndescent") is None:
+        raise InputError(
+            f"metric '{metric}', or an approximate search among sparse rows, needs pynndescent; "
+            "install it with pip install 'thalweg[large]', or use 'euclidean', 'cosine', "
+            "'correlation' or 'cityblock' with an exact search"
+        )
+    layout = dataset.layout
+    sparse = getattr(dataset, "sparse", None)
+    whole: Any
+    if sparse is None:
+        whole = layout.gather_rows(np.asarray(dataset.values, dtype=np.float32))
+    else:
+        parts = layout.comm.gather(sparse, root=0)
+        whole = None if parts is None else scipy.sparse.vstack(parts).astype(np.float32).tocsr()
+
+    def search() -> tuple[np.ndarray, np.ndarray]:
+        from pynndescent import NNDescent
+        from pynndescent.distances import named_distances
+
+        if metric not in named_distances:
+            known = [*named_distances, "precomputed"]
+            raise InputError(f"unknown metric '{metric}'{suggestion(metric, known)}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            index = NNDescent(whole, n_neighbors=k + 1, random_state=seed, metric=metric)
+        found, distances = index.neighbor_graph
+        return _without_self(np.asarray(found, dtype=np.int64), np.asarray(distances, float), k)
+
+    indices, distances = (part[layout.start : layout.stop] for part in on_root(layout.comm, search))
+    return indices, distances**2
+
+
+def _without_self(
+    found: np.ndarray, distances: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Each row's neighbors but itself; where it is not among them, the last goes."""
+    own = found == np.arange(len(found))[:, None]
+    own[~own.any(axis=1), -1] = True
+    return found[~own].reshape(len(found), k), distances[~own].reshape(len(found), k)

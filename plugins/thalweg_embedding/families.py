@@ -1,0 +1,153 @@
+"""Kinds of embeddings: which two functions of a distance, and how the repulsion enters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+import scipy.optimize
+
+from thalweg.errors import InputError
+from thalweg.plugins import Help
+from thalweg_embedding.pairs.functions import (
+    DISTANCE,
+    GAUSSIAN,
+    LOGARITHM,
+    STUDENT,
+    PairFunction,
+)
+from thalweg_embedding.pairs.parametric import cross_entropy_functions, student_functions
+
+#: Added to squared distances where the repulsion is singular, as in UMAP's own gradient.
+OFFSET = 1e-3
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of embedding: two functions, and how the repulsion enters.
+
+    Parameters
+    ----------
+    name
+        As users write it.
+    attraction, repulsion
+        f and g.
+    normalized
+        Whether E- is the logarithm of the sum of g.
+    lambda_
+        Usual weight of the repulsion; by default 1 where E- is a logarithm, else 100.
+    affinity
+        Usual affinities, ``"entropic"`` or ``"fuzzy"``.
+    bounded
+        Whether the attraction of a pair is bounded at any distance, as those of t-SNE and UMAP
+        are.  Runs then start from principal components and pass stages of early
+        exaggeration; by default where E- is a logarithm.
+    """
+
+    name: str
+    attraction: PairFunction
+    repulsion: PairFunction
+    normalized: bool
+    lambda_: float | None = None
+    affinity: str = "entropic"
+    bounded: bool | None = None
+
+    @property
+    def usual_lambda(self) -> float:
+        """Weight of the repulsion where the user gives none."""
+        if self.lambda_ is not None:
+            return self.lambda_
+        return 1.0 if self.normalized else 100.0
+
+    @property
+    def staged(self) -> bool:
+        """Whether runs begin with principal components and exaggeration."""
+        return self.normalized if self.bounded is None else self.bounded
+
+
+ELASTIC_EMBEDDING = Family("elastic-embedding", DISTANCE, GAUSSIAN, normalized=False)
+SYMMETRIC_SNE = Family("s-sne", DISTANCE, GAUSSIAN, normalized=True)
+T_SNE = Family("t-sne", LOGARITHM, STUDENT, normalized=True)
+T_ELASTIC_EMBEDDING = Family("t-ee", LOGARITHM, STUDENT, normalized=False)
+
+
+def student_sne(
+    degrees_of_freedom: Annotated[
+        float,
+        Help("of the Student kernel in the map: less than 1 has heavier tails", above=-1),
+    ] = 1.0,
+) -> Family:
+    """t-SNE with tails of one's own: kernel (1 + d/a)^-a, a = (nu + 1)/2.
+
+    Heavier tails show finer clusters (Kobak et al. 2020), lighter ones approach symmetric SNE.
+    """
+    if degrees_of_freedom == 1.0:
+        return T_SNE
+    return Family("t-sne", *student_functions(float(degrees_of_freedom)), normalized=True)
+
+
+def umap(
+    min_dist: Annotated[
+        float, Help("distance below which points count as close", unit="map units", minimum=0)
+    ] = 0.1,
+    spread: Annotated[
+        float, Help("distance over which closeness falls off", unit="map units", above=0)
+    ] = 1.0,
+) -> Family:
+    """UMAP's kernel 1/(1 + a d^b), of McInnes, Healy and Melville (2018), and its cross-entropy.
+
+    With uniform repulsive weights lambda is the number of negative samples, by default 5: the
+    loss that UMAP's sampling minimizes (Damrich and Hamprecht 2021), with mean degrees.
+
+    Raises
+    ------
+    InputError
+        ``min_dist`` is above ``spread``.
+    """
+    a, b = _umap_curve(float(min_dist), float(spread))
+    functions = cross_entropy_functions(a, b, OFFSET)
+    return Family("umap", *functions, False, lambda_=5.0, affinity="fuzzy", bounded=True)
+
+
+def largevis() -> Family:
+    """LargeVis (Tang, Liu, Zhang and Mei 2016): kernel 1/(1 + d).
+
+    lambda = 35 is its five negative samples times their weight, 7.
+    """
+    functions = cross_entropy_functions(1.0, 1.0, OFFSET)
+    return Family("largevis", *functions, False, lambda_=35.0, bounded=True)
+
+
+def negative_t_sne(
+    normalization: Annotated[
+        float,
+        Help(
+            "what stands for t-SNE's normalization, per pair: larger values attract more", above=0
+        ),
+    ] = 1.0,
+) -> Family:
+    """Neg-t-SNE (Damrich, Boehm, Hamprecht and Kobak 2023), of its loss's expectation.
+
+    The kernel 1/(1 + c (1 + d)) with c the normalization: the map goes from t-SNE's to UMAP's
+    and beyond as c grows.  lambda = 5 is the number of negative samples.
+    """
+    functions = cross_entropy_functions(float(normalization), 1.0, 1.0)
+    return Family("neg-t-sne", *functions, False, lambda_=5.0, bounded=True)
+
+
+def _umap_curve(min_dist: float, spread: float) -> tuple[float, float]:
+    """a and b for which 1/(1 + a r^2b) is nearest to 1 below min_dist, exp(-(r - min_dist)/spread).
+
+    Rounded to six digits, so that compiled code is found again.
+    """
+    if min_dist > spread:
+        raise InputError(f"min_dist must be at most spread ({spread:g}), not {min_dist:g}")
+    r = np.linspace(0.0, 3.0 * spread, 300)
+    wanted = np.where(r < min_dist, 1.0, np.exp(-(r - min_dist) / spread))
+
+    def curve(r: np.ndarray, a: float, b: float) -> np.ndarray:
+        return np.asarray(1.0 / (1.0 + a * r ** (2.0 * b)))
+
+    (a, b), _ = scipy.optimize.curve_fit(curve, r, wanted)
+    return float(f"{a:.6g}"), float(f"{b:.6g}")

@@ -1,0 +1,117 @@
+"""Affinities and new points in any metric, of dense, sparse and precomputed rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.spatial.distance import cdist
+from sklearn.datasets import load_digits
+from sklearn.neighbors import kneighbors_graph
+
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg_embedding import TSNE
+from thalweg_embedding.affinities.distances import SparseDataset, leading_components, nearest_by
+
+POINTS = load_digits().data[:120]
+
+
+def brute_force(points, metric, k):
+    distances = cdist(points, points, metric)
+    np.fill_diagonal(distances, np.inf)
+    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    return order, np.take_along_axis(distances, order, 1) ** 2
+
+
+@pytest.mark.ranks(1, 3)
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "correlation", "cityblock", "chebyshev"])
+def test_neighbors_are_those_of_the_metric(comm, metric):
+    data = Dataset.from_array(POINTS, comm=comm)
+    _, squared = nearest_by(data, 7, metric)
+    expected = brute_force(POINTS, metric, 7)[1]
+    np.testing.assert_allclose(data.layout.gather_rows(squared), expected, rtol=1e-9, atol=1e-14)
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_sparse_rows_have_the_neighbors_of_dense_ones(comm, metric):
+    sparse = SparseDataset.of(scipy.sparse.csr_matrix(POINTS), comm)
+    dense = Dataset.from_array(POINTS, comm=comm)
+    found, expected = nearest_by(sparse, 6, metric), nearest_by(dense, 6, metric)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-9, atol=1e-12)
+    assert (found[0] == expected[0]).mean() > 0.99  # ties
+    leading = leading_components(sparse, 2)
+    np.testing.assert_allclose(leading, leading_components(dense, 2), rtol=1e-5, atol=1e-4)
+
+
+def test_other_metrics_come_from_pynndescent(monkeypatch):
+    """Its search takes long to compile: what it is asked, and made of its answer, is ours."""
+    library = pytest.importorskip("pynndescent")
+
+    class Search:
+        def __init__(self, rows, n_neighbors, random_state, metric):
+            assert metric == "hellinger"
+            root = np.sqrt(rows / rows.sum(axis=1, keepdims=True))
+            distances = cdist(root, root)
+            order = np.argsort(distances, axis=1)[:, :n_neighbors]
+            self.neighbor_graph = order, np.take_along_axis(distances, order, 1)
+
+    monkeypatch.setattr(library, "NNDescent", Search)
+    positive = np.abs(POINTS) + 1.0
+    root = np.sqrt(positive / positive.sum(axis=1, keepdims=True))
+    indices, squared = nearest_by(Dataset.from_array(positive), 5, "hellinger")
+    np.testing.assert_allclose(squared, brute_force(root, "euclidean", 5)[1], rtol=1e-3)
+    assert (indices != np.arange(len(POINTS))[:, None]).all()
+
+
+@pytest.mark.parametrize("metric", ["precomputed", "neighbors"])
+def test_precomputed_distances_give_the_map_of_the_points(metric):
+    chosen = {"perplexity": 8.0, "init": "random", "random_state": 0, "max_iter": 15}
+    graph = "sparse" if metric == "neighbors" else "auto"
+    reference = TSNE(graph=graph, **chosen).fit(POINTS)
+    expected = reference.embedding_
+    distances = cdist(POINTS, POINTS)
+    if metric == "neighbors":
+        distances = kneighbors_graph(POINTS, 24, mode="distance")
+    found = TSNE(metric="precomputed", graph=graph, **chosen).fit(distances)
+    np.testing.assert_allclose(found.embedding_, expected, atol=1e-4 * np.abs(expected).max())
+    if metric == "precomputed":
+        new = POINTS[:9] + np.random.default_rng(0).normal(size=(9, 64))
+        placed = found.transform(cdist(new, POINTS))
+        np.testing.assert_allclose(placed, reference.transform(new), atol=1e-3)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "cityblock"])
+def test_new_points_are_placed_by_the_metric(metric):
+    fitted = TSNE(perplexity=8.0, metric=metric, max_iter=30, random_state=0).fit(POINTS[:100])
+    np.testing.assert_array_equal(fitted.transform(POINTS[:100]), fitted.embedding_)
+    # Cosines do not see lengths.
+    if metric == "cosine":
+        longer = fitted.transform(3.0 * POINTS[100:])
+        np.testing.assert_allclose(longer, fitted.transform(POINTS[100:]), atol=1e-6)
+
+
+def test_a_sparse_matrix_is_embedded_as_its_dense_rows_are():
+    sparse = scipy.sparse.csr_matrix(POINTS)
+    chosen = {"perplexity": 8.0, "metric": "cosine", "random_state": 0, "max_iter": 15}
+    fitted = TSNE(**chosen).fit(sparse)
+    expected = TSNE(**chosen).fit_transform(POINTS)
+    np.testing.assert_allclose(fitted.embedding_, expected, atol=1e-3 * np.abs(expected).max())
+    np.testing.assert_array_equal(fitted.transform(sparse[:5]), fitted.embedding_[:5])
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize(
+    ("rows", "metric", "words"),
+    [
+        (np.vstack([POINTS[:20], 0 * POINTS[:1]]), "cosine", r"row 20 .* is zero"),
+        (np.vstack([POINTS[:20], 0 * POINTS[:1] + 3]), "correlation", r"row 20 .* is constant"),
+        (POINTS[:20], "precomputed", "must be a square matrix, not 20 x 64"),
+        (-np.ones((20, 20)), "precomputed", "must not be negative"),
+        (POINTS[:20], "euclidan", "unknown metric 'euclidan'; did you mean 'euclidean'"),
+    ],
+)
+def test_what_a_metric_cannot_have_is_told(comm, rows, metric, words):
+    with pytest.raises(InputError, match=words):
+        nearest_by(Dataset.from_array(rows, comm=comm), 4, metric)

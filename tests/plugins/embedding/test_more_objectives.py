@@ -1,0 +1,146 @@
+"""Objectives beyond t-SNE: what is known of their limits, their weights and their maps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.datasets import load_digits
+
+import thalweg
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg.parallel import Layout
+from thalweg_embedding import objectives, student_sne, umap
+from thalweg_embedding.affinities.build import affinities_of
+from thalweg_embedding.pairs.density import DensityCorrelation
+from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
+from thalweg_embedding.pairs.parametric import cross_entropy_functions, student_functions
+
+DIGITS = load_digits()
+
+
+def digits(comm, rows=90):
+    return Dataset.from_array(DIGITS.data[:rows], comm=comm)
+
+
+def test_students_kernel_is_t_snes_at_one_and_a_gaussian_at_many_degrees():
+    assert student_sne(1.0).repulsion is STUDENT
+    distances = np.array([0.0, 0.3, 2.0, 7.0])
+    many = student_functions(1e7)[1]
+    np.testing.assert_allclose(
+        [many(d) for d in distances], [GAUSSIAN(d) for d in distances], atol=1e-5
+    )
+    heavy = student_functions(0.0)[1]  # 1/sqrt(1 + 2 d)
+    np.testing.assert_allclose([heavy(d)[0] for d in distances], (1 + 2 * distances) ** -0.5)
+
+
+@pytest.mark.parametrize(("a", "b", "offset"), [(1.577, 0.895, 1e-3), (1, 1, 1e-3), (0.3, 1, 1)])
+def test_cross_entropies_are_logarithms_of_a_kernel_and_its_complement(a, b, offset):
+    attraction, repulsion = cross_entropy_functions(a, b, offset)
+    for d in (0.0, 1e-4, 0.2, 5.0, 1e4):
+        phi = 1.0 / (1.0 + a * (offset + d) ** b)
+        assert attraction(d)[0] == pytest.approx(-np.log(phi), rel=1e-12)
+        assert repulsion(d)[0] == pytest.approx(-np.log1p(-phi), rel=1e-9)
+
+
+def test_the_curve_of_umap_is_the_published_one():
+    # McInnes, Healy and Melville: a = 1.577 and b = 0.895 for min_dist = 0.1.
+    assert "1.57694 s^0.895061" in umap().repulsion.name
+    with pytest.raises(InputError, match="min_dist must be at most spread"):
+        umap(min_dist=2.0)
+
+
+@pytest.mark.ranks(1, 3)
+def test_a_cross_entropy_is_its_sum_over_all_pairs(comm):
+    data = digits(comm)
+    objective = objectives.umap_embedding(data, comm, repulsive_weights="complement", init="random")
+    x = objective.layout.vec_from(objective.layout.random_normal(0, 0.5))
+    rows = objective.layout.gather(x)
+    made = affinities_of(data, "fuzzy")
+    mu = data.layout.gather_rows(made.weights.toarray()) * made.total
+    squared = ((rows[:, None] - rows) ** 2).sum(axis=2)
+    phi = 1.0 / (1.0 + 1.57694 * (1e-3 + squared) ** 0.895061)
+    terms = -mu * np.log(phi) - (1.0 - mu) * np.log1p(-phi)
+    np.fill_diagonal(terms, 0.0)
+    assert objective.value(x) == pytest.approx(terms.sum() / made.total, rel=1e-9)
+    objective.destroy()
+
+
+@pytest.mark.ranks(1, 2)
+def test_fuzzy_affinities_are_a_union_of_rows_of_one_size(comm):
+    data = digits(comm)
+    made = affinities_of(data, "fuzzy", n_neighbors=8)
+    mu = data.layout.gather_rows(made.weights.toarray()) * made.total
+    np.testing.assert_allclose(mu, mu.T, rtol=1e-12)
+    assert mu.max() == pytest.approx(1.0)
+    np.testing.assert_allclose(mu.max(axis=1), 1.0)  # the nearest neighbor is a member for sure
+    assert ((mu > 0).sum(axis=1) >= 8).all()
+    # Each row's own share sums to log2 k; the union is at least that, at most the sum of all.
+    assert 90 * 3.0 <= made.total <= 2 * 90 * 3.0
+
+
+@pytest.mark.ranks(1, 2)
+def test_uniform_and_multiscale_affinities(comm):
+    data = digits(comm)
+    uniform = affinities_of(data, "uniform", n_neighbors=5)
+    whole = data.layout.gather_rows(uniform.weights.toarray())
+    assert whole.sum() == pytest.approx(1.0)
+    assert len(np.unique(whole.round(9))) == 3  # of no, one or both points
+    several = affinities_of(data, perplexities=[4.0, 12.0]).weights
+    means = [affinities_of(data, perplexity=p).weights for p in (4.0, 12.0)]
+    np.testing.assert_allclose(several, 0.5 * (means[0] + means[1]), rtol=1e-9)
+
+
+@pytest.mark.ranks(1, 2)
+def test_the_correlation_of_densities_is_that_of_logarithms_of_radii(comm):
+    layout = Layout(comm, 60, 2)
+    points = layout.random_normal(3)
+    graph = scipy.sparse.random(60, 60, 0.2, random_state=0)
+    weights = scipy.sparse.csr_matrix(graph + graph.T)
+    weights.setdiag(0.0)
+    weights.eliminate_zeros()
+    squared = weights.copy()
+    squared.data = np.exp(squared.data)
+    mine = slice(layout.start, layout.stop)
+    term = DensityCorrelation(layout, weights[mine], squared[mine])
+    rows = layout.gather_rows(points)
+    d = ((rows[:, None] - rows) ** 2).sum(axis=2)
+    edges = weights.toarray() > 0
+    k = edges / (1.0 + d)
+    wanted = (weights.multiply(squared)).sum(axis=1).A1 / weights.sum(axis=1).A1
+    radii = np.log(0.01 + (k * d).sum(axis=1) / k.sum(axis=1))
+    expected = np.corrcoef(np.log(wanted), radii)[0, 1]
+    expected *= np.sqrt(radii.var() / (radii.var() + 0.1))
+    assert term.total(points) == pytest.approx(expected, rel=1e-10)
+    assert term.total(7.0 + 0.0 * points) == pytest.approx(0.0, abs=1e-12)
+    term.destroy()
+
+
+def test_a_density_term_raises_the_correlation_and_costs_little_divergence(comm):
+    data = digits(comm, 200)
+    found = {}
+    for weight in (1e-9, 0.1):
+        objective = objectives.t_sne(data, comm, perplexity=10.0, density=weight)
+        found[weight] = thalweg.minimize(objective, iterations=110).metrics
+        objective.destroy()
+    without, with_term = found.values()
+    assert with_term["density_correlation"] > without["density_correlation"] + 0.1
+    assert with_term["kl_divergence"] < without["kl_divergence"] + 0.05
+    square = Dataset.from_array(np.ones((5, 5)) - np.eye(5))
+    with pytest.raises(InputError, match="needs the data"):
+        objectives.t_sne(square, comm, affinity="precomputed", density=0.1)
+
+
+@pytest.mark.ranks(1, 2)
+def test_starts_from_eigenvectors_are_those_of_the_affinities(comm):
+    objective = objectives.t_sne(digits(comm), comm, perplexity=10.0, init="spectral")
+    x = objective.layout.gather(objective.initial_point(0))
+    assert x.std(axis=0).max() == pytest.approx(0.01, rel=0.05)
+    weights = objective.layout.gather_rows(objective.weights)
+    share = weights / weights.sum(axis=1, keepdims=True)
+    # D^-1 W x = (1 - eigenvalue) x, up to the random numbers.
+    for column in x.T:
+        ratio = (share @ column) @ column / (column @ column)
+        np.testing.assert_allclose(share @ column, ratio * column, atol=1e-4)
+    objective.destroy()
