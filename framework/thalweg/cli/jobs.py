@@ -103,7 +103,7 @@ def plot_command(argv: list[str]) -> int:
         argv,
         description,
         lambda job, folder, page: job.plot(folder, page),
-        {"--html": html},
+        html=html,
     )
 
 

@@ -103,9 +103,11 @@ def test_resuming_with_a_larger_budget_goes_on(thalweg, config, tmp_path):
 def test_plot_draws_the_pictures_again(thalweg, finished):
     folder, _ = finished
     (folder / "out" / "embedding.png").unlink()
-    done = thalweg("plot", folder / "out")
+    done = thalweg("plot", folder / "out", "--html")
     assert done.returncode == 0
     assert (folder / "out" / "embedding.png").exists()
+    page = (folder / "out" / "embedding.html").read_text(encoding="utf-8")
+    assert '"names": ["0", "1"' in page
 
 
 def test_compare_prints_a_table_and_leaves_a_picture(thalweg, config, tmp_path):
