@@ -36,6 +36,7 @@ from thalweg_embedding.families import (
 )
 from thalweg_embedding.memory import require_room_for_map
 from thalweg_embedding.objective import PairwiseEmbedding
+from thalweg_embedding.pairs.boxes import EXACT_COST
 from thalweg_embedding.pairs.complement import ComplementPairs
 from thalweg_embedding.pairs.density import DensityCorrelation
 from thalweg_embedding.pairs.every import EveryPair
@@ -54,6 +55,9 @@ from thalweg_embedding.start import (
 
 #: Rows from which the grid is quicker than all pairs, by dimension.
 GRID_ROWS = {1: 1_000, 2: 1_000, 3: 20_000}
+
+#: Points from which a note says that all pairs are summed.
+SLOW_ROWS = 5_000
 
 #: Points from which a mesh sums the repulsion, whose error would hide the forces in a small map:
 #: then the start is not small, and early exaggeration is the default.
@@ -261,7 +265,8 @@ def embedding(
         weights, components = tied_together(dataset.layout, weights)
     scale, negative = _repulsive_weights(dataset, family, repulsive_weights, made.total)
     repelling = repulsive_sum(layout, family.repulsion, negative, repulsion, repulsion_error)
-    fast = isinstance(repelling, GridPairs) and repulsion_error > 1e-5
+    by_mesh = isinstance(repelling, GridPairs)
+    fast = by_mesh and repulsion_error > 1e-5
     attracting = attractive_sum(layout, family.attraction, weights, single=fast)
     if repulsive_weights == "complement":
         edges = attractive_sum(layout, family.repulsion, weights * made.total)
@@ -293,6 +298,12 @@ def embedding(
         label=family.name,
         affinity=kind,
     )
+    if not by_mesh and layout.rows >= SLOW_ROWS:
+        seconds = 1e-9 * EXACT_COST * layout.rows * float(layout.rows) / layout.comm.size
+        sentences.append(
+            f"the repulsion is summed over all {layout.rows:,} x {layout.rows:,} pairs, about "
+            f"{seconds:.2g} s each time; meshes serve equal weights in up to 3 dimensions"
+        )
     for sentence in sentences:
         objective.note(sentence)
     if components > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import warnings
 
 import numpy as np
@@ -157,3 +158,48 @@ def test_what_is_no_data_set_and_no_number_is_told():
 def test_parameters_are_checked_as_options_are(parameters, words):
     with pytest.raises(InputError, match=words):
         TSNE(**parameters).fit(load_digits().data[:30])
+
+
+def test_a_callback_sees_the_map_and_ends_the_run():
+    seen = []
+
+    def stop_at_four(iterate):
+        seen.append(iterate.rows.shape)
+        return iterate.iteration == 4
+
+    estimator = TSNE(callback=stop_at_four, random_state=0).fit(load_digits().data[:40])
+    assert estimator.n_iter_ == 4
+    assert set(seen) == {(40, 2)}
+
+
+@pytest.mark.ranks(1, 2)
+def test_places_of_a_map_lead_back_to_points(comm):
+    points = load_digits().data[:90]
+    estimator = TSNE(random_state=0, max_iter=30).fit(Dataset.from_array(points, comm=comm))
+    layout = estimator._placed.layout
+    whole = estimator.embedding_ if layout is None else layout.gather_rows(estimator.embedding_)
+    np.testing.assert_allclose(estimator.inverse_transform(whole), points)
+    between = estimator.inverse_transform(whole[:1] + np.array([1e-3, 0.0]))
+    assert np.linalg.norm(between - points[0]) < 25.0  # digits of one kind lie 20 apart
+    assert (between >= points.min(axis=0) - 1e-9).all()
+    with pytest.raises(InputError, match=r"must have shape \(n, 2\)"):
+        estimator.inverse_transform(np.zeros((2, 3)))
+
+
+def test_without_its_data_an_estimator_pickles_small_and_places_nothing():
+    points = np.random.default_rng(0).normal(size=(60, 2000))
+    whole, small = (
+        TSNE(random_state=0, max_iter=3, keep_data=keep).fit(points) for keep in (True, False)
+    )
+    sizes = [len(pickle.dumps(estimator)) for estimator in (whole, small)]
+    assert sizes[1] < 0.1 * sizes[0]
+    assert not hasattr(small, "transform")
+    assert not hasattr(small, "inverse_transform")
+
+
+def test_affinities_serve_again():
+    points = load_digits().data[:80]
+    chosen = {"init": "random", "random_state": 0, "max_iter": 10}
+    first = TSNE(graph="sparse", **chosen).fit(points)
+    again = TSNE(affinity="precomputed", **chosen).fit(first.affinities_)
+    np.testing.assert_allclose(again.embedding_, first.embedding_, atol=1e-6)

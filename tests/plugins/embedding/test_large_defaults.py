@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+import thalweg
+from thalweg.config import read_configuration
 from thalweg.data import Dataset
-from thalweg_embedding import TSNE
+from thalweg.plugins import ObjectiveSpec, plugins
+from thalweg_embedding import TSNE, UMAP, LargeVis, NegTSNE, SymmetricSNE
 from thalweg_embedding.families import ELASTIC_EMBEDDING, T_SNE
 from thalweg_embedding.objectives import (
     MANY_ROWS,
@@ -68,4 +71,29 @@ def test_an_elastic_embedding_starts_small_however_many_points(comm):
     start = objective.initial_point(0)
     assert objective.layout.reading(start).std() == pytest.approx(1e-2, rel=0.05)
     start.destroy()
+    objective.destroy()
+
+
+@pytest.mark.parametrize("kind", [TSNE, SymmetricSNE, UMAP, LargeVis, NegTSNE])
+def test_an_estimator_a_call_and_a_file_end_by_the_same_rule(kind):
+    spec = next(s for s in plugins().specs(ObjectiveSpec) if kind.__name__ in s.aliases)
+    estimator = kind()
+    assert spec.stop == {"iterations": estimator.max_iter, "decrease": estimator.tol}
+    raw = {"data": {"name": "digits", "rows": 40}, "objective": {"name": spec.name}}
+    stop = read_configuration(raw).stopping()
+    assert (stop.iterations, stop.decrease) == (300, 5e-3)
+    assert stop.window == estimator.n_iter_without_progress
+    changed = read_configuration({**raw, "stop": {"decrease": 1e-7}}).stopping()
+    assert (changed.iterations, changed.decrease) == (300, 1e-7)
+
+
+def test_a_call_ends_where_the_estimator_does(comm):
+    points = np.random.default_rng(0).normal(size=(50, 4))
+    objective = t_sne(Dataset.from_array(points), comm)
+    result = thalweg.minimize(objective, seed=0)
+    estimator = TSNE().fit(points)
+    assert result.iterations == estimator.n_iter_ < 300
+    np.testing.assert_array_equal(result.x, estimator.embedding_)
+    longer = thalweg.minimize(objective, seed=0, decrease=1e-6)
+    assert longer.iterations > result.iterations
     objective.destroy()

@@ -132,6 +132,19 @@ def test_a_density_term_raises_the_correlation_and_costs_little_divergence(comm)
         objectives.t_sne(square, comm, affinity="precomputed", density=0.1)
 
 
+def test_a_sum_over_all_pairs_of_many_points_is_said(comm):
+    rows = objectives.SLOW_ROWS
+    data = Dataset.from_array(np.random.default_rng(0).normal(size=(rows, 3)))
+    said = {}
+    for dimensions in (2, 3):
+        objective = objectives.negative_t_sne_embedding(
+            data, comm, dimensions=dimensions, perplexity=2.0, affinity="uniform", n_neighbors=2
+        )
+        said[dimensions] = [note for note in objective.notes if "over all 5,000 x 5,000" in note]
+        objective.destroy()
+    assert [len(notes) for notes in said.values()] == [0, 1]
+
+
 @pytest.mark.ranks(1, 2)
 def test_starts_from_eigenvectors_are_those_of_the_affinities(comm):
     objective = objectives.t_sne(digits(comm), comm, perplexity=10.0, init="spectral")
