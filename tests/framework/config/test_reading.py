@@ -18,7 +18,8 @@ def test_every_option_gets_its_value():
     assert resolved.solver["name"] == "lbfgs"
     assert resolved.preconditioner["name"] == "spectral"
     assert resolved.objective["dimensions"] == 2
-    assert resolved.stop["iterations"] == 1000
+    assert resolved.stop["gradient"] is None
+    assert resolved.stop["iterations"] == 300  # of t-SNE; others go on for longer
 
 
 def test_the_resolved_file_gives_the_same_configuration_again():
