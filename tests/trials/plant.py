@@ -117,7 +117,7 @@ def plant(place: str, kind: str, rank: int) -> None:
     targets: dict[str, tuple[Callable[..., None], Any, str, dict[str, Any]]] = {
         "configuration": (planted.calls, running, "build_objective", {}),
         "set-up": (planted.calls, PairwiseEmbedding, "__init__", {"late": True}),
-        "method": (planted.calls, running, "build_method", {}),
+        "method": (planted.calls, running, "run_method", {}),
         "start": (planted.calls, running, "starting_point", {}),
         "evaluation": (planted.calls, PairwiseEmbedding, "value_and_gradient", {"when": 3}),
         "evaluated": (
