@@ -21,6 +21,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
@@ -37,6 +38,23 @@ from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
 BLOCK = 4096
 
 
+@dataclass(frozen=True)
+class Triangle:
+    """An upper triangular matrix R, or the identity."""
+
+    root: np.ndarray | None
+
+    def inverse(self, values: np.ndarray) -> np.ndarray:
+        """``R^(-1) V``."""
+        return values if self.root is None else scipy.linalg.solve_triangular(self.root, values)
+
+    def transposed(self, values: np.ndarray) -> np.ndarray:
+        """``R'^(-1) V``."""
+        if self.root is None:
+            return values
+        return scipy.linalg.solve_triangular(self.root, values, trans="T")
+
+
 class FeatureKernel(ProjectedKernel):
     """What both kinds of features share: row sums, products, and the embedding."""
 
@@ -50,29 +68,32 @@ class FeatureKernel(ProjectedKernel):
         return other
 
     @abstractmethod
-    def features(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """This rank's rows, and their features Z, block by block."""
+    def functions(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """This rank's rows, and functions C of them, block by block; the features are C R^(-1)."""
 
-    def _moments(self, w: np.ndarray, values: np.ndarray) -> np.ndarray:
+    def triangle(self, w: np.ndarray) -> Triangle:
+        """R, which is applied to sums over rows, never to rows: that would take n m^2."""
+        return Triangle(None)
+
+    def _moments(self, w: np.ndarray, values: np.ndarray, triangle: Triangle) -> np.ndarray:
         """``Z'V`` over all ranks."""
-        total: np.ndarray | None = None
-        for rows, z in self.features(w):
-            part = (z.T @ values[rows].astype(z.dtype, copy=False)).astype(float)
-            total = part if total is None else total + part
-        assert total is not None
-        return sum_large(self.layout.comm, np.ascontiguousarray(total))
+        total = np.zeros((self.size, values.shape[1]))
+        for rows, c in self.functions(w):
+            total += c.T @ values[rows].astype(c.dtype, copy=False)
+        return triangle.transposed(sum_large(self.layout.comm, total))
 
     def value(self, w: np.ndarray, weights: PairWeights) -> float:
         """F(W)."""
-        moments = self._moments(w, weights.factor)
+        moments = self._moments(w, weights.factor, self.triangle(w))
         return -float((moments**2 @ weights.signs).sum())
 
     def product(self, w: np.ndarray, values: np.ndarray) -> np.ndarray:
         """This rank's rows of ``K values``."""
-        moments = self._moments(w, values)
+        triangle = self.triangle(w)
+        moments = triangle.inverse(self._moments(w, values, triangle))
         result = np.empty((len(self.points), values.shape[1]))
-        for rows, z in self.features(w):
-            result[rows] = z @ moments.astype(z.dtype, copy=False)
+        for rows, c in self.functions(w):
+            result[rows] = c @ moments.astype(c.dtype, copy=False)
         return result
 
     def row_sums(self, w: np.ndarray) -> np.ndarray:
@@ -94,16 +115,16 @@ class FeatureKernel(ProjectedKernel):
             This rank's rows of R, with orthonormal columns, the constant one among them.
         """
         scale = 1.0 / np.sqrt(degrees)
-        gram: np.ndarray | None = None
-        for rows, z in self.features(w):
-            weighted = z * scale[rows, None].astype(z.dtype)
-            inner = removed[rows].T @ weighted
-            part = np.concatenate([(weighted.T @ weighted).astype(float), inner])
-            gram = part if gram is None else gram + part
-        assert gram is not None
-        gram = sum_large(self.layout.comm, gram)
-        inner = gram[-removed.shape[1] :]
-        centered = gram[: -removed.shape[1]] - inner.T @ inner
+        triangle = self.triangle(w)
+        sums = np.zeros((self.size + removed.shape[1], self.size))
+        for rows, c in self.functions(w):
+            weighted = c * scale[rows, None].astype(c.dtype)
+            sums[: self.size] += weighted.T @ weighted
+            sums[self.size :] += removed[rows].T @ weighted
+        sum_large(self.layout.comm, sums)
+        gram = triangle.transposed(triangle.transposed(sums[: self.size]).T)
+        inner = triangle.transposed(sums[self.size :].T).T
+        centered = gram - inner.T @ inner
         last = len(centered) - 1
         found = None
         if self.layout.comm.rank == 0:
@@ -119,8 +140,9 @@ class FeatureKernel(ProjectedKernel):
         known = np.full(count + 1, np.nan)
         known[: len(values)] = values[: count + 1]
         result = np.empty((len(self.points), count))
-        for rows, z in self.features(w):
-            result[rows] = (z * scale[rows, None].astype(z.dtype)) @ vectors.astype(z.dtype)
+        turned = triangle.inverse(vectors)
+        for rows, c in self.functions(w):
+            result[rows] = scale[rows, None] * (c @ turned.astype(c.dtype, copy=False))
         result -= removed @ (inner @ vectors)
         return Subspace(result / np.sqrt(values[:count]), known, 2)
 
@@ -131,24 +153,23 @@ class FeatureKernel(ProjectedKernel):
         """
         factor, signs, d = weights.factor, weights.signs, self.points.shape[1]
         rank = factor.shape[1]
+        triangle = self.triangle(w)
         blocks = np.zeros((self.size, rank * (d + 1)))
-        for rows, z in self.features(w):
-            extended = np.concatenate(
-                [self.points[rows].astype(z.dtype, copy=False), np.ones((len(z), 1), z.dtype)],
-                axis=1,
-            )
-            spread = factor[rows].astype(z.dtype)[:, :, None] * extended[:, None, :]
-            blocks += z.T @ spread.reshape(len(z), -1)
-        sum_large(self.layout.comm, blocks)
-        moments = blocks.reshape(self.size, rank, d + 1)
+        for rows, c in self.functions(w):
+            extended = np.ones((len(c), d + 1), c.dtype)
+            extended[:, :d] = self.points[rows]
+            spread = factor[rows].astype(c.dtype)[:, :, None] * extended[:, None, :]
+            blocks += c.T @ spread.reshape(len(c), -1)
+        moments = triangle.transposed(sum_large(self.layout.comm, blocks))
+        moments = moments.reshape(self.size, rank, d + 1)
         sums = moments[:, :, -1]
+        turned = triangle.inverse(sums)
         scatter = np.zeros((d, d))
-        for rows, z in self.features(w):
-            signed = (factor[rows] * signs).astype(z.dtype)
-            totals = np.einsum("ic,ic->i", signed, z @ sums.astype(z.dtype))
-            scatter += (self.points[rows].astype(z.dtype, copy=False).T * totals) @ self.points[
-                rows
-            ].astype(z.dtype, copy=False)
+        for rows, c in self.functions(w):
+            signed = (factor[rows] * signs).astype(c.dtype)
+            totals = np.einsum("ic,ic->i", signed, c @ turned.astype(c.dtype, copy=False))
+            points = self.points[rows].astype(c.dtype, copy=False)
+            scatter += (points.T * totals) @ points
         sum_large(self.layout.comm, scatter)
         for c in range(rank):
             part = moments[:, c, :-1]
@@ -228,14 +249,14 @@ class FourierKernel(FeatureKernel):
             nothing = np.empty((0, self.count), self.dtype)
             yield slice(0, 0), nothing, nothing
 
-    def features(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    def functions(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Cosines beside sines, shape ``(rows, 2 frequencies)``."""
         for rows, cosines, sines in self._angles(w):
             yield rows, np.concatenate([cosines, sines], axis=1)
 
     def value_and_gradient(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
         """F(W) and its gradient."""
-        moments = self._moments(w, weights.factor)
+        moments = self._moments(w, weights.factor, self.triangle(w))
         even, odd = moments[: self.count], moments[self.count :]
         signed = (weights.factor * weights.signs).astype(self.dtype)
         total = np.zeros((self.points.shape[1], self.count))
@@ -252,7 +273,7 @@ class FourierKernel(FeatureKernel):
     ) -> np.ndarray:
         """Derivative of the gradient along ``direction``."""
         factor = weights.factor.astype(self.dtype)
-        moments = self._moments(w, weights.factor).astype(self.dtype)
+        moments = self._moments(w, weights.factor, self.triangle(w)).astype(self.dtype)
         even, odd = moments[: self.count], moments[self.count :]
         mixed = ((direction / self.sigma) @ self.frequencies).astype(self.dtype)
         total = np.zeros((2, *even.shape))
@@ -323,8 +344,8 @@ class NystromKernel(FeatureKernel):
             rows = slice(first, min(first + BLOCK, len(self.points)))
             yield rows, self.function.beta(self.points[rows] @ (w / self.sigma), z)
 
-    def _root(self, w: np.ndarray) -> np.ndarray:
-        """Upper triangular R with R'R the regularized kernel of the landmarks."""
+    def triangle(self, w: np.ndarray) -> Triangle:
+        """R, upper triangular, with R'R the regularized kernel of the landmarks."""
         z = self.landmarks @ (w / self.sigma)
         kernel = self.function.value(self.function.beta(z, z))
         kernel[np.diag_indices_from(kernel)] += self.ridge
@@ -340,20 +361,21 @@ class NystromKernel(FeatureKernel):
                 f"the {self.function.name} kernel of the landmarks is not positive definite; use "
                 "approximation 'exact'"
             )
-        return np.asarray(root)
+        return Triangle(np.asarray(root))
 
-    def features(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """Z = C R^(-1)."""
-        root = self._root(w)
+    def functions(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """The kernel of rows and landmarks."""
         for rows, beta in self._blocks(w):
-            kernel = self.function.value(beta)
-            yield rows, scipy.linalg.solve_triangular(root, kernel.T, trans="T").T
+            yield rows, self.function.value(beta)
 
-    def _coefficients(self, w: np.ndarray, weights: PairWeights) -> tuple[np.ndarray, float]:
-        """b, shape ``(landmarks, r)``, and F."""
-        moments = self._moments(w, weights.factor)
+    def _coefficients(
+        self, w: np.ndarray, weights: PairWeights
+    ) -> tuple[np.ndarray, float, Triangle]:
+        """b, shape ``(landmarks, r)``, F, and R."""
+        triangle = self.triangle(w)
+        moments = self._moments(w, weights.factor, triangle)
         value = -float((moments**2 @ weights.signs).sum())
-        return scipy.linalg.solve_triangular(self._root(w), moments), value
+        return triangle.inverse(moments), value, triangle
 
     def _scatter(self, psi: np.ndarray, points: np.ndarray) -> np.ndarray:
         """``sum psi_il A_il``, or ``sum psi_il (x_i x_l' + x_l x_i')`` for products."""
@@ -382,7 +404,7 @@ class NystromKernel(FeatureKernel):
 
     def value_and_gradient(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
         """F(W) and its gradient."""
-        b, value = self._coefficients(w, weights)
+        b, value, _ = self._coefficients(w, weights)
         return value, self._matrix(w, weights.factor, b, weights.signs) @ w
 
     def value_and_matrix(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
@@ -391,7 +413,7 @@ class NystromKernel(FeatureKernel):
         # ones, which amplifies noise; features do not have that where k' is a multiple of k.
         if self.function.gaussian:
             return super().value_and_matrix(w, weights)
-        b, value = self._coefficients(w, weights)
+        b, value, _ = self._coefficients(w, weights)
         return value, symmetric(self._matrix(w, weights.factor, b, weights.signs))
 
     def hessian_product(
@@ -399,7 +421,7 @@ class NystromKernel(FeatureKernel):
     ) -> np.ndarray:
         """Derivative of Phi(W) W along a direction, that of the coefficients included."""
         factor, signs = weights.factor, weights.signs
-        b, _ = self._coefficients(w, weights)
+        b, _, triangle = self._coefficients(w, weights)
         scaled, moving = w / self.sigma, direction / self.sigma
         z, t = self.points @ scaled, self.points @ moving
         y, u = self.landmarks @ scaled, self.landmarks @ moving
@@ -411,7 +433,7 @@ class NystromKernel(FeatureKernel):
             change += (self.function.first(beta) * turned).T @ factor[rows]
         sum_large(self.layout.comm, change)
         change -= (self.function.first(inner) * inner_turned) @ b
-        moved = scipy.linalg.cho_solve((self._root(w), False), change)
+        moved = triangle.inverse(triangle.transposed(change))
         total = np.zeros((w.shape[0], w.shape[0]))
         plain = np.zeros_like(total)
         for rows, beta in self._blocks(w):
