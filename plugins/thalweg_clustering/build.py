@@ -12,12 +12,13 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+import thalweg
 from thalweg.data import Dataset, read_labels
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, on_root
 from thalweg.plugins import Help
 from thalweg_clustering.exact_sums import STORED_ROWS, exact_kernel
-from thalweg_clustering.feature_sums import FourierKernel, NystromKernel
+from thalweg_clustering.feature_sums import FeatureKernel, FourierKernel, NystromKernel
 from thalweg_clustering.kdac import TASKS, KDACObjective, Task
 from thalweg_clustering.kernels import KernelFunction, KernelName, kernel_function
 from thalweg_clustering.prepared_data import (
@@ -36,6 +37,9 @@ EXACT_SECONDS, PASSES, COMPILED_PAIR, ARRAY_PAIR = 60.0, 20, 1.5e-9, 1e-8
 
 #: From this many rows on a run starts from the W of a sample.
 SAMPLE_START_ROWS = 10_000
+
+#: Rows of a run by features between that on a small sample and that on all rows.
+LEVEL_ROWS = 20_000
 
 #: Frequencies or landmarks, unless their number is given.
 FEATURES = 256
@@ -261,12 +265,16 @@ def build_kdac(
         kind = NystromKernel(layout, points, sigma, of, features or FEATURES, seed)
     else:
         kind = exact_kernel(layout, points, sigma, of, stored_rows, single)
-    guess = None
+    guess, levels = None, ""
     first: str | np.ndarray = init
     if start is not None:
         first = start
     elif init == "sample" or (init == "auto" and layout.rows >= SAMPLE_START_ROWS):
-        first, guess = _from_sample(settings, sigma, q)
+        levels = f"{min(STORED_ROWS, layout.rows)}"
+        first, guess = _from_sample(settings, sigma, q, extend=not isinstance(kind, FeatureKernel))
+        if isinstance(kind, FeatureKernel) and layout.rows >= 4 * LEVEL_ROWS:
+            first = _on_level(settings, kind, first)
+            levels += f", then {LEVEL_ROWS},"
     elif init == "auto":
         first = "spectral"
     objective = settings.objective(kind, q, start=first, guess=guess, truth=true_labels)
@@ -281,10 +289,8 @@ def build_kdac(
             f"exact sums over all pairs of {layout.rows} rows take about "
             f"{_exact_seconds(layout.rows, of):.0f} s on one core"
         )
-    if guess is not None:
-        objective.note(
-            f"started from the subspace of {min(STORED_ROWS, layout.rows)} evenly spread rows"
-        )
+    if levels:
+        objective.note(f"started from the subspace of {levels} evenly spread rows")
     return objective
 
 
@@ -360,9 +366,9 @@ def _approximation(
 
 
 def _from_sample(
-    settings: Settings, sigma: float, components: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """W of a run on a sample, and this rank's rows of its U, extended to all.  Collective."""
+    settings: Settings, sigma: float, components: int, extend: bool
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """W of a run on a sample, and, if asked, this rank's rows of its U, extended.  Collective."""
     layout = settings.layout
     sample = settings.on_sample(STORED_ROWS)
     found = None
@@ -377,6 +383,8 @@ def _from_sample(
             "the run on a sample that was to find a first W failed; use init = 'spectral'"
         )
     w, coefficients = found
+    if not extend:
+        return w, None
     z = sample.points @ (w / sigma)
     guess = np.empty((layout.local_rows, coefficients.shape[1]))
     for first in range(0, len(guess), 4096):
@@ -387,6 +395,14 @@ def _from_sample(
             extended /= np.sqrt(np.maximum(similar.sum(axis=1), 1e-300))[:, None]
         guess[first : first + 4096] = extended
     return w, guess
+
+
+def _on_level(settings: Settings, kernel: FeatureKernel, w: np.ndarray) -> np.ndarray:
+    """W of a run on :data:`LEVEL_ROWS` rows, of whose steps each costs a fraction.  Collective."""
+    level = settings.on_sample(LEVEL_ROWS, over_ranks=True)
+    objective = level.objective(kernel.on_rows(level.layout, level.points), w.shape[1], start=w)
+    result = thalweg.minimize(objective, solver="ism", seed=settings.common["seed"])
+    return np.array(result.x).reshape(w.shape)
 
 
 def _eigengap_components(settings: Settings, sigma: float, first: int) -> int:

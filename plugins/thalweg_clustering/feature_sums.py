@@ -171,9 +171,9 @@ class FeatureKernel(ProjectedKernel):
             points = self.points[rows].astype(c.dtype, copy=False)
             scatter += (points.T * totals) @ points
         sum_large(self.layout.comm, scatter)
-        for c in range(rank):
-            part = moments[:, c, :-1]
-            scatter -= signs[c] * part.T @ part
+        for column in range(rank):
+            part = moments[:, column, :-1]
+            scatter -= signs[column] * part.T @ part
         value = -float((sums**2 @ signs).sum())
         return value, symmetric((2.0 / self.sigma**2) * scatter)
 

@@ -16,7 +16,8 @@ Convergence is linear, and can be slow.  Two ways speed it up:
   iterative subspace" (1982), from self-consistent fields, where the same kind of
   eigenproblem arises.  It costs no evaluation; a mixed step that does not lower
   the objective is refused, and the plain one tried;
-* a finish by Riemannian trust-region steps.
+* a finish by quasi-Newton or trust-region steps on the manifold, once three steps in a row
+  were shortened or lowered the objective by less than a tenth.
 """
 
 from __future__ import annotations
@@ -38,7 +39,11 @@ from thalweg_clustering.alternating import (
     subspace_distance,
 )
 from thalweg_clustering.eigenvectors import smallest_eigenvectors
+from thalweg_clustering.quasi_newton import Pair, quasi_newton_step
 from thalweg_clustering.trust_region import TrustRegion
+
+#: Slow steps in a row after which those of ``finish`` take over.
+SLOW_STEPS = 3
 
 #: Refused steps after which W is taken to be a fixed point in floating point.
 MAX_REFUSALS = 15
@@ -56,6 +61,9 @@ class ISMState(RoundState):
     radius: float = 0.0
     refusals: int = 0
     slow: int = 0
+    small: int = 0
+    pairs: list[Pair] = field(default_factory=list)
+    slope: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -77,9 +85,9 @@ class ISM(RoundSolver[ISMState]):
         Help("what shortens a refused step; none is Algorithm 2 as published, which refuses none"),
     ] = "level-shift"
     finish: Annotated[
-        Literal["none", "trust-region"],
-        Help("second-order steps once the iteration is slow"),
-    ] = "none"
+        Literal["quasi-newton", "trust-region", "none"],
+        Help("steps that take over in a round once the iteration is slow"),
+    ] = "quasi-newton"
 
     requires: ClassVar[tuple[type[Capability], ...]] = (EigenvectorFixedPoint,)
     trace_columns: ClassVar[tuple[str, ...]] = (*RoundSolver.trace_columns, "shift", "refusals")
@@ -93,6 +101,7 @@ class ISM(RoundSolver[ISMState]):
         state.evaluations += 1
         state.slow = 0
         state.past, state.errors = [], []
+        state.slope, state.small = None, 0
         self._measure(state)
 
     def _measure(self, state: ISMState) -> None:
@@ -102,10 +111,16 @@ class ISM(RoundSolver[ISMState]):
 
     def improve(self, state: ISMState) -> None:
         """One accepted step, or the finding that none lowers the objective."""
-        if self.finish == "trust-region" and state.slow >= 3:
-            TrustRegion().move(state)
-            self._refresh_phi(state)
-            return
+        if state.slow >= SLOW_STEPS and self.safeguard != "none":
+            if self.finish == "quasi-newton":
+                state.refusals = 0
+                scale = float(np.abs(np.linalg.eigvalsh(state.phi)).max())
+                state.pairs, state.slope = quasi_newton_step(state, state.pairs, state.slope, scale)
+                return
+            if self.finish == "trust-region":
+                TrustRegion().move(state)
+                self._refresh_phi(state)
+                return
         before = state.value
         w = matrix_of(state)
         state.refusals = 0
@@ -137,12 +152,18 @@ class ISM(RoundSolver[ISMState]):
         if state.refusals == 0:
             self._lengthen(state)
         decrease = before - value
-        state.slow = state.slow + 1 if decrease < 1e-2 * abs(before) else 0
+        slow = state.refusals > 0 or decrease < 0.1 * abs(before)
+        state.slow = state.slow + 1 if slow else 0
         self._measure(state)
 
     def is_small(self, state: ISMState, before: float) -> bool:
-        """Whether the last step ends the round; as published, only the change of W counts."""
-        return self.safeguard != "none" and super().is_small(state, before)
+        """Whether the last step ends the round; as published, only the change of W counts.
+
+        A quasi-Newton step may be small for want of pairs: two in a row must be.
+        """
+        small = self.safeguard != "none" and super().is_small(state, before)
+        state.small = state.small + 1 if small else 0
+        return state.small >= (1 if state.slope is None else 2)
 
     def _evaluate(self, state: ISMState, w: np.ndarray) -> tuple[float, np.ndarray]:
         objective = state.objective

@@ -42,8 +42,8 @@ class Settings:
             kernel, labelings, self.clusters, components, links=links, **{**self.common, **options}
         )
 
-    def on_sample(self, count: int) -> Settings:
-        """The same of evenly spread rows, whole on every rank.  Collective."""
+    def on_sample(self, count: int, over_ranks: bool = False) -> Settings:
+        """The same of evenly spread rows, whole on every rank or over the ranks.  Collective."""
         chosen, points = evenly_spread(self.layout, self.points, count)
         labels = [evenly_spread(self.layout, part, count)[1] for part in self.labels]
         for index, part in enumerate(labels):  # a label may be missing from the sample
@@ -55,7 +55,8 @@ class Settings:
             kept = [(place[int(i)], place[int(j)], w) for i, j, w in self.pairs
                     if int(i) in place and int(j) in place]  # fmt: skip
             pairs = np.array(kept, dtype=float).reshape(-1, 3)
-        layout = Layout(MPI.COMM_SELF, *points.shape)
+        layout = Layout(self.layout.comm if over_ranks else MPI.COMM_SELF, *points.shape)
+        points, *labels = (layout.local(part) for part in (points, *labels))
         common = {**self.common, "bound": False}
         return Settings(layout, points, labels, self.weight, self.clusters, self.function,
                          pairs, common)  # fmt: skip

@@ -1,5 +1,7 @@
 """Alternative clustering end to end: what is found, at any number of ranks, and bad input."""
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -32,7 +34,7 @@ def test_stored_and_streamed_kernels_agree(views, make):
     costs = []
     for stored in (0, 1000):
         objective = make(MPI.COMM_SELF, points, given, stored_rows=stored, condition=True)
-        result = thalweg.minimize(objective, solver="ism")
+        result = thalweg.minimize(objective, solver="ism", inner_tolerance=1e-7)
         costs.append((result.metrics["cost"], result.metrics["condition_10"]["right"]))
     np.testing.assert_allclose(costs[0], costs[1], rtol=1e-4)
 
@@ -223,3 +225,18 @@ def test_every_eigensolver_of_the_embedding_step_finds_the_same_subspace(
         subspace = objective.blocks_at(w, None)[1]
         found.append(objective.rows.gather_rows(subspace.vectors))
     np.testing.assert_allclose(np.abs(found[0].T @ found[1]), np.eye(2), atol=1e-5)
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_large_run_by_features_goes_through_a_level_of_fewer_rows(comm, views, make, monkeypatch):
+    points, given, _ = views(400)
+    build = importlib.import_module("thalweg_clustering.build")
+    evaluations = {}
+    for rows in (10_000, 100):  # no level between, and one
+        monkeypatch.setattr(build, "LEVEL_ROWS", rows)
+        objective = make(comm, points, given, init="sample", approximation="nystrom", features=40)
+        result = thalweg.minimize(objective, solver="ism")
+        levels = "400, then 100, evenly spread" if rows == 100 else "400 evenly spread"
+        assert any(f"the subspace of {levels} rows" in note for note in result.notes)
+        evaluations[rows] = result.objective
+    np.testing.assert_allclose(evaluations[100], evaluations[10_000], rtol=0.02)
