@@ -13,7 +13,9 @@ from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg.parallel.pairs import Ring
 from thalweg_embedding.affinities.distances import (
+    ALIASES,
     ANGULAR,
+    OTHERS,
     SparseDataset,
     measured_rows,
     nearest_among,
@@ -129,19 +131,25 @@ class PlacedMap:
         """Nearest known points in ascending order, and squared distances.  Collective."""
         wanted = 3 * self.perplexity if self.affinity == "entropic" else self.n_neighbors
         k = min(len(self.places), max(3, round(wanted)))
-        if self.metric == "precomputed":
+        metric = ALIASES.get(self.metric, self.metric)
+        if metric == "precomputed":
             return _nearest_given(new, k)
+        if metric not in ("euclidean", *ANGULAR, *OTHERS):
+            raise InputError(
+                f"new points cannot be placed by metric '{metric}'; use 'euclidean', 'cosine', "
+                f"'correlation', {', '.join(repr(other) for other in OTHERS)}, or distances"
+            )
         known = _dataset(self.points, self.layout)
         asking = _dataset(new, None)
-        if self.metric in ANGULAR:
-            known, asking = (measured_rows(rows, self.metric) for rows in (known, asking))
+        if metric in ANGULAR:
+            known, asking = (measured_rows(rows, metric) for rows in (known, asking))
         if isinstance(known, SparseDataset):
             indices, squared = nearest_among(known, asking, k, False)
-        elif self.metric in ("euclidean", *ANGULAR):
-            return self._nearest(known, asking.values, k)
+        elif metric in ("euclidean", *ANGULAR):
+            indices, squared = self._nearest(known, asking.values, k)
         else:
-            indices, squared = nearest_among(known, asking, k, False, self.metric)
-        return indices, squared_distances_of(squared, self.metric)
+            indices, squared = nearest_among(known, asking, k, False, metric)
+        return indices, squared_distances_of(squared, metric)
 
     def _nearest(self, known: Dataset, new: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The same for dense rows whose Euclidean distances tell those of the metric."""
@@ -157,7 +165,7 @@ class PlacedMap:
                 order = np.lexsort((indices, squared), axis=1)[:, :k]
                 indices = np.take_along_axis(indices, order, 1)
                 squared = np.take_along_axis(squared, order, 1)
-        return indices, squared_distances_of(squared, self.metric)
+        return indices, squared
 
     def points_at(self, places: np.ndarray) -> np.ndarray:
         """Points that belong at this rank's places of the map, shape (M, features).  Collective.

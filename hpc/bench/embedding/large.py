@@ -56,7 +56,12 @@ def _by_default(data: Dataset, weights: Any, seconds: float) -> Curve:
     """Curve of the last stage of early exaggeration, the only one that others compare with."""
     objective = t_sne(data, data.comm, weights=weights)
     result = thalweg.minimize(
-        objective, solver="lbfgs", preconditioner="spectral", seconds=seconds, iterations=100_000
+        objective,
+        solver="lbfgs",
+        preconditioner="spectral",
+        seconds=seconds,
+        iterations=100_000,
+        decrease=1e-9,
     )
     objective.destroy()
     exaggerated = result.trace["lambda"] < result.trace["lambda"][-1]

@@ -88,14 +88,7 @@ def _ours(data: Dataset, weights: Any) -> tuple[dict[str, Any], list[Iterate]]:
     def note(iterate: Any) -> None:
         iterates.append((since(), np.array(iterate.rows, dtype=np.float32)))
 
-    defaults = TSNE()
-    result = thalweg.minimize(
-        objective,
-        solver=defaults.solver,
-        iterations=defaults.max_iter,
-        decrease=defaults.tol,
-        callback=note,
-    )
+    result = thalweg.minimize(objective, callback=note)
     objective.destroy()
     return {**iterates[-1][0], "evaluations": result.evaluations}, iterates
 

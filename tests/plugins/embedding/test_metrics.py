@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -82,7 +84,7 @@ def test_precomputed_distances_give_the_map_of_the_points(metric):
         np.testing.assert_allclose(placed, reference.transform(new), atol=1e-3)
 
 
-@pytest.mark.parametrize("metric", ["cosine", "cityblock"])
+@pytest.mark.parametrize("metric", ["cosine", "manhattan"])
 def test_new_points_are_placed_by_the_metric(metric):
     fitted = TSNE(perplexity=8.0, metric=metric, max_iter=30, random_state=0).fit(POINTS[:100])
     np.testing.assert_array_equal(fitted.transform(POINTS[:100]), fitted.embedding_)
@@ -90,6 +92,9 @@ def test_new_points_are_placed_by_the_metric(metric):
     if metric == "cosine":
         longer = fitted.transform(3.0 * POINTS[100:])
         np.testing.assert_allclose(longer, fitted.transform(POINTS[100:]), atol=1e-6)
+    fitted._placed = replace(fitted._placed, metric="hellinger")
+    with pytest.raises(InputError, match="cannot be placed by metric 'hellinger'"):
+        fitted.transform(POINTS[:2])
 
 
 def test_a_sparse_matrix_is_embedded_as_its_dense_rows_are():
