@@ -18,7 +18,7 @@ import numpy as np
 
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
-from thalweg_isometry.normal_equations import kept_equations
+from thalweg_isometry.normal_equations import InnerSolver, kept_equations
 from thalweg_isometry.search import Inner, SearchState, SecantSearch
 
 
@@ -45,10 +45,7 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
         float,
         Help("half the squared Frobenius norm of P - X Y at which an attempt ends", above=0),
     ] = 1e-6
-    inner_solver: Annotated[
-        Literal["auto", "cholesky", "woodbury", "cg"],
-        Help("how the linear equations of a step are solved"),
-    ] = "auto"
+    inner_solver: InnerSolver = "auto"
     sweep: Annotated[int, Help("ADMM iterations per step", minimum=1)] = 25
     limit: Annotated[int, Help("ADMM iterations per attempt", minimum=1)] = 600
 

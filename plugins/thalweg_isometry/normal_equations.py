@@ -10,7 +10,7 @@ conjugate gradients on the operator.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import numpy as np
 import scipy.linalg
@@ -18,9 +18,15 @@ import scipy.linalg
 from thalweg import InputError
 from thalweg.parallel import Layout, sum_large
 from thalweg.parallel.pairs import SecantSet
+from thalweg.plugins import Help
 
 if TYPE_CHECKING:
     from thalweg_isometry.search import SearchState
+
+InnerSolver = Annotated[
+    Literal["auto", "cholesky", "woodbury", "cg"],
+    Help("how the linear equations of a step are solved"),
+]
 
 #: Largest matrices that are factored.
 LARGEST = 3000

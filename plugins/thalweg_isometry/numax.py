@@ -8,7 +8,7 @@ that P stays positive semidefinite, which thresholding singular values does not.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.map_ranks import truncated
-from thalweg_isometry.normal_equations import kept_equations
+from thalweg_isometry.normal_equations import InnerSolver, kept_equations
 from thalweg_isometry.search import Inner, SearchState, SecantSearch
 
 
@@ -52,10 +52,7 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
     balance: Annotated[
         bool, Help("whether the penalties follow the residuals, doubled or halved after a sweep")
     ] = True
-    inner_solver: Annotated[
-        Literal["auto", "cholesky", "woodbury", "cg"],
-        Help("how the linear equations of a step are solved"),
-    ] = "auto"
+    inner_solver: InnerSolver = "auto"
     sweep: Annotated[int, Help("ADMM iterations per step", minimum=1)] = 25
     limit: Annotated[int, Help("ADMM iterations per attempt", minimum=1)] = 5000
 

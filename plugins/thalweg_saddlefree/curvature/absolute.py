@@ -93,6 +93,8 @@ class AbsoluteSolver(ABC):
         Products with H so far.
     steps : int
         Krylov steps (Lanczos steps, or CG iterations) so far.
+    lowest : float
+        Most negative Ritz value of H seen, NaN before the first direction.
     """
 
     def __init__(
@@ -100,8 +102,8 @@ class AbsoluteSolver(ABC):
         slices: Slices,
         product: Product,
         gradient: np.ndarray,
-        tolerance: float,
-        limit: int,
+        tolerance: float = 1e-6,
+        limit: int = 500,
     ) -> None:
         self.slices = slices
         self.gradient = gradient
@@ -110,6 +112,7 @@ class AbsoluteSolver(ABC):
         self.limit = limit
         self.products = 0
         self.steps = 0
+        self.lowest = float("nan")
         self._plain_product = product
         if not self.gradient_norm > 0:
             raise InputError(
@@ -129,10 +132,10 @@ class AbsoluteSolver(ABC):
             basis.extend(self.product)
         return float(np.abs(basis.ritz_values()).max())
 
-    @property
-    @abstractmethod
-    def lowest(self) -> float:
-        """Most negative Ritz value of H seen, NaN before the first direction."""
+    def model_along(self, step: np.ndarray) -> Model:
+        """The quadratic model along a step, at one product.  Collective."""
+        curvature = self.slices.dot(step, self.product(step))
+        return Model(self.slices.dot(self.gradient, step), curvature)
 
     @abstractmethod
     def direction(self, damping: float) -> Direction:

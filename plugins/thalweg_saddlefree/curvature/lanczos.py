@@ -65,11 +65,6 @@ class LanczosAbsolute(AbsoluteSolver):
             self.steps += 1
         return float(np.abs(self.basis.ritz_values()).max())
 
-    @property
-    def lowest(self) -> float:
-        """Most negative Ritz value of H seen."""
-        return float(self.basis.ritz_values()[0]) if len(self.basis) else float("nan")
-
     def direction(self, damping: float) -> Direction:
         """The step at this damping; the basis grows only where the error asks for it."""
         error = self._error(damping)
@@ -92,9 +87,8 @@ class LanczosAbsolute(AbsoluteSolver):
         return self._direction(damping, self._error(damping))
 
     def _direction(self, damping: float, error: float) -> Direction:
-        y = self._coordinates(damping, len(self.basis))
-        square = self.basis.tridiagonal()[:-1]
-        model = Model(slope=self.gradient_norm * float(y[0]), curvature=float(y @ square @ y))
+        y, model = self._modeled(damping, len(self.basis))
+        self.lowest = float(self.basis.ritz_values()[0])
         return Direction(self.basis.combine(y), model, error, error <= self.tolerance)
 
     def _coordinates(self, damping: float, steps: int) -> np.ndarray:
@@ -109,14 +103,14 @@ class LanczosAbsolute(AbsoluteSolver):
         m, window = len(self.basis), 2 * STRIDE
         if self.progress == 0.0 or m < 2 * window:
             return False
-        now, before = self._change(damping, m), self._change(damping, m - window)
+        now, before = (self._modeled(damping, steps)[1].change for steps in (m, m - window))
         return (now - before) / now < window * self.progress
 
-    def _change(self, damping: float, steps: int) -> float:
-        """Change of the objective that the model of the first steps predicts."""
+    def _modeled(self, damping: float, steps: int) -> tuple[np.ndarray, Model]:
+        """Coordinates of the step in the first vectors of the basis, and the model along it."""
         y = self._coordinates(damping, steps)
         square = self.basis.tridiagonal(steps)[:-1]
-        return self.gradient_norm * float(y[0]) + 0.5 * float(y @ square @ y)
+        return y, Model(self.gradient_norm * float(y[0]), float(y @ square @ y))
 
     def _error(self, damping: float) -> float:
         """Relative error of the step, extrapolated from how the last steps changed it.

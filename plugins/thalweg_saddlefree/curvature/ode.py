@@ -18,7 +18,6 @@ import numpy as np
 from thalweg_saddlefree.curvature.absolute import (
     AbsoluteSolver,
     Direction,
-    Model,
     SpectrumTooWide,
     refuse_singular,
 )
@@ -34,23 +33,8 @@ BOUND_STEPS = 12
 class OdeAbsolute(AbsoluteSolver):
     """The method of Arjovsky (2015): Runge-Kutta-Fehlberg 4(5) with conjugate gradients inside."""
 
-    def __init__(
-        self,
-        slices: Slices,
-        product: Product,
-        gradient: np.ndarray,
-        tolerance: float = 1e-6,
-        limit: int = 500,
-    ) -> None:
-        super().__init__(slices, product, gradient, tolerance, limit)
-        self._lowest = float("nan")
-        self._norm: float | None = None
-        self._smallest = 0.0
-
-    @property
-    def lowest(self) -> float:
-        """Most negative Ritz value of the few Lanczos steps that scale H^2."""
-        return self._lowest
+    _norm: float | None = None
+    _smallest: float = 0.0
 
     def direction(self, damping: float) -> Direction:
         """The step at this damping; nothing is shared between dampings but the scale."""
@@ -80,7 +64,7 @@ class OdeAbsolute(AbsoluteSolver):
             return -0.5 * solution
 
         try:
-            root = integrate(self.slices, slope, self.gradient, self.tolerance).x
+            root = integrate(self.slices, slope, self.gradient, self.tolerance)
         except TooManySteps as failure:
             raise SpectrumTooWide(
                 f"{failure}; take method = 'lanczos' or raise the damping"
@@ -93,20 +77,16 @@ class OdeAbsolute(AbsoluteSolver):
         if not np.isfinite(max(worst, residual)):
             refuse_singular(0.0, self._norm, damping)
         step = -solution / np.sqrt(scale)
-        model = Model(
-            slope=self.slices.dot(self.gradient, step),
-            curvature=self.slices.dot(step, self.product(step)),
-        )
         reached = max(worst, residual) <= inner
         error = self.tolerance if reached else max(worst, residual)
-        return Direction(step, model, error, reached)
+        return Direction(step, self.model_along(step), error, reached)
 
     def _bound_norm(self) -> None:
         basis = LanczosBasis(self.slices, self.gradient)
         while len(basis) < BOUND_STEPS and not basis.complete:
             basis.extend(self.product)
         values = basis.ritz_values()
-        self._lowest = float(values[0])
+        self.lowest = float(values[0])
         # A Ritz value is off by at most the norm of what the last step left over.
         self._norm = float(np.abs(values).max()) + basis.off_diagonal[-1]
         self._smallest = float(np.abs(values).min()) if basis.complete else self._norm

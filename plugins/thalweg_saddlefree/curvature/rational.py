@@ -22,13 +22,11 @@ from scipy.special import ellipj, ellipk
 from thalweg_saddlefree.curvature.absolute import (
     AbsoluteSolver,
     Direction,
-    Model,
     SpectrumTooWide,
     refuse_singular,
 )
 from thalweg_saddlefree.curvature.basis import LanczosBasis
-from thalweg_saddlefree.curvature.operator import Product, refuse_asymmetry
-from thalweg_saddlefree.curvature.slices import Slices
+from thalweg_saddlefree.curvature.operator import refuse_asymmetry
 
 #: Steps whose vectors are kept until the spectrum is bounded; then they are replayed.
 LEAD_STEPS = 24
@@ -131,22 +129,6 @@ class ShiftedMinres:
 class RationalAbsolute(AbsoluteSolver):
     """Steps from shifted solves; memory does not grow with the number of products."""
 
-    def __init__(
-        self,
-        slices: Slices,
-        product: Product,
-        gradient: np.ndarray,
-        tolerance: float = 1e-6,
-        limit: int = 500,
-    ) -> None:
-        super().__init__(slices, product, gradient, tolerance, limit)
-        self._lowest = float("nan")
-
-    @property
-    def lowest(self) -> float:
-        """Most negative Ritz value of the last direction's recurrence."""
-        return self._lowest
-
     def direction(self, damping: float) -> Direction:
         """The step at this damping."""
         margin = MARGIN
@@ -201,28 +183,17 @@ class RationalAbsolute(AbsoluteSolver):
         else:
             error = 0.0
         values = scipy.linalg.eigvalsh_tridiagonal(diagonal, off[:-1])
-        self._lowest = float(values[0])
+        self.lowest = float(values[0])
         step = -((weights / shifts) @ minres.solution)
-        model = Model(
-            slope=self.slices.dot(self.gradient, step),
-            curvature=self.slices.dot(step, self.product(step)),
-        )
-        return Direction(step, model, error, error <= self.tolerance)
+        return Direction(step, self.model_along(step), error, error <= self.tolerance)
 
     def _error(self, minres: ShiftedMinres, weights: np.ndarray, smallest: float) -> float:
         """Bound on the relative error by the residuals; deactivates shifts that are solved."""
         shifts = minres.shifts
-        size = self.gradient_norm_over(weights, shifts, minres)
+        size = max(self.slices.norm((weights / shifts) @ minres.solution), 1e-300)
         share = weights / shifts * minres.residuals / np.hypot(smallest, shifts) / size
         minres.active &= share > 1e-3 * self.tolerance / len(shifts)
         return float(share.sum())
-
-    def gradient_norm_over(
-        self, weights: np.ndarray, shifts: np.ndarray, minres: ShiftedMinres
-    ) -> float:
-        """Norm of the step so far, but never less than |g| over the largest damped |H|."""
-        step = (weights / shifts) @ minres.solution
-        return max(self.slices.norm(step), 1e-300)
 
 
 def _singular_values(diagonal: list[float], off: list[float]) -> np.ndarray:

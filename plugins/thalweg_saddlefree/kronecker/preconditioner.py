@@ -17,7 +17,7 @@ import numpy as np
 from thalweg.errors import InputError
 from thalweg.interfaces import Capability, Objective, Preconditioner
 from thalweg.parallel import MPI, PETSc, raise_on_all_ranks
-from thalweg.plugins import Help, check_parameters, declared_options
+from thalweg.plugins import Help, check_declared
 from thalweg_saddlefree.capabilities import (
     AdaptiveDamping,
     LayerBlock,
@@ -67,10 +67,9 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         ] = None,
         seed: Annotated[int, Help("seed of the sampled targets and rows", minimum=0)] = 0,
     ) -> None:
-        self.damping, self.decay = float(damping), float(decay)
-        self.inverse_every, self.corrected = int(inverse_every), bool(corrected)
-        self.rows, self.seed = rows, int(seed)
-        check_parameters(self, declared_options(type(self)))
+        self.damping, self.decay, self.inverse_every = damping, decay, inverse_every
+        self.corrected, self.rows, self.seed = corrected, rows, seed
+        check_declared(self)
 
     def setup(self, objective: Objective, x: PETSc.Vec) -> None:
         """Assign the layers to the ranks; factors come with the first update."""

@@ -30,7 +30,7 @@ from thalweg.interfaces import (
     StochasticState,
 )
 from thalweg.parallel import PETSc
-from thalweg.plugins import Help, check_parameters, declared_options
+from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_saddlefree.capabilities import AdaptiveDamping, CurvatureForms, Forms
 from thalweg_saddlefree.curvature import Slices
@@ -144,7 +144,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     )
 
     def __post_init__(self) -> None:
-        check_parameters(self, declared_options(type(self)))
+        check_declared(self)
 
     # -- the interface ---------------------------------------------------------------------
 

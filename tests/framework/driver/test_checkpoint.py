@@ -21,14 +21,6 @@ from thalweg.plugins import Provider, plugins
 from thalweg.result import Status
 
 
-@pytest.fixture
-def folder(comm, tmp_path_factory):
-    """A folder that all ranks know."""
-    path = comm.bcast(tmp_path_factory.mktemp("checkpoint") if comm.rank == 0 else None)
-    yield path
-    comm.Barrier()
-
-
 @pytest.mark.ranks(1, 2, 3)
 def test_a_resumed_run_ends_at_the_same_bits(comm, bowl, heavy_ball, folder):
     rules = {"solver": heavy_ball(), "decrease": None}

@@ -9,15 +9,6 @@ import thalweg
 from thalweg.driver import Checkpoints, HomotopySchedule, drive
 from thalweg.errors import CheckpointError, InputError
 
-
-@pytest.fixture
-def folder(comm, tmp_path_factory):
-    """A folder that all ranks know."""
-    path = comm.bcast(tmp_path_factory.mktemp("checkpoint") if comm.rank == 0 else None)
-    yield path
-    comm.Barrier()
-
-
 START = np.arange(46.0).reshape(23, 2)
 
 

@@ -157,3 +157,20 @@ def exact_inverse():
 def remembering():
     """Class of a preconditioner with memory."""
     return Remembering
+
+
+@pytest.fixture
+def counted():
+    """Make an objective note its evaluations in the list that this returns."""
+
+    def count(objective):
+        calls, inner = [], objective.rows_value_and_gradient
+
+        def evaluate(rows, gradient):
+            calls.append(1)
+            return inner(rows, gradient)
+
+        objective.rows_value_and_gradient = evaluate
+        return calls
+
+    return count

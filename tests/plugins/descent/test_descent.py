@@ -300,16 +300,9 @@ def test_a_preconditioner_that_points_uphill_does_no_harm(quadratic, solver):
     assert result.objective < 0.5 * result.trace["objective"][0]
 
 
-def test_evaluations_are_counted_as_the_objective_sees_them(rosenbrock):
+def test_evaluations_are_counted_as_the_objective_sees_them(rosenbrock, counted):
     objective = rosenbrock(MPI.COMM_SELF)
-    calls = []
-    inner = objective.rows_value_and_gradient
-
-    def counted(rows, gradient):
-        calls.append(1)
-        return inner(rows, gradient)
-
-    objective.rows_value_and_gradient = counted
+    calls = counted(objective)
     for solver in SOLVERS:
         calls.clear()
         result = minimize(objective, solver, iterations=40)
