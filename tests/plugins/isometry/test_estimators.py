@@ -6,7 +6,7 @@ import scipy.sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from thalweg import InputError, Status
+from thalweg import Dataset, InputError, Status
 from thalweg_isometry import (
     FroMax,
     JohnsonLindenstrauss,
@@ -155,3 +155,11 @@ def test_a_data_frame_is_an_array(digits):
     plain = NearIsometricEmbedding(delta=0.4).fit(digits[:30])
     np.testing.assert_array_equal(fitted.components_, plain.components_)
     np.testing.assert_array_equal(fitted.transform(frame), plain.transform(digits[:30]))
+
+
+@pytest.mark.ranks(2, 3)
+def test_score_and_bound_are_those_of_one_rank(comm, digits):
+    fitted = NearIsometricEmbedding(rank=5, delta=0.8).fit(digits[:30])
+    shared = Dataset.from_array(digits[30:], comm=comm)
+    assert fitted.score(shared) == fitted.score(digits[30:])
+    assert fitted.bound_for_new_points(shared) == fitted.bound_for_new_points(digits[30:])
