@@ -41,6 +41,9 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
     beta1: Annotated[float, Help("ADMM penalty of the constraint A(P) = q", above=0)] = 0.1
     beta2: Annotated[float, Help("ADMM penalty of the constraint Y = X^T", above=0)] = 0.1
     dual_step: Annotated[float, Help("step of the multipliers", above=0)] = 1.0
+    raise_after: Annotated[
+        int, Help("iterations of an attempt after which both penalties are doubled", minimum=1)
+    ] = 100
     tolerance: Annotated[
         float,
         Help("half the squared Frobenius norm of P - X Y at which an attempt ends", above=0),
@@ -58,7 +61,10 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
 
     def inner(self, state: FroMaxState, active: ActiveSecants) -> Inner:
         """Some ADMM iterations; met as soon as the factor satisfies the bounds."""
-        equations = kept_equations(state, self.inner_solver, self.beta1)
+        # The multipliers are not scaled, so that they hold for any penalties.
+        raised = 2.0 ** (state.attempt_iterations // self.raise_after)
+        beta1, beta2 = raised * self.beta1, raised * self.beta2
+        equations = kept_equations(state, self.inner_solver, beta1)
         rows = equations.rows
         delta = self.aim * state.target_delta
         goal = 0.5 * (1.0 + self.aim) * state.target_delta
@@ -68,21 +74,21 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
         p = state.p if len(state.p) else x @ y
         gamma = state.gamma if len(state.gamma) else np.zeros_like(y)
         multiplier = state.dual.copy()
-        ridge = self.beta2 * np.eye(rank)
+        ridge = beta2 * np.eye(rank)
         image = rows.forward(p)
         worst, converged = np.inf, False
         used = 0
         while used < self.sweep:
             used += 1
-            q = 1.0 + np.clip(image + multiplier / self.beta1 - 1.0, -delta, delta)
-            right = x @ y + rows.adjoint(self.beta1 * q - multiplier)
+            q = 1.0 + np.clip(image + multiplier / beta1 - 1.0, -delta, delta)
+            right = x @ y + rows.adjoint(beta1 * q - multiplier)
             before = p
             p = equations.solve(0.5 * (right + right.T), p)
-            x = np.linalg.solve(y @ y.T + ridge, (gamma.T + self.beta2 * y.T + p @ y.T).T).T
-            y = np.linalg.solve(x.T @ x + ridge, x.T @ p - gamma + self.beta2 * x.T)
+            x = np.linalg.solve(y @ y.T + ridge, (gamma.T + beta2 * y.T + p @ y.T).T).T
+            y = np.linalg.solve(x.T @ x + ridge, x.T @ p - gamma + beta2 * x.T)
             image = rows.forward(p)
-            multiplier = multiplier + self.dual_step * self.beta1 * (image - q)
-            gamma = gamma + self.dual_step * self.beta2 * (y - x.T)
+            multiplier = multiplier + self.dual_step * beta1 * (image - q)
+            gamma = gamma + self.dual_step * beta2 * (y - x.T)
             worst = float(np.abs(active.ratios(active.images(y)) - 1.0).max(initial=0.0))
             self.approach(state, y, worst)
             gap = 0.5 * float(np.linalg.norm(p - x @ y)) ** 2

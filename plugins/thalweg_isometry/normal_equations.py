@@ -29,7 +29,7 @@ InnerSolver = Annotated[
 ]
 
 #: Largest matrices that are factored.
-LARGEST = 3000
+LARGEST = 5000
 
 
 class SecantRows:
