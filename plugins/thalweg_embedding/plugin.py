@@ -20,6 +20,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             load=code + "elastic_embedding",
             aliases=("ElasticEmbedding",),
             preconditioner="spectral",
+            estimate="thalweg_embedding.estimate:estimate",
         ),
         ObjectiveSpec(
             name="s-sne",
@@ -28,6 +29,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             aliases=("SymmetricSNE",),
             preconditioner="spectral",
             stop=STOP,
+            estimate="thalweg_embedding.estimate:estimate",
         ),
         ObjectiveSpec(
             name="t-sne",
@@ -36,12 +38,14 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             aliases=("TSNE",),
             preconditioner="spectral",
             stop=STOP,
+            estimate="thalweg_embedding.estimate:estimate",
         ),
         ObjectiveSpec(
             name="t-ee",
             summary="elastic embedding with t-SNE's kernels: log(1 + d) and 1/(1 + d)",
             load=code + "t_elastic_embedding",
             preconditioner="spectral",
+            estimate="thalweg_embedding.estimate:estimate",
         ),
         ObjectiveSpec(
             name="umap",
@@ -50,6 +54,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             aliases=("UMAP",),
             preconditioner="spectral",
             stop=STOP,
+            estimate="thalweg_embedding.estimate:estimate",
         ),
         ObjectiveSpec(
             name="largevis",
@@ -58,6 +63,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             aliases=("LargeVis",),
             preconditioner="spectral",
             stop=STOP,
+            estimate="thalweg_embedding.estimate:estimate",
         ),
         ObjectiveSpec(
             name="neg-t-sne",
@@ -66,6 +72,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             aliases=("NegTSNE",),
             preconditioner="spectral",
             stop=STOP,
+            estimate="thalweg_embedding.estimate:estimate",
         ),
         ObjectiveSpec(
             name="laplacian-eigenmaps",

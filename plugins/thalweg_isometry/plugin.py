@@ -14,6 +14,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             summary="a linear map that keeps the lengths of all secants within delta",
             load="thalweg_isometry.objective:build",
             solver="hinge-lbfgs",
+            estimate="thalweg_isometry.estimate:estimate",
         )
     ]
 

@@ -27,6 +27,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             load="thalweg_saddlefree.networks.autoencoder:build_autoencoder",
             solver="saddle-free-subspace",
             preconditioner="kronecker",
+            estimate="thalweg_saddlefree.estimate:estimate",
         ),
         ObjectiveSpec(
             name="mlp",
@@ -34,6 +35,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             load="thalweg_saddlefree.networks.mlp:build_mlp",
             solver="saddle-free-subspace",
             preconditioner="kronecker",
+            estimate="thalweg_saddlefree.estimate:estimate",
         ),
         ObjectiveSpec(
             name="jax",

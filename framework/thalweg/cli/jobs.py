@@ -1,4 +1,4 @@
-"""The commands that run configurations and show what came out: run, compare, plot, cite."""
+"""The commands that run configurations and show what came out: run, compare, plan, plot, cite."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from thalweg.errors import InputError
 from thalweg.plugins import CommandParser
 
 
@@ -94,6 +95,48 @@ def _name_pictures(folder: Path) -> None:
             print(f"  {picture}")
 
 
+def plan_command(argv: list[str]) -> int:
+    """Run ``thalweg plan``; returns the exit code, 2 where the run would not fit."""
+    parser = CommandParser(
+        prog="thalweg plan",
+        description="Predict memory, messages and time of a run from the shapes of its data.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("config", metavar="CONFIG.toml", help="configuration file")
+    parser.add_argument("--ranks", type=int, default=1, metavar="P", help="number of ranks")
+    parser.add_argument(
+        "--memory-per-rank", metavar="SIZE", help="memory that a rank may use, such as 4GiB"
+    )
+    parser.add_argument("--rows", type=int, metavar="N", help="rows instead of those of the data")
+    parser.add_argument("--columns", type=int, metavar="D", help="columns instead of the data's")
+    _add_changes(parser)
+    arguments = parser.parse_args(argv)
+
+    from thalweg.job.plan import bytes_of, plan
+    from thalweg.parallel import MPI, on_root
+
+    def predict() -> tuple[str, str, bool]:
+        size = arguments.memory_per_rank
+        room = None if size is None else bytes_of(size)
+        found = plan(
+            arguments.config,
+            arguments.ranks,
+            rows=arguments.rows,
+            columns=arguments.columns,
+            changes=arguments.changes,
+        )
+        return found.table(), found.verdict(room), room is None or found.memory <= room
+
+    table, verdict, fits = on_root(MPI.COMM_WORLD, predict)
+    if MPI.COMM_WORLD.rank == 0:
+        print(table)
+    if not fits:
+        raise InputError(verdict)
+    if MPI.COMM_WORLD.rank == 0:
+        print(verdict)
+    return 0
+
+
 def plot_command(argv: list[str]) -> int:
     """Run ``thalweg plot``; returns the exit code."""
     description = "Draw the pictures of a run or of a comparison again."
@@ -145,6 +188,13 @@ def _configuration_parser(command: str, description: str) -> CommandParser:
     """Parser of the commands that run a configuration."""
     parser = CommandParser(prog=f"thalweg {command}", description=description, allow_abbrev=False)
     parser.add_argument("config", metavar="CONFIG.toml", help="configuration file")
+    _add_changes(parser)
+    parser.add_argument("--out", metavar="DIR", help="folder of the results")
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    return parser
+
+
+def _add_changes(parser: CommandParser) -> None:
     parser.add_argument(
         "--set",
         dest="changes",
@@ -153,6 +203,3 @@ def _configuration_parser(command: str, description: str) -> CommandParser:
         default=[],
         help="change one option of the configuration; may be repeated",
     )
-    parser.add_argument("--out", metavar="DIR", help="folder of the results")
-    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
-    return parser

@@ -153,6 +153,46 @@ def load_data(
     return _from_file(section, comm, start) if has_path else _from_set(section, comm, start)
 
 
+def data_shape(section: Mapping[str, Any], folder: Path | str | None = None) -> tuple[int, int]:
+    """Rows and columns of the data set that the section names, of which no more is kept.
+
+    Files of whose rows each rank reads its own are opened alone; other formats are read.  Of a
+    generated set a few rows are made.
+
+    Raises
+    ------
+    InputError
+        As :func:`load_data`, for what the shape shows.
+    """
+    section = {name: value for name, value in section.items() if value is not None}
+    if "path" in section:
+        path = Path(folder or ".") / section["path"]
+        kind = format_of(path)
+        allowed = [*COMMON, *kind.declared_options]
+        _refuse_foreign(section, allowed, f"'{path.name}'")
+        options = resolve_options(allowed, section, _OWNER)
+        source = kind.resolve()(path, {**options, "folder": Path(folder or ".")})
+        rows, columns = source.rows, source.columns
+        what, chosen = f"'{path.name}'", source.columns_chosen
+    else:
+        few = dict(section)
+        if "name" in section and "rows" in section:
+            spec, _ = find_data_set(section["name"])
+            if "rows" in {option.name for option in spec.declared_options}:
+                few["rows"] = min(section["rows"], 64)
+        for name in ("columns", "components", "scale"):
+            few.pop(name, None)
+        options = {"rows": None, "columns": None, "components": None, **section}
+        layout = load_data(few, MPI.COMM_SELF, folder).layout
+        rows = section.get("rows", layout.rows)
+        columns, what, chosen = layout.columns, f"data set '{section.get('name')}'", False
+    if options["rows"] is not None:
+        rows = options["rows"] if "path" not in section else _choose_rows(options, rows, what)[0]
+    if options["columns"] is not None and not chosen:
+        columns = len(_column_numbers(options["columns"], columns, what))
+    return rows, min(options["components"] or columns, columns)
+
+
 # -- files -----------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from thalweg.plugins.citations import citation, specs_of
 from thalweg.plugins.declared import Help, check_declared, declared_options
+from thalweg.plugins.estimates import PhaseEstimate, Problem
 from thalweg.plugins.manager import API_VERSION, Plugins, hookimpl, plugins
 from thalweg.plugins.options import (
     SWITCHED_OFF,
@@ -35,8 +36,10 @@ __all__ = [
     "MetricSpec",
     "ObjectiveSpec",
     "Option",
+    "PhaseEstimate",
     "Plugins",
     "PreconditionerSpec",
+    "Problem",
     "Provider",
     "SolverSpec",
     "Spec",

@@ -112,14 +112,17 @@ class Spec:
         PluginError
             The code cannot be imported, or has no such attribute.
         """
-        module, _, attribute = self.load.partition(":")
+        return self._imported(self.load)
+
+    def _imported(self, code: str) -> Any:
+        module, _, attribute = code.partition(":")
         try:
             return functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
         except (Exception, SystemExit) as error:
             origin = f" of {self.provider}" if self.provider is not None else ""
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             raise PluginError(
-                f"{self.owner}{origin} cannot be loaded from '{self.load}': {reason}"
+                f"{self.owner}{origin} cannot be loaded from '{code}': {reason}"
             ) from error
 
     @functools.cached_property
@@ -161,6 +164,9 @@ class ObjectiveSpec(Spec):
         Names used when the user gives none.
     stop
         Stopping rules that hold where the user gives none of their names.
+    estimate
+        ``"package.module:function"``, called by ``thalweg plan`` as
+        ``estimate(problem) -> list[PhaseEstimate]``; empty where there is none.
     """
 
     kind: ClassVar[str] = "objective"
@@ -169,6 +175,17 @@ class ObjectiveSpec(Spec):
     solver: str = "lbfgs"
     preconditioner: str = "identity"
     stop: Mapping[str, Any] = field(default_factory=dict)
+    estimate: str = ""
+
+    def resolve_estimate(self) -> Any:
+        """Import and return the code that :attr:`estimate` names.
+
+        Raises
+        ------
+        PluginError
+            The code cannot be imported, or has no such attribute.
+        """
+        return self._imported(self.estimate)
 
     def build(self, *arguments: Any, options: Mapping[str, Any], **others: Any) -> Any:
         """Call the code with options; the objective keeps the name in its ``label``."""

@@ -1,0 +1,195 @@
+"""What a configured run would take on so many ranks, from the shapes of its data alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from thalweg.config import Configuration, read_configuration
+from thalweg.data.load import data_shape
+from thalweg.errors import InputError
+from thalweg.plugins import ObjectiveSpec, PhaseEstimate, Problem, plugins
+from thalweg.report import format_table
+
+#: Bytes of a process that has imported everything and compiled its kernels.
+BASE = 240e6
+
+#: Operations a second on a core, bytes a second that a rank sends, and seconds of a message.
+SPEED, BANDWIDTH, LATENCY = 5e9, 1e9, 5e-6
+
+#: Most ranks that are thought of.
+MOST_RANKS = 2**20
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A prediction.
+
+    Attributes
+    ----------
+    problem
+        What was asked for.
+    phases
+        In the order of the run.
+    """
+
+    problem: Problem
+    phases: tuple[PhaseEstimate, ...]
+
+    def peaks(self) -> list[float]:
+        """Bytes of the rank with most at the peak of each phase, the process itself included."""
+        found, held = [], BASE
+        for phase in self.phases:
+            held += phase.kept
+            found.append(held + phase.passing)
+        return found
+
+    @property
+    def memory(self) -> float:
+        """Bytes at the peak, of the rank with most."""
+        return max(self.peaks(), default=BASE)
+
+    @property
+    def widest(self) -> PhaseEstimate:
+        """The phase of the peak."""
+        peaks = self.peaks()
+        return self.phases[peaks.index(max(peaks))]
+
+    def table(self) -> str:
+        """A row for each phase."""
+        rows = []
+        for phase, peak in zip(self.phases, self.peaks(), strict=True):
+            rows.append(
+                {
+                    "phase": phase.name,
+                    "GiB per rank": f"{peak / 2**30:.2f}",
+                    "MB sent": f"{phase.sent / 1e6:,.1f}",
+                    "messages": f"{phase.messages:,.0f}",
+                    "about s": f"{_seconds(phase):.2g}",
+                }
+            )
+        return format_table(rows)
+
+    def verdict(self, room: float | None) -> str:
+        """One sentence: whether it fits into so many bytes per rank, and what to change."""
+        ranks, memory = self.problem.ranks, self.memory
+        most = f"{_gib(memory)} on the rank that has most, in the phase '{self.widest.name}'"
+        if room is None:
+            return f"A run on {ranks:,} ranks would take {most}."
+        if memory <= room:
+            return (
+                f"A run on {ranks:,} ranks fits into {_gib(room)} per rank: it would take {most}."
+            )
+        enough = self._enough(room)
+        change = f"use {enough:,} ranks, or" if enough else "no number of ranks helps:"
+        return (
+            f"a run on {ranks:,} ranks does not fit into {_gib(room)} per rank: it would take "
+            f"{most}; {change} {self.widest.advice}"
+        )
+
+    def _enough(self, room: float) -> int | None:
+        """The next larger number of ranks, by powers of two, on which the run fits."""
+        ranks = self.problem.ranks
+        while (ranks := 2 * ranks) <= MOST_RANKS:
+            if predicted(replace(self.problem, ranks=ranks)).memory <= room:
+                return ranks
+        return None
+
+
+def plan(
+    config: Path | str | Mapping[str, Any],
+    ranks: int,
+    *,
+    rows: int | None = None,
+    columns: int | None = None,
+    changes: Sequence[str] = (),
+) -> Plan:
+    """Predict what a configuration would take.  Not collective.
+
+    Parameters
+    ----------
+    config, changes
+        As in :func:`thalweg.run`.
+    ranks
+        Number of ranks, at least 1.
+    rows, columns
+        Shape of the data in place of that which the configuration names; with both, none
+        are looked at.
+
+    Raises
+    ------
+    InputError
+        Something cannot be used, or the objective has no estimate.
+    """
+    for name, value in (("--ranks", ranks), ("--rows", rows), ("--columns", columns)):
+        if value is not None and value < 1:
+            raise InputError(f"{name} must be at least 1, not {value}")
+    configuration: Configuration = read_configuration(config, changes)
+    shape = (0, 0)
+    if configuration.data is not None:
+        if rows is not None and columns is not None:
+            shape = (rows, columns)
+        else:
+            found = data_shape(configuration.data)
+            shape = (rows or found[0], columns or found[1])
+    iterations = configuration.stop["iterations"] or configuration.stop["evaluations"] or 100
+    problem = Problem(
+        *shape,
+        ranks,
+        configuration.objective,
+        configuration.solver,
+        configuration.preconditioner or {},
+        iterations,
+    )
+    return predicted(problem)
+
+
+def predicted(problem: Problem) -> Plan:
+    """The plan of a problem, by the estimate of its objective's plugin.
+
+    Raises
+    ------
+    InputError
+        The plugin has none.
+    """
+    spec, _ = plugins().find(ObjectiveSpec, problem.objective["name"])
+    if not spec.estimate:
+        raise InputError(
+            f"{spec.owner} does not say what it takes; name a function of its plugin in the "
+            "field 'estimate' of its ObjectiveSpec"
+        )
+    return Plan(problem, tuple(spec.resolve_estimate()(problem)))
+
+
+def bytes_of(text: str) -> float:
+    """A size such as ``"4GiB"``, ``"500 MB"`` or ``"2e9"`` in bytes.
+
+    Raises
+    ------
+    InputError
+        It is no size.
+    """
+    match = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([kmgt]?i?)b?\s*", text.lower())
+    unit = {**_UNITS, **_BINARY}.get(match[2]) if match else None
+    try:
+        size = float(match[1]) * unit if match and unit else 0.0
+    except ValueError:
+        size = 0.0
+    if not size > 0.0:
+        raise InputError(f"--memory-per-rank needs a size such as 4GiB, not '{text}'")
+    return size
+
+
+def _seconds(phase: PhaseEstimate) -> float:
+    moving = phase.sent / BANDWIDTH + phase.messages * LATENCY
+    return phase.operations / SPEED + moving
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:,.2f} GiB"

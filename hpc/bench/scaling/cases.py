@@ -1,0 +1,63 @@
+"""The problems of the study, as configurations of ``thalweg run``."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+#: Ranks of the study.
+RANKS = (1, 2, 4, 8)
+
+#: Rows of the warm-up, which compiles: for each rank.
+WARM_ROWS = 1_100
+
+_RUN = {"run": {"seed": 0}, "output": {"pictures": False}}
+
+#: Name of a case to its configuration.
+CASES: dict[str, dict[str, Any]] = {
+    "t-SNE": {
+        "data": {"name": "blobs", "dimension": 16, "clusters": 40},
+        "objective": {"name": "t-sne", "perplexity": 10, "neighbor_search": "approximate"},
+        "preconditioner": {"name": "spectral"},
+        "solver": {"name": "lbfgs"},
+        "stop": {"iterations": 5},
+        **_RUN,
+    },
+    "near-isometry": {
+        "data": {"name": "blobs", "dimension": 64, "clusters": 40},
+        "objective": {"name": "near-isometry", "delta": 0.4, "rank": 30},
+        "solver": {"name": "hinge-lbfgs"},
+        "stop": {"iterations": 5},
+        **_RUN,
+    },
+    "KDAC": {
+        "data": {"name": "blobs", "dimension": 20, "clusters": 4},
+        "objective": {"name": "kdac", "components": 3, "approximation": "fourier"},
+        "solver": {"name": "ism"},
+        "stop": {"iterations": 5},
+        **_RUN,
+    },
+    "network": {
+        "data": {"name": "blobs", "dimension": 64, "clusters": 10},
+        "objective": {"name": "mlp", "layers": [64, 256, 256, 10]},
+        "solver": {"name": "lbfgs"},
+        "stop": {"iterations": 5},
+        **_RUN,
+    },
+}
+
+#: Rows of each case.
+ROWS = {
+    "t-SNE": (50_000, 200_000),
+    "Laplacian": (200_000,),
+    "near-isometry": (10_000,),
+    "KDAC": (50_000,),
+    "network": (50_000,),
+}
+
+
+def configuration(case: str, rows: int) -> dict[str, Any]:
+    """The configuration of a case with so many rows."""
+    found = copy.deepcopy(CASES[case])
+    found["data"]["rows"] = rows
+    return found

@@ -1,0 +1,140 @@
+"""The study's table beside the theory, and the model carried on to sizes that no one has here."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from hpc.bench.scaling.cases import CASES, ROWS, configuration
+
+from thalweg.job.plan import BASE, Plan, plan
+from thalweg.report import format_table
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+#: What the theory says of a rank's bytes per iteration, N rows on P ranks.
+THEORY = {
+    "t-SNE": (
+        "points to slabs and forces home fall as N/P, the mesh of M points as M/P; edges that end "
+        "on other ranks as N k/P, if rows are in no order, and solves as the edges of theirs"
+    ),
+    "Laplacian": (
+        "rows on the border, sqrt(N) whatever P is, in each of some ten inner iterations; six "
+        "numbers are reduced"
+    ),
+    "near-isometry": (
+        "images of touched points go to all ranks, N r (1 - 1/P); in scans, which come first, "
+        "blocks of points go round: N D/2"
+    ),
+    "KDAC": "sums of features over rows, independent of N and P",
+    "network": "one sum of all weights, independent of N and P",
+}
+
+#: Where each family stops first.
+WALLS = {
+    "t-SNE": (
+        "Attraction and Laplacian solves, while rows are in no order: a rank asks nearly every "
+        "other for rows, and messages of an exchange grow as P. In the order of cells, which the "
+        "search for neighbors computes, only borders would be left. Then slabs: a mesh has at most "
+        "4,096 rows to share out for its transforms, and rows of cells are not divided, so that "
+        "beyond some thousand ranks pencils are needed. Centers of the neighbor search, 16 for "
+        "each rank, are on all ranks: 160,000 rows at 10,000 ranks."
+    ),
+    "Laplacian": "Latency: neighbors' messages and two reductions in every inner iteration.",
+    "near-isometry": (
+        "Active secants, and images of all touched points, are on every rank: memory stops falling "
+        "where they outweigh the points. Before it is met, time: N^2 secants are scanned, 5e17 for "
+        "1e9 points."
+    ),
+    "KDAC": (
+        "By features only rows grow with N, and they are shared out: the wall is in the number of "
+        "columns, by sums of columns x features. Exact sums are N^2 work."
+    ),
+    "network": "Weights, and a solver's vectors of their size, are on every rank.",
+}
+
+#: Rows, columns and ranks of the extension.
+LARGE = ((1_000_000, 64), (1_000_000_000, 10_000))
+
+
+def write(found: list[dict[str, Any]]) -> None:
+    """Write ``scaling.json`` and ``scaling.md``."""
+    found = sorted(found, key=lambda e: (list(ROWS).index(e["case"]), e["rows"], e["ranks"]))
+    RESULTS.joinpath("scaling.json").write_text(json.dumps(found, indent=1) + "\n")
+    RESULTS.joinpath("scaling.md").write_text(text(found))
+
+
+def text(found: list[dict[str, Any]]) -> str:
+    """The study as Markdown."""
+    parts = [
+        "# Scaling: what a rank holds and sends",
+        "",
+        "Memory is what the rank with most holds at its peak, beyond interpreter, libraries and "
+        "compiled code, measured after a small run in the same process. Bytes and messages are "
+        "those of thalweg's engines on the rank that sends most: in the set-up, with neighbors, "
+        "and per iteration. There are more ranks than cores, so that seconds mean nothing and are "
+        "left out. `planned` is what `thalweg plan` says of the same configuration.",
+        "",
+    ]
+    for case in ROWS:
+        for rows in sorted({e["rows"] for e in found if e["case"] == case}):
+            entries = [e for e in found if (e["case"], e["rows"]) == (case, rows)]
+            parts += [
+                f"## {case}, {rows:,} rows",
+                "",
+                format_table(_table(case, entries), markdown=True),
+                "",
+            ]
+        parts += [f"Theory, per iteration: {THEORY[case]}.", ""]
+    parts += ["## On paper", "", "What `thalweg plan` says, 64 columns:", ""]
+    rows = []
+    for points, ranks in LARGE:
+        for case in CASES:
+            made = _plan(case, points, ranks, 64)
+            rows.append(
+                {
+                    "family": case,
+                    "rows": f"{points:,}",
+                    "ranks": f"{ranks:,}",
+                    "GiB per rank": f"{made.memory / 2**30:,.2f}",
+                    "at its most in": made.widest.name,
+                    "MB sent per iteration": f"{_per_iteration(made) / 1e6:,.2f}",
+                }
+            )
+    parts += [format_table(rows, markdown=True), ""]
+    parts += ["The first wall that each family meets:", ""]
+    parts += [f"- **{case}**: {wall}" for case, wall in WALLS.items()]
+    return "\n".join(parts) + "\n"
+
+
+def _table(case: str, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    alone = next((e["memory"] for e in entries if e["ranks"] == 1), math.nan)
+    rows = []
+    for entry in entries:
+        row: dict[str, Any] = {
+            "ranks": entry["ranks"],
+            "MB": f"{entry['memory'] / 1e6:.1f}",
+            "x P / one rank": f"{entry['memory'] * entry['ranks'] / alone:.2f}",
+        }
+        if case in CASES:
+            made = _plan(case, entry["rows"], entry["ranks"])
+            row["planned MB"] = f"{(made.memory - BASE) / 1e6:.1f}"
+            whole = made.memory / (entry["memory"] + entry["base"])
+            row["planned / measured, whole process"] = f"{whole:.2f}"
+        row["set-up: MB sent"] = f"{entry['setup_bytes'] / 1e6:.2f}"
+        row["messages "] = f"{entry['setup_messages']:.0f}"
+        row["iteration: MB sent"] = f"{entry['bytes'] / 1e6:.3f}"
+        row["messages"] = f"{entry['messages']:.0f}"
+        rows.append(row)
+    return rows
+
+
+def _plan(case: str, rows: int, ranks: int, columns: int | None = None) -> Plan:
+    chosen = configuration(case, rows)
+    return plan(chosen, ranks, rows=rows, columns=columns or chosen["data"]["dimension"])
+
+
+def _per_iteration(made: Plan) -> float:
+    return made.phases[-1].sent / made.problem.iterations

@@ -1,0 +1,113 @@
+"""What an embedding takes, from its shapes: for ``thalweg plan``."""
+
+from __future__ import annotations
+
+import math
+
+from thalweg.plugins import PhaseEstimate, Problem
+from thalweg_embedding.affinities.build import DENSE_LIMIT, NEIGHBORS_PER_PERPLEXITY
+from thalweg_embedding.memory import DENSE_BYTES
+from thalweg_embedding.pairs.holders import SLAB_ROWS
+
+#: Bytes per neighbor: lists and their copies while they are found; affinities and their transpose
+#: while they are made; affinities, and the attraction's edges, for the run.
+FOUND, MADE, KEPT = 80.0, 150.0, 42.0
+
+#: Copies of rows that an approximate search makes on several ranks, per row.
+COPIES = 1.5
+
+#: Edges per point of the spectral direction's graph, and bytes of one with its parts.
+LAPLACIAN_EDGES, LAPLACIAN_BYTES = 12.0, 40.0
+
+#: Vectors that L-BFGS and the loop hold, of the map's size.
+VECTORS = 32
+
+#: Modes of the mesh per point, at most, and bytes of one: density, influence, products.
+MODES, MOST_MODES, MODE_BYTES = 12.0, 2.0**24, 28.0
+
+#: Evaluations per iteration, and iterations of a solve with the Laplacian.
+EVALUATIONS, SOLVES, INNER = 1.2, 2, 10
+
+#: Share of a rank's rows that others ask for in a graph whose rows are in no order.
+GHOSTS = 1.0
+
+
+def estimate(problem: Problem) -> list[PhaseEstimate]:
+    """Loading, neighbors, affinities, set-up and iterations of an embedding by a sparse graph.
+
+    Rows are taken to be in no particular order, so that their neighbors lie on all ranks.
+    """
+    options = problem.objective
+    n, columns, ranks = problem.local, problem.columns, problem.ranks
+    d = float(options.get("dimensions") or 2)
+    found = [PhaseEstimate("load", kept=8.0 * n * (columns + 1), passing=8.0 * n * columns)]
+    graph = options.get("graph", "auto")
+    if graph == "dense" or (graph == "auto" and problem.rows <= DENSE_LIMIT):
+        found.append(
+            PhaseEstimate(
+                "affinities", 8.0 * n * problem.rows, DENSE_BYTES * n * problem.rows,
+                operations=3.0 * n * problem.rows * columns, advice="use graph = 'sparse'",
+            )
+        )  # fmt: skip
+        edges = float(problem.rows)
+    else:
+        perplexity = options.get("perplexity") or 30.0
+        k = min(problem.rows - 1.0, math.ceil(NEIGHBORS_PER_PERPLEXITY * perplexity))
+        found += [_neighbors(problem, k), _affinities(problem, k)]
+        edges = 1.4 * k
+    if problem.preconditioner.get("name") in ("spectral", "partial-hessian"):
+        setup = LAPLACIAN_BYTES * LAPLACIAN_EDGES * n
+        found.append(PhaseEstimate("laplacian", kept=setup, passing=setup))
+    return [*found, _iterations(problem, edges, d, ranks)]
+
+
+def _neighbors(problem: Problem, k: float) -> PhaseEstimate:
+    n, columns, ranks = problem.local, problem.columns, problem.ranks
+    if problem.objective.get("neighbor_search") != "approximate":
+        blocks = 8.0 * n * columns * (3.0 if ranks > 1 else 1.0)
+        return PhaseEstimate(
+            "neighbors", 0.0, FOUND * n * k + blocks,
+            sent=8.0 * n * columns * (ranks - 1), messages=2.0 * (ranks - 1),
+            operations=2.0 * n * problem.rows * (columns + 40),
+            advice="use neighbor_search = 'approximate', whose work and messages fall with the "
+            "ranks",
+        )  # fmt: skip
+    copies = COPIES if ranks > 1 else 0.0
+    held = 12.0 * (1.0 + copies) * n * columns + 8.0 * n * columns * (ranks > 1)
+    return PhaseEstimate(
+        "neighbors", 0.0, FOUND * n * k + held,
+        sent=problem.others * n * (8.0 * columns * (1.0 + copies + 2.0) + 40.0 * k),
+        messages=40.0 * (ranks - 1),
+        operations=n * (10.0 * 2.0 * max(256.0, 4.0 * k) + 800.0) * (columns + 10),
+        advice="use a smaller perplexity, or [data] components or dtype = 'float32'",
+    )  # fmt: skip
+
+
+def _affinities(problem: Problem, k: float) -> PhaseEstimate:
+    n = problem.local
+    return PhaseEstimate(
+        "affinities", KEPT * n * k, (MADE - KEPT) * n * k,
+        sent=24.0 * n * k * problem.others, messages=3.0 * (problem.ranks - 1),
+        operations=400.0 * n * k, advice="use a smaller perplexity",
+    )  # fmt: skip
+
+
+def _iterations(problem: Problem, edges: float, d: float, ranks: int) -> PhaseEstimate:
+    n = problem.local
+    times = problem.iterations * EVALUATIONS
+    modes = min(MOST_MODES, MODES * problem.rows)
+    slabs = ranks > 1 and problem.rows >= SLAB_ROWS
+    mesh = modes / ranks if slabs else modes
+    # Points to their slabs and forces home; the mesh there and back, and its transposition.
+    moved = 16.0 * d * n + 8.0 * (d + 1.0) * 1.5 * mesh if slabs else 8.0 * d * n + 4.0 * mesh
+    ghosts = GHOSTS * n * min(edges, ranks - 1.0)
+    attraction = 8.0 * d * ghosts * problem.others
+    solves = SOLVES * INNER * 8.0 * d * n * min(LAPLACIAN_EDGES, ranks - 1.0) * problem.others
+    work = n * edges * 12.0 + 60.0 * n * d + 100.0 * modes / ranks + LAPLACIAN_EDGES * n * 80.0
+    return PhaseEstimate(
+        "iterations", 8.0 * n * d * VECTORS,
+        MODE_BYTES * mesh + 120.0 * n + 8.0 * d * ghosts,
+        sent=times * (moved * problem.others + attraction + solves),
+        messages=times * (ranks - 1) * (30.0 if slabs else 12.0) * (ranks > 1),
+        operations=times * work, advice="use a larger repulsion_error",
+    )  # fmt: skip

@@ -1,0 +1,57 @@
+"""What training takes, from the shapes of network and data: for ``thalweg plan``."""
+
+from __future__ import annotations
+
+import itertools
+
+from thalweg.plugins import PhaseEstimate, Problem
+from thalweg_saddlefree.networks.objective import CHUNK
+
+#: Vectors of the weights' size, by solver; others take the last.
+VECTORS = {"lbfgs": 30.0, "saddle-free-subspace": 40.0, "hessian-free": 25.0, "": 30.0}
+
+#: Most bytes of activations that a rank keeps for curvature products: all or none.
+ACTIVATIONS = 2e9
+
+#: Classes, and the code's width, where the configuration does not say.
+CLASSES, HIDDEN = 10.0, 64.0
+
+
+def estimate(problem: Problem) -> list[PhaseEstimate]:
+    """Loading, replicated weights, and gradients over this rank's rows."""
+    options = problem.objective
+    n, columns, ranks = problem.local, float(problem.columns), problem.ranks
+    auto = options["name"] == "autoencoder"
+    sizes = [float(size) for size in options.get("layers") or (columns, HIDDEN, CLASSES)]
+    if auto and sizes[-1] != columns:
+        sizes = [*sizes, *sizes[-2::-1]]
+    number = 8.0 if options.get("precision", "double") == "double" else 4.0
+    weights = sum((a + 1.0) * b for a, b in itertools.pairwise(sizes))
+    targets = 0.0 if auto else n * sizes[-1]
+    load = PhaseEstimate(
+        "load", 8.0 * n * columns + (number * n * columns if number < 8.0 else 0.0) + 8.0 * n
+        + 8.0 * targets, 8.0 * n * columns,
+    )  # fmt: skip
+    solver = str(problem.solver.get("name", ""))
+    vectors = VECTORS.get(solver, VECTORS[""])
+    start = PhaseEstimate(
+        "weights", vectors * 8.0 * weights,
+        advice="use a smaller network: every rank holds all weights",
+    )  # fmt: skip
+    factors = 0.0
+    if problem.preconditioner.get("name") == "kronecker":
+        factors = 8.0 * 3.0 * sum((a + 1.0) ** 2 + b**2 for a, b in itertools.pairwise(sizes))
+    chunk = number * CHUNK * 4.0 * sum(sizes)
+    kept = 0.0
+    if factors or solver in ("saddle-free-subspace", "hessian-free"):
+        # Those of the last point are there while those of the next are made.
+        activations = number * n * (2.0 * sum(sizes) - sizes[0])
+        kept = 2.0 * activations if activations <= ACTIVATIONS else 0.0
+    times = float(problem.iterations) * 1.2
+    training = PhaseEstimate(
+        "training", factors + kept, chunk + 3.0 * 8.0 * weights,
+        sent=times * 8.0 * weights * min(1.0, ranks - 1.0),
+        messages=times * 3.0 * min(1.0, ranks - 1.0), operations=times * 6.0 * n * weights,
+        advice="use precision = 'single', or a smaller network",
+    )  # fmt: skip
+    return [load, start, training]

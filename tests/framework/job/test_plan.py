@@ -1,0 +1,81 @@
+"""A plan predicts from shapes alone, says what does not fit, and refuses what it cannot know."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from thalweg.cli.main import main
+from thalweg.data.load import data_shape
+from thalweg.errors import InputError
+from thalweg.job.plan import bytes_of, plan
+
+CONFIGURATIONS = {
+    "t-sne": {"objective": {"name": "t-sne"}, "preconditioner": {"name": "spectral"}},
+    "kdac": {"objective": {"name": "kdac"}},
+    "near-isometry": {"objective": {"name": "near-isometry", "delta": 0.4}},
+    "autoencoder": {"objective": {"name": "autoencoder"}},
+}
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_every_family_says_what_it_takes_without_reading_data(name):
+    section = {"data": {"name": "blobs", "rows": 10}, **CONFIGURATIONS[name]}
+    shape = {"rows": 1_000_000_000, "columns": 128}
+    plans = [plan(section, ranks, **shape) for ranks in (1, 64, 4096)]
+    alone, some, many = (found.memory for found in plans)
+    assert alone > 1e9 * 128 * 8
+    assert alone > some > many
+    assert all(phase.sent == 0.0 == phase.messages for phase in plans[0].phases)
+    assert sum(phase.sent for phase in plans[1].phases) > 0.0
+    text = plans[1].verdict(4e9)
+    assert "does not fit into 3.73 GiB per rank" in text
+    assert plans[1].widest.name in text
+    assert "\n" not in text
+    assert plans[1].verdict(1e15).startswith("A run on 64 ranks fits")
+
+
+def test_the_shape_is_that_of_the_data_after_the_choice_of_rows_and_columns(tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, np.zeros((40, 6)))
+    for options, shape in (
+        ({}, (40, 6)),
+        ({"rows": 7, "columns": [0, 2, 4]}, (7, 3)),
+        ({"components": 2, "sample": True, "rows": 30}, (30, 2)),
+    ):
+        assert data_shape({"path": str(path), **options}) == shape
+    assert data_shape({"name": "blobs", "rows": 10**12, "dimension": 3}) == (10**12, 3)
+    assert data_shape({"name": "digits", "rows": 100, "components": 5}) == (100, 5)
+    with pytest.raises(InputError, match="has 40 rows"):
+        data_shape({"path": str(path), "rows": 50})
+
+
+def test_sizes_are_read_as_they_are_written():
+    for text, size in (("4GiB", 2**32), ("500 MB", 5e8), ("1.5g", 1.5e9), ("2e9", 2e9)):
+        assert bytes_of(text) == size
+    for text in ("", "four", "-1GiB", "0", "4XB", "1..2G"):
+        with pytest.raises(InputError, match="needs a size"):
+            bytes_of(text)
+
+
+def test_the_command_prints_a_table_and_fails_by_a_sentence(tmp_path, capsys):
+    path = tmp_path / "a.toml"
+    path.write_text('[data]\nname = "digits"\n[objective]\nname = "t-sne"\n')
+    assert main(["plan", str(path), "--ranks", "4"]) == 0
+    printed = capsys.readouterr().out
+    assert "affinities" in printed
+    assert "A run on 4 ranks would take" in printed
+    much = ["--rows", "100000000", "--columns", "50", "--memory-per-rank", "1GiB"]
+    assert main(["plan", str(path), "--ranks", "4", *much]) == 2
+    printed = capsys.readouterr()
+    assert "iterations" in printed.out
+    assert "does not fit into 1.00 GiB per rank" in printed.err
+    assert printed.err.count("\n") == 1
+    for wrong in (["--ranks", "0"], ["--memory-per-rank", "much"], ["--set", "objective.name=jax"]):
+        assert main(["plan", str(path), *wrong]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_an_objective_without_an_estimate_is_named(tmp_path):
+    with pytest.raises(InputError, match="'rosenbrock' does not say what it takes"):
+        plan({"objective": {"name": "rosenbrock"}}, 2)
