@@ -8,7 +8,7 @@ from thalweg_clustering.exact_sums import STORED_ROWS
 from thalweg_clustering.feature_sums import BLOCK
 
 #: Matrices of the stored kernel's size that a run on few rows, or on a sample, holds at once.
-STORED_MATRICES = 7.0
+STORED_MATRICES = 11.0
 
 #: Columns of the U-step's basis, per column of U.
 BASIS = 12.0

@@ -11,7 +11,7 @@ from thalweg_embedding.pairs.holders import SLAB_ROWS
 
 #: Bytes per neighbor: lists and their copies while they are found; affinities and their transpose
 #: while they are made; affinities, and the attraction's edges, for the run.
-FOUND, MADE, KEPT = 80.0, 150.0, 42.0
+FOUND, MADE, KEPT = 80.0, 170.0, 42.0
 
 #: Copies of rows that an approximate search makes on several ranks, per row.
 COPIES = 1.5
@@ -22,11 +22,11 @@ LAPLACIAN_EDGES, LAPLACIAN_BYTES = 12.0, 40.0
 #: Vectors that L-BFGS and the loop hold, of the map's size.
 VECTORS = 32
 
-#: Modes of the mesh per point, at most, and bytes of one: density, influence, products.
-MODES, MOST_MODES, MODE_BYTES = 12.0, 2.0**24, 28.0
+#: Modes of the mesh per point while a map is not wide, the most of all, and bytes of one.
+MODES, MOST_MODES, MODE_BYTES = 4.0, 2.0**24, 28.0
 
 #: Evaluations per iteration, and iterations of a solve with the Laplacian.
-EVALUATIONS, SOLVES, INNER = 1.2, 2, 10
+EVALUATIONS, SOLVES, INNER = 1.2, 1, 5
 
 #: Share of a rank's rows that others ask for in a graph whose rows are in no order.
 GHOSTS = 1.0

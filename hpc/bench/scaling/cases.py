@@ -40,6 +40,7 @@ CASES: dict[str, dict[str, Any]] = {
     "network": {
         "data": {"name": "blobs", "dimension": 64, "clusters": 10},
         "objective": {"name": "mlp", "layers": [64, 256, 256, 10]},
+        "preconditioner": {"name": "identity"},
         "solver": {"name": "lbfgs"},
         "stop": {"iterations": 5},
         **_RUN,

@@ -120,12 +120,14 @@ def _table(case: str, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
         }
         if case in CASES:
             made = _plan(case, entry["rows"], entry["ranks"])
-            row["planned MB"] = f"{(made.memory - BASE) / 1e6:.1f}"
+            row["planned "] = f"{(made.memory - BASE) / 1e6:.1f}"
             whole = made.memory / (entry["memory"] + entry["base"])
-            row["planned / measured, whole process"] = f"{whole:.2f}"
+            row["/ measured, whole process"] = f"{whole:.2f}"
         row["set-up: MB sent"] = f"{entry['setup_bytes'] / 1e6:.2f}"
         row["messages "] = f"{entry['setup_messages']:.0f}"
         row["iteration: MB sent"] = f"{entry['bytes'] / 1e6:.3f}"
+        if case in CASES:
+            row["planned"] = f"{_per_iteration(made) / 1e6:.3f}"
         row["messages"] = f"{entry['messages']:.0f}"
         rows.append(row)
     return rows

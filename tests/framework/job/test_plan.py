@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,6 +12,8 @@ from thalweg.cli.main import main
 from thalweg.data.load import data_shape
 from thalweg.errors import InputError
 from thalweg.job.plan import bytes_of, plan
+
+ROOT = Path(__file__).resolve().parents[3]
 
 CONFIGURATIONS = {
     "t-sne": {"objective": {"name": "t-sne"}, "preconditioner": {"name": "spectral"}},
@@ -79,3 +84,20 @@ def test_the_command_prints_a_table_and_fails_by_a_sentence(tmp_path, capsys):
 def test_an_objective_without_an_estimate_is_named(tmp_path):
     with pytest.raises(InputError, match="'rosenbrock' does not say what it takes"):
         plan({"objective": {"name": "rosenbrock"}}, 2)
+
+
+def test_planned_memory_is_within_a_quarter_of_what_was_measured(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from hpc.bench.scaling.cases import CASES, configuration
+
+    measured = json.loads((ROOT / "hpc" / "results" / "scaling.json").read_text())
+    assert {entry["ranks"] for entry in measured} >= {1, 2, 4}
+    checked = 0
+    for entry in measured:
+        if entry["case"] in CASES:
+            section = configuration(entry["case"], entry["rows"])
+            columns = section["data"]["dimension"]
+            found = plan(section, entry["ranks"], rows=entry["rows"], columns=columns).memory
+            assert 0.75 < found / (entry["memory"] + entry["base"]) < 1.25, entry
+            checked += 1
+    assert checked >= 8
