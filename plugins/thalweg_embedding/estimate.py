@@ -52,7 +52,10 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         edges = float(problem.rows)
     else:
         perplexity = options.get("perplexity") or 30.0
-        k = min(problem.rows - 1.0, math.ceil(NEIGHBORS_PER_PERPLEXITY * perplexity))
+        wanted = math.ceil(NEIGHBORS_PER_PERPLEXITY * perplexity)
+        if options["name"] == "umap" or options.get("affinity") in ("fuzzy", "uniform"):
+            wanted = options.get("n_neighbors") or wanted
+        k = min(problem.rows - 1.0, float(wanted))
         found += [_neighbors(problem, k), _affinities(problem, k)]
         edges = 1.4 * k
     if problem.preconditioner.get("name") in ("spectral", "partial-hessian"):
