@@ -8,7 +8,7 @@ from thalweg_clustering.exact_sums import STORED_ROWS
 from thalweg_clustering.feature_sums import BLOCK
 
 #: Matrices of the stored kernel's size that a run on few rows, or on a sample, holds at once.
-STORED_MATRICES = 11.0
+STORED_MATRICES = 9.0
 
 #: Columns of the U-step's basis, per column of U.
 BASIS = 12.0
@@ -52,7 +52,7 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         moments = 8.0 * size * (columns + 1.0) * (k + 1.0)
         iterations = PhaseEstimate(
             "iterations", 8.0 * n * 5.0 * k, 8.0 * 6.0 * BLOCK * size + 8.0 * n * 2.0 * k + moments,
-            sent=times * (moments + 8.0 * size * size) * min(1.0, ranks - 1.0),
+            sent=times * 2.0 * (moments + 8.0 * size * size) * min(1.0, ranks - 1.0),
             messages=times * 6.0 * min(1.0, ranks - 1.0),
             operations=times * 6.0 * n * size * (q + columns + k), advice="use fewer features",
         )  # fmt: skip
