@@ -70,8 +70,8 @@ def quasi_newton_step(
         if value <= state.value + DECREASE * step * promised:
             break
         # The parabola through both values and the slope, within a factor.
-        bend = value - state.value - step * promised
-        step *= float(np.clip(-0.5 * promised * step / bend, 0.1, 0.5)) if bend > 0 else 0.5
+        rise = value - state.value - step * promised
+        step *= float(np.clip(-0.5 * promised * step / rise, 0.1, 0.5)) if rise > 0 else 0.5
         state.refusals += 1  # type: ignore[attr-defined]
     else:
         state.inner_done = not here  # without pairs it was along the gradient

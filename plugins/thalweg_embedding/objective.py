@@ -26,6 +26,7 @@ from thalweg.interfaces import (
     RowObjective,
 )
 from thalweg.parallel import Layout, PETSc, min_over_ranks, sum_over_ranks
+from thalweg.parallel.pairs import nearest_neighbors
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.density import DensityCorrelation
@@ -184,8 +185,6 @@ class PairwiseEmbedding(
 
     def _smallest_distance(self, rows: np.ndarray) -> float:
         """Smallest squared distance over all pairs of points."""
-        from thalweg.parallel.pairs import nearest_neighbors
-
         _, squared = nearest_neighbors(self.layout, rows, 1)
         return min_over_ranks(self.comm, float(squared.min(initial=math.inf)))
 

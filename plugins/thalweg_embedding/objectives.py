@@ -24,6 +24,7 @@ from thalweg_embedding.affinities.build import (
     tied_together,
 )
 from thalweg_embedding.affinities.symmetric import Weights
+from thalweg_embedding.eigenmaps.start import eigenvectors
 from thalweg_embedding.families import (
     ELASTIC_EMBEDDING,
     SYMMETRIC_SNE,
@@ -36,6 +37,7 @@ from thalweg_embedding.families import (
 )
 from thalweg_embedding.memory import require_room_for_map
 from thalweg_embedding.objective import PairwiseEmbedding
+from thalweg_embedding.options import Dimensions, Perplexity
 from thalweg_embedding.pairs.boxes import EXACT_COST
 from thalweg_embedding.pairs.complement import ComplementPairs
 from thalweg_embedding.pairs.density import DensityCorrelation
@@ -49,7 +51,6 @@ from thalweg_embedding.start import (
     START_SCALE,
     UNFOLDED_SCALE,
     Start,
-    eigenvectors,
     principal_components,
 )
 
@@ -71,13 +72,6 @@ STOP = {"iterations": 300, "decrease": 5e-3}
 #: neighbors and classes for it.
 EXAGGERATION = 12.0
 STAGE_ITERATIONS = 16
-
-
-Dimensions = Annotated[int, Help("dimensions of the map", minimum=1)]
-Perplexity = Annotated[
-    float | None,
-    Help("effective number of neighbors of a point; 30, or fewer for small data", above=1),
-]
 
 
 def embedding(

@@ -1,4 +1,4 @@
-"""Where an embedding starts: random numbers, principal components, eigenvectors, given points."""
+"""Where an embedding starts: random numbers, principal components, given points."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import Layout, sum_over_ranks
 from thalweg_embedding.affinities.distances import leading_components
-from thalweg_embedding.affinities.symmetric import Weights
 
 #: Deviation of a start in map units.
 START_SCALE = 1e-2
@@ -64,37 +63,14 @@ def principal_components(dataset: Dataset, dimensions: int, scale: float) -> np.
             f"(the data's columns), not {dimensions}; use init = 'random'"
         )
     scores = leading_components(dataset, dimensions)
-    return _scaled(scores, layout.with_columns(dimensions), scale)
+    return scaled(scores, layout.with_columns(dimensions), scale)
 
 
-def eigenvectors(layout: Layout, weights: Weights, scale: float) -> np.ndarray:
-    """This rank's rows of the first eigenvectors of the weights' normalized Laplacian.  Collective.
+def scaled(rows: np.ndarray, layout: Layout, scale: float) -> np.ndarray:
+    """The same rows with the largest deviation of a column ``scale``, and a little noise.
 
-    The first column has deviation ``scale``; random numbers a thousandth of it are added.
-
-    Raises
-    ------
-    InputError
-        The graph of the weights is not connected.
+    Collective.
     """
-    # Eigenmaps build on this module's objectives.
-    import thalweg
-    from thalweg_embedding.eigenmaps.build import laplacian_eigenmaps
-
-    rows = Dataset(np.empty((layout.local_rows, 0)), layout.with_columns(0))
-    objective = laplacian_eigenmaps(
-        rows, layout.comm, dimensions=layout.columns, affinity="precomputed", weights=weights
-    )
-    try:
-        result = thalweg.minimize(objective, solver="eigen", seed=0)
-        found = objective.map_rows(objective.layout.vec_from(result.x))
-    finally:
-        objective.destroy()
-    return _scaled(np.array(found), layout, scale)
-
-
-def _scaled(rows: np.ndarray, layout: Layout, scale: float) -> np.ndarray:
-    """The same rows with the largest deviation of a column ``scale``, and a little noise."""
     squares = np.asarray(sum_over_ranks(layout.comm, (rows**2).sum(axis=0)))
     deviation = float(np.sqrt(squares.max(initial=0.0) / max(1, layout.rows)))
     rows = rows * (scale / deviation if deviation > 0.0 else 0.0)

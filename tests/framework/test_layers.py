@@ -178,6 +178,44 @@ def test_a_plugin_is_listed_without_importing_anything_heavy(package):
         assert one.deferred or one.package in light - {"thalweg"} or one.module == LAZY, one
 
 
+def dotted(path: Path, top: Path) -> str:
+    """Name of the module in a file."""
+    return ".".join(path.relative_to(top).with_suffix("").parts).removesuffix(".__init__")
+
+
+def circle(arrows: dict[str, set[str]]) -> list[str]:
+    """Names along a circle of arrows, or nothing."""
+    done: set[str] = set()
+
+    def search(name: str, path: list[str]) -> list[str]:
+        if name in path:
+            return [*path[path.index(name) :], name]
+        if name not in done:
+            for other in sorted(arrows.get(name, ())):
+                if found := search(other, [*path, name]):
+                    return found
+        done.add(name)
+        return []
+
+    return next((found for name in sorted(arrows) if (found := search(name, []))), [])
+
+
+@pytest.mark.parametrize("package", own_packages())
+def test_no_circle_of_imports_in_a_plugin_even_inside_functions(package):
+    names = {dotted(path, PLUGINS) for path in (PLUGINS / package).rglob("*.py")}
+    arrows: dict[str, set[str]] = {}
+    for one in imports_under(PLUGINS / package, PLUGINS):
+        whole = f"{one.module}.{one.name}"
+        found = {whole if whole in names else one.module} & names
+        arrows.setdefault(dotted(one.path, PLUGINS), set()).update(found)
+    assert circle(arrows) == []
+
+
+def test_a_circle_is_found():
+    assert circle({"a": {"b"}, "b": {"c", "d"}, "c": {"d"}}) == []
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"d", "b"}}) == ["b", "c", "b"]
+
+
 @pytest.mark.parametrize("package", ["thalweg", "thalweg.parallel", *own_packages()])
 def test_every_promised_name_is_there_and_shown(package):
     module = importlib.import_module(package)

@@ -18,7 +18,7 @@ from thalweg.plugins import Help
 from thalweg_embedding.affinities.build import entropic_affinities, given_affinities
 from thalweg_embedding.affinities.symmetric import Weights, sum_of_parts, transposed
 from thalweg_embedding.eigenmaps.objective import EigenvectorEmbedding
-from thalweg_embedding.objectives import Dimensions, Perplexity
+from thalweg_embedding.options import Dimensions, Perplexity
 
 _logger = logging.getLogger("thalweg.embedding")
 

@@ -224,24 +224,24 @@ def _diagonal(points, facts, starts, ends, correlation, scale, rows, diagonal):
     """
     for n in prange(diagonal.shape[0]):
         for i in range(points.shape[1]):
-            first, second, bend = 0.0, 0.0, 0.0
+            first, second, weighted = 0.0, 0.0, 0.0
             sums = np.zeros(4)  # of g z, g s, g and g^2
             for e in range(starts[n], starts[n + 1] + 1):
                 if e < starts[n + 1]:
                     m = np.int64(ends[e])
                     k = _closeness_of(points, n, m)
                     u = points[n, i] - points[m, i]
-                    closer, bends = 2.0 * k * k * u, 2.0 * k * k - 8.0 * k * k * k * u * u
+                    closer, curved = 2.0 * k * k * u, 2.0 * k * k - 8.0 * k * k * k * u * u
                     first += closer
-                    second += bends
+                    second += curved
                 else:  # the point itself, which has all of these edges
-                    m, closer, bends = np.int64(n), first, second
+                    m, closer, curved = np.int64(n), first, second
                 g = facts[m, 1] * closer
-                bend += facts[m, 0] * (facts[m, 1] * bends - facts[m, 2] * closer * closer)
+                weighted += facts[m, 0] * (facts[m, 1] * curved - facts[m, 2] * closer * closer)
                 sums[0] += facts[m, 3] * g
                 sums[1] += facts[m, 4] * g
                 sums[2] += g
                 sums[3] += g * g
             form = 3.0 * correlation * sums[1] ** 2 - 2.0 * sums[0] * sums[1]
             form -= correlation * (rows * sums[3] - sums[2] ** 2)
-            diagonal[n, i] = 0.25 * (bend + form * scale * scale)
+            diagonal[n, i] = 0.25 * (weighted + form * scale * scale)
