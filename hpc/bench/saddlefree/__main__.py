@@ -1,9 +1,9 @@
 """Benchmark of the saddle-free family; ``scripts/bench saddlefree`` calls it.
 
-Parts: products per direction, escape from saddles, training of networks, and the
-rates of products and of two ranks.  Results go to ``hpc/results`` as JSON, Markdown
-and PNG as soon as a part, or a method of a network, is done; parts that are not run
-keep what an earlier call found.
+Parts: products per direction, escape from saddles, the plateaus of a deep linear
+network, training of networks, and the rates of products and of two ranks.  Results go to
+``hpc/results`` as JSON, Markdown and PNG as soon as a part, or a method of a network, is
+done; parts that are not run keep what an earlier call found.
 """
 
 from __future__ import annotations
@@ -16,15 +16,21 @@ from typing import Any
 
 from hpc.bench.saddlefree.directions import measure_directions
 from hpc.bench.saddlefree.escape import measure_escape
+from hpc.bench.saddlefree.plateaus import measure_plateaus
 from hpc.bench.saddlefree.rates import measure_rates
 from hpc.bench.saddlefree.report import write_report
 from hpc.bench.saddlefree.training import METHODS, PROBLEMS, measure_training
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from thalweg.report import describe_machine
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
-PARTS = ("directions", "escape", "rates", "training")
+PARTS = ("directions", "escape", "plateaus", "rates", "training")
+
+
+def blas_pools() -> list[dict[str, Any]]:
+    """Libraries of matrix products, with the kernels that they chose."""
+    return [pool for pool in threadpool_info() if pool["internal_api"] == "openblas"]
 
 
 def main(argv: list[str]) -> int:
@@ -54,6 +60,10 @@ def main(argv: list[str]) -> int:
         default="wall",
         help="wall time of all cores, or CPU time, for a machine that others use too",
     )
+    parser.add_argument("--seeds", type=int, default=1, help="runs of a method (default: 1)")
+    parser.add_argument(
+        "--weights", type=Path, help="folder that keeps Adam's last weights, to continue from"
+    )
     parser.add_argument("--note", help="a sentence for the report, such as what else was running")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     options = parser.parse_args(argv)
@@ -63,6 +73,12 @@ def main(argv: list[str]) -> int:
     file = options.out / f"{name}.json"
     found = json.loads(file.read_text()) if file.exists() else {}
     found["machine"] = describe_machine()
+    found["machine"]["blas"] = sorted(
+        {
+            f"{pool['internal_api']} {pool['version']} {pool['architecture']}"
+            for pool in blas_pools()
+        }
+    )
     if options.note:
         found["note"] = options.note
     elif not options.part:
@@ -79,6 +95,9 @@ def main(argv: list[str]) -> int:
         elif part == "escape":
             with threadpool_limits(1):
                 found[part] = measure_escape(budget=3000 if options.quick else 20000)
+        elif part == "plateaus":
+            with threadpool_limits(1):
+                found[part] = measure_plateaus(2.0 if options.quick else 10.0, options.seeds)
         elif part == "rates":
             found[part] = measure_rates(rows=2048 if options.quick else 8192)
         else:
@@ -89,7 +108,15 @@ def main(argv: list[str]) -> int:
             record: dict[str, Any] = found.setdefault(part, {})
             for problem in problems:
                 for _ in measure_training(
-                    record, problem, options.data, rows, seconds, options.clock, methods
+                    record,
+                    problem,
+                    options.data,
+                    rows,
+                    seconds,
+                    options.clock,
+                    methods,
+                    options.seeds,
+                    options.weights,
                 ):
                     save()
         save()

@@ -9,6 +9,7 @@ import numpy as np
 
 from thalweg.parallel import MPI
 from thalweg_saddlefree.curvature import (
+    AbsoluteSolver,
     LanczosAbsolute,
     OdeAbsolute,
     RationalAbsolute,
@@ -16,7 +17,16 @@ from thalweg_saddlefree.curvature import (
     SpectrumTooWide,
 )
 
-METHODS = {"lanczos": LanczosAbsolute, "rational": RationalAbsolute, "ode": OdeAbsolute}
+#: Ways of |H|; for the differential equation the accuracy of its solves, as a part of the
+#: tolerance, is tuned: the table has both the least of these and the default's.
+METHODS: dict[str, tuple[type[AbsoluteSolver], dict[str, Any]]] = {
+    "lanczos": (LanczosAbsolute, {}),
+    "rational": (RationalAbsolute, {}),
+    "ode": (OdeAbsolute, {}),
+    "ode, tuned (0.01)": (OdeAbsolute, {"inner_part": 0.01}),
+    "ode, tuned (1)": (OdeAbsolute, {"inner_part": 1.0}),
+    "ode, tuned (10)": (OdeAbsolute, {"inner_part": 10.0}),
+}
 CONDITIONS = (10, 30, 100)
 TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 
@@ -35,7 +45,7 @@ def measure_directions(size: int) -> list[dict[str, Any]]:
     for condition in CONDITIONS:
         values, gradient = spectrum(size, condition)
         exact = -gradient / np.abs(values)
-        for name, way in METHODS.items():
+        for name, (way, settings) in METHODS.items():
             for tolerance in TOLERANCES:
                 solver = way(
                     Slices(MPI.COMM_SELF, size),
@@ -44,6 +54,8 @@ def measure_directions(size: int) -> list[dict[str, Any]]:
                     tolerance,
                     5000,
                 )
+                for key, value in settings.items():
+                    setattr(solver, key, value)
                 start = time.perf_counter()
                 try:
                     found = solver.direction(0.0)

@@ -10,6 +10,8 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from hpc.bench.saddlefree.plateaus import seconds_to_goal
+from hpc.bench.saddlefree.training import words
 
 from thalweg.report import format_table
 
@@ -22,6 +24,7 @@ def write_report(found: dict[str, Any], stem: Path) -> None:
     for part, write in (
         ("directions", _directions),
         ("escape", _escape),
+        ("plateaus", _plateaus),
         ("training", _training),
         ("rates", _rates),
     ):
@@ -58,25 +61,29 @@ def _directions(rows: list[dict[str, Any]], stem: Path) -> list[str]:
     panels[0].set_ylabel("relative error of the step")
     panels[0].legend()
     picture = _save(figure, stem, "directions")
+    # The tuned equation may be as it was by default.
+    columns = {way: [way] for way in ways if "tuned" not in way}
+    columns["ode, tuned"] = [way for way in ways if way.startswith("ode")]
     table = []
     for condition in conditions:
         for wanted in (1e-2, 1e-4, 1e-6):
             row: dict[str, Any] = {"condition": condition, "error at most": wanted}
-            for way in ways:
+            for name, members in columns.items():
                 fits = [
                     r["products"]
                     for r in rows
-                    if r["way"] == way and r["condition"] == condition and r["error"] <= wanted
+                    if r["way"] in members and r["condition"] == condition and r["error"] <= wanted
                 ]
-                row[way] = min(fits) if fits else "-"
+                row[name] = min(fits) if fits else "-"
             table.append(row)
     return [
         "## Products for one direction",
         "",
         "Eigenvalues spread evenly in the logarithm, 30 % negative, no damping; the error is "
-        "that against the exact step, at the loosest tolerance tried that meets the bound. For "
-        "the differential equation this is its tuning: one tolerance rules its step lengths and "
-        "its inner solves, which were not tuned apart.",
+        "that against the exact step, at the loosest tolerance tried that meets the bound. The "
+        "differential equation has two accuracies, that of its steps and that of its inner solves; "
+        "by default the latter is a tenth of the former, and tuned it is the best of 0.01, 0.1, 1 "
+        'and 10 times, for each line of the table. "-": not met within 500 steps.',
         "",
         format_table(table, markdown=True),
         "",
@@ -122,6 +129,51 @@ def _escape(found: dict[str, Any], stem: Path) -> list[str]:
     ]
 
 
+def _plateaus(found: dict[str, Any], stem: Path) -> list[str]:
+    figure, axes = plt.subplots(figsize=(8, 4))
+    table: list[dict[str, Any]] = []
+    best: dict[str, tuple[float, list[list[float]]]] = {}
+    for name, curves in found["curves"].items():
+        family = name.split(", rate")[0]
+        times = [seconds_to_goal(curve, found["way"]) for curve in curves]
+        ends = [curve[-1] for curve in curves]
+        mean = float("inf") if None in times else sum(t for t in times if t) / len(times)
+        if mean <= best.get(family, (float("inf"),))[0]:
+            best[family] = (mean, curves[0])
+        table.append(
+            {
+                "method": name,
+                "core-seconds to the goal": spread(times, "not in the time"),
+                "updates": int(sum(end[1] for end in ends) / len(ends)),
+                "way left at the end": spread([end[2] for end in ends]),
+            }
+        )
+    for number, (family, (_, curve)) in enumerate(best.items()):
+        shown = [point for point in curve if point[0] > 0]
+        places = [point[0] for point in shown]
+        axes.loglog(places, [p[2] for p in shown], color=COLORS[number % 10], label=family)
+    axes.axhline(1 - found["way"], color="gray", lw=0.8)
+    axes.set(xlabel="core-seconds", ylabel="part of the way left", ylim=(3e-4, 1.5))
+    axes.legend(fontsize=7)
+    picture = _save(figure, stem, "plateaus")
+    sizes = "-".join(map(str, found["sizes"]))
+    return [
+        "## Plateaus",
+        "",
+        f"Deep linear autoencoder {sizes} of scikit-learn's 1,797 digits from "
+        f"{found['scale']:g} times Glorot's weights, all rows in each update, single precision; "
+        "its saddles are the networks that pass on some of the leading principal components. "
+        f"Core-seconds (at most {found['seconds']:g}) until {100 * found['way']:g} % of the way to "
+        "the known minimum is made; over several seeds, mean (least to largest). First-order "
+        "methods keep their rate; all rates tried are shown, and the best of each method is drawn.",
+        "",
+        format_table(table, markdown=True),
+        "",
+        picture,
+        "",
+    ]
+
+
 def _training(found: dict[str, Any], stem: Path) -> list[str]:
     text = ["## Training networks", ""]
     for problem, result in found.items():
@@ -132,52 +184,77 @@ def _training(found: dict[str, Any], stem: Path) -> list[str]:
 def _network(problem: str, found: dict[str, Any], stem: Path) -> list[str]:
     setting, runs = found["setting"], found["runs"]
     figure, panels = plt.subplots(1, 3, figsize=(13, 4), sharey=True)
-    table = []
     unit = "core-seconds" if setting["clock"] == "cpu" else "seconds"
+    table = []
+    limits = checkpoints(runs)
     for color, (name, run) in zip(COLORS, runs.items(), strict=False):
-        curve = run["curve"]
-        for axes, column in zip(panels, (0, 1, 2), strict=True):
-            shown = [p for p in curve if column == 0 or (p[column] or 0) > 0]
-            axes.plot([p[column] for p in shown], [p[3] for p in shown], color=color, label=name)
-            if column == 0 and curve[-1][4] is not None:
-                axes.plot([p[0] for p in shown], [p[4] for p in shown], ":", color=color)
+        for seed, curve in enumerate(run["curves"]):
+            for axes, column in zip(panels, (0, 1, 2), strict=True):
+                shown = [p for p in curve if column == 0 or p[column] > 0]
+                label = name if seed == 0 else None
+                places = [p[column] for p in shown]
+                axes.plot(places, [p[3] for p in shown], color=color, label=label, lw=1.2)
+                if column == 0:
+                    axes.plot(places, [p[4] for p in shown], ":", color=color, lw=1)
+        ends = [curve[-1] for curve in run["curves"]]
         row: dict[str, Any] = {"method": name}
-        for part in (0.25, 0.5, 1.0):
-            limit = part * setting["seconds"]
-            # What had not been reached by then is not shown as if it had.
-            reached = [p for p in curve if p[0] <= 1.05 * limit]
-            ended = curve[-1][0] >= 0.95 * limit
-            row[f"train at {limit:g}"] = f"{reached[-1][3]:.3f}" if reached and ended else "-"
-        row["test at the end"] = "-" if curve[-1][4] is None else f"{curve[-1][4]:.3f}"
-        row["epochs"] = f"{curve[-1][1]:.0f}"
-        row["updates"] = "-" if curve[-1][2] is None else int(curve[-1][2])
-        row["train at the end"] = f"{curve[-1][3]:.3f}"
-        row["time"] = f"{curve[-1][0]:.0f}"
-        row["status"] = run["status"]
-        row["settings"] = ", ".join(f"{k} {v}" for k, v in run["settings"].items()) or "defaults"
-        if run.get("tried"):
-            row["settings"] += " (of rates " + ", ".join(run["tried"]) + ")"
+        for limit in limits:
+            row[f"train at {limit:g}"] = spread([reached(c, limit) for c in run["curves"]])
+        row["test at the end"] = spread([end[4] for end in ends])
+        row["epochs"] = f"{ends[0][1]:.0f}"
+        row["updates"] = int(ends[0][2])
+        row["status"] = f"{run['status']} at {ends[0][0]:.0f}"
+        row["settings"] = words(run["settings"]) or "defaults"
+        if run["tried"]:
+            row["settings"] += (
+                " (of: "
+                + "; ".join(f"{setting} → {end:.3g}" for setting, end in run["tried"].items())
+                + ")"
+            )
         table.append(row)
     label = "mean loss" if setting["measure"] == "loss" else "squared error per case"
     panels[0].set(yscale="log", xlabel=f"{unit} (dotted: test)", ylabel=label)
-    for axes, words in zip(panels[1:], ("epochs", "updates"), strict=True):
-        drawn = any(len(line.get_xdata()) for line in axes.lines)
-        axes.set(xscale="log" if drawn else "linear", xlabel=words)
+    for axes, title in zip(panels[1:], ("epochs", "updates"), strict=True):
+        axes.set(xscale="log", xlabel=title)
     panels[0].legend(fontsize=7)
     picture = _save(figure, stem, problem)
     return [
         f"### {problem}",
         "",
         f"{setting['data']}, {setting['description']}, single precision. Time in {unit}; errors "
-        f"are {label}, measured off the clock. A quarter of a batch gives the curvature. For "
-        "full-batch methods the column of epochs counts gradient equivalents."
-        + (" " + setting["note"] if "note" in setting else ""),
+        f"are {label}, measured off the clock; over several seeds, mean (least to largest). For "
+        "full-batch methods the column of epochs counts gradient equivalents. In parentheses the "
+        "settings tried, each for a tenth of the time with a schedule that fits it, and the "
+        "training error that they reached.",
         "",
         format_table(table, markdown=True),
         "",
         picture,
         "",
     ]
+
+
+def checkpoints(runs: dict[str, Any]) -> list[float]:
+    """A quarter, half and all of the time of each length that the runs have."""
+    times = {run["seconds"] for run in runs.values()}
+    return sorted({part * seconds for seconds in times for part in (0.25, 0.5, 1.0)})
+
+
+def reached(curve: list[list[float]], limit: float) -> float | None:
+    """Training error at a time; None where the run ended before."""
+    if curve[-1][0] < 0.95 * limit:
+        return None
+    before = [point for point in curve if point[0] <= 1.05 * limit]
+    return before[-1][3] if before else None
+
+
+def spread(values: list[float | None], unknown: str = "-") -> str:
+    """Mean and range of what several seeds gave."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return unknown
+    mean = f"{sum(known) / len(known):.3g}"
+    return mean if len(known) == 1 else f"{mean} ({min(known):.3g} to {max(known):.3g})"
 
 
 def _rates(found: dict[str, Any], stem: Path) -> list[str]:

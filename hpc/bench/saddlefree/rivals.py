@@ -1,10 +1,10 @@
-"""First-order rivals in JAX and optax: from the same start, with schedules that fit the time."""
+"""Rivals in JAX: first-order methods of optax and kfac-jax, from the same start."""
 
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,24 +12,35 @@ import numpy as np
 from thalweg_saddlefree.networks.network import Network
 from thalweg_saddlefree.networks.objective import NetworkObjective
 
-#: Rates tried, and the batches they are tried with.
-GRID = {
-    "adam": {"rate": (3e-4, 1e-3, 3e-3), "batch": 200},
-    "nag": {"rate": (3e-3, 1e-2, 3e-2), "batch": 200},
-    "muon": {"rate": (3e-3, 1e-2, 3e-2), "batch": 500},
+#: Settings tried: for optax the peak of the learning rate, for kfac-jax the first damping;
+#: and data rows of an update.
+GRID: dict[str, list[dict[str, float]]] = {
+    "adam": [{"rate": rate, "batch": 200} for rate in (3e-4, 1e-3, 3e-3)],
+    "nag": [{"rate": rate, "batch": 200} for rate in (3e-3, 1e-2, 3e-2)],
+    "muon": [{"rate": rate, "batch": 500} for rate in (3e-3, 1e-2, 3e-2)],
+    "kfac-jax": [{"damping": 1.0, "batch": batch} for batch in (1000, 2500)],
 }
 
-#: Updates that are timed, off the clock, to fit a schedule to the time.
-TIMED = 20
+#: Part of the time over which a learning rate rises.
+RISE = 0.05
 
 
-def available() -> bool:
-    """Whether JAX and optax are installed."""
-    return all(importlib.util.find_spec(name) is not None for name in ("jax", "optax"))
+def available(name: str) -> bool:
+    """Whether the packages of a rival are installed.
+
+    kfac-jax 0.0.8 needs JAX before 0.7 and is not among the extras; without it the record
+    keeps what it had.
+    """
+    needed = ("jax", "optax", "kfac_jax") if name == "kfac-jax" else ("jax", "optax")
+    return all(importlib.util.find_spec(package) is not None for package in needed)
 
 
-def loss_of(network: Network) -> Callable[..., Any]:
-    """``loss(tree, inputs, targets)`` in JAX: the mean loss of a network of this project."""
+def model_of(network: Network) -> tuple[Callable[..., Any], str]:
+    """``outputs(tree, inputs)`` of a network of this project in JAX, and the kind of its loss.
+
+    The outputs are those that the loss compares with the targets: pre-activations for
+    cross-entropies.
+    """
     import jax
     import jax.numpy as jnp
 
@@ -39,61 +50,88 @@ def loss_of(network: Network) -> Callable[..., Any]:
         "Relu": jax.nn.relu,
         "Linear": lambda z: z,
     }
-    hidden = [functions[type(activation).__name__] for activation in network.activations]
     kind = type(network.loss).__name__
-    last = (
-        functions[type(getattr(network.loss, "activation", None)).__name__]
-        if (kind == "SquaredError")
-        else None
-    )
+    chain = [type(activation).__name__ for activation in network.activations]
+    squared = kind == "SquaredError"
+    chain.append(type(getattr(network.loss, "activation", None)).__name__ if squared else "Linear")
 
-    def loss(tree: Any, inputs: Any, targets: Any) -> Any:
+    def outputs(tree: Any, inputs: Any) -> Any:
         a = inputs
-        for k, (weights, biases) in enumerate(tree):
-            z = a @ weights + biases
-            a = hidden[k](z) if k < network.depth - 1 else z
+        for (weights, biases), name in zip(tree, chain, strict=True):
+            a = functions[name](a @ weights + biases)
+        return a
+
+    return outputs, kind
+
+
+def loss_of(network: Network, registered: bool = False) -> Callable[..., Any]:
+    """``loss(tree, (inputs, targets))``: the mean loss, made known to kfac-jax if asked for."""
+    import jax
+    import jax.numpy as jnp
+
+    model, kind = model_of(network)
+
+    def loss(tree: Any, rows: tuple[Any, Any]) -> Any:
+        inputs, targets = rows
+        z = model(tree, inputs)
+        if registered:
+            import kfac_jax
+
+            if kind == "SquaredError":
+                kfac_jax.register_normal_predictive_distribution(z, targets, variance=1.0)
+            elif kind == "LogisticCrossEntropy":
+                kfac_jax.register_multi_bernoulli_predictive_distribution(z, targets)
+            else:
+                kfac_jax.register_categorical_predictive_distribution(z, targets.argmax(axis=1))
         if kind == "SquaredError":
-            total = 0.5 * jnp.sum((last(a) - targets) ** 2)
+            total = 0.5 * jnp.sum((z - targets) ** 2)
         elif kind == "LogisticCrossEntropy":
-            total = jnp.sum(jnp.logaddexp(0.0, a) - targets * a)
+            total = jnp.sum(jnp.logaddexp(0.0, z) - targets * z)
         else:
-            total = jnp.sum(jax.nn.logsumexp(a, axis=1) - jnp.sum(targets * a, axis=1))
+            total = jnp.sum(jax.nn.logsumexp(z, axis=1) - jnp.sum(targets * z, axis=1))
         return total / len(inputs)
 
     return loss
 
 
-@dataclass
-class FirstOrder:
-    """An optimizer of optax on the rows of an objective.
+class Rival:
+    """An optimizer in JAX on the rows of an objective.
 
     Parameters
     ----------
     name
         ``"adam"``, ``"nag"`` (Nesterov's gradient with the momentum schedule of Sutskever
-        et al. 2013, at most 0.99), or ``"muon"``.
-    rate
-        Peak of the learning rate; after a rise over 5 % of the updates it falls to zero
-        by a cosine at the end of the time.
-    batch
-        Data rows of an update.
+        et al. 2013, at most 0.99), ``"muon"``, or ``"kfac-jax"`` with its adaptive rate,
+        momentum and damping and otherwise its defaults.
+    settings
+        ``rate``: the learning rate rises to it over 5 % of the time and falls to zero by a
+        cosine at its end. Or ``damping``: the first one. ``batch``: data rows
+        of an update.
+    seed
+        Of the order of the rows.
+    constant
+        Keep the learning rate as it is.
     """
 
-    name: str
-    rate: float
-    batch: int
-    began: float = 0.0
-    finished: bool = False
+    def __init__(
+        self, name: str, settings: dict[str, float], seed: int, constant: bool = False
+    ) -> None:
+        self.name, self.settings, self.seed, self.constant = name, settings, seed, constant
+        #: Reading of the clock at the first update.
+        self.began = 0.0
 
     def run(
-        self, objective: NetworkObjective, seconds: float, clock: Callable[[], float]
+        self,
+        objective: NetworkObjective,
+        start: np.ndarray,
+        seconds: float,
+        clock: Callable[[], float],
     ) -> Iterator[tuple[int, float, np.ndarray]]:
         """Updates, epochs and parameters, at the end of every epoch, until the time is up."""
         import jax
         import jax.numpy as jnp
 
         network = objective.network
-        start = objective.layout.reading(objective.initial_point(0))[:, 0]
         tree = [
             tuple(
                 jnp.asarray(part(start, k), dtype=jnp.float32)
@@ -101,66 +139,98 @@ class FirstOrder:
             )
             for k in range(network.depth)
         ]
-        inputs, targets = jnp.asarray(objective.inputs), jnp.asarray(objective.targets)
+        inputs, targets = objective.inputs, objective.targets
         rows = len(inputs)
-        batch = min(self.batch, rows)
-        loss = loss_of(network)
-        update, memory = self._update(loss, tree, 1000)
-        stream = np.random.default_rng(0)
-        trial = (tree, memory)
+        batch = min(int(self.settings["batch"]), rows)
+        stream = np.random.default_rng(self.seed)
         chosen = stream.permutation(rows)[:batch]
-        trial = update(*trial, inputs[chosen], targets[chosen])  # compile off the clock
+
+        def timed(update: Any, memory: Any, updates: int) -> float:
+            # On copies, since an update may take the memory of its arguments.
+            copied = jax.tree_util.tree_map(jnp.array, (tree, memory))
+            began = clock()
+            for _ in range(updates):
+                copied = update(*copied, (inputs[chosen], targets[chosen]))
+            jax.block_until_ready(copied)
+            return clock() - began
+
+        update, memory = self._update(network, tree, (inputs[chosen], targets[chosen]))
+        # What compiling takes is not counted; kfac-jax compiles another step for every fifth
+        # update, and takes the memory of its arguments, so that it is given copies.
+        trial = jax.tree_util.tree_map(jnp.array, (tree, memory))
+        for _ in range(6):
+            trial = update(*trial, (inputs[chosen], targets[chosen]), 0.0)
         jax.block_until_ready(trial)
-        began = clock()
-        for _ in range(TIMED):
-            trial = update(*trial, inputs[chosen], targets[chosen])
-        jax.block_until_ready(trial)
-        count = max(10, int(seconds / ((clock() - began) / TIMED)))
-        update, memory = self._update(loss, tree, count)
-        jax.block_until_ready(update(tree, memory, inputs[chosen], targets[chosen]))
         done = 0
-        #: Reading of the clock at the first update; the caller's pauses do not count.
         self.began = clock()
-        while done < count and clock() - self.began < 1.02 * seconds:
+        while (spent := clock() - self.began) < seconds:
             order = stream.permutation(rows)
             for first in range(0, rows - batch + 1, batch):
                 chosen = order[first : first + batch]
-                tree, memory = update(tree, memory, inputs[chosen], targets[chosen])
+                scale = self._schedule(spent / seconds)
+                tree, memory = update(tree, memory, (inputs[chosen], targets[chosen]), scale)
+                jax.block_until_ready(tree)
                 done += 1
-                if done == count:
+                if (spent := clock() - self.began) >= seconds:
                     break
-            jax.block_until_ready(tree)
-            self.finished = done == count
             flat = np.concatenate([np.asarray(leaf).ravel() for pair in tree for leaf in pair])
             yield done, done * batch / rows, flat
 
-    def _update(self, loss: Callable[..., Any], tree: Any, count: int) -> tuple[Any, Any]:
+    def _schedule(self, part: float) -> float:
+        """Factor of the learning rate after a part of the time."""
+        if self.constant:
+            return 1.0
+        if part < RISE:
+            return 0.1 + 0.9 * part / RISE
+        return 0.5 * (1 + math.cos(math.pi * min(1.0, (part - RISE) / (1 - RISE))))
+
+    def _update(self, network: Network, tree: Any, rows: Any) -> tuple[Any, Any]:
+        """``update(tree, memory, rows, scale)``, and its first memory."""
+        if self.name == "kfac-jax":
+            return self._kfac(network, tree, rows)
         import jax
         import optax
         import optax.contrib
 
-        rate = optax.warmup_cosine_decay_schedule(
-            0.1 * self.rate, self.rate, max(1, count // 20), count
-        )
+        rate, loss = self.settings["rate"], loss_of(network)
         if self.name == "adam":
             rule = optax.adam(rate)
         elif self.name == "muon":
             rule = optax.contrib.muon(rate)
         else:
             rule = optax.inject_hyperparams(
-                lambda learning_rate, momentum: optax.sgd(
-                    learning_rate, momentum=momentum, nesterov=True
-                )
+                lambda momentum: optax.sgd(rate, momentum=momentum, nesterov=True)
             )(
-                learning_rate=rate,
                 # Sutskever et al. (2013), equation 5: 1 - 2^(-1 - log2(t/250 + 1)).
                 momentum=lambda t: jax.numpy.minimum(0.99, 1.0 - 0.5 / (t // 250 + 1.0)),
             )
 
         @jax.jit
-        def update(tree: Any, memory: Any, inputs: Any, targets: Any) -> Any:
-            slope = jax.grad(loss)(tree, inputs, targets)
-            change, memory = rule.update(slope, memory, tree)
+        def update(tree: Any, memory: Any, rows: Any, scale: Any) -> Any:
+            change, memory = rule.update(jax.grad(loss)(tree, rows), memory, tree)
+            # All three are linear in the rate.
+            change = jax.tree_util.tree_map(lambda leaf: scale * leaf, change)
             return optax.apply_updates(tree, change), memory
 
         return update, rule.init(tree)
+
+    def _kfac(self, network: Network, tree: Any, rows: Any) -> tuple[Any, Any]:
+        import jax
+        import kfac_jax
+
+        optimizer = kfac_jax.Optimizer(
+            jax.value_and_grad(loss_of(network, registered=True)),
+            l2_reg=0.0,
+            use_adaptive_learning_rate=True,
+            use_adaptive_momentum=True,
+            use_adaptive_damping=True,
+            initial_damping=self.settings["damping"],
+            num_burnin_steps=0,
+        )
+        keys = iter(range(10**9))
+
+        def update(tree: Any, memory: Any, rows: Any, _: float) -> Any:
+            key = jax.random.PRNGKey(self.seed * 10**6 + next(keys))
+            return optimizer.step(tree, memory, key, batch=rows)[:2]
+
+        return update, optimizer.init(tree, jax.random.PRNGKey(self.seed), rows)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hpc.bench.saddlefree.rivals import GRID, FirstOrder, available
+from hpc.bench.saddlefree.rivals import GRID, Rival, available
 from sklearn.datasets import load_digits
 
 import thalweg
@@ -44,10 +44,20 @@ METHODS = (*OURS, *GRID)
 
 #: The networks: an autoencoder with tanh units, the literature's with logistic units and a
 #: sparse start, one of curves, a classifier, and a chain of 30 layers without shortcuts.
-PROBLEMS = ("autoencoder", "autoencoder-logistic", "curves", "classifier", "deep-plain")
+PROBLEMS = (
+    "autoencoder",
+    "autoencoder-continued",
+    "autoencoder-logistic",
+    "curves",
+    "classifier",
+    "deep-plain",
+)
 
-#: Part of the time that each rate of the grid is tried for.
-TRIAL = 0.2
+#: Points of a curve.
+POINTS = 20
+
+#: Part of the time that each setting of a grid is tried for, with a schedule that fits it.
+TRIAL = 0.1
 
 
 @dataclass(frozen=True)
@@ -184,36 +194,50 @@ def measured(problem: Problem, x: Any) -> list[float]:
 
 
 def train(
-    problem: Problem, method: str, seconds: float, clock: str, settings: dict[str, Any]
-) -> dict[str, Any]:
-    """Curve, status and settings of one method.
+    problem: Problem,
+    method: str,
+    seconds: float,
+    clock: str,
+    settings: dict[str, Any],
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    points: int = POINTS,
+) -> tuple[list[list[float]], str, np.ndarray]:
+    """Curve, status and last point of one method.
 
-    The curve has rows of seconds, epochs, updates, training and test error.
+    The curve has rows of seconds, epochs, updates, training and test error, about ``points``
+    of them. ``seed`` is that of the starting point, unless one is given, and of the batches.
     """
     name = method.split(",")[0]
     watch = Watch(clock)
-    run = _first_order if name in GRID else _ours
-    curve, status = run(problem, name, seconds, watch, settings)
-    sys.stderr.write(f"{problem.name}: {method} {settings}: {curve[-1]} ({status})\n")
-    return {"curve": curve, "status": status, "settings": settings}
+    if start is None:
+        start = problem.train.layout.reading(problem.train.initial_point(seed))[:, 0].copy()
+    run = _rival if name in GRID else _ours
+    curve, status, end = run(problem, name, seconds, watch, settings, seed, start, seconds / points)
+    sys.stderr.write(f"{problem.name}: {method} {settings} {seed}: {curve[-1]} ({status})\n")
+    return curve, status, end
 
 
 def _ours(
-    problem: Problem, name: str, seconds: float, watch: Watch, settings: dict[str, Any]
-) -> tuple[list[list[float]], str]:
+    problem: Problem,
+    name: str,
+    seconds: float,
+    watch: Watch,
+    settings: dict[str, Any],
+    seed: int,
+    start: np.ndarray,
+    step: float,
+) -> tuple[list[list[float]], str, np.ndarray]:
     rows = problem.train.rows.rows
-    options = {k: rows // 4 if v == "a quarter" else v for k, v in settings.items()}
+    options: dict[str, Any] = {k: rows // 4 if v == "a quarter" else v for k, v in settings.items()}
     curve: list[list[float]] = []
-    began = watch.now()
-    step = seconds / 40
+    began, worked = watch.now(), problem.train.work
 
     def note(iterate: Any) -> bool:
         spent = watch.now() - began
         if not curve or spent >= seconds or spent >= curve[-1][0] + step:
             state = iterate.state
-            epochs = getattr(state, "work", problem.train.work)
-            if hasattr(state, "epoch"):
-                epochs = state.epoch
+            epochs = getattr(state, "epoch", problem.train.work - worked)
             errors = watch.pause(lambda: measured_for(problem, state))
             curve.append([spent, float(epochs), float(iterate.iteration), *errors])
             sys.stderr.write(f"{name}: {curve[-1]}\n")
@@ -221,15 +245,12 @@ def _ours(
 
     solver: Any = name
     if name == "saddle-free-subspace":
-        metric = {k[7:]: v for k, v in options.items() if k.startswith("metric.")}
-        others = {k: v for k, v in options.items() if not k.startswith("metric.")}
-        solver = SubspaceSaddleFree(preconditioner=KroneckerPreconditioner(**metric), **others)
+        solver = SubspaceSaddleFree(preconditioner=KroneckerPreconditioner(), seed=seed, **options)
         options = {}
-    result = thalweg.minimize(
-        problem.train, solver=solver, callback=note, iterations=None, decrease=None, **options
-    )
+    options |= {"iterations": None, "decrease": None}
+    result = thalweg.minimize(problem.train, start, solver=solver, callback=note, **options)
     done = "time is up" if result.status.name == "CALLBACK" else result.message
-    return curve, done
+    return curve, done, result.x
 
 
 def measured_for(problem: Problem, state: Any) -> list[float]:
@@ -240,25 +261,53 @@ def measured_for(problem: Problem, state: Any) -> list[float]:
     return errors
 
 
-def _first_order(
-    problem: Problem, name: str, seconds: float, watch: Watch, settings: dict[str, Any]
-) -> tuple[list[list[float]], str]:
-    x = problem.train.initial_point(0)
+def _rival(
+    problem: Problem,
+    name: str,
+    seconds: float,
+    watch: Watch,
+    settings: dict[str, Any],
+    seed: int,
+    start: np.ndarray,
+    step: float,
+) -> tuple[list[list[float]], str, np.ndarray]:
+    layout = problem.train.layout
+    x = layout.vec_from(start)
     curve = [[0.0, 0.0, 0.0, *measured(problem, x)]]
-    began = None
-    method = FirstOrder(name, settings["rate"], settings["batch"])
-    for updates, epochs, flat in method.run(problem.train, seconds, watch.now):
-        # What compiling took before the first update is not counted.
-        began = method.began if began is None else began
-        spent = watch.now() - began
-        if spent >= curve[-1][0] + seconds / 40 or spent >= 0.97 * seconds or method.finished:
-            with problem.train.layout.writing(x) as target:
+    rival, flat = Rival(name, settings, seed), start
+    for updates, epochs, flat in rival.run(problem.train, start, seconds, watch.now):
+        spent = watch.now() - rival.began
+        if spent >= curve[-1][0] + step or spent >= seconds:
+            with layout.writing(x) as target:
                 target[:, 0] = flat
             errors = watch.pause(lambda: measured(problem, x))
             curve.append([spent, epochs, float(updates), *errors])
             sys.stderr.write(f"{name}: {curve[-1]}\n")
-    finished = method.finished
-    return curve, "schedule completed" if finished else "time is up"
+    status = "schedule completed" if "rate" in settings else "time is up"
+    return curve, status, np.asarray(flat, dtype=float)
+
+
+def tuned(
+    problem: Problem, method: str, seconds: float, clock: str, start: np.ndarray | None = None
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """Settings of a method, and what those of the rival's grid reached in a part of the time."""
+    if method not in GRID:
+        return dict(OURS.get(method, {})), {}
+    tried: dict[str, float] = {}
+    for settings in GRID[method]:
+        curve, *_ = train(problem, method, TRIAL * seconds, clock, settings, 0, start, 1)
+        end = curve[-1][3]
+        tried[words(settings)] = end if np.isfinite(end) else float("inf")
+    best = min(GRID[method], key=lambda settings: tried[words(settings)])
+    return dict(best), tried
+
+
+def words(settings: dict[str, Any]) -> str:
+    """Settings as a reader wants them."""
+    return ", ".join(
+        f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}"
+        for key, value in settings.items()
+    )
 
 
 def measure_training(
@@ -269,33 +318,47 @@ def measure_training(
     seconds: float,
     clock: str,
     methods: Iterable[str],
+    seeds: int,
+    weights: Path | None,
 ) -> Iterator[None]:
     """Train a network by several methods; ``record[name]`` gets what each of them did.
 
-    Rates of first-order methods are chosen by runs of a fifth of the time, each with a
-    schedule that fits it, on the training error at its end.
+    A name that ends in ``-continued`` starts where the tuned Adam of the record ended, whose
+    weights were saved in the folder ``weights``, and grants as much time again.
     """
-    problem = build_problem(name, folder, rows)
+    base = name.removesuffix("-continued")
+    problem = build_problem(base, folder, rows)
+    start = None
+    if base != name:
+        if weights is None:
+            raise SystemExit("to continue from Adam's end give the folder of its --weights")
+        start = np.load(weights / f"{base}-adam.npy")
     setting = {
         "description": problem.description,
         "measure": problem.measure,
-        "seconds": seconds,
         "clock": clock,
-        "data": "MNIST" if folder else "digits",
+        "data": "drawn" if base == "curves" else "MNIST" if folder else "digits",
     }
     earlier = record.get(name, {})
     runs = dict(earlier.get("runs", {})) if earlier.get("setting") == setting else {}
     for method in methods:
-        if method in GRID and not available():
+        if method in GRID and not available(method):
             continue
-        settings, tried = dict(OURS.get(method, {})), {}
-        if method in GRID:
-            batch = GRID[method]["batch"]
-            for rate in GRID[method]["rate"]:
-                trial = {"rate": rate, "batch": batch}
-                end = train(problem, method, TRIAL * seconds, clock, trial)["curve"][-1][3]
-                tried[str(rate)] = end if np.isfinite(end) else float("inf")
-            settings = {"rate": float(min(tried, key=lambda r: tried[r])), "batch": batch}
-        runs[method] = {**train(problem, method, seconds, clock, settings), "tried": tried}
+        settings, tried = tuned(problem, method, seconds, clock, start)
+        curves, ends = [], []
+        for seed in range(seeds):
+            curve, status, x = train(problem, method, seconds, clock, settings, seed, start)
+            curves.append(curve)
+            ends.append(x)
+        if weights is not None and method == "adam" and start is None:
+            weights.mkdir(parents=True, exist_ok=True)
+            np.save(weights / f"{base}-adam.npy", ends[0])
+        runs[method] = {
+            "curves": curves,
+            "seconds": seconds,
+            "status": status,
+            "settings": settings,
+            "tried": tried,
+        }
         record[name] = {"setting": setting, "runs": runs}
         yield

@@ -33,6 +33,9 @@ BOUND_STEPS = 12
 class OdeAbsolute(AbsoluteSolver):
     """The method of Arjovsky (2015): Runge-Kutta-Fehlberg 4(5) with conjugate gradients inside."""
 
+    #: Relative residual of the solves inside, as a part of the tolerance.
+    inner_part: float = 0.1
+
     _norm: float | None = None
     _smallest: float = 0.0
 
@@ -44,7 +47,7 @@ class OdeAbsolute(AbsoluteSolver):
         refuse_singular(self._smallest, self._norm, damping)
         scale = self._norm**2 + damping**2
         # The products below are with A, whose eigenvalues lie in (0, 1].
-        inner = 0.1 * self.tolerance
+        inner = self.inner_part * self.tolerance
         worst = 0.0
 
         def shrunk(piece: np.ndarray) -> np.ndarray:

@@ -108,7 +108,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         Help("data rows of a step in the first epoch; default 1000", unit="rows", minimum=1),
     ] = None
     growth: Annotated[float, Help("factor of the batch from one epoch to the next", minimum=1)] = (
-        1.02
+        1.025
     )
     largest_batch: Annotated[
         int | None, Help("the batch grows up to this; default all rows", unit="rows", minimum=1)
@@ -126,7 +126,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     damping_decay: Annotated[
         float,
         Help("factor of the damping per step while predictions hold", above=0, below=1),
-    ] = 0.95
+    ] = 0.93
     check_every: Annotated[
         int, Help("steps between comparisons of actual and predicted decrease", minimum=1)
     ] = 5
