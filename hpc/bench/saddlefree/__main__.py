@@ -53,7 +53,7 @@ def main(argv: list[str]) -> int:
         "--data", type=Path, help="folder of MNIST's IDX files, or its parent (default: digits)"
     )
     parser.add_argument("--rows", type=int, help="training images (default: 10000; quick 1400)")
-    parser.add_argument("--seconds", type=float, help="a method's time (default: 150; quick 10)")
+    parser.add_argument("--seconds", type=float, help="a method's time (default: 150; quick 2)")
     parser.add_argument(
         "--clock",
         choices=("wall", "cpu"),
@@ -97,12 +97,12 @@ def main(argv: list[str]) -> int:
                 found[part] = measure_escape(budget=3000 if options.quick else 20000)
         elif part == "plateaus":
             with threadpool_limits(1):
-                found[part] = measure_plateaus(2.0 if options.quick else 10.0, options.seeds)
+                found[part] = measure_plateaus(2.0 if options.quick else 6.0, options.seeds)
         elif part == "rates":
             found[part] = measure_rates(rows=2048 if options.quick else 8192)
         else:
             rows = options.rows or (1400 if options.quick else 10000)
-            seconds = options.seconds or (10.0 if options.quick else 150.0)
+            seconds = options.seconds or (2.0 if options.quick else 150.0)
             problems = options.problem or PROBLEMS
             methods = options.method or METHODS
             record: dict[str, Any] = found.setdefault(part, {})

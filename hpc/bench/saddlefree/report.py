@@ -130,42 +130,46 @@ def _escape(found: dict[str, Any], stem: Path) -> list[str]:
 
 
 def _plateaus(found: dict[str, Any], stem: Path) -> list[str]:
-    figure, axes = plt.subplots(figsize=(8, 4))
+    networks, way = found["networks"], found["way"]
+    figure, panels = plt.subplots(1, len(networks), figsize=(6 * len(networks), 4), sharey=True)
     table: list[dict[str, Any]] = []
-    best: dict[str, tuple[float, list[list[float]]]] = {}
-    for name, curves in found["curves"].items():
-        family = name.split(", rate")[0]
-        times = [seconds_to_goal(curve, found["way"]) for curve in curves]
-        ends = [curve[-1] for curve in curves]
-        mean = float("inf") if None in times else sum(t for t in times if t) / len(times)
-        if mean <= best.get(family, (float("inf"),))[0]:
-            best[family] = (mean, curves[0])
-        table.append(
-            {
-                "method": name,
-                "core-seconds to the goal": spread(times, "not in the time"),
-                "updates": int(sum(end[1] for end in ends) / len(ends)),
-                "way left at the end": spread([end[2] for end in ends]),
-            }
-        )
-    for number, (family, (_, curve)) in enumerate(best.items()):
-        shown = [point for point in curve if point[0] > 0]
-        places = [point[0] for point in shown]
-        axes.loglog(places, [p[2] for p in shown], color=COLORS[number % 10], label=family)
-    axes.axhline(1 - found["way"], color="gray", lw=0.8)
-    axes.set(xlabel="core-seconds", ylabel="part of the way left", ylim=(3e-4, 1.5))
-    axes.legend(fontsize=7)
+    for axes, (network, result) in zip(panels, networks.items(), strict=True):
+        best: dict[str, tuple[float, list[list[float]]]] = {}
+        for name, curves in result["curves"].items():
+            family = name.split(", rate")[0]
+            times = [seconds_to_goal(curve, way) for curve in curves]
+            mean = float("inf") if None in times else sum(t for t in times if t) / len(times)
+            if mean <= best.get(family, (float("inf"),))[0]:
+                best[family] = (mean, curves[0])
+            ends = [curve[-1] for curve in curves]
+            table.append(
+                {
+                    "network": network,
+                    "method": name,
+                    "core-seconds to the goal": spread(times, "not in the time"),
+                    "updates": int(sum(end[1] for end in ends) / len(ends)),
+                    "way left at the end": spread([end[2] for end in ends]),
+                }
+            )
+        for number, (family, (_, curve)) in enumerate(best.items()):
+            shown = [point for point in curve if point[0] > 0]
+            places = [point[0] for point in shown]
+            axes.loglog(places, [p[2] for p in shown], color=COLORS[number % 10], label=family)
+        axes.axhline(1 - way, color="gray", lw=0.8)
+        axes.set(xlabel="core-seconds", title=network, ylim=(3e-4, 1.5))
+    panels[0].set_ylabel("part of the way left")
+    panels[-1].legend(fontsize=7)
     picture = _save(figure, stem, "plateaus")
-    sizes = "-".join(map(str, found["sizes"]))
+    sizes = " and ".join("-".join(map(str, result["sizes"])) for result in networks.values())
     return [
         "## Plateaus",
         "",
-        f"Deep linear autoencoder {sizes} of scikit-learn's 1,797 digits from "
+        f"Deep linear autoencoders {sizes} of scikit-learn's 1,797 digits from "
         f"{found['scale']:g} times Glorot's weights, all rows in each update, single precision; "
-        "its saddles are the networks that pass on some of the leading principal components. "
-        f"Core-seconds (at most {found['seconds']:g}) until {100 * found['way']:g} % of the way to "
-        "the known minimum is made; over several seeds, mean (least to largest). First-order "
-        "methods keep their rate; all rates tried are shown, and the best of each method is drawn.",
+        "their saddles are the networks that pass on some of the leading principal components. "
+        f"Core-seconds, at most {found['seconds']:g}, until {100 * way:g} % of the way to the "
+        "known minimum is made; over several seeds, mean (least to largest). First-order methods "
+        "keep their rate; all rates tried are shown, and the best of each method is drawn.",
         "",
         format_table(table, markdown=True),
         "",

@@ -167,8 +167,8 @@ class Rival:
             order = stream.permutation(rows)
             for first in range(0, rows - batch + 1, batch):
                 chosen = order[first : first + batch]
-                scale = self._schedule(spent / seconds)
-                tree, memory = update(tree, memory, (inputs[chosen], targets[chosen]), scale)
+                part = (inputs, targets) if batch == rows else (inputs[chosen], targets[chosen])
+                tree, memory = update(tree, memory, part, self._schedule(spent / seconds))
                 jax.block_until_ready(tree)
                 done += 1
                 if (spent := clock() - self.began) >= seconds:

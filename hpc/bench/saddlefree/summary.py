@@ -29,18 +29,22 @@ at condition {condition} takes {products["lanczos"]:,} Hessian products by Lancz
 
 
 def _plateaus(found: dict[str, Any]) -> str:
-    best: dict[str, float] = {}
-    for name, curves in found["curves"].items():
-        times = [seconds_to_goal(curve, found["way"]) for curve in curves]
-        known = [spent for spent in times if spent is not None]
-        if len(known) == len(times):
-            family = name.split(",")[0]
-            mean = sum(known) / len(known)
-            best[family] = min(mean, best.get(family, mean))
-    times_of = ", ".join(f"{name} {spent:.2g}" for name, spent in sorted(best.items(), key=_second))
+    parts = []
+    for network, result in found["networks"].items():
+        best: dict[str, float] = {}
+        for name, curves in result["curves"].items():
+            times = [seconds_to_goal(curve, found["way"]) for curve in curves]
+            known = [spent for spent in times if spent is not None]
+            if len(known) == len(times):
+                family = name.split(",")[0]
+                best[family] = min(_mean(known), best.get(family, _mean(known)))
+        ranked = sorted(best.items(), key=_second)
+        times_of = ", ".join(f"{name} {spent:.2g}" for name, spent in ranked)
+        parts.append(f"{network}: {times_of}")
     return (
         f"Core-seconds until a deep linear network has made {100 * found['way']:g} % of its way "
-        f"from beside a saddle, best setting of each method: {times_of}."
+        f"from beside a saddle, best setting of each method, others not within "
+        f"{found['seconds']:g}: {'; '.join(parts)}."
     )
 
 

@@ -361,7 +361,10 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         model: SubspaceModel,
         before: PETSc.Vec,
     ) -> None:
-        """All rows are in use: raise the damping until the step lowers the objective."""
+        """All rows are in use: raise the damping until the step lowers the objective.
+
+        Each step is compared then, and the damping follows as much faster.
+        """
         kept = [vec.copy() if vec is state.last else vec for vec in directions]
         last, negative = state.last.copy(), state.negative
         try:
@@ -369,7 +372,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
                 predicted = self._take(state, kept, model)
                 change = state.objective.value(state.x) - state.value
                 state.evaluations += 1
-                self._adapt(state, change, predicted, 1)
+                self._adapt(state, change, predicted, self.check_every)
                 if change <= 0:
                     return
                 before.copy(state.x)
