@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from hpc.bench.saddlefree.rivals import Rival, available
-from hpc.bench.saddlefree.training import Watch
+from hpc.bench.saddlefree.training import DIVERGED, Watch
 from sklearn.datasets import load_digits
 
 import thalweg
@@ -138,8 +138,8 @@ def _rival(
             continue
         spent = watch.now() - rival.began
         left = watch.pause(lambda flat=flat: part_left(flat))
-        curve.append([spent, float(updates), left])
-        if not left > 1 - WAY:
+        curve.append([spent, float(updates), left if np.isfinite(left) else DIVERGED])
+        if not 1 - WAY < left < DIVERGED:
             break
     return curve
 

@@ -11,7 +11,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from hpc.bench.saddlefree.plateaus import seconds_to_goal
-from hpc.bench.saddlefree.training import words
+from hpc.bench.saddlefree.training import DIVERGED, words
 
 from thalweg.report import format_table
 
@@ -148,7 +148,9 @@ def _plateaus(found: dict[str, Any], stem: Path) -> list[str]:
                     "method": name,
                     "core-seconds to the goal": spread(times, "not in the time"),
                     "updates": int(sum(end[1] for end in ends) / len(ends)),
-                    "way left at the end": spread([end[2] for end in ends]),
+                    "way left at the end": "diverged"
+                    if max(end[2] for end in ends) >= DIVERGED
+                    else spread([end[2] for end in ends]),
                 }
             )
         for number, (family, (_, curve)) in enumerate(best.items()):

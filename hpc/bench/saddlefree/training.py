@@ -34,6 +34,7 @@ from thalweg_saddlefree.subspace.saddle_free import SubspaceSaddleFree
 OURS: dict[str, dict[str, Any]] = {
     "saddle-free-subspace": {},
     "saddle-free-subspace, Gauss-Newton": {"curvature": "gauss-newton"},
+    "saddle-free-subspace, first damping 0.01": {"damping": 0.01},
     "saddle-free": {"steps": 100, "curvature_rows": "a quarter"},
     "hessian-free": {"steps": 100, "curvature_rows": "a quarter"},
     "lbfgs": {"memory": 20},
@@ -52,6 +53,9 @@ PROBLEMS = (
     "classifier",
     "deep-plain",
 )
+
+#: Error that stands for values that are not finite.
+DIVERGED = 1e99
 
 #: Points of a curve.
 POINTS = 20
@@ -297,7 +301,7 @@ def tuned(
     for settings in GRID[method]:
         curve, *_ = train(problem, method, TRIAL * seconds, clock, settings, 0, start, 1)
         end = curve[-1][3]
-        tried[words(settings)] = end if np.isfinite(end) else float("inf")
+        tried[words(settings)] = end if np.isfinite(end) else DIVERGED
     best = min(GRID[method], key=lambda settings: tried[words(settings)])
     return dict(best), tried
 

@@ -149,6 +149,18 @@ def test_growing_batches_end_with_all_rows_and_a_low_loss():
     assert result.metrics["training_accuracy"] == 1.0
 
 
+def test_on_all_rows_the_damping_follows_every_step():
+    solver = SubspaceSaddleFree(preconditioner=KroneckerPreconditioner(), batch=60)
+    result = thalweg.minimize(
+        autoencoder(MPI.COMM_SELF), solver=solver, iterations=6, decrease=None
+    )
+    damping, ratio = result.trace["damping"], result.trace["ratio"]
+    held = np.flatnonzero(ratio > 0.75)
+    assert len(held) >= 3
+    factor = solver.damping_decay**solver.check_every
+    np.testing.assert_allclose(damping[held] / damping[held - 1], factor)
+
+
 def test_a_function_without_rows_or_layers_is_taken_whole():
     from thalweg_saddlefree.functions.build import build_rosenbrock
 
