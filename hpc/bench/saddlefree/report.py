@@ -231,7 +231,8 @@ def _network(problem: str, found: dict[str, Any], stem: Path) -> list[str]:
         f"are {label}, measured off the clock; over several seeds, mean (least to largest). For "
         "full-batch methods the column of epochs counts gradient equivalents. In parentheses the "
         "settings tried, each for a tenth of the time with a schedule that fits it, and the "
-        "training error that they reached.",
+        "training error that they reached."
+        + (" Started where the tuned Adam above had ended." if "-continued" in problem else ""),
         "",
         format_table(table, markdown=True),
         "",

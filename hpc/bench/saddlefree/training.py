@@ -34,7 +34,6 @@ from thalweg_saddlefree.subspace.saddle_free import SubspaceSaddleFree
 OURS: dict[str, dict[str, Any]] = {
     "saddle-free-subspace": {},
     "saddle-free-subspace, Gauss-Newton": {"curvature": "gauss-newton"},
-    "saddle-free-subspace, first damping 0.01": {"damping": 0.01},
     "saddle-free": {"steps": 100, "curvature_rows": "a quarter"},
     "hessian-free": {"steps": 100, "curvature_rows": "a quarter"},
     "lbfgs": {"memory": 20},
