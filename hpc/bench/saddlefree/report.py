@@ -50,16 +50,12 @@ def _directions(rows: list[dict[str, Any]], stem: Path) -> list[str]:
     for axes, condition in zip(panels, conditions, strict=True):
         for color, way in zip(COLORS, ways, strict=False):
             chosen = [r for r in rows if r["way"] == way and r["condition"] == condition]
-            axes.loglog(
-                [r["products"] for r in chosen],
-                [r["error"] for r in chosen],
-                "o-",
-                color=color,
-                label=way,
-            )
+            places = [r["products"] for r in chosen]
+            errors = [r["error"] for r in chosen]
+            axes.loglog(places, errors, "o-", color=color, label=way)
         axes.set(title=f"condition {condition}", xlabel="Hessian products")
     panels[0].set_ylabel("relative error of the step")
-    panels[0].legend()
+    panels[-1].legend(loc="upper right", fontsize=7)
     picture = _save(figure, stem, "directions")
     # The tuned equation may be as it was by default.
     columns = {way: [way] for way in ways if "tuned" not in way}
