@@ -8,6 +8,7 @@ import importlib.resources
 import io
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ from thalweg.report.figures import class_colors
 
 #: Side of a sheet of thumbnails, in pixels, and bytes that those of a page may have unpacked.
 SHEET_SIDE, MOST_BYTES = 4096, 2**26
+
+#: Largest coordinate, which leaves room for squares in single precision.
+LARGEST = 1e15
 
 #: Longest side of a thumbnail as it is stored, in pixels.
 MOST_PIXELS = 64
@@ -53,8 +57,8 @@ def write_map_page(
     title, caption
         Lines at the top and at the bottom.
     thumbnails
-        A picture of each point, shape ``(n, height, width)`` or ``(n, height, width, 3)``,
-        numbers of any range.  They are left out, and the caption says so, where they would take
+        A picture of each point, shape ``(n, height, width)`` or ``(n, height, width, channels)``
+        with 1, 3 or 4 of them, numbers of any range.  They are left out, and the caption says so, where they would take
         more than 64 MiB.
 
     Raises
@@ -70,6 +74,8 @@ def write_map_page(
     for what, rows in (("labels", labels), ("thumbnails", thumbnails)):
         if rows is not None and len(rows) != len(points):
             raise InputError(f"there are {len(rows)} {what} for {len(points)} points")
+    if np.abs(points).max(initial=0.0) > LARGEST:
+        raise InputError(f"a page shows coordinates of at most {LARGEST:g}; scale the map")
     center = 0.5 * (points.max(axis=0) + points.min(axis=0)) if len(points) else np.zeros(2)
     facts: dict[str, Any] = {
         "title": title,
@@ -79,34 +85,55 @@ def write_map_page(
     }
     if labels is not None and len(labels):
         labels = np.asarray(labels)
+        if labels.ndim != 1 or labels.dtype.kind not in "iu" or labels.min() < 0:
+            raise InputError("labels must be integers of at least 0, one for each point")
         count = int(labels.max()) + 1
         names = [str(number) for number in range(count)] if label_names is None else label_names
         facts["names"] = [str(name) for name in names[:count]]
         facts["colors"] = np.rint(255 * class_colors(count)).astype(int).tolist()
         facts["labels"] = _encoded(np.ascontiguousarray(labels, dtype="<u4"))
     if thumbnails is not None and len(points):
-        pictures = _small(np.asarray(thumbnails))
-        if pictures.nbytes > MOST_BYTES:
+        pictures = _thinned(np.asarray(thumbnails))
+        if pictures.size > MOST_BYTES:
             caption += " · pictures left out: too many"
         else:
-            facts["pictures"] = _sheets(pictures)
+            facts["pictures"] = _sheets(_bytes_of(pictures))
     facts["caption"] = caption
     page = (importlib.resources.files("thalweg.report") / "map_page.html").read_text("utf-8")
-    # A string of the user's cannot end the script that holds it.
+    # A string of the user's cannot end the script that holds it, nor name a place to be filled.
     text = json.dumps(facts).replace("<", "\\u003c")
-    page = page.replace("{title}", html.escape(title or "map")).replace("{facts}", text)
+    before, between, after = re.split(r"\{title\}|\{facts\}", page)
+    page = "".join([before, html.escape(title or "map"), between, text, after])
     with atomic_write(path) as aside:
-        Path(aside).write_text(page, encoding="utf-8")
+        Path(aside).write_text(page, encoding="utf-8", errors="replace")
 
 
 def _encoded(array: np.ndarray) -> str:
     return base64.b64encode(array.tobytes()).decode()
 
 
-def _small(pictures: np.ndarray) -> np.ndarray:
-    """Pictures of bytes, with every k-th pixel of large ones."""
+def _thinned(pictures: np.ndarray) -> np.ndarray:
+    """Every k-th pixel of large pictures, as a view.
+
+    Raises
+    ------
+    InputError
+        They are no pictures.
+    """
+    if pictures.shape[3:] == (1,):
+        pictures = pictures[..., 0]
+    if pictures.ndim < 3 or not pictures.size or pictures.shape[3:] not in ((), (3,), (4,)):
+        raise InputError(
+            "pictures must have shape (n, height, width) or (n, height, width, channels), not "
+            f"{pictures.shape}"
+        )
     step = math.ceil(max(pictures.shape[1:3]) / MOST_PIXELS)
-    pictures = pictures[:, ::step, ::step]
+    return pictures[:, ::step, ::step]
+
+
+def _bytes_of(pictures: np.ndarray) -> np.ndarray:
+    """Numbers from 0 to 255; what is not finite is 0."""
+    pictures = np.nan_to_num(pictures.astype(float), nan=0.0, posinf=0.0, neginf=0.0)
     low, high = float(pictures.min()), float(pictures.max())
     scale = 255.0 / (high - low) if high > low else 0.0
     return ((pictures - low) * scale).astype(np.uint8)

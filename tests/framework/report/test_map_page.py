@@ -66,13 +66,35 @@ def test_pictures_that_are_too_many_are_left_out_and_that_is_said(tmp_path):
     [
         (np.zeros((4, 3)), None, "two dimensions"),
         (np.full((4, 2), np.nan), None, "finite"),
+        (np.full((4, 2), 1e300), None, "scale the map"),
         (np.zeros((4, 2)), [0, 1], "2 labels for 4 points"),
+        (np.zeros((4, 2)), [0, 1, -1, 2], "integers of at least 0"),
+        (np.zeros((4, 2)), [0.0, 1.0, 0.5, 2.0], "integers of at least 0"),
     ],
 )
 def test_what_is_no_map_is_refused(tmp_path, points, labels, words):
     with pytest.raises(InputError, match=words):
         write_map_page(tmp_path / "map.html", points, labels)
     assert not (tmp_path / "map.html").exists()
+
+
+def test_a_title_cannot_bring_the_facts_into_the_page_twice(tmp_path):
+    write_map_page(tmp_path / "map.html", np.eye(2), title="{facts} {title} \udc80")
+    text, facts = facts_of(tmp_path / "map.html")
+    assert facts["title"] == "{facts} {title} \udc80"
+    assert "<title>{facts} {title} ?</title>" in text
+    assert text.count('"places"') == 1
+
+
+def test_pictures_of_other_shapes_are_refused_and_gaps_in_them_drawn(tmp_path):
+    page = tmp_path / "map.html"
+    for shape in ((2, 9), (2, 3, 3, 2), (2, 0, 3)):
+        with pytest.raises(InputError, match="pictures must have shape"):
+            write_map_page(page, np.eye(2), thumbnails=np.zeros(shape))
+    holes = np.arange(18.0).reshape(2, 3, 3, 1)
+    holes[0, 0] = np.nan
+    write_map_page(page, np.eye(2), thumbnails=holes)
+    assert facts_of(page)[1]["pictures"]["width"] == 3
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no browser is installed")
