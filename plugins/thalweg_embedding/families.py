@@ -143,11 +143,14 @@ def _umap_curve(min_dist: float, spread: float) -> tuple[float, float]:
     """
     if min_dist > spread:
         raise InputError(f"min_dist must be at most spread ({spread:g}), not {min_dist:g}")
-    r = np.linspace(0.0, 3.0 * spread, 300)
-    wanted = np.where(r < min_dist, 1.0, np.exp(-(r - min_dist) / spread))
+    # In units of the spread, so that the fit succeeds for any.
+    r = np.linspace(0.0, 3.0, 300)
+    close = min_dist / spread
+    wanted = np.where(r < close, 1.0, np.exp(-(r - close)))
 
     def curve(r: np.ndarray, a: float, b: float) -> np.ndarray:
         return np.asarray(1.0 / (1.0 + a * r ** (2.0 * b)))
 
     (a, b), _ = scipy.optimize.curve_fit(curve, r, wanted)
+    a *= spread ** (-2.0 * b)
     return float(f"{a:.6g}"), float(f"{b:.6g}")

@@ -12,7 +12,7 @@ import scipy.sparse
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout, sum_over_ranks
+from thalweg.parallel import MPI, Layout, max_over_ranks, sum_over_ranks
 from thalweg.parallel.pairs import Ring
 from thalweg.plugins import Help, Option, declared_options
 from thalweg_embedding.affinities.build import (
@@ -23,6 +23,7 @@ from thalweg_embedding.affinities.build import (
     given_affinities,
     tied_together,
 )
+from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.eigenmaps.start import eigenvectors
 from thalweg_embedding.families import (
@@ -238,7 +239,12 @@ def embedding(
     if weights is not None:
         made = Affinities(weights)
     elif kind == "precomputed":
-        made = Affinities(given_affinities(dataset))
+        if metric != "euclidean":
+            raise InputError(
+                f"metric = '{metric}' has no meaning where the data are affinities; leave it out, "
+                "or choose another affinity"
+            )
+        made = given_affinities(dataset)
     else:
         made = affinities_of(
             dataset,
@@ -257,7 +263,7 @@ def embedding(
     weights = made.weights
     if from_data and family.staged and repulsive_weights != "complement":
         weights, components = tied_together(dataset.layout, weights)
-    scale, negative = _repulsive_weights(dataset, family, repulsive_weights, made.total)
+    scale, negative = _repulsive_weights(dataset, family, repulsive_weights, made, metric, kind)
     repelling = repulsive_sum(layout, family.repulsion, negative, repulsion, repulsion_error)
     by_mesh = isinstance(repelling, GridPairs)
     fast = by_mesh and repulsion_error > 1e-5
@@ -466,19 +472,29 @@ def _negative_entropy(layout: Layout, weights: Weights) -> float:
 
 
 def _repulsive_weights(
-    dataset: Dataset, family: Family, wanted: str, total: float
+    dataset: Dataset, family: Family, wanted: str, made: Affinities, metric: str, kind: str
 ) -> tuple[float, np.ndarray | None]:
-    """Factor of E-, and this rank's rows of w-, None for weights of one.
-
-    ``total`` is what the affinities summed to before they were scaled.
-    """
+    """Factor of E-, and this rank's rows of w-, None for weights of one."""
     n = dataset.layout.rows
     if family.normalized or wanted == "one":
         return 1.0, None
     if wanted == "complement":
-        return 1.0 / total, None
+        sparse = scipy.sparse.issparse(made.weights)
+        held = np.asarray(made.weights.data if sparse else made.weights)
+        largest = made.total * max_over_ranks(dataset.comm, float(held.max(initial=0.0)))
+        if largest > 1.0 + 1e-9:
+            raise InputError(
+                "repulsive_weights = 'complement' needs affinities of at most 1, and one is "
+                f"{largest:g}; divide them by the largest, or use 'uniform'"
+            )
+        return 1.0 / made.total, None
     if wanted == "uniform":
         return 1.0 / (n * (n - 1)), None
+    if isinstance(dataset, SparseDataset) or metric != "euclidean" or kind == "precomputed":
+        raise InputError(
+            "repulsive_weights = 'squared-distances' are Euclidean ones of dense rows, and here "
+            "are sparse rows, affinities or another metric; use repulsive_weights = 'uniform'"
+        )
     squared = _squared_distances(dataset)
     whole = float(sum_over_ranks(dataset.comm, float(squared.sum())))
     if whole == 0.0:

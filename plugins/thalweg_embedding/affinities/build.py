@@ -15,7 +15,7 @@ from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import Layout, sum_over_ranks
 from thalweg.parallel.laplacian import component_labels
-from thalweg_embedding.affinities.distances import nearest_by
+from thalweg_embedding.affinities.distances import SparseDataset, nearest_by
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.affinities.fuzzy import fuzzy_rows
 from thalweg_embedding.affinities.symmetric import Weights, check_weights, transposed
@@ -64,7 +64,7 @@ class Affinities:
     weights
         This rank's rows, which sum to 1 over all ranks: CSR, or an array for all pairs.
     total
-        What they summed to before.
+        What they summed to before, as weights of at most 1 where they are made from points.
     squared
         This rank's rows of the squared distances to the nearest neighbors, at most 3 x
         perplexity of them, CSR, where asked for.
@@ -148,6 +148,8 @@ def affinities_of(
     """
     layout = dataset.layout
     several = [perplexity] if perplexities is None else list(perplexities)
+    if not several:
+        raise InputError("perplexities must hold at least one number")
     wanted = [perplexity_for(layout.rows, p) for p in several]
     dense = kind == "entropic" and graph != "sparse"
     if graph == "auto":
@@ -164,7 +166,14 @@ def affinities_of(
     announce(layout, layout.columns, k)
     search = "exact" if dense else search
     indices, squared = nearest_by(dataset, k, metric, search, seed, note)
+    fewer = indices.shape[1] < k
     k = indices.shape[1]
+    if fewer and (kind != "entropic" or max(wanted) >= k):
+        note(
+            f"the distances given are those to {k} neighbors of a point, and the affinities use "
+            "no more"
+            + (f": the perplexity is {_within(max(wanted), k):g}" if kind == "entropic" else "")
+        )
     if kind == "fuzzy":
         values = fuzzy_rows(squared)
     elif kind == "uniform":
@@ -192,6 +201,8 @@ def affinities_of(
         weights = weights - there.multiply(back)
     total = float(sum_over_ranks(layout.comm, float(weights.sum())))
     weights *= 1.0 / total
+    if kind != "fuzzy":
+        total *= 0.5  # of (p_{m|n} + p_{n|m}) / 2, which are at most 1
     kept = None
     if distances:
         # Of all pairs only near ones tell of local density.
@@ -205,8 +216,10 @@ def _within(perplexity: float, neighbors: int) -> float:
     return perplexity if perplexity < neighbors else 0.9 * neighbors
 
 
-def given_affinities(dataset: Dataset, normalize: bool = True) -> Weights:
+def given_affinities(dataset: Dataset, normalize: bool = True) -> Affinities:
     """Affinities that the data set itself holds: a square matrix, one row per point.
+
+    ``normalize``: whether they are scaled to sum 1.
 
     Raises
     ------
@@ -218,11 +231,13 @@ def given_affinities(dataset: Dataset, normalize: bool = True) -> Weights:
         raise InputError(
             f"precomputed affinities must be a square matrix, not {layout.rows} x {layout.columns}"
         )
-    check_weights(layout, dataset.values)
-    weights = dataset.values.astype(float)
-    if normalize:
-        weights *= 1.0 / float(sum_over_ranks(layout.comm, float(weights.sum())))
-    return weights
+    held = dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values
+    check_weights(layout, held)
+    weights = held.astype(float)
+    if not normalize:
+        return Affinities(weights)
+    total = float(sum_over_ranks(layout.comm, float(weights.sum())))
+    return Affinities(weights * (1.0 / total), total)
 
 
 def tied_together(layout: Layout, weights: Weights) -> tuple[Weights, int]:

@@ -49,7 +49,8 @@ def _solve(distances, target, memberships):
             mean += distances[row, m] / k
             if distances[row, m] > 0.0:
                 nearest = distances[row, m]
-        low, high, sigma = 0.0, np.inf, 1.0
+        # In units of the mean distance, whatever those of the data are.
+        low, high, sigma = 0.0, np.inf, max(mean, 1e-300)
         for _ in range(HALVINGS):
             total = 0.0
             for m in range(k):

@@ -30,7 +30,7 @@ def neighbors_by_descent(
     Raises
     ------
     InputError
-        pynndescent is not installed, or does not know the metric.
+        pynndescent is not installed, does not know the metric, or finds too few neighbors.
     """
     if importlib.util.find_spec("pynndescent") is None:
         raise InputError(
@@ -58,6 +58,11 @@ def neighbors_by_descent(
             warnings.simplefilter("ignore")
             index = NNDescent(whole, n_neighbors=k + 1, random_state=seed, metric=metric)
         found, distances = index.neighbor_graph
+        if (found < 0).any() or not np.isfinite(distances).all():
+            raise InputError(
+                f"pynndescent finds fewer than {k} neighbors of some rows by metric '{metric}'; "
+                "use another metric, or fewer neighbors or a smaller perplexity"
+            )
         return _without_self(np.asarray(found, dtype=np.int64), np.asarray(distances, float), k)
 
     indices, distances = (part[layout.start : layout.stop] for part in on_root(layout.comm, search))

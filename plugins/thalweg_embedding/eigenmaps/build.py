@@ -73,7 +73,7 @@ def laplacian_eigenmaps(
         if affinity == "neighbors":
             weights, facts = _connected_graph(dataset, n_neighbors)
         elif affinity == "precomputed":
-            weights = given_affinities(dataset, normalize=False)
+            weights = given_affinities(dataset, normalize=False).weights
         else:
             weights = entropic_affinities(dataset, perplexity)
             remedy = "use a larger perplexity, or affinity = 'neighbors'"

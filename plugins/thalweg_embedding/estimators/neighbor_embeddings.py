@@ -21,7 +21,6 @@ from thalweg.parallel import MPI, collective_call, raise_on_all_ranks
 from thalweg.plugins import check_parameters, declared_options
 from thalweg_embedding.affinities.build import perplexity_for
 from thalweg_embedding.affinities.distances import SparseDataset
-from thalweg_embedding.affinities.symmetric import check_weights
 from thalweg_embedding.new_points import PlacedMap
 from thalweg_embedding.objective import PairwiseEmbedding
 from thalweg_embedding.objectives import (
@@ -269,7 +268,6 @@ class PairwiseEstimator(  # type: ignore[misc]
             raise InputError(str(error)) from error
 
     def _objective(self, X: Any) -> tuple[Dataset, PairwiseEmbedding]:
-        weights = None
         if isinstance(X, Dataset):
             dataset = X
             self.n_features_in_ = dataset.layout.columns
@@ -277,25 +275,23 @@ class PairwiseEstimator(  # type: ignore[misc]
             X = validate_data(
                 self, X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_min_samples=3
             )
-            if not scipy.sparse.issparse(X):
-                dataset = Dataset.from_array(X)
-            elif self.affinity == "precomputed":
-                dataset = Dataset.from_array(np.empty((*X.shape[:1], 0)))
-                weights = scipy.sparse.csr_matrix(X, dtype=float)
-                check_weights(dataset.layout, weights)
-                weights = weights / weights.sum()
-            else:
-                dataset = SparseDataset.of(X)
+            dataset = SparseDataset.of(X) if scipy.sparse.issparse(X) else Dataset.from_array(X)
         start: np.ndarray | None = None
         if not isinstance(self.init, str):
-            start = np.asarray(self.init, dtype=float)
+            try:
+                start = np.asarray(self.init, dtype=float)
+            except (TypeError, ValueError) as error:
+                raise InputError(
+                    "init must be a string or an array of numbers, and cannot be read as one: "
+                    f"{error}"
+                ) from error
             wanted = (dataset.layout.local_rows, self.n_components)
             if start.shape != wanted:
                 raise InputError(f"init must have shape {wanted}, not {start.shape}")
             if not np.isfinite(start).all():
                 raise InputError("init must be finite")
         build = type(self).build
-        options = {"start": start, "weights": weights, **self._checked()}
+        options = {"start": start, **self._checked()}
         return dataset, build(dataset, dataset.comm, **options)
 
     def _seed(self, comm: MPI.Comm) -> int:
@@ -466,7 +462,8 @@ class ElasticEmbedding(PairwiseEstimator):
     lambda_
         lambda, the weight of the repulsion.
     repulsive_weights
-        w-: ``"uniform"``, ``"squared-distances"`` of the data (both sum to 1), or ``"one"``.
+        w-: ``"uniform"``, ``"squared-distances"`` of the data (both sum to 1), ``"one"``, or
+        ``"complement"``: what the affinities lack to 1.
     n_components, perplexity, metric, density, init, max_iter, tol, random_state, ...
         And the attributes: as in :class:`PairwiseEstimator`.
     """

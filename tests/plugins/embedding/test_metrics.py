@@ -13,7 +13,8 @@ from sklearn.neighbors import kneighbors_graph
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg_embedding import TSNE
+from thalweg_embedding import TSNE, ElasticEmbedding
+from thalweg_embedding.affinities.build import affinities_of
 from thalweg_embedding.affinities.distances import SparseDataset, leading_components, nearest_by
 
 POINTS = load_digits().data[:120]
@@ -65,6 +66,28 @@ def test_other_metrics_come_from_pynndescent(monkeypatch):
     indices, squared = nearest_by(Dataset.from_array(positive), 5, "hellinger")
     np.testing.assert_allclose(squared, brute_force(root, "euclidean", 5)[1], rtol=1e-3)
     assert (indices != np.arange(len(POINTS))[:, None]).all()
+
+    class FindsTooFew(Search):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            self.neighbor_graph[0][3, -1] = -1
+
+    monkeypatch.setattr(library, "NNDescent", FindsTooFew)
+    with pytest.raises(InputError, match="fewer than 5 neighbors of some rows"):
+        nearest_by(Dataset.from_array(positive), 5, "hellinger")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"perplexities": []}, "at least one number"),
+        ({"init": [["a", "b"]] * 120}, "init must be a string or an array of numbers"),
+        ({"affinity": "precomputed", "metric": "precomputed"}, "no meaning where the data are"),
+    ],
+)
+def test_parameters_that_make_no_sense_are_refused(parameters, words):
+    with pytest.raises(InputError, match=words):
+        TSNE(**parameters).fit(cdist(POINTS, POINTS))
 
 
 @pytest.mark.parametrize("metric", ["precomputed", "neighbors"])
@@ -120,3 +143,26 @@ def test_a_sparse_matrix_is_embedded_as_its_dense_rows_are():
 def test_what_a_metric_cannot_have_is_told(comm, rows, metric, words):
     with pytest.raises(InputError, match=words):
         nearest_by(Dataset.from_array(rows, comm=comm), 4, metric)
+
+
+def test_a_perplexity_that_the_given_distances_cannot_have_is_said():
+    graph = kneighbors_graph(POINTS, 10, mode="distance")
+    sentences = []
+    found = SparseDataset.of(graph)
+    affinities_of(found, perplexity=30, metric="precomputed", note=sentences.append)
+    assert len(sentences) == 1
+    assert "10 neighbors of a point" in sentences[0]
+    assert sentences[0].endswith("the perplexity is 9")
+    affinities_of(found, perplexity=5, metric="precomputed", note=sentences.append)
+    assert len(sentences) == 1
+
+
+def test_repulsion_by_squared_distances_needs_euclidean_rows():
+    options = {"repulsive_weights": "squared-distances", "max_iter": 1}
+    for data, more in (
+        (scipy.sparse.csr_matrix(POINTS), {}),
+        (cdist(POINTS, POINTS), {"metric": "precomputed"}),
+        (POINTS, {"metric": "cosine"}),
+    ):
+        with pytest.raises(InputError, match="Euclidean ones of dense rows"):
+            ElasticEmbedding(**options, **more).fit(data)

@@ -13,6 +13,8 @@ from thalweg.errors import InputError
 from thalweg.parallel import Layout
 from thalweg_embedding import objectives, student_sne, umap
 from thalweg_embedding.affinities.build import affinities_of
+from thalweg_embedding.affinities.distances import SparseDataset
+from thalweg_embedding.affinities.fuzzy import fuzzy_rows
 from thalweg_embedding.pairs.density import DensityCorrelation
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.parametric import cross_entropy_functions, student_functions
@@ -65,6 +67,46 @@ def test_a_cross_entropy_is_its_sum_over_all_pairs(comm):
     np.fill_diagonal(terms, 0.0)
     assert objective.value(x) == pytest.approx(terms.sum() / made.total, rel=1e-9)
     objective.destroy()
+
+
+@pytest.mark.ranks(1, 3)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_complements_are_of_the_affinities_that_were_given(comm, sparse):
+    mu = np.zeros((7, 7))
+    mu[np.arange(6), np.arange(1, 7)] = [0.2, 1.0, 0.5, 0.9, 0.1, 1.0]
+    mu += mu.T
+    matrix = scipy.sparse.csr_matrix(mu)
+    data = SparseDataset.of(matrix, comm) if sparse else Dataset.from_array(mu, comm=comm)
+    options = {"affinity": "precomputed", "repulsive_weights": "complement"}
+    objective = objectives.umap_embedding(data, comm, **options)
+    x = objective.layout.vec_from(objective.layout.random_normal(0, 0.5))
+    rows = objective.layout.gather(x)
+    squared = ((rows[:, None] - rows) ** 2).sum(axis=2)
+    phi = 1.0 / (1.0 + 1.57694 * (1e-3 + squared) ** 0.895061)
+    terms = -mu * np.log(phi) - (1.0 - mu) * np.log1p(-phi)
+    np.fill_diagonal(terms, 0.0)
+    assert objective.value(x) == pytest.approx(terms.sum() / mu.sum(), rel=1e-9)
+    objective.destroy()
+    with pytest.raises(InputError, match="at most 1, and one is 3;"):
+        objectives.umap_embedding(Dataset.from_array(3 * mu, comm=comm), comm, **options)
+
+
+def test_no_affinity_made_from_points_is_above_one(comm):
+    for kind in ("entropic", "uniform", "fuzzy"):
+        made = affinities_of(digits(comm), kind, perplexity=2.0, n_neighbors=3)
+        mu = np.asarray(scipy.sparse.csr_matrix(made.weights).data) * made.total
+        assert 0.3 < mu.max() <= 1.0 + 1e-12
+
+
+def test_fuzzy_memberships_and_the_curve_of_umap_know_no_units():
+    squared = np.sort(np.random.default_rng(0).random((20, 9)), axis=1)
+    for unit in (1e-100, 1e100):
+        np.testing.assert_allclose(fuzzy_rows(unit * squared), fuzzy_rows(squared), rtol=1e-6)
+    wide, narrow = (umap(0.1 * s, s).attraction for s in (1.0, 1e-3))
+    for r in (0.05, 0.5, 2.0):
+        expected = wide(r * r)[0]
+        # The offset of the squared distance stays as it is.
+        assert narrow(1e-6 * (r * r + 1e-3) - 1e-3)[0] == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.ranks(1, 2)
