@@ -256,7 +256,9 @@ def build_kdac(
             settings.weight = -found.penalty
     if choose_components:
         q = _eigengap_components(settings, sigma, q)
-    chosen = _approximation(layout, of, approximation, local_scaling)
+    chosen = approximation
+    if approximation == "auto":
+        chosen = approximation_for(layout.rows, of, local_scaling)
     single = precision == "single" or (precision == "auto" and of.gaussian)
     kind: ProjectedKernel
     if chosen == "fourier":
@@ -354,12 +356,9 @@ def _exact_seconds(rows: int, function: KernelFunction) -> float:
     return PASSES * 0.5 * float(rows) ** 2 * pair
 
 
-def _approximation(
-    layout: Layout, function: KernelFunction, wanted: str, local_scaling: bool
-) -> str:
-    if wanted != "auto":
-        return wanted
-    if local_scaling or _exact_seconds(layout.rows, function) <= EXACT_SECONDS:
+def approximation_for(rows: int, function: KernelFunction, local_scaling: bool) -> str:
+    """What ``approximation = "auto"`` stands for."""
+    if local_scaling or _exact_seconds(rows, function) <= EXACT_SECONDS:
         return "exact"
     # Of one number of features the Nystrom approximation errs less by an order of magnitude.
     return "exact" if function.name in ("squared", "multiquadratic") else "nystrom"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from thalweg.plugins import PhaseEstimate, Problem
-from thalweg_clustering.build import COMPILED_PAIR, EXACT_SECONDS, FEATURES, PASSES
+from thalweg_clustering.build import FEATURES, approximation_for
 from thalweg_clustering.exact_sums import STORED_ROWS
 from thalweg_clustering.feature_sums import BLOCK
+from thalweg_clustering.kernels import kernel_function
 
 #: Matrices of the stored kernel's size that a run on few rows, or on a sample, holds at once.
 STORED_MATRICES = 9.0
@@ -24,8 +25,9 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     kind = options.get("approximation", "auto")
     stored = float(options.get("stored_rows", STORED_ROWS))
     if kind == "auto":
-        slow = PASSES * COMPILED_PAIR * float(rows) ** 2 > EXACT_SECONDS
-        kind = "fourier" if slow else "exact"
+        kernel = options.get("kernel", "gaussian")
+        of = kernel_function(kernel, options.get("degree", 2), options.get("offset", 1.0))
+        kind = approximation_for(rows, of, bool(options.get("local_scaling")))
     load = PhaseEstimate("load", 8.0 * n * (2.0 * columns + 2.0), 8.0 * n * columns)
     sample = float(min(rows, STORED_ROWS))
     start = PhaseEstimate(

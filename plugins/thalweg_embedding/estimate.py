@@ -7,6 +7,7 @@ import math
 from thalweg.plugins import PhaseEstimate, Problem
 from thalweg_embedding.affinities.build import DENSE_LIMIT, NEIGHBORS_PER_PERPLEXITY
 from thalweg_embedding.memory import DENSE_BYTES
+from thalweg_embedding.objectives import GRID_ROWS
 from thalweg_embedding.pairs.holders import SLAB_ROWS
 
 #: Bytes per neighbor: lists and their copies while they are found; affinities and their transpose
@@ -25,6 +26,9 @@ VECTORS = 32
 #: Modes of the mesh per point while a map is not wide, the most of all, and bytes of one.
 MODES, MOST_MODES, MODE_BYTES = 4.0, 2.0**24, 28.0
 
+#: Operations of a pair where the repulsion is summed pair by pair.
+PAIR_WORK = 7.5
+
 #: Evaluations per iteration, and iterations of a solve with the Laplacian.
 EVALUATIONS, SOLVES, INNER = 1.2, 1, 5
 
@@ -42,7 +46,11 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     d = float(options.get("dimensions") or 2)
     found = [PhaseEstimate("load", kept=8.0 * n * (columns + 1), passing=8.0 * n * columns)]
     graph = options.get("graph", "auto")
-    if graph == "dense" or (graph == "auto" and problem.rows <= DENSE_LIMIT):
+    kind = options.get("affinity", "auto")
+    if kind == "auto":
+        kind = "fuzzy" if options["name"] == "umap" else "entropic"
+    dense = graph == "dense" or (graph == "auto" and problem.rows <= DENSE_LIMIT)
+    if kind == "precomputed" or (kind == "entropic" and dense):
         found.append(
             PhaseEstimate(
                 "affinities", 8.0 * n * problem.rows, DENSE_BYTES * n * problem.rows,
@@ -51,9 +59,9 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         )  # fmt: skip
         edges = float(problem.rows)
     else:
-        perplexity = options.get("perplexity") or 30.0
+        perplexity = max(options.get("perplexities") or [options.get("perplexity") or 30.0])
         wanted = math.ceil(NEIGHBORS_PER_PERPLEXITY * perplexity)
-        if options["name"] == "umap" or options.get("affinity") in ("fuzzy", "uniform"):
+        if kind != "entropic":
             wanted = options.get("n_neighbors") or wanted
         k = min(problem.rows - 1.0, float(wanted))
         found += [_neighbors(problem, k), _affinities(problem, k)]
@@ -98,6 +106,16 @@ def _affinities(problem: Problem, k: float) -> PhaseEstimate:
 def _iterations(problem: Problem, edges: float, d: float, ranks: int) -> PhaseEstimate:
     n = problem.local
     times = problem.iterations * EVALUATIONS
+    wanted = problem.objective.get("repulsion", "auto")
+    weighted = problem.objective.get("repulsive_weights") == "squared-distances"
+    enough = GRID_ROWS.get(int(d), math.inf)
+    if weighted or wanted == "exact" or (wanted == "auto" and problem.rows < enough):
+        return PhaseEstimate(
+            "iterations", 8.0 * n * d * VECTORS + 8.0 * n * problem.rows * weighted,
+            8.0 * n * d * 4.0, sent=times * 8.0 * d * n * (ranks - 1),
+            messages=times * (ranks - 1), operations=times * PAIR_WORK * n * problem.rows,
+            advice="use repulsion = 'grid' or 'auto', and equal repulsive weights",
+        )  # fmt: skip
     modes = min(MOST_MODES, MODES * problem.rows)
     slabs = ranks > 1 and problem.rows >= SLAB_ROWS
     mesh = modes / ranks if slabs else modes

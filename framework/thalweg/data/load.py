@@ -18,7 +18,7 @@ from thalweg.data.sets import find_data_set
 from thalweg.data.source import Source
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, on_root
-from thalweg.parallel.principal import principal_components
+from thalweg.parallel.principal import check_components, principal_components
 from thalweg.plugins import Option, resolve_options, unknown_option
 
 _OWNER = "section [data]"
@@ -165,32 +165,45 @@ def data_shape(section: Mapping[str, Any], folder: Path | str | None = None) -> 
         As :func:`load_data`, for what the shape shows.
     """
     section = {name: value for name, value in section.items() if value is not None}
-    if "path" in section:
+    if "path" in section and "name" not in section:
+        resolve_options([_PATH], {"path": section["path"]}, _OWNER)
         path = Path(folder or ".") / section["path"]
         kind = format_of(path)
         allowed = [*COMMON, *kind.declared_options]
         _refuse_foreign(section, allowed, f"'{path.name}'")
         options = resolve_options(allowed, section, _OWNER)
         source = kind.resolve()(path, {**options, "folder": Path(folder or ".")})
+        _refuse_strings(source, path)
         rows, columns = source.rows, source.columns
         what, chosen = f"'{path.name}'", source.columns_chosen
+        rows = _choose_rows(options, rows, what)[0]
     else:
         few = dict(section)
-        if "name" in section and "rows" in section:
+        if "name" in section and "path" not in section:
+            resolve_options([_NAME], {"name": section["name"]}, _OWNER)
             spec, _ = find_data_set(section["name"])
-            if "rows" in {option.name for option in spec.declared_options}:
+            allowed = data_options(section["name"])
+            _refuse_foreign(section, allowed, spec.owner)
+            resolve_options(allowed, section, _OWNER)
+            if "rows" in section and "rows" in {o.name for o in spec.declared_options}:
                 few["rows"] = min(section["rows"], 64)
         for name in ("columns", "components", "scale"):
             few.pop(name, None)
-        options = {"rows": None, "columns": None, "components": None, **section}
+        options = {"columns": None, "components": None, **section}
         layout = load_data(few, MPI.COMM_SELF, folder).layout
         rows = section.get("rows", layout.rows)
         columns, what, chosen = layout.columns, f"data set '{section.get('name')}'", False
-    if options["rows"] is not None:
-        rows = options["rows"] if "path" not in section else _choose_rows(options, rows, what)[0]
     if options["columns"] is not None and not chosen:
         columns = len(_column_numbers(options["columns"], columns, what))
-    return rows, min(options["components"] or columns, columns)
+    if options["components"] is None:
+        return rows, columns
+    check_components(rows, columns, options["components"])
+    return rows, options["components"]
+
+
+def _refuse_strings(source: Source, path: Path) -> None:
+    if source.dtype.kind in "US":
+        raise InputError(f"'{path}' holds strings, not numbers")
 
 
 # -- files -----------------------------------------------------------------------------------
@@ -204,8 +217,7 @@ def _from_file(section: Mapping[str, Any], comm: MPI.Comm, folder: Path) -> Data
     _refuse_foreign(section, allowed, f"'{path.name}'")
     options = resolve_options(allowed, section, _OWNER)
     source, full = open_source(comm, lambda: kind.resolve()(path, {**options, "folder": folder}))
-    if source.dtype.kind in "US":
-        raise InputError(f"'{path}' holds strings, not numbers")
+    _refuse_strings(source, path)
     what = f"'{path.name}'"
     rows, chosen = _choose_rows(options, source.rows, what)
     layout = Layout(comm, rows, source.columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,9 @@ BASE = 215e6
 
 #: Operations a second on a core, bytes a second that a rank sends, and seconds of a message.
 SPEED, BANDWIDTH, LATENCY = 5e9, 1e9, 5e-6
+
+#: Iterations where the configuration has no limit.
+ITERATIONS = 100
 
 #: Most ranks that are thought of.
 MOST_RANKS = 2**20
@@ -138,7 +142,8 @@ def plan(
         else:
             found = data_shape(configuration.data)
             shape = (rows or found[0], columns or found[1])
-    iterations = configuration.stop["iterations"] or configuration.stop["evaluations"] or 100
+    limits = (configuration.stop["iterations"], configuration.stop["evaluations"], ITERATIONS)
+    iterations = next(limit for limit in limits if limit is not None)
     problem = Problem(
         *shape,
         ranks,
@@ -181,7 +186,7 @@ def bytes_of(text: str) -> float:
         size = float(match[1]) * unit if match and unit else 0.0
     except ValueError:
         size = 0.0
-    if not size > 0.0:
+    if not 0.0 < size < math.inf:
         raise InputError(f"--memory-per-rank needs a size such as 4GiB, not '{text}'")
     return size
 

@@ -119,6 +119,22 @@ def column_means(values: np.ndarray, layout: Layout) -> np.ndarray:
     return np.asarray(sum_over_ranks(layout.comm, sums)) / layout.rows
 
 
+def check_components(rows: int, columns: int, components: int) -> None:
+    """Refuse more principal components than rows or columns.
+
+    Raises
+    ------
+    InputError
+        There are not so many.
+    """
+    most = min(rows, columns)
+    if components > most:
+        raise InputError(
+            f"data of {rows} rows and {columns} columns have at most {most} principal components, "
+            f"not {components}"
+        )
+
+
 def principal_components(values: np.ndarray, layout: Layout, components: int) -> np.ndarray:
     """Rows projected on their leading principal directions.  Collective.
 
@@ -143,12 +159,7 @@ def principal_components(values: np.ndarray, layout: Layout, components: int) ->
     InputError
         More components than rows or columns.
     """
-    most = min(layout.rows, values.shape[1])
-    if components > most:
-        raise InputError(
-            f"data of {layout.rows} rows and {values.shape[1]} columns have at most {most} "
-            f"principal components, not {components}"
-        )
+    check_components(layout.rows, values.shape[1], components)
     centered = values - column_means(values, layout).astype(values.dtype)
     if values.shape[1] <= EXACT_SIZE:
         scatter = _product(layout, centered, centered)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from thalweg.cli.main import main
-from thalweg.data.load import data_shape
+from thalweg.data.load import data_shape, load_data
 from thalweg.errors import InputError
 from thalweg.job.plan import bytes_of, plan
 
@@ -55,10 +55,52 @@ def test_the_shape_is_that_of_the_data_after_the_choice_of_rows_and_columns(tmp_
         data_shape({"path": str(path), "rows": 50})
 
 
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ({"path": 3}, "'path' of section \\[data\\] must be a string"),
+        ({"path": "x.npy", "name": "digits"}, "both 'path' and 'name'"),
+        ({"name": "blobs", "rows": "many"}, "'rows' of section \\[data\\] must be an integer"),
+        ({"name": "digits", "components": "all"}, "'components' of section"),
+        ({"name": "digits", "components": 1000}, "have at most 64 principal components"),
+        ({"name": "digits", "scale": "some"}, "must be one of none, unit, standard"),
+    ],
+)
+def test_what_a_run_would_refuse_a_plan_refuses(section, words):
+    for refusing in (data_shape, load_data):
+        with pytest.raises(InputError, match=words):
+            refusing(section)
+
+
+def phases(objective, **given):
+    shape = {"rows": 1_000_000, "columns": 20}
+    found = plan({"data": {"name": "blobs"}, "objective": objective, **given}, 4, **shape)
+    return {phase.name: phase for phase in found.phases}
+
+
+def test_a_plan_follows_the_options_that_cost_most():
+    usual = phases({"name": "t-sne"})
+    several = phases({"name": "t-sne", "perplexities": [10, 300]})
+    assert several["affinities"].passing == pytest.approx(10 * usual["affinities"].passing)
+    exact = phases({"name": "t-sne", "repulsion": "exact"})["iterations"]
+    assert exact.operations > 100 * usual["iterations"].operations
+    assert phases({"name": "t-sne"}, stop={"iterations": 0})["iterations"].operations == 0.0
+    small = {"rows": 500, "columns": 20}
+    for name, first in (("t-sne", "affinities"), ("umap", "neighbors")):  # UMAP's are never dense
+        found = plan({"data": {"name": "blobs"}, "objective": {"name": name}}, 4, **small)
+        assert found.phases[1].name == first
+
+
+@pytest.mark.parametrize("options", [{"kernel": "squared"}, {"local_scaling": True}])
+def test_clustering_is_planned_by_the_sums_that_it_takes(options):
+    exact = phases({"name": "kdac", **options})["iterations"]
+    assert exact.operations > 50 * phases({"name": "kdac"})["iterations"].operations
+
+
 def test_sizes_are_read_as_they_are_written():
     for text, size in (("4GiB", 2**32), ("500 MB", 5e8), ("1.5g", 1.5e9), ("2e9", 2e9)):
         assert bytes_of(text) == size
-    for text in ("", "four", "-1GiB", "0", "4XB", "1..2G"):
+    for text in ("", "four", "-1GiB", "0", "4XB", "1..2G", "1e400"):
         with pytest.raises(InputError, match="needs a size"):
             bytes_of(text)
 
