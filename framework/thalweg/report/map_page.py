@@ -58,8 +58,8 @@ def write_map_page(
         Lines at the top and at the bottom.
     thumbnails
         A picture of each point, shape ``(n, height, width)`` or ``(n, height, width, channels)``
-        with 1, 3 or 4 of them, numbers of any range.  They are left out, and the caption says so, where they would take
-        more than 64 MiB.
+        with 1, 3 or 4 of them, numbers of any range.  They are left out, and the caption says so,
+        where they would take more than 64 MiB.
 
     Raises
     ------

@@ -28,7 +28,9 @@ def eigenvectors(layout: Layout, weights: Weights, scale: float) -> np.ndarray:
     )
     try:
         result = thalweg.minimize(objective, solver="eigen", seed=0)
-        found = objective.map_rows(objective.layout.vec_from(result.x))
+        point = objective.layout.vec_from(result.x)
+        found = objective.map_rows(point)
+        point.destroy()
     finally:
         objective.destroy()
     return scaled(np.array(found), layout, scale)
