@@ -256,7 +256,7 @@ def build_kdac(
             settings.weight = -found.penalty
     if choose_components:
         q = _eigengap_components(settings, sigma, q)
-    chosen = approximation
+    chosen: str = approximation
     if approximation == "auto":
         chosen = approximation_for(layout.rows, of, local_scaling)
     single = precision == "single" or (precision == "auto" and of.gaussian)
