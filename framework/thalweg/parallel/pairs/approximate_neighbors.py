@@ -48,6 +48,9 @@ FETCHED = 2**23
 #: Rows below which exact search is quicker.
 FEW_ROWS = 1000
 
+#: Values between the inverse of this and this have squares in single precision.
+MODERATE = 1e12
+
 #: Rows on which the recall is measured.
 JUDGED = 200
 
@@ -102,9 +105,11 @@ def approximate_neighbors(
     with raise_on_all_ranks(comm):
         if not np.isfinite(values).all():
             raise InputError("the data hold NaN or infinite values; remove or replace those rows")
+    values, shift = _moderate(comm, values)
     places = _Places(layout, values, seed)
     if min_over_ranks(comm, places.own) < 4 * k:
-        return ApproximateNeighbors(*nearest_neighbors(layout, values, k), 1.0)
+        indices, squared = nearest_neighbors(layout, values, k)
+        return ApproximateNeighbors(indices, np.ldexp(squared, -2 * shift), 1.0)
     indices, squared = _by_trees(places, k, seed)
     for _ in range(ROUNDS):
         _refine(places, indices, squared)
@@ -116,9 +121,17 @@ def approximate_neighbors(
     returned[places.routes.rows] = places.routes.give_back(names)
     distances[places.routes.rows] = places.routes.give_back(squared)
     order = np.lexsort((returned, distances))
-    return ApproximateNeighbors(
-        np.take_along_axis(returned, order, 1), np.take_along_axis(distances, order, 1), recall
-    )
+    distances = np.ldexp(np.take_along_axis(distances, order, 1), -2 * shift)
+    return ApproximateNeighbors(np.take_along_axis(returned, order, 1), distances, recall)
+
+
+def _moderate(comm: MPI.Comm, values: np.ndarray) -> tuple[np.ndarray, int]:
+    """Values times a power of two, and its exponent: 0, unless squares leave single precision."""
+    largest = max_over_ranks(comm, float(np.abs(values).max(initial=0.0)))
+    if largest == 0.0 or 1.0 / MODERATE < largest < MODERATE:
+        return values, 0
+    shift = -math.frexp(largest)[1]
+    return np.ldexp(values, shift), shift
 
 
 class _Places:
