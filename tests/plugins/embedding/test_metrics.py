@@ -86,7 +86,7 @@ def test_other_metrics_come_from_pynndescent(descent):
             super().__init__(*arguments, **options)
             self.neighbor_graph[0][3, -1] = -1
 
-    monkeypatch.setattr(library, "NNDescent", FindsTooFew)
+    descent.NNDescent = FindsTooFew
     with pytest.raises(InputError, match="fewer than 5 neighbors of some rows"):
         nearest_by(Dataset.from_array(positive), 5, "hellinger")
 
