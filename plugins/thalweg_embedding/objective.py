@@ -318,12 +318,15 @@ class PairwiseEmbedding(
         """What the repulsion's sum errs by, and what single precision rounds off.
 
         A relative error of a sum is an absolute one of its logarithm; else the sum's own term
-        is at most the value, since nothing here is negative.
+        is at most the value, and the weight of what is subtracted, since nothing else here is
+        negative.
         """
+        largest = abs(value) + (self._density_weight if self._density_term() is not None else 0.0)
         relative = self.repulsion.relative_error
-        error = relative * (self._lambda if self.normalized else abs(value))
-        error += self.attraction.relative_error * (abs(value) + abs(self.constant))
-        return error + super().value_error(abs(value) + abs(self.constant))
+        error = relative * (self._lambda if self.normalized else largest)
+        largest += abs(self.constant)
+        error += self.attraction.relative_error * largest
+        return error + super().value_error(largest)
 
     def metrics(self, x: PETSc.Vec) -> Mapping[str, Any]:
         """The objective, evaluated once more with a hundredth of its error.

@@ -216,21 +216,26 @@ def lowering_row(active: ActiveSecants, psi: np.ndarray, theta: float) -> np.nda
         return active.adjoint_times(weights, active.images(row)).ravel()
 
     # Lanczos, reorthogonalized; an eigenvector to a few percent is good enough.
-    basis = np.full((1, dimension), dimension**-0.5)
+    # The start is in no special direction: vectors of one sum have secants orthogonal to ones.
+    basis = np.random.default_rng(0).standard_normal((1, dimension))
+    basis /= np.linalg.norm(basis)
     images = np.empty((0, dimension))
     for _ in range(min(dimension, LANCZOS)):
         images = np.concatenate([images, times(basis[-1])[None]])
         rest = images[-1] - (images[-1] @ basis.T) @ basis
         rest -= (rest @ basis.T) @ basis
         size = float(np.linalg.norm(rest))
-        if size <= 1e-10 * float(np.linalg.norm(images[-1])):
+        over = size <= 1e-10 * float(np.linalg.norm(images[-1]))
+        # Ranks on different processors round in different ways, and must decide alike.
+        rest, size, over = active.comm.bcast((rest, size, over))
+        if over:
             break
         basis = np.concatenate([basis, rest[None] / size])
     projected = basis[: len(images)] @ images.T
     values, vectors = np.linalg.eigh(0.5 * (projected + projected.T))
-    if not values[0] < 0.0:
+    least, row = active.comm.bcast((float(values[0]), vectors[:, :1].T @ basis[: len(images)]))
+    if not least < 0.0:
         return None
-    row = active.comm.bcast(vectors[:, :1].T @ basis[: len(images)])
     gain = active.ratios(active.images(row))
 
     def slope(square: float) -> float:

@@ -199,3 +199,17 @@ def test_starts_from_eigenvectors_are_those_of_the_affinities(comm):
         ratio = (share @ column) @ column / (column @ column)
         np.testing.assert_allclose(share @ column, ratio * column, atol=1e-4)
     objective.destroy()
+
+
+def test_the_error_of_a_value_counts_what_the_density_term_subtracts(comm):
+    data = digits(comm)
+    errors = {}
+    for density in (0.0, 5.0):
+        objective = objectives.umap_embedding(data, comm, density=density, repulsion="grid")
+        x = objective.layout.vec_from(objective.layout.random_normal(0))
+        term = objective.metrics(x)["refined_objective"]  # without densities
+        errors[density] = objective.value_error(objective.value(x))
+        assert errors[density] >= 0.9 * objective.repulsion.relative_error * term
+        near_zero = objective.value_error(0.0)
+        objective.destroy()
+    assert near_zero > 0.9 * errors[0.0]

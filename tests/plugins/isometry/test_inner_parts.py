@@ -142,6 +142,21 @@ def test_one_more_row_lowers_the_hinge_as_far_as_any_multiple_of_it(digits, seca
     assert lowering_row(active, np.eye(64), 0.2) is None
 
 
+def test_a_further_row_is_found_where_all_points_have_one_sum(comm, secants_of):
+    # Secants are orthogonal to the vector of ones, without rounding.
+    half = np.random.default_rng(0).integers(0, 9, (6, 2)).astype(float)
+    points = np.hstack([half, -half])
+    points = np.concatenate([points, -points])
+    pairs = np.array([(i, j) for i in range(12) for j in range(i)])[:, ::-1]
+    lengths = ((points[pairs[:, 0]] - points[pairs[:, 1]]) ** 2).sum(axis=1)
+    pairs, lengths = pairs[lengths > 0], lengths[lengths > 0]
+    active = ActiveSecants(secants_of(points, comm), pairs, lengths)
+    psi = np.zeros((1, 4))
+    row = lowering_row(active, psi, 0.2)
+    assert row is not None
+    assert hinge(active, np.concatenate([psi, row]), 0.2)[0] < 0.9 * hinge(active, psi, 0.2)[0]
+
+
 def test_a_preconditioned_descent_needs_fewer_evaluations():
     scale = np.logspace(0, 4, 30)
 
