@@ -102,7 +102,6 @@ def test_it_is_listed_with_its_distribution(python):
     }.items():
         (entry,) = [entry for entry in listed[kind] if entry["name"] == name]
         assert entry["provider"].startswith("thalweg-valley")
-    assert "sammon" in ran(call(python, "list"))
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -118,14 +117,15 @@ def test_it_passes_the_conformance_suite(python, rank_environment, number):
 def test_it_runs_and_a_run_is_the_same_at_any_number_of_ranks(python, mpirun, config, tmp_path):
     found = []
     # Later on, Barzilai-Borwein steps make much of little differences.
-    changes = ["--set", "stop.iterations=6", "--set", "output.pictures=true"]
-    for number in (1, 2):
+    changes = ["--set", "stop.iterations=6", "--set"]
+    for number, pictures in ((1, "false"), (2, "true")):
         out = tmp_path / f"run{number}"
-        ran(mpirun(number, [python, *THALWEG, "run", config, "--out", out, *changes]))
+        run = ["run", config, "--out", out, *changes, f"output.pictures={pictures}"]
+        ran(mpirun(number, [python, *THALWEG, *run]))
         found.append(result_of(out))
         assert found[-1]["ranks"] == number
         assert np.load(out / "solution.npy").shape == (150, 2)
-        assert (out / "embedding.png").exists()
+        assert (out / "embedding.png").exists() == (pictures == "true")
         header = (out / "trace.csv").read_text().splitlines()[0]
         assert header.endswith(",trial")
     values = [one["objective"] for one in found]

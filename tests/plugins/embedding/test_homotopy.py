@@ -12,7 +12,7 @@ from thalweg.data import Dataset
 from thalweg_embedding.objectives import elastic_embedding
 
 
-def followed(comm, solver, preconditioner, points=60, stages=8, most=30, **given):
+def followed(comm, solver, preconditioner, points=60, stages=6, most=20, **given):
     data = Dataset.from_array(load_digits().data[:points], comm=comm)
     objective = elastic_embedding(
         data, comm, perplexity=8.0, repulsive_weights="squared-distances", lambda_=100.0
@@ -30,7 +30,7 @@ def followed(comm, solver, preconditioner, points=60, stages=8, most=30, **given
 def test_a_map_that_collapsed_at_a_small_lambda_unfolds_at_a_larger_one(
     comm, solver, preconditioner
 ):
-    result = followed(comm, solver, preconditioner, iterations=600)
+    result = followed(comm, solver, preconditioner, iterations=300)
     collapsed = 100.0  # the value of coinciding points: lambda times the sum of w-
     assert result.objective < 0.1 * collapsed
     values = result.trace["objective"]
