@@ -110,9 +110,12 @@ class LinearIsometry(  # type: ignore[misc]
         Raises
         ------
         InputError
-            Data or parameters that cannot be used; fewer than two distinct points so far.
+            Data or parameters that cannot be used; fewer than two distinct points so far; points
+            of earlier calls without classes where these count now.
         """
         check_parameters(self, declared_options(build))
+        if isinstance(X, Dataset):
+            raise InputError("partial_fit takes arrays; give the whole Dataset to fit")
         known = hasattr(self, "components_")
         X = validate_data(self, X, dtype=(np.float64, np.float32), reset=not known)
         seen = getattr(self, "_seen", None)
@@ -122,8 +125,12 @@ class LinearIsometry(  # type: ignore[misc]
         cuts = None
         if seen is not None:
             points, classes, cuts = seen
+            if y is not None and classes is None:
+                raise InputError(
+                    "the points of earlier calls were given without classes; begin anew with fit"
+                )
             X = np.concatenate([points, X])
-            y = y if y is None or classes is None else np.concatenate([classes, y])
+            y = None if y is None else np.concatenate([classes, y])
         start = self.components_ if known else None
         self._solve(Dataset.from_array(X, self._classes(y)), start, cuts)
         self._seen = (X, y, self._cuts)

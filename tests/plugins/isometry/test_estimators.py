@@ -137,6 +137,15 @@ def test_partial_fit_keeps_the_map_and_the_cuts_and_certifies_all_points(digits,
     assert first >= 1
 
 
+def test_partial_fit_refuses_data_sets_and_classes_that_come_late(digits):
+    fitted = NearIsometricEmbedding(delta=0.9).partial_fit(digits[:8])
+    with pytest.raises(InputError, match="takes arrays"):
+        fitted.partial_fit(Dataset.from_array(digits[:8]))
+    fitted.set_params(secants="within-class")
+    with pytest.raises(InputError, match="without classes"):
+        fitted.partial_fit(digits[8:12], np.arange(4))
+
+
 def test_partial_fit_takes_classes_and_a_given_rank(digits):
     classes = np.arange(60) % 3
     fitted = NearIsometricEmbedding(delta=0.5, rank=9, secants="within-class")
