@@ -58,7 +58,7 @@ def _evaluations(curve: list[list[float]], goal: float) -> str:
 def _large(found: dict[str, Any]) -> str:
     ours = found["programs"]["thalweg"]
     text = (
-        f"`TSNE()` on {found['data']}, {found['rows']:,} points, {found['cores']} cores: "
+        f"`TSNE()` on {found['data']}, {found['rows']:,} points, {_cores(found)}: "
         f"{_described(ours)}, {found['peak memory, GiB']:.1f} GiB."
     )
     for name, theirs in found["programs"].items():
@@ -82,9 +82,12 @@ def _described(facts: dict[str, Any]) -> str:
 
 
 def _million(patches: dict[str, Any]) -> str:
-    cores = patches["cores"]
     return (
         f"{patches['rows']:,} image patches: {patches['neighbors and affinities']:.0f} s for "
         f"approximate neighbors and affinities and {patches['optimization']:.0f} s of optimization "
-        f"on {cores} core{'s' * (cores > 1)}, {patches['peak memory, GiB']:.1f} GiB."
+        f"on {_cores(patches)}, {patches['peak memory, GiB']:.1f} GiB."
     )
+
+
+def _cores(found: dict[str, Any]) -> str:
+    return f"{found['cores']} core{'s' * (found['cores'] > 1)}"
