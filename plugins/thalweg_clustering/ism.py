@@ -114,7 +114,7 @@ class ISM(RoundSolver[ISMState]):
         if state.slow >= SLOW_STEPS and self.safeguard != "none":
             if self.finish == "quasi-newton":
                 state.refusals = 0
-                scale = float(np.abs(np.linalg.eigvalsh(state.phi)).max())
+                scale = _largest_curvature(state)
                 state.pairs, state.slope = quasi_newton_step(state, state.pairs, state.slope, scale)
                 return
             if self.finish == "trust-region":
@@ -218,7 +218,7 @@ class ISM(RoundSolver[ISMState]):
 
     def _shorten(self, state: ISMState) -> None:
         state.damping *= 0.5
-        scale = float(np.abs(np.linalg.eigvalsh(state.phi)).max())
+        scale = _largest_curvature(state)
         state.shift = max(4.0 * state.shift, 0.05 * scale)
 
     def _lengthen(self, state: ISMState) -> None:
@@ -230,3 +230,8 @@ class ISM(RoundSolver[ISMState]):
     def trace_row(self, state: ISMState) -> Mapping[str, float]:
         """Beside the common columns, the level shift and the refused steps."""
         return {**super().trace_row(state), "shift": state.shift, "refusals": state.refusals}
+
+
+def _largest_curvature(state: ISMState) -> float:
+    """Largest absolute eigenvalue of Phi."""
+    return float(np.abs(np.linalg.eigvalsh(state.phi)).max())

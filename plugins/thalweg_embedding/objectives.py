@@ -47,6 +47,7 @@ from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.grid import GridPairs
 from thalweg_embedding.pairs.interface import PairSum
 from thalweg_embedding.pairs.neighbors import NeighborPairs
+from thalweg_embedding.plugin import STOP
 from thalweg_embedding.start import (
     LARGE_SCALE,
     START_SCALE,
@@ -64,9 +65,6 @@ SLOW_ROWS = 5_000
 #: Points from which a mesh sums the repulsion, whose error would hide the forces in a small map:
 #: then the start is not small, and early exaggeration is the default.
 MANY_ROWS = 1_000
-
-#: Where runs of staged families end: what is gained later is width more than neighbors.
-STOP = {"iterations": 300, "decrease": 5e-3}
 
 #: By how much, and iterations of its stages.  Exaggerated maps gather classes before they grow,
 #: and many small stages let them grow without tearing: fewer are quicker to a value and lose

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, SolverSpec, hookimpl
 
-#: The same as ``objectives.STOP``, whose module is only imported when needed.
+#: Where runs of staged families end: what is gained later is width more than neighbors.
 STOP = {"iterations": 300, "decrease": 5e-3}
 
 
@@ -13,6 +13,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
     """The embeddings."""
     code = "thalweg_embedding.objectives:"
     eigenmaps = "thalweg_embedding.eigenmaps.build:"
+    estimate = "thalweg_embedding.estimate:estimate"
     return [
         ObjectiveSpec(
             name="elastic-embedding",
@@ -20,7 +21,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             load=code + "elastic_embedding",
             aliases=("ElasticEmbedding",),
             preconditioner="spectral",
-            estimate="thalweg_embedding.estimate:estimate",
+            estimate=estimate,
         ),
         ObjectiveSpec(
             name="s-sne",
@@ -29,7 +30,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             aliases=("SymmetricSNE",),
             preconditioner="spectral",
             stop=STOP,
-            estimate="thalweg_embedding.estimate:estimate",
+            estimate=estimate,
         ),
         ObjectiveSpec(
             name="t-sne",
@@ -38,14 +39,14 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             aliases=("TSNE",),
             preconditioner="spectral",
             stop=STOP,
-            estimate="thalweg_embedding.estimate:estimate",
+            estimate=estimate,
         ),
         ObjectiveSpec(
             name="t-ee",
             summary="elastic embedding with t-SNE's kernels: log(1 + d) and 1/(1 + d)",
             load=code + "t_elastic_embedding",
             preconditioner="spectral",
-            estimate="thalweg_embedding.estimate:estimate",
+            estimate=estimate,
         ),
         ObjectiveSpec(
             name="umap",
@@ -54,7 +55,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             aliases=("UMAP",),
             preconditioner="spectral",
             stop=STOP,
-            estimate="thalweg_embedding.estimate:estimate",
+            estimate=estimate,
         ),
         ObjectiveSpec(
             name="largevis",
@@ -63,7 +64,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             aliases=("LargeVis",),
             preconditioner="spectral",
             stop=STOP,
-            estimate="thalweg_embedding.estimate:estimate",
+            estimate=estimate,
         ),
         ObjectiveSpec(
             name="neg-t-sne",
@@ -72,7 +73,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             aliases=("NegTSNE",),
             preconditioner="spectral",
             stop=STOP,
-            estimate="thalweg_embedding.estimate:estimate",
+            estimate=estimate,
         ),
         ObjectiveSpec(
             name="laplacian-eigenmaps",
