@@ -8,7 +8,7 @@ from thalweg.plugins import PhaseEstimate, Problem
 from thalweg_embedding.affinities.build import DENSE_LIMIT, NEIGHBORS_PER_PERPLEXITY
 from thalweg_embedding.memory import DENSE_BYTES
 from thalweg_embedding.objectives import GRID_ROWS
-from thalweg_embedding.pairs.holders import SLAB_ROWS
+from thalweg_embedding.pairs.decomposition import SLAB_ROWS
 
 #: Bytes per neighbor: lists and their copies while they are found; affinities and their transpose
 #: while they are made; affinities, and the attraction's edges, for the run.

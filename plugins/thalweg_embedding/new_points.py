@@ -23,7 +23,7 @@ from thalweg_embedding.affinities.distances import (
 )
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.affinities.fuzzy import fuzzy_rows
-from thalweg_embedding.pairs import every_loops, neighbors_loops
+from thalweg_embedding.pairs import all_pairs_loops, neighbors_loops
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.specialize import specialize
 
@@ -218,7 +218,7 @@ class PlacedMap:
         attract = specialize(neighbors_loops.first_order, self.attraction)
         attract(places, columns, *graph, 0.0, pulled, pull)
         pushed, push = np.zeros(len(places)), np.zeros_like(places)
-        repel = specialize(every_loops.first_order, self.repulsion)
+        repel = specialize(all_pairs_loops.first_order, self.repulsion)
         nobody = -len(places) - 1  # no known point is one of the new ones
         repel(places, columns, nobody, np.empty((0, 0)), 0, 0.0, pushed, push)
         if self.normalized:

@@ -30,7 +30,7 @@ from thalweg.parallel.pairs import nearest_neighbors
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.density import DensityCorrelation
-from thalweg_embedding.pairs.interface import PairSum
+from thalweg_embedding.pairs.pair_sum import PairSum
 from thalweg_embedding.preconditioners.diagonal import PartialHessianDiagonal
 from thalweg_embedding.start import START_SCALE, Start
 

@@ -39,14 +39,14 @@ from thalweg_embedding.families import (
 from thalweg_embedding.memory import require_room_for_map
 from thalweg_embedding.objective import PairwiseEmbedding
 from thalweg_embedding.options import Dimensions, Perplexity
+from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.boxes import EXACT_COST
 from thalweg_embedding.pairs.complement import ComplementPairs
 from thalweg_embedding.pairs.density import DensityCorrelation
-from thalweg_embedding.pairs.every import EveryPair
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.grid import GridPairs
-from thalweg_embedding.pairs.interface import PairSum
 from thalweg_embedding.pairs.neighbors import NeighborPairs
+from thalweg_embedding.pairs.pair_sum import PairSum
 from thalweg_embedding.plugin import STOP
 from thalweg_embedding.start import (
     LARGE_SCALE,
@@ -386,7 +386,7 @@ def attractive_sum(
     """
     if scipy.sparse.issparse(weights):
         return NeighborPairs(layout, function, weights, single)
-    return EveryPair(layout, function, weights)
+    return AllPairs(layout, function, weights)
 
 
 def repulsive_sum(
@@ -401,7 +401,7 @@ def repulsive_sum(
     Parameters
     ----------
     layout, function, weights
-        As in :class:`~thalweg_embedding.pairs.every.EveryPair`.
+        As in :class:`~thalweg_embedding.pairs.all_pairs.AllPairs`.
     method
         ``"exact"``: every pair. ``"grid"``: Fourier transforms of a mesh, for maps of 1 to 3
         dimensions and weights of one. ``"auto"``: the grid where it is possible and quicker, from
@@ -425,7 +425,7 @@ def repulsive_sum(
         method = "grid" if gains else "exact"
     if method == "grid":
         return GridPairs(layout, function, error)
-    return EveryPair(layout, function, weights)
+    return AllPairs(layout, function, weights)
 
 
 def exaggerated_stages(

@@ -18,8 +18,8 @@ import numpy as np
 from thalweg.parallel import Layout, sum_over_ranks
 from thalweg_embedding.pairs import near
 from thalweg_embedding.pairs.cells import Cells, bounding_box
+from thalweg_embedding.pairs.decomposition import Decomposition, decompose
 from thalweg_embedding.pairs.functions import STUDENT, PairFunction
-from thalweg_embedding.pairs.holders import Holders, holders
 from thalweg_embedding.pairs.mesh import Mesh, Reached, Window
 from thalweg_embedding.pairs.specialize import specialize
 from thalweg_embedding.pairs.spectrum import Spectrum
@@ -55,10 +55,10 @@ class Placement:
     ----------
     box
         Mesh and modes.
-    held
+    decomposition
         The points that this rank sums over, and how they come from rows and go back.
     reached
-        They in cells, and on the mesh.
+        These points in cells, and the mesh points that they reach.
     center
         The middle of the map.
     cost
@@ -66,7 +66,7 @@ class Placement:
     """
 
     box: Box
-    held: Holders
+    decomposition: Decomposition
     reached: Reached
     center: np.ndarray
     cost: float
@@ -162,16 +162,16 @@ class Boxes:
         center, extent = bounding_box(self.layout, rows)
         if not math.isfinite(extent):
             return None
-        held = holders(self.layout, rows, center, extent)
+        decomposition = decompose(self.layout, rows, center, extent)
         reach = rung(extent)
-        size = self.layout.rows, self.layout.columns, reach, rounded(held.crowding())
+        size = self.layout.rows, self.layout.columns, reach, rounded(decomposition.density())
         split = cheapest_split(self.function, *size, self.tolerance, self._pair_cost, CUTS)
         if split is None:
             return None
-        box = self._box(split, reach, held.slabs)
+        box = self._box(split, reach, decomposition.slabs)
         side = split.radius if split.radius > 0.0 else 8.0 * box.mesh.spacing
-        reached = box.mesh.reached(Cells.of(held.points, center, side, box.real))
-        return Placement(box, held, reached, center, cost(split, *size, self._pair_cost))
+        reached = box.mesh.reached(Cells.of(decomposition.points, center, side, box.real))
+        return Placement(box, decomposition, reached, center, cost(split, *size, self._pair_cost))
 
     def total(self, placed: Placement, slopes: np.ndarray) -> tuple[np.ndarray, float | None]:
         """Modes of the density, and the sum over all pairs.  Collective.
@@ -195,12 +195,14 @@ class Boxes:
 
     def near_points(self, placed: Placement) -> Near:
         """What the near part is summed over.  Collective."""
-        box, held = placed.box, placed.held
-        extended = held.surroundings(box.split.radius)
+        box, decomposition = placed.box, placed.decomposition
+        extended = decomposition.halo(box.split.radius)
         cells = placed.cells
         if self.layout.comm.size > 1:
-            cells = Cells.of(extended(held.points), placed.center, box.split.radius, box.real)
-        own = np.flatnonzero(cells.order < len(held.points)).astype(np.int32)
+            cells = Cells.of(
+                extended(decomposition.points), placed.center, box.split.radius, box.real
+            )
+        own = np.flatnonzero(cells.order < len(decomposition.points)).astype(np.int32)
         return Near(cells, own, extended)
 
     def _add_near(self, placed: Placement, slopes: np.ndarray) -> float:
@@ -236,21 +238,21 @@ def modes_of(band: float, extent: float, dimensions: int) -> float:
 
 
 def cost(
-    split: Split, rows: int, dimensions: int, extent: float, crowd: float, pair: float
+    split: Split, rows: int, dimensions: int, extent: float, density: float, pair: float
 ) -> float:
     """Estimated nanoseconds of a sum over so many points in a box of that side.
 
-    ``crowd`` is what :meth:`~thalweg_embedding.pairs.holders.Holders.crowding` says of the points,
+    ``density`` is what :meth:`~thalweg_embedding.pairs.decomposition.Decomposition.density` says,
     and ``pair`` the cost of a near pair.
     """
     ball = (1.0, 2.0, math.pi, 4.18879)[dimensions] * split.radius**dimensions
-    near = pair * rows * min(float(rows), 3.0 * ball * crowd)
+    near = pair * rows * min(float(rows), 3.0 * ball * density)
     return MODE_COST * modes_of(split.band, extent, dimensions) + near
 
 
-def rounded(crowd: float) -> float:
+def rounded(density: float) -> float:
     """A density of points on a ladder of few values."""
-    return DENSITY_STEP ** round(math.log(crowd, DENSITY_STEP)) if crowd > 0.0 else 0.0
+    return DENSITY_STEP ** round(math.log(density, DENSITY_STEP)) if density > 0.0 else 0.0
 
 
 @functools.lru_cache(4096)
@@ -259,7 +261,7 @@ def cheapest_split(
     rows: int,
     dimensions: int,
     extent: float,
-    crowd: float,
+    density: float,
     tolerance: float,
     pair: float,
     cuts: tuple[float, ...] = CUTS,
@@ -272,5 +274,5 @@ def cheapest_split(
     fitting = [s for s in splits if modes_of(s.band, extent, dimensions) <= MOST_MODES]
     if not fitting:
         return None
-    costs = [cost(s, rows, dimensions, extent, crowd, pair) for s in fitting]
+    costs = [cost(s, rows, dimensions, extent, density, pair) for s in fitting]
     return fitting[int(np.argmin(costs))]

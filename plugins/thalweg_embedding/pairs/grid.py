@@ -14,11 +14,11 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.parallel import Layout, min_over_ranks
+from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.boxes import EXACT_COST, FINE_TOLERANCE, PAIR_COST, Boxes
 from thalweg_embedding.pairs.curvature import GridCurvature
-from thalweg_embedding.pairs.every import EveryPair
 from thalweg_embedding.pairs.functions import PairFunction
-from thalweg_embedding.pairs.interface import PairSum
+from thalweg_embedding.pairs.pair_sum import PairSum, Rows, SecondOrder
 
 #: Dimensions that meshes serve.
 MOST_DIMENSIONS = 3
@@ -58,9 +58,9 @@ class GridPairs(PairSum):
 
     On several ranks a large map is summed by slabs: points go to the rank that has their slab, no
     rank has all points or the whole mesh, and what a rank sends falls with their number (see
-    :mod:`~thalweg_embedding.pairs.holders`).  For small maps ranks spread their own points, sum
-    the meshes, and evaluate at their own points.  Second derivatives are taken through modes too,
-    where that is quicker than all pairs (see :mod:`~thalweg_embedding.pairs.curvature`).
+    :mod:`~thalweg_embedding.pairs.decomposition`).  For small maps ranks spread their own points,
+    sum the meshes, and evaluate at their own points.  Second derivatives are taken through modes
+    too, where that is quicker than all pairs (see :mod:`~thalweg_embedding.pairs.curvature`).
     """
 
     def __init__(self, layout: Layout, function: PairFunction, tolerance: float = 1e-3) -> None:
@@ -75,17 +75,9 @@ class GridPairs(PairSum):
         self.relative_error = tolerance * max(ERROR_OF_TOTAL, 0.5 * tolerance**0.5)
         if tolerance >= FINE_TOLERANCE:
             self.relative_error = max(self.relative_error, ERROR_OF_SINGLE)
-        self._exact = EveryPair(layout, function)
+        self._exact = AllPairs(layout, function)
         self._boxes = Boxes(layout, function, tolerance, PAIR_COST)
         self._curvature = GridCurvature(layout, function, tolerance)
-
-    def total(self, rows: np.ndarray, shift: float = 0.0) -> float:  # noqa: D102
-        return self._first_order(rows, None, shift)
-
-    def total_and_slopes(  # noqa: D102
-        self, rows: np.ndarray, slopes: np.ndarray, shift: float = 0.0
-    ) -> float:
-        return self._first_order(rows, slopes, shift)
 
     def refined_total(self, rows: np.ndarray, shift: float = 0.0) -> float:
         """The total with a hundredth of the tolerance."""
@@ -93,11 +85,13 @@ class GridPairs(PairSum):
         finer.note = self.note
         return finer.total(rows, shift)
 
-    def _first_order(self, rows: np.ndarray, slopes: np.ndarray | None, shift: float) -> float:
+    def first_order(  # noqa: D102
+        self, rows: Rows, slopes: Rows | None, shift: float
+    ) -> float:
         placed = self._boxes.place(rows) if shift == 0.0 else None
         if placed is None:
             return self._by_pairs(rows, slopes, shift, "no mesh serves for its width")
-        found = np.zeros_like(placed.held.points)
+        found = np.zeros_like(placed.decomposition.points)
         density, total = self._boxes.total(placed, found)
         if total is None:
             return self._by_pairs(rows, slopes, shift, "its points lie too far apart for a mesh")
@@ -106,16 +100,12 @@ class GridPairs(PairSum):
                 mesh = placed.box.mesh
                 series = mesh.slope(density, placed.box.influence, axis)
                 found[placed.cells.order, axis] += mesh.at_points(series, placed.reached)
-            slopes[...] = placed.held.home(found)
+            slopes[...] = placed.decomposition.to_rows(found)
         return total
 
-    def _by_pairs(
-        self, rows: np.ndarray, slopes: np.ndarray | None, shift: float, reason: str
-    ) -> float:
+    def _by_pairs(self, rows: Rows, slopes: Rows | None, shift: float, reason: str) -> float:
         self._announce(reason, rows)
-        if slopes is None:
-            return self._exact.total(rows, shift)
-        return self._exact.total_and_slopes(rows, slopes, shift)
+        return self._exact.first_order(rows, slopes, shift)
 
     def _announce(self, reason: str, rows: np.ndarray) -> None:
         """Say that all pairs are summed, unless the map is not finite.  Collective."""
@@ -128,44 +118,12 @@ class GridPairs(PairSum):
             f"{seconds / self.layout.comm.size:.2g} s each time"
         )
 
-    def product(  # noqa: D102
-        self, rows: np.ndarray, direction: np.ndarray, product: np.ndarray, shift: float = 0.0
+    def second_order(  # noqa: D102
+        self, kind: SecondOrder, rows: Rows, direction: Rows, out: Rows, shift: float
     ) -> None:
-        curvature = self._second_order(rows, shift)
-        if curvature is None:
-            self._exact.product(rows, direction, product, shift)
+        curvature = self._curvature
+        served = shift == 0.0 and curvature.serves(rows)
+        if served and (curvature.convex or not kind.convex):
+            curvature.second_order(kind, direction, out)
         else:
-            curvature.product(direction, product)
-
-    def diagonal(  # noqa: D102
-        self, rows: np.ndarray, diagonal: np.ndarray, shift: float = 0.0
-    ) -> None:
-        curvature = self._second_order(rows, shift)
-        if curvature is None:
-            self._exact.diagonal(rows, diagonal, shift)
-        else:
-            curvature.diagonal(diagonal)
-
-    def convex_product(  # noqa: D102
-        self, rows: np.ndarray, direction: np.ndarray, product: np.ndarray, shift: float = 0.0
-    ) -> None:
-        curvature = self._second_order(rows, shift)
-        if curvature is None or not curvature.convex:
-            self._exact.convex_product(rows, direction, product, shift)
-        else:
-            curvature.convex_product(direction, product)
-
-    def convex_diagonal(  # noqa: D102
-        self, rows: np.ndarray, diagonal: np.ndarray, shift: float = 0.0
-    ) -> None:
-        curvature = self._second_order(rows, shift)
-        if curvature is None or not curvature.convex:
-            self._exact.convex_diagonal(rows, diagonal, shift)
-        else:
-            curvature.convex_diagonal(diagonal)
-
-    def _second_order(self, rows: np.ndarray, shift: float) -> GridCurvature | None:
-        """Where the mesh serves for second derivatives.  Collective."""
-        if shift == 0.0 and self._curvature.serves(rows):
-            return self._curvature
-        return None
+            self._exact.second_order(kind, rows, direction, out, shift)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-from typing import Any, ClassVar
-
 import numpy as np
 import scipy.sparse
 
@@ -12,7 +9,7 @@ from thalweg.parallel import Layout, RowExchange, RowPlan, sum_over_ranks
 from thalweg_embedding.pairs import neighbors_loops
 from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.functions import CompiledFunction, PairFunction
-from thalweg_embedding.pairs.looped import LoopedPairs
+from thalweg_embedding.pairs.pair_sum import PairSum, Rows, SecondOrder
 from thalweg_embedding.pairs.specialize import specialize
 
 #: Relative error of a total in single precision.
@@ -22,7 +19,7 @@ SINGLE_ERROR = 2e-7
 WIDEST_SINGLE = 1_000.0
 
 
-class NeighborPairs(LoopedPairs):
+class NeighborPairs(PairSum):
     """Sum over the edges of a graph, O(edges) work.
 
     A rank reads its own points, and those of other ranks that its edges end at.
@@ -40,8 +37,6 @@ class NeighborPairs(LoopedPairs):
         derivatives of maps of two dimensions that are not too wide are then computed in it too.
     """
 
-    loops: ClassVar[ModuleType] = neighbors_loops
-
     def __init__(
         self,
         layout: Layout,
@@ -58,32 +53,35 @@ class NeighborPairs(LoopedPairs):
         plan = RowPlan.of(layout, weights.indices)
         self._exchange = RowExchange(plan)
         places = layout.local_rows + len(plan.ghosts)
-        # Without a sign, an index needs no look at whether it counts from the end.
+        # Of an unsigned index the compiled code need not ask whether it counts from the end.
         ends = plan.positions(weights.indices).astype(np.uint32 if places < 2**32 else np.uint64)
         held = np.asarray(weights.data, dtype=np.float32 if single else np.float64)
         self._graph = (weights.indptr.astype(np.int64, copy=False), ends, held)
 
-    def _first_order(self, rows: np.ndarray, slopes: np.ndarray, shift: float) -> float:
+    def first_order(  # noqa: D102
+        self, rows: Rows, slopes: Rows | None, shift: float
+    ) -> float:
+        slopes = np.empty((0, rows.shape[1])) if slopes is None else slopes
         totals = np.zeros(len(rows))
         points = self._exchange.with_ghosts(rows)
         if self._single is not None and shift == 0.0:
             center, extent = bounding_box(self.layout, rows)
             if extent <= WIDEST_SINGLE:
-                run = specialize(self.loops.first_order_single, self._single, "single")
+                run = specialize(neighbors_loops.first_order_single, self._single, "single")
                 columns = np.ascontiguousarray((points - center).T, dtype=np.float32)
                 run(columns, *self._graph, totals, slopes)
                 return float(sum_over_ranks(self.layout.comm, float(totals.sum())))
-        run = specialize(self.loops.first_order, self.function)
+        run = specialize(neighbors_loops.first_order, self.function)
         run(rows, points.T.copy(), *self._graph, shift, totals, slopes)
         return float(sum_over_ranks(self.layout.comm, float(totals.sum())))
 
-    def _second_order(
-        self, loop: Any, rows: np.ndarray, direction: np.ndarray, out: np.ndarray, shift: float
+    def second_order(  # noqa: D102
+        self, kind: SecondOrder, rows: Rows, direction: Rows, out: Rows, shift: float
     ) -> None:
-        run = specialize(loop, self.function)
+        run = specialize(neighbors_loops.second_order, self.function)
         points = self._exchange.with_ghosts(rows)
         moves = points if direction is rows else self._exchange.with_ghosts(direction)
-        run(rows, direction, points, moves, *self._graph, shift, out)
+        run(rows, direction, points, moves, *self._graph, shift, int(kind), out)
 
     def destroy(self) -> None:
         """Free the exchange.  Collective."""

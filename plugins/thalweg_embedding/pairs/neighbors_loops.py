@@ -97,59 +97,27 @@ def first_order_single(points, starts, neighbors, weights, totals, slopes):
             slopes[n, 1] = slope_y
 
 
-def product(rows, moves, points, all_moves, starts, neighbors, weights, shift, out):
-    """Hessian product (see ``PairSum.product``)."""
+def second_order(rows, moves, points, all_moves, starts, neighbors, weights, shift, kind, out):
+    """Second derivatives of a :class:`~thalweg_embedding.pairs.pair_sum.SecondOrder`."""
     for n in prange(rows.shape[0]):
         for i in range(rows.shape[1]):
             out[n, i] = 0.0
         for e in range(starts[n], starts[n + 1]):
             m = neighbors[e]
             _, slope, curvature = pair(squared_distance(rows, n, points, m) - shift)
-            along = 0.0
-            for i in range(rows.shape[1]):
-                along += (rows[n, i] - points[m, i]) * (moves[n, i] - all_moves[m, i])
-            along *= 2.0 * curvature
-            for i in range(rows.shape[1]):
-                term = slope * (moves[n, i] - all_moves[m, i]) + along * (rows[n, i] - points[m, i])
-                out[n, i] += weights[e] * term
-
-
-def diagonal(rows, moves, points, all_moves, starts, neighbors, weights, shift, out):
-    """Diagonal (see ``PairSum.diagonal``)."""
-    for n in prange(rows.shape[0]):
-        for i in range(rows.shape[1]):
-            out[n, i] = 0.0
-        for e in range(starts[n], starts[n + 1]):
-            m = neighbors[e]
-            _, slope, curvature = pair(squared_distance(rows, n, points, m) - shift)
+            if kind >= 2:
+                slope, curvature = 0.0, max(curvature, 0.0)
+            slope, curvature = weights[e] * slope, 2.0 * weights[e] * curvature
+            if kind == 0:
+                along = 0.0
+                for i in range(rows.shape[1]):
+                    along += (rows[n, i] - points[m, i]) * (moves[n, i] - all_moves[m, i])
+                along *= curvature
             for i in range(rows.shape[1]):
                 u = rows[n, i] - points[m, i]
-                out[n, i] += weights[e] * (slope + 2.0 * curvature * u * u)
-
-
-def convex_product(rows, moves, points, all_moves, starts, neighbors, weights, shift, out):
-    """Convex block-diagonal product (see ``PairSum.convex_product``)."""
-    for n in prange(rows.shape[0]):
-        for i in range(rows.shape[1]):
-            out[n, i] = 0.0
-        for e in range(starts[n], starts[n + 1]):
-            m = neighbors[e]
-            _, _, curvature = pair(squared_distance(rows, n, points, m) - shift)
-            weight = 2.0 * weights[e] * max(curvature, 0.0)
-            for i in range(rows.shape[1]):
-                u = rows[n, i] - points[m, i]
-                out[n, i] += weight * u * u * (moves[n, i] - all_moves[m, i])
-
-
-def convex_diagonal(rows, moves, points, all_moves, starts, neighbors, weights, shift, out):
-    """Diagonal of ``convex_product``."""
-    for n in prange(rows.shape[0]):
-        for i in range(rows.shape[1]):
-            out[n, i] = 0.0
-        for e in range(starts[n], starts[n + 1]):
-            m = neighbors[e]
-            _, _, curvature = pair(squared_distance(rows, n, points, m) - shift)
-            weight = 2.0 * weights[e] * max(curvature, 0.0)
-            for i in range(rows.shape[1]):
-                u = rows[n, i] - points[m, i]
-                out[n, i] += weight * u * u
+                if kind == 0:
+                    out[n, i] += slope * (moves[n, i] - all_moves[m, i]) + along * u
+                elif kind == 2:
+                    out[n, i] += curvature * u * u * (moves[n, i] - all_moves[m, i])
+                else:
+                    out[n, i] += slope + curvature * u * u

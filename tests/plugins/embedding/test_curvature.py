@@ -10,7 +10,7 @@ from thalweg.data import Dataset
 from thalweg.parallel import Layout
 from thalweg_embedding import PairFunction, objectives
 from thalweg_embedding.pairs import curvature
-from thalweg_embedding.pairs.every import EveryPair
+from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid import GridPairs
 
@@ -45,7 +45,7 @@ def test_second_derivatives_are_as_exact_as_asked_for(comm, function):
     for dimensions, spread in ((1, 30.0), (2, 0.3), (2, 10.0), (2, 30.0), (3, 1.0)):
         layout = Layout(comm, 300, dimensions)
         rows, moves = layout.random_normal(0, spread), layout.random_normal(1)
-        exact = EveryPair(layout, function)
+        exact = AllPairs(layout, function)
         grids = {tolerance: GridPairs(layout, function, tolerance) for tolerance in (1e-2, 1e-4)}
         for method in METHODS:
             wanted = called(exact, method, rows, moves)
@@ -60,7 +60,7 @@ def test_moved_points_are_noticed(comm):
     pairs = GridPairs(layout, STUDENT, 1e-4)
     called(pairs, "product", rows, moves)
     rows[7] += 1.0
-    exact = called(EveryPair(layout, STUDENT), "product", rows, moves)
+    exact = called(AllPairs(layout, STUDENT), "product", rows, moves)
     found = called(pairs, "product", rows, moves)
     np.testing.assert_allclose(found, exact, atol=1e-4 * np.abs(exact).max())
 
@@ -68,7 +68,7 @@ def test_moved_points_are_noticed(comm):
 def test_a_convex_part_that_is_cut_off_is_summed_over_all_pairs(comm):
     layout = Layout(comm, 100, 2)
     rows, moves = layout.random_normal(0), layout.random_normal(1)
-    exact = called(EveryPair(layout, BELL), "convex_product", rows, moves)
+    exact = called(AllPairs(layout, BELL), "convex_product", rows, moves)
     found = called(GridPairs(layout, BELL, 1e-2), "convex_product", rows, moves)
     np.testing.assert_array_equal(found, exact)
 
@@ -76,7 +76,7 @@ def test_a_convex_part_that_is_cut_off_is_summed_over_all_pairs(comm):
 def test_points_far_apart_are_summed_exactly(comm):
     layout = Layout(comm, 50, 2)
     rows, moves = layout.random_normal(0, 40.0), layout.random_normal(1)
-    exact = called(EveryPair(layout, GAUSSIAN), "product", rows, moves)
+    exact = called(AllPairs(layout, GAUSSIAN), "product", rows, moves)
     found = called(GridPairs(layout, GAUSSIAN, 1e-2), "product", rows, moves)
     np.testing.assert_array_equal(found, exact)
 
@@ -108,6 +108,6 @@ def test_where_modes_are_too_many_all_pairs_are_taken(comm, monkeypatch):
     monkeypatch.setattr(curvature, "EXACT_COST", 0.0)
     layout = Layout(comm, 100, 2)
     rows, moves = layout.random_normal(0), layout.random_normal(1)
-    exact = called(EveryPair(layout, STUDENT), "product", rows, moves)
+    exact = called(AllPairs(layout, STUDENT), "product", rows, moves)
     found = called(GridPairs(layout, STUDENT, 1e-2), "product", rows, moves)
     np.testing.assert_array_equal(found, exact)

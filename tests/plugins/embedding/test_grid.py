@@ -10,11 +10,11 @@ from thalweg.parallel import Layout
 from thalweg_embedding import PairFunction
 from thalweg_embedding.objectives import repulsive_sum
 from thalweg_embedding.pairs import boxes
+from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.cells import Cells
-from thalweg_embedding.pairs.every import EveryPair
+from thalweg_embedding.pairs.decomposition import RowDecomposition
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid import GridPairs
-from thalweg_embedding.pairs.holders import OwnRows
 from thalweg_embedding.pairs.mesh import Mesh, Window
 from thalweg_embedding.pairs.parametric import cross_entropy_functions, student_functions
 
@@ -25,7 +25,7 @@ CAUCHY_SQUARED = PairFunction(
 
 def errors(layout, function, tolerance, rows):
     exact, found = np.empty_like(rows), np.empty_like(rows)
-    total = EveryPair(layout, function).total_and_slopes(rows, exact)
+    total = AllPairs(layout, function).total_and_slopes(rows, exact)
     grid = GridPairs(layout, function, tolerance)
     approximate = grid.total_and_slopes(rows, found)
     assert grid.total(rows) == pytest.approx(approximate, rel=1e-12)
@@ -93,9 +93,9 @@ def test_more_than_three_dimensions_and_unequal_weights_are_refused(comm):
 
 
 def test_the_choice_goes_by_points_and_dimensions(comm):
-    assert isinstance(repulsive_sum(Layout(comm, 100, 2), STUDENT), EveryPair)
+    assert isinstance(repulsive_sum(Layout(comm, 100, 2), STUDENT), AllPairs)
     assert isinstance(repulsive_sum(Layout(comm, 2_000, 2), STUDENT), GridPairs)
-    assert isinstance(repulsive_sum(Layout(comm, 10_000, 3), STUDENT), EveryPair)
+    assert isinstance(repulsive_sum(Layout(comm, 10_000, 3), STUDENT), AllPairs)
 
 
 @pytest.mark.ranks(1, 3)
@@ -141,7 +141,7 @@ def test_a_total_errs_by_what_is_stated(comm, function):
     lattice = np.round(layout.random_normal(3, 1.0))
     collapsed = [0.0 * line, *(layout.random_normal(2, 10.0**-k) for k in (3, 2, 1))]
     wide = [layout.random_normal(0, 4.0**k) for k in range(5)]
-    exact = EveryPair(layout, function)
+    exact = AllPairs(layout, function)
     for rows in (clusters, line, lattice, 10.0 * lattice, *collapsed, *wide):
         total = exact.total(rows)
         for tolerance in (1e-2, 1e-3, 1e-4):
@@ -202,7 +202,7 @@ def test_cost_hardly_grows_with_the_extent():
     assert chosen(70_000, 2000.0)[1] < 2.0 * chosen(70_000, 200.0)[1]
 
 
-def test_crowding_is_the_density_that_points_feel(comm):
+def test_the_density_is_that_around_points(comm):
     points = np.random.default_rng(0).uniform(0, 100, (200_000, 2))
-    held = OwnRows(Layout(comm, 200_000, 2), points, np.full(2, 50.0), 100.0)
-    assert held.crowding() == pytest.approx(20.0, rel=0.1)
+    held = RowDecomposition(Layout(comm, 200_000, 2), points, np.full(2, 50.0), 100.0)
+    assert held.density() == pytest.approx(20.0, rel=0.1)

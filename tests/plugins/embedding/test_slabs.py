@@ -7,7 +7,7 @@ import pytest
 
 from thalweg.parallel import MPI, Layout
 from thalweg.parallel.traffic import phases
-from thalweg_embedding.pairs import boxes, holders
+from thalweg_embedding.pairs import boxes, decomposition
 from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid import GridPairs
@@ -15,7 +15,7 @@ from thalweg_embedding.pairs.grid import GridPairs
 
 @pytest.fixture(autouse=True)
 def slabs_at_any_size(monkeypatch):
-    monkeypatch.setattr(holders, "SLAB_ROWS", 0)
+    monkeypatch.setattr(decomposition, "SLAB_ROWS", 0)
 
 
 def the_map(shape, rows, dimensions=2):
@@ -98,16 +98,16 @@ def test_ranks_without_points_or_mesh_take_part(comm):
 
 
 @pytest.mark.ranks(2, 4)
-def test_ranks_hold_and_send_their_share_and_crowding_is_the_same_to_the_bit(comm):
+def test_ranks_hold_and_send_their_share_and_density_is_the_same_to_the_bit(comm):
     rows = 8_000
     whole = the_map("clusters", rows)
     layout, alone = Layout(comm, rows, 2), Layout(MPI.COMM_SELF, rows, 2)
     mine = layout.local(whole).copy()
     center, extent = bounding_box(layout, mine)
-    held = holders.holders(layout, mine, center, extent)
+    held = decomposition.decompose(layout, mine, center, extent)
     assert len(held.points) < 1.5 * rows / comm.size
-    assert held.crowding() == holders.holders(alone, whole, center, extent).crowding()
-    np.testing.assert_array_equal(held.home(held.bring(mine)), mine)
+    assert held.density() == decomposition.decompose(alone, whole, center, extent).density()
+    np.testing.assert_array_equal(held.to_rows(held.from_rows(mine)), mine)
 
     pairs = GridPairs(layout, STUDENT, 1e-2)
     slopes = np.empty_like(mine)
@@ -117,7 +117,7 @@ def test_ranks_hold_and_send_their_share_and_crowding_is_the_same_to_the_bit(com
     sent = phases()["other"].bytes - before
     (box,) = pairs._boxes._kept.values()
     mesh = box.mesh
-    halo = len(held.surroundings(box.split.radius)(held.points)) - len(held.points)
+    halo = len(held.halo(box.split.radius)(held.points)) - len(held.points)
     halo = max(comm.allgather(halo))
     points = 16 * (2 * rows / comm.size + halo)  # there and back
     # Rows of the mesh there, and of two fields back; the transposed modes likewise.

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-from typing import Any, ClassVar
-
 import numpy as np
 
 from thalweg.parallel import Layout, sum_over_ranks
 from thalweg.parallel.pairs import Ring
-from thalweg_embedding.pairs import every_loops
+from thalweg_embedding.pairs import all_pairs_loops
 from thalweg_embedding.pairs.functions import PairFunction
-from thalweg_embedding.pairs.looped import LoopedPairs
+from thalweg_embedding.pairs.pair_sum import PairSum, Rows, SecondOrder
 from thalweg_embedding.pairs.specialize import specialize
 
 
-class EveryPair(LoopedPairs):
+class AllPairs(PairSum):
     """Exact sum over all pairs, O(N^2 d) work and O(N d) memory.
 
     Each rank's block of points passes every rank.  A row's terms are added in the order
@@ -31,8 +28,6 @@ class EveryPair(LoopedPairs):
         This rank's rows of c, shape (local_rows, rows), or None for c = 1.
     """
 
-    loops: ClassVar[ModuleType] = every_loops
-
     def __init__(
         self, layout: Layout, function: PairFunction, weights: np.ndarray | None = None
     ) -> None:
@@ -41,8 +36,11 @@ class EveryPair(LoopedPairs):
         self._ring = Ring(layout)
         self._weights = np.empty((0, 0)) if weights is None else np.ascontiguousarray(weights)
 
-    def _first_order(self, rows: np.ndarray, slopes: np.ndarray, shift: float) -> float:
-        run = specialize(self.loops.first_order, self.function)
+    def first_order(  # noqa: D102
+        self, rows: Rows, slopes: Rows | None, shift: float
+    ) -> float:
+        run = specialize(all_pairs_loops.first_order, self.function)
+        slopes = np.empty((0, rows.shape[1])) if slopes is None else slopes
         slopes[...] = 0.0
         totals = np.zeros(len(rows))
         for block in self._ring.blocks(rows):
@@ -51,13 +49,13 @@ class EveryPair(LoopedPairs):
             run(rows, columns, me, self._weights, block.start, shift, totals, slopes)
         return float(sum_over_ranks(self.layout.comm, float(totals.sum())))
 
-    def _second_order(
-        self, loop: Any, rows: np.ndarray, direction: np.ndarray, out: np.ndarray, shift: float
+    def second_order(  # noqa: D102
+        self, kind: SecondOrder, rows: Rows, direction: Rows, out: Rows, shift: float
     ) -> None:
-        run = specialize(loop, self.function)
+        run = specialize(all_pairs_loops.second_order, self.function)
         out[...] = 0.0
         for block in self._ring.blocks(rows, direction):
-            points = block.arrays[0].T.copy()
-            moves = block.arrays[1].T.copy()
+            points, moves = (array.T.copy() for array in block.arrays)
             me = self.layout.start - block.start
-            run(rows, direction, points, moves, me, self._weights, block.start, shift, out)
+            own = (rows, direction, points, moves, me, self._weights, block.start)
+            run(*own, shift, int(kind), out)

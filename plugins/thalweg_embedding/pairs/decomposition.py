@@ -1,4 +1,4 @@
-"""Which rank sums which points of a map: each its own rows, or each a slab of the map.
+"""Decomposition of a map: each rank sums over its own rows, or over a slab of the map.
 
 With slabs, a rank holds about N/P points wherever they are rows, and of the other points those
 within the near part's radius of its slab: the particle-mesh decomposition of molecular dynamics
@@ -25,35 +25,35 @@ SLAB_ROWS = 20_000
 #: points: a rank has at most 4/3 of its share of the points, and four times that of the mesh.
 SHARE_OF_MESH = 0.25
 
-#: Shortest side of a map whose crowding is measured.
+#: Shortest side of a map whose density is measured.
 LEAST_SIDE = 1e-6
 
 
-class Holders(Protocol):
+class Decomposition(Protocol):
     """Points that this rank sums over, and the ways from the map's rows to them and back."""
 
-    #: Coordinates of the points, shape (held, d).
+    #: Coordinates of this rank's points, shape (points, d).
     points: np.ndarray
     #: Whether each rank has a slab of the map, and of the mesh.
     slabs: bool
 
-    def bring(self, block: np.ndarray) -> np.ndarray:
-        """From rows of the map to the points held.  Collective."""
+    def from_rows(self, block: np.ndarray) -> np.ndarray:
+        """Values of this rank's points, from those of its rows of the map.  Collective."""
 
-    def home(self, values: np.ndarray) -> np.ndarray:
-        """From the points held to rows of the map.  Collective."""
+    def to_rows(self, values: np.ndarray) -> np.ndarray:
+        """Inverse of :meth:`from_rows`.  Collective."""
 
-    def crowding(self) -> float:
+    def density(self) -> float:
         """Other points in a unit volume around a point, on average over the points.  Collective."""
 
-    def surroundings(self, radius: float) -> Callable[[np.ndarray], np.ndarray]:
-        """What appends to values of the points held those of all others within a radius.
+    def halo(self, radius: float) -> Callable[[np.ndarray], np.ndarray]:
+        """A function that appends the values of all other points within a radius to this rank's.
 
-        Making it is collective, and so is what it makes.
+        Making it is collective, and so is calling it.
         """
 
 
-def holders(layout: Layout, rows: np.ndarray, center: np.ndarray, extent: float) -> Holders:
+def decompose(layout: Layout, rows: np.ndarray, center: np.ndarray, extent: float) -> Decomposition:
     """Slabs for large maps on several ranks.  Collective.
 
     Parameters
@@ -64,12 +64,12 @@ def holders(layout: Layout, rows: np.ndarray, center: np.ndarray, extent: float)
         Middle and side of the box that holds all points.
     """
     if layout.comm.size > 1 and layout.columns > 1 and layout.rows >= SLAB_ROWS:
-        return Slabs(layout, rows, center, extent)
-    return OwnRows(layout, rows, center, extent)
+        return SlabDecomposition(layout, rows, center, extent)
+    return RowDecomposition(layout, rows, center, extent)
 
 
-class OwnRows:
-    """Each rank its own rows of the map; all points come to it where it asks for others."""
+class RowDecomposition:
+    """Each rank sums over its own rows of the map, and gathers all others where it needs them."""
 
     slabs = False
 
@@ -77,17 +77,17 @@ class OwnRows:
         self.points = rows
         self._layout, self._grid = layout, _Grid(layout, center, extent)
 
-    def bring(self, block: np.ndarray) -> np.ndarray:  # noqa: D102
+    def from_rows(self, block: np.ndarray) -> np.ndarray:  # noqa: D102
         return block
 
-    def home(self, values: np.ndarray) -> np.ndarray:  # noqa: D102
+    def to_rows(self, values: np.ndarray) -> np.ndarray:  # noqa: D102
         return values
 
-    def crowding(self) -> float:  # noqa: D102
+    def density(self) -> float:  # noqa: D102
         pairs = self._grid.pairs(self._layout.gather_rows(self.points), 0, self._grid.along)
-        return self._grid.crowding(pairs)
+        return self._grid.density(pairs)
 
-    def surroundings(self, radius: float) -> Callable[[np.ndarray], np.ndarray]:  # noqa: D102
+    def halo(self, radius: float) -> Callable[[np.ndarray], np.ndarray]:  # noqa: D102
         def with_others(block: np.ndarray) -> np.ndarray:
             if self._layout.comm.size == 1:
                 return block
@@ -98,12 +98,12 @@ class OwnRows:
         return with_others
 
 
-class Slabs:
-    """Each rank the points of a slab, cut so that all ranks have about as many.
+class SlabDecomposition:
+    """Each rank sums over the points of a slab, cut so that all ranks have about as many.
 
-    Slabs lie across the first axis.  They end where rows of the grid do on which crowding is
-    measured, so that it is the same at any number of ranks; a row that holds more than its share
-    of the points makes the ranks uneven.
+    Slabs lie across the first axis.  They end where rows of the grid end on which the density is
+    measured, so that it is the same at any number of ranks; a row that holds more than its share of
+    the points makes the ranks uneven.
     """
 
     slabs = True
@@ -122,25 +122,25 @@ class Slabs:
         self._cuts = np.concatenate([[0], np.searchsorted(load, shares) + 1, [grid.along]])
         self._cuts = np.minimum(self._cuts, grid.along)
         before = np.concatenate([[0], np.cumsum(counts)])[self._cuts]
-        self._inhabited = np.diff(before) > 0
+        self._occupied = np.diff(before) > 0
         self._routes = RowRoutes(comm, np.searchsorted(self._cuts[1:-1], row, side="right"))
         self.points = self._routes.deliver(rows)
 
-    def bring(self, block: np.ndarray) -> np.ndarray:  # noqa: D102
+    def from_rows(self, block: np.ndarray) -> np.ndarray:  # noqa: D102
         return self._routes.deliver(block)
 
-    def home(self, values: np.ndarray) -> np.ndarray:  # noqa: D102
+    def to_rows(self, values: np.ndarray) -> np.ndarray:  # noqa: D102
         returned = self._routes.give_back(values)
         rows = np.empty_like(returned)
         rows[self._routes.rows] = returned
         return rows
 
-    def crowding(self) -> float:  # noqa: D102
+    def density(self) -> float:  # noqa: D102
         first, last = self._cuts[self._comm.rank : self._comm.rank + 2]
         pairs = self._grid.pairs(self.points, int(first), int(last))
-        return self._grid.crowding(float(sum_over_ranks(self._comm, pairs)))
+        return self._grid.density(float(sum_over_ranks(self._comm, pairs)))
 
-    def surroundings(self, radius: float) -> Callable[[np.ndarray], np.ndarray]:  # noqa: D102
+    def halo(self, radius: float) -> Callable[[np.ndarray], np.ndarray]:  # noqa: D102
         inner = self._grid.low + self._cuts[1:-1] * self._grid.side
         radius = radius * (1.0 + 1e-6) + 1e-6 * self._grid.side
         places = self.points[:, 0] - self._center
@@ -149,7 +149,7 @@ class Slabs:
         reached = last - first + 1
         rows = np.repeat(np.arange(len(places)), reached)
         ranks = np.arange(len(rows)) - np.repeat(np.cumsum(reached) - reached - first, reached)
-        wanted = self._inhabited[ranks] & (ranks != self._comm.rank)
+        wanted = self._occupied[ranks] & (ranks != self._comm.rank)
         routes = RowRoutes(self._comm, ranks[wanted], rows[wanted])
         return lambda block: np.concatenate([block, routes.deliver(block)])
 
@@ -176,7 +176,7 @@ class _Grid:
         found = counts.astype(float)
         return float(found @ (found - 1.0))
 
-    def crowding(self, pairs: float) -> float:
+    def density(self, pairs: float) -> float:
         """Other points in a unit volume around a point."""
         return pairs / (max(self._rows, 1) * self.side**self._dimensions)
 

@@ -1,0 +1,96 @@
+"""What a sum over pairs can be asked for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from enum import IntEnum
+
+import numpy as np
+
+from thalweg_embedding.pairs.functions import PairFunction
+
+#: This rank's rows of an array that is distributed as the map is, shape (local_rows, d).
+Rows = np.ndarray
+
+
+class SecondOrder(IntEnum):
+    """The second derivatives of a sum, as the loops over pairs number them."""
+
+    PRODUCT = 0
+    DIAGONAL = 1
+    CONVEX_PRODUCT = 2
+    CONVEX_DIAGONAL = 3
+
+    @property
+    def convex(self) -> bool:
+        """Whether only the convex part counts."""
+        return self >= SecondOrder.CONVEX_PRODUCT
+
+
+class PairSum(ABC):
+    """T(X) = sum over ordered pairs n != m of c_nm phi(d_nm), d_nm = ||x_n - x_m||^2.
+
+    ``c`` are fixed symmetric weights, phi a :class:`PairFunction`.  Every method takes
+    this rank's rows of X, shape (local_rows, d), and is collective; with a ``shift``
+    phi(d - shift) stands in place of phi(d).
+    """
+
+    function: PairFunction
+
+    #: Called on all ranks with a sentence on what a sum fell back to.
+    note: Callable[[str], None] = staticmethod(lambda sentence: None)
+
+    #: Relative error of a total that goes beyond rounding, as an estimate.
+    relative_error: float = 0.0
+
+    @abstractmethod
+    def first_order(self, rows: Rows, slopes: Rows | None, shift: float) -> float:
+        """T, and the slopes unless they are None."""
+
+    @abstractmethod
+    def second_order(
+        self, kind: SecondOrder, rows: Rows, direction: Rows, out: Rows, shift: float
+    ) -> None:
+        """Write second derivatives to ``out``; diagonals have no use for ``direction``."""
+
+    def total(self, rows: Rows, shift: float = 0.0) -> float:
+        """T, the same number on every rank."""
+        return self.first_order(rows, None, shift)
+
+    def refined_total(self, rows: Rows, shift: float = 0.0) -> float:
+        """T with a hundredth of :attr:`relative_error`."""
+        return self.total(rows, shift)
+
+    def total_and_slopes(self, rows: Rows, slopes: Rows, shift: float = 0.0) -> float:
+        """T; ``slopes`` receives G_n = sum_m c_nm phi'(d_nm) (x_n - x_m): dT/dx_n = 4 G_n."""
+        return self.first_order(rows, slopes, shift)
+
+    def product(self, rows: Rows, direction: Rows, product: Rows, shift: float = 0.0) -> None:
+        """A quarter of T's Hessian times ``direction``, into ``product``.
+
+        With u = x_n - x_m and v the difference of directions, row n is
+        sum_m c_nm (phi' v + 2 phi'' (u . v) u).
+        """
+        self.second_order(SecondOrder.PRODUCT, rows, direction, product, shift)
+
+    def diagonal(self, rows: Rows, diagonal: Rows, shift: float = 0.0) -> None:
+        """A quarter of the diagonal of T's Hessian: sum_m c_nm (phi' + 2 phi'' u_i^2)."""
+        self.second_order(SecondOrder.DIAGONAL, rows, rows, diagonal, shift)
+
+    def convex_product(
+        self, rows: Rows, direction: Rows, product: Rows, shift: float = 0.0
+    ) -> None:
+        """A quarter of the convex part of the Hessian that is block diagonal over columns.
+
+        Entry i of row n is sum_m c_nm 2 max(phi'', 0) u_i^2 v_i: a graph Laplacian for
+        each column, with positive weights only.
+        """
+        self.second_order(SecondOrder.CONVEX_PRODUCT, rows, direction, product, shift)
+
+    def convex_diagonal(self, rows: Rows, diagonal: Rows, shift: float = 0.0) -> None:
+        """Diagonal of the matrix of :meth:`convex_product`."""
+        self.second_order(SecondOrder.CONVEX_DIAGONAL, rows, rows, diagonal, shift)
+
+    def destroy(self) -> None:
+        """Free what MPI and PETSc hold.  Collective."""
