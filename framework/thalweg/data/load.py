@@ -19,7 +19,7 @@ from thalweg.data.source import Source
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, on_root
 from thalweg.parallel.principal import check_components, principal_components
-from thalweg.plugins import Option, resolve_options, unknown_option
+from thalweg.plugins import DataSpec, FormatSpec, Option, resolve_options, unknown_option
 
 _OWNER = "section [data]"
 
@@ -88,6 +88,9 @@ COMMON: tuple[Option, ...] = (
 
 _PATH, _NAME = COMMON[0], COMMON[1]
 
+#: Rows of a generated data set from which its shape is known.
+FEW_ROWS = 64
+
 Labels = tuple[np.ndarray | None, tuple[str, ...] | None]
 
 
@@ -143,18 +146,12 @@ def load_data(
     >>> load_data({"name": "digits", "rows": 100, "scale": "unit"}).values.shape
     (100, 64)
     """
-    section = {name: value for name, value in section.items() if value is not None}
-    has_path, has_name = "path" in section, "name" in section
-    if has_path == has_name:
-        resolve_options(data_options(), section, _OWNER)
-        which = "both 'path' and 'name'" if has_path else "neither 'path' nor 'name'"
-        raise InputError(f"{_OWNER} has {which}; give one of them")
-    start = Path(folder or ".")
-    return _from_file(section, comm, start) if has_path else _from_set(section, comm, start)
+    section, start = _located(section, folder)
+    return _from_file(section, comm, start) if "path" in section else _from_set(section, comm)
 
 
 def data_shape(section: Mapping[str, Any], folder: Path | str | None = None) -> tuple[int, int]:
-    """Rows and columns of the data set that the section names, of which no more is kept.
+    """Rows and columns of the data set that :func:`load_data` would return.  Not collective.
 
     Files of whose rows each rank reads its own are opened alone; other formats are read.  Of a
     generated set a few rows are made.
@@ -164,41 +161,39 @@ def data_shape(section: Mapping[str, Any], folder: Path | str | None = None) -> 
     InputError
         As :func:`load_data`, for what the shape shows.
     """
-    section = {name: value for name, value in section.items() if value is not None}
-    if "path" in section and "name" not in section:
-        resolve_options([_PATH], {"path": section["path"]}, _OWNER)
-        path = Path(folder or ".") / section["path"]
-        kind = format_of(path)
-        allowed = [*COMMON, *kind.declared_options]
-        _refuse_foreign(section, allowed, f"'{path.name}'")
-        options = resolve_options(allowed, section, _OWNER)
-        source = kind.resolve()(path, {**options, "folder": Path(folder or ".")})
+    section, start = _located(section, folder)
+    if "path" in section:
+        path, kind, options = _file_options(section, MPI.COMM_SELF, start)
+        source = kind.resolve()(path, options)
         _refuse_strings(source, path)
-        rows, columns = source.rows, source.columns
         what, chosen = f"'{path.name}'", source.columns_chosen
-        rows = _choose_rows(options, rows, what)[0]
+        rows, columns = _choose_rows(options, source.rows, what)[0], source.columns
     else:
-        few = dict(section)
-        if "name" in section and "path" not in section:
-            resolve_options([_NAME], {"name": section["name"]}, _OWNER)
-            spec, _ = find_data_set(section["name"])
-            allowed = data_options(section["name"])
-            _refuse_foreign(section, allowed, spec.owner)
-            resolve_options(allowed, section, _OWNER)
-            if "rows" in section and "rows" in {o.name for o in spec.declared_options}:
-                few["rows"] = min(section["rows"], 64)
-        for name in ("columns", "components", "scale"):
-            few.pop(name, None)
-        options = {"columns": None, "components": None, **section}
-        layout = load_data(few, MPI.COMM_SELF, folder).layout
-        rows = section.get("rows", layout.rows)
-        columns, what, chosen = layout.columns, f"data set '{section.get('name')}'", False
+        spec, own, options = _set_options(section)
+        what, chosen = spec.owner, False
+        few = {**own, "rows": min(own["rows"], FEW_ROWS)} if "rows" in own else own
+        layout = spec.build(MPI.COMM_SELF, options=few).layout
+        rows = own["rows"] if "rows" in own else _choose_rows(options, layout.rows, what)[0]
+        columns = layout.columns
     if options["columns"] is not None and not chosen:
         columns = len(_column_numbers(options["columns"], columns, what))
-    if options["components"] is None:
-        return rows, columns
-    check_components(rows, columns, options["components"])
-    return rows, options["components"]
+    if options["components"] is not None:
+        check_components(rows, columns, options["components"])
+        columns = options["components"]
+    return rows, columns
+
+
+def _located(section: Mapping[str, Any], folder: Path | str | None) -> tuple[dict[str, Any], Path]:
+    """The options that are given, with one of path and name, and where relative paths start."""
+    given = {name: value for name, value in section.items() if value is not None}
+    if ("path" in given) == ("name" in given):
+        resolve_options(data_options(), given, _OWNER)
+        which = "both 'path' and 'name'" if "path" in given else "neither 'path' nor 'name'"
+        raise InputError(f"{_OWNER} has {which}; give one of them")
+    for option in (_PATH, _NAME):
+        if option.name in given:
+            option.check(given[option.name], _OWNER)
+    return given, Path(folder or ".")
 
 
 def _refuse_strings(source: Source, path: Path) -> None:
@@ -209,14 +204,20 @@ def _refuse_strings(source: Source, path: Path) -> None:
 # -- files -----------------------------------------------------------------------------------
 
 
-def _from_file(section: Mapping[str, Any], comm: MPI.Comm, folder: Path) -> Dataset:
-    resolve_options([_PATH], {"path": section["path"]}, _OWNER)
+def _file_options(
+    section: Mapping[str, Any], comm: MPI.Comm, folder: Path
+) -> tuple[Path, FormatSpec, dict[str, Any]]:
+    """The file, its format, and what the format's reader is given.  Collective."""
     path = folder / section["path"]
     kind = on_root(comm, lambda: format_of(path))
     allowed = [*COMMON, *kind.declared_options]
     _refuse_foreign(section, allowed, f"'{path.name}'")
-    options = resolve_options(allowed, section, _OWNER)
-    source, full = open_source(comm, lambda: kind.resolve()(path, {**options, "folder": folder}))
+    return path, kind, {**resolve_options(allowed, section, _OWNER), "folder": folder}
+
+
+def _from_file(section: Mapping[str, Any], comm: MPI.Comm, folder: Path) -> Dataset:
+    path, kind, options = _file_options(section, comm, folder)
+    source, full = open_source(comm, lambda: kind.resolve()(path, options))
     _refuse_strings(source, path)
     what = f"'{path.name}'"
     rows, chosen = _choose_rows(options, source.rows, what)
@@ -305,23 +306,27 @@ def _column_numbers(wanted: list[Any], columns: int, what: str) -> list[int]:
 # -- named data sets -------------------------------------------------------------------------
 
 
-def _from_set(section: Mapping[str, Any], comm: MPI.Comm, folder: Path) -> Dataset:
-    resolve_options([_NAME], {"name": section["name"]}, _OWNER)
+def _set_options(
+    section: Mapping[str, Any],
+) -> tuple[DataSpec, dict[str, Any], dict[str, Any]]:
+    """The data set, its own options, and all that the section may have."""
     spec, filled = find_data_set(section["name"])
-    own = {option.name for option in spec.declared_options}
     allowed = data_options(section["name"])
     _refuse_foreign(section, allowed, spec.owner)
     options = resolve_options(allowed, {**section, **filled}, _OWNER)
-    dataset = spec.build(comm, options={name: options[name] for name in own})
-    what = spec.owner
-    chosen = None
+    return spec, {option.name: options[option.name] for option in spec.declared_options}, options
+
+
+def _from_set(section: Mapping[str, Any], comm: MPI.Comm) -> Dataset:
+    spec, own, options = _set_options(section)
+    dataset, chosen = spec.build(comm, options=own), None
     if "rows" not in own:
-        dataset, chosen = _take_rows(dataset, options, what)
+        dataset, chosen = _take_rows(dataset, options, spec.owner)
     if options["columns"] is not None:
-        columns = _column_numbers(options["columns"], dataset.layout.columns, what)
+        columns = _column_numbers(options["columns"], dataset.layout.columns, spec.owner)
         dataset = dataset.with_values(np.ascontiguousarray(dataset.values[:, columns]))
     if options["labels"] is not None:
-        raise InputError(f"option 'labels' of [data] goes with 'path': {what} brings its own")
+        raise InputError(f"option 'labels' of [data] goes with 'path': {spec.owner} has its own")
     return _prepared(dataset, options, chosen)
 
 

@@ -151,7 +151,7 @@ CASES = [
     ({"path": "broken"}, "damaged or truncated"),
     ({"name": "digit"}, "no data set is called 'digit'; did you mean 'digits'"),
     ({"name": "openml:"}, "openml:NAME"),
-    ({"name": "iris", "labels": "y.npy"}, "brings its own"),
+    ({"name": "iris", "labels": "y.npy"}, "has its own"),
     ({"name": "iris", "rows": 151}, "has 150 rows"),
     ({"name": "iris", "clusters": 3}, "no option 'clusters'"),
     ({"name": "blobs", "clusters": 0}, "must be at least 1"),
