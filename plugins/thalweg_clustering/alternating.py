@@ -70,7 +70,11 @@ Armijo = Annotated[
 ]
 Shrink = Annotated[float, Help("factor by which a rejected step is shortened", above=0, below=1)]
 GradientTolerance = Annotated[
-    float, Help("share of the gradient left along the manifold at which a round ends", minimum=0)
+    float,
+    Help(
+        "norm of the Riemannian gradient, relative to the gradient's, at which a round ends",
+        minimum=0,
+    ),
 ]
 
 

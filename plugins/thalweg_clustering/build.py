@@ -80,7 +80,10 @@ def build_kdac(
     ] = False,
     task: Annotated[
         Task,
-        Help("role of the labels: to differ from, none, to show, or to show where known"),
+        Help(
+            "role of the labels: to differ from them, none, to reproduce them, or to reproduce "
+            "those that are known"
+        ),
     ] = "alternative",
     kernel: Annotated[
         KernelName,
@@ -160,7 +163,7 @@ def build_kdac(
         Help("up to this many rows the kernel matrix is kept in memory", unit="rows", minimum=0),
     ] = STORED_ROWS,
     other_labels: Annotated[
-        list[str] | None, Help("files of further labelings to differ from, or to show")
+        list[str] | None, Help("files of further labelings, to differ from or to reproduce")
     ] = None,
     links: Annotated[
         str | None,

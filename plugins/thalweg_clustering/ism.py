@@ -79,7 +79,9 @@ class ISM(RoundSolver[ISMState]):
     eigensolver: Annotated[
         Literal["lapack", "lobpcg", "cpm", "slepc"], Help("eigen-solver of the W-step")
     ] = "lapack"
-    mixing: Annotated[int, Help("number of matrices that are mixed; 0 mixes none", minimum=0)] = 6
+    mixing: Annotated[
+        int, Help("number of last matrices Phi whose mean is tried; 0: no mixing", minimum=0)
+    ] = 6
     safeguard: Annotated[
         Literal["level-shift", "damping", "none"],
         Help("what shortens a refused step; none is Algorithm 2 as published, which refuses none"),

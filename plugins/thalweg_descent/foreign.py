@@ -170,8 +170,8 @@ class Foreign(Solver[ForeignState]):
     restart: Annotated[
         int,
         Help(
-            "iterations after which the foreign solver starts afresh; a resumed run repeats up "
-            "to as many",
+            "iterations after which the solver is restarted from its iterate; a resumed run "
+            "repeats up to as many",
             minimum=1,
         ),
     ] = 200

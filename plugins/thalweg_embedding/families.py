@@ -75,7 +75,10 @@ T_ELASTIC_EMBEDDING = Family("t-ee", LOGARITHM, STUDENT, normalized=False)
 def student_sne(
     degrees_of_freedom: Annotated[
         float,
-        Help("of the Student kernel in the map: less than 1 has heavier tails", above=-1),
+        Help(
+            "degrees of freedom of Student's kernel in the map; fewer than 1 give heavier tails",
+            above=-1,
+        ),
     ] = 1.0,
 ) -> Family:
     """t-SNE with tails of one's own: kernel (1 + d/a)^-a, a = (nu + 1)/2.
@@ -123,7 +126,8 @@ def negative_t_sne(
     normalization: Annotated[
         float,
         Help(
-            "what stands for t-SNE's normalization, per pair: larger values attract more", above=0
+            "constant in place of t-SNE's normalization, per pair; larger values attract more",
+            above=0,
         ),
     ] = 1.0,
 ) -> Family:

@@ -97,7 +97,7 @@ def embedding(
         str,
         Help(
             "distance of the data: euclidean, cosine, correlation, precomputed, SciPy's "
-            "cityblock, chebyshev, jaccard ..., or with pynndescent installed any of its"
+            "cityblock, chebyshev, jaccard ..., or any of pynndescent, where that is installed"
         ),
     ] = "euclidean",
     graph: Annotated[
@@ -134,7 +134,7 @@ def embedding(
         Literal["uniform", "squared-distances", "one", "complement"],
         Help(
             "repulsive weight of a pair: 1/(N(N-1)), its squared distance in the data (scaled so "
-            "that all sum to 1), 1, or what its affinity lacks to 1, which makes a cross-entropy"
+            "that all sum to 1), 1, or 1 minus its affinity, which makes a cross-entropy"
         ),
     ] = "uniform",
     repulsion: Annotated[

@@ -69,7 +69,7 @@ class SecantPCA(BaselineSearch[SecantPCAState]):
 
     most_points: Annotated[
         int,
-        Help("size of an even sample of the points whose secants are used", minimum=2),
+        Help("number of points, evenly spaced, whose secants are used", minimum=2),
     ] = 4000
 
     state_type: ClassVar[type[Any]] = SecantPCAState

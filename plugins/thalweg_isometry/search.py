@@ -203,7 +203,7 @@ class SecantSearch(Solver[S], Generic[S]):
     cuts_per_round: Annotated[
         int | None,
         Help(
-            "secants that a separation round adds at most; 4 for each point, but at least "
+            "largest number of secants that a separation round adds; 4 per point, but at least "
             "30,000 and at most 500,000",
             minimum=1,
             formerly=("columns",),
@@ -212,12 +212,12 @@ class SecantSearch(Solver[S], Generic[S]):
     per_row: Annotated[int, Help("of those, the most for one point in one tile", minimum=1)] = 3
     precision: Annotated[float, Help("relative width of a closed bracket on delta", above=0)] = 0.02
     all_below: Annotated[
-        int, Help("with at most so many secants all are cuts from the start", minimum=0)
+        int, Help("number of secants up to which all of them are cuts from the start", minimum=0)
     ] = 250_000
     smallest_subset: Annotated[
         int, Help("points of the subset that the search begins with; 0: all points", minimum=0)
     ] = 0
-    seed: Annotated[int, Help("chooses the tiles of sampled scans", minimum=0)] = 0
+    seed: Annotated[int, Help("seed of the choice of tiles in sampled scans", minimum=0)] = 0
 
     requires = (SecantConstraints,)
     decreases: ClassVar[bool] = False

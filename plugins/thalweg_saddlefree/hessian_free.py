@@ -81,7 +81,7 @@ class HessianFree(Solver[HessianFreeState]):
         The objective is not finite at the start.
     """
 
-    damping: Annotated[float, Help("first damping", unit="curvature", above=0)] = 1.0
+    damping: Annotated[float, Help("initial damping", unit="curvature", above=0)] = 1.0
     progress: Annotated[
         float, Help("relative progress of the model at which CG stops", above=0)
     ] = 5e-4
@@ -96,7 +96,7 @@ class HessianFree(Solver[HessianFreeState]):
     ] = 0.75
     curvature_rows: Annotated[
         int | None,
-        Help("data rows that curvature products see; default all", unit="rows", minimum=1),
+        Help("number of data rows of curvature products; by default all", unit="rows", minimum=1),
     ] = None
     seed: Annotated[int, Help("seed of samples", minimum=0)] = 0
     preconditioner: Preconditioner | None = None

@@ -134,13 +134,16 @@ class SaddleFree(Solver[SaddleFreeState]):
     tolerance: Annotated[float, Help("relative error of a direction", above=0, below=1)] = 0.3
     progress: Annotated[
         float,
-        Help("a Lanczos basis ends when a step lowers the model by less than this part", minimum=0),
+        Help(
+            "the Lanczos process ends when a step lowers the model by less than this share",
+            minimum=0,
+        ),
     ] = 0.03
     steps: Annotated[int, Help("maximum number of Krylov steps per direction", minimum=1)] = 150
     damping: Annotated[
         float | None,
         Help(
-            "first damping; default a hundredth of the largest Ritz value",
+            "initial damping; by default a hundredth of the largest Ritz value",
             unit="curvature",
             minimum=0,
         ),
@@ -148,14 +151,14 @@ class SaddleFree(Solver[SaddleFreeState]):
     least_damping: Annotated[
         float | None,
         Help(
-            "the damping never falls below it; default 1e-7 of the largest Ritz value",
+            "lower bound of the damping; by default 1e-7 of the largest Ritz value",
             unit="curvature",
             minimum=0,
         ),
     ] = None
     curvature_rows: Annotated[
         int | None,
-        Help("data rows that curvature products see; default all", unit="rows", minimum=1),
+        Help("number of data rows of curvature products; by default all", unit="rows", minimum=1),
     ] = None
     exponent: Annotated[
         float,

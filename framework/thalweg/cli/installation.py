@@ -33,9 +33,10 @@ def list_command(argv: list[str]) -> int:
     )
     parser.add_argument(
         "name",
+        metavar="NAME",
         nargs="?",
-        help="show the options of this one: a name in the list, an estimator's, or a section such "
-        "as stop",
+        help="show its options: a name in the list, the name of an estimator, or a section such as "
+        "stop",
     )
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     arguments = parser.parse_args(argv)

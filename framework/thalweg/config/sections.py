@@ -16,8 +16,8 @@ RUN_OPTIONS = (
         "watchdog",
         float,
         0.0,
-        "end the run, and show where each rank stands, when it takes longer than this for one "
-        "evaluation or for the set-up; 0 never",
+        "abort the run, with a traceback of each rank, when one evaluation or the set-up takes "
+        "longer than this; 0: never",
         unit="s",
         minimum=0,
     ),
@@ -25,8 +25,8 @@ RUN_OPTIONS = (
 
 OUTPUT_OPTIONS = (
     Option("dir", str, None, "folder of the results"),
-    Option("pictures", bool, True, "draw the result and its convergence"),
-    Option("animation", bool, False, "draw the optimization as a moving picture"),
+    Option("pictures", bool, True, "draw the result and the convergence"),
+    Option("animation", bool, False, "write an animation of the optimization"),
 )
 
 HOMOTOPY_OPTIONS = (
@@ -34,11 +34,11 @@ HOMOTOPY_OPTIONS = (
         "values",
         list,
         None,
-        "values of the homotopy parameter, instead of first and stages",
+        "values of the homotopy parameter in order, instead of first and stages",
         entries=float,
         minimum=0,
     ),
-    Option("first", float, None, "first value; the last is the objective's own", above=0),
+    Option("first", float, None, "first value; the last is the option of the objective", above=0),
     Option("stages", int, 1, "number of values, spaced evenly in the logarithm", minimum=1),
     Option("iterations", int, 10_000, "maximum number of iterations of a stage", minimum=1),
     Option("decrease", float, 1e-6, "relative decrease that ends a stage", minimum=0),

@@ -27,26 +27,26 @@ FOLDER = FormatSpec(
 CORE: tuple[FormatSpec, ...] = (
     FormatSpec(
         name="idx",
-        summary="IDX, as of MNIST, also compressed",
+        summary="IDX, the format of MNIST, also compressed",
         load="thalweg.data.idx:read_idx",
         pattern=r"([-.]idx\d*([-.]ubyte)?|[-.]ubyte)(\.gz)?",
     ),
     FormatSpec(
         name="npy",
-        summary="an array of NumPy, of which each rank reads its rows",
+        summary="NumPy array, of which each rank reads its own rows",
         load="thalweg.data.numpy_files:read_npy",
         pattern=r"\.npy",
     ),
     FormatSpec(
         name="npz",
-        summary="arrays of NumPy under keys",
+        summary="NumPy arrays under keys",
         load="thalweg.data.numpy_files:read_npz",
         pattern=r"\.npz",
         options=(KEY,),
     ),
     FormatSpec(
         name="mat",
-        summary="variables of MATLAB",
+        summary="MATLAB variables",
         load="thalweg.data.matlab:read_mat",
         pattern=r"\.mat",
         options=(KEY,),

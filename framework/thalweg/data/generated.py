@@ -24,11 +24,11 @@ def blobs(
     rows: Rows = 1000,
     seed: Seed = 0,
     dimension: Annotated[int, Help("number of columns", minimum=1)] = 10,
-    clusters: Annotated[int, Help("number of clouds", minimum=1)] = 5,
-    spread: Annotated[float, Help("standard deviation of a cloud", minimum=0)] = 1.0,
+    clusters: Annotated[int, Help("number of clusters", minimum=1)] = 5,
+    spread: Annotated[float, Help("standard deviation of a cluster", minimum=0)] = 1.0,
     separation: Annotated[float, Help("standard deviation of the centers", minimum=0)] = 4.0,
 ) -> Dataset:
-    """Normal clouds around random centers; row i belongs to cluster ``i % clusters``."""
+    """Gaussian clusters around random centers; row i belongs to cluster ``i % clusters``."""
     layout = Layout(comm, rows, dimension)
     centers = np.random.default_rng((seed, 1)).standard_normal((clusters, dimension))
     numbers = np.arange(layout.start, layout.stop)

@@ -67,7 +67,7 @@ def _load(comm: MPI.Comm, name: str) -> Dataset:
 
 def openml(
     comm: MPI.Comm,
-    dataset: Annotated[str, Help("name at OpenML; what follows the colon")] = "",
+    dataset: Annotated[str, Help("name of the data set at OpenML")] = "",
     version: Annotated[
         int | None, Help("version at OpenML, by default the active one", minimum=1)
     ] = None,

@@ -25,7 +25,7 @@ CORE: tuple[DataSpec, ...] = tuple(
         ("scikit_learn", "wine", "178 wines, 13 measurements, 3 cultivars (scikit-learn)"),
         ("scikit_learn", "breast-cancer", "569 tumors, 30 measurements, 2 classes (scikit-learn)"),
         ("scikit_learn", "diabetes", "442 patients, 10 measurements, no classes (scikit-learn)"),
-        ("generated", "blobs", "normal clouds around random centers (generated)"),
+        ("generated", "blobs", "Gaussian clusters around random centers (generated)"),
         ("generated", "swiss-roll", "a rolled-up rectangle in three dimensions (generated)"),
         ("generated", "s-curve", "a sheet bent to an S in three dimensions (generated)"),
         ("generated", "moons", "two interleaved half circles in the plane (generated)"),

@@ -34,22 +34,17 @@ class Stop:
         Number of these iterations: a single small decrease is no convergence.
     """
 
-    iterations: Annotated[int | None, Help("limit of iterations, or none", minimum=0)] = 1000
-    evaluations: Annotated[int | None, Help("limit of objective evaluations", minimum=1)] = None
+    iterations: Annotated[int | None, Help("maximum number of iterations", minimum=0)] = 1000
+    evaluations: Annotated[int | None, Help("maximum number of evaluations", minimum=1)] = None
     seconds: Annotated[
-        float | None, Help("limit of wall time", unit="s", minimum=0, finite=False)
+        float | None, Help("maximum wall time", unit="s", minimum=0, finite=False)
     ] = None
     gradient: Annotated[
-        float | None, Help("Euclidean norm of the gradient to reach", minimum=0)
+        float | None, Help("Euclidean norm of the gradient that ends the run", minimum=0)
     ] = None
-    decrease: Annotated[
-        float | None,
-        Help("relative decrease over the last iterations to fall below, or none", minimum=0),
-    ] = 1e-9
-    window: Annotated[int, Help("iterations whose decrease counts together", minimum=1)] = 5
-    epochs: Annotated[
-        int | None, Help("limit of passes over the data rows, in batches", minimum=1)
-    ] = None
+    decrease: Annotated[float | None, Help("relative decrease that ends the run", minimum=0)] = 1e-9
+    window: Annotated[int, Help("number of iterations that 'decrease' compares", minimum=1)] = 5
+    epochs: Annotated[int | None, Help("maximum number of passes over the data", minimum=1)] = None
 
     def __post_init__(self) -> None:
         check_declared(self)

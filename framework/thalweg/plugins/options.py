@@ -162,7 +162,10 @@ class Option(Limits):
     @property
     def type_name(self) -> str:
         """The type in words, without an article."""
-        return _WORDS[self.type].removeprefix("an ").removeprefix("a ")
+        words = _WORDS[self.type].removeprefix("an ").removeprefix("a ")
+        if self.entries is not None:
+            words += f" of {_ENTRIES[self.entries]}"
+        return f"{words} or {SWITCHED_OFF}" if self.can_be_switched_off else words
 
     @property
     def can_be_switched_off(self) -> bool:

@@ -81,7 +81,6 @@ def first_order(rows, points, me, weights, offset, shift, totals, slopes):
 def second_order(rows, moves, points, all_moves, me, weights, offset, shift, kind, out):
     """Add the second derivatives of a :class:`~thalweg_embedding.pairs.pair_sum.SecondOrder`."""
     for n in prange(rows.shape[0]):
-        distance = np.empty(TILE)
         along = np.empty(TILE)
         slope = np.empty(TILE)
         curvature = np.empty(TILE)
@@ -89,9 +88,9 @@ def second_order(rows, moves, points, all_moves, me, weights, offset, shift, kin
             first, last = range_beside(side, me + n, points.shape[1])
             for low in range(first, last, TILE):
                 width = min(TILE, last - low)
-                squared_distances(rows, n, points, low, width, distance)
+                squared_distances(rows, n, points, low, width, curvature)
                 for t in range(width):
-                    _, slope[t], curvature[t] = pair(distance[t] - shift)
+                    _, slope[t], curvature[t] = pair(curvature[t] - shift)
                     curvature[t] *= 2.0
                 if kind >= 2:
                     for t in range(width):

@@ -102,22 +102,24 @@ def second_order(rows, moves, points, all_moves, starts, neighbors, weights, shi
     for n in prange(rows.shape[0]):
         for i in range(rows.shape[1]):
             out[n, i] = 0.0
+        if kind == 0:
+            for e in range(starts[n], starts[n + 1]):
+                m = neighbors[e]
+                _, slope, curvature = pair(squared_distance(rows, n, points, m) - shift)
+                along = 0.0
+                for i in range(rows.shape[1]):
+                    along += (rows[n, i] - points[m, i]) * (moves[n, i] - all_moves[m, i])
+                along *= 2.0 * curvature
+                for i in range(rows.shape[1]):
+                    u, v = rows[n, i] - points[m, i], moves[n, i] - all_moves[m, i]
+                    out[n, i] += weights[e] * (slope * v + along * u)
+            continue
         for e in range(starts[n], starts[n + 1]):
             m = neighbors[e]
             _, slope, curvature = pair(squared_distance(rows, n, points, m) - shift)
             if kind >= 2:
                 slope, curvature = 0.0, max(curvature, 0.0)
-            slope, curvature = weights[e] * slope, 2.0 * weights[e] * curvature
-            if kind == 0:
-                along = 0.0
-                for i in range(rows.shape[1]):
-                    along += (rows[n, i] - points[m, i]) * (moves[n, i] - all_moves[m, i])
-                along *= curvature
             for i in range(rows.shape[1]):
                 u = rows[n, i] - points[m, i]
-                if kind == 0:
-                    out[n, i] += slope * (moves[n, i] - all_moves[m, i]) + along * u
-                elif kind == 2:
-                    out[n, i] += curvature * u * u * (moves[n, i] - all_moves[m, i])
-                else:
-                    out[n, i] += slope + curvature * u * u
+                v = moves[n, i] - all_moves[m, i] if kind == 2 else 1.0
+                out[n, i] += weights[e] * (slope + 2.0 * curvature * u * u) * v

@@ -48,7 +48,7 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
             float, Help("damping added to the approximate Fisher matrix", unit="curvature", above=0)
         ] = 1e-2,
         decay: Annotated[
-            float, Help("part of the old factors that an update keeps", minimum=0, below=1)
+            float, Help("share of the old factors that an update keeps", minimum=0, below=1)
         ] = 0.95,
         inverse_every: Annotated[
             int, Help("updates between inversions of the factors; fewer at first", minimum=1)
@@ -59,8 +59,8 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         rows: Annotated[
             int | None,
             Help(
-                "data rows, drawn for each update, that the factors are taken from; default "
-                "those of the solver's curvature products",
+                "number of data rows, drawn for each update, that the factors are computed from; "
+                "by default those of the solver's curvature products",
                 unit="rows",
                 minimum=1,
             ),

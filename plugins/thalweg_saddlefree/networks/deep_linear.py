@@ -21,7 +21,7 @@ def build_deep_linear(
     *,
     size: Annotated[int, Help("rows and columns of the matrices", minimum=1)] = 6,
     depth: Annotated[int, Help("number of matrices", minimum=1)] = 3,
-    start: Annotated[float, Help("spread of the starting weights", above=0.0)] = 0.1,
+    start: Annotated[float, Help("standard deviation of the starting weights", above=0.0)] = 0.1,
     seed: Annotated[int, Help("seed of the target", minimum=0)] = 0,
 ) -> NetworkObjective:
     """Objective ``deep-linear``: half the mean squared gap of ``W_1 ... W_depth`` to a target.

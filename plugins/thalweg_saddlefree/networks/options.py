@@ -17,11 +17,17 @@ OutputActivation = Annotated[
 ]
 HeldOut = Annotated[
     float,
-    Help("part of the rows kept from training and evaluated after each epoch", minimum=0, below=1),
+    Help(
+        "share of the rows held out of training and evaluated after each epoch", minimum=0, below=1
+    ),
 ]
 
 WeightDecay = Annotated[
-    float, Help("weight decay; half of it times the squared weights", minimum=0.0)
+    float,
+    Help(
+        "weight decay: half of it times the sum of squared weights is added to the loss",
+        minimum=0.0,
+    ),
 ]
 Initialization = Annotated[
     str,

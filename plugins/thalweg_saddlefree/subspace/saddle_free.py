@@ -105,23 +105,23 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     ] = "hessian"
     batch: Annotated[
         int | None,
-        Help("data rows of a step in the first epoch; default 1000", unit="rows", minimum=1),
+        Help("data rows of a step in the first epoch; by default 1000", unit="rows", minimum=1),
     ] = None
     growth: Annotated[float, Help("factor of the batch from one epoch to the next", minimum=1)] = (
         1.025
     )
     largest_batch: Annotated[
-        int | None, Help("the batch grows up to this; default all rows", unit="rows", minimum=1)
+        int | None, Help("upper bound of the batch; by default all rows", unit="rows", minimum=1)
     ] = None
     curvature_share: Annotated[
-        float, Help("part of the batch that the curvature is taken from", above=0, maximum=1)
+        float, Help("share of the batch that curvature is computed from", above=0, maximum=1)
     ] = 0.25
     lanczos: Annotated[
         int,
         Help("Lanczos vectors in the subspace, a product and a solve each", minimum=0, maximum=5),
     ] = 0
     damping: Annotated[
-        float, Help("first Levenberg-Marquardt damping", unit="curvature", above=0)
+        float, Help("initial Levenberg-Marquardt damping", unit="curvature", above=0)
     ] = 3.0
     damping_decay: Annotated[
         float,
