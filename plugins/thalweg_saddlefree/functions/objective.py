@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from thalweg.errors import InputError
 from thalweg.interfaces import GaussNewtonProduct, HessianProduct, Objective
 from thalweg.parallel import MPI, Layout, PETSc
 
@@ -14,7 +15,16 @@ from thalweg.parallel import MPI, Layout, PETSc
 class Function(ABC):
     """A twice differentiable function of ``size`` numbers; arrays have shape ``(size,)``."""
 
+    #: Least size, of which every size must be a multiple where ``in_groups``.
+    least: ClassVar[int] = 1
+    in_groups: ClassVar[bool] = False
+
     def __init__(self, size: int) -> None:
+        name = type(self).__name__
+        if size < self.least:
+            raise InputError(f"{name} needs a size of at least {self.least}, not {size}")
+        if self.in_groups and size % self.least:
+            raise InputError(f"{name} needs a size that is a multiple of {self.least}, not {size}")
         self.size = size
 
     @abstractmethod

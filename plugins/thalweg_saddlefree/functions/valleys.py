@@ -10,6 +10,8 @@ from thalweg_saddlefree.functions.objective import LeastSquares
 class Rosenbrock(LeastSquares):
     """``sum 100 (x[i+1] - x[i]^2)^2 + (1 - x[i])^2``, minimum 0 at (1, ..., 1)."""
 
+    least = 2
+
     def start(self) -> np.ndarray:
         """(-1.2, 1, -1.2, 1, ...)."""
         return np.resize([-1.2, 1.0], self.size)
@@ -39,6 +41,9 @@ class Rosenbrock(LeastSquares):
 
 class PowellSingular(LeastSquares):
     """Powell's singular function on groups of four: the Hessian at the minimum 0 has rank two."""
+
+    least = 4
+    in_groups = True
 
     def start(self) -> np.ndarray:
         """(3, -1, 0, 1) repeated."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 
 from thalweg.parallel.kernels import kernel
 
@@ -23,18 +23,6 @@ CHUNK = 256
 BAND = 32
 
 _FAST = {"contract", "nsz", "arcp", "reassoc"}
-
-
-@intrinsic
-def _double_of_bits(typing_context: Any, bits: Any) -> Any:
-    signature = numba.types.float64(numba.types.int64)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        import llvmlite.ir
-
-        return builder.bitcast(arguments[0], llvmlite.ir.DoubleType())
-
-    return signature, generate
 
 
 @numba.njit(inline="always")
@@ -58,19 +46,8 @@ def exponential(x: float) -> float:
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    return p * _double_of_bits((np.int64(n) + 1023) << 52)  # type: ignore[call-arg]
-
-
-@intrinsic
-def _single_of_bits(typing_context: Any, bits: Any) -> Any:
-    signature = numba.types.float32(numba.types.int32)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        import llvmlite.ir
-
-        return builder.bitcast(arguments[0], llvmlite.ir.FloatType())
-
-    return signature, generate
+    power: Any = np.int64((np.int64(n) + 1023) << 52).view(np.float64)
+    return p * power  # type: ignore[no-any-return]
 
 
 @numba.njit(inline="always")
@@ -88,7 +65,8 @@ def exponential_single(x: np.float32) -> np.float32:
     p = p * r + np.float32(0.5)
     p = p * r + np.float32(1.0)
     p = p * r + np.float32(1.0)
-    return p * _single_of_bits(np.int32((np.int32(n) + np.int32(127)) << np.int32(23)))  # type: ignore[call-arg]
+    power: Any = np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(np.float32)
+    return p * power  # type: ignore[no-any-return]
 
 
 def _exponential(x: Any) -> Any:
