@@ -134,13 +134,7 @@ def _gallery() -> None:
     for report in reports:
         _include(report, f"results-{report.stem}")
     for report in reports:
-        if report.stem.endswith("-quick"):
-            continue
-        pictures = [
-            path
-            for path in sorted(results.glob(f"{report.stem}-*.png"))
-            if "-quick-" not in path.name
-        ]
+        pictures = sorted(results.glob(f"{report.stem}-*.png"))
         lines += [f"## [{report.stem}](results-{report.stem}.md)", ""]
         lines += [f"![{path.stem.replace('-', ' ')}]({folder}/{path.name})\n" for path in pictures]
     hidden = "\n".join(f"results-{report.stem}" for report in reports)

@@ -15,7 +15,7 @@ def summary(found: dict[str, Any]) -> str:
     large = found["large"][-1]
     return f"""
 **[Alternative clustering](hpc/results/clustering.md)**
-([quick run](hpc/results/clustering-quick.md), `scripts/bench clustering`). The moons and Gaussians
+(`scripts/bench clustering`). The moons and Gaussians
 of the paper: NMI ≥ {_floor(lowest):.2f} with the alternative, at most {highest:.2f} with the given
 clustering. Faces, pose given, {faces["clusters"]} clusters: NMI
 {faces["NMI"][0]:.2f} with the identities in {faces["Time"][0]:.1f} s.

@@ -26,10 +26,10 @@ def summary(found: dict[str, Any]) -> str:
     last = slow["by lambda"][-1][0]
     note = f" (gradient descent out of time at λ = {last:.0f})" if unfinished else ""
     return f"""
-**[Embeddings](hpc/results/embedding.md)** ([quick run](hpc/results/embedding-quick.md),
-`scripts/bench embedding`). {convergence["data"]} ({convergence["rows"]} images), from the same
-random start: evaluations until a strategy is as low as gradient descent after
-{convergence["evaluations"]}; and for the homotopy of the elastic embedding in {homotopy["stages"]}
+**[Embeddings](hpc/results/embedding.md)** (`scripts/bench embedding`).
+{convergence["data"]} ({convergence["rows"]} images), from the same random start: evaluations
+until a strategy is as low as gradient descent after {convergence["evaluations"]}; and for the
+homotopy of the elastic embedding in {homotopy["stages"]}
 steps of λ, with the line search of the method's authors (step lengths never grow), the evaluations
 of the whole path:
 

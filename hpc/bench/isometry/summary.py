@@ -17,7 +17,7 @@ def summary(found: dict[str, Any]) -> str:
     status = "" if full["status"] == "CONVERGED" else f" (ended {full['status'].lower()})"
     return f"""
 **[Near-isometric embeddings](hpc/results/isometry.md)**
-([quick run](hpc/results/isometry-quick.md), `scripts/bench isometry`). All
+(`scripts/bench isometry`). All
 {full["n_secants"]:,} secants of {full["n_points"]:,} training images of MNIST, with the rank
 *given*: a map to {full["rank"]} dimensions with δ = {full["delta"]:.3f}, certified{status}, in
 {full["seconds"]:.0f} s on {full["ranks"]} ranks, {full["memory_gib"]:.1f} GiB in all. With the rank

@@ -102,11 +102,12 @@ def main(argv: list[str]) -> int:
             found[part] = measure_rates(rows=2048 if options.quick else 8192)
         else:
             rows = options.rows or (1400 if options.quick else 10000)
-            seconds = options.seconds or (2.0 if options.quick else 150.0)
             problems = options.problem or PROBLEMS
             methods = options.method or METHODS
             record: dict[str, Any] = found.setdefault(part, {})
             for problem in problems:
+                small = options.quick or problem.endswith("-digits")
+                seconds = options.seconds or (2.0 if small else 150.0)
                 for _ in measure_training(
                     record,
                     problem,

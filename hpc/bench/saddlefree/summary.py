@@ -19,7 +19,7 @@ def summary(found: dict[str, Any]) -> str:
     shown = "\n\n".join(lines)
     return f"""
 **[Saddle-free optimization](hpc/results/saddlefree.md)**
-([quick run](hpc/results/saddlefree-quick.md), `scripts/bench saddlefree`). |H|⁻¹g to {bound:g}
+(`scripts/bench saddlefree`). |H|⁻¹g to {bound:g}
 at condition {condition} takes {products["lanczos"]:,} Hessian products by Lanczos,
 {products["ode"]:,} by the ordinary differential equation of the source, tuned.
 {_plateaus(found["plateaus"])}
