@@ -99,7 +99,9 @@ class PlacedMap:
         places = np.einsum("nk,nkd->nd", weights, self.places[indices])
         graph = (
             np.arange(0, indices.size + 1, k),
-            indices.astype(np.int32).ravel(),
+            indices.astype(
+                np.uint32
+            ).ravel(),  # as the known points have, so that they share a kernel
             weights.ravel(),
         )
         moving = squared[:, 0] > 0.0

@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import inspect
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar
@@ -75,6 +76,17 @@ def _is_writable(folder: Path) -> bool:
 class Kernel:
     """A function compiled by Numba at its first call with given argument types.
 
+    Parameters
+    ----------
+    function
+        The function, in the part of Python that Numba knows.
+    writes
+        Names of the arrays that it writes to.  The others are passed as read-only, so that
+        callers whose arrays may be written and those whose may not share the compiled code.
+        By default arrays are passed as they come.
+    **options
+        Options of ``numba.njit``.
+
     Notes
     -----
     Compiled code is found by what the source files say of the function and of those that it
@@ -85,7 +97,9 @@ class Kernel:
     #: Seconds that this process has spent on compiling and loading kernels.
     seconds: ClassVar[float] = 0.0
 
-    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+    def __init__(
+        self, function: Callable[..., Any], writes: Collection[str] | None = None, **options: Any
+    ) -> None:
         import numba
 
         functools.update_wrapper(self, function)
@@ -96,10 +110,14 @@ class Kernel:
         # With NUMBA_DISABLE_JIT the function stays plain Python: there is nothing to compile.
         self._compiles = hasattr(self.dispatcher, "compile")
         self._compiled: set[tuple[Any, ...]] = set()
+        names = inspect.signature(function).parameters if writes is not None else ()
+        self._reads = [place for place, name in enumerate(names) if name not in (writes or ())]
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the kernel, compiling it first if these types are new."""
         if self._compiles:
+            if self._reads:
+                arguments = self._protected(arguments)
             kinds = tuple(map(_kind, arguments))
             if kinds not in self._compiled:
                 began = time.perf_counter()
@@ -108,17 +126,34 @@ class Kernel:
                 Kernel.seconds += time.perf_counter() - began
         return self.dispatcher(*arguments)
 
+    def _protected(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        passed = list(arguments)
+        for place in self._reads:
+            array = passed[place]
+            if isinstance(array, np.ndarray) and array.flags.writeable:
+                passed[place] = array = array.view()
+                array.flags.writeable = False
+        return tuple(passed)
+
+    @functools.cached_property
+    def _called(self) -> list[tuple[FunctionType, Any]]:
+        return _called(self.__wrapped__)  # type: ignore[attr-defined]
+
     @functools.cached_property
     def _content(self) -> str:
-        return _content(self.__wrapped__)  # type: ignore[attr-defined]
+        return _content(self._called)
 
-    @functools.cached_property
-    def lock(self) -> Path:
-        """File that is locked while kernels of this one's module are compiled.
+    @property
+    def locks(self) -> list[Path]:
+        """Files that are locked, in this order, while the kernel is compiled.
 
-        Compiling one may write the cache of those that it calls too.
+        Compiling it may write the cache of the kernels that it calls too.
         """
-        return self._folder / f"{self.__module__}.lock"
+        from numba.core.caching import FunctionCache
+
+        kept = {self.__wrapped__}  # type: ignore[attr-defined]
+        kept |= {f for f, d in self._called if isinstance(getattr(d, "_cache", 0), FunctionCache)}
+        return sorted(self._folder / f"{f.__module__}.{f.__qualname__}.lock" for f in kept)
 
     def _compile(self, types: tuple[Any, ...]) -> None:
         if not self._compiled:
@@ -129,7 +164,9 @@ class Kernel:
             self._load_or_compile(types)
         else:
             # Numba's files are not safe against two writers.
-            with _locked(self.lock):
+            with contextlib.ExitStack() as held:
+                for lock in self.locks:
+                    held.enter_context(_locked(lock))
                 self._load_or_compile(types)
             with contextlib.suppress(OSError):
                 mark.touch()
@@ -140,8 +177,8 @@ class Kernel:
         content, folder = self._content, self._folder / self._content
 
         class Locator(caching._CacheLocator):  # type: ignore[misc, name-defined]
-            def __init__(self, line: int) -> None:
-                self._line = line
+            def __init__(self, line: int, file: str) -> None:
+                self._line, self._py_file = line, file
 
             def get_cache_path(self) -> str:
                 return str(folder)
@@ -154,7 +191,7 @@ class Kernel:
 
             @classmethod
             def from_function(cls, function: Any, file: str) -> Locator:
-                found = cls(function.__code__.co_firstlineno)
+                found = cls(function.__code__.co_firstlineno, file)
                 found.ensure_cache_path()
                 return found
 
@@ -198,39 +235,47 @@ def run_clock() -> float:
     return time.perf_counter() - Kernel.seconds
 
 
-def _content(function: FunctionType) -> str:
+def _called(function: FunctionType) -> list[tuple[FunctionType, Any]]:
+    """A kernel's function and those that it calls in its package, each with its dispatcher."""
+    home = function.__module__.partition(".")[0]
+    waiting: list[Any] = [function]
+    seen: dict[FunctionType, Any] = {}
+    while waiting:
+        dispatcher = waiting.pop()
+        dispatcher = getattr(dispatcher, "dispatcher", dispatcher)
+        called = getattr(dispatcher, "py_func", dispatcher)
+        if not isinstance(called, FunctionType) or called in seen:
+            continue
+        # Code from elsewhere is in a kernel's name, or belongs to a package with a version.
+        if called.__module__.partition(".")[0] in (home, "thalweg"):
+            seen[called] = dispatcher
+            waiting += _read(called).values()
+    return list(seen.items())
+
+
+def _content(called: list[tuple[FunctionType, Any]]) -> str:
     """A name for what the source says of a kernel and of what it calls in its package.
 
     It is that of the kernel's file, with a digest of the files in which these functions are, and
     of the constants that they read: Numba puts both into the kernel.
     """
-    home = function.__module__.partition(".")[0]
-    waiting: list[Any] = [function]
-    seen: set[FunctionType] = set()
     found: set[str] = set()
-    while waiting:
-        called = waiting.pop()
-        called = getattr(called, "dispatcher", called)
-        called = getattr(called, "py_func", called)
-        if not isinstance(called, FunctionType) or called in seen:
-            continue
-        # Code from elsewhere is in a kernel's name, or belongs to a package with a version.
-        if called.__module__.partition(".")[0] not in (home, "thalweg"):
-            continue
-        seen.add(called)
+    for function, _ in called:
         # Code entered interactively has no file.
-        found.add(_file_digest(Path(called.__code__.co_filename)) or code_key(called))
-        named = {
-            n: called.__globals__[n] for n in _names(called.__code__) & set(called.__globals__)
-        }
-        cells = zip(called.__code__.co_freevars, called.__closure__ or (), strict=True)
-        named.update({name: cell.cell_contents for name, cell in cells})
-        for name, value in named.items():
+        found.add(_file_digest(Path(function.__code__.co_filename)) or code_key(function))
+        for name, value in _read(function).items():
             if isinstance(value, (int, float, str, bytes, tuple)):
-                found.add(f"{called.__qualname__} {name} {value!r}")
-            waiting.append(value)
+                found.add(f"{function.__qualname__} {name} {value!r}")
     digest = hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()
-    return f"{Path(function.__code__.co_filename).stem}-{digest[:24]}"
+    return f"{Path(called[0][0].__code__.co_filename).stem}-{digest[:24]}"
+
+
+def _read(function: FunctionType) -> dict[str, Any]:
+    """What a function reads by name: globals, and variables that it closes over."""
+    code = function.__code__
+    named = {n: function.__globals__[n] for n in _names(code) & set(function.__globals__)}
+    cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+    return named | {name: cell.cell_contents for name, cell in cells}
 
 
 def _names(code: CodeType) -> set[str]:
@@ -268,7 +313,7 @@ def _locked(lock: Path) -> Iterator[None]:
 
 
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Kernel]:
-    """Decorator: compile with ``numba.njit`` and these options, cached and safe among ranks.
+    """Decorator: a :class:`Kernel` with these options, cached and safe among ranks.
 
     Kernels call each other through :attr:`Kernel.dispatcher`, or plain
     ``numba.njit`` functions inlined into them.

@@ -86,7 +86,7 @@ def bounding_box(layout: Layout, rows: np.ndarray) -> tuple[np.ndarray, float]:
     return 0.5 * (high - low), float((high + low).max())
 
 
-@kernel()
+@kernel(writes=("numbers", "starts", "order", "points"))
 def _sort(rows, center, low, scale, along, numbers, starts, order, points):
     n, d = rows.shape
     for i in range(n):

@@ -157,7 +157,7 @@ def _closeness_of(points, n, m):
     return 1.0 / (1.0 + d)
 
 
-@kernel(parallel=True)
+@kernel(writes=("close",), parallel=True)
 def _closeness(points, starts, ends, close):
     for n in prange(close.size):
         total = 0.0
@@ -175,7 +175,7 @@ def _along(points, moves, n, m):
     return inner
 
 
-@kernel(parallel=True)
+@kernel(writes=("closer",), parallel=True)
 def _changes(points, moves, starts, ends, closer):
     """Directional derivatives of K."""
     for n in prange(closer.size):
@@ -186,7 +186,7 @@ def _changes(points, moves, starts, ends, closer):
         closer[n] = total
 
 
-@kernel(parallel=True)
+@kernel(writes=("slopes",), parallel=True)
 def _slopes(points, pulls, starts, ends, slopes):
     """``pulls``: rate times phi."""
     for n in prange(slopes.shape[0]):
@@ -199,7 +199,7 @@ def _slopes(points, pulls, starts, ends, slopes):
                 slopes[n, i] += pull * (points[n, i] - points[m, i])
 
 
-@kernel(parallel=True)
+@kernel(writes=("product",), parallel=True)
 def _product(points, moves, pulls, starts, ends, product):
     """``pulls``: rate times phi, and its change."""
     for n in prange(product.shape[0]):
@@ -215,7 +215,7 @@ def _product(points, moves, pulls, starts, ends, product):
                 product[n, i] += 0.5 * k * k * both * (moves[n, i] - moves[m, i])
 
 
-@kernel(parallel=True)
+@kernel(writes=("diagonal",), parallel=True)
 def _diagonal(points, facts, starts, ends, correlation, scale, rows, diagonal):
     """Columns of ``facts``: rate, phi, its derivative by K, standardized R and r.
 

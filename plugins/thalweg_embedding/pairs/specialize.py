@@ -15,6 +15,9 @@ from numba import prange
 from thalweg.parallel import kernel
 from thalweg_embedding.pairs.functions import FASTMATH
 
+#: What the loops write to.
+OUTPUTS = frozenset({"totals", "slopes", "out", "values"})
+
 
 def specialize(template: Callable[..., Any], function: Any, name: str = "pair") -> Any:
     """Kernel made of ``template`` with its global ``name`` standing for a compiled function.
@@ -41,7 +44,7 @@ def _specialize(template: Any, function: Any, name: str) -> Any:
     made = FunctionType(template.__code__, globals_, template.__name__)
     made.__qualname__ = f"{template.__qualname__}_{function.key[:32]}"
     made.__module__ = template.__module__
-    return kernel(parallel=True, fastmath=set(FASTMATH))(made)
+    return kernel(writes=OUTPUTS, parallel=True, fastmath=set(FASTMATH))(made)
 
 
 def radial(

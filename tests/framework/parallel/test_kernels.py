@@ -1,5 +1,6 @@
 """Kernels are compiled once, whoever asks, and run wherever the cache may or may not lie."""
 
+import ctypes
 import importlib
 import math
 import os
@@ -50,7 +51,7 @@ def test_a_later_run_loads_without_waiting_for_anyone(comm, cache):
     first = kernel()(total)
     first(np.arange(5.0))
     comm.Barrier()
-    lock = filelock.FileLock(first.lock)
+    [lock] = map(filelock.FileLock, first.locks)
     if comm.rank == 0:
         lock.acquire()
     comm.Barrier()
@@ -71,11 +72,66 @@ def test_each_argument_type_is_compiled_for_itself(cache):
     assert compilations(compiled) == 2
 
 
+def add_to(values, sums):
+    for i in range(values.shape[0]):
+        sums[0] += values[i]
+
+
+def test_arrays_that_are_read_alone_are_compiled_once_whether_they_may_be_written_or_not(cache):
+    compiled = kernel(writes=("sums",))(add_to)
+    values, sums = np.arange(4.0), np.zeros(1)
+    compiled(values, sums)
+    assert values.flags.writeable
+    values.flags.writeable = False
+    compiled(values, sums)
+    assert sums[0] == 12.0
+    assert compilations(compiled) == 1
+
+
+def write_to_both(values, sums):
+    sums[0] = 1.0
+    values[0] = 1.0
+
+
+def test_an_array_that_is_written_without_being_named_is_refused(cache):
+    with pytest.raises(numba.TypingError, match="array"):
+        kernel(writes=("sums",))(write_to_both)(np.zeros(1), np.zeros(1))
+
+
+scaled_total = kernel()(total)
+call_total = scaled_total.dispatcher
+
+
+def doubled_total(values):
+    return 2 * call_total(values)
+
+
+def test_a_kernel_is_locked_with_those_that_it_calls_once_they_are_cached(cache):
+    outer = kernel()(doubled_total)
+    assert [lock.name for lock in outer.locks] == [f"{__name__}.doubled_total.lock"]
+    scaled_total(np.ones(2))
+    names = [f"{__name__}.{name}.lock" for name in ("doubled_total", "total")]
+    assert [lock.name for lock in outer.locks] == names
+    assert outer(np.ones(2)) == 4.0
+
+
+callback = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(lambda x: x + 1)
+
+
+def called_back(x):
+    return callback(x)
+
+
+@pytest.mark.filterwarnings("ignore:Cannot cache compiled function")
+def test_a_kernel_that_cannot_be_cached_runs(cache):
+    assert kernel()(called_back)(1.0) == 2.0
+
+
 def test_a_lock_that_is_never_freed_costs_a_compilation_not_the_run(cache, monkeypatch):
     monkeypatch.setattr(kernels, "TIMEOUT", 0.1)
     (cache / "kernels").mkdir(parents=True)
     compiled = kernel()(total)
-    with filelock.FileLock(compiled.lock, is_singleton=False):
+    with filelock.FileLock(*compiled.locks, is_singleton=False):
         assert compiled(np.arange(3.0)) == 3.0
 
 

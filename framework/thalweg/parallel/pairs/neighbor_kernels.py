@@ -19,6 +19,9 @@ from thalweg.parallel.kernels import kernel
 #: Columns that are compared at once before any of them is taken up.
 CHUNK = 64
 
+#: What the search writes to.
+FOUND = ("distances", "indices", "lower", "columns", "counts", "limits")
+
 
 @numba.njit(nogil=True)
 def _squared_distance(x, y):
@@ -110,7 +113,7 @@ def _prune(
     counts[row], limits[row] = kept, limit
 
 
-@kernel()
+@kernel(writes=FOUND)
 def renew_limits(
     distances, indices, lower, columns, counts, limits,
     points, theirs, norms, their_norms, scale, bound,
@@ -120,7 +123,7 @@ def renew_limits(
         limits[row] = _limit(distances[row, 0], norms[row], scale)
 
 
-@kernel()
+@kernel(writes=FOUND)
 def filter_candidates(
     tile, first, own, start, distances, indices, lower, columns, counts, limits,
     points, theirs, norms, their_norms, scale, bound,
@@ -162,7 +165,7 @@ def filter_candidates(
                     )  # fmt: skip
 
 
-@kernel()
+@kernel(writes=FOUND)
 def flush_candidates(
     start, distances, indices, lower, columns, counts, limits,
     points, theirs, norms, their_norms, scale, bound,
