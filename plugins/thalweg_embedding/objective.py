@@ -10,7 +10,6 @@ over ordered pairs n != m of rows of the N x d map X, d_nm = ||x_n - x_m||^2.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,7 +24,7 @@ from thalweg.interfaces import (
     RepulsiveBlocks,
     RowObjective,
 )
-from thalweg.parallel import Layout, PETSc, min_over_ranks, sum_over_ranks
+from thalweg.parallel import Layout, PETSc, Relocation, min_over_ranks, sum_over_ranks
 from thalweg.parallel.pairs import nearest_neighbors
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.pairs.cells import bounding_box
@@ -58,7 +57,7 @@ class PairwiseEmbedding(
         Rows and dimension of the map.
     weights
         This rank's rows of the attractive weights p: symmetric, non-negative, zero
-        diagonal; CSR or dense, shape (local_rows, rows).
+        diagonal; CSR or dense, shape (local_rows, rows).  With ``places`` its rows there.
     attraction, repulsion
         The sums of f, weighted by ``weights``, and of g.
     normalized
@@ -83,6 +82,8 @@ class PairwiseEmbedding(
     density, density_weight
         A correlation of local densities, and its weight: that many times it is subtracted, at
         the wanted lambda, and not in the stages before, while the map unfolds.
+    places
+        Where the rows of sparse weights lie, if not where the map's do.
 
     Notes
     -----
@@ -113,9 +114,11 @@ class PairwiseEmbedding(
         density_weight: float = 0.0,
         label: str = "",
         affinity: str = "entropic",
+        places: Relocation | None = None,
     ) -> None:
         super().__init__(layout.comm, layout)
         self.weights = weights
+        self.places = places
         self.attraction = attraction
         self.repulsion = repulsion
         repulsion.note = self.note
@@ -257,12 +260,18 @@ class PairwiseEmbedding(
 
     def attractive_weights(self, x: PETSc.Vec) -> Weights:
         """p f'(0): the attraction's weights, for kernels such as t-SNE's taken at X = 0."""
+        weights, places = self.placed_weights(x)
+        return weights if places is None else places.home_matrix(weights)
+
+    def placed_weights(self, x: PETSc.Vec) -> tuple[Weights, Relocation | None]:
+        """The same weights where they lie, and how the map's rows come there."""
         at_zero = self.attraction.function(0.0)[1]
-        return self.weights if at_zero == 1.0 else self.weights * at_zero
+        return self.weights if at_zero == 1.0 else self.weights * at_zero, self.places
 
     def attractive_degrees(self) -> np.ndarray:
         """Row sums of :meth:`attractive_weights`, shape (local_rows,)."""
         sums = np.asarray(self.weights.sum(axis=1)).ravel()
+        sums = sums if self.places is None else self.places.home(sums)
         return sums * self.attraction.function(0.0)[1]
 
     @property
@@ -352,8 +361,9 @@ class PairwiseEmbedding(
 
     def fingerprint(self) -> str:
         """Changes with the shape, the two functions, lambda and the affinities."""
-        degrees = self.layout.gather_rows(self.attractive_degrees())
-        digest = hashlib.sha256(np.round(degrees / degrees.mean(), 6).tobytes()).hexdigest()[:16]
+        degrees = self.attractive_degrees()
+        mean = float(sum_over_ranks(self.comm, float(degrees.sum()))) / max(1, self.layout.rows)
+        digest = self.layout.digest(np.round(degrees / mean, 6) if mean else degrees)
         return (
             f"{super().fingerprint()}/{self.attraction.function.name}/"
             f"{self.repulsion.function.name}/{self.normalized}/{self._final_lambda:.17g}/{digest}"

@@ -12,7 +12,7 @@ import scipy.sparse
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout, max_over_ranks, sum_over_ranks
+from thalweg.parallel import MPI, Layout, Relocation, max_over_ranks, sum_over_ranks
 from thalweg.parallel.pairs import Ring
 from thalweg.plugins import Help, Option, declared_options
 from thalweg_embedding.affinities.build import (
@@ -255,19 +255,21 @@ def embedding(
             search=neighbor_search,
             note=sentences.append,
             distances=density > 0.0,
+            relocate=repulsive_weights != "squared-distances",
         )
     term = _density_term(layout, made) if density > 0.0 else None
     from_data = weights is None and kind != "precomputed"
     weights = made.weights
     if from_data and family.staged and repulsive_weights != "complement":
-        weights, components = tied_together(dataset.layout, weights)
+        weights, components = tied_together(dataset.layout, weights, made.places)
     scale, negative = _repulsive_weights(dataset, family, repulsive_weights, made, metric, kind)
     repelling = repulsive_sum(layout, family.repulsion, negative, repulsion, repulsion_error)
     by_mesh = isinstance(repelling, GridPairs)
     fast = by_mesh and repulsion_error > 1e-5
-    attracting = attractive_sum(layout, family.attraction, weights, single=fast)
+    attracting = attractive_sum(layout, family.attraction, weights, fast, made.places)
     if repulsive_weights == "complement":
-        edges = attractive_sum(layout, family.repulsion, weights * made.total)
+        complements = weights * made.total
+        edges = attractive_sum(layout, family.repulsion, complements, places=made.places)
         repelling = ComplementPairs(repelling, edges)
     if init == "auto":
         points = kind != "precomputed" and metric != "precomputed"
@@ -277,7 +279,7 @@ def embedding(
     if start is None and init == "pca":
         start = principal_components(dataset, dimensions, scale_of_start)
     elif start is None and init == "spectral":
-        start = eigenvectors(layout, weights, scale_of_start)
+        start = eigenvectors(layout, weights, scale_of_start, made.places)
     objective = PairwiseEmbedding(
         layout,
         weights,
@@ -295,6 +297,7 @@ def embedding(
         density_weight=density,
         label=family.name,
         affinity=kind,
+        places=made.places,
     )
     if not by_mesh and layout.rows >= SLOW_ROWS:
         seconds = 1e-9 * EXACT_COST * layout.rows * float(layout.rows) / layout.comm.size
@@ -378,14 +381,18 @@ def options_of(family: Family) -> tuple[Option, ...]:
 
 
 def attractive_sum(
-    layout: Layout, function: PairFunction, weights: Weights, single: bool = False
+    layout: Layout,
+    function: PairFunction,
+    weights: Weights,
+    single: bool = False,
+    places: Relocation | None = None,
 ) -> PairSum:
     """The attraction, over all pairs or over the edges of a sparse graph.
 
-    ``single`` keeps a sparse graph's weights in single precision.
+    ``single`` keeps a sparse graph's weights in single precision; ``places``: where its rows lie.
     """
     if scipy.sparse.issparse(weights):
-        return NeighborPairs(layout, function, weights, single)
+        return NeighborPairs(layout, function, weights, single, places)
     return AllPairs(layout, function, weights)
 
 
@@ -459,7 +466,8 @@ def _density_term(layout: Layout, made: Affinities) -> DensityCorrelation:
             "the correlation of densities needs the data, and affinities alone are given; use "
             "density = 0"
         )
-    return DensityCorrelation(layout, scipy.sparse.csr_matrix(made.weights), made.squared)
+    weights = scipy.sparse.csr_matrix(made.weights)
+    return DensityCorrelation(layout, weights, made.squared, made.places)
 
 
 def _negative_entropy(layout: Layout, weights: Weights) -> float:

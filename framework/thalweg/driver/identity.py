@@ -66,7 +66,7 @@ def start_of(objective: Objective, x: PETSc.Vec, given: bool, seed: int) -> dict
     """
     if not given:
         return {"seed": seed}
-    return {"x0": digest_of(objective.layout.gather(x))}
+    return {"x0": objective.layout.digest(objective.layout.reading(x))}
 
 
 def digest_of(array: np.ndarray) -> str:

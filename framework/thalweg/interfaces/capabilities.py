@@ -17,6 +17,7 @@ from thalweg.errors import CapabilityError
 from thalweg.parallel import PETSc
 
 if TYPE_CHECKING:
+    from thalweg.parallel import Relocation
     from thalweg.parallel.pairs.secants import SecantSet
 
 
@@ -77,6 +78,16 @@ class AttractiveLaplacian(Capability):
 
         Non-negative with zero diagonal; a CSR matrix, or a dense array.
         """
+
+    def placed_weights(
+        self, x: PETSc.Vec
+    ) -> tuple[scipy.sparse.csr_matrix | np.ndarray, Relocation | None]:
+        """The weights where the objective holds them, and how its rows come there.
+
+        For what works with them on large graphs: rows that attract each other lie on one rank.
+        By default :meth:`attractive_weights`, and None: they lie as the variable does.
+        """
+        return self.attractive_weights(x), None
 
 
 class RepulsiveBlocks(Capability):

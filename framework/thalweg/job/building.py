@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,9 +27,6 @@ from thalweg.parallel import (
 )
 from thalweg.parallel.memory import require_vectors
 from thalweg.plugins import ObjectiveSpec, plugins
-
-#: Bytes of data that :func:`data_digest` takes at once.
-DIGEST_BLOCK = 2**20
 
 
 @contextmanager
@@ -99,28 +95,14 @@ def data_digest(dataset: Dataset | None) -> str:
     """Digest of a data set, the same at any rank count.  Collective."""
     if dataset is None:
         return ""
-    rows = dataset.values
-    width = rows.dtype.itemsize * dataset.layout.columns  # bytes in a row
-    weights = np.random.default_rng(1).integers(1, 2**63, width, dtype=np.uint64)
-    # Wrapping sums modulo 2**64: exact, so the order of the ranks does not matter.
-    local = 0
-    # Each byte takes eight in the product, which the data as a whole would have no room for.
-    count = max(1, DIGEST_BLOCK // max(1, width))
-    for first in range(0, len(rows), count):
-        block = np.ascontiguousarray(rows[first : first + count])
-        raw = block.view(np.uint8).reshape(len(block), width).astype(np.uint64)
-        start = dataset.layout.start + first
-        numbers = np.arange(start, start + len(block), dtype=np.uint64)
-        local += int(((raw @ weights) * (2 * numbers + 1)).sum(dtype=np.uint64))
-    total = sum(dataset.comm.allgather(local % 2**64)) % 2**64
-    text = f"{dataset.layout.rows}x{dataset.layout.columns}:{rows.dtype}:{total}"
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return dataset.layout.digest(dataset.values)
 
 
 def labels_digest(dataset: Dataset | None) -> str:
     """Digest of the labels of a data set, empty where there are none."""
-    whole = None if dataset is None else dataset.gather_labels()
-    return "" if whole is None else digest_of(whole.astype("<i8"))
+    if dataset is None or dataset.labels is None:
+        return ""
+    return dataset.layout.digest(dataset.labels.astype("<i8"))
 
 
 def starting_point(configuration: Configuration, objective: Objective) -> PETSc.Vec:

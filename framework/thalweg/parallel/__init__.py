@@ -27,7 +27,7 @@ from thalweg.parallel.petsc import (
     options_prefix,
     temporary_options,
 )
-from thalweg.parallel.redistribution import RowRoutes, Transposition
+from thalweg.parallel.redistribution import Relocation, RowMatrix, RowRoutes, Transposition
 from thalweg.parallel.reductions import (
     any_over_ranks,
     exact_sum,
@@ -47,17 +47,20 @@ if TYPE_CHECKING:
     from thalweg.parallel.operators import hessian_operator, matrix_free, remove_shift
     from thalweg.parallel.pairs import Ring, RingBlock, Tile, nearest_neighbors, tiles
     from thalweg.parallel.pairs.approximate_neighbors import approximate_neighbors
+    from thalweg.parallel.pairs.coarse_cells import CoarseCells
     from thalweg.parallel.pairs.kernel_sums import KernelSums
     from thalweg.parallel.pairs.secants import SecantSet
-    from thalweg.parallel.row_exchange import RowExchange, RowMatrix, RowPlan
+    from thalweg.parallel.row_exchange import RowExchange, RowPlan
 
 __all__ = [
     "MPI",
+    "CoarseCells",
     "KernelSums",
     "LaplacianSolver",
     "Layout",
     "PETSc",
     "Phase",
+    "Relocation",
     "Ring",
     "RingBlock",
     "RowExchange",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,9 @@ from thalweg.parallel.traffic import count_messages
 
 #: Largest count and displacement of a message in MPI 3.
 MPI_COUNT = 2**31 - 1
+
+#: Bytes of rows that a digest takes at a time.
+DIGEST_BLOCK = 2**20
 
 
 class Layout:
@@ -198,6 +202,10 @@ class Layout:
         mine = block[self.own(numbers)]
         return Layout(self.comm, len(numbers), local_rows=len(mine)).gather_rows(mine)
 
+    def owners(self, numbers: np.ndarray) -> np.ndarray:
+        """Rank that owns each of these global row numbers.  Not collective."""
+        return np.asarray(np.searchsorted(self.starts, numbers, side="right") - 1)
+
     def own(self, numbers: np.ndarray) -> np.ndarray:
         """Those of these global row numbers that are this rank's, counted from its first row."""
         return numbers[(numbers >= self.start) & (numbers < self.stop)] - self.start
@@ -209,6 +217,31 @@ class Layout:
     def local(self, whole: np.ndarray) -> np.ndarray:
         """This rank's rows of a replicated array, as a view."""
         return whole[self.start : self.stop]
+
+    def digest(self, block: np.ndarray) -> str:
+        """Digest of all ranks' row blocks, the same however they are distributed.  Collective.
+
+        Parameters
+        ----------
+        block
+            This rank's rows, shape ``(local_rows, ...)``, of one type without Python objects.
+        """
+        width = math.prod(block.shape[1:]) * block.dtype.itemsize  # bytes in a row
+        weights = np.random.default_rng(1).integers(1, 2**63, width, dtype=np.uint64)
+        # Wrapping sums modulo 2**64: exact, so the order of the ranks does not matter.
+        local = 0
+        # Each byte takes eight in the product, which the whole would have no room for.
+        count = max(1, DIGEST_BLOCK // max(1, width))
+        for first in range(0, len(block) if width else 0, count):
+            part = np.ascontiguousarray(block[first : first + count])
+            raw = part.view(np.uint8).reshape(len(part), width).astype(np.uint64)
+            start = self.start + first
+            numbers = np.arange(start, start + len(part), dtype=np.uint64)
+            local += int(((raw @ weights) * (2 * numbers + 1)).sum(dtype=np.uint64))
+        total = sum(self.comm.allgather(local % 2**64)) % 2**64
+        shape = "x".join(map(str, (self.rows, *block.shape[1:])))
+        text = f"{shape}:{block.dtype}:{total}"
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def random_normal(self, seed: int, scale: float = 1.0) -> np.ndarray:
         """This rank's block of a standard normal array that does not depend on the ranks.

@@ -9,9 +9,11 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import scipy.sparse
 from mpi4py import MPI
 
 from thalweg.parallel.layout import Layout
+from thalweg.parallel.row_exchange import RowExchange, RowPlan
 from thalweg.parallel.traffic import count_messages
 
 
@@ -66,6 +68,123 @@ class RowRoutes:
         ``values`` are this rank's answers to what :meth:`deliver` brought, in that order.
         """
         return _exchanged(self.comm, values, self.received, self._sent)
+
+
+class Relocation:
+    """Rows of a layout at ranks chosen row by row, and the ways there and back.
+
+    Rows that a graph's edges connect, or that lie close together, come to one rank: exchanges of
+    ghost rows are then as small as the borders.  Collective, as all its methods.
+
+    Parameters
+    ----------
+    layout
+        Distribution of the rows.
+    destinations
+        Rank that each of this rank's rows goes to, shape (local_rows,).
+
+    Attributes
+    ----------
+    origin : Layout
+        Distribution of the rows as given.
+    layout : Layout
+        The same rows at their new places, where they have new numbers.
+    """
+
+    def __init__(self, layout: Layout, destinations: np.ndarray) -> None:
+        self.origin = layout
+        self._routes = RowRoutes(layout.comm, destinations)
+        arrived = int(self._routes.received.sum())
+        self.layout = Layout(layout.comm, layout.rows, layout.columns, local_rows=arrived)
+
+    def bring(self, block: np.ndarray) -> np.ndarray:
+        """The rows that have their places here, from the owners' rows ``block``."""
+        return self._routes.deliver(block)
+
+    def home(self, block: np.ndarray) -> np.ndarray:
+        """This rank's rows of the origin, from the rows at their new places."""
+        returned = self._routes.give_back(block)
+        rows = np.empty_like(returned)
+        rows[self._routes.rows] = returned
+        return rows
+
+    def names_of(self, rows: np.ndarray) -> np.ndarray:
+        """Numbers in the origin of rows given by their new numbers; int64, of the same shape."""
+        names = self.bring(np.arange(self.origin.start, self.origin.stop))
+        return _looked_up(self.layout, names, rows)
+
+    def numbers_of(self, rows: np.ndarray) -> np.ndarray:
+        """New numbers of rows given by their numbers in the origin; int64, of the same shape."""
+        numbers = self.home(np.arange(self.layout.start, self.layout.stop))
+        return _looked_up(self.origin, numbers, rows)
+
+    def home_matrix(self, matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
+        """This rank's rows of the origin, of a square matrix with rows and columns as placed."""
+        own = self.names_of(np.arange(self.layout.start, self.layout.stop))
+        rows = np.repeat(own, np.diff(matrix.indptr))
+        routes = RowRoutes(self.origin.comm, self.origin.owners(rows))
+        columns = routes.deliver(self.names_of(matrix.indices))
+        entries = routes.deliver(matrix.data)
+        rows = routes.deliver(rows) - self.origin.start
+        shape = (self.origin.local_rows, self.origin.rows)
+        return scipy.sparse.csr_matrix((entries, (rows, columns)), shape=shape)
+
+
+def _looked_up(layout: Layout, values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Entries of a distributed array, by global row number.  Collective."""
+    plan = RowPlan.of(layout, rows)
+    exchange = RowExchange(plan)
+    found = exchange.with_ghosts(values)[plan.positions(rows)]
+    exchange.destroy()
+    return np.asarray(found)
+
+
+class RowMatrix:
+    """A matrix distributed by rows, which multiplies arrays distributed in the same way.
+
+    Collective, as all its methods.
+
+    Parameters
+    ----------
+    layout
+        Distribution of the arrays' rows, and of the matrix's.
+    rows
+        This rank's rows, shape ``(local_rows, rows)``: a CSR matrix, or a dense array, which
+        needs every row of what it multiplies.
+    places
+        Where the matrix's rows lie, if not where the arrays' do.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        rows: scipy.sparse.csr_matrix | np.ndarray,
+        places: Relocation | None = None,
+    ) -> None:
+        self._layout = layout = layout if places is None else places.layout
+        self._rows, self._places = rows, places
+        self._exchange: RowExchange | None = None
+        if not isinstance(rows, np.ndarray):
+            plan = RowPlan.of(layout, rows.indices)
+            self._exchange = RowExchange(plan)
+            self._rows = scipy.sparse.csr_matrix(
+                (rows.data, plan.positions(rows.indices), rows.indptr),
+                shape=(layout.local_rows, layout.local_rows + len(plan.ghosts)),
+            )
+
+    def multiply(self, block: np.ndarray) -> np.ndarray:
+        """This rank's rows of the product with the array whose rows here are ``block``."""
+        places = self._places
+        here = block if places is None else places.bring(block)
+        if self._exchange is None:
+            return np.asarray(self._rows @ self._layout.gather_rows(here))
+        product = np.asarray(self._rows @ self._exchange.with_ghosts(here))
+        return product if places is None else places.home(product)
+
+    def destroy(self) -> None:
+        """Free the exchange."""
+        if self._exchange is not None:
+            self._exchange.destroy()
 
 
 class Transposition:

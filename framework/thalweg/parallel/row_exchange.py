@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse
 from mpi4py import MPI
 
 from thalweg.parallel.layout import Layout
@@ -52,7 +51,7 @@ class RowPlan:
     @cached_property
     def owners(self) -> np.ndarray:
         """Rank that owns each ghost row."""
-        return np.searchsorted(self.layout.starts, self.ghosts, side="right") - 1
+        return self.layout.owners(self.ghosts)
 
     def positions(self, rows: np.ndarray) -> np.ndarray:
         """Where rows lie in this rank's rows followed by the ghost rows; int64.
@@ -205,43 +204,6 @@ class RowExchange:
         for unit in self._units.values():
             unit.Free()
         self._units.clear()
-
-
-class RowMatrix:
-    """A matrix distributed by rows, which multiplies arrays distributed in the same way.
-
-    Collective, as all its methods.
-
-    Parameters
-    ----------
-    layout
-        Distribution of the matrix's rows and of the arrays' rows.
-    rows
-        This rank's rows, shape ``(local_rows, rows)``: a CSR matrix, or a dense array, which
-        needs every row of what it multiplies.
-    """
-
-    def __init__(self, layout: Layout, rows: scipy.sparse.csr_matrix | np.ndarray) -> None:
-        self._layout, self._rows = layout, rows
-        self._exchange: RowExchange | None = None
-        if not isinstance(rows, np.ndarray):
-            plan = RowPlan.of(layout, rows.indices)
-            self._exchange = RowExchange(plan)
-            self._rows = scipy.sparse.csr_matrix(
-                (rows.data, plan.positions(rows.indices), rows.indptr),
-                shape=(layout.local_rows, layout.local_rows + len(plan.ghosts)),
-            )
-
-    def multiply(self, block: np.ndarray) -> np.ndarray:
-        """This rank's rows of the product with the array whose rows here are ``block``."""
-        if self._exchange is None:
-            return np.asarray(self._rows @ self._layout.gather_rows(block))
-        return np.asarray(self._rows @ self._exchange.with_ghosts(block))
-
-    def destroy(self) -> None:
-        """Free the exchange."""
-        if self._exchange is not None:
-            self._exchange.destroy()
 
 
 def _width(array: np.ndarray) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -13,19 +13,28 @@ import scipy.sparse
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, sum_over_ranks
+from thalweg.parallel import CoarseCells, Layout, Relocation, sum_over_ranks
 from thalweg.parallel.laplacian import component_labels
-from thalweg_embedding.affinities.distances import SparseDataset, nearest_by
+from thalweg_embedding.affinities.distances import (
+    SparseDataset,
+    measured_by_coordinates,
+    measured_rows,
+    nearest_by,
+)
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.affinities.fuzzy import fuzzy_rows
 from thalweg_embedding.affinities.symmetric import Weights, check_weights, transposed
 from thalweg_embedding.memory import announce, require_room_for_dense
+from thalweg_embedding.pairs import decomposition
 
 #: Up to this many points all pairs get an affinity, beyond it the nearest neighbors.
 DENSE_LIMIT = 1000
 
 #: Neighbors a point, in units of the perplexity.
 NEIGHBORS_PER_PERPLEXITY = 3
+
+#: Rows of a rank, relative to its share, beyond which rows stay on the ranks that they came to.
+MOST_UNEVEN = 1.5
 
 #: Share of the uniform affinity that ties components together, and pairs per point that carry it.
 UNIFORM_SHARE, LINKS = 0.01, 5
@@ -68,11 +77,14 @@ class Affinities:
     squared
         This rank's rows of the squared distances to the nearest neighbors, at most 3 x
         perplexity of them, CSR, where asked for.
+    places
+        Where the rows of these matrices lie, if not where the data's do.
     """
 
     weights: Weights
     total: float = 1.0
     squared: scipy.sparse.csr_matrix | None = None
+    places: Relocation | None = None
 
 
 def entropic_affinities(
@@ -111,6 +123,7 @@ def affinities_of(
     seed: int = 0,
     note: Callable[[str], None] = lambda sentence: None,
     distances: bool = False,
+    relocate: bool = False,
 ) -> Affinities:
     """Symmetric affinities of a data set's rows.  Collective.
 
@@ -134,6 +147,10 @@ def affinities_of(
         See :func:`~thalweg_embedding.affinities.distances.nearest_by`.
     distances
         Whether to keep the squared distances.
+    relocate
+        Whether rows may be brought to other ranks, by cells of the data, so that most neighbors
+        of a row lie on its rank: where there are many rows, several ranks, and coordinates whose
+        distances count.
 
     Raises
     ------
@@ -165,7 +182,19 @@ def affinities_of(
         k = min(k, n_neighbors)
     announce(layout, layout.columns, k)
     search = "exact" if dense else search
-    indices, squared = nearest_by(dataset, k, metric, search, seed, note)
+    places, cells = _placed(dataset, metric) if relocate and not dense else (None, None)
+    if places is not None and search == "approximate":
+        values = places.bring(measured_rows(dataset, metric).values)
+        moved = replace(dataset, values=values, layout=places.layout, labels=None)
+        indices, squared = nearest_by(moved, k, metric, search, seed, note, cells)
+        del values, moved
+    else:
+        # An exact search breaks ties by the numbers of rows, which must not depend on the ranks.
+        indices, squared = nearest_by(dataset, k, metric, search, seed, note)
+        if places is not None:
+            indices = places.bring(places.numbers_of(indices))
+            squared = places.bring(squared)
+    layout = layout if places is None else places.layout
     fewer = indices.shape[1] < k
     k = indices.shape[1]
     if fewer and (kind != "entropic" or max(wanted) >= k):
@@ -206,9 +235,24 @@ def affinities_of(
     kept = None
     if distances:
         # Of all pairs only near ones tell of local density.
-        there, back = both_ways(squared[:, : math.ceil(NEIGHBORS_PER_PERPLEXITY * max(wanted))])
+        few = squared[:, : math.ceil(NEIGHBORS_PER_PERPLEXITY * max(wanted))]
+        # A sparse matrix forgets zeros: between duplicates there are edges too.
+        there, back = both_ways(np.maximum(few, np.finfo(float).tiny))
         kept = there.maximum(back).tocsr()
-    return Affinities(weights.toarray() if dense else weights.tocsr(), total, kept)
+    return Affinities(weights.toarray() if dense else weights.tocsr(), total, kept, places)
+
+
+def _placed(dataset: Dataset, metric: str) -> tuple[Relocation, CoarseCells] | tuple[None, None]:
+    """Places of rows by cells of the data, where they gain.  Collective."""
+    layout = dataset.layout
+    few = layout.comm.size == 1 or layout.rows < decomposition.SLAB_ROWS
+    if few or isinstance(dataset, SparseDataset) or not measured_by_coordinates(metric):
+        return None, None
+    values = measured_rows(dataset, metric).values
+    cells = CoarseCells.of(layout, values)
+    places = cells.relocation(layout, values)
+    uneven = places.layout.counts().max() * layout.comm.size > MOST_UNEVEN * layout.rows
+    return (None, None) if uneven else (places, cells)
 
 
 def _within(perplexity: float, neighbors: int) -> float:
@@ -240,7 +284,9 @@ def given_affinities(dataset: Dataset, normalize: bool = True) -> Affinities:
     return Affinities(weights * (1.0 / total), total)
 
 
-def tied_together(layout: Layout, weights: Weights) -> tuple[Weights, int]:
+def tied_together(
+    layout: Layout, weights: Weights, places: Relocation | None = None
+) -> tuple[Weights, int]:
     """Affinities whose graph is connected, and the number of components before.  Collective.
 
     Between components nothing attracts, so that a logarithm of repulsions has no minimum: they
@@ -253,8 +299,11 @@ def tied_together(layout: Layout, weights: Weights) -> tuple[Weights, int]:
     ----------
     weights
         This rank's rows of affinities that sum to 1 over all ranks.
+    places
+        Where the rows of ``weights`` lie, if not where those of ``layout`` do.
     """
     n = layout.rows
+    given, layout = layout, layout if places is None else places.layout
     edges = scipy.sparse.csr_matrix(weights, copy=True)
     edges.data[edges.data < UNIFORM_SHARE / (n * (n - 1.0))] = 0.0
     edges.eliminate_zeros()
@@ -263,8 +312,9 @@ def tied_together(layout: Layout, weights: Weights) -> tuple[Weights, int]:
         return weights, 1
     count = min(LINKS, n - 1)
     offsets = 1 + np.random.default_rng(0).choice(n - 1, count, replace=False)
-    rows = np.arange(layout.local_rows)[:, None]
-    columns = (layout.start + rows + offsets) % n
+    columns = (np.arange(given.start, given.stop)[:, None] + offsets) % n
+    if places is not None:
+        columns = places.bring(places.numbers_of(columns))
     one_way = scipy.sparse.csr_matrix(
         (
             np.full(columns.size, 0.5 * UNIFORM_SHARE / (n * count)),

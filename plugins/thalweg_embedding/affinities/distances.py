@@ -18,6 +18,7 @@ from thalweg.data import Dataset, principal_components
 from thalweg.errors import InputError
 from thalweg.parallel import (
     MPI,
+    CoarseCells,
     Layout,
     approximate_neighbors,
     max_over_ranks,
@@ -77,6 +78,7 @@ def nearest_by(
     search: str = "exact",
     seed: int = 0,
     note: Callable[[str], None] = lambda sentence: None,
+    cells: CoarseCells | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The k nearest other rows of each of this rank's rows.  Collective.
 
@@ -99,6 +101,8 @@ def nearest_by(
         Of an approximate search.
     note
         Called with a sentence that tells how many of the neighbors were found.
+    cells
+        Those by which the rows lie on their ranks, if they do.
 
     Returns
     -------
@@ -124,9 +128,12 @@ def nearest_by(
             else:
                 indices, squared = nearest_among(dataset, dataset, k, True)
         elif search == "approximate":
-            found = approximate_neighbors(dataset.layout, dataset.values, k, seed)
-            indices, squared, recall = found
-            note(f"approximate search found {recall:.1%} of the nearest neighbors, on a sample")
+            found = approximate_neighbors(dataset.layout, dataset.values, k, seed, cells)
+            indices, squared, recall, exact_because = found
+            if exact_because:
+                note(f"the search for neighbors is exact, not approximate: {exact_because}")
+            else:
+                note(f"approximate search found {recall:.1%} of the nearest neighbors, on a sample")
         else:
             indices, squared = nearest_neighbors(dataset.layout, dataset.values, k)
         return indices, squared_distances_of(squared, metric)
@@ -142,6 +149,12 @@ def nearest_by(
 def squared_distances_of(squared: np.ndarray, metric: str) -> np.ndarray:
     """Squares of a metric's distances, from squared Euclidean ones of the rows it is taken of."""
     return (0.5 * squared) ** 2 if metric in ANGULAR else squared
+
+
+def measured_by_coordinates(metric: str) -> bool:
+    """Whether :func:`measured_rows` have distances that tell those of the metric."""
+    metric = ALIASES.get(metric, metric)
+    return metric == "euclidean" or metric in ANGULAR
 
 
 def measured_rows(dataset: Dataset, metric: str) -> Dataset:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, max_over_ranks
+from thalweg.parallel import Layout, RowRoutes, max_over_ranks
 
 #: A CSR matrix or a dense array: SciPy's types are not known to type checkers.
 Weights: TypeAlias = Any
@@ -34,29 +34,13 @@ def sum_of_parts(layout: Layout, parts: Sequence[scipy.sparse.spmatrix]) -> scip
     ranks, not in that of their arrival: the same bits every time.
     """
     parts = [part.tocoo() for part in parts]
+    routes = RowRoutes(layout.comm, np.repeat(np.arange(len(parts)), [p.nnz for p in parts]))
     rows, columns, values = (
-        np.concatenate(_exchanged(layout.comm, [getattr(part, name) for part in parts], kind))
+        routes.deliver(np.concatenate([getattr(part, name) for part in parts]).astype(kind))
         for name, kind in (("row", np.int64), ("col", np.int64), ("data", float))
     )
     shape = (layout.local_rows, layout.rows)
     return scipy.sparse.csr_matrix((values, (rows, columns)), shape=shape)
-
-
-def _exchanged(comm, parts, kind):  # type: ignore[no-untyped-def]
-    """What every rank has for this one, in the order of ranks."""
-    parts = [np.ascontiguousarray(part, dtype=kind) for part in parts]
-    if comm.size == 1:
-        return parts
-    counts = np.array([len(part) for part in parts], dtype=np.int64)
-    coming = np.empty_like(counts)
-    comm.Alltoall(counts, coming)
-    received = np.empty(coming.sum(), dtype=kind)
-    places = np.concatenate([[0], np.cumsum(coming)])
-    comm.Alltoallv(
-        [np.concatenate(parts), (counts, np.concatenate([[0], np.cumsum(counts)[:-1]]))],
-        [received, (coming, places[:-1])],
-    )
-    return [received[places[r] : places[r + 1]] for r in range(comm.size)]
 
 
 def check_weights(layout: Layout, weights: Weights) -> None:

@@ -6,31 +6,35 @@ import numpy as np
 
 import thalweg
 from thalweg.data import Dataset
-from thalweg.parallel import Layout
+from thalweg.parallel import Layout, Relocation
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.eigenmaps.build import laplacian_eigenmaps
 from thalweg_embedding.start import scaled
 
 
-def eigenvectors(layout: Layout, weights: Weights, scale: float) -> np.ndarray:
+def eigenvectors(
+    layout: Layout, weights: Weights, scale: float, places: Relocation | None = None
+) -> np.ndarray:
     """This rank's rows of the first eigenvectors of the weights' normalized Laplacian.  Collective.
 
     The first column has deviation ``scale``; random numbers a thousandth of it are added.
+    ``places``: where the rows of ``weights`` lie, if not where those of ``layout`` do.
 
     Raises
     ------
     InputError
         The graph of the weights is not connected.
     """
-    rows = Dataset(np.empty((layout.local_rows, 0)), layout.with_columns(0))
+    inner = layout if places is None else places.layout
+    rows = Dataset(np.empty((inner.local_rows, 0)), inner.with_columns(0))
     objective = laplacian_eigenmaps(
         rows, layout.comm, dimensions=layout.columns, affinity="precomputed", weights=weights
     )
     try:
         result = thalweg.minimize(objective, solver="eigen", seed=0)
         point = objective.layout.vec_from(result.x)
-        found = objective.map_rows(point)
+        found = np.array(objective.map_rows(point))
         point.destroy()
     finally:
         objective.destroy()
-    return scaled(np.array(found), layout, scale)
+    return scaled(found if places is None else places.home(found), layout, scale)

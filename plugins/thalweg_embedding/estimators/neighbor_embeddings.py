@@ -196,7 +196,7 @@ class PairwiseEstimator(  # type: ignore[misc]
                 **(self.solver_options or {}),
             )
             self._keep(result)
-            self.affinities_ = objective.weights
+            self.affinities_ = objective.weights  # of one rank
             self._placed = self._new_points(dataset, objective)
         finally:
             objective.destroy()

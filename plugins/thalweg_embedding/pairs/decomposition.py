@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from thalweg.parallel import MPI, Layout, RowRoutes, kernel, sum_over_ranks
+from thalweg.parallel import MPI, Layout, Relocation, RowRoutes, kernel, sum_over_ranks
 
 #: Rows of a map from which several ranks take a slab each; below, all points go to all ranks,
 #: and a dozen exchanges are spared.
@@ -123,17 +123,9 @@ class SlabDecomposition:
         self._cuts = np.minimum(self._cuts, grid.along)
         before = np.concatenate([[0], np.cumsum(counts)])[self._cuts]
         self._occupied = np.diff(before) > 0
-        self._routes = RowRoutes(comm, np.searchsorted(self._cuts[1:-1], row, side="right"))
-        self.points = self._routes.deliver(rows)
-
-    def from_rows(self, block: np.ndarray) -> np.ndarray:  # noqa: D102
-        return self._routes.deliver(block)
-
-    def to_rows(self, values: np.ndarray) -> np.ndarray:  # noqa: D102
-        returned = self._routes.give_back(values)
-        rows = np.empty_like(returned)
-        rows[self._routes.rows] = returned
-        return rows
+        places = Relocation(layout, np.searchsorted(self._cuts[1:-1], row, side="right"))
+        self.from_rows, self.to_rows = places.bring, places.home
+        self.points = places.bring(rows)
 
     def density(self) -> float:  # noqa: D102
         first, last = self._cuts[self._comm.rank : self._comm.rank + 2]

@@ -17,14 +17,16 @@ leave maps alone that have yet to unfold.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
 from numba import njit, prange
 
-from thalweg.parallel import Layout, RowExchange, RowPlan, kernel, sum_over_ranks
+from thalweg.parallel import Layout, Relocation, RowExchange, RowPlan, kernel, sum_over_ranks
 
 #: Added to squared radii in the map, in map units, and relative to the mean in the data.
 EPSILON, SMALLEST = 1e-2, 1e-12
@@ -43,12 +45,19 @@ class DensityCorrelation:
     weights, squared
         This rank's rows of symmetric affinities, and of the squared distances in the data; CSR.
         The edges are those of the latter.
+    places
+        Where the rows of these lie, if not where the map's do.
     """
 
     def __init__(
-        self, layout: Layout, weights: scipy.sparse.csr_matrix, squared: scipy.sparse.csr_matrix
+        self,
+        layout: Layout,
+        weights: scipy.sparse.csr_matrix,
+        squared: scipy.sparse.csr_matrix,
+        places: Relocation | None = None,
     ) -> None:
         self.layout = layout
+        self._places = places
         squared = scipy.sparse.csr_matrix(squared)
         edges = scipy.sparse.csr_matrix(
             (np.ones_like(squared.data), squared.indices, squared.indptr), shape=squared.shape
@@ -62,28 +71,28 @@ class DensityCorrelation:
         centered, deviation = self._moments(radii, 0.0)
         #: Standardized R; zeros where the data have one density everywhere.
         self._wanted = centered / deviation if deviation > 1e-9 else np.zeros(len(radii))
-        plan = RowPlan.of(layout, squared.indices)
+        plan = RowPlan.of(layout if places is None else places.layout, squared.indices)
         self._exchange = RowExchange(plan)
         self._graph = (squared.indptr.astype(np.int64), plan.positions(squared.indices))
         self._edges = np.maximum(np.diff(squared.indptr), 1).astype(float)
 
     def total(self, rows: np.ndarray) -> float:
         """The correlation.  Collective."""
-        return self._state(self._exchange.with_ghosts(rows)).correlation
+        return self._state(self._points(rows)).correlation
 
     def total_and_slopes(self, rows: np.ndarray, slopes: np.ndarray) -> float:
         """The correlation; ``slopes`` receives a quarter of its gradient.  Collective."""
-        points = self._exchange.with_ghosts(rows)
+        points = self._points(rows)
         state = self._state(points)
         pulls = self._exchange.with_ghosts((state.rates * state.phi)[:, None])
-        _slopes(points, pulls, *self._graph, slopes)
+        self._write(slopes, functools.partial(_slopes, points, pulls, *self._graph))
         return state.correlation
 
     def product(self, rows: np.ndarray, direction: np.ndarray, product: np.ndarray) -> None:
         """A quarter of the Hessian times ``direction``.  Collective."""
-        points, moves = (self._exchange.with_ghosts(both) for both in (rows, direction))
+        points, moves = self._points(rows), self._points(direction)
         state = self._state(points)
-        closer = np.empty(len(rows))
+        closer = np.empty(len(self._edges))
         _changes(points, moves, *self._graph, closer)
         change = -state.phi * closer  # of r
         means = np.array([self._wanted @ change, state.standard @ change, change.sum()])
@@ -96,17 +105,33 @@ class DensityCorrelation:
         turning /= n * state.deviation**2
         of_pulls = turning * state.phi + state.rates * state.phi_slope * closer
         both = np.column_stack([state.rates * state.phi, of_pulls])
-        _product(points, moves, self._exchange.with_ghosts(both), *self._graph, product)
+        pulls = self._exchange.with_ghosts(both)
+        self._write(product, functools.partial(_product, points, moves, pulls, *self._graph))
 
     def diagonal(self, rows: np.ndarray, diagonal: np.ndarray) -> None:
         """A quarter of the diagonal of the Hessian.  Collective."""
-        points = self._exchange.with_ghosts(rows)
+        points = self._points(rows)
         state = self._state(points)
         columns = (state.rates, state.phi, state.phi_slope, self._wanted, state.standard)
         facts = self._exchange.with_ghosts(np.column_stack(columns))
         n = self.layout.rows
         scale = 1.0 / (n * state.deviation)
-        _diagonal(points, facts, *self._graph, state.correlation, scale, n, diagonal)
+        given = (points, facts, *self._graph, state.correlation, scale, n)
+        self._write(diagonal, functools.partial(_diagonal, *given))
+
+    def _points(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of the map where the edges' are, and the ghost rows.  Collective."""
+        here = rows if self._places is None else self._places.bring(rows)
+        return self._exchange.with_ghosts(here)
+
+    def _write(self, out: np.ndarray, loop: Callable[[np.ndarray], None]) -> None:
+        """Let a loop write rows where the edges' are, and bring them home.  Collective."""
+        if self._places is None:
+            loop(out)
+            return
+        found = np.empty((len(self._edges), self.layout.columns))
+        loop(found)
+        out[...] = self._places.home(found)
 
     def _state(self, points: np.ndarray) -> _State:
         """What derivatives are made of.  Collective."""

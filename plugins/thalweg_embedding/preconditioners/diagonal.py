@@ -22,8 +22,9 @@ SMALLEST_SHARE = 1e-3
 
 def attractive_degrees(objective: AttractiveLaplacian, layout: Layout, x: PETSc.Vec) -> np.ndarray:
     """Row sums of the attractive weights, shape (local_rows,), all positive.  Collective."""
-    degrees = np.asarray(objective.attractive_weights(x).sum(axis=1), dtype=float).ravel()
-    return floored(layout, degrees)
+    weights, places = objective.placed_weights(x)
+    degrees = np.asarray(weights.sum(axis=1), dtype=float).ravel()
+    return floored(layout, degrees if places is None else places.home(degrees))
 
 
 def floored(layout: Layout, numbers: np.ndarray) -> np.ndarray:

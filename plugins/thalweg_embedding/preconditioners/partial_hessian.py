@@ -59,7 +59,7 @@ class PartialHessian(Preconditioner):
         self._objective = objective
         self._layout: Layout = objective.layout
         assert isinstance(objective, AttractiveLaplacian)
-        self._take_weights(objective.attractive_weights(x))
+        self._take_weights(objective, x)
         if self.inner == "spectral":
             self._factor = SpectralDirection(self.neighbors)
             self._factor.setup(objective, x)
@@ -74,13 +74,15 @@ class PartialHessian(Preconditioner):
         assert isinstance(objective, AttractiveLaplacian)
         if objective.attraction_changes:
             self._weights.destroy()
-            self._take_weights(objective.attractive_weights(x))
+            self._take_weights(objective, x)
         if self._factor is not None:
             self._factor.update(x)
 
-    def _take_weights(self, weights: Any) -> None:
-        self._degrees = np.asarray(weights.sum(axis=1), dtype=float).reshape(-1, 1)
-        self._weights = RowMatrix(self._layout, weights)
+    def _take_weights(self, objective: AttractiveLaplacian, x: PETSc.Vec) -> None:
+        weights, places = objective.placed_weights(x)
+        degrees = np.asarray(weights.sum(axis=1), dtype=float).reshape(-1, 1)
+        self._degrees = degrees if places is None else places.home(degrees)
+        self._weights = RowMatrix(self._layout, weights, places)
 
     def _product(self, vector: PETSc.Vec, product: PETSc.Vec) -> None:
         objective, layout = self._objective, self._layout

@@ -85,7 +85,9 @@ class SpectralDirection(Preconditioner):
         objective = self._objective
         assert isinstance(objective, AttractiveLaplacian)
         layout, scale = objective.layout, objective.attraction_scale
-        weights = objective.attractive_weights(x)
+        weights, places = objective.placed_weights(x)
+        if places is not None:
+            layout = places.layout.with_columns(layout.columns)
         degrees = floored(layout, np.asarray(weights.sum(axis=1), dtype=float).ravel())
         kappa = self.neighbors
         if kappa is None:
@@ -104,6 +106,7 @@ class SpectralDirection(Preconditioner):
             degrees=degrees,
             method=self.method,
             rtol=RESIDUAL,
+            places=places,
         )
 
     def apply(self, residual: PETSc.Vec, direction: PETSc.Vec) -> None:

@@ -37,7 +37,7 @@ def test_every_entry_and_every_place_counts(comm):
 def test_blocks_of_rows_give_the_digest_of_the_whole(monkeypatch):
     dataset = Dataset.from_array(POINTS)
     whole = data_digest(dataset)
-    monkeypatch.setattr("thalweg.job.building.DIGEST_BLOCK", 50)
+    monkeypatch.setattr("thalweg.parallel.layout.DIGEST_BLOCK", 50)
     assert data_digest(dataset) == whole
 
 

@@ -11,6 +11,7 @@ from thalweg.parallel.laplacian.components import MeanRemoval, component_labels
 from thalweg.parallel.laplacian.methods import METHODS, available, create_method
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.petsc import PETSc
+from thalweg.parallel.redistribution import Relocation
 from thalweg.parallel.reductions import min_over_ranks, sum_large
 from thalweg.parallel.traffic import phase
 
@@ -60,6 +61,9 @@ class LaplacianSolver:
     rtol, iterations
         Relative residual, and number, at which the CG iterations for a column end.  Jacobi's run
         in single precision from a residual of 1e-4 on.
+    places
+        Where the rows of the matrix, and of ``layout``, were brought to, if vectors to solve for
+        have the layout ``places.origin``.
 
     Attributes
     ----------
@@ -112,8 +116,10 @@ class LaplacianSolver:
         method: str = "auto",
         rtol: float = 1e-8,
         iterations: int = 500,
+        places: Relocation | None = None,
     ) -> None:
-        self.layout = layout
+        self.layout = layout if places is None else places.origin.with_columns(layout.columns)
+        self._places = places
         weights, sums = _checked(layout, weights, scale, shift)
         full = _full_degrees(layout, sums, degrees)
         diagonal = scale * full
@@ -133,16 +139,15 @@ class LaplacianSolver:
 
     def solve(self, rhs: PETSc.Vec, out: PETSc.Vec) -> None:
         """Overwrite ``out`` with the solution for ``rhs``, which it may be itself.  Collective."""
-        layout = self.layout
-        block = layout.reading(rhs)
-        if self.removal.active:
-            block = block.copy()
-            self.removal.apply(block)
+        places = self._places
+        block = self.layout.reading(rhs)
         with phase("laplacian"):
-            solution = self.method.solve(block)
-        with layout.writing(out) as rows:
-            rows[...] = solution
-            self.removal.apply(rows)
+            block = block.copy() if places is None else places.bring(block)
+            self.removal.apply(block)
+            solution = np.array(self.method.solve(block))
+            self.removal.apply(solution)
+            with self.layout.writing(out) as rows:
+                rows[...] = solution if places is None else places.home(solution)
 
     def destroy(self) -> None:
         """Free what PETSc holds.  Collective."""

@@ -20,18 +20,13 @@ import numpy as np
 from mpi4py import MPI
 from numba import njit
 
-from thalweg.errors import InputError
-from thalweg.parallel.failures import raise_on_all_ranks
 from thalweg.parallel.kernels import kernel
 from thalweg.parallel.layout import Layout
+from thalweg.parallel.pairs.coarse_cells import CoarseCells
 from thalweg.parallel.pairs.neighbors import nearest_neighbors
-from thalweg.parallel.redistribution import RowRoutes
-from thalweg.parallel.reductions import max_over_ranks, min_over_ranks, sum_large, sum_over_ranks
+from thalweg.parallel.redistribution import Relocation, RowRoutes
+from thalweg.parallel.reductions import max_over_ranks, min_over_ranks, sum_over_ranks
 from thalweg.parallel.row_exchange import RowExchange, RowPlan
-from thalweg.parallel.traffic import count_messages
-
-#: Cells for each rank, and rows of the sample for each cell.
-CELLS, SAMPLED = 16, 32
 
 #: Nearest cells whose ranks get a copy of a row, and most such ranks.
 NEAREST_CELLS, COPIES = 8, 2
@@ -48,9 +43,6 @@ FETCHED = 2**23
 #: Rows below which exact search is quicker.
 FEW_ROWS = 1000
 
-#: Values between the inverse of this and this have squares in single precision.
-MODERATE = 1e12
-
 #: Rows on which the recall is measured.
 JUDGED = 200
 
@@ -66,15 +58,18 @@ class ApproximateNeighbors(NamedTuple):
         Squared distances.
     recall : float
         Share of the true neighbors found, on a sample.
+    exact_because : str
+        Why the search was exact after all; empty where it was not.
     """
 
     indices: np.ndarray
     squared: np.ndarray
     recall: float
+    exact_because: str = ""
 
 
 def approximate_neighbors(
-    layout: Layout, values: np.ndarray, k: int, seed: int = 0
+    layout: Layout, values: np.ndarray, k: int, seed: int = 0, cells: CoarseCells | None = None
 ) -> ApproximateNeighbors:
     """Most of the k nearest neighbors of each of this rank's rows, by Euclidean distance.
 
@@ -88,6 +83,9 @@ def approximate_neighbors(
         Neighbors per row.
     seed
         Of the search.
+    cells
+        Those by whose :meth:`~thalweg.parallel.CoarseCells.relocation` the rows lie on their
+        ranks, if they do: they then stay where they are.
 
     Raises
     ------
@@ -97,41 +95,28 @@ def approximate_neighbors(
     Notes
     -----
     A rank works with its rows and at most twice as many copies of others.  Distances are exact.
-    Where a rank would have few rows the search is exact.
+    Where a rank would have few rows the search is exact, and the result says so.
     """
     comm = layout.comm
+    values = np.ascontiguousarray(values)
     if layout.rows < max(FEW_ROWS, 4 * k) * comm.size:
-        return ApproximateNeighbors(*nearest_neighbors(layout, values, k), 1.0)
-    with raise_on_all_ranks(comm):
-        if not np.isfinite(values).all():
-            raise InputError("the data hold NaN or infinite values; remove or replace those rows")
-    values, shift = _moderate(comm, values)
-    places = _Places(layout, values, seed)
+        reason = f"{layout.rows:,} rows are few for {comm.size} rank{'s' * (comm.size > 1)}"
+        return ApproximateNeighbors(*nearest_neighbors(layout, values, k), 1.0, reason)
+    cells = cells or CoarseCells.of(layout, values, seed)
+    near = cells.ranks_near(values, NEAREST_CELLS)
+    places = _Places(layout, cells.scaled(values), near)
     if min_over_ranks(comm, places.own) < 4 * k:
-        indices, squared = nearest_neighbors(layout, values, k)
-        return ApproximateNeighbors(indices, np.ldexp(squared, -2 * shift), 1.0)
+        reason = "the rows lie so unevenly that some rank's part of space has hardly any"
+        return ApproximateNeighbors(*nearest_neighbors(layout, values, k), 1.0, reason)
     indices, squared = _by_trees(places, k, seed)
     for _ in range(ROUNDS):
         _refine(places, indices, squared)
     recall = _recall(places, squared)
-    # From numbers at their new places to the rows' own, which travel with them.
-    names = places.names_of(indices)
-    returned = np.empty((layout.local_rows, k), dtype=np.int64)
-    distances = np.empty((layout.local_rows, k))
-    returned[places.routes.rows] = places.routes.give_back(names)
-    distances[places.routes.rows] = places.routes.give_back(squared)
+    returned = places.moved.home(places.moved.names_of(indices))
+    distances = places.moved.home(squared)
     order = np.lexsort((returned, distances))
-    distances = np.ldexp(np.take_along_axis(distances, order, 1), -2 * shift)
+    distances = np.ldexp(np.take_along_axis(distances, order, 1), -2 * cells.shift)
     return ApproximateNeighbors(np.take_along_axis(returned, order, 1), distances, recall)
-
-
-def _moderate(comm: MPI.Comm, values: np.ndarray) -> tuple[np.ndarray, int]:
-    """Values times a power of two, and its exponent: 0, unless squares leave single precision."""
-    largest = max_over_ranks(comm, float(np.abs(values).max(initial=0.0)))
-    if largest == 0.0 or 1.0 / MODERATE < largest < MODERATE:
-        return values, 0
-    shift = -math.frexp(largest)[1]
-    return np.ldexp(values, shift), shift
 
 
 class _Places:
@@ -139,7 +124,7 @@ class _Places:
 
     Attributes
     ----------
-    routes
+    moved
         From the rows' owners to here.
     layout
         Of the rows at their new places.
@@ -149,98 +134,17 @@ class _Places:
         Of the rows here and of the copies: their values, and their numbers at the new places.
     """
 
-    def __init__(self, layout: Layout, values: np.ndarray, seed: int) -> None:
+    def __init__(self, layout: Layout, values: np.ndarray, near: np.ndarray) -> None:
         comm = layout.comm
-        values = np.ascontiguousarray(values)
-        near = np.zeros((len(values), 1), dtype=np.int64)
-        if comm.size > 1:
-            centers = _centers(layout, values, seed)
-            near = _nearest_cells(values, centers)
-            counts = np.bincount(near[:, 0], minlength=len(centers)).astype(float)
-            near = _ranks_of_cells(centers, sum_large(comm, counts), comm.size)[near]
-        self.routes = RowRoutes(comm, near[:, 0])
-        held = self.routes.deliver(values)
-        self._names = self.routes.deliver(np.arange(layout.start, layout.stop))
+        self.moved = Relocation(layout, near[:, 0])
+        held = self.moved.bring(values)
         self.own = len(held)
-        self.layout = Layout(comm, layout.rows, layout.columns, local_rows=self.own)
+        self.layout = self.moved.layout
         numbers = np.arange(self.layout.start, self.layout.stop)
-        rows, ranks = _copies(self.routes.deliver(near), comm.rank)
+        rows, ranks = _copies(self.moved.bring(near), comm.rank)
         copies = RowRoutes(comm, ranks, rows)
         self.values = np.concatenate([held, copies.deliver(held)])
         self.numbers = np.concatenate([numbers, copies.deliver(numbers)])
-
-    def names_of(self, numbers: np.ndarray) -> np.ndarray:
-        """Row numbers of the layout given, of numbers at the new places.  Collective."""
-        plan = RowPlan.of(self.layout, numbers)
-        exchange = RowExchange(plan)
-        found = exchange.with_ghosts(self._names)[plan.positions(numbers)]
-        exchange.destroy()
-        return np.asarray(found)
-
-
-def _centers(layout: Layout, values: np.ndarray, seed: int) -> np.ndarray:
-    """Centers of the cells: k-means on a sample of the rows, the same on all ranks."""
-    comm = layout.comm
-    count = min(CELLS * comm.size, layout.rows)
-    chosen = np.linspace(0, layout.rows - 1, min(SAMPLED * count, layout.rows)).astype(np.int64)
-    mine = chosen[(chosen >= layout.start) & (chosen < layout.stop)] - layout.start
-    part = np.asarray(values[mine], dtype=np.float32)
-    sample = Layout(comm, len(chosen), layout.columns, local_rows=len(mine)).gather_rows(part)
-    centers = np.empty((count, layout.columns), dtype=np.float32)
-    if comm.rank == 0:
-        generator = np.random.default_rng(seed)
-        centers[:] = sample[generator.choice(len(sample), count, replace=False)]
-        for _ in range(10):  # Lloyd's iteration; cells that lose all rows stay where they are
-            cell = _nearest_cells(sample, centers, 1)[:, 0]
-            sizes = np.bincount(cell, minlength=count)
-            order = np.argsort(cell, kind="stable")
-            filled = np.flatnonzero(sizes)
-            sums = np.add.reduceat(sample[order], (np.cumsum(sizes) - sizes)[filled])
-            centers[filled] = sums / sizes[filled, None]
-    count_messages(centers.nbytes if comm.rank == 0 else 0)
-    comm.Bcast(centers, root=0)
-    return centers
-
-
-def _nearest_cells(
-    values: np.ndarray, centers: np.ndarray, most: int = NEAREST_CELLS
-) -> np.ndarray:
-    """Numbers of the nearest centers of each row, the nearest first."""
-    most = min(most, len(centers))
-    found = np.empty((len(values), most), dtype=np.int64)
-    middle = centers.mean(axis=0)
-    centers = centers - middle
-    halves = 0.5 * np.einsum("ij,ij->i", centers, centers)
-    for first in range(0, len(values), 4096):
-        block = np.asarray(values[first : first + 4096], dtype=np.float32) - middle
-        distances = halves - block @ centers.T
-        nearest = np.argpartition(distances, most - 1, axis=1)[:, :most]
-        order = np.argsort(np.take_along_axis(distances, nearest, 1), axis=1, kind="stable")
-        found[first : first + 4096] = np.take_along_axis(nearest, order, 1)
-    return found
-
-
-def _ranks_of_cells(centers: np.ndarray, counts: np.ndarray, ranks: int) -> np.ndarray:
-    """Rank of each cell: halves of about as many rows, and halves of those, along the widest axis.
-
-    Recursive bisection keeps a rank's cells together.
-    """
-    found = np.zeros(len(centers), dtype=np.int64)
-    parts = [(np.arange(len(centers)), 0, ranks)]
-    while parts:
-        cells, first, number = parts.pop()
-        if number == 1:
-            found[cells] = first
-            continue
-        left = number // 2
-        axis = int(np.argmax(centers[cells].var(axis=0)))
-        cells = cells[np.argsort(centers[cells, axis], kind="stable")]
-        load = np.cumsum(counts[cells])
-        cut = int(np.searchsorted(load - 0.5 * counts[cells], load[-1] * left / number))
-        cut = min(max(cut, left), len(cells) - (number - left))  # each rank gets a cell
-        parts.append((cells[:cut], first, left))
-        parts.append((cells[cut:], first + left, number - left))
-    return found
 
 
 def _copies(ranks: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,146 @@
+"""Rows brought to ranks by cells of the data: the same embedding, and only borders to exchange."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from thalweg.data import Dataset
+from thalweg.parallel import MPI, phases
+from thalweg_embedding import T_SNE, embedding, umap
+from thalweg_embedding.affinities.build import affinities_of
+from thalweg_embedding.pairs import decomposition
+from thalweg_embedding.preconditioners.diagonal import FixedPoint
+from thalweg_embedding.preconditioners.partial_hessian import PartialHessian
+from thalweg_embedding.preconditioners.spectral import SpectralDirection
+
+
+@pytest.fixture(autouse=True)
+def relocation_at_any_size(monkeypatch):
+    monkeypatch.setattr(decomposition, "SLAB_ROWS", 0)
+
+
+def a_band(comm, rows):
+    """A noisy circle, whose graph is connected, in an order that has nothing to do with place."""
+    generator = np.random.default_rng(0)
+    angles = 2.0 * np.pi * generator.permutation(rows) / rows
+    values = np.column_stack([np.cos(angles), np.sin(angles), 0.01 * generator.random(rows)])
+    return Dataset.from_array(values, comm=comm)
+
+
+def vectors_of(objective):
+    """Gradient, second derivatives and solutions at one point, all rows; and the values."""
+    layout = objective.layout
+    x = layout.vec_from(layout.random_normal(1))
+    moves, out = layout.vec_from(layout.random_normal(2)), layout.create_vec()
+    found = {"value": objective.value(x), "again": objective.value_and_gradient(x, out)}
+    found["gradient"] = layout.gather(out)
+    objective.hessian_product(x, moves, out)
+    found["product"] = layout.gather(out)
+    objective.hessian_diagonal(x, out)
+    found["diagonal"] = layout.gather(out)
+    for part in (SpectralDirection(), FixedPoint(), PartialHessian(tolerance=1e-8)):
+        part.setup(objective, x)
+        part.update(x)
+        part.apply(moves, out)
+        found[type(part).__name__] = layout.gather(out)
+        part.destroy()
+    weights = objective.attractive_weights(x)
+    found["weights"] = layout.gather_rows(scipy.sparse.csr_matrix(weights).toarray())
+    for vec in (x, moves, out):
+        vec.destroy()
+    return found
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"perplexity": 6.0, "density": 0.1},
+        {"perplexity": 6.0, "metric": "cosine", "init": "spectral"},
+        {"n_neighbors": 9, "repulsive_weights": "complement"},
+    ],
+)
+def test_an_embedding_does_not_depend_on_where_rows_are_brought(comm, options):
+    family = umap() if "n_neighbors" in options else T_SNE
+    chosen = {"graph": "sparse", "repulsion": "exact", **options}
+    objective = embedding(family, a_band(comm, 300), **chosen)
+    alone = embedding(family, a_band(MPI.COMM_SELF, 300), **chosen)
+    assert objective.places is not None
+    assert alone.places is None
+    assert objective.fingerprint() == alone.fingerprint()
+    wanted = vectors_of(alone)
+    for name, mine in vectors_of(objective).items():
+        close = 1e-2 if name == "SpectralDirection" else 1e-6  # it ends at a rough residual
+        error = np.abs(mine - wanted[name]).max()
+        assert error <= close * np.abs(wanted[name]).max(), name
+    for each in (objective, alone):
+        each.destroy()
+
+
+@pytest.mark.ranks(2, 3)
+def test_components_are_tied_together_by_the_same_links_on_any_ranks(comm):
+    generator = np.random.default_rng(0)
+    values = generator.standard_normal((240, 4)) + 50.0 * (np.arange(240) % 3)[:, None]
+    maps = []
+    for ranks in (comm, MPI.COMM_SELF):
+        data = Dataset.from_array(values, comm=ranks)
+        objective = embedding(T_SNE, data, perplexity=5.0, graph="sparse", repulsion="exact")
+        x = objective.initial_point(0)
+        weights = scipy.sparse.csr_matrix(objective.attractive_weights(x)).toarray()
+        maps.append((objective.layout.gather_rows(weights), objective.value(x)))
+        objective.destroy()
+    np.testing.assert_allclose(maps[0][0], maps[1][0], rtol=1e-12, atol=1e-18)
+    assert maps[0][1] == pytest.approx(maps[1][1], rel=1e-12)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_bytes_of_an_evaluation_and_of_a_solve_are_those_of_the_ranks_share(comm):
+    rows, d = 3_000, 2
+    objective = embedding(T_SNE, a_band(comm, rows), perplexity=5.0)
+    x = objective.initial_point(0)
+    gradient = x.duplicate()
+    direction = SpectralDirection(method="jacobi")
+    direction.setup(objective, x)
+
+    def sent(action):
+        action()  # what is built once, such as the modes of a mesh
+        before = sum(p.bytes for p in phases().values())
+        action()
+        return sum(p.bytes for p in phases().values()) - before
+
+    share = -(-rows // comm.size) if comm.size > 1 else 0
+    halo = 0.05 * rows * d * 8.0  # edges over borders of the circle, in inner iterations too
+    # Points to the attraction's rows and slopes home; to slabs and home; and the mesh's parts.
+    mesh = sent(lambda: objective.repulsion.total_and_slopes(*both(objective, x)))
+    evaluation = sent(lambda: objective.value_and_gradient(x, gradient)) - mesh
+    assert evaluation <= 1.2 * share * d * (4 + 8) + halo * (comm.size > 1)
+    solve = sent(lambda: direction.apply(gradient, gradient))
+    assert solve <= 1.2 * share * d * (8 + 8) + 10 * halo * (comm.size > 1)
+    direction.destroy()
+    objective.destroy()
+
+
+def both(objective, x):
+    rows = objective.layout.reading(x)
+    return rows, np.empty_like(rows)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_duplicates_have_edges_in_the_term_of_densities(comm):
+    values = np.repeat(np.random.default_rng(0).standard_normal((40, 3)), 3, axis=0)
+    data = Dataset.from_array(values, comm=comm)
+    made = affinities_of(data, perplexity=4.0, graph="sparse", distances=True, relocate=True)
+    counts = np.diff(made.squared.indptr)
+    assert counts.min(initial=12) >= 12  # 3 x perplexity, the two copies of a point among them
+    near = np.sort(made.squared.data)[: 2 * len(counts)]
+    assert near.max(initial=0.0) < 1e-300
+
+
+@pytest.mark.ranks(2, 3)
+def test_rows_stay_where_cells_would_crowd_one_rank(comm):
+    values = np.zeros((400, 3))
+    values[:40] = np.random.default_rng(0).standard_normal((40, 3))
+    data = Dataset.from_array(values, comm=comm)
+    assert affinities_of(data, "uniform", n_neighbors=5, relocate=True).places is None
