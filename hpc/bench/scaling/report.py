@@ -17,8 +17,10 @@ RESULTS = Path(__file__).parents[2] / "results"
 #: What the theory says of a rank's bytes per iteration, N rows on P ranks.
 THEORY = {
     "t-SNE": (
-        "points to slabs and forces home fall as N/P, the mesh of M points as M/P; edges that end "
-        "on other ranks as N k/P, if rows are in no order, and solves as the edges of theirs"
+        "rows to where affinities lie and slopes home, points to slabs and forces home, right-hand "
+        "sides and solutions: each N/P; the mesh of M points M/P; edges over borders between cells "
+        "of the data. The links that tie components together end anywhere: at most 10 N/P rows, and "
+        "no more than N (1 - 1/P)"
     ),
     "Laplacian": (
         "rows on the border, sqrt(N) whatever P is, in each of some ten inner iterations; six "
@@ -35,12 +37,12 @@ THEORY = {
 #: Where each family stops first.
 WALLS = {
     "t-SNE": (
-        "Attraction and Laplacian solves, while rows are in no order: a rank asks nearly every "
-        "other for rows, and messages of an exchange grow as P. In the order of cells, which the "
-        "search for neighbors computes, only borders would be left. Then slabs: a mesh has at most "
-        "4,096 rows to share out for its transforms, and rows of cells are not divided, so that "
-        "beyond some thousand ranks pencils are needed. Centers of the neighbor search, 16 for "
-        "each rank, are on all ranks: 160,000 rows at 10,000 ranks."
+        "Slabs: a mesh has at most 4,096 rows to share out for its transforms, and rows of cells "
+        "are not divided, so that beyond some thousand ranks pencils are needed. Centers of the "
+        "cells by which rows are brought together, 16 for each rank, are on all ranks: 160,000 "
+        "rows at 10,000 ranks. Rows move between three orders, the user's, that of the cells and "
+        "that of the slabs, in exchanges whose messages grow as P where a rank's rows go anywhere. "
+        "Affinities that are given lie as they are given."
     ),
     "Laplacian": "Latency: neighbors' messages and two reductions in every inner iteration.",
     "near-isometry": (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse
 
-from thalweg.parallel import Layout, RowRoutes, Transposition
+from thalweg.parallel import CoarseCells, Layout, Relocation, RowMatrix, RowRoutes, Transposition
 from thalweg.parallel.traffic import phases
 
 
@@ -44,3 +45,37 @@ def test_blocks_of_rows_turn_to_blocks_of_columns_and_back(comm, shape):
     sent = phases()["other"].bytes - before
     assert sent <= block.nbytes
     np.testing.assert_array_equal(turned.to_rows(part), block)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_a_relocated_matrix_has_the_entries_and_products_of_the_whole(comm):
+    whole = scipy.sparse.random(40, 40, 0.2, random_state=0, format="csr")
+    layout = Layout(comm, 40, 2)
+    places = Relocation(
+        layout, np.random.default_rng(comm.rank).integers(0, comm.size, layout.local_rows)
+    )
+    names = places.bring(np.arange(layout.start, layout.stop))
+    numbers = places.numbers_of(np.arange(40))
+    assert sorted(numbers) == list(range(40))
+    np.testing.assert_array_equal(places.names_of(numbers), np.arange(40))
+    back = np.argsort(numbers)
+    there = whole[names][:, back].tocsr()  # rows and columns as placed
+    mine = slice(layout.start, layout.stop)
+    np.testing.assert_array_equal(places.home_matrix(there).toarray(), whole[mine].toarray())
+    matrix = RowMatrix(layout, there, places)
+    block = layout.random_normal(0)
+    expected = whole[mine] @ layout.gather_rows(block)
+    np.testing.assert_allclose(matrix.multiply(block), expected, atol=1e-12)
+    matrix.destroy()
+
+
+@pytest.mark.ranks(2, 3)
+def test_coarse_cells_share_rows_out_and_keep_near_ones_together(comm):
+    layout = Layout(comm, 2_000, 3)
+    values = layout.random_normal(0) + 30.0 * (np.arange(layout.start, layout.stop) % 8)[:, None]
+    places = CoarseCells.of(layout, values).relocation(layout, values)
+    assert places.layout.counts().max() <= 1.5 * layout.rows / comm.size
+    clouds = places.bring(np.arange(layout.start, layout.stop) % 8)
+    parts = np.array(comm.allgather(np.bincount(clouds, minlength=8)))
+    assert ((parts > 0).sum(axis=0) <= 2).all()
+    assert ((parts > 0).sum(axis=0) == 1).sum() >= 8 - comm.size

