@@ -19,7 +19,7 @@ THEORY = {
     "t-SNE": (
         "rows to where affinities lie and slopes home, points to slabs and forces home, right-hand "
         "sides and solutions: each N/P; the mesh of M points M/P; edges over borders between cells "
-        "of the data. The links that tie components together end anywhere: at most 10 N/P rows, and "
+        "of the data. Links that tie components together end anywhere: at most 10 N/P rows, and "
         "no more than N (1 - 1/P)"
     ),
     "Laplacian": (
