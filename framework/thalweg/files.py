@@ -25,17 +25,17 @@ def atomic_write(path: Path | str) -> Iterator[Path]:
         The file cannot be written, for instance since the disk is full.
     """
     path = Path(path)
-    aside = temporary_name(path)
+    temporary = temporary_name(path)
     with storing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            yield aside
-            flush(aside)
-            os.replace(aside, path)
+            yield temporary
+            flush(temporary)
+            os.replace(temporary, path)
             flush(path.parent)
         finally:
             with suppress(OSError):
-                aside.unlink()
+                temporary.unlink()
 
 
 @contextmanager
@@ -49,8 +49,8 @@ def storing(path: Path | str) -> Iterator[None]:
 
 def atomic_write_text(path: Path | str, text: str) -> None:
     """Write a text file as UTF-8, whole or not at all."""
-    with atomic_write(path) as aside:
-        aside.write_text(text, encoding="utf-8")
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def temporary_name(path: Path) -> Path:

@@ -18,7 +18,7 @@ BASIS = 12.0
 def estimate(problem: Problem) -> list[PhaseEstimate]:
     """Loading, the run on a sample that gives the start, and iterations of KDAC."""
     options = problem.objective
-    n, columns, ranks, rows = problem.local, problem.columns, problem.ranks, problem.rows
+    n, columns, ranks, rows = problem.local_rows, problem.columns, problem.ranks, problem.rows
     k = float(options.get("clusters") or 10)
     q = float(options.get("components") or k)
     size = float(options.get("features") or FEATURES)

@@ -1,4 +1,4 @@
-"""A foreign loop that runs one call at a time.
+"""An external loop that runs one call at a time.
 
 TAO and SciPy own their loop and call us; the driver wants to call them, one
 iterate at a time.  The loop runs in a greenlet, which hands over a request
@@ -39,7 +39,7 @@ class Coroutine:
     def resume(self, answer: Any = None) -> Any:
         """Go on with ``answer``; the next request, or at the end what the function returns.
 
-        What the function raises, this raises.  Warnings of the foreign code are
+        What the function raises, this raises.  Warnings of the external code are
         dropped: its outcome says all that there is to say.
         """
         self._greenlet.parent = greenlet.getcurrent()

@@ -206,7 +206,7 @@ class Descent(Solver[DescentState]):
             old_x=old.x,
             old_gradient=old.gradient,
         )
-        direction.absorb(state.memory, metric, move)
+        direction.update(state.memory, metric, move)
         lower = trial.value < state.lowest
         state.level_steps = 0 if lower else state.level_steps + 1
         state.lowest = min(state.lowest, trial.value)
@@ -224,12 +224,12 @@ class Descent(Solver[DescentState]):
         searcher, work = self.searcher(), state.work
         p = work.direction
         while True:
-            fresh = direction.fresh(state.memory)
+            fresh = direction.is_reset(state.memory)
             direction.compute(state.memory, metric, state.gradient, p)
             slope = p.dot(state.gradient)
             if not (slope < 0 and math.isfinite(slope)):
                 if not fresh:
-                    direction.forget(state.memory)
+                    direction.reset(state.memory)
                     continue
                 # B is not positive definite here, or its solve failed.
                 state.gradient.copy(p)
@@ -249,7 +249,7 @@ class Descent(Solver[DescentState]):
             state.evaluations += line.evaluations
             if trial is not None or fresh:
                 return line, trial, first
-            direction.forget(state.memory)
+            direction.reset(state.memory)
 
     def _longest(self, state: DescentState, reach: float) -> float:
         if self.step_cap is None or reach == 0:
@@ -282,7 +282,7 @@ class Descent(Solver[DescentState]):
     def reset(self, state: DescentState) -> DescentState:
         """Evaluate again and forget the curvature; a step length stays a good guess."""
         assert state.gradient is not None
-        self.direction().forget(state.memory)
+        self.direction().reset(state.memory)
         state.value = state.objective.value_and_gradient(state.x, state.gradient)
         state.gradient_norm = state.gradient.norm()
         state.evaluations += 1

@@ -27,7 +27,7 @@ class Metric:
     apply
         ``apply(residual, direction)`` overwrites ``direction`` with the inverse
         of B times ``residual``.
-    plain
+    is_identity
         Whether B is the identity, which knows nothing of the problem's scale.
     constant
         Whether B is the same at all iterates (``Preconditioner.constant``), so that its
@@ -35,7 +35,7 @@ class Metric:
     """
 
     apply: Callable[[PETSc.Vec, PETSc.Vec], None]
-    plain: bool
+    is_identity: bool
     constant: bool = False
 
 
@@ -64,11 +64,11 @@ class Direction(ABC):
         """Memory before the first step; ``x`` serves as a template.  Collective."""
 
     @abstractmethod
-    def fresh(self, memory: Memory) -> bool:
+    def is_reset(self, memory: Memory) -> bool:
         """Whether nothing is remembered that turns the direction away from ``-B^-1 g``."""
 
     @abstractmethod
-    def forget(self, memory: Memory) -> None:
+    def reset(self, memory: Memory) -> None:
         """Return to ``-B^-1 g``, keeping the vectors for later use."""
 
     @abstractmethod
@@ -85,5 +85,5 @@ class Direction(ABC):
         """
 
     @abstractmethod
-    def absorb(self, memory: Memory, metric: Metric, move: Move) -> None:
+    def update(self, memory: Memory, metric: Metric, move: Move) -> None:
         """Update the memory by an accepted step.  Collective."""

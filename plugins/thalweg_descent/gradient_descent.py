@@ -39,11 +39,11 @@ class Steepest(Direction):
         """Nothing known of the scale."""
         return {"next_step": None}
 
-    def fresh(self, memory: Memory) -> bool:
+    def is_reset(self, memory: Memory) -> bool:
         """Only a step length is remembered, which does not change the direction."""
         return True
 
-    def forget(self, memory: Memory) -> None:
+    def reset(self, memory: Memory) -> None:
         """The objective is another one now; a step that cannot grow is no guess for it."""
         if self.growth == 1.0:
             memory["next_step"] = None
@@ -60,9 +60,9 @@ class Steepest(Direction):
         step: float | None = memory["next_step"]
         if step is None:
             step = self.first
-        return step if step is not None or metric.plain else 1.0
+        return step if step is not None or metric.is_identity else 1.0
 
-    def absorb(self, memory: Memory, metric: Metric, move: Move) -> None:
+    def update(self, memory: Memory, metric: Metric, move: Move) -> None:
         """Keep or grow the step."""
         step = move.step
         if move.first_try and move.new_slope < 0:

@@ -55,20 +55,25 @@ class LimitedMemory(Direction):
             "gamma": 1.0,
             "next_step": None,
             # With a constant B: B^-1 times the gradient at the iterate, and times the changes.
-            "image": [],
-            "images": [],
+            "preconditioned_gradient": [],
+            "preconditioned_changes": [],
         }
 
-    def fresh(self, memory: Memory) -> bool:
+    def is_reset(self, memory: Memory) -> bool:
         """Whether there are no pairs."""
         return not memory["steps"]
 
-    def forget(self, memory: Memory) -> None:
+    def reset(self, memory: Memory) -> None:
         """Drop all pairs."""
-        vectors = (memory[name] for name in ("steps", "changes", "image", "images"))
+        vectors = (
+            memory[name]
+            for name in ("steps", "changes", "preconditioned_gradient", "preconditioned_changes")
+        )
         for vec in itertools.chain.from_iterable(vectors):
             vec.destroy()
-        memory.update(steps=[], changes=[], image=[], images=[], gamma=1.0)
+        memory.update(
+            steps=[], changes=[], preconditioned_gradient=[], preconditioned_changes=[], gamma=1.0
+        )
         memory.update(products=np.zeros((0, 0)))
 
     def compute(
@@ -77,7 +82,7 @@ class LimitedMemory(Direction):
         """``p = -H g``."""
         steps, changes, products = memory["steps"], memory["changes"], memory["products"]
         if not steps:
-            self._image(memory, metric, gradient).copy(direction)
+            self._preconditioned(memory, metric, gradient).copy(direction)
             direction.scale(-1.0)
             return
         curvatures = np.diag(products)
@@ -86,8 +91,8 @@ class LimitedMemory(Direction):
         for i in reversed(range(len(steps))):
             alpha[i] = (alpha[i] - products[i, i + 1 :] @ alpha[i + 1 :]) / curvatures[i]
         if metric.constant:
-            self._image(memory, metric, gradient).copy(direction)
-            direction.maxpy(-alpha, memory["images"])
+            self._preconditioned(memory, metric, gradient).copy(direction)
+            direction.maxpy(-alpha, memory["preconditioned_changes"])
         else:
             rest = gradient.duplicate()
             gradient.copy(rest)
@@ -109,12 +114,12 @@ class LimitedMemory(Direction):
         Near a saddle no step shows curvature, so that there are no pairs: then
         the step grows as in steepest descent, but faster.
         """
-        if not self.fresh(memory):
+        if not self.is_reset(memory):
             return 1.0
         step: float | None = memory["next_step"]
-        return step if step is not None or metric.plain else 1.0
+        return step if step is not None or metric.is_identity else 1.0
 
-    def absorb(self, memory: Memory, metric: Metric, move: Move) -> None:
+    def update(self, memory: Memory, metric: Metric, move: Move) -> None:
         """Store the pair ``s = x - x_old``, ``y = g - g_old``, if it shows curvature."""
         falling = move.first_try and move.new_slope < 0
         memory["next_step"] = move.step * GROWTH if falling else move.step
@@ -127,47 +132,47 @@ class LimitedMemory(Direction):
         share = 1.0
         if self.damping == "powell" and measured < 0.2 * modeled:
             share = 0.8 * modeled / (modeled - measured)
-        image = self._change_of_image(memory, metric, move, share)
+        preconditioned = self._preconditioned_change(memory, metric, move, share)
         y = move.old_gradient
         # y = share (g - g_old) + (1 - share) (-step g_old)
         y.scale(-(share + (1.0 - share) * move.step))
         y.axpy(share, move.gradient)
         sy, ss, yy = s.dot(y), s.dot(s), y.dot(y)
         if sy > 1e-10 * math.sqrt(ss * yy) and math.isfinite(sy + ss + yy):
-            self._store(memory, s, y, image)
+            self._store(memory, s, y, preconditioned)
             if self.scaling == "secant":
-                norm = yy if metric.plain else self._metric_norm(metric, y, image)
+                norm = yy if metric.is_identity else self._metric_norm(metric, y, preconditioned)
                 memory["gamma"] = sy / norm if norm > 0.0 else memory["gamma"]
-        if image is not None:
-            image.destroy()
+        if preconditioned is not None:
+            preconditioned.destroy()
 
     @staticmethod
-    def _image(memory: Memory, metric: Metric, gradient: PETSc.Vec) -> PETSc.Vec:
+    def _preconditioned(memory: Memory, metric: Metric, gradient: PETSc.Vec) -> PETSc.Vec:
         """B^-1 times the gradient at the iterate; kept until the next step."""
-        if not memory["image"]:
-            memory["image"] = [gradient.duplicate()]
-            metric.apply(gradient, memory["image"][0])
-        return memory["image"][0]
+        if not memory["preconditioned_gradient"]:
+            memory["preconditioned_gradient"] = [gradient.duplicate()]
+            metric.apply(gradient, memory["preconditioned_gradient"][0])
+        return memory["preconditioned_gradient"][0]
 
-    def _change_of_image(
+    def _preconditioned_change(
         self, memory: Memory, metric: Metric, move: Move, share: float
     ) -> PETSc.Vec | None:
-        """B^-1 y for the y of the step, if B is constant; the kept image becomes the new one's."""
-        if not memory["image"]:
+        """B^-1 y for the y of the step, if B is constant; keeps B^-1 times the new gradient."""
+        if not memory["preconditioned_gradient"]:
             return None
-        old = memory["image"].pop()
+        old = memory["preconditioned_gradient"].pop()
         if not metric.constant:
             old.destroy()
             return None
-        new = self._image(memory, metric, move.gradient)
+        new = self._preconditioned(memory, metric, move.gradient)
         old.scale(-(share + (1.0 - share) * move.step))
         old.axpy(share, new)
         return old
 
     @staticmethod
-    def _metric_norm(metric: Metric, y: PETSc.Vec, image: PETSc.Vec | None) -> float:
-        if image is not None:
-            return float(image.dot(y))
+    def _metric_norm(metric: Metric, y: PETSc.Vec, preconditioned: PETSc.Vec | None) -> float:
+        if preconditioned is not None:
+            return float(preconditioned.dot(y))
         z = y.duplicate()
         metric.apply(y, z)
         norm = float(z.dot(y))
@@ -175,7 +180,7 @@ class LimitedMemory(Direction):
         return norm
 
     def _store(
-        self, memory: Memory, s: PETSc.Vec, y: PETSc.Vec, image: PETSc.Vec | None = None
+        self, memory: Memory, s: PETSc.Vec, y: PETSc.Vec, preconditioned: PETSc.Vec | None = None
     ) -> None:
         steps, changes = list(memory["steps"]), list(memory["changes"])
         products = np.array(memory["products"])
@@ -186,11 +191,11 @@ class LimitedMemory(Direction):
             own_s, own_y = s.duplicate(), y.duplicate()
         s.copy(own_s)
         y.copy(own_y)
-        if image is not None:
-            images = list(memory["images"])
-            own_image = images.pop(0) if len(images) == self.memory else image.duplicate()
-            image.copy(own_image)
-            memory["images"] = [*images, own_image]
+        if preconditioned is not None:
+            images = list(memory["preconditioned_changes"])
+            own_image = images.pop(0) if len(images) == self.memory else preconditioned.duplicate()
+            preconditioned.copy(own_image)
+            memory["preconditioned_changes"] = [*images, own_image]
         steps.append(own_s)
         changes.append(own_y)
         count = len(steps)

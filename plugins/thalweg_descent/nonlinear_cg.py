@@ -51,11 +51,11 @@ class Conjugate(Direction):
             "slope": math.nan,
         }
 
-    def fresh(self, memory: Memory) -> bool:
+    def is_reset(self, memory: Memory) -> bool:
         """Whether the next direction is ``-z``."""
         return int(memory["since"]) == 0
 
-    def forget(self, memory: Memory) -> None:
+    def reset(self, memory: Memory) -> None:
         """Make the next direction ``-z``; the step length stays a good guess."""
         memory["since"] = 0
 
@@ -99,11 +99,11 @@ class Conjugate(Direction):
     def first_step(self, memory: Memory, metric: Metric, slope: float) -> float | None:
         """The step that promises the same decrease as the last (Nocedal and Wright, 3.5)."""
         if memory["step"] is None:
-            return None if metric.plain else 1.0
+            return None if metric.is_identity else 1.0
         step: float = memory["step"] * max(0.1, min(10.0, _ratio(memory["slope"], slope)))
         return step
 
-    def absorb(self, memory: Memory, metric: Metric, move: Move) -> None:
+    def update(self, memory: Memory, metric: Metric, move: Move) -> None:
         """Keep the change of the gradient."""
         move.old_gradient.aypx(-1.0, move.gradient)
         move.old_gradient.copy(memory["change"])

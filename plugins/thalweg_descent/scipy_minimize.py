@@ -18,7 +18,13 @@ from thalweg.interfaces import HessianProduct, Objective, require
 from thalweg.parallel import PETSc
 from thalweg.plugins import Help
 from thalweg_descent.coroutine import Coroutine
-from thalweg_descent.foreign import MAX_REPEATED, Evaluator, Foreign, ForeignState, Live
+from thalweg_descent.external import (
+    MAX_REPEATED,
+    Evaluator,
+    ExternalSolver,
+    ExternalState,
+    RunningSolver,
+)
 
 #: Far beyond any budget of the driver.
 ENDLESS = 2**30
@@ -47,7 +53,7 @@ MAY_USE_PRODUCT = ("trust-constr",)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScipyMinimize(Foreign):
+class ScipyMinimize(ExternalSolver):
     """A method of ``scipy.optimize.minimize`` for problems without constraints.
 
     The whole variable passes through rank 0, and some methods (BFGS, SLSQP,
@@ -78,18 +84,18 @@ class ScipyMinimize(Foreign):
             fitting = [f"scipy:{name}" for name in METHODS if name not in WITH_PRODUCT]
             require(objective, (HessianProduct,), f"solver 'scipy:{method}'", fitting)
 
-    def start(self, state: ForeignState, known: bool) -> Live:
+    def start(self, state: ExternalState, known: bool) -> RunningSolver:
         """SciPy at ``state.origin``."""
         evaluator = Evaluator(
             state.objective, state.origin, state.origin_value, state.gradient if known else None
         )
-        return _LiveScipy(self.method, evaluator, state)
+        return _RunningScipy(self.method, evaluator, state)
 
 
-class _LiveScipy(Live):
+class _RunningScipy(RunningSolver):
     """SciPy suspended on rank 0, and the service of its requests on all ranks."""
 
-    def __init__(self, method: str, evaluator: Evaluator, state: ForeignState) -> None:
+    def __init__(self, method: str, evaluator: Evaluator, state: ExternalState) -> None:
         self.method = method
         self.evaluator = evaluator
         self.layout = state.objective.layout
@@ -106,7 +112,7 @@ class _LiveScipy(Live):
             products = isinstance(state.objective, HessianProduct)
             self.coroutine = Coroutine(lambda ask: _run_scipy(ask, method, whole, products))
 
-    def advance(self, state: ForeignState) -> bool:
+    def advance(self, state: ExternalState) -> bool:
         """Serve requests until SciPy shows an iterate that differs from the last."""
         repeated = 0
         while True:
@@ -157,7 +163,7 @@ class _LiveScipy(Live):
         self.evaluator.hessian_product(self.point, self.given, self.found)
         return self.layout.gather(self.found).ravel()
 
-    def _take(self, whole: np.ndarray, state: ForeignState) -> bool:
+    def _take(self, whole: np.ndarray, state: ExternalState) -> bool:
         self._scatter(whole, self.point)
         if not self.evaluator.take(self.point, state):
             return False

@@ -11,7 +11,13 @@ from thalweg.interfaces import HessianProduct, Objective, Preconditioner, requir
 from thalweg.parallel import PETSc, hessian_operator, options_prefix, remove_shift
 from thalweg.plugins import Help
 from thalweg_descent.coroutine import Coroutine
-from thalweg_descent.foreign import MAX_REPEATED, Evaluator, Foreign, ForeignState, Live
+from thalweg_descent.external import (
+    MAX_REPEATED,
+    Evaluator,
+    ExternalSolver,
+    ExternalState,
+    RunningSolver,
+)
 from thalweg_descent.identity import Identity
 
 #: Newton methods: our preconditioner is the PC of their inner Krylov solver.
@@ -28,7 +34,7 @@ FITTING = tuple(sorted((*NEWTON, *WITH_H0, *PLAIN)))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tao(Foreign):
+class Tao(ExternalSolver):
     """A TAO solver for smooth problems without constraints.
 
     Attributes
@@ -74,7 +80,7 @@ class Tao(Foreign):
     def _plain(self) -> bool:
         return self.preconditioner is None or isinstance(self.preconditioner, Identity)
 
-    def start(self, state: ForeignState, known: bool) -> Live:
+    def start(self, state: ExternalState, known: bool) -> RunningSolver:
         """TAO at ``state.origin``."""
         evaluator = Evaluator(
             state.objective,
@@ -82,10 +88,12 @@ class Tao(Foreign):
             state.origin_value,
             state.gradient if known else None,
         )
-        return _LiveTao(self.type, evaluator, None if self._plain else self.preconditioner, state)
+        return _RunningTao(
+            self.type, evaluator, None if self._plain else self.preconditioner, state
+        )
 
 
-class _LiveTao(Live):
+class _RunningTao(RunningSolver):
     """A TAO object whose loop is suspended in its convergence test."""
 
     def __init__(
@@ -93,7 +101,7 @@ class _LiveTao(Live):
         kind: str,
         evaluator: Evaluator,
         preconditioner: Preconditioner | None,
-        state: ForeignState,
+        state: ExternalState,
     ) -> None:
         self.kind = kind
         self.evaluator = evaluator
@@ -172,7 +180,7 @@ class _LiveTao(Live):
 
     # -- what the adapter calls ------------------------------------------------------------
 
-    def advance(self, state: ForeignState) -> bool:
+    def advance(self, state: ExternalState) -> bool:
         """Resume TAO until its iterate has changed."""
         for _ in range(MAX_REPEATED):
             if self.preconditioner is not None:

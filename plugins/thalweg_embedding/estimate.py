@@ -24,7 +24,7 @@ LAPLACIAN_EDGES, LAPLACIAN_BYTES = 12.0, 40.0
 VECTORS = 32
 
 #: Modes of the mesh per point while a map is not wide, the most of all, and bytes of one.
-MODES, MOST_MODES, MODE_BYTES = 4.0, 2.0**24, 28.0
+MODES, MAX_MODES, MODE_BYTES = 4.0, 2.0**24, 28.0
 
 #: Operations of a pair where the repulsion is summed pair by pair.
 PAIR_WORK = 7.5
@@ -42,9 +42,9 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     Rows are taken to be in no particular order, so that their neighbors lie on all ranks.
     """
     options = problem.objective
-    n, columns, ranks = problem.local, problem.columns, problem.ranks
+    n, columns, ranks = problem.local_rows, problem.columns, problem.ranks
     d = float(options.get("dimensions") or 2)
-    found = [PhaseEstimate("load", kept=8.0 * n * (columns + 1), passing=8.0 * n * columns)]
+    found = [PhaseEstimate("load", persistent=8.0 * n * (columns + 1), temporary=8.0 * n * columns)]
     graph = options.get("graph", "auto")
     kind = options.get("affinity", "auto")
     if kind == "auto":
@@ -68,12 +68,12 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         edges = 1.4 * k
     if problem.preconditioner.get("name") in ("spectral", "partial-hessian"):
         setup = LAPLACIAN_BYTES * LAPLACIAN_EDGES * n
-        found.append(PhaseEstimate("laplacian", kept=setup, passing=setup))
+        found.append(PhaseEstimate("laplacian", persistent=setup, temporary=setup))
     return [*found, _iterations(problem, edges, d, ranks)]
 
 
 def _neighbors(problem: Problem, k: float) -> PhaseEstimate:
-    n, columns, ranks = problem.local, problem.columns, problem.ranks
+    n, columns, ranks = problem.local_rows, problem.columns, problem.ranks
     if problem.objective.get("neighbor_search") != "approximate":
         blocks = 8.0 * n * columns * (3.0 if ranks > 1 else 1.0)
         return PhaseEstimate(
@@ -87,7 +87,7 @@ def _neighbors(problem: Problem, k: float) -> PhaseEstimate:
     held = 12.0 * (1.0 + copies) * n * columns + 8.0 * n * columns * (ranks > 1)
     return PhaseEstimate(
         "neighbors", 0.0, FOUND * n * k + held,
-        sent=problem.others * n * (8.0 * columns * (1.0 + copies + 2.0) + 40.0 * k),
+        sent=problem.remote_share * n * (8.0 * columns * (1.0 + copies + 2.0) + 40.0 * k),
         messages=40.0 * (ranks - 1),
         operations=n * (10.0 * 2.0 * max(256.0, 4.0 * k) + 800.0) * (columns + 10),
         advice="use a smaller perplexity, or [data] components or dtype = 'float32'",
@@ -95,16 +95,16 @@ def _neighbors(problem: Problem, k: float) -> PhaseEstimate:
 
 
 def _affinities(problem: Problem, k: float) -> PhaseEstimate:
-    n = problem.local
+    n = problem.local_rows
     return PhaseEstimate(
         "affinities", KEPT * n * k, (MADE - KEPT) * n * k,
-        sent=24.0 * n * k * problem.others, messages=3.0 * (problem.ranks - 1),
+        sent=24.0 * n * k * problem.remote_share, messages=3.0 * (problem.ranks - 1),
         operations=400.0 * n * k, advice="use a smaller perplexity",
     )  # fmt: skip
 
 
 def _iterations(problem: Problem, edges: float, d: float, ranks: int) -> PhaseEstimate:
-    n = problem.local
+    n = problem.local_rows
     times = problem.iterations * EVALUATIONS
     wanted = problem.objective.get("repulsion", "auto")
     weighted = problem.objective.get("repulsive_weights") == "squared-distances"
@@ -116,19 +116,19 @@ def _iterations(problem: Problem, edges: float, d: float, ranks: int) -> PhaseEs
             messages=times * (ranks - 1), operations=times * PAIR_WORK * n * problem.rows,
             advice="use repulsion = 'grid' or 'auto', and equal repulsive weights",
         )  # fmt: skip
-    modes = min(MOST_MODES, MODES * problem.rows)
+    modes = min(MAX_MODES, MODES * problem.rows)
     slabs = ranks > 1 and problem.rows >= SLAB_ROWS
     mesh = modes / ranks if slabs else modes
     # Points to their slabs and forces home; the mesh there and back, and its transposition.
     moved = 16.0 * d * n + 8.0 * (d + 1.0) * 1.5 * mesh if slabs else 8.0 * d * n + 4.0 * mesh
     ghosts = GHOSTS * n * min(edges, ranks - 1.0)
-    attraction = 8.0 * d * ghosts * problem.others
-    solves = SOLVES * INNER * 8.0 * d * n * min(LAPLACIAN_EDGES, ranks - 1.0) * problem.others
+    attraction = 8.0 * d * ghosts * problem.remote_share
+    solves = SOLVES * INNER * 8.0 * d * n * min(LAPLACIAN_EDGES, ranks - 1.0) * problem.remote_share
     work = n * edges * 12.0 + 60.0 * n * d + 100.0 * modes / ranks + LAPLACIAN_EDGES * n * 80.0
     return PhaseEstimate(
         "iterations", 8.0 * n * d * VECTORS,
         MODE_BYTES * mesh + 120.0 * n + 8.0 * d * ghosts,
-        sent=times * (moved * problem.others + attraction + solves),
+        sent=times * (moved * problem.remote_share + attraction + solves),
         messages=times * (ranks - 1) * (30.0 if slabs else 12.0) * (ranks > 1),
         operations=times * work, advice="use a larger repulsion_error",
     )  # fmt: skip

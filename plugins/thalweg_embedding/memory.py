@@ -55,13 +55,13 @@ def require_room_for_dense(layout: Layout) -> None:
     InputError
         Neighbors, conditional and joint probabilities of all pairs need more than there is.
     """
-    room = min_over_ranks(layout.comm, memory_per_rank(layout))
+    free = min_over_ranks(layout.comm, memory_per_rank(layout))
     wanted = DENSE_BYTES * float(layout.counts().max(initial=0)) * layout.rows
-    if wanted > room:
-        fitting = math.sqrt(room * layout.comm.size / DENSE_BYTES)
+    if wanted > free:
+        fitting = math.sqrt(free * layout.comm.size / DENSE_BYTES)
         raise InputError(
             f"affinities of all pairs of {layout.rows:,} points would take about "
-            f"{wanted / 2**30:,.0f} GiB on each rank, and there are {room / 2**30:.0f} GiB, enough "
+            f"{wanted / 2**30:,.0f} GiB on each rank, and there are {free / 2**30:.0f} GiB, enough "
             f"for about {int(fitting / 1000):,},000 points; use graph = 'sparse'"
         )
 
@@ -79,13 +79,13 @@ def require_room_for_map(layout: Layout) -> None:
         raise InputError(
             f"a map of {rows:,} points has at most {rows - 1:,} dimensions, not {columns:,}"
         )
-    room = min_over_ranks(layout.comm, memory_per_rank(layout))
+    free = min_over_ranks(layout.comm, memory_per_rank(layout))
     wanted = MAP_ARRAYS * 8.0 * float(layout.counts().max(initial=0)) * columns
-    if wanted > room:
+    if wanted > free:
         raise InputError(
             f"a run with a map of {rows:,} points in {columns:,} dimensions would take about "
-            f"{wanted / 2**30:,.0f} GiB on each rank, and there are {room / 2**30:.0f} GiB; use at "
-            f"most {max(1, int(columns * room / wanted)):,} dimensions"
+            f"{wanted / 2**30:,.0f} GiB on each rank, and there are {free / 2**30:.0f} GiB; use at "
+            f"most {max(1, int(columns * free / wanted)):,} dimensions"
         )
 
 

@@ -19,7 +19,7 @@ VECTORS = 40.0
 def estimate(problem: Problem) -> list[PhaseEstimate]:
     """Loading, the active secants with their points, and scans of all secants."""
     options = problem.objective
-    n, columns, ranks, rows = problem.local, problem.columns, problem.ranks, problem.rows
+    n, columns, ranks, rows = problem.local_rows, problem.columns, problem.ranks, problem.rows
     rank = float(options.get("rank") or min(columns, 4.0 * math.log(max(rows, 2))))
     load = PhaseEstimate("load", 8.0 * n * columns * 2.0, 8.0 * n * columns)
     frame = PhaseEstimate(
@@ -32,9 +32,9 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     times = float(problem.iterations)
     search = PhaseEstimate(
         "search",
-        kept=SECANT_BYTES * active + 8.0 * columns * (touched / ranks + VECTORS * rank),
-        passing=8.0 * touched * rank * 2.0,
-        sent=times * rank * (4.0 * touched * problem.others + 8.0 * columns * (ranks > 1)),
+        persistent=SECANT_BYTES * active + 8.0 * columns * (touched / ranks + VECTORS * rank),
+        temporary=8.0 * touched * rank * 2.0,
+        sent=times * rank * (4.0 * touched * problem.remote_share + 8.0 * columns * (ranks > 1)),
         messages=times * 2.0 * (ranks - 1),
         operations=times * 4.0 * touched * rank * columns / ranks,
         advice="give a rank, or fewer rows: every rank keeps the active secants",

@@ -20,7 +20,7 @@ CLASSES, HIDDEN = 10.0, 64.0
 def estimate(problem: Problem) -> list[PhaseEstimate]:
     """Loading, replicated weights, and gradients over this rank's rows."""
     options = problem.objective
-    n, columns, ranks = problem.local, float(problem.columns), problem.ranks
+    n, columns, ranks = problem.local_rows, float(problem.columns), problem.ranks
     auto = options["name"] == "autoencoder"
     sizes = [float(size) for size in options.get("layers") or (columns, HIDDEN, CLASSES)]
     if auto and sizes[-1] != columns:

@@ -141,7 +141,7 @@ def plot_command(argv: list[str]) -> int:
     """Run ``thalweg plot``; returns the exit code."""
     description = "Draw the pictures of a run or of a comparison again."
     html = "write the map as a page as well: embedding.html, with pan, zoom and labels"
-    return _of_folder(
+    return _folder_command(
         "plot",
         argv,
         description,
@@ -153,10 +153,12 @@ def plot_command(argv: list[str]) -> int:
 def cite_command(argv: list[str]) -> int:
     """Run ``thalweg cite``; returns the exit code."""
     description = "Print the references of the methods that a run or a comparison used."
-    return _of_folder("cite", argv, description, lambda job, folder: job.cite(folder).splitlines())
+    return _folder_command(
+        "cite", argv, description, lambda job, folder: job.cite(folder).splitlines()
+    )
 
 
-def _of_folder(
+def _folder_command(
     command: str,
     argv: list[str],
     description: str,

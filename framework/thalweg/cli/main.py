@@ -45,11 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if arguments is None else arguments)
     if "--" in argv:
         place = argv.index("--")
-        _give_petsc(argv[place + 1 :])
+        _pass_to_petsc(argv[place + 1 :])
         argv = argv[:place]
     comm = _world()
     try:
-        with _leaving_together(comm):
+        with _collective_exit(comm):
             return _within_memory(argv)
     except ThalwegError as error:
         if comm is None or comm.rank == 0:
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _crash(comm, error)
 
 
-def _give_petsc(options: list[str]) -> None:
+def _pass_to_petsc(options: list[str]) -> None:
     """Pass options to PETSc, which reads this variable when it is first imported."""
     given = os.environ.get("PETSC_OPTIONS", "")
     os.environ["PETSC_OPTIONS"] = f"{given} {' '.join(options)}".strip()
@@ -82,12 +82,12 @@ def _within_memory(argv: list[str]) -> int:
 
 def _dispatch(argv: list[str]) -> int:
     if not argv or argv[0] in ("-h", "--help", "help"):
-        _say(_usage())
+        _print_on_root(_usage())
         return 0
     if argv[0] == "--version":
         from importlib.metadata import version
 
-        _say(f"thalweg {version('thalweg')}")
+        _print_on_root(f"thalweg {version('thalweg')}")
         return 0
     name, *rest = argv
     return _command(name)(rest)
@@ -142,13 +142,13 @@ def _world() -> Any | None:
     return MPI.COMM_WORLD if MPI.COMM_WORLD.size > 1 else None
 
 
-def _say(text: str) -> None:
+def _print_on_root(text: str) -> None:
     comm = _world()
     if comm is None or comm.rank == 0:
         print(text)
 
 
-def _leaving_together(comm: Any | None) -> contextlib.AbstractContextManager[None]:
+def _collective_exit(comm: Any | None) -> contextlib.AbstractContextManager[None]:
     if comm is None:
         return contextlib.nullcontext()
     from thalweg.parallel import abort_on_error

@@ -211,7 +211,7 @@ def _file_options(
     path = folder / section["path"]
     kind = on_root(comm, lambda: format_of(path))
     allowed = [*COMMON, *kind.declared_options]
-    _refuse_foreign(section, allowed, f"'{path.name}'")
+    _refuse_unknown(section, allowed, f"'{path.name}'")
     return path, kind, {**resolve_options(allowed, section, _OWNER), "folder": folder}
 
 
@@ -312,7 +312,7 @@ def _set_options(
     """The data set, its own options, and all that the section may have."""
     spec, filled = find_data_set(section["name"])
     allowed = data_options(section["name"])
-    _refuse_foreign(section, allowed, spec.owner)
+    _refuse_unknown(section, allowed, spec.owner)
     options = resolve_options(allowed, {**section, **filled}, _OWNER)
     return spec, {option.name: options[option.name] for option in spec.declared_options}, options
 
@@ -354,7 +354,7 @@ def _take_rows(
 # -- both ------------------------------------------------------------------------------------
 
 
-def _refuse_foreign(section: Mapping[str, Any], allowed: list[Option], what: str) -> None:
+def _refuse_unknown(section: Mapping[str, Any], allowed: list[Option], what: str) -> None:
     """Tell an option that exists but has no meaning here from one that does not exist."""
     names = {option.name for option in allowed}
     everywhere = {option.name for option in data_options()}

@@ -180,7 +180,7 @@ def _trace(folder: Path) -> Trace:
 
 
 #: Frames are thinned out so that no more than this many are kept.
-MOST_FRAMES = 150
+MAX_FRAMES = 150
 
 
 class Frames:
@@ -207,7 +207,7 @@ class Frames:
             if self.objective.comm.rank == 0:
                 self.frames.append(np.array(whole, dtype=np.float32))
             self.captions.append(f"evaluation {iterate.evaluations}: {iterate.objective:.6g}")
-            if len(self.captions) > MOST_FRAMES:
+            if len(self.captions) > MAX_FRAMES:
                 self.frames, self.captions = self.frames[::2], self.captions[::2]
                 self.every *= 2
         return False

@@ -15,17 +15,17 @@ from thalweg.errors import InputError
 from thalweg.plugins import ObjectiveSpec, PhaseEstimate, Problem, plugins
 from thalweg.report import format_table
 
-#: Bytes of a process that has imported what it needs: 170 MB without, 260 with compiled kernels.
+#: Bytes of a process that has imported its modules: 170 MB without, 260 with compiled kernels.
 BASE = 215e6
 
-#: Operations a second on a core, bytes a second that a rank sends, and seconds of a message.
+#: Operations per second and core, bytes per second that a rank sends, seconds per message.
 SPEED, BANDWIDTH, LATENCY = 5e9, 1e9, 5e-6
 
 #: Iterations where the configuration has no limit.
 ITERATIONS = 100
 
-#: Most ranks that are thought of.
-MOST_RANKS = 2**20
+#: Largest number of ranks that is proposed.
+MAX_RANKS = 2**20
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
@@ -47,26 +47,26 @@ class Plan:
     phases: tuple[PhaseEstimate, ...]
 
     def peaks(self) -> list[float]:
-        """Bytes of the rank with most at the peak of each phase, the process itself included."""
+        """Peak bytes of each phase on the rank that needs most, the process itself included."""
         found, held = [], BASE
         for phase in self.phases:
-            held += phase.kept
-            found.append(held + phase.passing)
+            held += phase.persistent
+            found.append(held + phase.temporary)
         return found
 
     @property
     def memory(self) -> float:
-        """Bytes at the peak, of the rank with most."""
+        """Peak bytes of the run on the rank that needs most."""
         return max(self.peaks(), default=BASE)
 
     @property
-    def widest(self) -> PhaseEstimate:
-        """The phase of the peak."""
+    def peak_phase(self) -> PhaseEstimate:
+        """The phase with the largest peak."""
         peaks = self.peaks()
         return self.phases[peaks.index(max(peaks))]
 
     def table(self) -> str:
-        """A row for each phase."""
+        """The phases as a table."""
         rows = []
         for phase, peak in zip(self.phases, self.peaks(), strict=True):
             rows.append(
@@ -80,28 +80,27 @@ class Plan:
             )
         return format_table(rows)
 
-    def verdict(self, room: float | None) -> str:
+    def verdict(self, available: float | None) -> str:
         """One sentence: whether it fits into so many bytes per rank, and what to change."""
         ranks, memory = self.problem.ranks, self.memory
-        most = f"{_gib(memory)} on the rank that has most, in the phase '{self.widest.name}'"
-        if room is None:
+        most = f"{_gib(memory)} on the rank that needs most, in the phase '{self.peak_phase.name}'"
+        if available is None:
             return f"A run on {ranks:,} ranks would take {most}."
-        if memory <= room:
-            return (
-                f"A run on {ranks:,} ranks fits into {_gib(room)} per rank: it would take {most}."
-            )
-        enough = self._enough(room)
+        if memory <= available:
+            fits = f"A run on {ranks:,} ranks fits into {_gib(available)} per rank"
+            return f"{fits}: it would take {most}."
+        enough = self._sufficient_ranks(available)
         change = f"use {enough:,} ranks, or" if enough else "no number of ranks helps:"
         return (
-            f"a run on {ranks:,} ranks does not fit into {_gib(room)} per rank: it would take "
-            f"{most}; {change} {self.widest.advice}"
+            f"a run on {ranks:,} ranks does not fit into {_gib(available)} per rank: it would take "
+            f"{most}; {change} {self.peak_phase.advice}"
         )
 
-    def _enough(self, room: float) -> int | None:
+    def _sufficient_ranks(self, available: float) -> int | None:
         """The next larger number of ranks, by powers of two, on which the run fits."""
         ranks = self.problem.ranks
-        while (ranks := 2 * ranks) <= MOST_RANKS:
-            if predicted(replace(self.problem, ranks=ranks)).memory <= room:
+        while (ranks := 2 * ranks) <= MAX_RANKS:
+            if predicted(replace(self.problem, ranks=ranks)).memory <= available:
                 return ranks
         return None
 
@@ -123,8 +122,8 @@ def plan(
     ranks
         Number of ranks, at least 1.
     rows, columns
-        Shape of the data in place of that which the configuration names; with both, none
-        are looked at.
+        Shape of the data in place of that which the configuration names; with both, no data
+        are read.
 
     Raises
     ------

@@ -60,18 +60,18 @@ def write_rows(comm: MPI.Comm, path: Path, layout: Layout, block: np.ndarray) ->
 
 def save_rows(comm: MPI.Comm, path: Path, layout: Layout, block: np.ndarray) -> None:
     """:func:`write_rows` to a file that appears whole or not at all.  Collective on ``comm``."""
-    aside = on_root(comm, lambda: temporary_name(path))
+    temporary = on_root(comm, lambda: temporary_name(path))
     try:
-        write_rows(comm, aside, layout, block)
+        write_rows(comm, temporary, layout, block)
 
         def rename() -> None:
             with storing(path):
-                flush(aside)
-                os.replace(aside, path)
+                flush(temporary)
+                os.replace(temporary, path)
                 flush(path.parent)
 
         on_root(comm, rename)
     finally:
         if comm.rank == 0:
             with suppress(OSError):
-                aside.unlink()
+                temporary.unlink()

@@ -1,4 +1,4 @@
-"""What a run will take: the terms in which plugins predict it, before any data are read."""
+"""Estimates of what a run will take, which plugins make from the shapes of its data."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Problem:
-    """A configured run on so many ranks, known by its shapes alone.
+    """A configured run on a number of ranks, known by its shapes alone.
 
     Attributes
     ----------
     rows, columns
-        Of the data; 0 where there are none.
+        Shape of the data; 0 without data.
     ranks
         Number of ranks.
     objective, solver, preconditioner
-        Their sections of the configuration, with every option.
+        Sections of the configuration, with every option.
     iterations
-        That the run may take.
+        Largest number of iterations of the run.
     """
 
     rows: int
@@ -32,12 +32,12 @@ class Problem:
     iterations: int = 100
 
     @property
-    def local(self) -> float:
-        """Rows of the rank that has most."""
+    def local_rows(self) -> float:
+        """Rows of the rank that holds most."""
         return float(-(-self.rows // self.ranks))
 
     @property
-    def others(self) -> float:
+    def remote_share(self) -> float:
         """Share of evenly distributed rows that lie on other ranks."""
         return 1.0 - 1.0 / self.ranks
 
@@ -49,22 +49,22 @@ class PhaseEstimate:
     Attributes
     ----------
     name
-        Of the phase.
-    kept
+        Name of the phase.
+    persistent
         Bytes that stay in memory until the run's end.
-    passing
-        Bytes more while the phase lasts.
+    temporary
+        Further bytes while the phase lasts.
     sent, messages
-        Bytes and messages that the rank sends, in all.
+        Bytes and messages that the rank sends during the phase.
     operations
-        Arithmetic operations, in all.
+        Arithmetic operations of the phase.
     advice
-        What to change where the phase does not fit.
+        What to change where the phase does not fit into memory.
     """
 
     name: str
-    kept: float = 0.0
-    passing: float = 0.0
+    persistent: float = 0.0
+    temporary: float = 0.0
     sent: float = 0.0
     messages: float = 0.0
     operations: float = 0.0

@@ -70,19 +70,19 @@ def write_distribution(name: str, folder: Path | str) -> Path:
         raise InputError(f"'{folder}' already exists; choose another folder or remove it")
     if not folder.parent.is_dir():
         raise InputError(f"the folder '{folder.parent}' to write in does not exist")
-    aside = folder.parent / f".{folder.name}.{os.getpid()}"
+    temporary = folder.parent / f".{folder.name}.{os.getpid()}"
     try:
         for source, target in _FILES.items():
             text = importlib.resources.files("thalweg.plugins") / "template" / f"{source}.txt"
             filled = string.Template(text.read_text(encoding="utf-8")).substitute(names)
-            path = aside / string.Template(target).substitute(names)
+            path = temporary / string.Template(target).substitute(names)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(filled, encoding="utf-8")
-        aside.rename(folder)
+        temporary.rename(folder)
     except OSError as error:
         raise InputError(f"'{folder}' cannot be written: {error.strerror}") from error
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
     return folder
 
 

@@ -67,9 +67,9 @@ def draw_animation(
             pictures.append(Image.fromarray(np.ascontiguousarray(pixels)))
     pictures = _with_one_palette(pictures)
     each = round(1000 / frames_a_second)
-    with atomic_write(path) as aside:
+    with atomic_write(path) as temporary:
         pictures[0].save(
-            aside,
+            temporary,
             save_all=True,
             append_images=pictures[1:],
             duration=[each] * (len(pictures) - 1) + [2000],

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Beyond this many classes a legend would be no help.
-_MOST_NAMED = 60
+_MAX_NAMED = 60
 _NAMES_A_COLUMN = 20
 
 #: Up to this many classes have their names on a map.
-_MOST_ON_MAP = 20
+_MAX_ON_MAP = 20
 
 #: Beyond this many points a map is shaded by density, in so many pixels along a side.
 SHADED, PIXELS = 20_000, 900
@@ -136,7 +136,7 @@ def _draw_map(
     _add_scale(axes, points)
     if caption:
         axes.text(0, -0.01, plain(caption), transform=axes.transAxes, va="top", color=FADED)
-    if labels is not None and len(labels) and 1 < int(np.max(labels)) + 1 <= _MOST_ON_MAP:
+    if labels is not None and len(labels) and 1 < int(np.max(labels)) + 1 <= _MAX_ON_MAP:
         _name_classes(axes, points, np.asarray(labels), names)
     else:
         _legend(figure, labels, names)
@@ -239,7 +239,7 @@ def _draw_line(
 ) -> Figure:
     labels_or_zero = np.zeros(len(values), dtype=np.int64) if labels is None else labels
     count = int(labels_or_zero.max(initial=0)) + 1
-    figure = new_figure(7.2, 1.3 + 0.32 * min(count, _MOST_NAMED))
+    figure = new_figure(7.2, 1.3 + 0.32 * min(count, _MAX_NAMED))
     axes = figure.add_subplot()
     scattered = np.random.default_rng(0).uniform(-0.32, 0.32, len(values))
     axes.scatter(
@@ -254,7 +254,7 @@ def _draw_line(
     axes.set_ylim(count - 0.4, -0.6)
     if labels is None:
         axes.set_yticks([])
-    elif count <= _MOST_NAMED:
+    elif count <= _MAX_NAMED:
         axes.set_yticks(range(count), _names(count, names))
     axes.grid(axis="y", visible=False)
     axes.spines["left"].set_visible(False)
@@ -270,7 +270,7 @@ def _legend(figure: Figure, labels: np.ndarray | None, names: Sequence[str] | No
     if labels is None or not len(labels):
         return
     count = int(np.max(labels)) + 1
-    if (count == 1 and names is None) or count > _MOST_NAMED:
+    if (count == 1 and names is None) or count > _MAX_NAMED:
         return
     handles = [
         Line2D([], [], marker="o", linestyle="", markersize=6, color=tuple(color), label=name)

@@ -85,8 +85,8 @@ def plain(text: str) -> str:
 
 def save_figure(figure: Figure, path: Path | str, **options: Any) -> None:
     """Write a figure aside, then give it its name; the ending determines the format."""
-    with atomic_write(path) as aside:
-        figure.savefig(aside, **options)
+    with atomic_write(path) as temporary:
+        figure.savefig(temporary, **options)
 
 
 def class_colors(count: int) -> np.ndarray:

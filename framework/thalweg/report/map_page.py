@@ -20,13 +20,13 @@ from thalweg.files import atomic_write
 from thalweg.report.figures import class_colors
 
 #: Side of a sheet of thumbnails, in pixels, and bytes that those of a page may have unpacked.
-SHEET_SIDE, MOST_BYTES = 4096, 2**26
+SHEET_SIDE, MAX_BYTES = 4096, 2**26
 
 #: Largest coordinate, which leaves room for squares in single precision.
 LARGEST = 1e15
 
 #: Longest side of a thumbnail as it is stored, in pixels.
-MOST_PIXELS = 64
+MAX_PIXELS = 64
 
 
 def write_map_page(
@@ -94,7 +94,7 @@ def write_map_page(
         facts["labels"] = _encoded(np.ascontiguousarray(labels, dtype="<u4"))
     if thumbnails is not None and len(points):
         pictures = _thinned(np.asarray(thumbnails))
-        if pictures.size > MOST_BYTES:
+        if pictures.size > MAX_BYTES:
             caption += " · pictures left out: too many"
         else:
             facts["pictures"] = _sheets(_bytes_of(pictures))
@@ -104,8 +104,8 @@ def write_map_page(
     text = json.dumps(facts).replace("<", "\\u003c")
     before, between, after = re.split(r"\{title\}|\{facts\}", page)
     page = "".join([before, html.escape(title or "map"), between, text, after])
-    with atomic_write(path) as aside:
-        Path(aside).write_text(page, encoding="utf-8", errors="replace")
+    with atomic_write(path) as temporary:
+        Path(temporary).write_text(page, encoding="utf-8", errors="replace")
 
 
 def _encoded(array: np.ndarray) -> str:
@@ -127,7 +127,7 @@ def _thinned(pictures: np.ndarray) -> np.ndarray:
             "pictures must have shape (n, height, width) or (n, height, width, channels), not "
             f"{pictures.shape}"
         )
-    step = math.ceil(max(pictures.shape[1:3]) / MOST_PIXELS)
+    step = math.ceil(max(pictures.shape[1:3]) / MAX_PIXELS)
     return pictures[:, ::step, ::step]
 
 

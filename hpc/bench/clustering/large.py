@@ -72,7 +72,7 @@ def main(argv: list[str]) -> int:
     seconds = max_over_ranks(comm, time.perf_counter() - began)
     spent = max_over_ranks(comm, time.process_time() - started)
     used = max_over_ranks(comm, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-    # Four groups have three balanced splits: the given, the labelled, their product.
+    # Four groups have three balanced splits: the given, the labeled, their product.
     product = normalized_mutual_information(labels, given ^ truth, comm)
     agreement = None
     if options.approximation != "exact" and layout.rows <= 20_000:

@@ -145,7 +145,7 @@ def _large(rows: list[dict[str, Any]]) -> list[str]:
         "sample; features where the table says so.",
         "",
         "| rows | features | sums | ranks | seconds | CPU seconds per rank | steps | MiB per rank "
-        "| NMI, labelled split | NMI, product split | NMI with exact's labels | novelty |",
+        "| NMI, labeled split | NMI, product split | NMI with exact's labels | novelty |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
@@ -164,7 +164,7 @@ def _large(rows: list[dict[str, Any]]) -> list[str]:
     return [
         *text,
         "",
-        "The four groups have three balanced splits: the one given, the one that is labelled as "
+        "The four groups have three balanced splits: the one given, the one that is labeled as "
         "the alternative, and their product.  Both others are as novel.",
         "",
     ]

@@ -1,4 +1,4 @@
-"""Where a map lies, how its pair function is split, and the mesh that serves: a rule of x alone.
+"""The box of a map, the split of its pair function, and the mesh: functions of x alone.
 
 Nothing is remembered from one map to the next but what the rule would make again, so that a
 map has one value, whatever was evaluated before it.
@@ -25,8 +25,8 @@ from thalweg_embedding.pairs.specialize import specialize
 from thalweg_embedding.pairs.spectrum import Spectrum
 from thalweg_embedding.pairs.split import CUTS, Split, near_function, split_at
 
-#: Most modes of a box; a map that needs more is not summed by a mesh.
-MOST_MODES = 2**24
+#: Largest number of modes of a box; a map that needs more is not summed by a mesh.
+MAX_MODES = 2**24
 
 #: Nanoseconds for a mode and for a near pair: a model of the cost, good enough to choose by.
 MODE_COST, PAIR_COST = 20.0, 1.0
@@ -34,16 +34,16 @@ MODE_COST, PAIR_COST = 20.0, 1.0
 #: The same for a near pair of second derivatives, and for a pair of an exact sum.
 CURVATURE_PAIR_COST, EXACT_COST = 6.0, 1.5
 
-#: Boxes come from a ladder of sides, each this much larger than the last.
+#: Ratio of consecutive sides of boxes.
 GROWTH = 1.12
 
-#: Densities of points are told apart by this factor.
+#: Densities of points are rounded to powers of this factor.
 DENSITY_STEP = 2.0**0.25
 
 #: Below this tolerance sums are taken in double precision.
 FINE_TOLERANCE = 3e-5
 
-#: Meshes kept for maps to come.
+#: Number of meshes that are kept for later maps.
 KEPT = 4
 
 
@@ -163,8 +163,13 @@ class Boxes:
         if not math.isfinite(extent):
             return None
         decomposition = decompose(self.layout, rows, center, extent)
-        reach = rung(extent)
-        size = self.layout.rows, self.layout.columns, reach, rounded(decomposition.density())
+        reach = side_for(extent)
+        size = (
+            self.layout.rows,
+            self.layout.columns,
+            reach,
+            rounded_density(decomposition.density()),
+        )
         split = cheapest_split(self.function, *size, self.tolerance, self._pair_cost, CUTS)
         if split is None:
             return None
@@ -227,13 +232,13 @@ class Boxes:
         return self._kept[key]
 
 
-def rung(extent: float) -> float:
-    """Side of the box for a map of that extent."""
+def side_for(extent: float) -> float:
+    """Side of the box for a map of this width: a power of :data:`GROWTH`."""
     return GROWTH ** math.ceil(math.log(max(extent, 1.0)) / math.log(GROWTH))
 
 
 def modes_of(band: float, extent: float, dimensions: int) -> float:
-    """About how many modes a box needs."""
+    """Approximate number of modes of a box."""
     return float((band * (2.0 * extent / math.pi + 16.0)) ** dimensions)
 
 
@@ -250,8 +255,8 @@ def cost(
     return MODE_COST * modes_of(split.band, extent, dimensions) + near
 
 
-def rounded(density: float) -> float:
-    """A density of points on a ladder of few values."""
+def rounded_density(density: float) -> float:
+    """A density of points, rounded to a power of :data:`DENSITY_STEP`."""
     return DENSITY_STEP ** round(math.log(density, DENSITY_STEP)) if density > 0.0 else 0.0
 
 
@@ -271,7 +276,7 @@ def cheapest_split(
     Parameters are those of :func:`cost`; ``cuts`` are tried.
     """
     splits = [split_at(function, cut, tolerance) for cut in cuts]
-    fitting = [s for s in splits if modes_of(s.band, extent, dimensions) <= MOST_MODES]
+    fitting = [s for s in splits if modes_of(s.band, extent, dimensions) <= MAX_MODES]
     if not fitting:
         return None
     costs = [cost(s, rows, dimensions, extent, density, pair) for s in fitting]

@@ -26,7 +26,7 @@ SLAB_ROWS = 20_000
 SHARE_OF_MESH = 0.25
 
 #: Shortest side of a map whose density is measured.
-LEAST_SIDE = 1e-6
+MIN_SIDE = 1e-6
 
 
 class Decomposition(Protocol):
@@ -150,7 +150,7 @@ class _Grid:
     """Square cells over the map, about four for each point."""
 
     def __init__(self, layout: Layout, center: np.ndarray, extent: float) -> None:
-        extent = max(extent, LEAST_SIDE)
+        extent = max(extent, MIN_SIDE)
         self._rows, self._dimensions, self._center = layout.rows, layout.columns, center
         self.along = max(16, math.ceil((4.0 * layout.rows) ** (1.0 / layout.columns)))
         self.low, self.side = -0.5 * extent, extent / self.along

@@ -48,9 +48,9 @@ class PairFunction:
     single
         ``single(d)`` returns value and first derivative in single precision, for sums whose
         error is far above that; by default they are computed in double precision.
-    narrow
-        A mesh's error is relative to the strongest force of a pair.  Of a function that is
-        singular at 0, or nearly so, only forces at distances above this count as the strongest.
+    core_radius
+        A mesh's error is relative to the strongest force of a pair.  Where a function is singular
+        at 0, or nearly so, only forces at distances above this radius are considered for that.
     source
         How to make it again, since functions made by others do not pickle: what returns
         several of them, its arguments, and which of them it is.
@@ -71,7 +71,7 @@ class PairFunction:
     name: str
     exponential: bool = False
     single: Callable[[Any], tuple[Any, Any]] | None = None
-    narrow: float = 0.0
+    core_radius: float = 0.0
     source: tuple[Callable[..., Any], tuple[Any, ...], int] | None = None
     compiled: Any = field(init=False)
     key: str = field(init=False)

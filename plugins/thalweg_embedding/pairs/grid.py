@@ -21,7 +21,7 @@ from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.pair_sum import PairSum, Rows, SecondOrder
 
 #: Dimensions that meshes serve.
-MOST_DIMENSIONS = 3
+MAX_DIMENSIONS = 3
 
 #: The relative error of a total is this share of the tolerance, or half the tolerance's root if
 #: that is more: what was seen of normal, clustered, straight and collapsed maps, rounded up.
@@ -64,9 +64,9 @@ class GridPairs(PairSum):
     """
 
     def __init__(self, layout: Layout, function: PairFunction, tolerance: float = 1e-3) -> None:
-        if layout.columns > MOST_DIMENSIONS:
+        if layout.columns > MAX_DIMENSIONS:
             raise InputError(
-                f"repulsion by a grid serves maps of 1 to {MOST_DIMENSIONS} dimensions, not "
+                f"repulsion by a grid serves maps of 1 to {MAX_DIMENSIONS} dimensions, not "
                 f"{layout.columns}; use repulsion = 'exact'"
             )
         self.layout = layout

@@ -35,7 +35,7 @@ from thalweg_embedding.pairs.cells import Cells
 PAD = 8
 
 #: Groups of neighboring mesh rows whose points are spread one after another by one thread.
-MOST_GROUPS = 64
+MAX_GROUPS = 64
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
@@ -340,7 +340,7 @@ class Mesh:
         """Where groups of rows of cells begin, as in :class:`Reached`."""
         rows = cells.row_starts
         least = math.ceil((self.window.taps + 1) * self.spacing / cells.side)
-        share = cells.order.size / MOST_GROUPS
+        share = cells.order.size / MAX_GROUPS
         starts = [0]
         row = 0
         for next_row in range(least, len(rows) - least):

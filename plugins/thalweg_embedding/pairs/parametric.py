@@ -20,7 +20,7 @@ from thalweg_embedding.pairs.functions import (
 Functions = tuple[PairFunction, PairFunction]
 
 #: Offsets of the squared distance below this make a repulsion that a mesh sees as singular.
-NARROW_OFFSET = 0.1
+SINGULAR_OFFSET = 0.1
 
 
 @functools.cache
@@ -96,7 +96,7 @@ def cross_entropy_functions(a: float, b: float, offset: float) -> Functions:
         PairFunction(
             repulsion,
             f"-log(1 - phi), phi = {phi}, s = {offset:g} + d",
-            narrow=0.5 if offset < NARROW_OFFSET else 0.0,
+            core_radius=0.5 if offset < SINGULAR_OFFSET else 0.0,
             source=(*source, 1),
         ),
     )

@@ -169,9 +169,9 @@ def split_at(function: PairFunction, cut: float, tolerance: float) -> Split:
 
 
 def _steepest(function: PairFunction) -> float:
-    """The steepest slope of the function along a line, beyond where it is narrow."""
+    """The steepest slope of the function along a line, beyond its core radius."""
     r = np.concatenate([np.logspace(-3, 0, 200), np.linspace(1.0, 30.0, 1000)])
-    r = r[r >= function.narrow]
+    r = r[r >= function.core_radius]
     return float(np.abs(2.0 * r * radial(function, 1)(r * r)).max())
 
 

@@ -60,7 +60,7 @@ class LeastSquares(Function):
         """Transposed Jacobian times r."""
 
     @abstractmethod
-    def bending(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
+    def second_order_term(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
         """``sum_i r_i (second derivative of residual i) v``."""
 
     def value(self, x: np.ndarray) -> float:
@@ -78,7 +78,9 @@ class LeastSquares(Function):
 
     def hessian_product(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
         """``2 (J'J + sum r_i D^2 r_i) v``."""
-        return self.gauss_newton_product(x, v) + 2.0 * self.bending(x, self.residuals(x), v)
+        return self.gauss_newton_product(x, v) + 2.0 * self.second_order_term(
+            x, self.residuals(x), v
+        )
 
 
 class FunctionObjective(Objective, HessianProduct):

@@ -32,7 +32,7 @@ class Rosenbrock(LeastSquares):
         result[:-1] -= 20.0 * x[:-1] * valley + slope
         return result
 
-    def bending(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
+    def second_order_term(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Only the valley residuals are not linear."""
         result = np.zeros_like(x)
         result[:-1] = -20.0 * r[: self.size - 1] * v[:-1]
@@ -80,7 +80,7 @@ class PowellSingular(LeastSquares):
         ]
         return np.stack(columns, axis=1).ravel()
 
-    def bending(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
+    def second_order_term(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
         """The two squared residuals of each group are not linear."""
         p, q, s, t = v.reshape(-1, 4).T
         _, _, r3, r4 = np.split(r, 4)
@@ -116,6 +116,6 @@ class BroydenTridiagonal(LeastSquares):
         result[1:] -= 2.0 * r[:-1]
         return result
 
-    def bending(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
+    def second_order_term(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Every residual is quadratic in its own variable."""
         return -4.0 * r * v

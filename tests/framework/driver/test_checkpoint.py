@@ -160,8 +160,8 @@ def test_the_version_before_stays_until_the_next_one_is_verified(comm, bowl, fol
 
 @pytest.mark.ranks(1)
 def test_only_what_carries_name_and_manifest_is_removed(comm, bowl, heavy_ball, folder):
-    foreign = ["thesis", "000000001", "000000002.partial", "000000003-1", ".git", "12"]
-    for name in foreign:
+    external = ["thesis", "000000001", "000000002.partial", "000000003-1", ".git", "12"]
+    for name in external:
         (folder / name).mkdir()
         (folder / name / "checkpoint.txt").write_text("mine")
     (folder / "000000001" / "checkpoint.json").write_text("[1, 2]")
@@ -172,10 +172,10 @@ def test_only_what_carries_name_and_manifest_is_removed(comm, bowl, heavy_ball, 
     (folder / "000000000").symlink_to(folder / "elsewhere" / "kept")
     for number in (8, 9, 10):
         checkpoints.write(comm, number, {})
-    for name in foreign:
+    for name in external:
         assert (folder / name / "checkpoint.txt").read_text() == "mine"
     assert (folder / "elsewhere" / "kept" / "checkpoint.json").exists()
-    found = {path.name for path in folder.iterdir()} - {*foreign, "elsewhere", "000000000"}
+    found = {path.name for path in folder.iterdir()} - {*external, "elsewhere", "000000000"}
     assert found == {"000000009", "000000010", "latest"}
 
 

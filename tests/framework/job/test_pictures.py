@@ -58,7 +58,7 @@ def test_a_variable_of_one_column_is_animated_along_a_line(tmp_path, problem):
 
 @pytest.mark.ranks(1, 2)
 def test_frames_are_kept_on_the_rank_that_draws(comm, monkeypatch):
-    monkeypatch.setattr("thalweg.job.pictures.MOST_FRAMES", 4)
+    monkeypatch.setattr("thalweg.job.pictures.MAX_FRAMES", 4)
     kept = {}
 
     class Watched(Frames):

@@ -35,7 +35,7 @@ def test_every_family_says_what_it_takes_without_reading_data(name):
     assert sum(phase.sent for phase in plans[1].phases) > 0.0
     text = plans[1].verdict(4e9)
     assert "does not fit into 3.73 GiB per rank" in text
-    assert plans[1].widest.name in text
+    assert plans[1].peak_phase.name in text
     assert "\n" not in text
     assert plans[1].verdict(1e15).startswith("A run on 64 ranks fits")
 
@@ -81,7 +81,7 @@ def phases(objective, **given):
 def test_a_plan_follows_the_options_that_cost_most():
     usual = phases({"name": "t-sne"})
     several = phases({"name": "t-sne", "perplexities": [10, 300]})
-    assert several["affinities"].passing == pytest.approx(10 * usual["affinities"].passing)
+    assert several["affinities"].temporary == pytest.approx(10 * usual["affinities"].temporary)
     exact = phases({"name": "t-sne", "repulsion": "exact"})["iterations"]
     assert exact.operations > 100 * usual["iterations"].operations
     assert phases({"name": "t-sne"}, stop={"iterations": 0})["iterations"].operations == 0.0

@@ -6,7 +6,7 @@ import pytest
 from thalweg import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg.parallel.pairs.gaussian_tiles import exponential, exponential_single
-from thalweg.parallel.pairs.kernel_sums import WIDE, KernelSums
+from thalweg.parallel.pairs.kernel_sums import MAX_COMPILED_COLUMNS, KernelSums
 
 ROWS = 301
 
@@ -65,7 +65,7 @@ def _local_rows(comm):
 
 
 @pytest.mark.ranks(1, 2, 3)
-@pytest.mark.parametrize("columns", [0, 2, WIDE + 3])
+@pytest.mark.parametrize("columns", [0, 2, MAX_COMPILED_COLUMNS + 3])
 @pytest.mark.parametrize(
     "given",
     [(), ("factor", "signs"), ("factor", "signs", "tangent"), ("tangent", "scale"), ("scale",)],
@@ -101,7 +101,7 @@ def test_any_function_of_the_distance_or_the_product(comm, function, of):
             np.testing.assert_allclose(part, layout.local(whole), rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("columns", [2, WIDE + 3])
+@pytest.mark.parametrize("columns", [2, MAX_COMPILED_COLUMNS + 3])
 def test_single_precision_keeps_six_digits(columns):
     problem = _problem(columns)
     chosen = {name: problem[name] for name in ("factor", "signs", "tangent")}

@@ -359,7 +359,7 @@ def test_a_reset_keeps_the_point_and_forgets_the_curvature(rosenbrock):
         state = solver.reset(state)
         assert state.value == value
         assert state.evaluations == evaluations + 1
-        assert solver.direction().fresh(state.memory)
+        assert solver.direction().is_reset(state.memory)
         assert solver.step(state).value < value
         solver.destroy(state)
 

@@ -179,7 +179,7 @@ def test_modes_of_a_mesh_are_those_of_the_points(comm, taps, error):
 
 
 def chosen(rows, extent, tolerance=1e-2):
-    crowd = boxes.rounded(rows / extent**2)
+    crowd = boxes.rounded_density(rows / extent**2)
     split = boxes.cheapest_split(
         STUDENT, rows, 2, extent, crowd, tolerance, boxes.PAIR_COST, boxes.CUTS
     )
@@ -194,7 +194,7 @@ def test_a_wide_map_takes_a_cut_and_a_small_one_none():
 @pytest.mark.parametrize("extent", [1e3, 1e5])
 def test_a_map_of_any_width_has_a_box_that_is_not_too_large(extent):
     split, cost = chosen(1_000_000, extent, 1e-3)
-    assert boxes.modes_of(split.band, extent, 2) <= boxes.MOST_MODES
+    assert boxes.modes_of(split.band, extent, 2) <= boxes.MAX_MODES
     assert cost < 0.01 * boxes.EXACT_COST * 1e12
 
 

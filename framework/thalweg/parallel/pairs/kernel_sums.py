@@ -35,8 +35,8 @@ from thalweg.parallel.pairs.gaussian_tiles import (
 from thalweg.parallel.pairs.ring import Ring
 from thalweg.parallel.reductions import sum_over_ranks
 
-#: With more value columns than this, tiles are stored and multiplied by BLAS.
-WIDE = 24
+#: With more columns of values than this, tiles are stored and multiplied by BLAS.
+MAX_COMPILED_COLUMNS = 24
 
 #: With fewer pairs than this, waking other threads costs more than they save.
 SMALL = 1 << 18
@@ -125,7 +125,11 @@ class KernelSums:
         values = np.zeros((count, 0)) if values is None else np.asarray(values, float)
         sent_values = rows_of(values)
         sums = np.concatenate([own[:, None] * values, own[:, None]], axis=1)
-        add = self._add_narrow if self.function is None and width <= WIDE else self._add_wide
+        add = (
+            self._add_by_pairs
+            if self.function is None and width <= MAX_COMPILED_COLUMNS
+            else self._add_by_tiles
+        )
         arrays = (scales, z, plain, moving, sent_values)
         own_arrays = (scales, z, signed, moving, sent_values)
         sent = np.zeros_like(sums)
@@ -212,7 +216,7 @@ class KernelSums:
 
     # -- the pieces ------------------------------------------------------------------------
 
-    def _add_narrow(
+    def _add_by_pairs(
         self,
         mine: list[np.ndarray],
         other: list[np.ndarray],
@@ -238,7 +242,7 @@ class KernelSums:
         for part in parts:
             target += part.T
 
-    def _add_wide(
+    def _add_by_tiles(
         self,
         mine: list[np.ndarray],
         other: list[np.ndarray],
@@ -250,7 +254,7 @@ class KernelSums:
         columns = sums.shape[1] - 1
         count, received = len(mine[0]), other[0].shape[1]
         tile = np.empty(TILE_ROWS * TILE_COLUMNS, self.dtype)
-        visiting_values = np.ascontiguousarray(other[4].T)
+        received_values = np.ascontiguousarray(other[4].T)
         for low in range(0, count, TILE_ROWS):
             high = min(low + TILE_ROWS, count)
             own = [np.array(part[low:high], order="C") for part in mine]
@@ -263,7 +267,7 @@ class KernelSums:
                 if triangle and first < high:
                     later = np.arange(first, last) > np.arange(low, high)[:, None]
                     block *= later
-                sums[low:high, :columns] += block @ visiting_values[first:last]
+                sums[low:high, :columns] += block @ received_values[first:last]
                 sums[low:high, columns] += block.sum(axis=1)
                 target[first:last, :columns] += block.T @ own[4]
                 target[first:last, columns] += block.sum(axis=0)

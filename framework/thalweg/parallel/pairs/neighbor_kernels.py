@@ -64,7 +64,7 @@ def _sink(distances, indices, size, distance, index):
 
 @numba.njit(nogil=True)
 def _raised(score):
-    # To single precision, upwards, with room for what double precision rounded off.
+    # To single precision, upwards, with an allowance for the rounding of double precision.
     return np.float32(score + 2.0**-22 * abs(score))
 
 
@@ -132,7 +132,7 @@ def filter_candidates(
 
     Row ``i`` has the global number ``own[i]``, and is no neighbor of itself.
     """
-    k, room = distances.shape[1], lower.shape[1]
+    k, capacity = distances.shape[1], lower.shape[1]
     width = tile.shape[1]
     for row in range(tile.shape[0]):
         scores, itself = tile[row], own[row] - start - first
@@ -155,7 +155,7 @@ def filter_candidates(
                     lower[row, count], columns[row, count] = scores[t], first + t
                     count += 1
             counts[row] = count
-            if count > room - CHUNK:
+            if count > capacity - CHUNK:
                 _prune(row, distances, lower, columns, counts, limits, norms, their_norms, bound)
                 if counts[row] > k + CHUNK // 2:
                     # Ties, or distances that single precision cannot tell apart.

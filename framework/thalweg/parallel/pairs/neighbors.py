@@ -132,7 +132,7 @@ def _augmented(centered: np.ndarray, first: np.ndarray, second: np.ndarray) -> n
 
 def _bound(columns: int) -> float:
     # Products and sums of columns + 2 terms, the rounding of both factors and of the
-    # added columns, with room for second-order terms and for those of double precision.
+    # added columns, with an allowance for second-order terms and for those of double precision.
     return (columns + 12) * _ROUNDING * 1.01
 
 
@@ -170,15 +170,15 @@ class _Search:
         halves = 0.5 * norms * norms
         right = _augmented(-centered, (1.0 - self.bound) * halves, -norms).T.copy()
         columns, height, k = right.shape[1], len(self.exact), self.indices.shape[1]
-        room = 2 * (k + CHUNK)
+        capacity = 2 * (k + CHUNK)
 
         def search_band(top: int) -> None:
             rows = slice(top, min(top + _TILE_ROWS, height))
             count = rows.stop - top
             products = np.empty(count * min(_TILE_COLUMNS, columns), dtype=np.float32)
             candidates = (
-                np.empty((count, room), dtype=np.float32),
-                np.empty((count, room), dtype=np.int32),
+                np.empty((count, capacity), dtype=np.float32),
+                np.empty((count, capacity), dtype=np.int32),
                 np.zeros(count, dtype=np.int64),
                 np.empty(count, dtype=np.float32),
             )

@@ -104,7 +104,7 @@ class SecantSet:
     ) -> None:
         with raise_on_all_ranks(layout.comm):
             points = exact_points(points)
-        self.points = near_one(points, layout)
+        self.points = rescaled_points(points, layout)
         self.comm = layout.comm
         self.layout = layout.with_columns(points.shape[1])
         self.dimension = points.shape[1]
@@ -324,13 +324,13 @@ class SecantSet:
         arrays = (self.points, sizes, images, split.leading, single, bounds, split.further)
         keeper = WorstSecants(threshold, max_pairs, per_row, accuracy)
         chosen = TileChoice(fraction, seed, self.n_points)
-        labelled = self._labels is not None
-        labels = self._labels if labelled else np.zeros(self.n_points, dtype=np.int32)
+        labeled = self._labels is not None
+        labels = self._labels if labeled else np.zeros(self.n_points, dtype=np.int32)
         assert labels is not None
         mine: Block | None = None
 
         def work(low: Block, high: Block, tile: Edges, workspace: Workspace) -> int:
-            return keeper.tile(components, low, high, tile, labelled, workspace)
+            return keeper.tile(components, low, high, tile, labeled, workspace)
 
         with TilePool(self.threads) as pool:
             for block in Ring(self.layout).blocks(*arrays, each_pair_once=True):
@@ -409,7 +409,7 @@ class SecantSet:
         return int(sum(self.comm.allgather(len(self._listed))))
 
 
-def near_one(points: np.ndarray, layout: Layout) -> np.ndarray:
+def rescaled_points(points: np.ndarray, layout: Layout) -> np.ndarray:
     """The points times a power of two, if single precision could not hold their squares.
 
     Collective.

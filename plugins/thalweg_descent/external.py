@@ -1,8 +1,8 @@
 """What the adapters to TAO and SciPy share: state, restarts, and exact resumption.
 
-The memory of a foreign solver cannot be saved.  It is therefore started afresh
+The memory of an external solver cannot be saved.  It is therefore started afresh
 every so many iterations, and a state knows the iterate of the last start and
-the number of iterations since.  A state without a running foreign solver (one
+the number of iterations since.  A state without a running external solver (one
 that was restored from a checkpoint) first repeats those iterations silently;
 since nothing in them is random, it arrives at the same bits.
 """
@@ -20,7 +20,7 @@ from thalweg.parallel import PETSc
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 
-#: Iterations in a row that leave the iterate where it is, after which a foreign solver has ended.
+#: Iterations in a row that leave the iterate where it is, after which an external solver has ended.
 MAX_REPEATED = 100
 
 
@@ -41,10 +41,10 @@ class Evaluation:
 class Evaluator:
     """Evaluations and Hessian products on all ranks, counted, the last points remembered.
 
-    Foreign solvers often ask for the value and then for the gradient at one
+    External solvers often ask for the value and then for the gradient at one
     point, or again for the point where they start: that costs one evaluation.
     A value that is not finite is replaced by one so large that any solver backs
-    off, since foreign line searches do not all handle infinity.
+    off, since external line searches do not all handle infinity.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Evaluator:
             self._recent.insert(0, found)
         return found
 
-    def take(self, x: PETSc.Vec, state: ForeignState) -> bool:
+    def take(self, x: PETSc.Vec, state: ExternalState) -> bool:
         """Make ``x`` the state's iterate, unless the objective is not finite there.  Collective."""
         assert state.gradient is not None
         found = self._find(x)
@@ -114,8 +114,8 @@ class Evaluator:
             entry.gradient.destroy()
 
 
-class Live(ABC):
-    """A foreign solver in the middle of its loop."""
+class RunningSolver(ABC):
+    """An external solver in the middle of its loop."""
 
     evaluator: Evaluator
 
@@ -123,36 +123,36 @@ class Live(ABC):
     iterates: int = 0
 
     @abstractmethod
-    def advance(self, state: ForeignState) -> bool:
+    def advance(self, state: ExternalState) -> bool:
         """Run to the next iterate; put it, its value and gradient, into the state.  Collective.
 
         Returns
         -------
         bool
-            False if the foreign solver ended instead.
+            False if the external solver ended instead.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """End the foreign loop, and free what it holds.  Collective."""
+        """End the external loop, and free what it holds.  Collective."""
 
 
 @dataclass(kw_only=True)
-class ForeignState(SolverState):
+class ExternalState(SolverState):
     """State of an adapter.
 
     Attributes
     ----------
     origin, origin_value
-        Iterate at which the foreign solver was last started, and the objective there.
+        Iterate at which the external solver was last started, and the objective there.
     since
         Iterations since then.
     memory
         The preconditioner's state at that time.
     products
         Hessian products so far.
-    live
-        The running foreign solver, not saved.
+    running_solver
+        The running external solver, not saved.
     """
 
     origin: PETSc.Vec
@@ -160,12 +160,12 @@ class ForeignState(SolverState):
     since: int = 0
     memory: dict[str, Any]
     products: int = 0
-    live: Live | None = field(default=None, metadata=TRANSIENT)
+    running_solver: RunningSolver | None = field(default=None, metadata=TRANSIENT)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Foreign(Solver[ForeignState]):
-    """An adapter; subclasses start the foreign solver."""
+class ExternalSolver(Solver[ExternalState]):
+    """An adapter; subclasses start the external solver."""
 
     restart: Annotated[
         int,
@@ -191,19 +191,19 @@ class Foreign(Solver[ForeignState]):
         """
 
     @abstractmethod
-    def start(self, state: ForeignState, known: bool) -> Live:
-        """The foreign solver at ``state.origin``.  Collective.
+    def start(self, state: ExternalState, known: bool) -> RunningSolver:
+        """The external solver at ``state.origin``.  Collective.
 
         ``known`` says that ``state.value`` and ``state.gradient`` belong there.
         """
 
-    def init(self, objective: Objective, x: PETSc.Vec) -> ForeignState:
-        """One evaluation at ``x``; the foreign solver starts with the first step."""
+    def init(self, objective: Objective, x: PETSc.Vec) -> ExternalState:
+        """One evaluation at ``x``; the external solver starts with the first step."""
         self.check(objective)
         gradient = x.duplicate()
         value = objective.value_and_gradient(x, gradient)
         norm = gradient.norm()
-        state = ForeignState(
+        state = ExternalState(
             objective=objective,
             x=x,
             value=value,
@@ -218,28 +218,28 @@ class Foreign(Solver[ForeignState]):
             state.outcome = Status.DIVERGED
         return state
 
-    def step(self, state: ForeignState) -> ForeignState:
-        """Run the foreign solver to its next iterate."""
+    def step(self, state: ExternalState) -> ExternalState:
+        """Run the external solver to its next iterate."""
         if not state.outcome.running:
             return state
-        if state.live is not None and state.live.iterates != state.since:
+        if state.running_solver is not None and state.running_solver.iterates != state.since:
             self._stop(state)
-        if state.live is None and state.since:
+        if state.running_solver is None and state.since:
             self._repeat(state)
         if state.since >= self.restart:
             self._renew(state)
         while True:
-            if state.live is None:
-                state.live = self.start(state, known=True)
+            if state.running_solver is None:
+                state.running_solver = self.start(state, known=True)
             moved = self._advance(state)
             if moved:
                 break
-            if not state.live.evaluator.finite:
+            if not state.running_solver.evaluator.finite:
                 # An objective that is not finite, however short the step, is no minimum.
                 state.outcome = Status.DIVERGED
                 self._stop(state)
                 break
-            # The foreign solver has ended.  Restarted it may make progress; where a
+            # The external solver has ended.  Restarted it may make progress; where a
             # restarted one does not move at all, the run ends.
             if state.since == 0:
                 state.outcome = (
@@ -250,31 +250,31 @@ class Foreign(Solver[ForeignState]):
             self._renew(state)
         return state
 
-    def _advance(self, state: ForeignState) -> bool:
-        live = state.live
-        assert live is not None
-        counts = live.evaluator.evaluations, live.evaluator.products
-        moved = live.advance(state)
-        state.evaluations += live.evaluator.evaluations - counts[0]
-        state.products += live.evaluator.products - counts[1]
+    def _advance(self, state: ExternalState) -> bool:
+        running = state.running_solver
+        assert running is not None
+        counts = running.evaluator.evaluations, running.evaluator.products
+        moved = running.advance(state)
+        state.evaluations += running.evaluator.evaluations - counts[0]
+        state.products += running.evaluator.products - counts[1]
         if moved:
-            live.iterates += 1
-            state.since = live.iterates
+            running.iterates += 1
+            state.since = running.iterates
         return moved
 
-    def _repeat(self, state: ForeignState) -> None:
-        """Bring a new foreign solver to where the saved one stood."""
+    def _repeat(self, state: ExternalState) -> None:
+        """Bring a new external solver to where the saved one stood."""
         counts = state.evaluations, state.products
         since = state.since
         if self.preconditioner is not None:
             self.preconditioner.restore(_copied(state.memory))
-        state.live = self.start(state, known=False)
+        state.running_solver = self.start(state, known=False)
         for _ in range(since):
             self._advance(state)
         state.evaluations, state.products = counts
 
-    def _renew(self, state: ForeignState) -> None:
-        """Make the present iterate the origin of a new foreign solver."""
+    def _renew(self, state: ExternalState) -> None:
+        """Make the present iterate the origin of a new external solver."""
         self._stop(state)
         state.x.copy(state.origin)
         state.origin_value, state.since = state.value, 0
@@ -285,16 +285,16 @@ class Foreign(Solver[ForeignState]):
         return {} if self.preconditioner is None else _copied(dict(self.preconditioner.state()))
 
     @staticmethod
-    def _stop(state: ForeignState) -> None:
-        if state.live is not None:
-            state.live.close()
-            state.live = None
+    def _stop(state: ExternalState) -> None:
+        if state.running_solver is not None:
+            state.running_solver.close()
+            state.running_solver = None
 
-    def trace_row(self, state: ForeignState) -> Mapping[str, float]:
+    def trace_row(self, state: ExternalState) -> Mapping[str, float]:
         """Hessian products so far."""
         return {"hessian_products": float(state.products)}
 
-    def reset(self, state: ForeignState) -> ForeignState:
+    def reset(self, state: ExternalState) -> ExternalState:
         """Evaluate again, and restart from here."""
         assert state.gradient is not None
         self._renew(state)
@@ -304,8 +304,8 @@ class Foreign(Solver[ForeignState]):
         state.outcome = Status.RUNNING
         return state
 
-    def destroy(self, state: ForeignState) -> None:
-        """End the foreign loop.  Collective."""
+    def destroy(self, state: ExternalState) -> None:
+        """End the external loop.  Collective."""
         self._stop(state)
 
 

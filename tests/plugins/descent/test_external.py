@@ -16,7 +16,7 @@ from thalweg_descent.tao import FITTING, NEWTON, WITH_H0, Tao
 
 TAO = [f"tao:{kind}" for kind in FITTING]
 SCIPY = [f"scipy:{method}" for method in METHODS]
-#: Representatives of the ways in which foreign solvers call us.
+#: Representatives of the ways in which external solvers call us.
 SEVERAL_RANKS = [
     *("tao:lmvm", "tao:cg", "tao:nls", "tao:ntr", "tao:bntl", "tao:bqnls"),
     *("scipy:L-BFGS-B", "scipy:TNC", "scipy:trust-krylov", "scipy:SLSQP"),
@@ -219,7 +219,7 @@ class Broken(Plain):
 
 
 @pytest.mark.parametrize("solver", ["tao:lmvm", "tao:cg", "tao:bncg", "scipy:BFGS", "scipy:TNC"])
-def test_errors_of_the_objective_pass_through_the_foreign_loop(solver):
+def test_errors_of_the_objective_pass_through_the_external_loop(solver):
     with pytest.raises(ValueError, match="the third evaluation fails"):
         minimize(Broken(), solver)
 
@@ -254,7 +254,7 @@ def test_a_state_can_be_dropped_in_the_middle_of_a_foreign_loop(rosenbrock):
         state = solver.init(objective, objective.initial_point(0))
         state = solver.step(solver.step(state))
         solver.destroy(state)
-        assert state.live is None
+        assert state.running_solver is None
 
 
 def test_a_reset_starts_afresh_from_the_present_point(rosenbrock):
