@@ -8,6 +8,7 @@ Names are imported when first used, so that ``thalweg --help`` stays quick.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from thalweg.lazy import lazy_names
@@ -42,6 +43,10 @@ __all__ = [
 ]
 
 _get, __dir__ = lazy_names(__name__)
+
+# Threads that wait would spin, and where programs share the cores take them from the very threads
+# that they wait for.  OpenMP reads this when it is loaded, with MPI or Numba.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,8 @@
 """Ranks times threads do not exceed the cores."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 import threadpoolctl
@@ -115,3 +117,15 @@ def test_quota_is_read_from_both_versions_of_control_groups(tmp_path):
     assert cpu_quota(tmp_path) == float("inf")
     (tmp_path / "cpu.max").write_text("250000 100000\n")
     assert cpu_quota(tmp_path) == 2.5
+
+
+@pytest.mark.parametrize("chosen", [None, "ACTIVE"])
+def test_threads_that_wait_sleep_unless_the_user_says_otherwise(chosen):
+    environment = {k: v for k, v in os.environ.items() if k != "OMP_WAIT_POLICY"}
+    if chosen:
+        environment["OMP_WAIT_POLICY"] = chosen
+    program = "import os, thalweg; print(os.environ['OMP_WAIT_POLICY'])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == (chosen or "PASSIVE")
