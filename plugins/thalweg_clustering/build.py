@@ -38,8 +38,9 @@ EXACT_SECONDS, PASSES, COMPILED_PAIR, ARRAY_PAIR = 60.0, 20, 1.5e-9, 1e-8
 #: From this many rows on a run starts from the W of a sample.
 SAMPLE_START_ROWS = 10_000
 
-#: Rows of a run by features between that on a small sample and that on all rows.
-LEVEL_ROWS = 20_000
+#: Rows of the first run by features between that on a small sample and that on all rows, and
+#: how many times as many the next has.
+LEVEL_ROWS, LEVEL_GROWTH = 20_000, 8
 
 #: Frequencies or landmarks, unless their number is given.
 FEATURES = 256
@@ -267,7 +268,7 @@ def build_kdac(
     if chosen == "fourier":
         kind = FourierKernel(layout, points, sigma, of, q, features or FEATURES, seed, single)
     elif chosen == "nystrom":
-        kind = NystromKernel(layout, points, sigma, of, features or FEATURES, seed)
+        kind = NystromKernel(layout, points, sigma, of, features or FEATURES, seed, single)
     else:
         kind = exact_kernel(layout, points, sigma, of, stored_rows, single)
     guess, levels = None, ""
@@ -277,9 +278,11 @@ def build_kdac(
     elif init == "sample" or (init == "auto" and layout.rows >= SAMPLE_START_ROWS):
         levels = f"{min(STORED_ROWS, layout.rows)}"
         first, guess = _from_sample(settings, sigma, q, extend=not isinstance(kind, FeatureKernel))
-        if isinstance(kind, FeatureKernel) and layout.rows >= 4 * LEVEL_ROWS:
-            first = _on_level(settings, kind, first)
-            levels += f", then {LEVEL_ROWS},"
+        size = LEVEL_ROWS
+        while isinstance(kind, FeatureKernel) and layout.rows >= 4 * size:
+            first = _on_level(settings, kind, first, size)
+            levels += f", then {size},"
+            size *= LEVEL_GROWTH
     elif init == "auto":
         first = "spectral"
     objective = settings.objective(kind, q, start=first, guess=guess, truth=true_labels)
@@ -399,9 +402,11 @@ def _from_sample(
     return w, guess
 
 
-def _on_level(settings: Settings, kernel: FeatureKernel, w: np.ndarray) -> np.ndarray:
-    """W of a run on :data:`LEVEL_ROWS` rows, of whose steps each costs a fraction.  Collective."""
-    level = settings.on_sample(LEVEL_ROWS, over_ranks=True)
+def _on_level(
+    settings: Settings, kernel: FeatureKernel, w: np.ndarray, rows: int
+) -> np.ndarray:
+    """W of a run on fewer rows, of whose steps each costs a fraction.  Collective."""
+    level = settings.on_sample(rows, over_ranks=True)
     objective = level.objective(kernel.on_rows(level.layout, level.points), w.shape[1], start=w)
     result = thalweg.minimize(objective, solver="ism", seed=settings.common["seed"])
     return np.array(result.x).reshape(w.shape)

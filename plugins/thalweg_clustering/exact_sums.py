@@ -13,7 +13,7 @@ import numpy as np
 from thalweg.parallel import Layout, sum_large, sum_over_ranks
 from thalweg.parallel.pairs import KernelSums
 from thalweg_clustering.kernels import KernelFunction, squared_distances, symmetric
-from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
+from thalweg_clustering.projected_kernel import DerivativeSums, PairWeights, ProjectedKernel
 
 #: Up to this many rows the kernel matrix is stored (three arrays of 18 MB at most).
 STORED_ROWS = 1500
@@ -107,25 +107,20 @@ class StreamedKernel(_ExactKernel):
         single: bool = False,
     ) -> None:
         super().__init__(layout, points, sigma, function)
-        if function.gaussian:
-            self._sums = [KernelSums(layout, dtype=np.float32 if single else np.float64)] * 3
-            self._factors = (1.0, -0.5, 0.25)
-            self.rounding = 1e-7 if single else 1e-13
-        else:
-            orders = (function.value, function.first, function.second)
-            self._sums = [KernelSums(layout, order, function.of) for order in orders]
-            self._factors = (1.0, 1.0, 1.0)
+        self._sums = DerivativeSums.of(layout, function, single)
+        if function.gaussian and single:
+            self.rounding = 1e-7
 
     def _z(self, w: np.ndarray) -> np.ndarray:
         return self.points @ (w / self.sigma)
 
     def row_sums(self, w: np.ndarray) -> np.ndarray:
         """Degrees of this rank's rows."""
-        return self._sums[0].sums(self._z(w), scale=self.scales)[1]
+        return self._sums.engines[0].sums(self._z(w), scale=self.scales)[1]
 
     def product(self, w: np.ndarray, values: np.ndarray) -> np.ndarray:
         """This rank's rows of ``K values``."""
-        return self._sums[0].sums(self._z(w), values, scale=self.scales)[0]
+        return self._sums.engines[0].sums(self._z(w), values, scale=self.scales)[0]
 
     def _weighted(
         self,
@@ -136,17 +131,17 @@ class StreamedKernel(_ExactKernel):
         direction: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         tangent = None if direction is None else self._z(direction)
-        sums, totals = self._sums[order].sums(
+        sums, totals = self._sums.engines[order].sums(
             self._z(w), values, weights.factor, weights.signs, tangent, self.scales
         )
-        factor = self._factors[order]
+        factor = self._sums.factors[order]
         return factor * sums, factor * totals
 
     def curvature_bound(self, w: np.ndarray, weights: PairWeights) -> float:
         """Right-hand side of condition (10): sum |gamma|/sigma^2 k |x_i - x_j|^4."""
         if not self.function.gaussian or self.scales is not None:
             return float("nan")
-        moment = self._sums[0].absolute_moment(
+        moment = self._sums.engines[0].absolute_moment(
             self._z(w), weights.factor, weights.signs, self.points
         )
         return moment / self.sigma**2

@@ -32,7 +32,7 @@ from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import Layout, sum_large
 from thalweg_clustering.kernels import KernelFunction, symmetric
 from thalweg_clustering.leading_subspace import Subspace
-from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
+from thalweg_clustering.projected_kernel import DerivativeSums, PairWeights, ProjectedKernel
 
 #: Rows whose features are in memory at one time.
 BLOCK = 4096
@@ -306,6 +306,9 @@ class NystromKernel(FeatureKernel):
         Number of landmarks.
     seed
         Seed of the draw, the same on all ranks.
+    single
+        Whether the kernel of rows and landmarks is computed in single precision; for the
+        Gaussian kernel.
     """
 
     #: Ridge of the landmarks' kernel, relative to its trace.
@@ -319,6 +322,7 @@ class NystromKernel(FeatureKernel):
         function: KernelFunction,
         landmarks: int,
         seed: int,
+        single: bool = False,
     ) -> None:
         if function.name in ("squared", "multiquadratic"):
             raise InputError(
@@ -326,7 +330,7 @@ class NystromKernel(FeatureKernel):
                 " is not; use approximation 'exact'"
             )
         super().__init__(layout, points, sigma, function)
-        self.rounding = 1e-9
+        self.rounding = 1e-6 if single and function.gaussian else 1e-9
         self.description = f"the Nystrom approximation with {min(landmarks, layout.rows)} landmarks"
         stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(landmarks,)))
         chosen = np.sort(stream.permutation(layout.rows)[: min(landmarks, layout.rows)])
@@ -336,13 +340,9 @@ class NystromKernel(FeatureKernel):
         own = np.einsum("ij,ij->i", self.landmarks, self.landmarks) / sigma**2
         diagonal = function.value(own if function.of == "product" else np.zeros_like(own))
         self.ridge = self.RIDGE * float(diagonal.sum())
-
-    def _blocks(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """Rows, and beta of these and the landmarks."""
-        z = self.landmarks @ (w / self.sigma)
-        for first in range(0, max(1, len(self.points)), BLOCK):
-            rows = slice(first, min(first + BLOCK, len(self.points)))
-            yield rows, self.function.beta(self.points[rows] @ (w / self.sigma), z)
+        self._sums = DerivativeSums.of(layout, function, single)
+        # Sums over landmarks alone have coefficients that cancel.
+        self._landmark_sums = DerivativeSums.of(layout, function)
 
     def triangle(self, w: np.ndarray) -> Triangle:
         """R, upper triangular, with R'R the regularized kernel of the landmarks."""
@@ -365,8 +365,8 @@ class NystromKernel(FeatureKernel):
 
     def functions(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """The kernel of rows and landmarks."""
-        for rows, beta in self._blocks(w):
-            yield rows, self.function.value(beta)
+        scaled = w / self.sigma
+        return self._sums.engines[0].blocks_with(self.points @ scaled, self.landmarks @ scaled)
 
     def _coefficients(
         self, w: np.ndarray, weights: PairWeights
@@ -377,35 +377,53 @@ class NystromKernel(FeatureKernel):
         value = -float((moments**2 @ weights.signs).sum())
         return triangle.inverse(moments), value, triangle
 
-    def _scatter(self, psi: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """``sum psi_il A_il``, or ``sum psi_il (x_i x_l' + x_l x_i')`` for products."""
-        others = self.landmarks
-        cross = points.T @ psi @ others
+    def _product(
+        self,
+        order: int,
+        w: np.ndarray,
+        by: np.ndarray,
+        points: np.ndarray,
+        left: np.ndarray,
+        b: np.ndarray,
+        direction: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """``sum psi_il A_il V`` over these points and the landmarks, V = ``by``.
+
+        A is the matrix of ``beta = Tr(W'A W)/2`` or of the inner product, times sigma^2, and
+        psi the ``order``-th derivative of k times ``p_i'b_l``, and times the derivative of
+        beta along a direction.
+        """
+        sums = self._sums if points is self.points else self._landmark_sums
+        scaled = w / self.sigma
+        moving = () if direction is None else (direction / self.sigma,)
+        own, other = sums.engines[order].sums_with(
+            points @ scaled, self.landmarks @ scaled, points @ by, self.landmarks @ by, left, b,
+            *(part @ d for d in moving for part in (points, self.landmarks)),
+        )  # fmt: skip
+        factor = sums.factors[order]
         if self.function.of == "product":
-            return np.asarray(cross + cross.T)
-        own = (points.T * psi.sum(axis=1)) @ points + (others.T * psi.sum(axis=0)) @ others
-        return np.asarray(own - cross - cross.T)
+            return factor * (points.T @ own[:, :-1] + self.landmarks.T @ other[:, :-1])
+        if moving:
+            factor *= 2.0
+        own[:, :-1] = own[:, -1:] * (points @ by) - own[:, :-1]
+        other[:, :-1] = other[:, -1:] * (self.landmarks @ by) - other[:, :-1]
+        return factor * (points.T @ own[:, :-1] + self.landmarks.T @ other[:, :-1])
 
     def _share(self) -> float:
         return (2.0 if self.function.of == "distance" else 1.0) / self.sigma**2
 
-    def _matrix(
-        self, w: np.ndarray, left: np.ndarray, b: np.ndarray, signs: np.ndarray
+    def _held(
+        self, w: np.ndarray, by: np.ndarray, left: np.ndarray, b: np.ndarray, signs: np.ndarray
     ) -> np.ndarray:
-        """Phi for the coefficients b, with ``left`` the factor of this rank's rows."""
-        total = np.zeros((w.shape[0], w.shape[0]))
-        for rows, beta in self._blocks(w):
-            psi = self.function.first(beta) * ((left[rows] * signs) @ b.T)
-            total += self._scatter(psi, self.points[rows])
-        sum_large(self.layout.comm, total)
-        z = self.landmarks @ (w / self.sigma)
-        psi = self.function.first(self.function.beta(z, z)) * ((b * signs) @ b.T)
-        return self._share() * (self._scatter(psi, self.landmarks) - 2.0 * total)
+        """Phi for the coefficients b times ``by``, with ``left`` the factor of this rank's rows."""
+        total = sum_large(self.layout.comm, self._product(1, w, by, self.points, left * signs, b))
+        own = self._product(1, w, by, self.landmarks, b * signs, b)
+        return self._share() * (own - 2.0 * total)
 
     def value_and_gradient(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
         """F(W) and its gradient."""
         b, value, _ = self._coefficients(w, weights)
-        return value, self._matrix(w, weights.factor, b, weights.signs) @ w
+        return value, self._held(w, w, weights.factor, b, weights.signs)
 
     def value_and_matrix(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
         """F(W) and Phi(W)."""
@@ -414,7 +432,8 @@ class NystromKernel(FeatureKernel):
         if self.function.gaussian:
             return super().value_and_matrix(w, weights)
         b, value, _ = self._coefficients(w, weights)
-        return value, symmetric(self._matrix(w, weights.factor, b, weights.signs))
+        identity = np.eye(len(w))
+        return value, symmetric(self._held(w, identity, weights.factor, b, weights.signs))
 
     def hessian_product(
         self, w: np.ndarray, direction: np.ndarray, weights: PairWeights
@@ -422,33 +441,28 @@ class NystromKernel(FeatureKernel):
         """Derivative of Phi(W) W along a direction, that of the coefficients included."""
         factor, signs = weights.factor, weights.signs
         b, _, triangle = self._coefficients(w, weights)
-        scaled, moving = w / self.sigma, direction / self.sigma
-        z, t = self.points @ scaled, self.points @ moving
-        y, u = self.landmarks @ scaled, self.landmarks @ moving
-        inner = self.function.beta(y, y)
-        inner_turned = self.function.beta_change(y, u, y, u)
-        change = np.zeros(b.shape)
-        for rows, beta in self._blocks(w):
-            turned = self.function.beta_change(z[rows], t[rows], y, u)
-            change += (self.function.first(beta) * turned).T @ factor[rows]
-        sum_large(self.layout.comm, change)
-        change -= (self.function.first(inner) * inner_turned) @ b
+        change = sum_large(self.layout.comm, self._moment_change(self.points, factor, w, direction))
+        change -= self._moment_change(self.landmarks, b, w, direction)
         moved = triangle.inverse(triangle.transposed(change))
-        total = np.zeros((w.shape[0], w.shape[0]))
-        plain = np.zeros_like(total)
-        for rows, beta in self._blocks(w):
-            left = factor[rows] * signs
-            first = self.function.first(beta)
-            turned = self.function.beta_change(z[rows], t[rows], y, u)
-            both = self.function.second(beta) * turned * (left @ b.T) + first * (left @ moved.T)
-            total += self._scatter(both, self.points[rows])
-            plain += self._scatter(first * (left @ b.T), self.points[rows])
-        both = np.stack([total, plain])
-        sum_large(self.layout.comm, both)
-        first = self.function.first(inner)
-        cross = (b * signs) @ moved.T
-        own = self.function.second(inner) * inner_turned * ((b * signs) @ b.T)
-        own += first * (cross + cross.T)
-        changed = self._scatter(own, self.landmarks) - 2.0 * both[0]
-        held = self._scatter(first * ((b * signs) @ b.T), self.landmarks) - 2.0 * both[1]
-        return np.asarray(self._share() * (changed @ w + held @ direction))
+        rows = self._product(2, w, w, self.points, factor * signs, b, direction)
+        rows += self._product(1, w, w, self.points, factor * signs, moved)
+        rows += self._product(1, w, direction, self.points, factor * signs, b)
+        sum_large(self.layout.comm, rows)
+        own = self._product(2, w, w, self.landmarks, b * signs, b, direction)
+        own += self._product(1, w, w, self.landmarks, b * signs, moved)
+        own += self._product(1, w, w, self.landmarks, moved * signs, b)
+        own += self._product(1, w, direction, self.landmarks, b * signs, b)
+        return self._share() * (own - 2.0 * rows)
+
+    def _moment_change(
+        self, points: np.ndarray, factor: np.ndarray, w: np.ndarray, direction: np.ndarray
+    ) -> np.ndarray:
+        """Derivative of ``C'p`` along a direction, over these points."""
+        sums = self._sums if points is self.points else self._landmark_sums
+        scaled, moving = w / self.sigma, direction / self.sigma
+        _, change = sums.engines[1].sums_with(
+            points @ scaled, self.landmarks @ scaled, factor,
+            np.zeros((self.size, factor.shape[1])),
+            tangent=points @ moving, other_tangent=self.landmarks @ moving,
+        )  # fmt: skip
+        return sums.factors[1] * (2.0 if self.function.of == "distance" else 1.0) * change[:, :-1]

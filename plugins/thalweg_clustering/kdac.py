@@ -240,7 +240,9 @@ class KDACObjective(PairSum, Alternation):
 
     def initial_blocks(self, x: PETSc.Vec) -> dict[str, Any]:
         """Degrees at W, and the embedding that W was found from."""
-        blocks = self._scales_and_degrees(self.matrix(x))
+        w = self.matrix(x)
+        known = isinstance(self.start, np.ndarray) and np.array_equal(w, self.start)
+        blocks = dict(self._first) if known else self._scales_and_degrees(w)
         if "embedding" in self._first:
             blocks["embedding"] = self._first["embedding"]
         return self._vectors(blocks)

@@ -7,12 +7,16 @@ the rows are shared out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from thalweg.parallel import Layout, sum_large, sum_over_ranks
+from thalweg.parallel import MPI, Layout, sum_large, sum_over_ranks
 from thalweg_clustering.kernels import squared_distances
+from thalweg_clustering.prepared_data import evenly_spread
+
+#: With more rows the starts are compared on so many evenly spread ones.
+START_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,9 @@ def kmeans(
     starts: int = 10,
     iterations: int = 300,
 ) -> Clusters:
-    """The best of several runs.  Collective.
+    """The best of several runs; of many rows, Lloyd's iteration from the best of a sample.
+
+    Collective.
 
     Parameters
     ----------
@@ -44,6 +50,14 @@ def kmeans(
     seed, starts, iterations
         Seed of the starts, their number, and the most iterations of each.
     """
+    if layout.rows > START_ROWS:
+        sample = evenly_spread(layout, rows, START_ROWS)[1]
+        centers = None
+        if layout.comm.rank == 0:
+            alone = Layout(MPI.COMM_SELF, *sample.shape)
+            centers = kmeans(alone, sample, count, seed, starts, iterations).centers
+        found = _lloyd(layout, rows, layout.comm.bcast(centers, root=0), iterations)
+        return replace(found, labels=_in_order(layout, found.labels, count))
     best: Clusters | None = None
     for start in range(starts):
         stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(start,)))
@@ -52,8 +66,7 @@ def kmeans(
         if best is None or found.inertia < best.inertia * (1 - 1e-9) - 1e-300:
             best = found
     assert best is not None
-    return Clusters(_in_order(layout, best.labels, count), best.centers, best.inertia,
-                    best.iterations)  # fmt: skip
+    return replace(best, labels=_in_order(layout, best.labels, count))
 
 
 def _spread_out(

@@ -6,7 +6,7 @@ import numpy as np
 
 from thalweg.data import check_magnitude
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, any_over_ranks, sum_over_ranks
+from thalweg.parallel import Layout, RowExchange, RowPlan, any_over_ranks, sum_over_ranks
 from thalweg_clustering.kernels import squared_distances
 
 
@@ -20,6 +20,30 @@ def evenly_spread(layout: Layout, points: np.ndarray, count: int) -> tuple[np.nd
     """
     chosen = np.unique(np.linspace(0, layout.rows - 1, min(count, layout.rows)).astype(int))
     return chosen, layout.gather_some(np.asarray(points), chosen)
+
+
+def distributed_sample(
+    layout: Layout, count: int, *arrays: np.ndarray
+) -> tuple[Layout, np.ndarray, list[np.ndarray]]:
+    """Up to ``count`` evenly spread rows over the ranks.  Collective.
+
+    Returns
+    -------
+    sample : Layout
+        Of these rows; its number of columns is that of the first array.
+    chosen : ndarray
+        Numbers of all of them.
+    rows : list of ndarray
+        This rank's rows of the arrays' samples.
+    """
+    chosen = np.unique(np.linspace(0, layout.rows - 1, min(count, layout.rows)).astype(int))
+    sample = Layout(layout.comm, len(chosen), arrays[0].shape[1])
+    mine = chosen[sample.start : sample.stop]
+    plan = RowPlan.of(layout, mine)
+    exchange = RowExchange(plan)
+    rows = [exchange.with_ghosts(array)[plan.positions(mine)] for array in arrays]
+    exchange.destroy()
+    return sample, chosen, rows
 
 
 def median_distance(layout: Layout, points: np.ndarray, largest_sample: int = 2000) -> float:

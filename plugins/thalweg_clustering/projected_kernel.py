@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.parallel import Layout, sum_large, sum_over_ranks
+from thalweg.parallel.pairs import KernelSums
 from thalweg_clustering.kernels import KernelFunction, symmetric
 
 
@@ -42,6 +43,26 @@ class PairWeights:
             and np.array_equal(self.signs, other.signs)
             and np.array_equal(self.factor, other.factor)
         )
+
+
+@dataclass(frozen=True)
+class DerivativeSums:
+    """Sums over pairs of k, k' and k'': each by an engine, and times a factor."""
+
+    engines: tuple[KernelSums, KernelSums, KernelSums]
+    factors: tuple[float, float, float]
+
+    @classmethod
+    def of(cls, layout: Layout, function: KernelFunction, single: bool = False) -> DerivativeSums:
+        """Compiled for the Gaussian kernel, in single precision if asked."""
+        if function.gaussian:
+            one = KernelSums(layout, dtype=np.float32 if single else np.float64)
+            return cls((one, one, one), (1.0, -0.5, 0.25))
+        k, first, second = (
+            KernelSums(layout, order, function.of)
+            for order in (function.value, function.first, function.second)
+        )
+        return cls((k, first, second), (1.0, 1.0, 1.0))
 
 
 class ProjectedKernel(ABC):

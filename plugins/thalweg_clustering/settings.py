@@ -15,7 +15,7 @@ from thalweg_clustering.ism import ISM
 from thalweg_clustering.kdac import KDACObjective, Labeling
 from thalweg_clustering.kernels import KernelFunction
 from thalweg_clustering.pair_sum import LinkSum
-from thalweg_clustering.prepared_data import evenly_spread
+from thalweg_clustering.prepared_data import distributed_sample, evenly_spread
 from thalweg_clustering.projected_kernel import ProjectedKernel
 
 
@@ -44,19 +44,23 @@ class Settings:
 
     def on_sample(self, count: int, over_ranks: bool = False) -> Settings:
         """The same of evenly spread rows, whole on every rank or over the ranks.  Collective."""
-        chosen, points = evenly_spread(self.layout, self.points, count)
-        labels = [evenly_spread(self.layout, part, count)[1] for part in self.labels]
+        if over_ranks:
+            layout, chosen, (points, *labels) = distributed_sample(
+                self.layout, count, self.points, *self.labels
+            )
+        else:
+            chosen, points = evenly_spread(self.layout, self.points, count)
+            labels = [evenly_spread(self.layout, part, count)[1] for part in self.labels]
+            layout = Layout(MPI.COMM_SELF, *points.shape)
         for index, part in enumerate(labels):  # a label may be missing from the sample
-            names = np.unique(part[part >= 0])
+            here = np.unique(part[part >= 0])
+            names = np.unique(np.concatenate(layout.comm.allgather(here)))
             labels[index] = np.where(part >= 0, np.searchsorted(names, part), -1)
         pairs = None
         if self.pairs is not None:
-            place = {row: index for index, row in enumerate(chosen.tolist())}
-            kept = [(place[int(i)], place[int(j)], w) for i, j, w in self.pairs
-                    if int(i) in place and int(j) in place]  # fmt: skip
-            pairs = np.array(kept, dtype=float).reshape(-1, 3)
-        layout = Layout(self.layout.comm if over_ranks else MPI.COMM_SELF, *points.shape)
-        points, *labels = (layout.local(part) for part in (points, *labels))
+            places = np.searchsorted(chosen, self.pairs[:, :2])
+            held = chosen[np.minimum(places, len(chosen) - 1)] == self.pairs[:, :2]
+            pairs = np.column_stack([places, self.pairs[:, 2]])[held.all(axis=1)]
         common = {**self.common, "bound": False}
         return Settings(layout, points, labels, self.weight, self.clusters, self.function,
                          pairs, common)  # fmt: skip

@@ -19,7 +19,7 @@ on tiles that matrix products fill.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numba
@@ -46,6 +46,9 @@ POLL_ROWS = 8192
 
 #: Own and received rows of such a tile (4 MiB).
 TILE_ROWS, TILE_COLUMNS = 256, 2048
+
+#: Numbers of a block of rows and landmarks: in single precision it stays in a cache of 1 MiB.
+BLOCK_SIZE = 1 << 18
 
 
 class KernelSums:
@@ -110,28 +113,15 @@ class KernelSums:
         weighted : ndarray, shape (n_local, m)
         totals : ndarray, shape (n_local,)
         """
-        count = self.layout.local_rows
-
-        def rows_of(array: np.ndarray | None) -> np.ndarray:
-            block = np.zeros((count, 0)) if array is None else np.asarray(array)
-            # Copies, since read-only arrays would be other types to compile the kernels for.
-            return np.array(block if block.ndim == 2 else block[:, None], self.dtype, order="C")
-
         own = self._own_weights(z, factor, signs, tangent)
-        z, moving, scales = rows_of(z), rows_of(tangent), rows_of(scale)
-        plain = rows_of(factor)
-        signed = plain if signs is None else rows_of(plain * np.asarray(signs))
         width = 0 if values is None else values.shape[1]
-        values = np.zeros((count, 0)) if values is None else np.asarray(values, float)
-        sent_values = rows_of(values)
+        values = np.zeros((len(z), 0)) if values is None else np.asarray(values, float)
         sums = np.concatenate([own[:, None] * values, own[:, None]], axis=1)
-        add = (
-            self._add_by_pairs
-            if self.function is None and width <= MAX_COMPILED_COLUMNS
-            else self._add_by_tiles
-        )
-        arrays = (scales, z, plain, moving, sent_values)
-        own_arrays = (scales, z, signed, moving, sent_values)
+        add = self._adder(width)
+        arrays = self._arrays(z, values, factor, tangent, scale)
+        own_arrays = [*arrays]
+        if factor is not None and signs is not None:
+            own_arrays[2] = np.array(arrays[2] * np.asarray(signs), self.dtype, order="C")
         sent = np.zeros_like(sums)
         for block in Ring(self.layout).blocks(*arrays, each_pair_once=True, contributions=sent):
             mine = [array[block.rows] for array in own_arrays]
@@ -142,6 +132,87 @@ class KernelSums:
             add(mine, other, block.own, sums[block.rows], block.contributions, block.poll)
         sums += sent
         return sums[:, :width], sums[:, width]
+
+    def sums_with(
+        self,
+        z: np.ndarray,
+        others: np.ndarray,
+        values: np.ndarray,
+        other_values: np.ndarray,
+        factor: np.ndarray | None = None,
+        other_factor: np.ndarray | None = None,
+        tangent: np.ndarray | None = None,
+        other_tangent: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Sums over all pairs of this rank's rows with ``l`` other rows, such as landmarks.
+
+        Without communication: sums over the rows of all ranks are left to the caller.
+
+        Parameters
+        ----------
+        z, values, factor, tangent
+            This rank's rows, as in :meth:`sums`; the factors of its weights are
+            ``sum_c p_ic p_lc``.
+        others, other_values, other_factor, other_tangent
+            The same of the other rows, shapes ``(l, q)``, ``(l, m)``, ``(l, r)``, ``(l, q)``.
+
+        Returns
+        -------
+        own : ndarray, shape (n_local, m + 1)
+            ``sum_l w_il v_l``, and in the last column ``sum_l w_il``.
+        other : ndarray, shape (l, m + 1)
+            ``sum_i w_il v_i``, and in the last column ``sum_i w_il``, over this rank's rows.
+        """
+        width = values.shape[1]
+        own, target = np.zeros((len(z), width + 1)), np.zeros((len(others), width + 1))
+        if own.size and target.size:
+            mine = self._arrays(z, values, factor, tangent)
+            theirs = self._arrays(others, other_values, other_factor, other_tangent)
+            transposed = [np.array(array.T, order="C") for array in theirs]
+            self._adder(width)(mine, transposed, False, own, target, lambda: None)
+        return own, target
+
+    def blocks_with(self, z: np.ndarray, others: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Kernel of this rank's rows and ``l`` other rows, block by block of the former.
+
+        Yields
+        ------
+        rows : slice
+        tile : ndarray, shape (rows, l)
+            Overwritten by the next one.
+        """
+        mine, theirs = self._arrays(z), self._arrays(others)
+        transposed = [np.array(array.T, order="C") for array in theirs[:4]]
+        size = max(1, BLOCK_SIZE // max(1, len(others)))
+        held = np.empty((min(size, max(1, len(z))), len(others)), self.dtype)
+        for first in range(0, max(1, len(z)), size):
+            rows = slice(first, min(first + size, len(z)))
+            tile = held[: rows.stop - rows.start]
+            if tile.size:
+                own = [np.array(array[rows], order="C") for array in mine[:4]]
+                self._fill(own, transposed, tile)
+            yield rows, tile
+
+    def _arrays(
+        self,
+        z: np.ndarray,
+        values: np.ndarray | None = None,
+        factor: np.ndarray | None = None,
+        tangent: np.ndarray | None = None,
+        scale: np.ndarray | None = None,
+    ) -> list[np.ndarray]:
+        """Scales, z, factors, tangents and values as the kernels want them."""
+
+        def rows_of(array: np.ndarray | None) -> np.ndarray:
+            block = np.zeros((len(z), 0)) if array is None else np.asarray(array)
+            # Copies, since read-only arrays would be other types to compile the kernels for.
+            return np.array(block if block.ndim == 2 else block[:, None], self.dtype, order="C")
+
+        return [rows_of(array) for array in (scale, z, factor, tangent, values)]
+
+    def _adder(self, width: int) -> Callable[..., None]:
+        compiled = self.function is None and width <= MAX_COMPILED_COLUMNS
+        return self._add_by_pairs if compiled else self._add_by_tiles
 
     def _own_weights(
         self,
