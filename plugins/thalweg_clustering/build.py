@@ -17,7 +17,7 @@ from thalweg.data import Dataset, read_labels
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, on_root
 from thalweg.plugins import Help
-from thalweg_clustering.exact_sums import STORED_ROWS, exact_kernel
+from thalweg_clustering.exact_sums import STORED_ROWS, StreamedKernel, exact_kernel
 from thalweg_clustering.feature_sums import FeatureKernel, FourierKernel, NystromKernel
 from thalweg_clustering.kdac import TASKS, KDACObjective, Task
 from thalweg_clustering.kernels import KernelFunction, KernelName, kernel_function
@@ -41,6 +41,9 @@ SAMPLE_START_ROWS = 10_000
 #: Rows of the first run by features between that on a small sample and that on all rows, and
 #: how many times as many the next has.
 LEVEL_ROWS, LEVEL_GROWTH = 20_000, 8
+
+#: Relative error of the objective up to which features give exact sums a start.
+LEVEL_ERROR = 0.01
 
 #: Frequencies or landmarks, unless their number is given.
 FEATURES = 256
@@ -271,21 +274,15 @@ def build_kdac(
         kind = NystromKernel(layout, points, sigma, of, features or FEATURES, seed, single)
     else:
         kind = exact_kernel(layout, points, sigma, of, stored_rows, single)
-    guess, levels = None, ""
+    levels: list[str] = []
     first: str | np.ndarray = init
     if start is not None:
         first = start
     elif init == "sample" or (init == "auto" and layout.rows >= SAMPLE_START_ROWS):
-        levels = f"{min(STORED_ROWS, layout.rows)}"
-        first, guess = _from_sample(settings, sigma, q, extend=not isinstance(kind, FeatureKernel))
-        size = LEVEL_ROWS
-        while isinstance(kind, FeatureKernel) and layout.rows >= 4 * size:
-            first = _on_level(settings, kind, first, size)
-            levels += f", then {size},"
-            size *= LEVEL_GROWTH
+        first, levels = _from_fewer_rows(settings, kind, q, single)
     elif init == "auto":
         first = "spectral"
-    objective = settings.objective(kind, q, start=first, guess=guess, truth=true_labels)
+    objective = settings.objective(kind, q, start=first, truth=true_labels)
     if chosen != "exact" and approximation == "auto":
         objective.note(
             f"exact sums over all pairs of {layout.rows} rows would take about "
@@ -298,7 +295,7 @@ def build_kdac(
             f"{_exact_seconds(layout.rows, of):.0f} s on one core"
         )
     if levels:
-        objective.note(f"started from the subspace of {levels} evenly spread rows")
+        objective.note(f"started from the subspace of {', then '.join(levels)}")
     return objective
 
 
@@ -367,49 +364,55 @@ def approximation_for(rows: int, function: KernelFunction, local_scaling: bool) 
     if local_scaling or _exact_seconds(rows, function) <= EXACT_SECONDS:
         return "exact"
     # Of one number of features the Nystrom approximation errs less by an order of magnitude.
-    return "exact" if function.name in ("squared", "multiquadratic") else "nystrom"
+    return "nystrom" if function.positive else "exact"
 
 
-def _from_sample(
-    settings: Settings, sigma: float, components: int, extend: bool
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """W of a run on a sample, and, if asked, this rank's rows of its U, extended.  Collective."""
-    layout = settings.layout
+def _from_fewer_rows(
+    settings: Settings, kernel: ProjectedKernel, components: int, single: bool
+) -> tuple[np.ndarray, list[str]]:
+    """W of a run on a sample, then of runs by features on more rows, and what these were.
+
+    A step on fewer rows costs a fraction of one on all.  For exact sums over pairs, which are
+    not linear in the number of rows, the last run by features is on all of them; where
+    features err too much, the sample has to do.  Collective.
+    """
+    layout, sigma = settings.layout, kernel.sigma
     sample = settings.on_sample(STORED_ROWS)
-    found = None
+    w = None
     if layout.comm.rank == 0:  # small enough that the ranks would only wait for each other
         outcome = sample.solved(sigma, components)
-        if outcome is not None:
-            coefficients = outcome["embedding"] / np.sqrt(outcome["degrees"])[:, None]
-            found = outcome["components"], coefficients
-    found = layout.comm.bcast(found, root=0)
-    if found is None:
+        w = None if outcome is None else outcome["components"]
+    w = layout.comm.bcast(w, root=0)
+    if w is None:
         raise InputError(
             "the run on a sample that was to find a first W failed; use init = 'spectral'"
         )
-    w, coefficients = found
-    if not extend:
-        return w, None
-    z = sample.points @ (w / sigma)
-    guess = np.empty((layout.local_rows, coefficients.shape[1]))
-    for first in range(0, len(guess), 4096):
-        rows = settings.points[first : first + 4096] @ (w / sigma)
-        similar = settings.function.value(settings.function.beta(rows, z))
-        extended = similar @ coefficients
-        if settings.function.normalized:
-            extended /= np.sqrt(np.maximum(similar.sum(axis=1), 1e-300))[:, None]
-        guess[first : first + 4096] = extended
-    return w, guess
-
-
-def _on_level(
-    settings: Settings, kernel: FeatureKernel, w: np.ndarray, rows: int
-) -> np.ndarray:
-    """W of a run on fewer rows, of whose steps each costs a fraction.  Collective."""
-    level = settings.on_sample(rows, over_ranks=True)
-    objective = level.objective(kernel.on_rows(level.layout, level.points), w.shape[1], start=w)
-    result = thalweg.minimize(objective, solver="ism", seed=settings.common["seed"])
-    return np.array(result.x).reshape(w.shape)
+    levels = [f"{min(STORED_ROWS, layout.rows)} evenly spread rows"]
+    sizes = []
+    while 4 * LEVEL_ROWS * LEVEL_GROWTH ** len(sizes) <= layout.rows:
+        sizes.append(LEVEL_ROWS * LEVEL_GROWTH ** len(sizes))
+    features = kernel if isinstance(kernel, FeatureKernel) else None
+    scaled = settings.common["local_scaling"]
+    if isinstance(kernel, StreamedKernel) and kernel.function.positive and not scaled:
+        features = NystromKernel(
+            layout, kernel.points, sigma, kernel.function, FEATURES, settings.common["seed"], single
+        )
+        sizes.append(layout.rows)
+    for size in sizes if features is not None else ():
+        assert features is not None
+        level = settings.on_sample(size, over_ranks=True)
+        part = features.on_rows(level.layout, level.points)
+        objective = level.objective(part, components, start=w)
+        result = thalweg.minimize(objective, solver="ism", seed=settings.common["seed"])
+        error = result.metrics["approximation"]["relative_error"]
+        if features is not kernel and error > LEVEL_ERROR:
+            break
+        w = np.array(result.x).reshape(w.shape)
+        levels.append(
+            f"{size} evenly spread rows" if size < layout.rows
+            else f"all rows by {features.description}"
+        )  # fmt: skip
+    return w, levels
 
 
 def _eigengap_components(settings: Settings, sigma: float, first: int) -> int:

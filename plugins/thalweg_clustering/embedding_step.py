@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from thalweg.errors import NumericalError
 from thalweg.parallel import sum_large
-from thalweg_clustering.exact_sums import StoredKernel
-from thalweg_clustering.feature_sums import FeatureKernel
+from thalweg_clustering.exact_sums import StoredKernel, StreamedKernel
+from thalweg_clustering.feature_sums import FeatureKernel, NystromKernel
 from thalweg_clustering.leading_subspace import (
     Subspace,
     dense_leading,
@@ -20,6 +21,9 @@ GUARDS = 3
 
 #: Features whose Gram matrix is formed; its eigenvectors take the cube of their number.
 GRAM_SIZE = 1536
+
+#: Landmarks of the approximation that eigenvectors of an exact kernel are begun from.
+LANDMARKS = 256
 
 #: Budget of products of an embedding kept apart from others, the first, and of one that is not.
 FIRST_PRODUCTS, MOST_PRODUCTS = 8, 100
@@ -46,7 +50,8 @@ def leading_embedding(
         D of this rank's rows, shape ``(n_local,)``.
     kind
         ``"lapack"``, ``"lobpcg"``, ``"slepc"``; ``"auto"``: the Gram matrix of features
-        where the kernel has some, LAPACK for a stored kernel without a guess, else LOBPCG.
+        where the kernel has some, LAPACK for a stored kernel without a guess, else LOBPCG,
+        which without a guess begins from the eigenvectors of the Nystrom approximation.
     tolerance
         Relative residual of the iterative kinds.
     apart
@@ -91,6 +96,8 @@ def leading_embedding(
         return project(scale[:, None] * kernel.product(w, scale[:, None] * project(block)))
 
     columns = layout.with_columns(min(count + GUARDS, n))
+    if guess is None and isinstance(kernel, StreamedKernel):
+        guess = _by_landmarks(kernel, w, degrees, columns.columns, removed, seed)
     start = columns.random_normal(seed, 1.0 / np.sqrt(n))
     if guess is not None:
         width = min(guess.shape[1], columns.columns)
@@ -99,3 +106,23 @@ def leading_embedding(
         return slepc_leading(layout, product, project(start), count, tolerance)
     most = MOST_PRODUCTS if apart is None else FIRST_PRODUCTS
     return iterative_leading(layout, product, project(start), count, tolerance, most)
+
+
+def _by_landmarks(
+    kernel: StreamedKernel,
+    w: np.ndarray,
+    degrees: np.ndarray,
+    count: int,
+    removed: np.ndarray,
+    seed: int,
+) -> np.ndarray | None:
+    """A first guess that costs less than a pass over all pairs, or None.  Collective."""
+    if not kernel.function.positive or kernel.scales is not None or kernel.layout.rows < LANDMARKS:
+        return None
+    landmarks = NystromKernel(
+        kernel.layout, kernel.points, kernel.sigma, kernel.function, LANDMARKS, seed, True
+    )
+    try:
+        return landmarks.embedding(w, degrees, count, removed).vectors
+    except NumericalError:  # on all ranks: they do not show so many directions
+        return None

@@ -324,7 +324,7 @@ class NystromKernel(FeatureKernel):
         seed: int,
         single: bool = False,
     ) -> None:
-        if function.name in ("squared", "multiquadratic"):
+        if not function.positive:
             raise InputError(
                 f"the Nystrom approximation needs a positive definite kernel, which {function.name}"
                 " is not; use approximation 'exact'"

@@ -117,8 +117,6 @@ class KDACObjective(PairSum, Alternation):
     start
         ``"spectral"`` (eq. 12), ``"random"``, ``"published"`` (eq. 12 with the clustering
         given as U, as Algorithm 1 has it), or W itself, shape ``(d, q)``.
-    guess
-        This rank's rows of a U to begin the first U-step at a W given from, or None.
     embedding
         Eigen-solver of the U-step: ``"auto"``, ``"lapack"``, ``"lobpcg"`` or ``"slepc"``.
     embedding_tolerance
@@ -147,7 +145,6 @@ class KDACObjective(PairSum, Alternation):
         task: str = "alternative",
         links: LinkSum | None = None,
         start: str | np.ndarray = "spectral",
-        guess: np.ndarray | None = None,
         embedding: str = "auto",
         embedding_tolerance: float = 1e-4,
         truth: np.ndarray | None = None,
@@ -182,7 +179,7 @@ class KDACObjective(PairSum, Alternation):
         super().__init__(kernel, columns, PairWeights(empty, np.zeros(0)), links)
         self._scale_of_value = 0.0
         self._first: dict[str, np.ndarray] = {}
-        self._start_blocks(guess)
+        self._start_blocks()
         self._outcome_for: bytes | None = None
         self._outcome: dict[str, Any] = {}
 
@@ -198,7 +195,7 @@ class KDACObjective(PairSum, Alternation):
 
     # -- starting point --------------------------------------------------------------------
 
-    def _start_blocks(self, guess: np.ndarray | None) -> None:
+    def _start_blocks(self) -> None:
         """Blocks from the data as they are, from which the first W follows.
 
         Algorithm 1 starts from the clustering given itself; where lambda is small,
@@ -206,7 +203,7 @@ class KDACObjective(PairSum, Alternation):
         data, kept apart from the labelings to avoid.
         """
         if isinstance(self.start, np.ndarray):
-            self._first = self.blocks_at(self.start, guess)[0]
+            self._first = self.blocks_at(self.start, None)[0]
         else:
             identity = np.eye(self.layout.rows)
             self._first = self._scales_and_degrees(identity)

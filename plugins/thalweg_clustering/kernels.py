@@ -82,6 +82,11 @@ class KernelFunction:
         return np.asarray(2.0 * (own - cross))
 
     @property
+    def positive(self) -> bool:
+        """Whether the kernel matrix has no negative eigenvalues; of a user's own it is assumed."""
+        return self.name not in ("squared", "multiquadratic")
+
+    @property
     def gaussian(self) -> bool:
         """Whether it is the Gaussian kernel, whose sums are compiled."""
         return self.name == "gaussian"

@@ -105,7 +105,10 @@ def main(argv: list[str]) -> int:
             most = 128 if quick else 1024
             found[part] = measure_dimension(problems[min(1, len(problems) - 1)], most, 1.0)
         elif part == RIVALS:
-            found[part] = measure_rivals(folder, 60.0)
+            for measured in measure_rivals(folder, 5 * seconds, tuple(options.set or ())):
+                others = [row for row in found.get(part, []) if row["set"] != measured[0]["set"]]
+                found[part] = others + measured
+                save()
         else:
             found[part] = [launch(ranks, folder, rows) for ranks in (1, 2)]
             for approximation in ("nystrom", "fourier"):

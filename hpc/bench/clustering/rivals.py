@@ -2,7 +2,7 @@
 
 NrKmeans, AutoNR and both orthogonal methods of ClustPy, and k-means and spectral
 clustering of scikit-learn, which find one labeling, beside KDAC.  Sets: those that ClustPy
-ships (fruit, stickfigures, nrletters, aloi), and this project's.
+ships (fruit, stickfigures, aloi_small, nrLetters), and this project's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import importlib.util
 import time
 import tracemalloc
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -29,11 +29,21 @@ ROWS = 900
 Labelings = list[np.ndarray]
 
 
-def measure_rivals(folder: Path | None, seconds: float) -> list[dict[str, Any]]:
-    """One row per set and program; a program is not begun on a set after ``seconds`` on another."""
-    rows: list[dict[str, Any]] = []
+def measure_rivals(
+    folder: Path | None, seconds: float, only: tuple[str, ...] = ()
+) -> Iterator[list[dict[str, Any]]]:
+    """One row per program, set by set; a program is not begun after ``seconds`` on another set.
+
+    Parameters
+    ----------
+    only
+        First letters of the sets that are wanted; all by default.
+    """
     slow: set[str] = set()
     for name, points, views in _sets(folder):
+        if only and not name.startswith(only):
+            continue
+        rows: list[dict[str, Any]] = []
         for program, run in _programs([len(np.unique(view)) for view in views]).items():
             row = {
                 "set": name,
@@ -52,7 +62,7 @@ def measure_rivals(folder: Path | None, seconds: float) -> list[dict[str, Any]]:
             if measured["seconds"] > seconds:
                 slow.add(program)
             rows.append({**row, **measured})
-    return rows
+        yield rows
 
 
 def _measured(
@@ -94,14 +104,15 @@ def _confusion(views: Labelings, found: Labelings) -> float | None:
 
 
 def _programs(clusters: list[int]) -> dict[str, Callable[[np.ndarray, Labelings], Labelings]]:
-    """Programs that turn rows and true views into labelings; only KDAC looks at a view."""
+    """Programs that turn rows and true views into labelings; the first one looks at a view."""
     from sklearn.cluster import KMeans, SpectralClustering
 
-    def kdac(points: np.ndarray, views: Labelings) -> Labelings:
-        found = [views[0]]
-        for count in clusters[1:]:
-            model = KDAC(count, tuning="score", random_state=0)
-            found.append(model.fit(points, np.stack(found, axis=1)).labels_)
+    def in_turn(points: np.ndarray, found: Labelings) -> Labelings:
+        for count in clusters[len(found) :]:
+            task = "alternative" if found else "unsupervised"
+            model = KDAC(count, task=task, tuning="score", random_state=0)
+            known = np.stack(found, axis=1) if found else None
+            found = [*found, model.fit(points, known).labels_]
         return found
 
     def columns(labels: np.ndarray) -> Labelings:
@@ -124,7 +135,8 @@ def _programs(clusters: list[int]) -> dict[str, Callable[[np.ndarray, Labelings]
         return lambda points, views: [kind.fit(points).labels_]
 
     return {
-        "KDAC, first view given": kdac,
+        "KDAC, first view given": lambda points, views: in_turn(points, views[:1]),
+        "KDAC, nothing given": lambda points, views: in_turn(points, []),
         "NrKmeans": rival("NrKmeans"),
         "AutoNR": rival("AutoNR"),
         "Orth1 (Cui et al.)": rival("OrthogonalClustering"),
@@ -147,7 +159,7 @@ def _sets(folder: Path | None) -> list[tuple[str, np.ndarray, Labelings]]:
     package = importlib.util.find_spec("clustpy")
     if package is None or package.origin is None:
         return found
-    for name, count in (("fruit", 2), ("stickfigures", 2), ("aloi_small", 2)):
+    for name, count in (("fruit", 2), ("stickfigures", 2), ("aloi_small", 2), ("nrLetters", 3)):
         # As the package reads them; importing its readers would need torch.
         file = Path(package.origin).parent / "data" / "datasets" / f"{name}.data"
         held = np.genfromtxt(file, delimiter=",")

@@ -113,6 +113,37 @@ def test_single_precision_keeps_six_digits(columns):
         np.testing.assert_allclose(part, whole, atol=3e-6 * abs(whole).max())
 
 
+@pytest.mark.parametrize("columns", [2, WIDE + 3])
+@pytest.mark.parametrize(("function", "of"), [(None, "distance"), (_cubic, "product")])
+def test_sums_with_landmarks_equal_the_sums_written_out(function, of, columns, monkeypatch):
+    problem = _problem(columns)
+    z, values, factor, tangent = (problem[k] for k in ("z", "values", "factor", "tangent"))
+    few = slice(20)
+    sums = KernelSums(Layout(MPI.COMM_SELF, ROWS), function, of)
+    own, other = sums.sums_with(
+        z, z[few], values, values[few], factor, factor[few], tangent, tangent[few]
+    )
+    expected = np.zeros((ROWS, 20))  # by one landmark after the other
+    for column in range(20):
+        unit = np.zeros((ROWS, 1))
+        unit[column] = 1.0
+        expected[:, column] = _written_out(
+            z, unit, factor, np.ones(4), tangent, function=function or _gaussian, of=of
+        )[0][:, 0]
+    extended = np.concatenate([values, np.ones((ROWS, 1))], axis=1)
+    np.testing.assert_allclose(own, expected @ extended[few], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(other, expected.T @ extended, rtol=1e-9, atol=1e-9)
+    monkeypatch.setattr("thalweg.parallel.pairs.kernel_sums.BLOCK_SIZE", 20 * 32)
+    tiles = [(rows, tile.copy()) for rows, tile in sums.blocks_with(z, z[few])]
+    assert len(tiles) == 10
+    beta = z @ z[few].T if of == "product" else ((z[:, None] - z[few]) ** 2).sum(-1)
+    found = np.concatenate([tile for _, tile in tiles])
+    np.testing.assert_allclose(found, (function or _gaussian)(beta), rtol=1e-12)
+    empty, none = sums.sums_with(z[:0], z[few], values[:0], values[few])
+    assert empty.shape == (0, columns + 1)
+    assert not none.any()
+
+
 def test_kernels_that_make_no_sense_are_refused():
     layout = Layout(MPI.COMM_SELF, 3)
     with pytest.raises(InputError, match="'distance' or 'product'"):

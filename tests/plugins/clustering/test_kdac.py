@@ -7,7 +7,7 @@ import pytest
 
 import thalweg
 from thalweg import Dataset, InputError
-from thalweg.parallel import MPI, Layout
+from thalweg.parallel import MPI, Layout, phases
 from thalweg_clustering.build import build_kdac
 from thalweg_clustering.kdac import best_gap
 from thalweg_clustering.prepared_data import given_labels
@@ -228,15 +228,58 @@ def test_every_eigensolver_of_the_embedding_step_finds_the_same_subspace(
 
 
 @pytest.mark.ranks(1, 2)
-def test_a_large_run_by_features_goes_through_a_level_of_fewer_rows(comm, views, make, monkeypatch):
+def test_a_large_run_by_features_goes_through_levels_of_fewer_rows(comm, views, make, monkeypatch):
     points, given, _ = views(400)
     build = importlib.import_module("thalweg_clustering.build")
-    evaluations = {}
-    for rows in (10_000, 100):  # no level between, and one
+    monkeypatch.setattr(build, "LEVEL_GROWTH", 2)
+    monkeypatch.setattr(build, "STORED_ROWS", 80)
+    objectives = {}
+    for rows in (10_000, 50):  # no level between, and two
         monkeypatch.setattr(build, "LEVEL_ROWS", rows)
         objective = make(comm, points, given, init="sample", approximation="nystrom", features=40)
         result = thalweg.minimize(objective, solver="ism")
-        levels = "400, then 100, evenly spread" if rows == 100 else "400 evenly spread"
-        assert any(f"the subspace of {levels} rows" in note for note in result.notes)
-        evaluations[rows] = result.objective
-    np.testing.assert_allclose(evaluations[100], evaluations[10_000], rtol=0.02)
+        levels = ", then 50 evenly spread rows, then 100 evenly spread rows" if rows == 50 else ""
+        text = f"started from the subspace of 80 evenly spread rows{levels}"
+        assert text in result.notes
+        objectives[rows] = result.objective
+    np.testing.assert_allclose(objectives[50], objectives[10_000], rtol=0.02)
+
+
+@pytest.mark.ranks(1, 2)
+def test_exact_sums_begin_where_features_end_unless_these_err(comm, views, make, monkeypatch):
+    points, given, _ = views(400)
+    build = importlib.import_module("thalweg_clustering.build")
+    monkeypatch.setattr(build, "STORED_ROWS", 80)
+    options = {"init": "sample", "stored_rows": 0, "approximation": "exact"}
+    evaluations = {}
+    for allowed in (1.0, -1.0):
+        monkeypatch.setattr(build, "LEVEL_ERROR", allowed)
+        result = thalweg.minimize(make(comm, points, given, **options), solver="ism")
+        by_features = any("then all rows by the Nystrom" in note for note in result.notes)
+        assert by_features == (allowed > 0)
+        evaluations[allowed] = result.objective
+    np.testing.assert_allclose(evaluations[1.0], evaluations[-1.0], rtol=1e-3)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("approximation", ["nystrom", "exact"])
+def test_what_is_sent_is_no_larger_than_the_rows_of_a_rank(comm, approximation, views, make):
+    sent = {}
+    for rows in (400, 800):
+        points, given, _ = views(rows)
+        objective = make(
+            comm, points, given, approximation=approximation, stored_rows=0, features=30
+        )
+        x = objective.initial_point(0)
+        blocks = objective.initial_blocks(x)
+        before = sum(phase.bytes for phase in phases().values())
+        objective.value_and_fixed_point_matrix(x)
+        new, _ = objective.updated_blocks(x, blocks)
+        sent[rows] = sum(phase.bytes for phase in phases().values()) - before
+        width = max(vector.getBlockSize() for vector in new.values())
+        for vector in new.values():  # U and D: this rank's rows
+            assert vector.getLocalSize() <= width * -(-rows // comm.size)
+    if approximation == "nystrom":  # sums of the size of d^2 and of the features
+        assert sent[800] == sent[400] > 0
+    else:  # the ring: no more than once around
+        assert sent[800] <= 2.2 * sent[400]

@@ -159,11 +159,12 @@ def test_features_approach_the_exact_kernel(approximation, views, make):
     assert any("differs from the exact one" in note for note in many.notes)
 
 
-def test_single_precision_agrees_with_double_up_to_its_stated_error(views, make):
+@pytest.mark.parametrize("approximation", ["exact", "nystrom", "fourier"])
+def test_single_precision_agrees_with_double_up_to_its_stated_error(approximation, views, make):
     points, given, _ = views(400)
     values, phis = [], []
     for precision in ("single", "double"):
-        options = {"stored_rows": 0, "precision": precision}
+        options = {"stored_rows": 0, "precision": precision, "approximation": approximation}
         objective = make(MPI.COMM_SELF, points, given, 2, 0.4, 0.3, **options)
         double = make(MPI.COMM_SELF, points, given, 2, 0.4, 0.3)
         x = double.initial_point(0)

@@ -101,6 +101,19 @@ def test_kmeans_finds_the_clusters_on_any_ranks(comm):
     np.testing.assert_array_equal(layout.gather_rows(found.labels), truth)
 
 
+@pytest.mark.ranks(1, 3)
+def test_kmeans_of_many_rows_begins_on_a_sample(comm, monkeypatch):
+    stream = np.random.default_rng(0)
+    truth = np.sort(stream.integers(0, 4, 600))
+    points = stream.standard_normal((4, 3))[truth] * 30 + stream.standard_normal((600, 3))
+    layout = Layout(comm, 600)
+    every = kmeans(layout, layout.local(points), 4, seed=1)
+    monkeypatch.setattr("thalweg_clustering.kmeans.START_ROWS", 100)
+    found = kmeans(layout, layout.local(points), 4, seed=1)
+    np.testing.assert_array_equal(found.labels, every.labels)
+    assert found.inertia == pytest.approx(every.inertia, rel=1e-12)
+
+
 def test_kmeans_of_coinciding_rows():
     found = kmeans(Layout(MPI.COMM_SELF, 6), np.ones((6, 2)), 3)
     assert set(found.labels) == {0}
