@@ -388,7 +388,7 @@ def _from_fewer_rows(
             "the run on a sample that was to find a first W failed; use init = 'spectral'"
         )
     levels = [f"{min(STORED_ROWS, layout.rows)} evenly spread rows"]
-    sizes = []
+    sizes: list[int] = []
     while 4 * LEVEL_ROWS * LEVEL_GROWTH ** len(sizes) <= layout.rows:
         sizes.append(LEVEL_ROWS * LEVEL_GROWTH ** len(sizes))
     features = kernel if isinstance(kernel, FeatureKernel) else None

@@ -110,10 +110,14 @@ def main(argv: list[str]) -> int:
                 found[part] = others + measured
                 save()
         else:
-            found[part] = [launch(ranks, folder, rows) for ranks in (1, 2)]
-            for approximation in ("nystrom", "fourier"):
-                found[part].append(launch(2, None, min(rows, 20_000), approximation, 20))
-            found[part].append(launch(2, None, 20 * rows, "auto", 20))
+            few = min(rows, 20_000)
+            calls: list[tuple[Any, ...]] = [(ranks, folder, rows) for ranks in (1, 2)]
+            calls += [(2, None, few, kind, 20) for kind in ("nystrom", "fourier")]
+            calls += [(ranks, None, 20 * rows, "auto", 20) for ranks in (1, 2)]
+            found[part] = []
+            for call in calls:
+                found[part].append(launch(*call))
+                save()
 
     for part in [RIVALS] if options.rivals else options.part or PARTS:
         with threadpool_limits(1):

@@ -29,6 +29,9 @@ from thalweg_clustering.agreement import normalized_mutual_information
 
 ROOT = Path(__file__).resolve().parents[3]
 
+#: After which a run is given up.
+SECONDS = 600
+
 
 def launch(
     ranks: int, folder: Path | None, rows: int, approximation: str = "exact", features: int = 0
@@ -42,10 +45,13 @@ def launch(
         k: v for k, v in os.environ.items() if not k.startswith(("OMPI_COMM", "PMIX_", "PMI_"))
     }
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-    finished = subprocess.run(
-        mpi + own + data, capture_output=True, text=True, env={**clean, **threads}, cwd=ROOT,
-        timeout=900,
-    )  # fmt: skip
+    try:
+        finished = subprocess.run(
+            mpi + own + data, capture_output=True, text=True, env={**clean, **threads}, cwd=ROOT,
+            timeout=SECONDS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return {"rows": rows, "ranks": ranks, "error": f"not done after {SECONDS} s"}
     lines = [line for line in finished.stdout.splitlines() if line.startswith("{")]
     if finished.returncode or not lines:
         return {"rows": rows, "ranks": ranks, "error": finished.stderr[-2000:]}

@@ -229,20 +229,19 @@ def test_every_eigensolver_of_the_embedding_step_finds_the_same_subspace(
 
 @pytest.mark.ranks(1, 2)
 def test_a_large_run_by_features_goes_through_levels_of_fewer_rows(comm, views, make, monkeypatch):
-    points, given, _ = views(400)
+    points, given, truth = views(400)
+    options = {"approximation": "nystrom", "features": 40, "true_labels": truth}
     build = importlib.import_module("thalweg_clustering.build")
     monkeypatch.setattr(build, "LEVEL_GROWTH", 2)
     monkeypatch.setattr(build, "STORED_ROWS", 80)
-    objectives = {}
     for rows in (10_000, 50):  # no level between, and two
         monkeypatch.setattr(build, "LEVEL_ROWS", rows)
-        objective = make(comm, points, given, init="sample", approximation="nystrom", features=40)
+        objective = make(comm, points, given, init="sample", **options)
         result = thalweg.minimize(objective, solver="ism")
         levels = ", then 50 evenly spread rows, then 100 evenly spread rows" if rows == 50 else ""
         text = f"started from the subspace of 80 evenly spread rows{levels}"
         assert text in result.notes
-        objectives[rows] = result.objective
-    np.testing.assert_allclose(objectives[50], objectives[10_000], rtol=0.02)
+        assert result.metrics["nmi"] > 0.95
 
 
 @pytest.mark.ranks(1, 2)
