@@ -113,7 +113,7 @@ def test_single_precision_keeps_six_digits(columns):
         np.testing.assert_allclose(part, whole, atol=3e-6 * abs(whole).max())
 
 
-@pytest.mark.parametrize("columns", [2, WIDE + 3])
+@pytest.mark.parametrize("columns", [2, MAX_COMPILED_COLUMNS + 3])
 @pytest.mark.parametrize(("function", "of"), [(None, "distance"), (_cubic, "product")])
 def test_sums_with_landmarks_equal_the_sums_written_out(function, of, columns, monkeypatch):
     problem = _problem(columns)
