@@ -44,6 +44,7 @@ def examine() -> list[Finding]:
             cores,
             libraries.petsc,
             libraries.blas,
+            libraries.matrix_products,
             libraries.slepc,
             kernel_cache,
         ):

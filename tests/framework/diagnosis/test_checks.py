@@ -112,6 +112,26 @@ def test_the_slow_reference_blas_is_worth_a_note(tmp_path):
     assert "reference BLAS" in finding.problem
 
 
+@pytest.mark.parametrize(
+    ("architecture", "flags", "noted"),
+    [
+        ("Haswell", "avx2 avx512dq", True),
+        ("Haswell", "avx2", False),
+        ("SkylakeX", "avx2 avx512dq", False),
+    ],
+)
+def test_matrix_products_without_the_processors_avx512_are_worth_a_note(
+    monkeypatch, tmp_path, architecture, flags, noted
+):
+    library = {"internal_api": "openblas", "architecture": architecture}
+    monkeypatch.setattr("threadpoolctl.threadpool_info", lambda: [library])
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"flags : fpu {flags}\n")
+    (finding,) = libraries.matrix_products(cpuinfo)
+    assert architecture in finding.value
+    assert bool(finding.problem) == noted == ("OPENBLAS_CORETYPE" in finding.advice)
+
+
 def test_a_cache_that_cannot_be_written_is_named(monkeypatch, tmp_path):
     from thalweg.parallel import kernels
 
