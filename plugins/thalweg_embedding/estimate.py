@@ -119,7 +119,7 @@ def _iterations(problem: Problem, edges: float, d: float, ranks: int) -> PhaseEs
     modes = min(MAX_MODES, MODES * problem.rows)
     slabs = ranks > 1 and problem.rows >= SLAB_ROWS
     mesh = modes / ranks if slabs else modes
-    # Points to their slabs and forces home; the mesh there and back, and its transposition.
+    # Points to their slabs and forces back; the mesh there and back, and its transposition.
     moved = 16.0 * d * n + 8.0 * (d + 1.0) * 1.5 * mesh if slabs else 8.0 * d * n + 4.0 * mesh
     ghosts = GHOSTS * n * min(edges, ranks - 1.0)
     attraction = 8.0 * d * ghosts * problem.remote_share

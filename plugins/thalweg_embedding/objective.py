@@ -261,7 +261,7 @@ class PairwiseEmbedding(
     def attractive_weights(self, x: PETSc.Vec) -> Weights:
         """p f'(0): the attraction's weights, for kernels such as t-SNE's taken at X = 0."""
         weights, places = self.placed_weights(x)
-        return weights if places is None else places.home_matrix(weights)
+        return weights if places is None else places.backward_matrix(weights)
 
     def placed_weights(self, x: PETSc.Vec) -> tuple[Weights, Relocation | None]:
         """The same weights where they lie, and how the map's rows come there."""
@@ -271,7 +271,7 @@ class PairwiseEmbedding(
     def attractive_degrees(self) -> np.ndarray:
         """Row sums of :meth:`attractive_weights`, shape (local_rows,)."""
         sums = np.asarray(self.weights.sum(axis=1)).ravel()
-        sums = sums if self.places is None else self.places.home(sums)
+        sums = sums if self.places is None else self.places.backward(sums)
         return sums * self.attraction.function(0.0)[1]
 
     @property

@@ -71,7 +71,7 @@ class RowRoutes:
 
 
 class Relocation:
-    """Rows of a layout at ranks chosen row by row, and the ways there and back.
+    """Rows of a layout at ranks chosen row by row, and their exchange in both directions.
 
     Rows that a graph's edges connect, or that lie close together, come to one rank: exchanges of
     ghost rows are then as small as the borders.  Collective, as all its methods.
@@ -97,33 +97,33 @@ class Relocation:
         arrived = int(self._routes.received.sum())
         self.layout = Layout(layout.comm, layout.rows, layout.columns, local_rows=arrived)
 
-    def bring(self, block: np.ndarray) -> np.ndarray:
-        """The rows that have their places here, from the owners' rows ``block``."""
+    def forward(self, block: np.ndarray) -> np.ndarray:
+        """The rows that are placed at this rank, from the ranks' rows ``block`` of the origin."""
         return self._routes.deliver(block)
 
-    def home(self, block: np.ndarray) -> np.ndarray:
-        """This rank's rows of the origin, from the rows at their new places."""
+    def backward(self, block: np.ndarray) -> np.ndarray:
+        """This rank's rows of the origin, from the rows placed at the ranks: the inverse."""
         returned = self._routes.give_back(block)
         rows = np.empty_like(returned)
         rows[self._routes.rows] = returned
         return rows
 
-    def names_of(self, rows: np.ndarray) -> np.ndarray:
+    def original_numbers(self, rows: np.ndarray) -> np.ndarray:
         """Numbers in the origin of rows given by their new numbers; int64, of the same shape."""
-        names = self.bring(np.arange(self.origin.start, self.origin.stop))
-        return _looked_up(self.layout, names, rows)
+        original = self.forward(np.arange(self.origin.start, self.origin.stop))
+        return _looked_up(self.layout, original, rows)
 
-    def numbers_of(self, rows: np.ndarray) -> np.ndarray:
+    def new_numbers(self, rows: np.ndarray) -> np.ndarray:
         """New numbers of rows given by their numbers in the origin; int64, of the same shape."""
-        numbers = self.home(np.arange(self.layout.start, self.layout.stop))
+        numbers = self.backward(np.arange(self.layout.start, self.layout.stop))
         return _looked_up(self.origin, numbers, rows)
 
-    def home_matrix(self, matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
+    def backward_matrix(self, matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
         """This rank's rows of the origin, of a square matrix with rows and columns as placed."""
-        own = self.names_of(np.arange(self.layout.start, self.layout.stop))
+        own = self.original_numbers(np.arange(self.layout.start, self.layout.stop))
         rows = np.repeat(own, np.diff(matrix.indptr))
         routes = RowRoutes(self.origin.comm, self.origin.owners(rows))
-        columns = routes.deliver(self.names_of(matrix.indices))
+        columns = routes.deliver(self.original_numbers(matrix.indices))
         entries = routes.deliver(matrix.data)
         rows = routes.deliver(rows) - self.origin.start
         shape = (self.origin.local_rows, self.origin.rows)
@@ -175,11 +175,11 @@ class RowMatrix:
     def multiply(self, block: np.ndarray) -> np.ndarray:
         """This rank's rows of the product with the array whose rows here are ``block``."""
         places = self._places
-        here = block if places is None else places.bring(block)
+        here = block if places is None else places.forward(block)
         if self._exchange is None:
             return np.asarray(self._rows @ self._layout.gather_rows(here))
         product = np.asarray(self._rows @ self._exchange.with_ghosts(here))
-        return product if places is None else places.home(product)
+        return product if places is None else places.backward(product)
 
     def destroy(self) -> None:
         """Free the exchange."""

@@ -184,7 +184,7 @@ def affinities_of(
     search = "exact" if dense else search
     places, cells = _placed(dataset, metric) if relocate and not dense else (None, None)
     if places is not None and search == "approximate":
-        values = places.bring(measured_rows(dataset, metric).values)
+        values = places.forward(measured_rows(dataset, metric).values)
         moved = replace(dataset, values=values, layout=places.layout, labels=None)
         indices, squared = nearest_by(moved, k, metric, search, seed, note, cells)
         del values, moved
@@ -192,8 +192,8 @@ def affinities_of(
         # An exact search breaks ties by the numbers of rows, which must not depend on the ranks.
         indices, squared = nearest_by(dataset, k, metric, search, seed, note)
         if places is not None:
-            indices = places.bring(places.numbers_of(indices))
-            squared = places.bring(squared)
+            indices = places.forward(places.new_numbers(indices))
+            squared = places.forward(squared)
     layout = layout if places is None else places.layout
     fewer = indices.shape[1] < k
     k = indices.shape[1]
@@ -314,7 +314,7 @@ def tied_together(
     offsets = 1 + np.random.default_rng(0).choice(n - 1, count, replace=False)
     columns = (np.arange(given.start, given.stop)[:, None] + offsets) % n
     if places is not None:
-        columns = places.bring(places.numbers_of(columns))
+        columns = places.forward(places.new_numbers(columns))
     one_way = scipy.sparse.csr_matrix(
         (
             np.full(columns.size, 0.5 * UNIFORM_SHARE / (n * count)),

@@ -37,4 +37,4 @@ def eigenvectors(
         point.destroy()
     finally:
         objective.destroy()
-    return scaled(found if places is None else places.home(found), layout, scale)
+    return scaled(found if places is None else places.backward(found), layout, scale)

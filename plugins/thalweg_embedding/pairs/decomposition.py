@@ -124,8 +124,8 @@ class SlabDecomposition:
         before = np.concatenate([[0], np.cumsum(counts)])[self._cuts]
         self._occupied = np.diff(before) > 0
         places = Relocation(layout, np.searchsorted(self._cuts[1:-1], row, side="right"))
-        self.from_rows, self.to_rows = places.bring, places.home
-        self.points = places.bring(rows)
+        self.from_rows, self.to_rows = places.forward, places.backward
+        self.points = places.forward(rows)
 
     def density(self) -> float:  # noqa: D102
         first, last = self._cuts[self._comm.rank : self._comm.rank + 2]

@@ -121,17 +121,17 @@ class DensityCorrelation:
 
     def _points(self, rows: np.ndarray) -> np.ndarray:
         """Rows of the map where the edges' are, and the ghost rows.  Collective."""
-        here = rows if self._places is None else self._places.bring(rows)
+        here = rows if self._places is None else self._places.forward(rows)
         return self._exchange.with_ghosts(here)
 
     def _write(self, out: np.ndarray, loop: Callable[[np.ndarray], None]) -> None:
-        """Let a loop write rows where the edges' are, and bring them home.  Collective."""
+        """Let a loop write rows where the edges' are, and return them.  Collective."""
         if self._places is None:
             loop(out)
             return
         found = np.empty((len(self._edges), self.layout.columns))
         loop(found)
-        out[...] = self._places.home(found)
+        out[...] = self._places.backward(found)
 
     def _state(self, points: np.ndarray) -> _State:
         """What derivatives are made of.  Collective."""

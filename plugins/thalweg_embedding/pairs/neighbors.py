@@ -82,7 +82,7 @@ class NeighborPairs(PairSum):
 
     def _points(self, rows: Rows) -> Rows:
         """Rows of the map where the graph's are, and the ghost rows.  Collective."""
-        here = rows if self._places is None else self._places.bring(rows)
+        here = rows if self._places is None else self._places.forward(rows)
         return self._exchange.with_ghosts(here)
 
     def _summed(self, loop: Callable[..., None], slopes: Rows | None, *further: float) -> float:
@@ -93,7 +93,7 @@ class NeighborPairs(PairSum):
             found = slopes
         loop(*self._graph, *further, totals, found)
         if slopes is not None and self._places is not None:
-            slopes[...] = self._places.home(found)
+            slopes[...] = self._places.backward(found)
         return float(sum_over_ranks(self.layout.comm, float(totals.sum())))
 
     def second_order(  # noqa: D102
@@ -106,7 +106,7 @@ class NeighborPairs(PairSum):
         found = out if self._places is None else np.empty(points[own].shape)
         run(points[own], moves[own], points, moves, *self._graph, shift, int(kind), found)
         if self._places is not None:
-            out[...] = self._places.home(found)
+            out[...] = self._places.backward(found)
 
     def destroy(self) -> None:
         """Free the exchange.  Collective."""

@@ -24,7 +24,7 @@ def attractive_degrees(objective: AttractiveLaplacian, layout: Layout, x: PETSc.
     """Row sums of the attractive weights, shape (local_rows,), all positive.  Collective."""
     weights, places = objective.placed_weights(x)
     degrees = np.asarray(weights.sum(axis=1), dtype=float).ravel()
-    return floored(layout, degrees if places is None else places.home(degrees))
+    return floored(layout, degrees if places is None else places.backward(degrees))
 
 
 def floored(layout: Layout, numbers: np.ndarray) -> np.ndarray:

@@ -81,7 +81,7 @@ class PartialHessian(Preconditioner):
     def _take_weights(self, objective: AttractiveLaplacian, x: PETSc.Vec) -> None:
         weights, places = objective.placed_weights(x)
         degrees = np.asarray(weights.sum(axis=1), dtype=float).reshape(-1, 1)
-        self._degrees = degrees if places is None else places.home(degrees)
+        self._degrees = degrees if places is None else places.backward(degrees)
         self._weights = RowMatrix(self._layout, weights, places)
 
     def _product(self, vector: PETSc.Vec, product: PETSc.Vec) -> None:

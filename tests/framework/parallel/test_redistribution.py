@@ -54,14 +54,14 @@ def test_a_relocated_matrix_has_the_entries_and_products_of_the_whole(comm):
     places = Relocation(
         layout, np.random.default_rng(comm.rank).integers(0, comm.size, layout.local_rows)
     )
-    names = places.bring(np.arange(layout.start, layout.stop))
-    numbers = places.numbers_of(np.arange(40))
+    names = places.forward(np.arange(layout.start, layout.stop))
+    numbers = places.new_numbers(np.arange(40))
     assert sorted(numbers) == list(range(40))
-    np.testing.assert_array_equal(places.names_of(numbers), np.arange(40))
+    np.testing.assert_array_equal(places.original_numbers(numbers), np.arange(40))
     back = np.argsort(numbers)
     there = whole[names][:, back].tocsr()  # rows and columns as placed
     mine = slice(layout.start, layout.stop)
-    np.testing.assert_array_equal(places.home_matrix(there).toarray(), whole[mine].toarray())
+    np.testing.assert_array_equal(places.backward_matrix(there).toarray(), whole[mine].toarray())
     matrix = RowMatrix(layout, there, places)
     block = layout.random_normal(0)
     expected = whole[mine] @ layout.gather_rows(block)
@@ -75,7 +75,7 @@ def test_coarse_cells_share_rows_out_and_keep_near_ones_together(comm):
     values = layout.random_normal(0) + 30.0 * (np.arange(layout.start, layout.stop) % 8)[:, None]
     places = CoarseCells.of(layout, values).relocation(layout, values)
     assert places.layout.counts().max() <= 1.5 * layout.rows / comm.size
-    clouds = places.bring(np.arange(layout.start, layout.stop) % 8)
+    clouds = places.forward(np.arange(layout.start, layout.stop) % 8)
     parts = np.array(comm.allgather(np.bincount(clouds, minlength=8)))
     assert ((parts > 0).sum(axis=0) <= 2).all()
     assert ((parts > 0).sum(axis=0) == 1).sum() >= 8 - comm.size

@@ -142,12 +142,12 @@ class LaplacianSolver:
         places = self._places
         block = self.layout.reading(rhs)
         with phase("laplacian"):
-            block = block.copy() if places is None else places.bring(block)
+            block = block.copy() if places is None else places.forward(block)
             self.removal.apply(block)
             solution = np.array(self.method.solve(block))
             self.removal.apply(solution)
             with self.layout.writing(out) as rows:
-                rows[...] = solution if places is None else places.home(solution)
+                rows[...] = solution if places is None else places.backward(solution)
 
     def destroy(self) -> None:
         """Free what PETSc holds.  Collective."""

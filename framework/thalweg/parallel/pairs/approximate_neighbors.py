@@ -112,8 +112,8 @@ def approximate_neighbors(
     for _ in range(ROUNDS):
         _refine(places, indices, squared)
     recall = _recall(places, squared)
-    returned = places.moved.home(places.moved.names_of(indices))
-    distances = places.moved.home(squared)
+    returned = places.moved.backward(places.moved.original_numbers(indices))
+    distances = places.moved.backward(squared)
     order = np.lexsort((returned, distances))
     distances = np.ldexp(np.take_along_axis(distances, order, 1), -2 * cells.shift)
     return ApproximateNeighbors(np.take_along_axis(returned, order, 1), distances, recall)
@@ -137,11 +137,11 @@ class _Places:
     def __init__(self, layout: Layout, values: np.ndarray, near: np.ndarray) -> None:
         comm = layout.comm
         self.moved = Relocation(layout, near[:, 0])
-        held = self.moved.bring(values)
+        held = self.moved.forward(values)
         self.own = len(held)
         self.layout = self.moved.layout
         numbers = np.arange(self.layout.start, self.layout.stop)
-        rows, ranks = _copies(self.moved.bring(near), comm.rank)
+        rows, ranks = _copies(self.moved.forward(near), comm.rank)
         copies = RowRoutes(comm, ranks, rows)
         self.values = np.concatenate([held, copies.deliver(held)])
         self.numbers = np.concatenate([numbers, copies.deliver(numbers)])

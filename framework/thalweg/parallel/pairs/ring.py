@@ -288,29 +288,29 @@ class _PackedBlock:
 class _Contributions:
     """Sums that ranks gather for the rows of others, and send to their owners."""
 
-    def __init__(self, layout: Layout, home: np.ndarray, each_pair_once: bool) -> None:
-        self.layout, self.home, self.each_pair_once = layout, home, each_pair_once
+    def __init__(self, layout: Layout, own: np.ndarray, each_pair_once: bool) -> None:
+        self.layout, self.own, self.each_pair_once = layout, own, each_pair_once
         self.item = MPI.BYTE.Create_contiguous(
-            max(1, math.prod(home.shape[1:]) * home.dtype.itemsize)
+            max(1, math.prod(own.shape[1:]) * own.dtype.itemsize)
         ).Commit()
         self.requests: list[MPI.Request] = []
         self._sending: dict[int, tuple[MPI.Request, np.ndarray]] = {}
         self._coming: dict[int, tuple[MPI.Request, np.ndarray, slice]] = {}
-        self._target: np.ndarray = home
+        self._target: np.ndarray = own
 
     def target(self, step: int) -> np.ndarray:
         """Array for the rows received at this step; posts the receive for this rank's own rows."""
         if step == 0:
-            return self.home
+            return self.own
         comm, size = self.layout.comm, self.layout.comm.size
         holder = (comm.rank - step) % size  # the rank that holds this rank's block now
         mine = _shares(self.layout, holder, step, self.each_pair_once)[1]
-        received = np.empty((mine.stop - mine.start, *self.home.shape[1:]), self.home.dtype)
+        received = np.empty((mine.stop - mine.start, *self.own.shape[1:]), self.own.dtype)
         request = comm.Irecv([received, len(received), self.item], holder, _CONTRIBUTION_TAG)
         self._coming[step] = request, received, mine
         self.requests.append(request)
         theirs = _shares(self.layout, comm.rank, step, self.each_pair_once)[1]
-        self._target = np.zeros((theirs.stop - theirs.start, *self.home.shape[1:]), self.home.dtype)
+        self._target = np.zeros((theirs.stop - theirs.start, *self.own.shape[1:]), self.own.dtype)
         return self._target
 
     def send(self, step: int) -> None:
@@ -331,7 +331,7 @@ class _Contributions:
             return
         request, received, mine = self._coming.pop(step)
         request.Wait()
-        self.home[mine] += received
+        self.own[mine] += received
         sent, _ = self._sending.pop(step)
         sent.Wait()
         self.requests = [r for r in self.requests if r is not request and r is not sent]
