@@ -15,6 +15,10 @@ from thalweg.parallel import Layout, sum_large
 from thalweg.parallel.pairs import SecantSet
 from thalweg_isometry import active_kernels as kernels
 
+#: Share of the secants with a weight, and of the points at these, up to which only they are
+#: visited.
+FEW = 0.4
+
 #: Numbers above which the points are kept in single precision.
 LARGE = 500_000
 
@@ -73,7 +77,16 @@ class ActiveSecants:
     def adjoint_times(self, weights: np.ndarray, images: np.ndarray) -> np.ndarray:
         """``Psi A*(w) = sum_k w_k (Psi v_k) v_k^T``, shape ``(rank, dimension)``, float64."""
         scaled = (weights / self.lengths).astype(images.dtype)
-        product = kernels.laplacian_times(
-            images, self._start, self._offsets, self._others, self._numbers, scaled
-        )
-        return sum_large(self.comm, (product.T @ self.points).astype(np.float64))
+        weighted = np.flatnonzero(scaled)
+        points = self.points
+        if len(weighted) < FEW * self.count:
+            rows, product = kernels.laplacian_times_few(
+                images, self._start, len(points), self.first, self.second, weighted, scaled
+            )
+            if len(rows) < FEW * len(points):
+                points, product = points[rows], product[rows]
+        else:
+            product = kernels.laplacian_times(
+                images, self._start, self._offsets, self._others, self._numbers, scaled
+            )
+        return sum_large(self.comm, (product.T @ points).astype(np.float64))

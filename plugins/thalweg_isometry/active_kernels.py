@@ -74,6 +74,19 @@ def laplacian_threaded(images, first, offsets, others, secants, weights, out):  
         _laplacian_row(images, i, offsets, first, others, secants, weights, out)
 
 
+@kernel(fastmath={"contract", "nsz"})
+def add_differences(images, start, first, second, weighted, weights, out, met):  # type: ignore[no-untyped-def]
+    """``out[i] += w_k (y_i - y_j)`` at both ends of these secants k, in order; which rows."""
+    stop = start + out.shape[0]
+    for k in weighted:
+        w = weights[k]
+        for i, j in ((first[k], second[k]), (second[k], first[k])):
+            if start <= i < stop:
+                met[i - start] = True
+                for c in range(images.shape[1]):
+                    out[i - start, c] += w * (images[i, c] - images[j, c])
+
+
 @kernel()
 def count_ends(first, second, low, high, offsets):  # type: ignore[no-untyped-def]
     """``offsets[1 + i]``: how many secants end at point ``low + i``."""
@@ -132,3 +145,22 @@ def laplacian_times(
     run = laplacian_alone if small else laplacian_threaded
     run(images, first, offsets, others, secants, weights, out)
     return out
+
+
+def laplacian_times_few(
+    images: np.ndarray,
+    start: int,
+    rows: int,
+    first: np.ndarray,
+    second: np.ndarray,
+    weighted: np.ndarray,
+    weights: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """As :func:`laplacian_times` where few secants have a weight; and the rows that are not zero.
+
+    On one thread, with the same sums.
+    """
+    out = np.zeros((rows, images.shape[1]), dtype=images.dtype)
+    met = np.zeros(rows, dtype=np.bool_)
+    add_differences(images, start, first, second, weighted, weights, out, met)
+    return np.flatnonzero(met), out

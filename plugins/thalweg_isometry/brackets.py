@@ -20,32 +20,45 @@ class RankBracket:
     served
         Least rank that served; 0 if none.
     streak
-        Quick attempts in a row that ended as the last did, after the first: steps double.
+        Attempts in a row that ended as the last did, after the first: steps double.
+    excess
+        By how large a share ``served`` is above the least rank, as the last success let expect;
+        0 if unknown.
     """
 
     top: int
     failed: int = 0
     served: int = 0
     streak: int = 0
+    excess: float = 0.0
 
     @property
     def closed(self) -> bool:
         """Whether no rank is left to try."""
         return 0 < self.served <= self.failed + 1 or (not self.served and self.failed >= self.top)
 
-    def after(self, rank: int, served: bool, quick: bool = True) -> RankBracket:
-        """With the outcome of one more attempt; one that was slow to serve was near the end."""
+    @property
+    def least_expected(self) -> float:
+        """About the least rank; between the ends where nothing better is known."""
+        if not self.excess:
+            return 0.5 * (self.failed + self.served)
+        return max(self.failed + 0.5, self.served / (1.0 + self.excess))
+
+    def after(self, rank: int, served: bool, excess: float = 0.0) -> RankBracket:
+        """With the outcome of one more attempt."""
         if served:
-            streak = self.streak + 1 if self.served and quick else 0
-            return replace(self, served=rank, streak=streak)
+            streak = self.streak + 1 if self.served else 0
+            return replace(self, served=rank, streak=streak, excess=excess)
         streak = self.streak + 1 if not self.served else 0
         return replace(self, failed=max(self.failed, rank), streak=streak)
 
     def next_rank(self) -> int:
-        """The rank to try next: steps that double away from one end, then halves."""
+        """The rank to try next: half-way to what is expected, or steps that double; then halves."""
         if not self.served:
             return min(self.top, self.failed + (max(1, round(0.05 * self.failed)) << self.streak))
         step = max(1, round(0.05 * self.served)) << self.streak
+        if self.excess:
+            step = max(1, round(0.5 * (self.served - self.least_expected)))
         return max(self.served - step, (self.failed + self.served) // 2, self.failed + 1)
 
 
@@ -71,19 +84,19 @@ def predicted_rank(points: list[int], ranks: list[float], wanted: int) -> int:
     """Rank that ``wanted`` points need, from what nested subsets of them needed.
 
     The rank grows about as a power of the number of points.  The exponent is fitted, and
-    drawn towards 1/5 while the subsets are few or close in size.  A twentieth is added: an
-    attempt that fails costs more than one at a rank that is too high.
+    drawn towards 1/4 while the subsets are few or close in size.  The prediction is an eighth
+    higher: an attempt near the least rank takes long, and one that fails longer.
 
     Parameters
     ----------
     points, ranks
-        Sizes of the subsets, and half-way between the ranks that failed and served there.
+        Sizes of the subsets, and about the least ranks there.
     wanted
         The number of points in question.
     """
     at, value = np.log(points), np.log(ranks)
     at, center = at - at.mean(), at.mean()
-    exponent = (float(at @ value) + 0.25 * 0.2) / (float(at @ at) + 0.25)
+    exponent = (float(at @ value) + 0.25 * 0.25) / (float(at @ at) + 0.25)
     exponent = float(np.clip(exponent, 0.05, 0.4))
     rank = float(np.exp(value.mean() + exponent * (np.log(wanted) - center)))
-    return int(np.ceil(rank))
+    return int(np.ceil(1.125 * rank))

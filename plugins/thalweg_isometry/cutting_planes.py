@@ -26,9 +26,6 @@ FEW_PAIRS = 40_000_000
 #: Bounds of the number of cuts that a round adds, where it is not given.
 LEAST_CUTS, MOST_CUTS = 30_000, 500_000
 
-#: Subsets of at most so many points are small: attempts there cost little.
-SMALL_SUBSET = 20_000
-
 #: Consecutive separation rounds that a cut lies far inside before it is dropped.
 IDLE_ROUNDS = 3
 
@@ -134,16 +131,25 @@ class Separation:
                 self._subsets[stride] = self._all
         return self._subsets[stride]
 
-    def is_small(self, stride: int) -> bool:
-        """Whether the subset is small enough to seek its least rank."""
-        return self._all.n_points <= stride * SMALL_SUBSET
-
     def first_fraction(self, stride: int) -> float:
         """Share of the tiles that the first rounds scan."""
         secants = self.over(stride)
         if secants.listed or secants.n_pairs <= FEW_PAIRS:
             return 1.0
         return max(0.2 if stride < self.strides[0] else 0.0, FEW_PAIRS / secants.n_pairs)
+
+    def next_fraction(self, stride: int, scan: Scan, violated: int) -> float:
+        """Share of the tiles for the round after one that found so many violated secants.
+
+        A sample in which half as many are violated is to find one for each point.
+        """
+        secants = self.over(stride)
+        if violated < 0.01 * secants.n_points:
+            return 1.0
+        seen = scan.n_pairs / secants.n_pairs
+        share = 2.0 * secants.n_points * seen / violated
+        share = max(min(share, 2.0 * seen), self.first_fraction(stride))
+        return share if share < 0.7 else 1.0
 
     def evaluations_per_scan(
         self, stride: int, fraction: float, active: ActiveSecants, psi: np.ndarray

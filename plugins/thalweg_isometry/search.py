@@ -37,8 +37,8 @@ from thalweg_isometry.map_ranks import extended, guessed_rank, sampled_ratios, t
 #: the cuts, which bounds it from below.
 FEW_SECANTS = 500_000
 
-#: Inner iterations of an attempt that was far from the least rank.
-QUICK = 100
+#: By how large a share the rank of a subset may lie above the least to predict the next.
+SHARP = 0.25
 
 
 @dataclass(kw_only=True)
@@ -51,7 +51,7 @@ class SearchState(SolverState):
         Present map, shape ``(rank, dimension)``.
     target_rank, target_delta
         Of the present attempt.
-    failed_rank, served_rank, streak
+    failed_rank, served_rank, streak, excess
         The bracket on the rank.
     failed_delta
         Lower end of the bracket on delta; the upper is ``best_delta``.
@@ -62,8 +62,7 @@ class SearchState(SolverState):
     stride
         Every so many points make the subset of the present attempt.
     subset_points, subset_ranks
-        Sizes of the small subsets that are done, and about the least rank there: half-way
-        between the ranks that failed and served.
+        Sizes of the subsets that are done, and about the least rank there.
     best, best_delta
         Best map that a complete scan of all secants confirmed, and its delta.
     served
@@ -98,6 +97,7 @@ class SearchState(SolverState):
     failed_rank: int = 0
     served_rank: int = 0
     streak: int = 0
+    excess: float = 0.0
     failed_delta: float = 0.0
     pairs: np.ndarray
     lengths: np.ndarray
@@ -251,6 +251,10 @@ class SecantSearch(Solver[S], Generic[S]):
     @abstractmethod
     def inner(self, state: S, active: ActiveSecants) -> Inner:
         """Work on the cuts for a while, from ``state.psi``."""
+
+    def excess(self, iterations: int) -> float:
+        """By how large a share a rank that took so many iterations exceeds the least, or 0."""
+        return 0.0
 
     def begin_attempt(self, state: S) -> None:
         """Prepare what the method remembers for a new target."""
@@ -429,13 +433,8 @@ class SecantSearch(Solver[S], Generic[S]):
             if added == 0 and met:
                 # Everything that violates is a cut already: the margins were too thin.
                 self._fail(state)
-            elif violated > 0.05 * self._n_points(state):
-                # So many that a sample shows enough of them.
-                state.fraction = max(0.5, state.separation.first_fraction(state.stride))
-        elif violated < 0.01 * self._n_points(state):
-            state.fraction = 1.0
-        else:
-            state.fraction = min(1.0, 1.5 * state.fraction)
+                return False
+        state.fraction = state.separation.next_fraction(state.stride, scan, violated)
         if added and len(state.pairs) > (self.cuts_per_round or LEAST_CUTS):
             self._drop(state)
         return False
@@ -513,8 +512,8 @@ class SecantSearch(Solver[S], Generic[S]):
             self._next_delta(state)
             return
         state.served = state.psi
-        quick = state.attempt_iterations < QUICK
-        bracket = self._rank_bracket(state).after(len(state.psi), served=True, quick=quick)
+        excess = self.excess(state.attempt_iterations)
+        bracket = self._rank_bracket(state).after(len(state.psi), served=True, excess=excess)
         self._keep(state, bracket)
         if state.problem.wanted_rank is not None:
             if state.stride > 1:
@@ -559,38 +558,27 @@ class SecantSearch(Solver[S], Generic[S]):
 
     def _rank_bracket(self, state: S) -> RankBracket:
         top = state.objective.layout.rows
-        return RankBracket(top, state.failed_rank, state.served_rank, state.streak)
+        return RankBracket(top, state.failed_rank, state.served_rank, state.streak, state.excess)
 
     def _keep(self, state: S, bracket: RankBracket) -> None:
         state.failed_rank, state.served_rank = bracket.failed, bracket.served
-        state.streak = bracket.streak
+        state.streak, state.excess = bracket.streak, bracket.excess
 
     def _sharp_enough(self, state: S, bracket: RankBracket) -> bool:
-        """Whether the rank of a subset is known well enough to go on to the next.
-
-        A larger subset is only a step on the way, at the rank predicted for all points.
-        """
-        if not state.separation.is_small(state.stride) or bracket.closed:
-            return True
-        return bracket.failed >= 0.93 * bracket.served - 1.0
+        """Whether the rank of a subset is known well enough to predict that of the next."""
+        return bracket.closed or bracket.served <= (1.0 + SHARP) * bracket.least_expected
 
     def _next_subset(self, state: S, rank: int | None) -> None:
         """Hand the map and the cuts on to the next larger subset, at a predicted rank."""
-        separation = state.separation
-        least = state.failed_rank + 1
-        if separation.is_small(state.stride):
-            state.subset_points = [*state.subset_points, self._n_points(state)]
-            middle = 0.5 * (state.failed_rank + state.served_rank)
-            state.subset_ranks = [*state.subset_ranks, middle]
-        else:
-            least = state.served_rank
+        separation, least = state.separation, state.failed_rank + 1
+        state.subset_points = [*state.subset_points, self._n_points(state)]
+        state.subset_ranks = [*state.subset_ranks, self._rank_bracket(state).least_expected]
         strides = separation.strides
         state.stride = strides[strides.index(state.stride) + 1]
-        state.fraction = separation.first_fraction(state.stride)
         state.served_rank = state.streak = 0
+        state.excess = 0.0
         if rank is None:
-            small = separation.is_small(state.stride)
-            count = self._n_points(state) if small else state.secants.n_points
+            count = self._n_points(state)
             predicted = predicted_rank(state.subset_points, state.subset_ranks, count)
             rank = int(np.clip(predicted, least, state.objective.layout.rows))
         self._attempt(state, state.served, rank)
@@ -635,6 +623,7 @@ class SecantSearch(Solver[S], Generic[S]):
         state.psi = self.resized(state, source, rank)
         state.attempts += 1
         state.attempt_iterations = 0
+        state.fraction = state.separation.first_fraction(state.stride)
         state.excesses, state.excesses_at = [], []
         state.dual = np.zeros(len(state.pairs))
         state.nearest, state.nearest_delta = state.psi[:0], float("inf")

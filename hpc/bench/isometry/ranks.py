@@ -1,6 +1,6 @@
-"""What runs under ``mpirun``: the oracle's rate, and the full set solved and certified.
+"""What runs under ``mpirun``: the oracle's rate; full sets solved and certified, rank given or not.
 
-Called as ``python -m hpc.bench.isometry.ranks PART FOLDER ROWS SECONDS``; prints one line
+Called as ``python -m hpc.bench.isometry.ranks PART SET FOLDER ROWS SECONDS``; prints one line
 of JSON.
 """
 
@@ -24,10 +24,16 @@ from thalweg.parallel.pairs.secants import SecantSet
 from thalweg_isometry import NearIsometry
 
 
-def points_of(folder: str, rows: int, layout_of: Any) -> tuple[np.ndarray, Layout]:
-    """This rank's images: MNIST's, or normal points of a decaying spectrum."""
+def points_of(
+    folder: str, rows: int, layout_of: Any, name: str = "mnist"
+) -> tuple[np.ndarray, Layout]:
+    """This rank's rows of a set; of normal points of a decaying spectrum in place of MNIST."""
+    from hpc.bench.isometry import generated
     from hpc.bench.isometry.sets import mnist
 
+    if name != "mnist":
+        layout = layout_of(rows, generated.LENGTH)
+        return layout.local(getattr(generated, name)(rows)).copy(), layout
     found = mnist(Path(folder), "train") if folder else None
     if found is not None:
         images = found[0].reshape(len(found[0]), -1)[:rows]
@@ -103,6 +109,40 @@ def full(comm: MPI.Comm, folder: str, rows: int, most: float) -> dict[str, Any]:
     }
 
 
+def search(comm: MPI.Comm, name: str, folder: str, rows: int, most: float) -> dict[str, Any]:
+    """The least rank at delta 0.4 sought, and when each lower rank was certified."""
+    threads = limit_threads(comm)
+    points, layout = points_of(folder, rows, lambda *s: Layout(comm, *s), name)
+    certified: list[dict[str, float]] = []
+
+    def note(iterate: Any) -> None:
+        state = iterate.state
+        rank = len(state.best)
+        if rank and (not certified or rank < certified[-1]["rank"]):
+            at = {"seconds": time.perf_counter() - began, "processor": time.process_time() - used}
+            certified.append({"rank": rank, "delta": state.best_delta, **at})
+
+    comm.Barrier()
+    began, used = time.perf_counter(), time.process_time()
+    objective = NearIsometry(SecantSet(points, layout), 0.4, None)
+    result = thalweg.minimize(objective, solver="hinge-lbfgs", seconds=most, callbacks=[note])
+    seconds = time.perf_counter() - began
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return {
+        "set": name,
+        "ranks": comm.size,
+        "threads": threads,
+        "seconds": seconds,
+        "processor_seconds": comm.allreduce(time.process_time() - used, op=MPI.MAX),
+        "status": result.status.name,
+        **result.metrics,
+        "certified": certified,
+        "evaluations": result.evaluations,
+        "notes": list(result.notes),
+        "memory_gib": float(sum(comm.allgather(memory))),
+    }
+
+
 def launch(
     part: str,
     ranks: int,
@@ -110,6 +150,7 @@ def launch(
     folder: Path | None,
     rows: int,
     seconds: float = 0.0,
+    name: str = "mnist",
 ) -> dict[str, Any]:
     """Run a part under ``mpirun``; its answer."""
     program = shutil.which("mpirun") or shutil.which("mpiexec")
@@ -120,7 +161,7 @@ def launch(
         command += ["--oversubscribe", "--bind-to", "none"]
         command += ["--allow-run-as-root"] if os.geteuid() == 0 else []
     command += ["-n", str(ranks), sys.executable, "-m", "hpc.bench.isometry.ranks"]
-    command += [part, str(folder or ""), str(rows), str(seconds)]
+    command += [part, name, str(folder or ""), str(rows), str(seconds)]
     environment = {**os.environ, "THALWEG_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
@@ -131,9 +172,11 @@ def launch(
 
 if __name__ == "__main__":
     with thalweg.abort_on_error(MPI.COMM_WORLD):
-        kind, where, count, limit = sys.argv[1:5]
+        kind, of, where, count, limit = sys.argv[1:6]
         if kind == "oracle":
             answer = oracle(MPI.COMM_WORLD, where, int(count))
+        elif kind == "search":
+            answer = search(MPI.COMM_WORLD, of, where, int(count), float(limit))
         else:
             answer = full(MPI.COMM_WORLD, where, int(count), float(limit))
         if MPI.COMM_WORLD.rank == 0:

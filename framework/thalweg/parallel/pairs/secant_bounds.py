@@ -239,7 +239,7 @@ def cheapest_split(
     bar = np.minimum(np.maximum(third, min(threshold, 1e3)), distortion.max())[:, None]
     # Nanoseconds: a product's term, the pass over a pair, a measured pair; a pair that needs
     # the further coordinates, and a term of these.
-    product, sweep, exact = 0.036, 0.5, 60.0 + 0.35 * dimension
+    product, sweep, exact = 0.018, 0.5, 60.0 + 0.35 * dimension
     again, term = 15.0, 0.08
     sizes = [
         p

@@ -208,8 +208,9 @@ def filter_tile(  # type: ignore[no-untyped-def]
     worst_size = np.empty(max_pairs)
     worst_length = np.empty(max_pairs)
     worst_j = np.empty(max_pairs, dtype=np.int64)
-    step = 128
+    step = 512  # shorter pieces spend their time on starting the loop
     marks = np.zeros(step, dtype=np.uint8)
+    groups = marks.view(np.uint64)
     for i in range(m):
         filled = 0
         begin = i + 1 if triangle else 0
@@ -226,7 +227,13 @@ def filter_tile(  # type: ignore[no-untyped-def]
             if suspects == 0:
                 j0 = j1
                 continue
-            for j in range(j0, j1):
+            j = j0 - 1
+            while True:
+                j += 1
+                while j < j1 and (j - j0) % 8 == 0 and groups[(j - j0) // 8] == 0:
+                    j += 8
+                if j >= j1:
+                    break
                 if marks[j - j0] == 0:
                     continue
                 if labelled and label_r[i] != label_c[j]:

@@ -17,6 +17,9 @@ import threadpoolctl
 #: Edge of the tiles.
 TILE = 1024
 
+#: Rows of a tile that are processed together.
+STRIP = 512
+
 
 @dataclass(frozen=True)
 class Block:
@@ -99,9 +102,9 @@ class Workspace(threading.local):
     products: np.ndarray | None = None
 
     def get(self) -> tuple[np.ndarray, np.ndarray]:
-        """Space for two products of a tile."""
+        """Space for two products of a strip of a tile."""
         if self.products is None:
-            self.products = np.empty((2, TILE * TILE), dtype=np.float32)
+            self.products = np.empty((2, STRIP * TILE), dtype=np.float32)
         return self.products[0], self.products[1]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from thalweg.parallel.pairs import secant_kernels as kernels
 from thalweg.parallel.pairs.secant_bounds import Accuracy
-from thalweg.parallel.pairs.secant_tiles import TILE, Block, Edges, Workspace
+from thalweg.parallel.pairs.secant_tiles import STRIP, TILE, Block, Edges, Workspace
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,25 @@ class WorstSecants:
     ) -> int:
         """Scan one tile; called from several threads.  Returns its number of pairs."""
         r0, r1, c0, c1 = tile
+        same = low is high and r0 == c0
+        pairs = 0
+        # Products of this size are still in the cache when they are filtered.
+        for first in range(r0, r1, STRIP):
+            strip = (first, min(r1, first + STRIP), first if same else c0, c1)
+            pairs += self._strip(components, low, high, strip, same, labelled, workspace)
+        return pairs
+
+    def _strip(
+        self,
+        components: np.ndarray,
+        low: Block,
+        high: Block,
+        strip: Edges,
+        triangle: bool,
+        labelled: bool,
+        workspace: Workspace,
+    ) -> int:
+        r0, r1, c0, c1 = strip
         # Together: another thread's pair must not go with this one's value.
         with self._lock:
             threshold, best, best_pair = self._threshold, self._best, np.array(self._best_pair)
@@ -100,21 +119,20 @@ class WorstSecants:
         i, j = np.empty((2, m * max_pairs), dtype=np.int64)
         value, length = np.empty((2, m * max_pairs))
         counts = np.zeros(3, dtype=np.int64)
-        triangle = low is high and r0 == c0
         best = kernels.filter_tile(
             *products, low.cut(r0, r1), high.cut(c0, c1), components, r0, c0, triangle,
             self._accuracy.close, threshold, best, max_pairs, labelled, i, j, value, length,
             counts, best_pair,
         )  # fmt: skip
         kept, measured, coincident = (int(c) for c in counts)
-        pairs = m * (m - 1) // 2 if triangle else m * n
+        pairs = m * n - m * (m + 1) // 2 if triangle else m * n
         with self._lock:
             self._offer(best, (int(best_pair[0]), int(best_pair[1])))
             self.pairs += pairs
             self.measured += measured
             self.coincident += coincident
             if kept and threshold < np.inf:
-                # Copies: slices would keep a tile's whole buffers alive.
+                # Copies: slices would keep a strip's whole buffers alive.
                 found = (a[:kept].copy() for a in (i, j, value, length))
                 self._found.append(tuple(found))
                 self._waiting += kept
