@@ -30,7 +30,6 @@ class BaselineSearch(SecantSearch[S]):
     def init(self, objective: Objective, x: PETSc.Vec) -> S:
         """Start with the map of the first rank."""
         state = super().init(objective, x)
-        state.fraction = 1.0
         state.cuts = Cuts()
         state.dual = state.dual[:0]
         return state
@@ -44,8 +43,13 @@ class BaselineSearch(SecantSearch[S]):
         psi = self.map_of(state, state.target_rank)
         return Inner(psi, True, False, float("nan"), 1, 1)
 
-    def _separate(self, state: S, met: bool = True) -> bool:
-        scan, _ = self.scan(state, state.psi, np.inf)
+    def _separate(self, state: S) -> bool:
+        if not state.begun:
+            state.fraction = 1.0
+        found = self.scan_part(state, state.psi, np.inf)
+        if found is None:
+            return False
+        scan = found[0]
         wanted = state.problem.wanted_delta
         if wanted is None:
             state.failed_delta = scan.delta  # one map per rank: there is nothing to search

@@ -23,6 +23,9 @@ from thalweg_isometry.active import ActiveSecants
 #: A scan of fewer pairs than this is always complete.
 FEW_PAIRS = 40_000_000
 
+#: Nanoseconds that a part of a scan, or evaluations between two steps, take by estimate.
+PART = 2e10
+
 #: Bounds of the number of cuts that a round adds, where it is not given.
 LEAST_CUTS, MOST_CUTS = 30_000, 500_000
 
@@ -153,24 +156,43 @@ class Separation:
 
     def evaluations_per_scan(
         self, stride: int, fraction: float, active: ActiveSecants, psi: np.ndarray
-    ) -> int:
-        """Evaluations of a method on the cuts that cost about as much as a scan, at least 8."""
+    ) -> tuple[int, int]:
+        """Evaluations of a method on the cuts that cost about as much as a scan; as a part of one.
+
+        At least 8 of both.
+        """
         rank, dimension = psi.shape
         # Nanoseconds: a pair of a scan; a product's term, a cut's term of an evaluation.
         scan = 5e6 + fraction * self.over(stride).n_pairs * (2.0 + 0.036 * (rank + 96))
         scan += 100_000 * (60.0 + 0.35 * dimension)
         evaluation = 1e5 + 0.05 * active.touched * dimension * rank + 3.0 * active.count * rank
-        return max(8, int(scan / evaluation))
+        share = evaluation / active.comm.size
+        return max(8, int(scan / evaluation)), max(8, int(PART / share))
+
+    def parts(self, stride: int, fraction: float, rank: int) -> int:
+        """Number of parts of a scan, between which a run can be saved."""
+        secants = self.over(stride)
+        if secants.listed:
+            return 1
+        share = fraction * secants.n_pairs / (secants.comm.size * max(1, secants.threads))
+        return max(1, int(share * (2.0 + 0.018 * (rank + 96)) / PART))
 
     def scan(
-        self, psi: np.ndarray, stride: int, fraction: float, threshold: float, number: int
+        self,
+        psi: np.ndarray,
+        stride: int,
+        fraction: float,
+        threshold: float,
+        number: int,
+        part: tuple[int, int] = (0, 1),
+        before: Scan | None = None,
     ) -> tuple[Scan, np.ndarray]:
-        """One round; the pairs that it found, as numbers of all points, beside it."""
+        """One round or a part of it; the pairs found, as numbers of all points, beside it."""
         secants = self.over(stride)
         most = self._cuts_per_round
         if most is None:
             most = min(max(LEAST_CUTS, 4 * secants.n_points), MOST_CUTS)
-        with scan_progress(secants, fraction) as progress:
+        with scan_progress(secants, fraction, before) as progress:
             scan = secants.scan(
                 psi,
                 threshold=threshold,
@@ -180,6 +202,8 @@ class Separation:
                 fraction=fraction,
                 seed=self._seed * 1_000_003 + number,
                 progress=progress,
+                part=part,
+                before=before,
             )
         whole = secants.n_points == self._all.n_points
         return scan, scan.pairs if whole else scan.pairs * stride
@@ -196,13 +220,17 @@ def _strides(n_points: int, smallest: int) -> list[int]:
 
 
 @contextmanager
-def scan_progress(secants: SecantSet, fraction: float) -> Iterator[Callable[[int], None] | None]:
-    """A progress bar in pairs per second, on rank 0 and only on a terminal."""
+def scan_progress(
+    secants: SecantSet, fraction: float, before: Scan | None = None
+) -> Iterator[Callable[[int], None] | None]:
+    """A progress bar: pairs, pairs per second, time left; on rank 0 and only on a terminal."""
+    done = 0 if before is None else before.n_pairs // secants.comm.size
     total = int(fraction * secants.n_pairs)
     if secants.comm.rank or not sys.stderr.isatty() or total < 10**8:
         yield None
         return
     from tqdm import tqdm
 
-    with tqdm(total=total // secants.comm.size, unit="pair", unit_scale=True, leave=False) as bar:
+    total //= secants.comm.size
+    with tqdm(total=total, initial=done, unit="pair", unit_scale=True, leave=False) as bar:
         yield bar.update

@@ -45,8 +45,8 @@ class HingeState(SearchState):
     ----------
     stage
         Number of the present margin.
-    round_evaluations, margin_evaluations
-        Evaluations that this round may take; those with this margin.
+    round_evaluations, round_left, margin_evaluations
+        Evaluations that this round may take, and may still take; those with this margin.
     known_cuts
         Cuts when the round began.
     steps, changes
@@ -57,6 +57,7 @@ class HingeState(SearchState):
 
     stage: int = 0
     round_evaluations: int = 0
+    round_left: int = 0
     margin_evaluations: int = 0
     known_cuts: int = 0
     steps: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 0)))
@@ -110,7 +111,7 @@ class HingeSearch(SecantSearch[HingeState]):
 
     def begin_attempt(self, state: HingeState) -> None:
         """Begin with the first margin, and forget the pairs, which may be of another rank."""
-        state.stage = state.round_evaluations = state.margin_evaluations = 0
+        state.stage = state.round_evaluations = state.round_left = state.margin_evaluations = 0
         state.steps = state.changes = np.empty((0, 0, 0))
 
     def _precondition(self, state: HingeState) -> Callable[[np.ndarray], np.ndarray]:
@@ -144,31 +145,35 @@ class HingeSearch(SecantSearch[HingeState]):
         theta = self.margins[state.stage] * delta
         # Half-way between margin and target: unseen secants then mostly fit as well.
         goal = 0.5 * (theta + delta)
-        least = self.max_evaluations
+        least, at_once = self.max_evaluations, self.max_evaluations
         if not self.everything_active(state):
-            least = state.separation.evaluations_per_scan(
+            least, at_once = state.separation.evaluations_per_scan(
                 state.stride, state.fraction, active, state.psi
             )
         # Where the rank is given there is none other to turn to: more patience.
         most = self.max_evaluations * (1 if state.problem.wanted_rank is None else 3)
-        if len(state.pairs) > 1.02 * state.known_cuts or not state.round_evaluations:
-            state.round_evaluations = least
-        else:
-            state.round_evaluations *= 2
+        if not state.round_left:
+            if len(state.pairs) > 1.02 * state.known_cuts or not state.round_evaluations:
+                state.round_evaluations = least
+            else:
+                state.round_evaluations *= 2
+            state.round_left = state.round_evaluations
         state.known_cuts = len(state.pairs)
         left = max(1, most - state.margin_evaluations)
+        allowed = min(state.round_left, left, at_once)
         done = descend(
             lambda psi: hinge(active, psi, theta),
             state.psi,
             goal,
             enough=0.5 * (goal - theta) ** 2,
             patience=2 * left,
-            evaluations=min(state.round_evaluations, left),
+            evaluations=allowed,
             pairs=self.memory,
             memory=Memory(state.steps, state.changes),
             precondition=self._precondition(state),
         )
         state.margin_evaluations += done.evaluations
+        state.round_left = max(0, state.round_left - done.evaluations)
         state.steps, state.changes = done.memory.steps, done.memory.changes
         met = done.measure <= (goal if done.met else delta)
         over = done.stalled or state.margin_evaluations >= most
@@ -176,11 +181,13 @@ class HingeSearch(SecantSearch[HingeState]):
         failed, ran_out = False, state.margin_evaluations >= most
         if over and not met:
             state.stage += 1
-            state.margin_evaluations = state.round_evaluations = 0
+            state.margin_evaluations = state.round_evaluations = state.round_left = 0
             # On a subset a rank need only be known well enough to predict the next, and a
             # thinner margin makes up for little.
             last = len(self.margins) if state.stride == 1 and done.measure < NEARLY * delta else 1
             failed = state.stage >= last
+        if met or over:
+            state.round_left = 0
         state.gradient_norm = done.gradient_norm
         state.residual = max(0.0, done.measure - delta)
         return Inner(
@@ -188,7 +195,7 @@ class HingeSearch(SecantSearch[HingeState]):
             met=met,
             failed=failed,
             capped=failed and ran_out,
-            separate=not over,
+            separate=not over and not state.round_left,
             delta=done.measure,
             iterations=done.evaluations,
             evaluations=done.evaluations,

@@ -75,6 +75,9 @@ class SearchState(SolverState):
         What the last scan saw, the rank of the map, and the number of pairs.
     fraction
         Share of the tiles that the next scan takes.
+    part, parts, begun, met
+        Of the present scan: the next part, their number, what the parts before found, and
+        whether the target holds on the cuts.
     attempt_iterations
         Inner iterations of this attempt.
     excesses, excesses_at
@@ -121,6 +124,10 @@ class SearchState(SolverState):
     residual: float = float("nan")
     dual_residual: float = float("nan")
     fraction: float = 1.0
+    part: int = 0
+    parts: int = 1
+    begun: dict[str, Any] = field(default_factory=dict)
+    met: bool = False
     scans: int = 0
     attempts: int = 1
     attempt_iterations: int = 0
@@ -131,8 +138,8 @@ class SearchState(SolverState):
     capped: int = 0
     ended: str = ""
     separation: Separation = field(metadata={"transient": True})
-    #: What methods keep while the cuts stand still; made anew after a resumption.
-    kept: dict[str, Any] = field(default_factory=dict, metadata={"transient": True})
+    #: The array of the cuts, and what methods keep while it is the same.
+    kept_with: tuple[Any, dict[str, Any]] = field(default=(None, {}), metadata={"transient": True})
 
     @property
     def cuts(self) -> Cuts:
@@ -147,7 +154,13 @@ class SearchState(SolverState):
             cuts.idle,
             cuts.dropped,
         )
-        self.kept = {}
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What methods keep while the cuts stand still; made anew after a resumption."""
+        if self.kept_with[0] is not self.pairs:
+            self.kept_with = (self.pairs, {})
+        return self.kept_with[1]
 
     @property
     def problem(self) -> SecantConstraints:
@@ -331,7 +344,12 @@ class SecantSearch(Solver[S], Generic[S]):
         return state
 
     def step(self, state: S) -> S:
-        """Work on the cuts; scan the other secants if the target is met there."""
+        """Work on the cuts; scan the others, or a part of them, if the target is met there."""
+        if state.begun:
+            if self._separate(state):
+                self._serve(state)
+            self._show(state)
+            return state
         done = self.inner(state, state.active)
         state.psi = done.psi
         state.active_delta = done.delta
@@ -340,7 +358,8 @@ class SecantSearch(Solver[S], Generic[S]):
         state.capped += done.capped
         self.approach(state, done.psi, done.delta)
         if done.met or (done.separate and not self.everything_active(state)):
-            if self._separate(state, done.met):
+            state.met = done.met
+            if self._separate(state):
                 self._serve(state)
         elif done.failed:
             if self._nearest_serves(state):
@@ -396,12 +415,36 @@ class SecantSearch(Solver[S], Generic[S]):
 
         A complete scan of all secants is remembered if no other saw a lower delta.
         """
-        state.scans += 1
-        state.scanned_rank = len(psi)
-        scan, pairs = state.separation.scan(
-            psi, state.stride, state.fraction, threshold, state.scans
+        found = self.scan_part(state, psi, threshold)
+        while found is None:
+            found = self.scan_part(state, psi, threshold)
+        return found
+
+    def scan_part(
+        self, state: S, psi: np.ndarray, threshold: float
+    ) -> tuple[Scan, np.ndarray] | None:
+        """As :meth:`scan`, a part of it at each call; None before the last."""
+        separation = state.separation
+        if not state.begun:
+            state.scans += 1
+            state.part = 0
+            state.parts = separation.parts(state.stride, state.fraction, len(psi))
+        before = Scan(**state.begun) if state.begun else None
+        scan, pairs = separation.scan(
+            psi,
+            state.stride,
+            state.fraction,
+            threshold,
+            state.scans,
+            (state.part, state.parts),
+            before,
         )
+        state.scanned_rank = len(psi)
         state.delta, state.scanned = scan.delta, scan.n_pairs
+        state.part += 1
+        state.begun = vars(scan) if state.part < state.parts else {}
+        if state.begun:
+            return None
         if scan.complete and state.stride == 1 and scan.delta < state.closest_delta:
             state.closest, state.closest_delta = psi, scan.delta
         return scan, pairs
@@ -410,11 +453,14 @@ class SecantSearch(Solver[S], Generic[S]):
         """Whether every secant is a cut."""
         return len(state.pairs) >= state.secants.n_pairs
 
-    def _separate(self, state: S, met: bool = True) -> bool:
-        """One round; whether a complete scan of the subset found no violated secant."""
-        goal = state.target_delta
+    def _separate(self, state: S) -> bool:
+        """One round or a part of it; whether a complete scan of the subset found none violated."""
+        goal, met = state.target_delta, state.met
         # Secants that are nearly violated are taken too: it spares scans.
-        scan, pairs = self.scan(state, state.psi, 0.8 * goal)
+        found = self.scan_part(state, state.psi, 0.8 * goal)
+        if found is None:
+            return False
+        scan, pairs = found
         before = len(state.pairs)
         self.add(state, pairs, scan.lengths)
         added = len(state.pairs) - before
@@ -469,11 +515,11 @@ class SecantSearch(Solver[S], Generic[S]):
     def _drop(self, state: S) -> None:
         """Drop the cuts that have been far inside for several rounds."""
         change = state.active.ratios(state.active.images(state.psi)) - 1.0
-        kept = state.kept
         cuts, keep = state.cuts.aged(change, state.target_delta, state.secants.n_points)
-        state.cuts, state.dual = cuts, state.dual[keep]
         if keep.all():
-            state.kept = kept
+            state.idle = cuts.idle
+        else:
+            state.cuts, state.dual = cuts, state.dual[keep]
 
     def approach(self, state: S, psi: np.ndarray, delta: float) -> None:
         """Remember the map if no other of this attempt has a lower delta on the cuts."""

@@ -125,7 +125,7 @@ def search(comm: MPI.Comm, name: str, folder: str, rows: int, most: float) -> di
     comm.Barrier()
     began, used = time.perf_counter(), time.process_time()
     objective = NearIsometry(SecantSet(points, layout), 0.4, None)
-    result = thalweg.minimize(objective, solver="hinge-lbfgs", seconds=most, callbacks=[note])
+    result = thalweg.minimize(objective, solver="hinge-lbfgs", seconds=most, callback=note)
     seconds = time.perf_counter() - began
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from thalweg.errors import InputError
-from thalweg.parallel import Layout
+from thalweg.parallel import MPI, Layout
 from thalweg.parallel.pairs.secants import SecantSet
 
 
@@ -169,3 +169,28 @@ def test_points_that_cannot_be_used_are_refused_on_all_ranks(comm):
         secants(np.ones((40, 5)), comm)
     with pytest.raises(InputError, match="rank x 5"):
         secants(cloud(40, 5), comm).scan(np.ones((2, 4)))
+
+
+@pytest.mark.ranks(1, 3)
+@pytest.mark.parametrize("fraction", [0.4, 1.0])
+def test_a_scan_in_parts_finds_what_one_in_a_piece_finds(comm, fraction):
+    points = cloud(2500, 6)
+    components = random_map(3, 6)
+    options = {"threshold": 0.5, "max_pairs": 400, "per_row": 2, "fraction": fraction, "seed": 3}
+    whole = secants(points, comm).scan(components, **options)
+    parted = secants(points, comm)
+    scan = None
+    for k in range(4):
+        scan = parted.scan(components, **options, part=(k, 4), before=scan)
+        assert scan.complete == (k == 3 and fraction == 1.0)
+    for name in ("delta", "delta_lower", "pair", "n_pairs", "n_coincident"):
+        assert getattr(scan, name) == getattr(whole, name)
+    np.testing.assert_array_equal(scan.pairs, whole.pairs)
+    np.testing.assert_array_equal(scan.distortions, whole.distortions)
+    np.testing.assert_array_equal(scan.lengths, whole.lengths)
+
+
+def test_listed_secants_are_scanned_in_one_part():
+    listed = secants(cloud(10, 3), MPI.COMM_SELF, neighbors=np.arange(1, 11)[:, None] % 10)
+    with pytest.raises(InputError, match="one part"):
+        listed.scan(random_map(2, 3), part=(0, 2))

@@ -1,5 +1,8 @@
 """Cuts are added once, dropped when idle, and kept when they come back; brackets close."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
 
@@ -151,3 +154,32 @@ def test_the_rank_that_failed_is_noted_as_an_observation(digits, secants_of):
     rank = result.metrics["rank"]
     assert any(f"no attempt at rank {rank - 1} or below" in note for note in result.notes)
     assert any("option 'max_evaluations'" in note for note in result.notes)
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_run_that_is_stopped_within_a_scan_ends_at_the_same_bits(
+    comm, secants_of, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("thalweg_isometry.cutting_planes.PART", 1.2e6 / comm.size)
+    points = np.random.default_rng(3).standard_normal((1300, 12)) * np.exp(-np.arange(12) / 4.0)
+    folder = comm.bcast(tmp_path / "checkpoints")
+    within = []
+
+    def stop(iterate):
+        if iterate.state.part == 2 and iterate.state.begun and not within:
+            within.append(iterate.iteration)
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+    def run(**options):
+        objective = NearIsometry(secants_of(points, comm), 0.4, 11)
+        return thalweg.minimize(objective, solver="hinge-lbfgs", smallest_subset=0, **options)
+
+    whole = run()
+    stopped = run(checkpoint=folder, callback=stop)
+    assert stopped.status is Status.INTERRUPTED
+    assert within == [stopped.iterations]
+    resumed = run(checkpoint=folder, resume=True)
+    assert resumed.status is whole.status is Status.CONVERGED
+    np.testing.assert_array_equal(resumed.solution, whole.solution)
+    for column in ("delta", "scanned", "active", "objective"):
+        np.testing.assert_array_equal(resumed.trace[column], whole.trace[column])

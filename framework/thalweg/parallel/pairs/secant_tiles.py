@@ -62,10 +62,23 @@ Edges = tuple[int, int, int, int]
 
 
 class TileChoice:
-    """Which cells of the global grid of tiles are scanned."""
+    """Which cells of the global grid of tiles are scanned.
 
-    def __init__(self, fraction: float, seed: int, n_points: int) -> None:
+    Parameters
+    ----------
+    fraction, seed
+        Share of the cells, and what chooses them.
+    n_points
+        Number of all points.
+    part
+        Which of how many parts of these cells; each cell is in one.
+    """
+
+    def __init__(
+        self, fraction: float, seed: int, n_points: int, part: tuple[int, int] = (0, 1)
+    ) -> None:
         self._everything = fraction >= 1.0
+        self._part, self._parts = part
         if not self._everything:
             edge = -(-n_points // TILE)
             cells = edge * (edge + 1) // 2
@@ -77,7 +90,10 @@ class TileChoice:
 
     def __call__(self, row: int, column: int) -> bool:
         """Whether the cell of this pair of global numbers is scanned."""
-        return self._everything or bool(self._chosen[row // TILE, column // TILE])
+        row, column = row // TILE, column // TILE
+        if (row + column) % self._parts != self._part:
+            return False
+        return self._everything or bool(self._chosen[row, column])
 
 
 def _cuts(start: int, stop: int) -> Iterator[tuple[int, int]]:

@@ -123,6 +123,8 @@ class SecantSet:
 
     def _prepare(self) -> None:
         self._last: tuple[bytes, Scan] | None = None
+        #: Images under the map whose scan goes on with a further part.
+        self._mapped: tuple[bytes, np.ndarray, np.ndarray, np.ndarray] | None = None
         self._split: SplitPoints | None = None
         self._split_key: tuple[int, float] | None = None
         self._split_choice = (0, 0)
@@ -272,6 +274,8 @@ class SecantSet:
         n_leading: int | None = None,
         n_further: int = 0,
         progress: Callable[[int], None] | None = None,
+        part: tuple[int, int] = (0, 1),
+        before: Scan | None = None,
     ) -> Scan:
         """Bound or measure every secant, or a sample, and keep the worst.
 
@@ -299,17 +303,26 @@ class SecantSet:
             ``n_leading=None`` they are chosen as well.
         progress
             Called on every rank with the number of pairs that it has just done.
+        part
+            Number of a part, from 0, and how many parts the tiles are scanned in, one a call,
+            so that work can be saved in between.  After the last part the scan is the same as
+            that in one part.
+        before
+            What the scan of the part before returned.
 
         Raises
         ------
         InputError
-            Components of another width than the points, or not finite.
+            Components of another width than the points, or not finite; parts of listed secants.
         """
         components = checked_components(components, self.dimension)
         key = components.tobytes()
         if max_pairs == 0 and self._last is not None and self._last[0] == key:
             return self._last[1]
+        last_part = part[0] == part[1] - 1
         if self._listed is not None:
+            if part[1] > 1:
+                raise InputError("listed secants are scanned in one part")
             scan = self._scan_listed(components, threshold, max_pairs, progress)
             self._last = (key, scan)
             return scan
@@ -317,13 +330,19 @@ class SecantSet:
             n_leading, n_further = self._cheapest_split(components, threshold)
         split = self._split_points(n_leading, n_further)
         accuracy = Accuracy.of(components)
-        images = self.images(components)
-        single, mapped_bounds = image_bounds(images, self._frame, accuracy)
+        if self._mapped is None or self._mapped[0] != key:
+            images = self.images(components)
+            self._mapped = (key, images, *image_bounds(images, self._frame, accuracy))
+        _, images, single, mapped_bounds = self._mapped
+        if last_part:
+            self._mapped = None
         bounds = np.concatenate([split.bounds, mapped_bounds, split.further_bounds], axis=1)
         sizes = self._frame.centered_sizes
         arrays = (self.points, sizes, images, split.leading, single, bounds, split.further)
         keeper = WorstSecants(threshold, max_pairs, per_row, accuracy)
-        chosen = TileChoice(fraction, seed, self.n_points)
+        if before is not None and self.comm.rank == 0:
+            keeper.go_on_from(before)
+        chosen = TileChoice(fraction, seed, self.n_points, part)
         labeled = self._labels is not None
         labels = self._labels if labeled else np.zeros(self.n_points, dtype=np.int32)
         assert labels is not None
@@ -343,7 +362,10 @@ class SecantSet:
                 tiles = [(low, high, t) for t in tiles_of(low, high, chosen, block.own)]
                 pool.run(tiles, work, block.poll, progress)
         scan = keeper.finish(
-            self.comm, split.n_leading, complete=fraction >= 1.0, count=self.n_pairs
+            self.comm,
+            split.n_leading,
+            complete=fraction >= 1.0 and last_part,
+            count=self.n_pairs,
         )
         if scan.complete:
             self._last = (key, scan)

@@ -36,6 +36,8 @@ class Scan:
         Pairs that were measured in float64; the others were bounded.
     n_leading
         Number of coordinates in the tiles' products.
+    largest
+        The largest distortion as it was measured.
     """
 
     delta: float
@@ -49,6 +51,7 @@ class Scan:
     n_coincident: int
     n_measured: int
     n_leading: int
+    largest: float
 
     @property
     def n_secants(self) -> int:
@@ -76,6 +79,13 @@ class WorstSecants:
         self._best = 0.0
         self._best_pair = (-1, -1)
         self.pairs = self.coincident = self.measured = 0
+
+    def go_on_from(self, scan: Scan) -> None:
+        """Take over what a scan of other tiles found; for one of the ranks."""
+        self._offer(scan.largest, scan.pair)
+        self._found.append((*scan.pairs.T, scan.distortions, scan.lengths))
+        self.pairs, self.coincident = scan.n_pairs, scan.n_coincident
+        self.measured = scan.n_measured
 
     def tile(
         self,
@@ -204,6 +214,7 @@ class WorstSecants:
             n_coincident=coincident,
             n_measured=measured,
             n_leading=n_leading,
+            largest=best,
         )
 
 
