@@ -12,6 +12,12 @@ ACTIVE, FEWEST, SECANT_BYTES = 6.0, 20_000.0, 130.0
 #: Complete scans of a run, and operations per secant, leading column and scan.
 SCANS, SCAN_WORK = 8.0, 2.0
 
+#: Bytes of a listed pair on every rank, and more while the list is made.
+LISTED, LISTING = 8.0, 24.0
+
+#: Classes where secants within classes alone count.
+CLASSES = 10.0
+
 #: Vectors of the map's size, rank by columns.
 VECTORS = 40.0
 
@@ -27,7 +33,14 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         sent=8.0 * columns**2 * min(1.0, ranks - 1.0), messages=2.0 * min(1.0, ranks - 1.0),
         operations=2.0 * n * columns**2, advice="use [data] components",
     )  # fmt: skip
-    active = min(max(FEWEST, ACTIVE * rows), 0.5 * float(rows) * (rows - 1.0))
+    pairs, listed = 0.5 * float(rows) * (rows - 1.0), PhaseEstimate("neighbors", 0.0)
+    kind = options.get("secants", "all")
+    if kind == "neighbors":
+        pairs = min(pairs, float(rows) * float(options.get("n_neighbors") or 10))
+        listed = _neighbors(problem, pairs)
+    elif kind == "within-class":
+        pairs /= CLASSES
+    active = min(max(FEWEST, ACTIVE * rows), pairs)
     touched = min(float(rows), 2.0 * active)
     times = float(problem.iterations)
     search = PhaseEstimate(
@@ -40,9 +53,23 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         advice="give a rank, or fewer rows: every rank keeps the active secants",
     )  # fmt: skip
     width = columns + rank
+    around = 1.0 if kind == "neighbors" else 0.5  # a list's pairs are not met from both sides
+    labels = 8.0 * rows if kind == "within-class" else 0.0
     scans = PhaseEstimate(
-        "scans", 0.0, 4.0 * n * 3.0 * width * (2.0 if ranks > 1 else 1.0) + 6e6,
-        sent=SCANS * 4.0 * n * width * (ranks - 1) / 2.0, messages=SCANS * (ranks - 1),
-        operations=SCANS * SCAN_WORK * 0.5 * n * rows * (0.3 * columns + rank),
+        "scans", 0.0, 4.0 * n * 3.0 * width * (2.0 if ranks > 1 else 1.0) + labels + 6e6,
+        sent=SCANS * 4.0 * n * width * (ranks - 1) * around, messages=SCANS * (ranks - 1),
+        operations=SCANS * SCAN_WORK * pairs / ranks * (0.3 * columns + rank),
     )  # fmt: skip
-    return [load, frame, search, scans]
+    found = [load, frame, search, scans]
+    return [load, listed, *found[1:]] if kind == "neighbors" else found
+
+
+def _neighbors(problem: Problem, pairs: float) -> PhaseEstimate:
+    """The exact search for neighbors, and the list of all pairs, which every rank keeps."""
+    n, columns, ranks = problem.local, problem.columns, problem.ranks
+    return PhaseEstimate(
+        "neighbors", LISTED * pairs, LISTING * pairs + 8.0 * n * columns * 3.0,
+        sent=8.0 * (n * columns + pairs / ranks) * (ranks - 1), messages=3.0 * (ranks - 1),
+        operations=2.0 * n * problem.rows * (columns + 40),
+        advice="lower n_neighbors: every rank keeps the list of pairs",
+    )  # fmt: skip

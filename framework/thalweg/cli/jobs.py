@@ -112,20 +112,23 @@ def plan_command(argv: list[str]) -> int:
     _add_changes(parser)
     arguments = parser.parse_args(argv)
 
-    from thalweg.job.plan import bytes_of, plan
+    from thalweg.job.plan import bytes_of, plans
     from thalweg.parallel import MPI, on_root
 
     def predict() -> tuple[str, str, bool]:
         size = arguments.memory_per_rank
         room = None if size is None else bytes_of(size)
-        found = plan(
+        found = plans(
             arguments.config,
             arguments.ranks,
             rows=arguments.rows,
             columns=arguments.columns,
             changes=arguments.changes,
         )
-        return found.table(), found.verdict(room), room is None or found.memory <= room
+        titles = [f"{each.label}\n" if each.label else "" for each in found]
+        tables = [title + each.table() for title, each in zip(titles, found, strict=True)]
+        most = max(found, key=lambda each: each.memory)
+        return "\n\n".join(tables), most.verdict(room), room is None or most.memory <= room
 
     table, verdict, fits = on_root(MPI.COMM_WORLD, predict)
     if MPI.COMM_WORLD.rank == 0:

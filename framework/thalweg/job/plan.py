@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from thalweg.config import Configuration, read_configuration
+from thalweg.config import Configuration, Method, read_configuration
 from thalweg.data.load import data_shape
 from thalweg.errors import InputError
 from thalweg.plugins import ObjectiveSpec, PhaseEstimate, Problem, plugins
@@ -41,10 +41,13 @@ class Plan:
         What was asked for.
     phases
         In the order of the run.
+    label
+        Of the method, where the configuration has several.
     """
 
     problem: Problem
     phases: tuple[PhaseEstimate, ...]
+    label: str = ""
 
     def peaks(self) -> list[float]:
         """Peak bytes of each phase on the rank that needs most, the process itself included."""
@@ -84,16 +87,17 @@ class Plan:
         """One sentence: whether it fits into so many bytes per rank, and what to change."""
         ranks, memory = self.problem.ranks, self.memory
         most = f"{_gib(memory)} on the rank that needs most, in the phase '{self.peak_phase.name}'"
+        run = f"run of the method '{self.label}'" if self.label else "run"
         if available is None:
-            return f"A run on {ranks:,} ranks would take {most}."
+            return f"A {run} on {ranks:,} ranks would take {most}."
         if memory <= available:
-            fits = f"A run on {ranks:,} ranks fits into {_gib(available)} per rank"
+            fits = f"A {run} on {ranks:,} ranks fits into {_gib(available)} per rank"
             return f"{fits}: it would take {most}."
         enough = self._sufficient_ranks(available)
         change = f"use {enough:,} ranks, or" if enough else "no number of ranks helps:"
         return (
-            f"a run on {ranks:,} ranks does not fit into {_gib(available)} per rank: it would take "
-            f"{most}; {change} {self.peak_phase.advice}"
+            f"a {run} on {ranks:,} ranks does not fit into {_gib(available)} per rank: it would "
+            f"take {most}; {change} {self.peak_phase.advice}"
         )
 
     def _sufficient_ranks(self, available: float) -> int | None:
@@ -113,7 +117,25 @@ def plan(
     columns: int | None = None,
     changes: Sequence[str] = (),
 ) -> Plan:
-    """Predict what a configuration would take.  Not collective.
+    """Predict what a configuration would take, by the method that takes most.  Not collective.
+
+    Parameters and errors are those of :func:`plans`.
+    """
+    found = plans(config, ranks, rows=rows, columns=columns, changes=changes)
+    return max(found, key=lambda each: each.memory)
+
+
+def plans(
+    config: Path | str | Mapping[str, Any],
+    ranks: int,
+    *,
+    rows: int | None = None,
+    columns: int | None = None,
+    changes: Sequence[str] = (),
+) -> list[Plan]:
+    """Predict what each method of a configuration would take.  Not collective.
+
+    A configuration without ``[[method]]`` tables has one method.
 
     Parameters
     ----------
@@ -143,15 +165,19 @@ def plan(
             shape = (rows or found[0], columns or found[1])
     limits = (configuration.stop["iterations"], configuration.stop["evaluations"], ITERATIONS)
     iterations = next(limit for limit in limits if limit is not None)
-    problem = Problem(
-        *shape,
-        ranks,
-        configuration.objective,
-        configuration.solver,
-        configuration.preconditioner or {},
-        iterations,
-    )
-    return predicted(problem)
+    made = []
+    for method in configuration.methods or (configuration,):
+        problem = Problem(
+            *shape,
+            ranks,
+            configuration.objective,
+            method.solver,
+            method.preconditioner or {},
+            iterations,
+        )
+        label = method.label if isinstance(method, Method) else ""
+        made.append(replace(predicted(problem), label=label))
+    return made
 
 
 def predicted(problem: Problem) -> Plan:

@@ -101,7 +101,7 @@ def text(found: list[dict[str, Any]]) -> str:
                     "rows": f"{points:,}",
                     "ranks": f"{ranks:,}",
                     "GiB per rank": f"{made.memory / 2**30:,.2f}",
-                    "at its most in": made.widest.name,
+                    "at its most in": made.peak_phase.name,
                     "MB sent per iteration": f"{_per_iteration(made) / 1e6:,.2f}",
                 }
             )

@@ -11,7 +11,7 @@ import pytest
 from thalweg.cli.main import main
 from thalweg.data.load import data_shape, load_data
 from thalweg.errors import InputError
-from thalweg.job.plan import bytes_of, plan
+from thalweg.job.plan import bytes_of, plan, plans
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -89,6 +89,39 @@ def test_a_plan_follows_the_options_that_cost_most():
     for name, first in (("t-sne", "affinities"), ("umap", "neighbors")):  # UMAP's are never dense
         found = plan({"data": {"name": "blobs"}, "objective": {"name": name}}, 4, **small)
         assert found.phases[1].name == first
+
+
+def test_secants_between_neighbors_are_few_and_those_within_classes_fewer():
+    every, near, within = (
+        phases({"name": "near-isometry", "delta": 0.4, "secants": kind})
+        for kind in ("all", "neighbors", "within-class")
+    )
+    assert near["scans"].operations < 1e-3 * every["scans"].operations
+    assert near["neighbors"].persistent > 8e6  # every rank keeps the list
+    assert "neighbors" not in every
+    assert within["scans"].operations < 0.2 * every["scans"].operations
+
+
+def test_each_method_of_a_comparison_is_planned_and_the_largest_decides(tmp_path, capsys):
+    path = tmp_path / "a.toml"
+    tables = [
+        f'[[method]]\nlabel = "{label}"\nsolver = "{solver}"\npreconditioner = "{preconditioner}"\n'
+        for label, solver, preconditioner in (
+            ("plain", "gradient-descent", "identity"), ("curved", "lbfgs", "spectral"),
+        )
+    ]  # fmt: skip
+    head = '[data]\nname = "blobs"\nrows = 5000\n[objective]\nname = "s-sne"\n'
+    path.write_text(head + "".join(tables))
+    found = plans(path, 2)
+    assert [each.label for each in found] == ["plain", "curved"]
+    assert "laplacian" not in {phase.name for phase in found[0].phases}
+    assert "laplacian" in {phase.name for phase in found[1].phases}
+    assert plan(path, 2).memory == max(each.memory for each in found)
+    assert main(["plan", str(path), "--ranks", "2"]) == 0
+    printed = capsys.readouterr().out
+    assert "plain\n" in printed
+    assert "curved\n" in printed
+    assert "A run of the method '" in printed
 
 
 @pytest.mark.parametrize("options", [{"kernel": "squared"}, {"local_scaling": True}])
