@@ -31,6 +31,7 @@ from thalweg.parallel import MPI, abort_on_error
 MAP = {"data": {"name": "digits", "rows": 40}, "objective": {"perplexity": 6}}
 VALLEY: dict[str, Any] = {"objective": {"name": "rosenbrock"}}
 SECANTS = {"data": {"name": "digits", "rows": 40}, "objective": {"name": "near-isometry"}}
+SLABS = "t-sne by slabs, lbfgs"
 MOONS = {"data": {"name": "moons", "rows": 60}, "objective": {"name": "kdac"}}
 
 
@@ -83,6 +84,12 @@ def cases() -> dict[str, Any]:
         found[f"near-isometry, {name}"] = _case(
             SECANTS, name, objective={"name": "near-isometry", "rank": 6}
         )
+    found[SLABS] = {
+        "data": {"name": "blobs", "rows": 20_000, "dimension": 6, "clusters": 5},
+        "objective": {"name": "t-sne", "perplexity": 5, "neighbor_search": "approximate"},
+        "preconditioner": {"name": "spectral"},
+        "solver": {"name": "lbfgs"},
+    }
     for name in ("mlp", "autoencoder"):
         small = {"data": {"name": "digits", "rows": 30}, "objective": {"name": name}}
         found[f"{name}, hessian-free"] = _case(small, "hessian-free")
