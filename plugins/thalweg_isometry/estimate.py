@@ -66,7 +66,7 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
 
 def _neighbors(problem: Problem, pairs: float) -> PhaseEstimate:
     """The exact search for neighbors, and the list of all pairs, which every rank keeps."""
-    n, columns, ranks = problem.local, problem.columns, problem.ranks
+    n, columns, ranks = problem.local_rows, problem.columns, problem.ranks
     return PhaseEstimate(
         "neighbors", LISTED * pairs, LISTING * pairs + 8.0 * n * columns * 3.0,
         sent=8.0 * (n * columns + pairs / ranks) * (ranks - 1), messages=3.0 * (ranks - 1),
