@@ -50,7 +50,7 @@ class StorageError(InputError):
 
 
 class NumericalError(ThalwegError, ArithmeticError):
-    """The computation produced a value it cannot go on from."""
+    """The computation produced a value from which it cannot continue."""
 
 
 class RankError(ThalwegError):

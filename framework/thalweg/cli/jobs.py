@@ -14,7 +14,7 @@ def run_command(argv: list[str]) -> int:
     """Run ``thalweg run``; returns the exit code."""
     parser = _configuration_parser("run", "Run a configuration, on one rank or under mpirun.")
     parser.add_argument(
-        "--resume", action="store_true", help="go on from the newest checkpoint, if there is one"
+        "--resume", action="store_true", help="continue from the newest checkpoint, if there is one"
     )
     parser.add_argument(
         "--profile", action="store_true", help="print seconds, messages and bytes by phase"

@@ -53,7 +53,7 @@ class Checkpoints:
     interval
         Seconds between two of them, besides the one written on a signal.
     identity
-        What must agree for a run to go on from a checkpoint, as flat
+        What must agree for a run to continue from a checkpoint, as flat
         ``{"section.option": value}``.
     """
 
@@ -194,13 +194,13 @@ class Checkpoints:
         return sorted(found, key=lambda path: [int(part) for part in path.name.split("-")])
 
     def _advice(self, damaged: str) -> str:
-        """How to go on from an older version, where there is one."""
+        """How to continue from an older version, where there is one."""
         older = [version.name for version in self._versions() if version.name != damaged]
         older = [name for name in older if _is_ours(self.folder / name)]
         if not older:
             return "; there is no older one, so remove the folder to start from the beginning"
         return (
-            f"; to go on from the older checkpoint {older[-1]}, write {older[-1]} into the file "
+            f"; to continue from the older checkpoint {older[-1]}, write {older[-1]} into the file "
             f"'{self.folder / 'latest'}'"
         )
 

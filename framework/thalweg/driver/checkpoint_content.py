@@ -1,7 +1,7 @@
 """What of a run is saved, and how: JSON that refers to files of numbers, nothing pickled.
 
 Vectors are stored as whole arrays, into which each rank writes its rows; hence a
-run may go on with another number of ranks.
+run may continue on another number of ranks.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def identity_of(
 ) -> dict[str, Any]:
     """What tells one run from another, as flat ``{"part.option": value}``.  Collective.
 
-    Stopping rules are left out: a run may go on with a larger budget.
+    Stopping rules are left out: a run may continue with a larger budget.
 
     Parameters
     ----------

@@ -109,7 +109,7 @@ def drive(
         default nowhere: after such a signal the run is cleaned up, and the signal
         passed on to the handlers that were there before.
     resume
-        Go on from the newest checkpoint, if there is one.  ``x`` must be the
+        Continue from the newest checkpoint, if there is one.  ``x`` must be the
         starting point of the run that is resumed.
     progress
         Show a progress bar on rank 0's terminal.
@@ -430,7 +430,7 @@ class _Run:
             written = False
             self.unsaved.append(f"at iteration {self.at.iteration}: {error}")
             if self.objective.comm.rank == 0:
-                _LOG.warning("the run goes on without a checkpoint %s", self.unsaved[-1])
+                _LOG.warning("the run continues without a checkpoint %s", self.unsaved[-1])
         self.last_checkpoint = time.perf_counter()
         self.seconds["checkpoint"] += self.last_checkpoint - began
         return written

@@ -65,10 +65,10 @@ def minimize(
         Stages of the objective's homotopy parameter; by default what the
         objective proposes, if anything.
     checkpoint, resume
-        Folder of checkpoints, and whether to go on from the newest.  With one, Ctrl-C,
+        Folder of checkpoints, and whether to continue from the newest.  With one, Ctrl-C,
         SIGTERM and SIGUSR1 end the run with a result; without, they have their usual
-        effect after the run is cleaned up.  A run goes on only with the objective, the
-        options and the start of before; its stopping rules may change.
+        effect after the run is cleaned up.  A run continues only with the same objective,
+        options and start; its stopping rules may change.
     progress
         Show a progress bar.
     **options

@@ -1,7 +1,7 @@
 """Mini-batches: which data rows each step of a stochastic run sees, and how its state counts them.
 
 The schedule is a function of its options and of two counters, the epoch and the
-batch within it; nothing else needs to be saved for a run to go on in mid-epoch.
+batch within it; nothing else needs to be saved for a run to continue in mid-epoch.
 It does not depend on the number of ranks: the order of an epoch is a keyed
 permutation that every rank evaluates for its own rows alone, so that no rank
 stores, or communicates, the order of all rows.

@@ -55,7 +55,7 @@ class RunDirectory:
     path
         The folder, which need not be there yet.
     resumable
-        Whether the command that writes there can go on with a run, so that its
+        Whether the command that writes there can continue a run, so that its
         messages may propose that.
     """
 
@@ -94,7 +94,7 @@ class RunDirectory:
                 f"overwritten; choose another folder"
             )
         if held:
-            advice = ", or give --resume to go on with it" if self.resumable else ""
+            advice = ", or give --resume to continue it" if self.resumable else ""
             raise InputError(
                 f"the output folder '{self.path}' holds another run ({held[0]}); "
                 f"choose another{advice}"

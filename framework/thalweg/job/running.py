@@ -63,7 +63,7 @@ def run(
     changes
         ``"section.option=value"`` each.
     resume
-        Go on from the newest checkpoint in the folder, if there is one.
+        Continue from the newest checkpoint in the folder, if there is one.
     quiet
         Show no progress bar.
     comm
@@ -120,7 +120,8 @@ def _run(
             if not result.saved:
                 raise
             raise StorageError(
-                f"{error}; a checkpoint holds the final state: make room, and resume the run"
+                f"{error}; a checkpoint holds the final state: free space on the disk, and resume "
+                "the run"
             ) from error
         # A picture that cannot be drawn must not cost the results.
         draw_pictures(comm, directory, configuration, dataset, result, frames)

@@ -33,7 +33,7 @@ class Status(Enum):
 
     @property
     def running(self) -> bool:
-        """Whether the run goes on."""
+        """Whether the run continues."""
         return self is Status.RUNNING
 
     @property

@@ -60,7 +60,7 @@ def check_solver(
 def check_resumption(
     build: Callable[[], Solver[Any]], objective: Objective, x: PETSc.Vec, *, steps: int = 6
 ) -> None:
-    """Check that a run stopped half-way goes on to the same bits.  Collective.
+    """Check that a run stopped half-way and resumed gives the same bits.  Collective.
 
     Raises
     ------
