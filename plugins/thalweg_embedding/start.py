@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.data import Dataset
+from thalweg.data import principal_components as projected
 from thalweg.errors import InputError
 from thalweg.parallel import Layout, sum_over_ranks
-from thalweg_embedding.affinities.distances import leading_components
+from thalweg_embedding.affinities.distances import SparseDataset
 
 #: Deviation of a start in map units.
 START_SCALE = 1e-2
@@ -62,7 +63,8 @@ def principal_components(dataset: Dataset, dimensions: int, scale: float) -> np.
             f"a start from principal components has at most {layout.columns} dimensions "
             f"(the data's columns), not {dimensions}; use init = 'random'"
         )
-    scores = leading_components(dataset, dimensions)
+    rows = dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values
+    scores = projected(rows.astype(float), layout, dimensions)
     return scaled(scores, layout.with_columns(dimensions), scale)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse
 import threadpoolctl
 
 from thalweg.errors import InputError
@@ -113,9 +114,9 @@ def _leading(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return values[::-1], vectors[:, ::-1]
 
 
-def column_means(values: np.ndarray, layout: Layout) -> np.ndarray:
+def column_means(values: np.ndarray | scipy.sparse.csr_matrix, layout: Layout) -> np.ndarray:
     """Mean of each column, shape ``(columns,)``, equal on all ranks.  Collective."""
-    sums = values.sum(axis=0, dtype=float)
+    sums = np.asarray(values.sum(axis=0, dtype=float)).ravel()
     return np.asarray(sum_over_ranks(layout.comm, sums)) / layout.rows
 
 
@@ -135,18 +136,20 @@ def check_components(rows: int, columns: int, components: int) -> None:
         )
 
 
-def principal_components(values: np.ndarray, layout: Layout, components: int) -> np.ndarray:
+def principal_components(
+    values: np.ndarray | scipy.sparse.csr_matrix, layout: Layout, components: int
+) -> np.ndarray:
     """Rows projected on their leading principal directions.  Collective.
 
     With few columns their covariance matrix is summed over the ranks and
     decomposed; with few rows, their matrix of inner products.  With more than
-    :data:`EXACT_SIZE` of both, block subspace iteration finds the directions
-    from products with the rows alone.
+    :data:`EXACT_SIZE` of both, and for sparse rows, block subspace iteration finds the
+    directions from products with the rows alone.
 
     Parameters
     ----------
     values
-        This rank's rows, shape ``(local_rows, columns)``; left as they are.
+        This rank's rows, shape ``(local_rows, columns)``, an array or CSR; left as they are.
 
     Returns
     -------
@@ -160,19 +163,26 @@ def principal_components(values: np.ndarray, layout: Layout, components: int) ->
         More components than rows or columns.
     """
     check_components(layout.rows, values.shape[1], components)
-    centered = values - column_means(values, layout).astype(values.dtype)
+    mean = column_means(values, layout)
+    if scipy.sparse.issparse(values):
+        directions = _from_subspace(values, mean, layout, components)
+        _fix_signs(directions)
+        return np.asarray(values @ directions.T - mean @ directions.T)
+    centered = values - mean.astype(values.dtype)
     if values.shape[1] <= EXACT_SIZE:
         scatter = _product(layout, centered, centered)
         directions = _on_every_rank(layout, scatter, components).T
     elif layout.rows <= EXACT_SIZE:
         directions = _from_inner_products(centered, layout, components)
     else:
-        directions = _from_subspace(centered, layout, components)
+        directions = _from_subspace(centered, np.zeros_like(mean), layout, components)
     _fix_signs(directions)
     return np.ascontiguousarray(centered @ directions.T.astype(values.dtype))
 
 
-def _product(layout: Layout, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+def _product(
+    layout: Layout, left: np.ndarray | scipy.sparse.csr_matrix, right: np.ndarray
+) -> np.ndarray:
     return sum_large(layout.comm, np.ascontiguousarray(left.T @ right, dtype=float))
 
 
@@ -198,14 +208,18 @@ def _from_inner_products(centered: np.ndarray, layout: Layout, components: int) 
     return directions / lengths[:, None]
 
 
-def _from_subspace(centered: np.ndarray, layout: Layout, components: int) -> np.ndarray:
-    comm, columns = layout.comm, centered.shape[1]
+def _from_subspace(
+    rows: np.ndarray | scipy.sparse.csr_matrix, mean: np.ndarray, layout: Layout, components: int
+) -> np.ndarray:
+    """Directions of rows less their mean, which is 0 for centered ones."""
+    comm, columns = layout.comm, rows.shape[1]
     width = min(components + _EXTRA, layout.rows, columns)
     basis = np.linalg.qr(np.random.default_rng(0).standard_normal((columns, width)))[0]
     before = np.zeros(width)
     for number in range(_ITERATIONS):
-        images = centered @ basis.astype(centered.dtype)
-        product = _product(layout, centered, images)
+        images = rows @ basis.astype(rows.dtype) - (mean @ basis).astype(rows.dtype)
+        # Sums of images are zero, so that the mean drops out of this product.
+        product = _product(layout, rows, images)
         # Rayleigh-Ritz within the subspace: ordered directions, and variances to watch.
         variances, rotation = comm.bcast(_leading(basis.T @ product), root=0)
         change = np.abs(variances - before)[:components]

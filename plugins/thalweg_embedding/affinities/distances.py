@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
-from thalweg.data import Dataset, principal_components
+from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import (
     MPI,
@@ -23,7 +23,6 @@ from thalweg.parallel import (
     approximate_neighbors,
     max_over_ranks,
     raise_on_all_ranks,
-    sum_over_ranks,
 )
 from thalweg.parallel.pairs import Ring, nearest_neighbors
 from thalweg_embedding.affinities.other_metrics import neighbors_by_descent
@@ -40,9 +39,6 @@ BLOCK = 2**22
 
 #: Candidates among sparse rows beyond those asked for, since products of close rows cancel.
 SPARE = 8
-
-#: Iterations that find the leading directions of sparse rows, and directions beside them.
-ITERATIONS, EXTRA = 30, 8
 
 
 @dataclass(frozen=True)
@@ -303,26 +299,3 @@ def _precomputed(dataset: Dataset, k: int) -> tuple[np.ndarray, np.ndarray]:
     chosen = order[(first[:, None] + np.arange(k)).ravel()]
     shape = (layout.local_rows, k)
     return columns[chosen].astype(np.int64).reshape(shape), squared[chosen].reshape(shape)
-
-
-def leading_components(dataset: Dataset, count: int) -> np.ndarray:
-    """This rank's rows of the leading principal components.  Collective."""
-    if not isinstance(dataset, SparseDataset):
-        return principal_components(dataset.values.astype(float), dataset.layout, count)
-    rows, comm, n = dataset.sparse, dataset.comm, dataset.layout.rows
-    features = dataset.layout.columns
-    mean = np.asarray(sum_over_ranks(comm, np.asarray(rows.sum(axis=0), dtype=float).ravel())) / n
-    width = min(features, n, count + EXTRA)
-    basis = np.random.default_rng(0).standard_normal((features, width))
-    for _ in range(ITERATIONS):
-        basis, _ = np.linalg.qr(basis)
-        scores = rows @ basis - mean @ basis
-        # Sums of scores are zero, so that the mean drops out of the product.
-        basis = np.asarray(sum_over_ranks(comm, rows.T @ scores))
-    basis, _ = np.linalg.qr(basis)
-    scores = rows @ basis - mean @ basis
-    _, turn = np.linalg.eigh(np.asarray(sum_over_ranks(comm, scores.T @ scores)))
-    basis = basis @ turn[:, ::-1][:, :count]
-    peak = basis[np.abs(basis).argmax(axis=0), np.arange(count)]
-    basis *= np.where(peak < 0, -1.0, 1.0)
-    return np.asarray(rows @ basis - mean @ basis)

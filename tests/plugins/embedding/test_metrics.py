@@ -14,11 +14,11 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
 from sklearn.neighbors import kneighbors_graph
 
-from thalweg.data import Dataset
+from thalweg.data import Dataset, principal_components
 from thalweg.errors import InputError
 from thalweg_embedding import TSNE, ElasticEmbedding
 from thalweg_embedding.affinities.build import affinities_of
-from thalweg_embedding.affinities.distances import SparseDataset, leading_components, nearest_by
+from thalweg_embedding.affinities.distances import SparseDataset, nearest_by
 
 POINTS = load_digits().data[:120]
 
@@ -47,8 +47,10 @@ def test_sparse_rows_have_the_neighbors_of_dense_ones(comm, metric):
     found, expected = nearest_by(sparse, 6, metric), nearest_by(dense, 6, metric)
     np.testing.assert_allclose(found[1], expected[1], rtol=1e-9, atol=1e-12)
     assert (found[0] == expected[0]).mean() > 0.99  # ties
-    leading = leading_components(sparse, 2)
-    np.testing.assert_allclose(leading, leading_components(dense, 2), rtol=1e-5, atol=1e-4)
+    leading = principal_components(sparse.sparse, sparse.layout, 2)
+    np.testing.assert_allclose(
+        leading, principal_components(dense.values, dense.layout, 2), rtol=1e-5, atol=1e-4
+    )
 
 
 @pytest.fixture
