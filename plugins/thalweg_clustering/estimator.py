@@ -273,8 +273,8 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     def predict(self, X: Any, alternative: int = 0) -> np.ndarray:
         """Clusters of samples, old or new, in an alternative, shape ``(n_samples,)``.
 
-        A sample belongs to the cluster to which its similarity in the subspace, normalized
-        by the degrees, is largest.
+        The embedding is extended to a new sample, whose cluster is that of the nearest center
+        of k-means.  With local scaling it is the cluster of the nearest sample.
         """
         check_is_fitted(self)
         sigma = self.alternatives_[alternative].measures["sigma"]
@@ -353,7 +353,11 @@ def _predictor(alternative: Alternative) -> Predictor:
     assert objective is not None
     layout, kernel = objective.rows, objective.kernel
     z = kernel.points @ (alternative.components.T / kernel.sigma)
-    degrees = alternative.outcome["degrees"]
-    both = np.concatenate([z, degrees[:, None], alternative.labels[:, None]], axis=1)
-    kept = evenly_spread(layout, both, KEPT_ROWS)[1]
-    return Predictor(kept[:, :-2], kept[:, -2], kept[:, -1].astype(int), kernel.function)
+    outcome = alternative.outcome
+    rows = (z, outcome["labels"], outcome["embedding"], outcome["degrees"])
+    z, labels, embedding, degrees = (evenly_spread(layout, part, KEPT_ROWS)[1] for part in rows)
+    values = outcome["embedding_values"][: embedding.shape[1]]
+    # Sums over the rows kept stand for those over all.
+    share = len(z) / layout.rows
+    function = None if kernel.scales is not None else kernel.function
+    return Predictor.of(z, labels, embedding, values * np.sqrt(share), degrees, function)

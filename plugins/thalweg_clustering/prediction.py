@@ -1,10 +1,14 @@
 """Labels of new rows, from those that were clustered.
 
-The embedding u(x) = sum_j k(x, x_j) u_j / sqrt(d(x) d_j lambda) of a new row, as the
-Nystrom method extends eigenvectors, is a weighted mean of the rows of U.  Its last columns
-divide by small eigenvalues, which amplifies noise; labels are therefore taken from the
-same similarities directly: a row belongs to the cluster to whose rows its normalized
-similarity is largest, and where the kernel sees no row at all, to that of the nearest.
+The embedding is extended as the Nystrom method extends eigenvectors (Bengio et al., "Out-of-sample
+extensions for LLE, Isomap, MDS, Eigenmaps, and spectral clustering", NIPS 2003): for a row x,
+
+    u(x) = (sum_j k(x, x_j) u_j / sqrt(d(x) d_j) - mean) / lambda,
+
+which at the rows that were clustered is U itself.  The label is that of the nearest center of
+k-means, as it is there.  Columns of U whose eigenvalue is tiny are left out, since their
+extension would be noise.  Kernels that are not normalized may have few eigenvalues that are not
+zero: for these, a row belongs to the cluster with the largest mean similarity.
 """
 
 from __future__ import annotations
@@ -13,32 +17,79 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from thalweg_clustering.kdac import unit_rows
 from thalweg_clustering.kernels import KernelFunction, squared_distances
 
 #: Rows that are kept for predictions, and new rows that are treated at a time.
 KEPT_ROWS, BLOCK = 20_000, 1024
 
+#: Eigenvalue, relative to the largest, from which on a column of U is extended.
+LEAST_VALUE = 1e-4
+
 
 @dataclass(frozen=True)
 class Predictor:
-    """What :meth:`labels` needs of a clustering.
+    """What :meth:`predict` needs of a clustering.
 
     Attributes
     ----------
     z
         Projected rows in units of sigma, shape ``(m, q)``.
-    degrees
-        Their row sums, shape ``(m,)``.
     labels
         Their clusters, 0 to k - 1, shape ``(m,)``.
+    weights
+        What similarities to them are multiplied by, shape ``(m, c)``: columns of U over the
+        roots of the degrees and the eigenvalues, or the clusters' indicators over their sizes.
+    mean
+        Of the columns' extensions before it is taken off, shape ``(c,)``.
+    centers
+        Of k-means, shape ``(k, c)``; None where the largest of the c numbers is the label.
     function
-        The kernel.
+        The kernel; None takes the label of the nearest row.
     """
 
     z: np.ndarray
-    degrees: np.ndarray
     labels: np.ndarray
-    function: KernelFunction
+    weights: np.ndarray
+    mean: np.ndarray
+    centers: np.ndarray | None
+    function: KernelFunction | None
+
+    @classmethod
+    def of(
+        cls,
+        z: np.ndarray,
+        labels: np.ndarray,
+        embedding: np.ndarray,
+        values: np.ndarray,
+        degrees: np.ndarray,
+        function: KernelFunction | None,
+    ) -> Predictor:
+        """From rows that were clustered: their U with its eigenvalues, and their row sums."""
+        members = np.eye(int(labels.max()) + 1)[labels]
+        members /= np.maximum(members.sum(axis=0), 1.0)
+        if function is None or not function.normalized:
+            return cls(z, labels, members, np.zeros(members.shape[1]), None, function)
+        kept = values > LEAST_VALUE * values[0]
+        weights = embedding[:, kept] / np.sqrt(degrees)[:, None] / values[kept]
+        centers = members.T @ unit_rows(embedding[:, kept])
+        plain = cls(z, labels, weights, np.zeros(kept.sum()), centers, function)
+        # U is centered: what its rows exceed it by is the mean.
+        sample = np.unique(np.linspace(0, len(z) - 1, BLOCK).astype(int))
+        mean = (plain.extended(plain.similarity(z[sample])) - embedding[sample][:, kept]).mean(0)
+        return cls(z, labels, weights, mean, centers, function)
+
+    def similarity(self, z: np.ndarray) -> np.ndarray:
+        """Of new rows to those kept."""
+        assert self.function is not None
+        return self.function.value(self.function.beta(z, self.z))
+
+    def extended(self, similar: np.ndarray) -> np.ndarray:
+        """U of new rows, or their mean similarities to clusters."""
+        found = similar @ self.weights
+        if self.centers is not None:
+            found /= np.sqrt(np.maximum(similar.sum(axis=1), 1e-300))[:, None]
+        return np.asarray(found - self.mean)
 
     def predict(self, z: np.ndarray) -> np.ndarray:
         """Clusters of new rows.
@@ -49,18 +100,19 @@ class Predictor:
             Projected rows in units of sigma, shape ``(n, q)``.
         """
         found = np.empty(len(z), dtype=np.int64)
-        clusters = int(self.labels.max()) + 1
-        member = np.eye(clusters)[self.labels]
-        if self.function.normalized:
-            member = member / np.sqrt(self.degrees)[:, None]
-        else:  # mean similarity: kernels of either sign have no sums that mean anything
-            member = member / np.maximum(member.sum(axis=0), 1.0)
         for first in range(0, len(z), BLOCK):
             rows = z[first : first + BLOCK]
-            similar = self.function.value(self.function.beta(rows, self.z))
-            chosen = (similar @ member).argmax(axis=1)
-            if self.function.normalized:
-                lost = similar.max(axis=1) < 1e-200
+            lost = np.ones(len(rows), bool)  # the kernel sees no row: the nearest decides
+            chosen = np.zeros(len(rows), dtype=np.int64)
+            if self.function is not None:
+                similar = self.similarity(rows)
+                extended = self.extended(similar)
+                if self.centers is None:
+                    lost[:], chosen = False, extended.argmax(axis=1)
+                else:
+                    lost = similar.max(axis=1) < 1e-200
+                    chosen = squared_distances(unit_rows(extended), self.centers).argmin(axis=1)
+            if lost.any():
                 chosen[lost] = self.labels[squared_distances(rows[lost], self.z).argmin(axis=1)]
             found[first : first + BLOCK] = chosen
         return found

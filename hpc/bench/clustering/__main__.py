@@ -2,7 +2,8 @@
 
 Parts: Table 1 (ISM, SM, DG from spectral and random starts) with the views of
 Figure 2, the descent of ISM and SM from equal starts, Figure 3 (time against
-dimension), many rows by exact sums and by features, and, with ``--rivals``, other programs on
+dimension), labels of rows held back and three splits in turn, many rows by exact sums and by
+features, and, with ``--rivals``, other programs on
 data with several true clusterings.  Results go to
 ``hpc/results`` as JSON, Markdown and PNG as soon as a part, or a set of the table,
 is done; parts that are not run keep what an earlier call found.
@@ -20,6 +21,7 @@ from typing import Any
 import numba
 from hpc.bench.clustering.descent import measure_descent
 from hpc.bench.clustering.dimension import measure_dimension
+from hpc.bench.clustering.held_back import measure_held_back, measure_splits
 from hpc.bench.clustering.large import launch
 from hpc.bench.clustering.report import write_report
 from hpc.bench.clustering.rivals import measure_rivals
@@ -33,7 +35,7 @@ RESULTS = Path(__file__).resolve().parents[2] / "results"
 #: Of the JSON file; what an earlier call found in another one is not kept.
 FORMAT = 2
 
-PARTS = ("table", "descent", "dimension", "large")
+PARTS = ("table", "descent", "dimension", "held-back", "large")
 #: Of ``--rivals``, which needs the programs that it compares with.
 RIVALS = "rivals"
 
@@ -104,6 +106,8 @@ def main(argv: list[str]) -> int:
         elif part == "dimension":
             most = 128 if quick else 1024
             found[part] = measure_dimension(problems[min(1, len(problems) - 1)], most, 1.0)
+        elif part == "held-back":
+            found[part] = {"sets": measure_held_back(folder), "splits": measure_splits()}
         elif part == RIVALS:
             for measured in measure_rivals(folder, 5 * seconds, tuple(options.set or ())):
                 others = [row for row in found.get(part, []) if row["set"] != measured[0]["set"]]

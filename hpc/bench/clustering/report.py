@@ -26,6 +26,8 @@ def write_report(found: dict[str, Any], problems: list[Problem], stem: Path) -> 
         text += _descent(found["descent"])
     if "dimension" in found:
         text += _dimension(found["dimension"], stem)
+    if "held-back" in found:
+        text += _held_back(found["held-back"]["sets"]) + _splits(found["held-back"]["splits"])
     if "large" in found:
         text += _large(found["large"])
     if "rivals" in found:
@@ -137,6 +139,45 @@ def _descent(rows: list[dict[str, Any]]) -> list[str]:
     return [*text, ""]
 
 
+def _held_back(rows: list[dict[str, Any]]) -> list[str]:
+    text = [
+        "## Rows held back",
+        "",
+        "A share of the rows is held back and labelled by `predict`; their labels are compared "
+        "with those of a fit of all rows, medians of three draws.  The labels of the other rows "
+        "in both fits show how much these differ by themselves.",
+        "",
+        "| set | held back | NMI, predicted and refitted | NMI of both fits on the other rows | "
+        "NMI with the truth, predicted | refitted |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        text.append(
+            f"| {row['set']} | {row['share']:.0%} | {row['predicted']:.3f} | "
+            f"{row['refitted']:.3f} | {row['truth_predicted']:.3f} | {row['truth_refitted']:.3f} |"
+        )
+    return [*text, ""]
+
+
+def _splits(found: dict[str, Any]) -> list[str]:
+    text = [
+        "## Three splits of one set, in turn",
+        "",
+        f"{found['rows']} rows in four groups at the corners of a tetrahedron, which have three "
+        "balanced splits, and two features of noise; one split is given, up to five alternatives "
+        "are asked for.",
+        "",
+        "| given | NMI of each alternative with splits 1, 2, 3 | why no more | seconds |",
+        "|---|---|---|---|",
+    ]
+    for run in found["runs"]:
+        lines = "; ".join(", ".join(f"{value:.2f}" for value in line) for line in run["nmi"])
+        text.append(
+            f"| split {run['given'] + 1} | {lines} | {run['reason']} | {run['seconds']:.1f} |"
+        )
+    return [*text, ""]
+
+
 def _large(rows: list[dict[str, Any]]) -> list[str]:
     text = [
         "## Many rows",
@@ -180,7 +221,7 @@ def _rivals(rows: list[dict[str, Any]]) -> list[str]:
         "each true view is that of the best labeling found.  The overlap is the largest NMI of two "
         "labelings found: at 0 each says something new.  The confusion score is the mean over the "
         "true views of ClustPy's multiple-labelings confusion matrix, each row's largest NMI.  "
-        "Memory is the peak of allocations, traced in a run of its own.",
+        "Memory is the peak of allocations, traced in a run of its own where that is not too long.",
         "",
         "| set | n | d | program | labelings | NMI with each view | overlap among them | "
         "confusion score | seconds | MiB |",
@@ -194,11 +235,12 @@ def _rivals(rows: list[dict[str, Any]]) -> list[str]:
             )
             continue
         views = ", ".join(f"{value:.2f}" for value in row["nmi"])
+        memory = "-" if row["mebibytes"] is None else f"{row['mebibytes']:.1f}"
         score = "-" if row["confusion"] is None else f"{row['confusion']:.2f}"
         text.append(
             f"| {row['set']} | {row['rows']} | {row['features']} | {row['program']} | "
             f"{row['labelings']} | {views} | {row['overlap']:.2f} | {score} | "
-            f"{row['seconds']:.2f} | {row['mebibytes']:.0f} |"
+            f"{row['seconds']:.2f} | {memory} |"
         )
     return [*text, ""]
 

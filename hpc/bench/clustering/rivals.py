@@ -21,10 +21,13 @@ import numpy as np
 from thalweg_clustering import KDAC
 from thalweg_clustering.agreement import normalized_mutual_information
 
-from .sets import authors_problems
+from .sets import authors_problems, four_groups
 
 #: Rows of a set, evenly spread if there are more.
 ROWS = 900
+
+#: Seconds from which on a program is not run again for its memory.
+LONG = 20.0
 
 Labelings = list[np.ndarray]
 
@@ -73,13 +76,7 @@ def _measured(
         began = time.perf_counter()
         found = run(points, views)
         spent = time.perf_counter() - began
-        tracemalloc.start()
-        try:
-            if spent < 20:
-                run(points, views)
-            peak = tracemalloc.get_traced_memory()[1] / 2**20
-        finally:
-            tracemalloc.stop()
+        peak = _peak(lambda: run(points, views)) if spent < LONG else None
     table = [[normalized_mutual_information(view, labels) for labels in found] for view in views]
     pairs = [normalized_mutual_information(a, b) for a, b in combinations(found, 2)]
     return {
@@ -90,6 +87,16 @@ def _measured(
         "seconds": spent,
         "mebibytes": peak,
     }
+
+
+def _peak(call: Callable[[], Any]) -> float:
+    """Peak of what a call allocates, MiB; it takes several times as long."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1] / 2**20
+    finally:
+        tracemalloc.stop()
 
 
 def _confusion(views: Labelings, found: Labelings) -> float | None:
@@ -149,7 +156,7 @@ def _programs(clusters: list[int]) -> dict[str, Callable[[np.ndarray, Labelings]
 
 
 def _sets(folder: Path | None) -> list[tuple[str, np.ndarray, Labelings]]:
-    found = [_four_groups()]
+    found = [four_groups()]
     if folder is not None:
         for problem in authors_problems(folder):
             if problem.truth is not None and problem.name.partition(" ")[0] in ("Moon", "MoonN"):
@@ -175,13 +182,3 @@ def _sets(folder: Path | None) -> list[tuple[str, np.ndarray, Labelings]]:
             points = u[:, :kept] * values[:kept]
         found.append((f"{name} (ClustPy)", points, list(labels.T)))
     return found
-
-
-def _four_groups(rows: int = 600) -> tuple[str, np.ndarray, Labelings]:
-    """Groups at the corners of a tetrahedron: three balanced splits, and two noisy features."""
-    stream = np.random.default_rng(0)
-    a, b = np.arange(rows) // 2 % 2, np.arange(rows) % 2
-    corners = 3.0 * (2 * np.stack([a, b, a ^ b], axis=1) - 1)
-    noise = stream.uniform(-1, 1, (rows, 2))
-    points = np.concatenate([corners + stream.standard_normal((rows, 3)), noise], axis=1)
-    return "four groups, three splits", points, [a, b, a ^ b]

@@ -194,3 +194,13 @@ def _flower(folder: Path) -> Problem:
     given = spectral.fit_predict(points)
     return Problem("Flower", points, given, None, 2, 2, 2.0, 10.0, picture=picture,
                    published=PUBLISHED["Flower"])  # fmt: skip
+
+
+def four_groups(rows: int = 600) -> tuple[str, np.ndarray, list[np.ndarray]]:
+    """Groups at the corners of a tetrahedron: three balanced splits, and two noisy features."""
+    stream = np.random.default_rng(0)
+    a, b = np.arange(rows) // 2 % 2, np.arange(rows) % 2
+    corners = 3.0 * (2 * np.stack([a, b, a ^ b], axis=1) - 1)
+    noise = stream.uniform(-1, 1, (rows, 2))
+    points = np.concatenate([corners + stream.standard_normal((rows, 3)), noise], axis=1)
+    return "four groups, three splits", points, [a, b, a ^ b]

@@ -66,6 +66,55 @@ def test_fit_finds_the_alternative_and_predict_agrees_with_it(views):
     np.testing.assert_array_equal(again.labels_, model.labels_)
 
 
+def _moons(n=160):
+    """Two half moons in two features, two others in two other features."""
+    stream = np.random.default_rng(4)
+    truth, given = np.arange(n) // 2 % 2, np.arange(n) % 2
+    parts = []
+    for labels in (truth, given):
+        angle = stream.uniform(0, np.pi, n)
+        moon = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        parts.append(np.where(labels[:, None], [1.0, 0.5] - moon, moon))
+    points = np.concatenate(parts, axis=1) + 0.05 * stream.standard_normal((n, 4))
+    return points, given, {"n_components": 2, "sigma": 0.15, "lambda_": 1.0}
+
+
+def _gaussians():
+    stream = np.random.default_rng(1)
+    given, truth = stream.integers(0, 2, (2, 200))
+    points = 4.0 * np.stack([given, truth, 0 * given], axis=1) + stream.standard_normal((200, 3))
+    return points, given, {"n_components": 1, "sigma": 1.0}
+
+
+def _persons(n=160):
+    """Eight groups of few rows in five features, and three others to differ from: like faces."""
+    stream = np.random.default_rng(0)
+    truth, given = np.arange(n) % 8, np.arange(n) // 8 % 3
+    points = np.concatenate([stream.uniform(-4, 4, (8, 5))[truth], 6 * np.eye(3)[given]], axis=1)
+    points += stream.standard_normal(points.shape) * 0.7
+    return points, given, {"n_clusters": 8, "n_components": 5, "sigma": 1.5, "lambda_": 0.1}
+
+
+@pytest.mark.parametrize("problem", [_moons, _gaussians, _persons])
+def test_labels_of_rows_held_back_are_those_of_a_fit_of_all_rows(problem):
+    points, given, settings = problem()
+    held = np.arange(len(points)) % 5 == 2
+    every = KDAC(random_state=0, **settings).fit(points, given)
+    most = KDAC(random_state=0, **settings).fit(points[~held], given[~held])
+    np.testing.assert_array_equal(most.predict(points[~held]), most.labels_)
+    assert nmi(most.predict(points[held]), every.labels_[held]) >= 0.95
+    local = KDAC(random_state=0, local_scaling=True, **{**settings, "sigma": 1.0})
+    local.fit(points[~held], given[~held])
+    np.testing.assert_array_equal(local.predict(points[~held]), local.labels_)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "polynomial", "squared"])
+def test_predictions_by_kernels_that_are_not_normalized(kernel):
+    points, splits = _four_groups()
+    model = KDAC(n_components=1, kernel=kernel, sigma=5.0, random_state=0).fit(points, splits[0])
+    assert nmi(model.predict(points), model.labels_) > 0.9
+
+
 def test_all_three_splits_of_four_groups_are_found_in_turn_and_no_fourth():
     points, splits = _four_groups()
     model = KDAC(n_components=1, n_alternatives=4, sigma=1.5, random_state=0)
