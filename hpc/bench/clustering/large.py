@@ -91,6 +91,7 @@ def main(argv: list[str]) -> int:
             "approximation": options.approximation,
             "ranks": comm.size,
             "threads": threads,
+            "cores": len(os.sched_getaffinity(0)),
             "seconds": seconds,
             "cpu_seconds": spent,
             "evaluations": result.evaluations,
