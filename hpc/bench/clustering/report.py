@@ -188,7 +188,8 @@ def _large(rows: list[dict[str, Any]]) -> list[str]:
         "of growing size.  The rows with 20 features are generated anew for each number of ranks.",
         "",
         "| rows | features | sums | ranks | cores | seconds | CPU seconds per rank | steps "
-        "| MiB per rank | NMI, labeled split | NMI, product split | NMI with exact's labels | novelty |",
+        "| MiB per rank | NMI, labeled split | NMI, product split | NMI with exact's labels "
+        "| novelty |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
