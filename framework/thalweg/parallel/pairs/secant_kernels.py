@@ -162,7 +162,7 @@ _lowered = lowered.dispatcher
 @kernel(fastmath={"contract", "nsz"})
 def filter_tile(  # type: ignore[no-untyped-def]
     dots, images, rows, columns, components, row_start, column_start, triangle, close, threshold,
-    best, max_pairs, labelled, found_i, found_j, found_value, found_length, counts, best_pair,
+    best, max_pairs, labeled, found_i, found_j, found_value, found_length, counts, best_pair,
 ):  # fmt: skip
     """Keep, in each row of a tile, the ``max_pairs`` worst pairs that reach ``threshold``.
 
@@ -236,7 +236,7 @@ def filter_tile(  # type: ignore[no-untyped-def]
                     break
                 if marks[j - j0] == 0:
                     continue
-                if labelled and label_r[i] != label_c[j]:
+                if labeled and label_r[i] != label_c[j]:
                     continue
                 # The bar may have risen since this piece of the row was marked.
                 bar = worst_size[max_pairs - 1] if filled == max_pairs else threshold

@@ -93,7 +93,7 @@ class WorstSecants:
         low: Block,
         high: Block,
         tile: Edges,
-        labelled: bool,
+        labeled: bool,
         workspace: Workspace,
     ) -> int:
         """Scan one tile; called from several threads.  Returns its number of pairs."""
@@ -103,7 +103,7 @@ class WorstSecants:
         # Products of this size are still in the cache when they are filtered.
         for first in range(r0, r1, STRIP):
             strip = (first, min(r1, first + STRIP), first if same else c0, c1)
-            pairs += self._strip(components, low, high, strip, same, labelled, workspace)
+            pairs += self._strip(components, low, high, strip, same, labeled, workspace)
         return pairs
 
     def _strip(
@@ -113,7 +113,7 @@ class WorstSecants:
         high: Block,
         strip: Edges,
         triangle: bool,
-        labelled: bool,
+        labeled: bool,
         workspace: Workspace,
     ) -> int:
         r0, r1, c0, c1 = strip
@@ -131,7 +131,7 @@ class WorstSecants:
         counts = np.zeros(3, dtype=np.int64)
         best = kernels.filter_tile(
             *products, low.cut(r0, r1), high.cut(c0, c1), components, r0, c0, triangle,
-            self._accuracy.close, threshold, best, max_pairs, labelled, i, j, value, length,
+            self._accuracy.close, threshold, best, max_pairs, labeled, i, j, value, length,
             counts, best_pair,
         )  # fmt: skip
         kept, measured, coincident = (int(c) for c in counts)
