@@ -9,10 +9,13 @@ products with the touched points, however many secants there are.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import scipy.sparse
 
 from thalweg.parallel import Layout, sum_large
-from thalweg.parallel.pairs import SecantSet
+from thalweg.parallel.pairs import SecantSet, SparseRows
 from thalweg_isometry import active_kernels as kernels
 
 #: Share of the secants with a weight, and of the points at these, up to which only they are
@@ -54,13 +57,19 @@ class ActiveSecants:
         self._start = int(low)
         self.touched = len(touched)
         self.layout = Layout(self.comm, len(touched), 1, local_rows=int(high - low))
-        points = secants.points[touched[low:high] - layout.start] - secants.mean
-        scale = float(np.mean(self.lengths)) if len(self.lengths) else 1.0
-        # Single precision would spoil secants that are much shorter than the others.
-        single = len(touched) * secants.dimension > LARGE and bool(
-            self.lengths.min(initial=np.inf) > 1e-4 * scale
-        )
-        self.points = np.ascontiguousarray(points, dtype=np.float32 if single else np.float64)
+        mine = touched[low:high] - layout.start
+        #: This rank's touched points: centered, or sparse as they are.
+        self.points: Any
+        if isinstance(secants.points, SparseRows):
+            self.points = secants.points.matrix(mine)
+        else:
+            points = secants.points[mine] - secants.mean
+            scale = float(np.mean(self.lengths)) if len(self.lengths) else 1.0
+            # Single precision would spoil secants that are much shorter than the others.
+            single = len(touched) * secants.dimension > LARGE and bool(
+                self.lengths.min(initial=np.inf) > 1e-4 * scale
+            )
+            self.points = np.ascontiguousarray(points, dtype=np.float32 if single else np.float64)
         self._offsets, self._others, self._numbers = kernels.incidence(
             self.first, self.second, int(low), int(high)
         )
@@ -81,12 +90,14 @@ class ActiveSecants:
         points = self.points
         if len(weighted) < FEW * self.count:
             rows, product = kernels.laplacian_times_few(
-                images, self._start, len(points), self.first, self.second, weighted, scaled
+                images, self._start, points.shape[0], self.first, self.second, weighted, scaled
             )
-            if len(rows) < FEW * len(points):
+            if len(rows) < FEW * points.shape[0]:
                 points, product = points[rows], product[rows]
         else:
             product = kernels.laplacian_times(
                 images, self._start, self._offsets, self._others, self._numbers, scaled
             )
+        if scipy.sparse.issparse(points):  # not centered: the rows of the product sum to zero
+            return sum_large(self.comm, np.ascontiguousarray((points.T @ product).T))
         return sum_large(self.comm, (product.T @ points).astype(np.float64))

@@ -103,7 +103,7 @@ def secant_directions(secants: SecantSet, most_points: int) -> np.ndarray:
     layout = secants.layout
     stride = -(-layout.rows // most_points)
     chosen = np.arange(layout.start, layout.stop) % stride == 0
-    points = secants.points.astype(float) - secants.mean
+    points = secants.points[:].astype(float) - secants.mean
     sizes = np.einsum("ij,ij->i", points, points)
     numbers = np.arange(layout.start, layout.stop)
     product = np.zeros_like(points)

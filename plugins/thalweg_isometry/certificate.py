@@ -40,7 +40,7 @@ class Certificate:
     rank_lower_bound
         No embedding of these points with this delta, linear or not, has a lower rank.
     secants
-        ``"all"``, ``"within-class"`` or ``"neighbors"``.
+        ``"all"``, ``"within-class"``, ``"neighbors"``, or ``"pairs"`` that were given.
 
     Notes
     -----
@@ -119,21 +119,14 @@ def certify(
         n_coincident=scan.n_coincident,
         rank=int(np.linalg.matrix_rank(components)) if len(components) else 0,
         rank_lower_bound=lower_bound(secants, scan.delta),
-        secants=kind_of(secants),
+        secants=secants.kind,
     )
-
-
-def kind_of(secants: SecantSet) -> str:
-    """Which pairs of points are secants."""
-    if secants.listed:
-        return "neighbors"
-    return "all" if secants.labels is None else "within-class"
 
 
 def lower_bound(secants: SecantSet, delta: float) -> int:
     """Least rank of an embedding of this delta, sought among some of the points.  Collective.
 
-    With secants between neighbors only, no subset has all its secants, and the
+    With listed secants only, no subset has all its secants, and the
     bound is that of a single one.
     """
     if delta >= 1.0:

@@ -6,17 +6,26 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, collective_call
+from thalweg.parallel import MPI, Layout, collective_call
 from thalweg.parallel.pairs import SecantSet
 from thalweg.plugins import check_parameters, declared_options, refuse_former_names
 from thalweg_isometry.certificate import Certificate, certify
-from thalweg_isometry.objective import build
+from thalweg_isometry.objective import (
+    NearIsometry,
+    build,
+    check_neighbors,
+    check_targets,
+    delta_or_default,
+    secant_set,
+)
 
 
 @refuse_former_names(declared_options(build))
@@ -70,15 +79,18 @@ class LinearIsometry(  # type: ignore[misc]
     solver_options: dict[str, Any] | None = None
 
     @collective_call(lambda self, X, *_, **__: X.comm if isinstance(X, Dataset) else MPI.COMM_SELF)
-    def fit(self, X: Any, y: Any = None) -> LinearIsometry:
+    def fit(self, X: Any, y: Any = None, pairs: Any = None) -> LinearIsometry:
         """Find a map for the rows of X.
 
         Parameters
         ----------
         X
-            Points, shape (n_samples, n_features).
+            Points, shape (n_samples, n_features); a sparse matrix stays sparse.
         y
             Classes, shape (n_samples,), with ``secants="within-class"``; else ignored.
+        pairs
+            Numbers of points, shape (m, 2): only these pairs are secants, whatever the
+            parameter ``secants`` says.
 
         Raises
         ------
@@ -86,12 +98,12 @@ class LinearIsometry(  # type: ignore[misc]
             Data or parameters that cannot be used; it is a ``ValueError``.
         """
         check_parameters(self, declared_options(build))
-        self._seen: tuple[np.ndarray, np.ndarray | None, np.ndarray | None] | None = None
+        self._seen: tuple[Any, np.ndarray | None, np.ndarray | None] | None = None
         if isinstance(X, Dataset):
             self.n_features_in_ = X.layout.columns
-            return self._solve(X)
-        X = validate_data(self, X, dtype=(np.float64, np.float32), ensure_min_samples=2)
-        return self._solve(Dataset.from_array(X, self._classes(y)))
+        else:
+            X = self._validated(X, reset=True, ensure_min_samples=2)
+        return self._solve(self._secant_set(X, y, pairs))
 
     def partial_fit(self, X: Any, y: Any = None) -> LinearIsometry:
         """Go on with further points: a map for these and those of earlier calls.
@@ -103,7 +115,7 @@ class LinearIsometry(  # type: ignore[misc]
         Parameters
         ----------
         X
-            Further points, shape (n_samples, n_features).
+            Further points, shape (n_samples, n_features); a sparse matrix stays sparse.
         y
             Their classes, with ``secants="within-class"``; else ignored.
 
@@ -117,7 +129,7 @@ class LinearIsometry(  # type: ignore[misc]
         if isinstance(X, Dataset):
             raise InputError("partial_fit takes arrays; give the whole Dataset to fit")
         known = hasattr(self, "components_")
-        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=not known)
+        X = self._validated(X, reset=not known)
         seen = getattr(self, "_seen", None)
         if self.secants == "within-class" and y is None:
             raise InputError("secants within a class need classes; give y")
@@ -129,29 +141,46 @@ class LinearIsometry(  # type: ignore[misc]
                 raise InputError(
                     "the points of earlier calls were given without classes; begin anew with fit"
                 )
-            X = np.concatenate([points, X])
+            if scipy.sparse.issparse(X) or scipy.sparse.issparse(points):
+                X = scipy.sparse.vstack([points, X], format="csr")
+            else:
+                X = np.concatenate([points, X])
             y = None if y is None else np.concatenate([classes, y])
         start = self.components_ if known else None
-        self._solve(Dataset.from_array(X, self._classes(y)), start, cuts)
+        self._solve(self._secant_set(X, y), start, cuts)
         self._seen = (X, y, self._cuts)
         return self
 
-    def _classes(self, y: Any) -> np.ndarray | None:
-        if self.secants != "within-class":
-            return None
-        if y is None:
-            raise InputError("secants within a class need classes; give y")
-        return np.asarray(np.unique(np.asarray(y), return_inverse=True)[1])
+    def _secant_set(self, X: Any, y: Any = None, pairs: Any = None) -> SecantSet:
+        """The secants of rows, as the parameters say."""
+        rows, columns = (X.layout.rows, X.layout.columns) if isinstance(X, Dataset) else X.shape
+        check_targets(columns, delta_or_default(self.delta, self.rank), self.rank)
+        sparse = scipy.sparse.issparse(X)
+        classes = None
+        if self.secants == "within-class" and pairs is None and not isinstance(X, Dataset):
+            if y is None:
+                raise InputError("secants within a class need classes; give y")
+            classes = np.asarray(np.unique(np.asarray(y), return_inverse=True)[1])
+        if not sparse:
+            dataset = X if isinstance(X, Dataset) else Dataset.from_array(X, classes)
+            if pairs is None:
+                return secant_set(dataset, self.secants, self.n_neighbors)
+            return SecantSet(dataset.values, dataset.layout, pairs=pairs)
+        layout = Layout(MPI.COMM_SELF, rows, columns)
+        neighbors = None
+        if self.secants == "neighbors" and pairs is None:
+            check_neighbors(self.n_neighbors, rows)
+            search = NearestNeighbors(n_neighbors=self.n_neighbors, algorithm="brute").fit(X)
+            neighbors = search.kneighbors(return_distance=False)
+        return SecantSet(X, layout, labels=classes, neighbors=neighbors, pairs=pairs)
 
     def _solve(
         self,
-        dataset: Dataset,
+        secants: SecantSet,
         start: np.ndarray | None = None,
         cuts: np.ndarray | None = None,
     ) -> LinearIsometry:
-        objective = build(
-            dataset, dataset.comm, self.delta, self.rank, self.secants, self.n_neighbors
-        )
+        objective = NearIsometry(secants, delta_or_default(self.delta, self.rank), self.rank)
         objective.cuts = cuts
         options = dict(self.solver_options or {})
         x0 = None
@@ -190,7 +219,7 @@ class LinearIsometry(  # type: ignore[misc]
         check_is_fitted(self)
         if isinstance(X, Dataset):
             return np.asarray(X.values @ self.components_.T)
-        X = self._validated(X, accept_sparse=("csr", "csc"))
+        X = self._validated(X)
         return np.asarray(X @ self.components_.T.astype(X.dtype))
 
     def inverse_transform(self, X: Any) -> np.ndarray:
@@ -220,7 +249,7 @@ class LinearIsometry(  # type: ignore[misc]
         Parameters
         ----------
         X
-            Points, shape (n_samples, n_features), among them two that differ; or a
+            Points, shape (n_samples, n_features), sparse or not, two of which differ; or a
             :class:`thalweg.Dataset`.
         y
             Ignored: all pairs of X count.
@@ -267,11 +296,20 @@ class LinearIsometry(  # type: ignore[misc]
 
     def _certificate(self, X: Any) -> Certificate:
         check_is_fitted(self)
-        data = X if isinstance(X, Dataset) else Dataset.from_array(self._validated(X))
-        return certify(SecantSet(data.values, data.layout), self.components_)
+        if isinstance(X, Dataset):
+            return certify(SecantSet(X.values, X.layout), self.components_)
+        X = self._validated(X)
+        return certify(SecantSet(X, Layout(MPI.COMM_SELF, *X.shape)), self.components_)
 
-    def _validated(self, X: Any, **options: Any) -> Any:
-        return validate_data(self, X, dtype=(np.float64, np.float32), reset=False, **options)
+    def _validated(self, X: Any, reset: bool = False, **options: Any) -> Any:
+        types = (np.float64, np.float32)
+        sparse = ("csr", "csc")
+        return validate_data(self, X, dtype=types, reset=reset, accept_sparse=sparse, **options)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     @property
     def _n_features_out(self) -> int:

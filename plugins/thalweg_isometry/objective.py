@@ -55,8 +55,9 @@ class NearIsometry(Objective, SecantConstraints):
 
     @property
     def points(self) -> np.ndarray:
-        """This rank's points."""
-        return self._secants.points
+        """This rank's points, as an array."""
+        points = self._secants.points
+        return points if isinstance(points, np.ndarray) else points[:]
 
     @property
     def secants(self) -> SecantSet:
@@ -95,7 +96,7 @@ class NearIsometry(Objective, SecantConstraints):
         # grad f = 2 Psi sum_k c_k v_k v_k^T = 2 Y^T L X, L the Laplacian of c_k / length_k.
         secants = self._secants
         theta = self._delta or 0.0
-        points = secants.points.astype(float) - secants.mean
+        points = secants.points[:].astype(float) - secants.mean
         sizes = np.einsum("ij,ij->i", points, points)
         images = points @ psi.T
         image_sizes = np.einsum("ij,ij->i", images, images)
@@ -201,10 +202,14 @@ def build(
     InputError
         Options out of range, classes wanted without labels, or points unfit for use.
     """
-    if delta is None and rank is None:
-        delta = 0.4
+    delta = delta_or_default(delta, rank)
     check_targets(dataset.layout.columns, delta, rank)
     return NearIsometry(secant_set(dataset, secants, n_neighbors), delta, rank)
+
+
+def delta_or_default(delta: float | None, rank: int | None) -> float | None:
+    """0.4 where neither is given."""
+    return 0.4 if delta is None and rank is None else delta
 
 
 def secant_set(dataset: Dataset, secants: str = "all", n_neighbors: int = 10) -> SecantSet:
@@ -222,13 +227,19 @@ def secant_set(dataset: Dataset, secants: str = "all", n_neighbors: int = 10) ->
             raise InputError("secants within a class need labels; give the data labels")
         return SecantSet(points, dataset.layout, labels=dataset.gather_labels())
     if secants == "neighbors":
-        _check_neighbors(n_neighbors, dataset.layout.rows)
+        check_neighbors(n_neighbors, dataset.layout.rows)
         found, _ = nearest_neighbors(dataset.layout, np.asarray(points, dtype=float), n_neighbors)
         return SecantSet(points, dataset.layout, neighbors=found)
     return SecantSet(points, dataset.layout)
 
 
-def _check_neighbors(n_neighbors: int, rows: int) -> None:
+def check_neighbors(n_neighbors: int, rows: int) -> None:
+    """Refuse fewer than two points, no neighbors, or as many as points.
+
+    Raises
+    ------
+    InputError
+    """
     if rows < 2:
         raise InputError("there are fewer than two points; give at least two distinct points")
     if not 1 <= n_neighbors < rows:

@@ -15,6 +15,7 @@ after a complete scan of all secants.
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -78,6 +79,8 @@ class SearchState(SolverState):
     part, parts, begun, met
         Of the present scan: the next part, their number, what the parts before found, and
         whether the target holds on the cuts.
+    violated
+        Violated secants that the last round of this attempt found.
     attempt_iterations
         Inner iterations of this attempt.
     excesses, excesses_at
@@ -128,6 +131,7 @@ class SearchState(SolverState):
     parts: int = 1
     begun: dict[str, Any] = field(default_factory=dict)
     met: bool = False
+    violated: int = sys.maxsize
     scans: int = 0
     attempts: int = 1
     attempt_iterations: int = 0
@@ -456,15 +460,17 @@ class SecantSearch(Solver[S], Generic[S]):
     def _separate(self, state: S) -> bool:
         """One round or a part of it; whether a complete scan of the subset found none violated."""
         goal, met = state.target_delta, state.met
-        # Secants that are nearly violated are taken too: it spares scans.
-        found = self.scan_part(state, state.psi, 0.8 * goal)
+        # Secants that are nearly violated are taken too: it spares scans.  Where few are left
+        # the cuts of earlier rounds are enough of those.
+        share = 0.8 if state.violated > 0.01 * self._n_points(state) else 0.95
+        found = self.scan_part(state, state.psi, share * goal)
         if found is None:
             return False
         scan, pairs = found
         before = len(state.pairs)
         self.add(state, pairs, scan.lengths)
         added = len(state.pairs) - before
-        violated = int((np.abs(scan.distortions) > goal).sum())
+        violated = state.violated = int((np.abs(scan.distortions) > goal).sum())
         if scan.complete:
             if met:
                 state.excesses, state.excesses_at = [], []
@@ -669,6 +675,7 @@ class SecantSearch(Solver[S], Generic[S]):
         state.psi = self.resized(state, source, rank)
         state.attempts += 1
         state.attempt_iterations = 0
+        state.violated = sys.maxsize
         state.fraction = state.separation.first_fraction(state.stride)
         state.excesses, state.excesses_at = [], []
         state.dual = np.zeros(len(state.pairs))

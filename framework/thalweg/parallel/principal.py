@@ -6,6 +6,8 @@ bounds: its sums are exact, so that mean and directions have the same bits at an
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.linalg
 import scipy.sparse
@@ -36,7 +38,8 @@ class PrincipalFrame:
     Parameters
     ----------
     points
-        This rank's points, shape ``(n_local, dimension)``.
+        This rank's points, shape ``(n_local, dimension)``: an array, or sparse rows whose
+        slices are arrays.
     layout
         How the points are distributed over the ranks.
     sampled
@@ -56,12 +59,12 @@ class PrincipalFrame:
         As given.
     """
 
-    def __init__(self, points: np.ndarray, layout: Layout, sampled: np.ndarray) -> None:
+    def __init__(self, points: Any, layout: Layout, sampled: np.ndarray) -> None:
         comm, dimension = layout.comm, points.shape[1]
         self.sampled = sampled
         n, small = max(1, layout.rows), dimension <= LARGE_DIMENSION
         center = sampled.mean(axis=0) if len(sampled) else np.zeros(dimension)
-        blocks = row_blocks(len(points))
+        blocks = row_blocks(*points.shape)
         farthest = max((float(np.abs(points[b] - center).max()) for b in blocks), default=0.0)
         farthest = max_over_ranks(comm, farthest)
         bits = min(24, int((52 - np.log2(n)) // 2))
@@ -96,8 +99,9 @@ class PrincipalFrame:
         self.variances = comm.bcast(self.variances)
 
 
-def row_blocks(rows: int, size: int = 4096) -> list[slice]:
-    """Slices of bounded length that cover the rows."""
+def row_blocks(rows: int, columns: int) -> list[slice]:
+    """Slices that cover the rows, each of a few million numbers."""
+    size = min(4096, max(64, 2**23 // max(1, columns)))
     return [slice(k, min(rows, k + size)) for k in range(0, rows, size)]
 
 

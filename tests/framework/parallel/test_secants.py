@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
@@ -194,3 +195,58 @@ def test_listed_secants_are_scanned_in_one_part():
     listed = secants(cloud(10, 3), MPI.COMM_SELF, neighbors=np.arange(1, 11)[:, None] % 10)
     with pytest.raises(InputError, match="one part"):
         listed.scan(random_map(2, 3), part=(0, 2))
+
+
+@pytest.mark.ranks(1, 3)
+@pytest.mark.parametrize("labels", [None, np.arange(140) % 3])
+def test_sparse_points_have_the_secants_of_the_same_points_in_full(comm, labels):
+    random = np.random.default_rng(4)
+    points = scipy.sparse.random(140, 90, 0.08, random_state=random, format="lil")
+    points[7] = points[3]  # coincident
+    points[9] = 0.0
+    points = points.tocsr()
+    components = random_map(5, 90)
+    options = {"threshold": 0.3, "max_pairs": 60}
+    layout = Layout(comm, *points.shape)
+    mine = points[layout.start : layout.stop]
+    sparse = SecantSet(mine, layout, labels=labels)
+    full = SecantSet(mine.toarray(), layout, labels=labels)
+    scans = [found.scan(components, **options) for found in (sparse, full)]
+    assert scans[0].delta == pytest.approx(scans[1].delta, rel=1e-12)
+    assert scans[0].pair == scans[1].pair
+    assert scans[0].n_coincident == scans[1].n_coincident
+    np.testing.assert_array_equal(scans[0].pairs, scans[1].pairs)
+    np.testing.assert_allclose(scans[0].lengths, scans[1].lengths, rtol=1e-13)
+    part = [found.subset(2).scan(components).delta for found in (sparse, full)]
+    assert part[0] == pytest.approx(part[1], rel=1e-12)
+
+
+def test_close_sparse_points_are_measured_by_their_difference():
+    points = np.zeros((3, 8))
+    points[:, 2] = 1e6
+    points[1, 5] = 1e-6
+    points[2, 2] += 1e-4
+    points[2, 7] = -1e-5
+    components = random_map(4, 8)
+    sparse = secants(scipy.sparse.csr_matrix(points), MPI.COMM_SELF)
+    _, _, distortions, _ = all_pairs(points, components)
+    assert sparse.scan(components).delta == pytest.approx(np.abs(distortions).max(), rel=1e-7)
+
+
+@pytest.mark.ranks(1, 2)
+def test_only_given_pairs_are_secants(comm):
+    points, components = cloud(40, 5), random_map(2, 5)
+    pairs = np.array([[3, 1], [1, 3], [0, 39], [20, 21], [5, 5]])
+    given = secants(points, comm, pairs=pairs)
+    assert given.n_pairs == 3
+    i, j, distortions, _ = all_pairs(points, components)
+    counts = np.isin(i * 40 + j, [43, 39, 821])
+    assert given.scan(components).delta == pytest.approx(np.abs(distortions[counts]).max())
+
+
+@pytest.mark.parametrize(
+    ("pairs", "word"), [([[0, 40]], "not 40"), ([[-1, 2]], "not -1"), ([[0.5, 1.0]], "integers")]
+)
+def test_pairs_that_are_no_points_are_refused(pairs, word):
+    with pytest.raises(InputError, match=word):
+        secants(cloud(40, 5), MPI.COMM_SELF, pairs=np.array(pairs))

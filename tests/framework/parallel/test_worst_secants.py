@@ -5,7 +5,7 @@ import pytest
 
 from thalweg.parallel import MPI
 from thalweg.parallel.pairs.secant_bounds import Accuracy
-from thalweg.parallel.pairs.secants import listed_pairs
+from thalweg.parallel.pairs.secants import listed_pairs, neighbor_pairs
 from thalweg.parallel.pairs.worst_secants import WorstSecants
 
 
@@ -54,5 +54,6 @@ def test_listed_pairs_are_distinct_and_ordered():
     from thalweg.parallel import Layout
 
     neighbors = np.array([[1, 2], [0, 2], [1, 0]])
-    _, listed = listed_pairs(Layout(MPI.COMM_SELF, 3, 1), neighbors)
+    layout = Layout(MPI.COMM_SELF, 3, 1)
+    _, listed = listed_pairs(layout, neighbor_pairs(layout, neighbors))
     assert listed.tolist() == [[0, 1], [0, 2], [1, 2]]

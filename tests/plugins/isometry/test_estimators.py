@@ -172,3 +172,35 @@ def test_score_and_bound_are_those_of_one_rank(comm, digits):
     shared = Dataset.from_array(digits[30:], comm=comm)
     assert fitted.score(shared) == fitted.score(digits[30:])
     assert fitted.bound_for_new_points(shared) == fitted.bound_for_new_points(digits[30:])
+
+
+@pytest.mark.parametrize("secants", ["all", "within-class", "neighbors"])
+def test_a_map_of_sparse_rows_is_found_without_making_them_full(secants, true_delta, monkeypatch):
+    full = scipy.sparse.random(60, 300, 0.05, random_state=0, format="csr")
+    points = scipy.sparse.csc_matrix(full)
+    y = np.arange(60) % 2
+
+    def refuse(*_):
+        raise AssertionError("made full")
+
+    monkeypatch.setattr(scipy.sparse.csr_matrix, "toarray", refuse)
+    monkeypatch.setattr(scipy.sparse.csc_matrix, "toarray", refuse)
+    fitted = NearIsometricEmbedding(delta=0.5, secants=secants, n_neighbors=4).fit(points, y)
+    monkeypatch.undo()
+    assert fitted.status_ is Status.CONVERGED
+    assert fitted.delta_ <= 0.5
+    if secants == "all":
+        assert fitted.delta_ == pytest.approx(true_delta(full.toarray(), fitted.components_))
+        assert fitted.score(points) == pytest.approx(-fitted.delta_)
+        grown = NearIsometricEmbedding(delta=0.5).partial_fit(points[:40])
+        assert grown.partial_fit(points[40:]).n_secants_ == 60 * 59 // 2
+
+
+def test_only_given_pairs_are_kept(digits):
+    pairs = np.stack([np.arange(40), (np.arange(40) + 7) % 40], axis=1)
+    fitted = NearIsometricEmbedding(delta=0.2).fit(digits[:40], pairs=pairs)
+    assert fitted.n_secants_ == 40
+    assert fitted.rank_ < NearIsometricEmbedding(delta=0.2).fit(digits[:40]).rank_
+    ends = digits[pairs[:, 0]] - digits[pairs[:, 1]]
+    ratios = ((ends @ fitted.components_.T) ** 2).sum(axis=1) / (ends**2).sum(axis=1)
+    assert np.abs(ratios - 1.0).max() <= 0.2

@@ -4,6 +4,7 @@ from thalweg.parallel.pairs.kernel_sums import KernelSums
 from thalweg.parallel.pairs.neighbors import nearest_neighbors
 from thalweg.parallel.pairs.ring import Ring, RingBlock
 from thalweg.parallel.pairs.secants import SecantSet, checked_components
+from thalweg.parallel.pairs.sparse_rows import SparseRows
 from thalweg.parallel.pairs.tiles import Tile, tiles
 from thalweg.parallel.pairs.worst_secants import Scan
 
@@ -13,6 +14,7 @@ __all__ = [
     "RingBlock",
     "Scan",
     "SecantSet",
+    "SparseRows",
     "Tile",
     "checked_components",
     "nearest_neighbors",

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from thalweg.parallel.pairs.sparse_rows import SparseRows
 from thalweg.parallel.principal import PrincipalFrame, row_blocks
 
 _DOUBLE = 2.0**-53
@@ -77,7 +78,7 @@ class SplitPoints:
 
 
 def split_points(
-    points: np.ndarray, frame: PrincipalFrame, n_leading: int, n_further: int = 0
+    points: np.ndarray | SparseRows, frame: PrincipalFrame, n_leading: int, n_further: int = 0
 ) -> SplitPoints:
     """Split this rank's points; all coordinates are the centered points themselves."""
     n, dimension = points.shape
@@ -88,7 +89,7 @@ def split_points(
     single = np.empty((n, count), dtype=np.float32)
     bounds = np.empty((2, n, 3), dtype=np.float32)
     directions = frame.directions[:count]
-    for block in row_blocks(n):
+    for block in row_blocks(n, dimension):
         rows = points[block] - frame.mean
         coordinates = rows if whole else rows @ directions.T
         single[block] = coordinates

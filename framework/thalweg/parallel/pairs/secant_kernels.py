@@ -56,25 +56,76 @@ def map_rows(rows, mean, components, images):  # type: ignore[no-untyped-def]
             images[i, k] = product
 
 
+@kernel(fastmath={"contract", "nsz"})
+def squared_packed_distance(a, b, lift):  # type: ignore[no-untyped-def]
+    """As :func:`squared_distance`, of two rows of :class:`SparseRows`."""
+    width = a.size // 2
+    total = 0.0
+    i = j = 0
+    while i < width or j < width:
+        at = a[i] if i < width else np.inf
+        other = b[j] if j < width else np.inf
+        difference = 0.0
+        if at <= other:
+            difference += a[width + i] * lift
+            i += 1
+        if other <= at:
+            difference -= b[width + j] * lift
+            j += 1
+        total += difference * difference
+    return total
+
+
+@kernel(fastmath={"contract", "nsz"})
+def squared_image_of_packed_difference(components, a, b, lift):  # type: ignore[no-untyped-def]
+    """As :func:`squared_image_of_difference`, of two rows of :class:`SparseRows`."""
+    width = a.size // 2
+    image = np.zeros(components.shape[0])
+    i = j = 0
+    while i < width or j < width:
+        at = a[i] if i < width else np.inf
+        other = b[j] if j < width else np.inf
+        difference = 0.0
+        if at <= other:
+            difference += a[width + i] * lift
+            i += 1
+        if other <= at:
+            difference -= b[width + j] * lift
+            j += 1
+        if difference != 0.0:
+            column = int(min(at, other))
+            for k in range(image.size):
+                image[k] += components[k, column] * difference
+    total = 0.0
+    for k in range(image.size):
+        total += image[k] * image[k]
+    return total
+
+
+_squared_packed_distance = squared_packed_distance.dispatcher
+_squared_packed_image = squared_image_of_packed_difference.dispatcher
 _squared_distance = squared_distance.dispatcher
 _squared_image = squared_image_of_difference.dispatcher
 
 
 @kernel(fastmath={"contract", "nsz"})
-def measure_pair(components, close, a, b, image_a, image_b, size):  # type: ignore[no-untyped-def]
+def measure_pair(components, close, packed, a, b, image_a, image_b, size):  # type: ignore[no-untyped-def]
     """Squared length before and after the map; ``size`` is the sum of the squared norms.
 
     Both are multiplied by the square of ``_LIFT`` where the points nearly coincide.
+    ``packed``: the points are rows of :class:`SparseRows`.
     """
-    length = _squared_distance(a, b, 1.0)
+    length = _squared_packed_distance(a, b, 1.0) if packed else _squared_distance(a, b, 1.0)
     if length >= close * size and length >= _TINY:
         return length, _squared_distance(image_a, image_b, 1.0)
     lift = 1.0
     if length < _TINY:
         lift = _LIFT
-        length = _squared_distance(a, b, lift)
+        length = _squared_packed_distance(a, b, lift) if packed else _squared_distance(a, b, lift)
         if length == 0.0:
             return 0.0, 0.0
+    if packed:
+        return length, _squared_packed_image(components, a, b, lift)
     return length, _squared_image(components, a, b, lift)
 
 
@@ -161,8 +212,9 @@ _lowered = lowered.dispatcher
 
 @kernel(fastmath={"contract", "nsz"})
 def filter_tile(  # type: ignore[no-untyped-def]
-    dots, images, rows, columns, components, row_start, column_start, triangle, close, threshold,
-    best, max_pairs, labeled, found_i, found_j, found_value, found_length, counts, best_pair,
+    dots, images, rows, columns, components, row_start, column_start, triangle, close, packed,
+    threshold, best, max_pairs, labeled, found_i, found_j, found_value, found_length, counts,
+    best_pair,
 ):  # fmt: skip
     """Keep, in each row of a tile, the ``max_pairs`` worst pairs that reach ``threshold``.
 
@@ -178,6 +230,8 @@ def filter_tile(  # type: ignore[no-untyped-def]
         columns after the row count.
     close
         Share of the squared norms below which a squared length counts as close.
+    packed
+        Whether the exact points are rows of :class:`SparseRows`.
     threshold
         Least distortion that is kept.
     best
@@ -268,7 +322,7 @@ def filter_tile(  # type: ignore[no-untyped-def]
                 measured += 1
                 sizes = size_r[i] + size_c[j]
                 length, mapped = _measure_pair(
-                    components, close, exact_r[i], exact_c[j], image_r[i], image_c[j], sizes
+                    components, close, packed, exact_r[i], exact_c[j], image_r[i], image_c[j], sizes
                 )
                 if length == 0.0:
                     coincident += 1
@@ -319,7 +373,7 @@ def filter_tile(  # type: ignore[no-untyped-def]
 @kernel(fastmath={"contract", "nsz"})
 def measure_pairs(  # type: ignore[no-untyped-def]
     first, second, rows, others, sizes, other_sizes, images, other_images, components, close,
-    lengths, mapped,
+    packed, lengths, mapped,
 ):  # fmt: skip
     """Squared lengths before and after the map of the pairs (rows[first], others[second])."""
     for k in range(first.size):
@@ -327,5 +381,5 @@ def measure_pairs(  # type: ignore[no-untyped-def]
         j = second[k]
         size = sizes[i] + other_sizes[j]
         lengths[k], mapped[k] = _measure_pair(
-            components, close, rows[i], others[j], images[i], other_images[j], size
+            components, close, packed, rows[i], others[j], images[i], other_images[j], size
         )

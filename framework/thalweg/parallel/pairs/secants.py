@@ -27,8 +27,10 @@ import itertools
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from thalweg.errors import InputError
 from thalweg.parallel.failures import raise_on_all_ranks
@@ -51,8 +53,9 @@ from thalweg.parallel.pairs.secant_tiles import (
     Workspace,
     tiles_of,
 )
+from thalweg.parallel.pairs.sparse_rows import SparseRows
 from thalweg.parallel.pairs.worst_secants import Scan, WorstSecants
-from thalweg.parallel.principal import LARGE_DIMENSION, PrincipalFrame
+from thalweg.parallel.principal import LARGE_DIMENSION, PrincipalFrame, row_blocks
 from thalweg.parallel.reductions import any_over_ranks, max_over_ranks, sum_large
 
 #: Points that all ranks hold, to estimate what a scan will cost.
@@ -69,7 +72,8 @@ class SecantSet:
     ----------
     points
         This rank's points, shape ``(n_local, dimension)``; kept as uint8 or
-        float32 if that is what they are (or small integers), else as float64.
+        float32 if that is what they are (or small integers), else as float64.  A sparse
+        matrix of SciPy stays sparse.
         Where single precision could not hold their squares they are multiplied by
         a power of two, which changes no distortion.
     layout
@@ -80,6 +84,9 @@ class SecantSet:
     neighbors
         Neighbors of this rank's points, global numbers, shape ``(n_local, k)``:
         only these pairs are secants then.
+    pairs
+        Pairs of global numbers, shape ``(m, 2)``, equal on all ranks: only these are secants
+        then.
     threads
         Threads of this rank; by default those that Numba may use.
 
@@ -96,18 +103,25 @@ class SecantSet:
 
     def __init__(
         self,
-        points: np.ndarray,
+        points: Any,
         layout: Layout,
         labels: np.ndarray | None = None,
         neighbors: np.ndarray | None = None,
         threads: int | None = None,
+        pairs: np.ndarray | None = None,
     ) -> None:
-        with raise_on_all_ranks(layout.comm):
-            points = exact_points(points)
-        self.points = rescaled_points(points, layout)
+        #: This rank's points, an array or sparse rows.
+        self.points: np.ndarray | SparseRows
+        if scipy.sparse.issparse(points):
+            rows = SparseRows.of(points, layout)
+            self.points = rows.with_entries(rescaled_points(rows.entries, layout))
+        else:
+            with raise_on_all_ranks(layout.comm):
+                points = exact_points(points)
+            self.points = rescaled_points(points, layout)
         self.comm = layout.comm
-        self.layout = layout.with_columns(points.shape[1])
-        self.dimension = points.shape[1]
+        self.dimension = self.points.shape[1]
+        self.layout = layout.with_columns(self.dimension)
         self._threads = threads
         self._labels: np.ndarray | None = None
         if labels is not None:
@@ -116,9 +130,17 @@ class SecantSet:
                     f"there are {len(labels)} labels for {layout.rows} points; give one per point"
                 )
             self._labels = np.unique(labels, return_inverse=True)[1].astype(np.int32).ravel()
+        #: Which pairs are secants.
+        self.kind = "all" if labels is None else "within-class"
         self._listed: np.ndarray | None = None
-        if neighbors is not None:
-            self._keys, self._listed = listed_pairs(self.layout, neighbors)
+        if pairs is not None:
+            self.kind = "pairs"
+            self._keys, self._listed = listed_pairs(self.layout, checked_pairs(pairs, layout))
+        elif neighbors is not None:
+            self.kind = "neighbors"
+            self._keys, self._listed = listed_pairs(
+                self.layout, neighbor_pairs(self.layout, neighbors)
+            )
         self._prepare()
 
     def _prepare(self) -> None:
@@ -152,7 +174,10 @@ class SecantSet:
         chosen = np.arange(-self.layout.start % stride, self.layout.local_rows, stride)
         rows = -(-self.n_points // stride)
         part.layout = Layout(self.comm, rows, self.dimension, local_rows=len(chosen))
-        part.points = np.ascontiguousarray(self.points[chosen])
+        if isinstance(self.points, SparseRows):
+            part.points = self.points.part(chosen)
+        else:
+            part.points = np.ascontiguousarray(self.points[chosen])
         if self._labels is not None:
             part._labels = self._labels[::stride]
         part._prepare()
@@ -233,16 +258,28 @@ class SecantSet:
         """
         components = np.ascontiguousarray(components, dtype=float)
         images = np.empty((len(self.points), len(components)))
-        parts = np.linspace(0, len(images), max(1, self.threads) + 1).astype(int)
+        blocks = row_blocks(*self.points.shape) if self.sparse else [slice(0, len(images))]
         with ThreadPoolExecutor(max(1, self.threads)) as pool:
-            jobs = [
-                pool.submit(kernels.map_rows, self.points[a:b], self.mean, components, images[a:b])
-                for a, b in itertools.pairwise(parts)
-                if a < b
-            ]
-            for job in jobs:
-                job.result()
+            for block in blocks:
+                points, out = self.points[block], images[block]
+                parts = np.linspace(0, len(out), max(1, self.threads) + 1).astype(int)
+                jobs = [
+                    pool.submit(kernels.map_rows, points[a:b], self.mean, components, out[a:b])
+                    for a, b in itertools.pairwise(parts)
+                    if a < b
+                ]
+                for job in jobs:
+                    job.result()
         return images
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the points are sparse rows."""
+        return isinstance(self.points, SparseRows)
+
+    @property
+    def _exact(self) -> np.ndarray:
+        return self.points.packed if isinstance(self.points, SparseRows) else self.points
 
     @property
     def threads(self) -> int:
@@ -259,7 +296,9 @@ class SecantSet:
         if self.n_pairs == 0:
             return False
         first = self.rows_of(np.zeros(1, dtype=np.int64))[0]
-        return any_over_ranks(self.comm, bool((self.points != first).any()))
+        blocks = row_blocks(*self.points.shape)
+        differ = any(bool((self.points[block] != first).any()) for block in blocks)
+        return any_over_ranks(self.comm, differ)
 
     # -- the scan --------------------------------------------------------------------------
 
@@ -338,8 +377,8 @@ class SecantSet:
             self._mapped = None
         bounds = np.concatenate([split.bounds, mapped_bounds, split.further_bounds], axis=1)
         sizes = self._frame.centered_sizes
-        arrays = (self.points, sizes, images, split.leading, single, bounds, split.further)
-        keeper = WorstSecants(threshold, max_pairs, per_row, accuracy)
+        arrays = (self._exact, sizes, images, split.leading, single, bounds, split.further)
+        keeper = WorstSecants(threshold, max_pairs, per_row, accuracy, self.sparse)
         if before is not None and self.comm.rank == 0:
             keeper.go_on_from(before)
         chosen = TileChoice(fraction, seed, self.n_points, part)
@@ -409,16 +448,16 @@ class SecantSet:
         first, second = self._listed.T
         accuracy = Accuracy.of(components)
         keeper = WorstSecants(threshold, max_pairs, 0, accuracy)
-        for block in Ring(self.layout).blocks(self.points, self._frame.centered_sizes, images):
+        for block in Ring(self.layout).blocks(self._exact, self._frame.centered_sizes, images):
             here = (second >= block.start) & (second < block.stop)
             i = first[here]
             j = second[here]
             lengths, mapped = np.empty(len(i)), np.empty(len(i))
             points, sizes, other_images = block.arrays
             kernels.measure_pairs(
-                i - self.layout.start, j - block.start, self.points, points,
+                i - self.layout.start, j - block.start, self._exact, points,
                 self._frame.centered_sizes, sizes, images, other_images, components,
-                accuracy.close, lengths, mapped,
+                accuracy.close, self.sparse, lengths, mapped,
             )  # fmt: skip
             keeper.listed(i, j, lengths, mapped)
             if progress is not None:
@@ -500,15 +539,40 @@ def checked_components(components: np.ndarray, dimension: int) -> np.ndarray:
     return components
 
 
-def listed_pairs(layout: Layout, neighbors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct pairs i < j out of lists of neighbors.
+def checked_pairs(pairs: np.ndarray, layout: Layout) -> np.ndarray:
+    """Pairs of numbers of points, shape ``(m, 2)``.
+
+    Raises
+    ------
+    InputError
+        Another shape, or numbers that are no points'.
+    """
+    pairs = np.asarray(pairs)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise InputError(
+            f"the pairs must be integers in two columns, not {pairs.dtype} of shape {pairs.shape}"
+        )
+    if pairs.size and not (pairs.min() >= 0 and pairs.max() < layout.rows):
+        wrong = pairs.min() if pairs.min() < 0 else pairs.max()
+        raise InputError(
+            f"the pairs must be numbers of the {layout.rows} points, from 0 on, not {wrong}"
+        )
+    return pairs.astype(np.int64)
+
+
+def neighbor_pairs(layout: Layout, neighbors: np.ndarray) -> np.ndarray:
+    """The pairs of this rank's points, by global numbers, with their neighbors."""
+    first = np.repeat(np.arange(layout.start, layout.stop), neighbors.shape[1])
+    return np.stack([first, neighbors.astype(np.int64).ravel()], axis=1)
+
+
+def listed_pairs(layout: Layout, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct pairs i < j out of those of all ranks.
 
     Returns the sorted keys ``i * n + j`` of all pairs, on every rank, and the pairs
     (i, j) whose i is this rank's.
     """
-    first = np.repeat(np.arange(layout.start, layout.stop), neighbors.shape[1])
-    second = neighbors.astype(np.int64).ravel()
-    pairs = np.sort(np.stack([first, second], axis=1), axis=1)
+    pairs = np.sort(pairs, axis=1)
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     keys = np.unique(np.concatenate(layout.comm.allgather(pairs[:, 0] * layout.rows + pairs[:, 1])))
     i, j = np.divmod(keys, max(1, layout.rows))

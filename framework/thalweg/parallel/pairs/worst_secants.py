@@ -67,10 +67,18 @@ class WorstSecants:
     behind ``max_pairs`` others.
     """
 
-    def __init__(self, threshold: float, max_pairs: int, per_row: int, accuracy: Accuracy) -> None:
+    def __init__(
+        self,
+        threshold: float,
+        max_pairs: int,
+        per_row: int,
+        accuracy: Accuracy,
+        packed: bool = False,
+    ) -> None:
         self._threshold = threshold if max_pairs > 0 else np.inf
         self._max_pairs = max_pairs
         self._accuracy = accuracy
+        self._packed = packed
         self._per_row = max(1, per_row)
         self._capped = per_row > 0
         self._lock = threading.Lock()
@@ -131,8 +139,8 @@ class WorstSecants:
         counts = np.zeros(3, dtype=np.int64)
         best = kernels.filter_tile(
             *products, low.cut(r0, r1), high.cut(c0, c1), components, r0, c0, triangle,
-            self._accuracy.close, threshold, best, max_pairs, labeled, i, j, value, length,
-            counts, best_pair,
+            self._accuracy.close, self._packed, threshold, best, max_pairs, labeled, i, j, value,
+            length, counts, best_pair,
         )  # fmt: skip
         kept, measured, coincident = (int(c) for c in counts)
         pairs = m * n - m * (m + 1) // 2 if triangle else m * n
