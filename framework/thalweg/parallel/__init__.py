@@ -45,11 +45,12 @@ from thalweg.parallel.watchdog import Watchdog, beat
 if TYPE_CHECKING:
     from thalweg.parallel.laplacian import LaplacianSolver, component_labels
     from thalweg.parallel.operators import hessian_operator, matrix_free, remove_shift
-    from thalweg.parallel.pairs import Ring, RingBlock, Tile, nearest_neighbors, tiles
+    from thalweg.parallel.pairs import Ring, RingBlock, nearest_neighbors
     from thalweg.parallel.pairs.approximate_neighbors import approximate_neighbors
     from thalweg.parallel.pairs.coarse_cells import CoarseCells
     from thalweg.parallel.pairs.kernel_sums import KernelSums
     from thalweg.parallel.pairs.secants import SecantSet
+    from thalweg.parallel.pairs.tiles import Tile, tiles
     from thalweg.parallel.row_exchange import RowExchange, RowPlan
 
 __all__ = [
