@@ -26,7 +26,7 @@ from thalweg_descent.line_search import LineSearch
 from thalweg_descent.strong_wolfe import StrongWolfe
 
 #: Steps in a row without a lower value, after which the run ends.
-MAX_LEVEL_STEPS = 5
+MAX_FLAT_STEPS = 5
 
 
 @dataclass
@@ -60,7 +60,7 @@ class DescentState(SolverState):
         What the direction remembers.
     lowest
         Lowest value so far.
-    level_steps
+    flat_steps
         Steps in a row that brought no lower value.
     work
         Space, not saved.
@@ -68,7 +68,7 @@ class DescentState(SolverState):
 
     memory: Memory
     lowest: float
-    level_steps: int = 0
+    flat_steps: int = 0
     work: Workspace = field(metadata=TRANSIENT)
 
 
@@ -208,7 +208,7 @@ class Descent(Solver[DescentState]):
         )
         direction.update(state.memory, metric, move)
         lower = trial.value < state.lowest
-        state.level_steps = 0 if lower else state.level_steps + 1
+        state.flat_steps = 0 if lower else state.flat_steps + 1
         state.lowest = min(state.lowest, trial.value)
         state.value = trial.value
         state.gradient_norm = state.gradient.norm()
@@ -286,7 +286,7 @@ class Descent(Solver[DescentState]):
         state.value = state.objective.value_and_gradient(state.x, state.gradient)
         state.gradient_norm = state.gradient.norm()
         state.evaluations += 1
-        state.lowest, state.level_steps = state.value, 0
+        state.lowest, state.flat_steps = state.value, 0
         state.outcome = _outcome_at(state)
         return state
 
@@ -300,4 +300,4 @@ def _outcome_at(state: DescentState) -> Status:
         return Status.DIVERGED
     if state.gradient_norm == 0.0:
         return Status.SMALL_GRADIENT
-    return Status.PRECISION_LIMIT if state.level_steps >= MAX_LEVEL_STEPS else Status.RUNNING
+    return Status.PRECISION_LIMIT if state.flat_steps >= MAX_FLAT_STEPS else Status.RUNNING

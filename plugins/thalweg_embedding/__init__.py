@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from thalweg.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from thalweg_embedding.affinities.build import Affinities, affinities_of
     from thalweg_embedding.estimators import (
         TSNE,
         UMAP,
@@ -46,6 +47,7 @@ __all__ = [
     "T_ELASTIC_EMBEDDING",
     "T_SNE",
     "UMAP",
+    "Affinities",
     "ElasticEmbedding",
     "Family",
     "LaplacianEigenmaps",
@@ -55,6 +57,7 @@ __all__ = [
     "PairFunction",
     "PairwiseEmbedding",
     "SymmetricSNE",
+    "affinities_of",
     "embedding",
     "largevis",
     "map_quality",

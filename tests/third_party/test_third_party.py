@@ -135,6 +135,24 @@ def test_it_runs_and_a_run_is_the_same_at_any_number_of_ranks(python, mpirun, co
     assert found[0]["metrics"]["stress"] == pytest.approx(values[0])
 
 
+def test_its_objectives_reach_the_engines_through_public_names(python, mpirun, tmp_path):
+    config = tmp_path / "springs.toml"
+    config.write_text(
+        '[data]\nname = "iris"\nscale = "standard"\n[objective]\nname = "spring-map"\n'
+        "[stop]\niterations = 30\n[output]\npictures = false\n"
+    )
+    found = []
+    for number in (1, 2):
+        out = tmp_path / f"run{number}"
+        ran(mpirun(number, [python, *THALWEG, "run", config, "--quiet", "--out", out]))
+        found.append(result_of(out))
+    assert found[1]["objective"] == pytest.approx(found[0]["objective"], rel=1e-6)
+    assert found[0]["metrics"] == found[1]["metrics"]
+    assert 0.9 < found[0]["metrics"]["distortion_of_two_columns"] < 1.01
+    trace = np.genfromtxt(tmp_path / "run1" / "trace.csv", delimiter=",", names=True)
+    assert trace["objective"][-1] < 0.5 * trace["objective"][0]
+
+
 def test_its_parts_combine_with_built_in_ones(python, config, tmp_path):
     out = tmp_path / "run"
     mixed = ["--set", "solver.name=lbfgs", "--set", "stop.iterations=30"]

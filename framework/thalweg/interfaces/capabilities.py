@@ -26,6 +26,11 @@ class Capability(ABC):
 
     phrase: str
 
+    @classmethod
+    def described(cls) -> str:
+        """:attr:`phrase` with its article."""
+        return f"{'an' if cls.phrase[0] in 'aeiou' else 'a'} {cls.phrase}"
+
 
 class HessianProduct(Capability):
     """Products with the Hessian, which is never formed."""
@@ -232,8 +237,10 @@ def require(
     missing = missing_capabilities(objective, requires)
     if not missing:
         return
-    needs = " and ".join(f"a {needed.phrase}" for needed in missing)
-    text = f"{what} needs {needs}, which {type(objective).__name__} does not offer"
+    needs = " and ".join(needed.described() for needed in missing)
+    label = getattr(objective, "label", None)
+    owner = type(objective).__name__ if label is None else f"objective '{label}'"
+    text = f"{what} needs {needs}, which {owner} does not offer"
     names = sorted(fitting)
     if names:
         text += "; these would fit: " + ", ".join(names)

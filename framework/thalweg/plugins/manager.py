@@ -169,6 +169,9 @@ class Plugins:
             return known[family], {known[family].variant: variant}  # type: ignore[return-value]
         names = [spec.shown_name for spec in known.values()]
         text = f"no {kind.kind} is called {name!r}{suggestion(name, names)}"
+        for other, specs in self._specs.items():
+            if family in specs:
+                text = f"{name!r} is a {other.kind}, not a {kind.kind}{suggestion(name, names)}"
         if self.broken:
             text += " (not loaded: " + "; ".join(f"{b}: {b.error}" for b in self.broken) + ")"
         raise InputError(text)

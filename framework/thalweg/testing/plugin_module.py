@@ -190,9 +190,9 @@ class _Suite:
             missing = missing_capabilities(objective, requires)
             if not missing:
                 return objective
-            lacking = missing[0].phrase
+            lacking = missing[0].described()
         raise AssertionError(
-            f"no objective to check {owner} on: it needs a {lacking}; provide an objective that "
+            f"no objective to check {owner} on: it needs {lacking}; provide an objective that "
             f"has one in the same module"
         )
 

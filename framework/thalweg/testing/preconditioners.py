@@ -36,7 +36,7 @@ def check_preconditioner(
         One sentence that says what is wrong and by how much.
     """
     missing = missing_capabilities(objective, preconditioner.requires)
-    assert not missing, f"it needs a {missing[0].phrase}, which the objective does not offer"
+    assert not missing, f"it needs {missing[0].described()}, which the objective does not offer"
     preconditioner.setup(objective, x)
     preconditioner.update(x)
     residuals = [random_direction(objective, seed + number) for number in range(probes)]

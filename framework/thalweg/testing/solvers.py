@@ -52,7 +52,7 @@ def check_solver(
     solver = build()
     _check_options(solver)
     missing = missing_capabilities(objective, solver.requires)
-    assert not missing, f"it needs a {missing[0].phrase}, which the objective does not offer"
+    assert not missing, f"it needs {missing[0].described()}, which the objective does not offer"
     _check_steps(solver, objective, x, steps, decreasing)
     check_resumption(build, objective, x, steps=steps)
 

@@ -33,11 +33,11 @@ from thalweg_embedding.pairs.spectrum import bandwidth
 CUTS = (math.inf, *(2.0**-power for power in range(-2, 19)))
 
 #: Of the far part's largest value this share counts as large: in a wide map most pairs have less.
-LEVEL = 0.1
+LARGE_SHARE = 0.1
 
 #: Where nothing is cut off, values lose this share of what slopes may lose: in a collapsed map all
 #: pairs lose the same.
-LEVEL_OF_VALUES = 0.003
+VALUE_LOSS = 0.003
 
 
 @register_jitable
@@ -126,7 +126,7 @@ class Split:
     def at(cls, function: PairFunction, cut: float, tolerance: float) -> Split:
         """The cut at T = ``cut``, of errors below ``tolerance``."""
         if math.isinf(cut):
-            lost = LEVEL_OF_VALUES * abs(function(0.0)[0])
+            lost = VALUE_LOSS * abs(function(0.0)[0])
             band = bandwidth(radial(function, 0), tolerance, largest=lost)
             return cls(function, cut, 0.0, band)
         decades = math.log(10.0 / tolerance)
@@ -144,7 +144,7 @@ class Split:
             lambda d: far(d / cut),
             lost,
             _steepest(function) / math.sqrt(cut),
-            LEVEL * largest / min(1.0, cut),
+            LARGE_SHARE * largest / min(1.0, cut),
         )
         return cls(function, cut, unfinished.radius, band * math.sqrt(cut))
 
