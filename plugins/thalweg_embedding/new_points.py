@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,8 @@ from thalweg_embedding.affinities.distances import (
 )
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.affinities.fuzzy import fuzzy_rows
-from thalweg_embedding.pairs import all_pairs_loops, neighbors_loops
+from thalweg_embedding.pairs import neighbors_loops
+from thalweg_embedding.pairs.field import FixedField
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.specialize import specialize
 
@@ -74,6 +76,10 @@ class PlacedMap:
     metric: str = "euclidean"
     affinity: str = "entropic"
     n_neighbors: int = 15
+
+    @functools.cached_property
+    def _field(self) -> FixedField:
+        return FixedField(self.repulsion, self.places)
 
     def place(self, new: Any) -> np.ndarray:
         """Places of this rank's new points, shape (M, d).  Collective.
@@ -219,10 +225,7 @@ class PlacedMap:
         pulled, pull = np.empty(len(places)), np.empty_like(places)
         attract = specialize(neighbors_loops.first_order, self.attraction)
         attract(places, columns, *graph, 0.0, pulled, pull)
-        pushed, push = np.zeros(len(places)), np.zeros_like(places)
-        repel = specialize(all_pairs_loops.first_order, self.repulsion)
-        nobody = -len(places) - 1  # no known point is one of the new ones
-        repel(places, columns, nobody, np.empty((0, 0)), 0, 0.0, pushed, push)
+        pushed, push = self._field.at(places)
         if self.normalized:
             pushed = np.maximum(pushed, 1e-300)
             return (

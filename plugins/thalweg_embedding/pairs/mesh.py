@@ -314,6 +314,13 @@ class Mesh:
 
         ``modes`` is overwritten.
         """
+        return self.interpolated(self.field(modes, reached), reached)
+
+    def field(self, modes: np.ndarray, reached: Reached) -> np.ndarray:
+        """A real Fourier series on the rows of the mesh that points reach, padded.  Collective.
+
+        ``modes`` is overwritten.
+        """
         workers = numba.get_num_threads() if modes.size > 2**17 else 1
         if self.dimensions > 1:
             modes = _ifft(modes, 0, workers)[: self.used]
@@ -325,10 +332,14 @@ class Mesh:
             field = reached.routes.give_back(field[reached.places])
         mesh = self._empty(reached)
         mesh[..., : self.used] = field.reshape(mesh[..., : self.used].shape)
+        return mesh
+
+    def interpolated(self, field: np.ndarray, reached: Reached) -> np.ndarray:
+        """What :meth:`field` returns, at the points, in the order of the cells."""
         cells = reached.cells
         values = np.empty(cells.order.size, dtype=self.real)
         where = (reached.first, *self._places(), self._coefficients)
-        _interpolate(cells.points, *where, mesh, values)
+        _interpolate(cells.points, *where, field, values)
         return values
 
     def _places(self) -> tuple[float, float, int]:

@@ -1,0 +1,106 @@
+"""What fixed points do to others: a sum over them as a function of the place, kept on a mesh."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+
+from thalweg.parallel import MPI, Layout
+from thalweg_embedding.pairs import all_pairs_loops
+from thalweg_embedding.pairs.boxes import Box, modes_of, side_for
+from thalweg_embedding.pairs.cells import Cells, bounding_box
+from thalweg_embedding.pairs.functions import PairFunction
+from thalweg_embedding.pairs.mesh import Reached
+from thalweg_embedding.pairs.specialize import specialize
+from thalweg_embedding.pairs.split import split_at
+
+#: Fixed points from which a mesh is quicker, and most of its modes, some 20 bytes each.
+FIXED_ROWS, MOST_MODES = 5_000, 2**23
+
+#: What the modes may lose of a pair's slope, relative to the steepest slope.
+TOLERANCE = 1e-4
+
+#: Side of the mesh over that of the box of the fixed points.
+MARGIN = 1.1
+
+
+class FixedField:
+    """S(y) = sum over fixed points of phi(||y - x_m||^2), and half its gradient.
+
+    Parameters
+    ----------
+    function
+        phi.
+    points
+        The fixed points, shape (N, d), the same on all ranks.
+
+    Notes
+    -----
+    For many points in 1 to 3 dimensions S is interpolated from a mesh, at a cost that does not grow
+    with N; where a place lies beyond the mesh, points are few, or phi needs a mesh that is too
+    fine, all terms are summed.
+    """
+
+    def __init__(self, function: PairFunction, points: np.ndarray) -> None:
+        self._function, self._points = function, np.ascontiguousarray(points, dtype=float)
+
+    @functools.cached_property
+    def _box(self) -> Box | None:
+        rows, d = self._points.shape
+        if rows < FIXED_ROWS or not 1 <= d <= 3:
+            return None
+        reach = side_for(MARGIN * self._middle[1])
+        split = split_at(self._function, math.inf, TOLERANCE)
+        if not modes_of(split.band, reach, d) <= MOST_MODES:
+            return None
+        return Box(Layout(MPI.COMM_SELF, rows, d), split, reach, TOLERANCE, False)
+
+    @functools.cached_property
+    def _middle(self) -> tuple[np.ndarray, float]:
+        layout = Layout(MPI.COMM_SELF, *self._points.shape)
+        return bounding_box(layout, self._points)
+
+    @functools.cached_property
+    def _meshes(self) -> list[np.ndarray]:
+        """S, and half its derivatives, at the points of the mesh."""
+        assert self._box is not None
+        mesh, influence = self._box.mesh, self._box.influence
+        reached = self._reached(self._points)
+        density = mesh.modes(reached)
+        slopes = [mesh.slope(density, influence, axis) for axis in range(mesh.dimensions)]
+        return [mesh.field(series, reached) for series in (density * influence, *slopes)]
+
+    def _reached(self, places: np.ndarray) -> Reached:
+        assert self._box is not None
+        side = 8.0 * self._box.mesh.spacing
+        return self._box.mesh.reached(Cells.of(places, self._middle[0], side, self._box.real))
+
+    def at(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """S, shape (M,), and half its gradient, shape (M, d), at places of shape (M, d)."""
+        values, slopes = np.zeros(len(places)), np.zeros(places.shape)
+        beyond = np.ones(len(places), dtype=bool)
+        if self._box is not None:
+            center, extent = self._middle
+            half = 0.5 * MARGIN * extent
+            beyond = ~(np.abs(places - center) <= half).all(axis=1)
+            within = np.flatnonzero(~beyond)
+            reached = self._reached(places[within])
+            rows = within[reached.cells.order]
+            values[rows], *along = (
+                self._box.mesh.interpolated(field, reached) for field in self._meshes
+            )
+            slopes[rows] = np.stack(along, axis=1)
+        if beyond.any():
+            rows = np.flatnonzero(beyond)
+            values[rows], slopes[rows] = self._summed(places[rows])
+        return values, slopes
+
+    def _summed(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        values, slopes = np.zeros(len(places)), np.zeros(places.shape)
+        loop = specialize(all_pairs_loops.first_order, self._function)
+        nobody = -len(places) - 1  # no fixed point is one of the places
+        columns = self._points.T.copy()
+        loop(places, columns, nobody, np.empty((0, 0)), 0, 0.0, values, slopes)
+        return values, slopes
