@@ -32,14 +32,16 @@ PAIR_WORK = 7.5
 #: Evaluations per iteration, and iterations of a solve with the Laplacian.
 EVALUATIONS, SOLVES, INNER = 1.2, 1, 5
 
-#: Share of a rank's rows that others ask for in a graph whose rows are in no order.
-GHOSTS = 1.0
+#: Edges that end on other ranks, and rows that others ask for, as shares of a rank's own, where
+#: rows lie by cells of the data; and such rows for each other rank where rows are in no order.
+BORDER_EDGES, BORDER_ROWS, GHOSTS = 0.1, 0.5, 1.0
 
 
 def estimate(problem: Problem) -> list[PhaseEstimate]:
     """Loading, neighbors, affinities, set-up and iterations of an embedding by a sparse graph.
 
-    Rows are taken to be in no particular order, so that their neighbors lie on all ranks.
+    Where rows stay as they are given they are taken to be in no particular order, so that their
+    neighbors lie on all ranks.
     """
     options = problem.objective
     n, columns, ranks = problem.local_rows, problem.columns, problem.ranks
@@ -72,6 +74,15 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     return [*found, _iterations(problem, edges, d, ranks)]
 
 
+def _relocated(problem: Problem) -> bool:
+    """Whether rows are brought to ranks by cells of the data, which are taken to be dense."""
+    options = problem.objective
+    if options.get("affinity") == "precomputed" or options.get("metric") == "precomputed":
+        return False
+    by_distance = options.get("repulsive_weights") == "squared-distances"
+    return problem.ranks > 1 and problem.rows >= SLAB_ROWS and not by_distance
+
+
 def _neighbors(problem: Problem, k: float) -> PhaseEstimate:
     n, columns, ranks = problem.local_rows, problem.columns, problem.ranks
     if problem.objective.get("neighbor_search") != "approximate":
@@ -84,10 +95,11 @@ def _neighbors(problem: Problem, k: float) -> PhaseEstimate:
             "ranks",
         )  # fmt: skip
     copies = COPIES if ranks > 1 else 0.0
+    lists = 0.0 if _relocated(problem) else 40.0 * k  # they go back to where their rows came from
     held = 12.0 * (1.0 + copies) * n * columns + 8.0 * n * columns * (ranks > 1)
     return PhaseEstimate(
         "neighbors", 0.0, FOUND * n * k + held,
-        sent=problem.remote_share * n * (8.0 * columns * (1.0 + copies + 2.0) + 40.0 * k),
+        sent=problem.remote_share * n * (8.0 * columns * (1.0 + copies + 2.0) + lists),
         messages=40.0 * (ranks - 1),
         operations=n * (10.0 * 2.0 * max(256.0, 4.0 * k) + 800.0) * (columns + 10),
         advice="use a smaller perplexity, or [data] components or dtype = 'float32'",
@@ -96,9 +108,10 @@ def _neighbors(problem: Problem, k: float) -> PhaseEstimate:
 
 def _affinities(problem: Problem, k: float) -> PhaseEstimate:
     n = problem.local_rows
+    remote = min(problem.remote_share, BORDER_EDGES if _relocated(problem) else 1.0)
     return PhaseEstimate(
         "affinities", KEPT * n * k, (MADE - KEPT) * n * k,
-        sent=24.0 * n * k * problem.remote_share, messages=3.0 * (problem.ranks - 1),
+        sent=24.0 * n * k * remote, messages=3.0 * (problem.ranks - 1),
         operations=400.0 * n * k, advice="use a smaller perplexity",
     )  # fmt: skip
 
@@ -121,14 +134,21 @@ def _iterations(problem: Problem, edges: float, d: float, ranks: int) -> PhaseEs
     mesh = modes / ranks if slabs else modes
     # Points to their slabs and forces back; the mesh there and back, and its transposition.
     moved = 16.0 * d * n + 8.0 * (d + 1.0) * 1.5 * mesh if slabs else 8.0 * d * n + 4.0 * mesh
-    ghosts = GHOSTS * n * min(edges, ranks - 1.0)
-    attraction = 8.0 * d * ghosts * problem.remote_share
-    solves = SOLVES * INNER * 8.0 * d * n * min(LAPLACIAN_EDGES, ranks - 1.0) * problem.remote_share
+    share = problem.remote_share
+    if _relocated(problem):
+        # Points to where affinities lie and slopes back, as right-hand sides and solutions.
+        ghosts = min(BORDER_ROWS, ranks - 1.0) * n
+        attraction = d * (12.0 * n * share + 4.0 * ghosts)
+        solves = SOLVES * d * (16.0 * n * share + INNER * 8.0 * BORDER_EDGES * n * (ranks > 1))
+    else:
+        ghosts = GHOSTS * n * min(edges, ranks - 1.0)
+        attraction = 8.0 * d * ghosts * share
+        solves = SOLVES * INNER * 8.0 * d * n * min(LAPLACIAN_EDGES, ranks - 1.0) * share
     work = n * edges * 12.0 + 60.0 * n * d + 100.0 * modes / ranks + LAPLACIAN_EDGES * n * 80.0
     return PhaseEstimate(
         "iterations", 8.0 * n * d * VECTORS,
         MODE_BYTES * mesh + 120.0 * n + 8.0 * d * ghosts,
-        sent=times * (moved * problem.remote_share + attraction + solves),
+        sent=times * (moved * share + attraction + solves),
         messages=times * (ranks - 1) * (30.0 if slabs else 12.0) * (ranks > 1),
         operations=times * work, advice="use a larger repulsion_error",
     )  # fmt: skip
