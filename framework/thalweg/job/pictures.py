@@ -203,9 +203,9 @@ class Frames:
     def __call__(self, iterate: Iterate) -> bool:
         """Keep the iterate if its turn has come; never ends the run.  Collective."""
         if iterate.iteration % self.every == 0:
-            whole = self.objective.layout.gather(iterate.state.x)
-            if self.objective.comm.rank == 0:
-                self.frames.append(np.array(whole, dtype=np.float32))
+            layout = self.objective.layout
+            rows = np.array(layout.reading(iterate.state.x), dtype=np.float32)
+            self.frames.append(layout.gather_on_root(rows))
             self.captions.append(f"evaluation {iterate.evaluations}: {iterate.objective:.6g}")
             if len(self.captions) > MAX_FRAMES:
                 self.frames, self.captions = self.frames[::2], self.captions[::2]

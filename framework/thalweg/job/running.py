@@ -205,14 +205,15 @@ def draw_pictures(
         if frames is not None:
             frames.draw(directory, labels)
 
-    # Only what is drawn is gathered.
+    # Only what is drawn is gathered, and only where it is drawn.
     solution, layout = result.solution, result.solution_layout
     whole = labels = None
-    if dataset is not None and (frames is not None or configuration.output["pictures"]):
-        labels = dataset.gather_labels()
+    drawn = frames is not None or configuration.output["pictures"]
+    if drawn and dataset is not None and dataset.labels is not None:
+        labels = dataset.layout.gather_on_root(dataset.labels)
     if configuration.output["pictures"] and solution is not None and layout is not None:
         n_rows = len(solution) if layout.replicated else layout.rows
-        whole = result.gather() if is_map(solution, n_rows, dataset) else None
+        whole = layout.gather_on_root(solution) if is_map(solution, n_rows, dataset) else None
     on_root(comm, draw)
 
 
