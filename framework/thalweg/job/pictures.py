@@ -205,7 +205,9 @@ class Frames:
         if iterate.iteration % self.every == 0:
             layout = self.objective.layout
             rows = np.array(layout.reading(iterate.state.x), dtype=np.float32)
-            self.frames.append(layout.gather_on_root(rows))
+            whole = layout.gather_on_root(rows)
+            if self.objective.comm.rank == 0:
+                self.frames.append(whole)
             self.captions.append(f"evaluation {iterate.evaluations}: {iterate.objective:.6g}")
             if len(self.captions) > MAX_FRAMES:
                 self.frames, self.captions = self.frames[::2], self.captions[::2]
