@@ -46,6 +46,10 @@ class FixedField:
     def __init__(self, function: PairFunction, points: np.ndarray) -> None:
         self._function, self._points = function, np.ascontiguousarray(points, dtype=float)
 
+    def __getstate__(self) -> dict[str, object]:
+        # The mesh is made again where it is wanted: it is large, and has a communicator.
+        return {name: vars(self)[name] for name in ("_function", "_points")}
+
     @functools.cached_property
     def _box(self) -> Box | None:
         rows, d = self._points.shape

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -44,7 +46,10 @@ def test_new_points_rest_where_all_sums_say(monkeypatch):
     estimator = TSNE(perplexity=10, random_state=0, max_iter=60).fit(points[:300])
     exact = estimator.transform(points[300:])
     monkeypatch.setattr(field, "FIXED_ROWS", 100)
-    placed = estimator.transform(points[300:])
+    other = pickle.loads(pickle.dumps(estimator))
+    placed = other.transform(points[300:])
+    again = pickle.loads(pickle.dumps(other)).transform(points[300:])
+    np.testing.assert_array_equal(placed, again)
+    assert not np.array_equal(placed, exact)  # a mesh it was
     extent = np.ptp(estimator.embedding_, axis=0).max()
-    assert np.median(np.abs(placed - exact).max(axis=1)) <= 1e-3 * extent
-    assert (np.abs(placed - exact).max(axis=1) > 1e-2 * extent).mean() <= 0.1
+    assert np.abs(placed - exact).max() <= 1e-4 * extent
