@@ -237,7 +237,7 @@ def cheapest_split(
     distortion = np.abs(image_distances / lengths - 1.0)
     np.fill_diagonal(distortion, 0.0)
     third = np.partition(distortion, -3, axis=1)[:, -3]
-    bar = np.minimum(np.maximum(third, min(threshold, 1e3)), distortion.max())[:, None]
+    cutoff = np.minimum(np.maximum(third, min(threshold, 1e3)), distortion.max())[:, None]
     # Nanoseconds: a product's term, the pass over a pair, a measured pair; a pair that needs
     # the further coordinates, and a term of these.
     product, sweep, exact = 0.018, 0.5, 60.0 + 0.35 * dimension
@@ -247,7 +247,10 @@ def cheapest_split(
         for p in (16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024)
         if p < min(0.85 * dimension, len(frame.directions))
     ]
-    above, below = image_distances / (1.0 + bar), image_distances / np.maximum(1.0 - bar, 1e-300)
+    above, below = (
+        image_distances / (1.0 + cutoff),
+        image_distances / np.maximum(1.0 - cutoff, 1e-300),
+    )
     near, first = np.zeros_like(lengths), 0
     shares = {dimension: 0.0}
     for p in sizes:
@@ -255,7 +258,7 @@ def cheapest_split(
         first = p
         tail = np.sqrt(np.maximum(total - (turned[:, :p] ** 2).sum(axis=1), 0.0))
         suspect = above >= near + (tail[:, None] - tail) ** 2
-        suspect |= (below <= near + (tail[:, None] + tail) ** 2) & (bar < 1.0)
+        suspect |= (below <= near + (tail[:, None] + tail) ** 2) & (cutoff < 1.0)
         shares[p] = max(0.0, float(suspect.mean()) - 1.0 / len(rows))
 
     def cost(p: int, q: int) -> float:

@@ -11,9 +11,9 @@ import numpy as np
 
 from thalweg.parallel.kernels import kernel
 
-#: Squared lengths below this are measured on coordinates times ``_LIFT``: they would vanish.
+#: Squared lengths below this are measured on coordinates times ``_SCALE``: they would vanish.
 _TINY = 1e-250
-_LIFT = 2.0**700
+_SCALE = 2.0**700
 
 #: A pair is measured unless its bounds stay this far below the largest distortion: three
 #: roundings of the comparison in single precision, and then the error of a measurement.
@@ -21,23 +21,23 @@ _MARGIN = 5e-7
 
 
 @kernel(fastmath={"reassoc", "contract", "nsz"})
-def squared_distance(a, b, lift):  # type: ignore[no-untyped-def]
-    """Squared distance of two rows times ``lift``, differences and sum in float64."""
+def squared_distance(a, b, scale):  # type: ignore[no-untyped-def]
+    """Squared distance of two rows times ``scale``, differences and sum in float64."""
     total = np.float64(0.0)
     for c in range(a.size):
-        difference = (np.float64(a[c]) - np.float64(b[c])) * lift
+        difference = (np.float64(a[c]) - np.float64(b[c])) * scale
         total += difference * difference
     return total
 
 
 @kernel(fastmath={"reassoc", "contract", "nsz"})
-def squared_image_of_difference(components, a, b, lift):  # type: ignore[no-untyped-def]
-    """``||Psi (a - b) lift||^2``, from the difference: accurate however close a and b are."""
+def squared_image_of_difference(components, a, b, scale):  # type: ignore[no-untyped-def]
+    """``||Psi (a - b) scale||^2``, from the difference: accurate however close a and b are."""
     total = 0.0
     for k in range(components.shape[0]):
         product = 0.0
         for c in range(a.size):
-            product += components[k, c] * ((np.float64(a[c]) - np.float64(b[c])) * lift)
+            product += components[k, c] * ((np.float64(a[c]) - np.float64(b[c])) * scale)
         total += product * product
     return total
 
@@ -57,7 +57,7 @@ def map_rows(rows, mean, components, images):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath={"contract", "nsz"})
-def squared_packed_distance(a, b, lift):  # type: ignore[no-untyped-def]
+def squared_packed_distance(a, b, scale):  # type: ignore[no-untyped-def]
     """As :func:`squared_distance`, of two rows of :class:`SparseRows`."""
     width = a.size // 2
     total = 0.0
@@ -67,17 +67,17 @@ def squared_packed_distance(a, b, lift):  # type: ignore[no-untyped-def]
         other = b[j] if j < width else np.inf
         difference = 0.0
         if at <= other:
-            difference += a[width + i] * lift
+            difference += a[width + i] * scale
             i += 1
         if other <= at:
-            difference -= b[width + j] * lift
+            difference -= b[width + j] * scale
             j += 1
         total += difference * difference
     return total
 
 
 @kernel(fastmath={"contract", "nsz"})
-def squared_image_of_packed_difference(components, a, b, lift):  # type: ignore[no-untyped-def]
+def squared_image_of_packed_difference(components, a, b, scale):  # type: ignore[no-untyped-def]
     """As :func:`squared_image_of_difference`, of two rows of :class:`SparseRows`."""
     width = a.size // 2
     image = np.zeros(components.shape[0])
@@ -87,10 +87,10 @@ def squared_image_of_packed_difference(components, a, b, lift):  # type: ignore[
         other = b[j] if j < width else np.inf
         difference = 0.0
         if at <= other:
-            difference += a[width + i] * lift
+            difference += a[width + i] * scale
             i += 1
         if other <= at:
-            difference -= b[width + j] * lift
+            difference -= b[width + j] * scale
             j += 1
         if difference != 0.0:
             column = int(min(at, other))
@@ -112,21 +112,21 @@ _squared_image = squared_image_of_difference.dispatcher
 def measure_pair(components, close, packed, a, b, image_a, image_b, size):  # type: ignore[no-untyped-def]
     """Squared length before and after the map; ``size`` is the sum of the squared norms.
 
-    Both are multiplied by the square of ``_LIFT`` where the points nearly coincide.
+    Both are multiplied by the square of ``_SCALE`` where the points nearly coincide.
     ``packed``: the points are rows of :class:`SparseRows`.
     """
     length = _squared_packed_distance(a, b, 1.0) if packed else _squared_distance(a, b, 1.0)
     if length >= close * size and length >= _TINY:
         return length, _squared_distance(image_a, image_b, 1.0)
-    lift = 1.0
+    scale = 1.0
     if length < _TINY:
-        lift = _LIFT
-        length = _squared_packed_distance(a, b, lift) if packed else _squared_distance(a, b, lift)
+        scale = _SCALE
+        length = _squared_packed_distance(a, b, scale) if packed else _squared_distance(a, b, scale)
         if length == 0.0:
             return 0.0, 0.0
     if packed:
-        return length, _squared_packed_image(components, a, b, lift)
-    return length, _squared_image(components, a, b, lift)
+        return length, _squared_packed_image(components, a, b, scale)
+    return length, _squared_image(components, a, b, scale)
 
 
 _measure_pair = measure_pair.dispatcher
@@ -202,9 +202,9 @@ _is_suspect = is_suspect.dispatcher
 
 
 @kernel()
-def lowered(bar):  # type: ignore[no-untyped-def]
-    """What a bound must stay below, in single precision, so that the truth is below ``bar``."""
-    return np.float32(bar - _MARGIN * (1.0 + bar))
+def lowered(cutoff):  # type: ignore[no-untyped-def]
+    """What a bound must stay below, in single precision, so that the truth is below ``cutoff``."""
+    return np.float32(cutoff - _MARGIN * (1.0 + cutoff))
 
 
 _lowered = lowered.dispatcher
@@ -271,8 +271,8 @@ def filter_tile(  # type: ignore[no-untyped-def]
         j0 = begin
         while j0 < n:
             j1 = min(n, j0 + step)
-            bar = worst_size[max_pairs - 1] if filled == max_pairs else threshold
-            w = _lowered(min(bar, best))
+            cutoff = worst_size[max_pairs - 1] if filled == max_pairs else threshold
+            w = _lowered(min(cutoff, best))
             low, high, tails = (low_r[i], low_c), (high_r[i], high_c), (tail_r[i], tail_c)
             image_low, image_high = (image_low_r[i], image_low_c), (image_high_r[i], image_high_c)
             suspects = _mark_suspects(
@@ -292,12 +292,12 @@ def filter_tile(  # type: ignore[no-untyped-def]
                     continue
                 if labeled and label_r[i] != label_c[j]:
                     continue
-                # The bar may have risen since this piece of the row was marked.
-                bar = worst_size[max_pairs - 1] if filled == max_pairs else threshold
-                risen = _lowered(min(bar, best))
+                # The cutoff may have risen since this piece of the row was marked.
+                cutoff = worst_size[max_pairs - 1] if filled == max_pairs else threshold
+                raised_cutoff = _lowered(min(cutoff, best))
                 least_image = image_low_r[i] + image_low_c[j]
                 largest_image = image_high_r[i] + image_high_c[j]
-                if risen > w and not _is_suspect(
+                if raised_cutoff > w and not _is_suspect(
                     dots[i, j],
                     images[i, j],
                     low_r[i] + low_c[j],
@@ -305,7 +305,7 @@ def filter_tile(  # type: ignore[no-untyped-def]
                     least_image,
                     largest_image,
                     tail_r[i] * tail_c[j],
-                    risen,
+                    raised_cutoff,
                 ):
                     continue
                 if further and not _is_suspect(
@@ -316,7 +316,7 @@ def filter_tile(  # type: ignore[no-untyped-def]
                     least_image,
                     largest_image,
                     further_tail_r[i] * further_tail_c[j],
-                    risen,
+                    raised_cutoff,
                 ):
                     continue
                 measured += 1
