@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         NearIsometricEmbedding,
         NILEPro,
         NuMax,
+        SecantAvoidanceProjection,
         SecantPCA,
     )
     from thalweg_isometry.objective import NearIsometry, secant_set
@@ -32,6 +33,7 @@ __all__ = [
     "NearIsometricEmbedding",
     "NearIsometry",
     "NuMax",
+    "SecantAvoidanceProjection",
     "SecantPCA",
     "certify",
     "secant_set",

@@ -352,6 +352,15 @@ class NILEPro(LinearIsometry):
     _solver = "nile-pro"
 
 
+class SecantAvoidanceProjection(LinearIsometry):
+    """An orthogonal projection turned away from the worst secant (Kvinge et al. 2018).
+
+    Parameters, attributes and methods are those of :class:`LinearIsometry`.
+    """
+
+    _solver = "secant-avoidance"
+
+
 class SecantPCA(LinearIsometry):
     """Baseline: principal directions of the normalized secants.
 

@@ -43,6 +43,11 @@ def thalweg_solvers() -> list[SolverSpec]:
             "nile_pro:NileProSearch",
             "NILEPro",
         ),
+        "secant-avoidance": (
+            "near-isometry: an orthogonal projection turned away from the worst secant",
+            "secant_avoidance:SecantAvoidance",
+            "SecantAvoidanceProjection",
+        ),
         "secant-pca": (
             "near-isometry, baseline: principal directions of the secants",
             "baselines:SecantPCA",

@@ -16,6 +16,7 @@ NAMES = {
     "nile-pro": "NILE-Pro",
     "fromax": "FroMax",
     "numax": "NuMax",
+    "secant-avoidance": "secant avoidance",
     "secant-pca": "PCA of secants",
     "random-projection": "random projection",
 }

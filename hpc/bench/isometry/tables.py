@@ -75,7 +75,7 @@ def figure_2(quick: bool, seconds: float) -> Iterator[list[dict[str, Any]]]:
     """Rank against delta on translating squares and disks of 16 x 16, all methods."""
     points = shapes(60, 16, disks=True)
     deltas = (0.1, 0.2, 0.4, 0.6) if quick else (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6)
-    methods = ["hinge-lbfgs", "nile-pro", "secant-pca", "random-projection"]
+    methods = ["hinge-lbfgs", "nile-pro", "secant-avoidance", "secant-pca", "random-projection"]
     methods += [] if quick else ["fromax", "numax"]
     rows = []
     for solver in methods:

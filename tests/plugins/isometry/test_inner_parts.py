@@ -11,6 +11,7 @@ from thalweg_isometry.descent import descend
 from thalweg_isometry.hinge import hinge, lowering_row
 from thalweg_isometry.nile_pro import _least, onto_l1_ball
 from thalweg_isometry.normal_equations import KINDS, SecantRows, normal_equations
+from thalweg_isometry.secant_avoidance import avoiding
 
 
 @pytest.fixture
@@ -169,3 +170,19 @@ def test_a_preconditioned_descent_needs_fewer_evaluations():
     better = descend(evaluate, start, **options, precondition=lambda g: g / scale)
     assert better.met
     assert better.evaluations < 0.5 * plain.evaluations
+
+
+def test_a_projection_turned_towards_a_secant_shortens_it_less():
+    random = np.random.default_rng(2)
+    rows = np.linalg.qr(random.standard_normal((9, 4)))[0].T
+    secant = random.standard_normal(9)
+    turned = avoiding(rows, secant, 0.1)
+    np.testing.assert_allclose(turned @ turned.T, np.eye(4), atol=1e-12)
+    assert np.linalg.norm(turned @ secant) > np.linalg.norm(rows @ secant)
+    # What is orthogonal to the secant and its projection is mapped as before.
+    kept = rows - np.outer(rows @ secant, rows @ secant) @ rows / ((rows @ secant) ** 2).sum()
+    np.testing.assert_allclose(
+        np.linalg.norm(turned @ kept.T, axis=0), np.linalg.norm(kept, axis=1)
+    )
+    outside = secant - (rows @ secant) @ rows
+    assert np.linalg.norm(avoiding(rows, outside, 0.1) @ outside) > 0.0

@@ -10,7 +10,7 @@ from thalweg.parallel import MPI
 from thalweg_isometry.hinge import HingeSearch
 from thalweg_isometry.objective import NearIsometry
 
-METHODS = ["hinge-lbfgs", "numax", "fromax", "nile-pro", "secant-pca"]
+METHODS = ["hinge-lbfgs", "numax", "fromax", "nile-pro", "secant-avoidance", "secant-pca"]
 
 #: Fewer iterations than users get, where an attempt fails by its limit.
 QUICK = {"fromax": {"limit": 200}, "nile-pro": {"limit": 600}}

@@ -1,0 +1,76 @@
+"""Secant-avoidance projection: turn an orthogonal projection away from the worst secant.
+
+Of all unit secants v the one that an orthogonal projection P shortens most is sought, and
+the direction ``P v / ||P v||`` of its range is replaced by one that leans towards v
+(Jamshidi, Kirby and Broomhead 2011; Kvinge, Farnell, Kirby and Peterson 2018).  The other
+directions are orthogonal to v and stay.  A projection lengthens nothing: the map that is
+returned is multiplied by the number that makes its lengthening and shortening alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from thalweg.plugins import Help
+from thalweg_isometry.active import ActiveSecants
+from thalweg_isometry.search import Inner, SearchState, SecantSearch
+
+
+@dataclass(frozen=True)
+class SecantAvoidance(SecantSearch[SearchState]):
+    """Solver ``secant-avoidance``."""
+
+    lean: Annotated[
+        float, Help("share of the worst secant in the direction that is replaced", above=0, below=1)
+    ] = 0.05
+    sweep: Annotated[int, Help("directions replaced per step", minimum=1)] = 50
+    limit: Annotated[int, Help("directions replaced per attempt", minimum=1)] = 1000
+
+    def inner(self, state: SearchState, active: ActiveSecants) -> Inner:
+        """Replace directions until the secants at hand are within the target."""
+        goal = self.aim * state.target_delta
+        left = max(1, self.limit - state.attempt_iterations)
+        rows = np.linalg.qr(state.psi.T)[0].T
+        done, delta = 0, np.inf
+        while done < min(self.sweep, left) and delta > goal:
+            done += 1
+            rows = active.comm.bcast(rows)
+            ratios = active.ratios(active.images(rows))
+            low, high = float(ratios.min(initial=1.0)), float(ratios.max(initial=1.0))
+            psi, delta = np.sqrt(2.0 / (high + low)) * rows, (high - low) / (high + low)
+            self.approach(state, psi, delta)
+            ends = state.secants.rows_of(state.pairs[int(ratios.argmin())])
+            rows = avoiding(rows, ends[0] - ends[1], self.lean)
+        failed = delta > goal and state.attempt_iterations + done >= self.limit
+        return Inner(psi, delta <= goal, failed, delta, done, done, capped=failed)
+
+
+def avoiding(rows: np.ndarray, secant: np.ndarray, lean: float) -> np.ndarray:
+    """Orthonormal rows, one of which is turned towards a secant.
+
+    Parameters
+    ----------
+    rows
+        Shape ``(rank, dimension)``, orthonormal.
+    secant
+        Of any length but 0, shape ``(dimension,)``.
+    lean
+        Weight of the secant against that of the direction that is replaced.
+    """
+    secant = secant / np.linalg.norm(secant)
+    parts = rows @ secant
+    size = float(np.linalg.norm(parts))
+    if size > 0.0:
+        # A reflection that makes the projected secant the first row.
+        sign = 1.0 if parts[0] >= 0.0 else -1.0
+        mirror = parts / size
+        mirror[0] += sign
+        mirror /= np.linalg.norm(mirror)
+        rows = rows - 2.0 * np.outer(mirror, mirror @ rows)
+        rows[0] *= -sign
+    rows = rows.copy()
+    rows[0] = (1.0 - lean) * rows[0] + lean * secant
+    return np.asarray(np.linalg.qr(rows.T)[0].T)
