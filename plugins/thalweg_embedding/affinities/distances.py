@@ -15,7 +15,7 @@ import scipy.sparse
 from scipy.spatial.distance import cdist
 
 from thalweg.data import Dataset
-from thalweg.errors import InputError
+from thalweg.errors import InputError, suggestion
 from thalweg.parallel import (
     MPI,
     CoarseCells,
@@ -25,7 +25,7 @@ from thalweg.parallel import (
     raise_on_all_ranks,
 )
 from thalweg.parallel.pairs import Ring, nearest_neighbors
-from thalweg_embedding.affinities.other_metrics import neighbors_by_descent
+from thalweg_embedding.affinities.other_metrics import METRICS, neighbors_by_descent
 
 #: Metrics that become Euclidean ones of rows scaled to length 1; True where they are centered.
 ANGULAR = {"cosine": False, "correlation": True}
@@ -112,6 +112,9 @@ def nearest_by(
         An unknown metric, a row without direction where angles count, distances that are
         negative or too few.
     """
+    known = sorted({"precomputed", *ANGULAR, *ALIASES, *OTHERS, *METRICS})
+    if metric not in known:
+        raise InputError(f"unknown metric '{metric}'{suggestion(metric, known)}")
     metric = ALIASES.get(metric, metric)
     if metric == "precomputed":
         return _precomputed(dataset, k)
