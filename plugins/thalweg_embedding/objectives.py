@@ -66,11 +66,12 @@ SLOW_ROWS = 5_000
 #: then the start is not small, and early exaggeration is the default.
 MANY_ROWS = 1_000
 
-#: By how much, and iterations of its stages.  Exaggerated maps gather classes before they grow,
-#: and many small stages let them grow without tearing: fewer are quicker to a value and lose
-#: neighbors and classes for it.
+#: By how much, iterations of its stages, and the last factors of lambda.  Exaggerated maps gather
+#: classes before they grow, and many small stages let them grow without tearing: fewer are quicker
+#: to a value and lose neighbors and classes for it.
 EXAGGERATION = 12.0
 STAGE_ITERATIONS = 16
+LATE_STAGES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 def embedding(
@@ -438,19 +439,26 @@ def repulsive_sum(
 def exaggerated_stages(
     family: Family, rows: int, exaggeration: float | None, unfold_first: bool = False
 ) -> tuple[float, ...]:
-    """Factors of lambda from 1/exaggeration to 1, each at most twice the one before.
+    """Factors of lambda from 1/exaggeration to 1.
 
-    For 12 they are 1/12, 1/6.45, 1/3.46, 1/1.86 and 1.  None asks for 12 where E- is a logarithm
-    and the points are many, else for no stages: small maps, and those of the elastic embedding,
-    unfold as well without.  ``unfold_first``: stages are wanted in any case.
+    Up to 1/2 each is at most three times the one before, then come 0.6, 0.7, 0.8, 0.9 and 1: for
+    12, 1/12, 1/4.9, 1/2 and those.  None asks for 12 where E- is a logarithm and the points are
+    many, else for no stages: small maps, and those of the elastic embedding, unfold as well
+    without.  ``unfold_first``: stages are wanted in any case.
+
+    Near 1 the map grows most: its neighborhoods order themselves only if it grows slowly.
     """
     if exaggeration is None:
         wanted = unfold_first or (family.staged and rows >= MANY_ROWS)
         exaggeration = EXAGGERATION if wanted else 1.0
-    if exaggeration <= 1.0:
-        return ()
-    count = math.ceil(math.log2(exaggeration))
-    return (*(exaggeration ** (i / count - 1.0) for i in range(count)), 1.0)
+    first = 1.0 / exaggeration
+    small: list[float] = []
+    if first < LATE_STAGES[0]:
+        count = math.ceil(math.log(LATE_STAGES[0] / first, 3.0))
+        small = [first * (LATE_STAGES[0] / first) ** (i / count) for i in range(count)]
+    elif first < 1.0:
+        small = [first]
+    return (*small, *(factor for factor in LATE_STAGES if factor > first))
 
 
 def _usual_scale(family: Family, rows: int, init: str) -> float:

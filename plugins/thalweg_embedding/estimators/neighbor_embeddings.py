@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
+import numba
 import numpy as np
 import scipy.sparse
+import threadpoolctl
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
@@ -17,7 +21,12 @@ import thalweg
 from thalweg.data import Dataset
 from thalweg.driver import STOP_OPTIONS
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, collective_call, raise_on_all_ranks
+from thalweg.parallel import (
+    MPI,
+    collective_call,
+    raise_on_all_ranks,
+    restored_thread_limits,
+)
 from thalweg.plugins import check_parameters, declared_options
 from thalweg_embedding.affinities.build import perplexity_for
 from thalweg_embedding.affinities.distances import SparseDataset
@@ -35,6 +44,28 @@ from thalweg_embedding.objectives import (
 
 def _places_new_points(estimator: PairwiseEstimator) -> bool:
     return estimator.affinity != "precomputed" and estimator.keep_data
+
+
+def _extends(estimator: PairwiseEstimator) -> bool:
+    return _places_new_points(estimator) and estimator.metric != "precomputed"
+
+
+@contextmanager
+def _threads(n_jobs: int | None) -> Iterator[None]:
+    """So many threads of this process; None as it is, -1 all cores, -2 all but one."""
+    if n_jobs is None:
+        yield
+        return
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0:
+        raise InputError(
+            f"parameter 'n_jobs' must be an integer other than 0, or None, not {n_jobs!r}"
+        )
+    cores = len(os.sched_getaffinity(0))
+    count = n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+    most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    with restored_thread_limits(), threadpoolctl.threadpool_limits(limits=count):
+        numba.set_num_threads(min(count, most))
+        yield
 
 
 @dataclass(eq=False, repr=False)
@@ -95,13 +126,16 @@ class PairwiseEstimator(  # type: ignore[misc]
         direction where the solver has a place for it.
     keep_data
         Whether the fitted estimator holds X, by reference where it can, which
-        :meth:`transform` needs; without, it pickles small.
+        :meth:`transform` and :meth:`partial_fit` need; without, it pickles small.
+    n_jobs
+        Threads of this process: None for those of ``OMP_NUM_THREADS`` or all cores, -1 for all
+        cores.
     random_state
         Seed of the start.
 
     Attributes
     ----------
-    embedding_ : ndarray of float64, shape (n_samples, n_components)
+    embedding_ : ndarray of float32 or float64, as X, shape (n_samples, n_components)
     objective_ : float
         Final value, as the run saw it.
     kl_divergence_ : float
@@ -131,15 +165,16 @@ class PairwiseEstimator(  # type: ignore[misc]
     density: float = 0.0
     exaggeration: float | None = None
     init: Any = "auto"
-    max_iter: int = 300
-    tol: float = 5e-3
-    n_iter_without_progress: int = 5
+    max_iter: int = 500
+    tol: float = 1e-2
+    n_iter_without_progress: int = 20
     callback: Any = None
     verbose: int = 0
     solver: str = "lbfgs"
     preconditioner: str | None = None
     solver_options: Mapping[str, Any] | None = None
     keep_data: bool = True
+    n_jobs: int | None = None
     random_state: Any = None
 
     def _checked(self) -> dict[str, Any]:
@@ -181,7 +216,12 @@ class PairwiseEstimator(  # type: ignore[misc]
         InputError
             Data or parameters that cannot be used; it is a ``ValueError``.
         """
-        dataset, objective = self._objective(X)
+        with _threads(self.n_jobs):
+            self._fit(X)
+        return self
+
+    def _fit(self, X: Any, **options: Any) -> None:
+        dataset, objective = self._objective(X, options)
         try:
             result = thalweg.minimize(
                 objective,
@@ -195,11 +235,47 @@ class PairwiseEstimator(  # type: ignore[misc]
                 progress=bool(self.verbose),
                 **(self.solver_options or {}),
             )
-            self._keep(result)
+            self._keep(result, dataset)
             self.affinities_ = objective.weights  # of one rank
-            self._placed = self._new_points(dataset, objective)
+            self._placed = self._new_points(dataset, objective, result.x)
         finally:
             objective.destroy()
+
+    @available_if(_extends)
+    def partial_fit(self, X: Any, y: Any = None) -> PairwiseEstimator:
+        """Embed the rows of X together with those fitted before, from where these are.
+
+        The map then has the rows of all calls, in their order.  New rows begin where
+        :meth:`transform` places them, and nothing is exaggerated, so that the map of the others
+        changes little.  The first call is :meth:`fit`.
+
+        Parameters
+        ----------
+        X
+            Points, shape (n_new, n_features), dense or sparse as before.
+        y
+            Ignored.
+
+        Raises
+        ------
+        InputError
+            A map that was fitted on several ranks.
+        """
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X)  # type: ignore[no-any-return]
+        placed = self._placed
+        assert placed is not None
+        if placed.layout is not None or isinstance(X, Dataset):
+            raise InputError("partial_fit extends maps of one process, from arrays or matrices")
+        with _threads(self.n_jobs):
+            new = self._checked_new_points(X, False)
+            start = np.vstack([placed.places, placed.place(new)])
+            if scipy.sparse.issparse(placed.points):
+                together = scipy.sparse.vstack([placed.points, scipy.sparse.csr_matrix(new)], "csr")
+            else:
+                dense = new.toarray() if scipy.sparse.issparse(new) else new
+                together = np.vstack([placed.points, dense])
+            self._fit(together, start=start, exaggeration=1.0)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
@@ -221,7 +297,8 @@ class PairwiseEstimator(  # type: ignore[misc]
         assert placed is not None
         with raise_on_all_ranks(placed.layout.comm if placed.layout else MPI.COMM_SELF):
             new = self._checked_new_points(X, placed.layout is not None)
-        return placed.place(new)
+        with _threads(self.n_jobs):
+            return placed.place(new).astype(self.embedding_.dtype)
 
     @available_if(_places_new_points)
     def inverse_transform(self, X: Any) -> np.ndarray:
@@ -267,7 +344,7 @@ class PairwiseEstimator(  # type: ignore[misc]
         except ValueError as error:
             raise InputError(str(error)) from error
 
-    def _objective(self, X: Any) -> tuple[Dataset, PairwiseEmbedding]:
+    def _objective(self, X: Any, given: Mapping[str, Any]) -> tuple[Dataset, PairwiseEmbedding]:
         if isinstance(X, Dataset):
             dataset = X
             self.n_features_in_ = dataset.layout.columns
@@ -277,7 +354,7 @@ class PairwiseEstimator(  # type: ignore[misc]
             )
             dataset = SparseDataset.of(X) if scipy.sparse.issparse(X) else Dataset.from_array(X)
         start: np.ndarray | None = None
-        if not isinstance(self.init, str):
+        if not isinstance(self.init, str) and "start" not in given:
             try:
                 start = np.asarray(self.init, dtype=float)
             except (TypeError, ValueError) as error:
@@ -291,15 +368,17 @@ class PairwiseEstimator(  # type: ignore[misc]
             if not np.isfinite(start).all():
                 raise InputError("init must be finite")
         build = type(self).build
-        options = {"start": start, **self._checked()}
+        options = {"start": start, **self._checked(), **given}
         return dataset, build(dataset, dataset.comm, **options)
 
     def _seed(self, comm: MPI.Comm) -> int:
         drawn = int(check_random_state(self.random_state).randint(2**31 - 1))
         return int(comm.bcast(drawn))
 
-    def _keep(self, result: thalweg.Result) -> None:
-        self.embedding_ = result.x
+    def _keep(self, result: thalweg.Result, dataset: Dataset) -> None:
+        held = dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values
+        single = held.dtype == np.float32
+        self.embedding_ = result.x.astype(np.float32) if single else result.x
         self.n_iter_ = max(1, result.iterations)
         self.objective_ = result.objective
         self.trace_ = result.trace
@@ -307,7 +386,9 @@ class PairwiseEstimator(  # type: ignore[misc]
         if "kl_divergence" in result.metrics:
             self.kl_divergence_ = float(result.metrics["kl_divergence"])
 
-    def _new_points(self, dataset: Dataset, objective: PairwiseEmbedding) -> PlacedMap | None:
+    def _new_points(
+        self, dataset: Dataset, objective: PairwiseEmbedding, rows: np.ndarray
+    ) -> PlacedMap | None:
         if not _places_new_points(self):
             return None
         layout = objective.layout
@@ -320,7 +401,7 @@ class PairwiseEstimator(  # type: ignore[misc]
         kind = objective.affinity
         return PlacedMap(
             dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values,
-            layout.gather_rows(self.embedding_),
+            layout.gather_rows(rows),
             # A communicator does not survive pickling, which estimators must.
             layout if objective.comm.size > 1 else None,
             objective.attraction.function,
@@ -345,6 +426,7 @@ class PairwiseEstimator(  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = "precomputed" in (self.affinity, self.metric)
         tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
@@ -474,3 +556,4 @@ class ElasticEmbedding(PairwiseEstimator):
     lambda_: float = 100.0
     repulsive_weights: str = "uniform"
     tol: float = 1e-7
+    n_iter_without_progress: int = 5

@@ -6,6 +6,7 @@ import dataclasses
 import pickle
 import warnings
 
+import numba
 import numpy as np
 import pytest
 import scipy.sparse
@@ -205,3 +206,33 @@ def test_affinities_serve_again():
     first = TSNE(graph="sparse", **chosen).fit(points)
     again = TSNE(affinity="precomputed", **chosen).fit(first.affinities_)
     np.testing.assert_allclose(again.embedding_, first.embedding_, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_matrix])
+def test_rows_that_come_later_join_the_map_and_leave_the_others_nearly_in_place(form):
+    points = load_digits().data[:100]
+    estimator = TSNE(random_state=0, max_iter=20).partial_fit(form(points[:80]))
+    before = estimator.embedding_
+    placed = estimator.transform(form(points[80:]))
+    estimator.set_params(max_iter=0).partial_fit(form(points[80:]))
+    np.testing.assert_array_equal(estimator.embedding_, np.vstack([before, placed]))
+    objective = estimator.objective_
+    estimator.set_params(max_iter=20).partial_fit(form(points[:1]))  # a duplicate, which stays
+    assert estimator.embedding_.shape == (101, 2)
+    assert estimator.objective_ < objective + 0.1
+    estimator.keep_data = False
+    assert not hasattr(estimator, "partial_fit")
+
+
+def test_a_map_has_the_precision_of_its_points_and_any_number_of_threads():
+    points = load_digits().data[:80]
+    chosen = {"random_state": 0, "max_iter": 10}
+    whole = TSNE(**chosen, n_jobs=1).fit(points)
+    before = numba.get_num_threads()
+    single = TSNE(**chosen, n_jobs=-1).fit(points.astype(np.float32))
+    assert numba.get_num_threads() == before
+    assert single.embedding_.dtype == single.transform(points[:2]).dtype == np.float32
+    assert whole.embedding_.dtype == np.float64
+    np.testing.assert_allclose(single.embedding_, whole.embedding_, rtol=1e-3, atol=1e-4)
+    with pytest.raises(InputError, match="'n_jobs' must be an integer other than 0"):
+        TSNE(n_jobs=0).fit(points)

@@ -22,8 +22,11 @@ from thalweg_embedding.objectives import (
 
 def test_only_many_points_under_a_logarithm_are_exaggerated():
     factors = exaggerated_stages(T_SNE, MANY_ROWS, None)
-    assert factors == pytest.approx((1 / 12, 1 / 6.447, 1 / 3.464, 1 / 1.861, 1.0), rel=1e-3)
-    assert exaggerated_stages(T_SNE, 10, 4.0) == (0.25, 0.5, 1.0)
+    late = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+    assert factors == pytest.approx((1 / 12, 1 / 4.899, *late), rel=1e-3)
+    assert exaggerated_stages(T_SNE, 10, 4.0) == (0.25, *late)
+    assert exaggerated_stages(T_SNE, 10, 1.6) == (0.625, *late[2:])
+    assert exaggerated_stages(T_SNE, 10, 1.0) == ()
     assert exaggerated_stages(T_SNE, MANY_ROWS - 1, None) == ()
     assert exaggerated_stages(ELASTIC_EMBEDDING, 10 * MANY_ROWS, None) == ()
 
@@ -78,13 +81,18 @@ def test_an_elastic_embedding_starts_small_however_many_points(comm):
 def test_an_estimator_a_call_and_a_file_end_by_the_same_rule(kind):
     spec = next(s for s in plugins().specs(ObjectiveSpec) if kind.__name__ in s.aliases)
     estimator = kind()
-    assert spec.stop == {"iterations": estimator.max_iter, "decrease": estimator.tol}
+    window = estimator.n_iter_without_progress
+    assert spec.stop == {
+        "iterations": estimator.max_iter,
+        "decrease": estimator.tol,
+        "window": window,
+    }
     raw = {"data": {"name": "digits", "rows": 40}, "objective": {"name": spec.name}}
     stop = read_configuration(raw).stopping()
-    assert (stop.iterations, stop.decrease) == (300, 5e-3)
-    assert stop.window == estimator.n_iter_without_progress
+    assert (stop.iterations, stop.decrease) == (500, 1e-2)
+    assert stop.window == window
     changed = read_configuration({**raw, "stop": {"decrease": 1e-7}}).stopping()
-    assert (changed.iterations, changed.decrease) == (300, 1e-7)
+    assert (changed.iterations, changed.decrease) == (500, 1e-7)
 
 
 def test_a_call_ends_where_the_estimator_does(comm):
@@ -92,7 +100,7 @@ def test_a_call_ends_where_the_estimator_does(comm):
     objective = t_sne(Dataset.from_array(points), comm)
     result = thalweg.minimize(objective, seed=0)
     estimator = TSNE().fit(points)
-    assert result.iterations == estimator.n_iter_ < 300
+    assert result.iterations == estimator.n_iter_ < 500
     np.testing.assert_array_equal(result.x, estimator.embedding_)
     longer = thalweg.minimize(objective, seed=0, decrease=1e-6)
     assert longer.iterations > result.iterations
