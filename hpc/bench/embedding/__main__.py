@@ -2,14 +2,16 @@
 
 Parts: convergence (the strategies from one start), starts (from random ones), homotopy,
 large (MNIST 20,000), rivals (t-SNE against tsne-h2pack, openTSNE and scikit-learn on
-identical affinities) and patches (a million points).  COIL-20 and MNIST come from --data; without
-it, scikit-learn's digits take their places.  Results go to ``hpc/results`` as JSON,
+identical affinities), sets (the same on several data sets) and patches (a million points).
+COIL-20 and MNIST come from --data; without it, scikit-learn's digits take their places, and
+sets that are not generated are left out.  Results go to ``hpc/results`` as JSON,
 Markdown and PNG; parts that are not run keep what an earlier call found.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -18,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from hpc.bench.embedding.convergence import measure_convergence
-from hpc.bench.embedding.data import mnist, small_images
+from hpc.bench.embedding.data import SETS, mnist, small_images
 from hpc.bench.embedding.homotopy import measure_homotopy
 from hpc.bench.embedding.large import measure_large
 from hpc.bench.embedding.patches import measure_patches
 from hpc.bench.embedding.report import SECTIONS, write_report
-from hpc.bench.embedding.rivals import RIVALS, measure_rivals
+from hpc.bench.embedding.rivals import RIVALS, measure_rivals, measure_sets
 from hpc.bench.embedding.starts import measure_starts
 from hpc.bench.embedding.strategies import Note
 
@@ -48,6 +50,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--rival", action="append", choices=tuple(RIVALS), help="only this; repeatable"
     )
+    parser.add_argument(
+        "--set", action="append", choices=tuple(SETS), help="only this of part sets; repeatable"
+    )
     parser.add_argument("--seconds", type=float, help="budget of a run in starts and large")
     parser.add_argument("--starts", type=int, help="number of random starts")
     parser.add_argument("--note", help="a sentence for the report, such as what else was running")
@@ -70,7 +75,10 @@ def main(argv: list[str]) -> int:
             found[part] = {**measured, **circumstances}
             file.write_text(json.dumps(found, separators=(",", ":")) + "\n", encoding="utf-8")
 
-        note(_measure(part, options, stem, note))
+        measured = _measure(part, options, stem, note)
+        if part == "sets":  # sets that were not measured keep what an earlier call found
+            measured = {"sets": {**found.get(part, {}).get("sets", {}), **measured}}
+        note(measured)
         write_report(found, stem)
     return 0
 
@@ -90,6 +98,13 @@ def _measure(part: str, options: argparse.Namespace, stem: Path, note: Note) -> 
     def convergence() -> dict[str, Any]:
         return measure_convergence(small(), *((300, 8.0) if quick else (600, 15.0)), note)
 
+    def sets() -> dict[str, Any]:
+        read = {}
+        for name in options.set or SETS:
+            with contextlib.suppress(FileNotFoundError):
+                read[name] = SETS[name](folder or Path())
+        return measure_sets(read, stem, tuple(options.rival or ("tsne-h2pack", "openTSNE")))
+
     rows = options.rows
     work: dict[str, Callable[[], dict[str, Any]]] = {
         "convergence": convergence,
@@ -103,6 +118,7 @@ def _measure(part: str, options: argparse.Namespace, stem: Path, note: Note) -> 
             stem,
             tuple(options.rival or RIVALS),
         ),
+        "sets": sets,
         "patches": lambda: measure_patches(
             folder, rows or (20_000 if quick else 1_000_000), 40 if quick else 100
         ),

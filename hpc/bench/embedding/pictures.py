@@ -1,4 +1,4 @@
-"""Curves of several strategies on several problems, side by side."""
+"""Curves of several strategies on several problems, and maps of several programs."""
 
 from __future__ import annotations
 
@@ -46,5 +46,22 @@ def draw_curves(problems: dict[str, Any], stem: Path, part: str) -> str:
     for row in panels:
         row[0].set_ylabel("objective above the lowest")
     panels[0, 0].legend(fontsize=7)
+    figure.tight_layout()
+    return save(figure, stem, part)
+
+
+def draw_maps(maps: dict[str, np.ndarray], labels: np.ndarray | None, stem: Path, part: str) -> str:
+    """Maps side by side, each in its own scale, which is drawn as a bar."""
+    figure, panels = plt.subplots(1, len(maps), figsize=(3.6 * len(maps), 3.9), squeeze=False)
+    for axes, (name, places) in zip(panels[0], maps.items(), strict=True):
+        size = min(6.0, 6000.0 / len(places))
+        colors = {} if labels is None else {"c": labels, "cmap": "tab20"}
+        axes.scatter(*places.T, s=size, linewidths=0.0, **colors)
+        axes.set_aspect("equal")
+        axes.set(xticks=[], yticks=[], title=name)
+        bar = 10.0 ** np.floor(np.log10(0.4 * float(np.ptp(places, axis=0).max())))
+        low, left = places.min(axis=0)[1], places.min(axis=0)[0]
+        axes.plot([left, left + bar], [low, low], color="black", linewidth=2.0)
+        axes.annotate(f"{bar:g}", (left, low), (0, 4), textcoords="offset points", fontsize=7)
     figure.tight_layout()
     return save(figure, stem, part)

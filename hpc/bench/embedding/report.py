@@ -10,7 +10,7 @@ from hpc.bench.embedding.convergence import convergence_section
 from hpc.bench.embedding.homotopy import homotopy_section
 from hpc.bench.embedding.large import large_section
 from hpc.bench.embedding.patches import patches_section
-from hpc.bench.embedding.rivals import rivals_section
+from hpc.bench.embedding.rivals import rivals_section, sets_section
 from hpc.bench.embedding.starts import starts_section
 
 #: What each part writes, in the order of the report.
@@ -20,6 +20,7 @@ SECTIONS = {
     "homotopy": homotopy_section,
     "large": large_section,
     "rivals": rivals_section,
+    "sets": sets_section,
     "patches": patches_section,
 }
 
