@@ -25,7 +25,7 @@ from hpc.bench.embedding.homotopy import measure_homotopy
 from hpc.bench.embedding.large import measure_large
 from hpc.bench.embedding.patches import measure_patches
 from hpc.bench.embedding.report import SECTIONS, write_report
-from hpc.bench.embedding.rivals import RIVALS, measure_rivals, measure_sets
+from hpc.bench.embedding.rivals import RIVALS, measure_rivals, measure_set
 from hpc.bench.embedding.starts import measure_starts
 from hpc.bench.embedding.strategies import Note
 
@@ -75,15 +75,14 @@ def main(argv: list[str]) -> int:
             found[part] = {**measured, **circumstances}
             file.write_text(json.dumps(found, separators=(",", ":")) + "\n", encoding="utf-8")
 
-        measured = _measure(part, options, stem, note)
-        if part == "sets":  # sets that were not measured keep what an earlier call found
-            measured = {"sets": {**found.get(part, {}).get("sets", {}), **measured}}
-        note(measured)
+        note(_measure(part, options, stem, note, found.get(part, {})))
         write_report(found, stem)
     return 0
 
 
-def _measure(part: str, options: argparse.Namespace, stem: Path, note: Note) -> dict[str, Any]:
+def _measure(
+    part: str, options: argparse.Namespace, stem: Path, note: Note, before: dict[str, Any]
+) -> dict[str, Any]:
     quick, folder = options.quick, options.data
 
     def small() -> Any:
@@ -99,11 +98,14 @@ def _measure(part: str, options: argparse.Namespace, stem: Path, note: Note) -> 
         return measure_convergence(small(), *((300, 8.0) if quick else (600, 15.0)), note)
 
     def sets() -> dict[str, Any]:
-        read = {}
+        chosen = tuple(options.rival or ("tsne-h2pack", "openTSNE"))
+        measured = dict(before.get("sets", {}))  # other sets keep what an earlier call found
         for name in options.set or SETS:
             with contextlib.suppress(FileNotFoundError):
-                read[name] = SETS[name](folder or Path())
-        return measure_sets(read, stem, tuple(options.rival or ("tsne-h2pack", "openTSNE")))
+                images = SETS[name](folder or Path())
+                measured[name] = measure_set(name, images, stem, chosen)
+                note({"sets": measured})
+        return {"sets": measured}
 
     rows = options.rows
     work: dict[str, Callable[[], dict[str, Any]]] = {

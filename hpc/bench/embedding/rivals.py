@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,14 +55,10 @@ def measure_rivals(images: Images, stem: Path, programs: tuple[str, ...]) -> dic
     return found
 
 
-def measure_sets(
-    chosen: Mapping[str, Images], stem: Path, programs: tuple[str, ...]
-) -> dict[str, Any]:
-    """The same of several sets, without the search for our map that is as good as theirs."""
-    found = {}
-    for name, images in chosen.items():
-        found[name], maps, _, _ = _measured(images, programs)
-        draw_maps(maps, images.labels, stem, f"set-{name}")
+def measure_set(name: str, images: Images, stem: Path, programs: tuple[str, ...]) -> dict[str, Any]:
+    """The same of another set, without the search for our map that is as good as theirs."""
+    found, maps, _, _ = _measured(images, programs)
+    draw_maps(maps, images.labels, stem, f"set-{name}")
     return found
 
 
