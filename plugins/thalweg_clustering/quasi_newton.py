@@ -2,8 +2,10 @@
 
 The two-loop recursion in the tangent space at W, with the pairs of earlier steps projected
 onto it (vector transport by projection; Absil, Mahony and Sepulchre, 2008, section 8.1.3), and
-Armijo's rule along the polar retraction.  W has few numbers and an evaluation is dear, so that
-all pairs of a run are kept up to a number that makes the approximation a dense one.
+Armijo's rule along the polar retraction.  The inner products of pairs, of which the L-BFGS of
+thalweg_descent keeps a table, change with every projection.  W has few numbers and an evaluation
+is expensive, so that all pairs of a run are kept up to a number that makes the approximation a
+dense one.
 """
 
 from __future__ import annotations

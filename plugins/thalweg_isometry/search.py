@@ -26,7 +26,7 @@ import numpy as np
 from thalweg.interfaces import Objective, SecantConstraints, Solver, SolverState
 from thalweg.parallel import Layout, PETSc
 from thalweg.parallel.pairs import Scan, SecantSet
-from thalweg.plugins import Help, check_parameters, declared_options
+from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.brackets import DeltaBracket, RankBracket, predicted_rank
@@ -261,7 +261,7 @@ class SecantSearch(Solver[S], Generic[S]):
     state_type: ClassVar[type[Any]] = SearchState
 
     def __post_init__(self) -> None:
-        check_parameters(self, declared_options(type(self)))
+        check_declared(self)
 
     # -- what a method defines -------------------------------------------------------------
 

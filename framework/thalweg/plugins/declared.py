@@ -54,7 +54,9 @@ def check_declared(instance: Any) -> None:
         A wrong type, out of bounds, or not among the choices.
     """
     for option in declared_options(type(instance)):
-        checked = option.check(getattr(instance, option.keyword), type(instance).__name__)
+        given = getattr(instance, option.keyword)
+        checked = option.check(given, type(instance).__name__)
+        checked = tuple(checked) if isinstance(given, tuple) else checked
         object.__setattr__(instance, option.keyword, checked)
 
 
