@@ -5,8 +5,8 @@ Configurations, the estimator and the benchmarks all come through :func:`build_k
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -41,6 +41,9 @@ SAMPLE_START_ROWS = 10_000
 #: Rows of the first run by features between that on a small sample and that on all rows, and
 #: how many times as many the next has.
 LEVEL_ROWS, LEVEL_GROWTH = 20_000, 8
+
+#: Largest lambda times the rows of a run on a sample, that of Table 1's larger sets.
+MOST_NOVELTY = 3000.0
 
 #: Relative error of the objective up to which features give exact sums a start.
 LEVEL_ERROR = 0.01
@@ -375,9 +378,19 @@ def _from_fewer_rows(
     A step on fewer rows costs a fraction of one on all.  For exact sums over pairs, which are
     not linear in the number of rows, the last run by features is on all of them; where
     features err too much, the sample has to do.  Collective.
+
+    The columns of Y have the length of the root of n, those of U length one: lambda n is what
+    novelty weighs.  W of a sample of m rows depends on Y by about 1 / m, which for large
+    lambda n would outweigh all else in the next run and lead it astray.  Samples therefore have a
+    smaller lambda, which on all rows is raised by steps.
     """
     layout, sigma = settings.layout, kernel.sigma
+
+    def weight(rows: int) -> float:
+        return max(settings.weight, -MOST_NOVELTY / rows)
+
     sample = settings.on_sample(STORED_ROWS)
+    sample.weight = weight(sample.layout.rows)
     w = None
     if layout.comm.rank == 0:  # small enough that the ranks would only wait for each other
         outcome = sample.solved(sigma, components)
@@ -388,31 +401,45 @@ def _from_fewer_rows(
             "the run on a sample that was to find a first W failed; use init = 'spectral'"
         )
     levels = [f"{min(STORED_ROWS, layout.rows)} evenly spread rows"]
-    sizes: list[int] = []
-    while 4 * LEVEL_ROWS * LEVEL_GROWTH ** len(sizes) <= layout.rows:
-        sizes.append(LEVEL_ROWS * LEVEL_GROWTH ** len(sizes))
-    features = kernel if isinstance(kernel, FeatureKernel) else None
     scaled = settings.common["local_scaling"]
-    if isinstance(kernel, StreamedKernel) and kernel.function.positive and not scaled:
+    streamed = isinstance(kernel, StreamedKernel) and kernel.function.positive and not scaled
+    if isinstance(kernel, FeatureKernel):
+        features = kernel
+    elif streamed:
         features = NystromKernel(
             layout, kernel.points, sigma, kernel.function, FEATURES, settings.common["seed"], single
         )
-        sizes.append(layout.rows)
-    for size in sizes if features is not None else ():
-        assert features is not None
-        level = settings.on_sample(size, over_ranks=True)
+    else:
+        return w, levels
+    for size, own in _runs(layout.rows, weight, settings.weight, streamed):
+        level = settings.on_sample(size, over_ranks=True) if size < layout.rows else settings
+        level = replace(level, weight=own)
         part = features.on_rows(level.layout, level.points)
-        objective = level.objective(part, components, start=w)
+        objective = level.objective(part, components, start=w, bound=False)
         result = thalweg.minimize(objective, solver="ism", seed=settings.common["seed"])
-        error = result.metrics["approximation"]["relative_error"]
-        if features is not kernel and error > LEVEL_ERROR:
+        if streamed and result.metrics["approximation"]["relative_error"] > LEVEL_ERROR:
             break
         w = np.array(result.x).reshape(w.shape)
-        levels.append(
-            f"{size} evenly spread rows" if size < layout.rows
-            else f"all rows by {features.description}"
-        )  # fmt: skip
+        what = f"{size} evenly spread rows" if size < layout.rows else "all rows"
+        what += "" if own == settings.weight else f" with lambda = {-own:.2g}"
+        levels.append(f"{what} by {features.description}" if streamed else what)
     return w, levels
+
+
+def _runs(
+    rows: int, weight: Callable[[int], float], last: float, on_all: bool
+) -> Iterator[tuple[int, float]]:
+    """Numbers of rows and weights of the labels of the runs before the one on all rows."""
+    size = LEVEL_ROWS
+    while 4 * size <= rows:
+        yield size, weight(size)
+        size *= LEVEL_GROWTH
+    own = weight(rows)
+    while own > last:
+        yield rows, own
+        own *= LEVEL_GROWTH
+    if on_all:
+        yield rows, last
 
 
 def _eigengap_components(settings: Settings, sigma: float, first: int) -> int:
