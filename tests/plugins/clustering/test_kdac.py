@@ -244,6 +244,19 @@ def test_a_large_run_by_features_goes_through_levels_of_fewer_rows(comm, views, 
         assert result.metrics["nmi"] > 0.95
 
 
+def test_lambda_of_samples_is_bounded_and_is_raised_by_steps_on_all_rows():
+    build = importlib.import_module("thalweg_clustering.build")
+
+    def runs(rows, last, on_all):
+        return list(build._runs(rows, lambda m: max(last, -build.MOST_NOVELTY / m), last, on_all))
+
+    assert runs(10_000, -0.1, False) == []
+    assert runs(10_000, -0.1, True) == [(10_000, -0.1)]
+    assert runs(10_000, 1.0, True) == [(10_000, 1.0)]  # of labels to show
+    expected = [(20_000, -0.15), (160_000, -0.01875), *((10**6, -0.003 * 8**j) for j in range(4))]
+    np.testing.assert_allclose(runs(10**6, -2.0, False), expected)
+
+
 @pytest.mark.ranks(1, 2)
 def test_exact_sums_begin_where_features_end_unless_these_err(comm, views, make, monkeypatch):
     points, given, _ = views(400)
