@@ -1,4 +1,4 @@
-"""How much two labelings say of each other."""
+"""Normalized mutual information of two labelings."""
 
 from __future__ import annotations
 

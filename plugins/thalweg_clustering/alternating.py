@@ -1,4 +1,4 @@
-"""What the solvers on the Stiefel manifold share: inner steps, and the rounds of an alternation.
+"""Base of the solvers on the Stiefel manifold: inner steps, and the rounds of an alternation.
 
 A round improves W for fixed blocks (KDAC: U and D) until the inner test is met;
 then the blocks are renewed, and the outer test compares W and the blocks with
@@ -61,7 +61,7 @@ S = TypeVar("S", bound=RoundState)
 
 
 def no_array() -> np.ndarray:
-    """What a state holds for an array before ``begin`` has made it."""
+    """Placeholder of an array in a state before ``begin`` has made it."""
     return np.empty(0)
 
 

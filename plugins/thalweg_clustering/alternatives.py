@@ -102,7 +102,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Alternatives:
-    """What was found, and why no more.
+    """Alternatives found, and the reason why the search ended.
 
     Attributes
     ----------

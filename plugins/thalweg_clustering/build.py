@@ -54,7 +54,7 @@ FEATURES = 256
 
 @dataclass
 class Preparation:
-    """What was made of the data on the way to the objective, for predictions and pictures.
+    """Intermediate results between data and objective, for predictions and pictures.
 
     Attributes
     ----------
@@ -363,7 +363,7 @@ def _exact_seconds(rows: int, function: KernelFunction) -> float:
 
 
 def approximation_for(rows: int, function: KernelFunction, local_scaling: bool) -> str:
-    """What ``approximation = "auto"`` stands for."""
+    """The choice of ``approximation = "auto"``."""
     if local_scaling or _exact_seconds(rows, function) <= EXACT_SECONDS:
         return "exact"
     # Of one number of features the Nystrom approximation errs less by an order of magnitude.

@@ -1,4 +1,4 @@
-"""What a clustering takes, from its shapes: for ``thalweg plan``."""
+"""Estimates of a clustering for ``thalweg plan``, from its shapes."""
 
 from __future__ import annotations
 

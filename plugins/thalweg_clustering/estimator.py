@@ -348,7 +348,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
 
 
 def _predictor(alternative: Alternative) -> Predictor:
-    """What predictions need, whole on every rank.  Collective."""
+    """Data of predictions, whole on every rank.  Collective."""
     objective = alternative.objective
     assert objective is not None
     layout, kernel = objective.rows, objective.kernel

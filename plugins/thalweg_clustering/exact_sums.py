@@ -20,7 +20,7 @@ STORED_ROWS = 1500
 
 
 class _ExactKernel(ProjectedKernel):
-    """What the stored and the streamed kernel share: from weighted sums to derivatives."""
+    """Base of the stored and the streamed kernel: derivatives from weighted sums."""
 
     @abstractmethod
     def _weighted(

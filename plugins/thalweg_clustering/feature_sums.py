@@ -56,7 +56,7 @@ class Triangle:
 
 
 class FeatureKernel(ProjectedKernel):
-    """What both kinds of features share: row sums, products, and the embedding."""
+    """Base of both kinds of features: row sums, products, and the embedding."""
 
     #: Number of features.
     size: int

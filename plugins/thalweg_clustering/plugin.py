@@ -1,4 +1,4 @@
-"""What this plugin provides."""
+"""Specs of this plugin."""
 
 from __future__ import annotations
 

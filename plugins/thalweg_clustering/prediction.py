@@ -29,7 +29,7 @@ LEAST_VALUE = 1e-4
 
 @dataclass(frozen=True)
 class Predictor:
-    """What :meth:`predict` needs of a clustering.
+    """Data of a clustering that :meth:`predict` uses.
 
     Attributes
     ----------

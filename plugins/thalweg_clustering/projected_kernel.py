@@ -1,4 +1,4 @@
-"""What a kernel of projected rows offers to the objectives, and the weights of its pairs.
+"""Interface of kernels of projected rows, and the weights of their pairs.
 
 Exact sums, random Fourier features and the Nystrom approximation all give, for W of
 shape (d, q) and weights gamma, the value of

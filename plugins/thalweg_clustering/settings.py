@@ -21,7 +21,7 @@ from thalweg_clustering.projected_kernel import ProjectedKernel
 
 @dataclass
 class Settings:
-    """What a run on all rows and one on a sample have in common."""
+    """Settings that a run on all rows and one on a sample have in common."""
 
     layout: Layout
     points: np.ndarray

@@ -1,4 +1,4 @@
-"""What every direction must do.
+"""Interface of search directions.
 
 A direction is an immutable rule; what it remembers of earlier steps lives in
 the solver's state, as a dict of vectors, arrays and numbers, so that it is

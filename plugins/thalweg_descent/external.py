@@ -1,4 +1,4 @@
-"""What the adapters to TAO and SciPy share: state, restarts, and exact resumption.
+"""Base of the adapters to TAO and SciPy: state, restarts, and exact resumption.
 
 The memory of an external solver cannot be saved.  It is therefore started afresh
 every so many iterations, and a state knows the iterate of the last start and

@@ -14,7 +14,7 @@ ROUNDING = 1e-11
 
 @dataclass(frozen=True)
 class Trial:
-    """What is known of one point of the line.
+    """Value and slope at one point of the line.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What every line search must do, and when a step is long enough but not too long."""
+"""Interface of line searches, and the test for sufficient decrease."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this plugin provides; options are declared on the classes that take them."""
+"""Specs of this plugin; options are declared on the classes that take them."""
 
 from __future__ import annotations
 

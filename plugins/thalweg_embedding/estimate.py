@@ -1,4 +1,4 @@
-"""What an embedding takes, from its shapes: for ``thalweg plan``."""
+"""Estimates of an embedding for ``thalweg plan``, from its shapes."""
 
 from __future__ import annotations
 

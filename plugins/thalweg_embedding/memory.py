@@ -1,4 +1,4 @@
-"""How much memory an embedding will take, said before a large one starts."""
+"""Memory that an embedding will take, checked and logged before a large one starts."""
 
 from __future__ import annotations
 

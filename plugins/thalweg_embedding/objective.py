@@ -324,7 +324,7 @@ class PairwiseEmbedding(
         return bounding_box(self.layout, self.layout.reading(x))[1]
 
     def value_error(self, value: float) -> float:
-        """What the repulsion's sum errs by, and what single precision rounds off.
+        """Error of the repulsion's sum, and rounding in single precision.
 
         A relative error of a sum is an absolute one of its logarithm; else the sum's own term
         is at most the value, and the weight of what is subtracted, since nothing else here is

@@ -318,7 +318,7 @@ def embedding(
 
 
 def _named(family: Family | Callable[..., Family], summary: str) -> Callable[..., Any]:
-    """What builds a family's objective from configured options, which are :func:`embedding`'s.
+    """Builder of a family's objective from configured options, which are :func:`embedding`'s.
 
     A function that makes the family adds its own.
     """

@@ -1,4 +1,4 @@
-"""What this plugin provides: nonlinear embeddings and their partial-Hessian strategies."""
+"""Specs of this plugin: nonlinear embeddings and their partial-Hessian strategies."""
 
 from __future__ import annotations
 

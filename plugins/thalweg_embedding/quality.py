@@ -1,4 +1,4 @@
-"""How good a map is beside its objective: neighbors, classes, global structure, size.
+"""Quality of a map beside its objective: neighbors, classes, global structure, size.
 
 A KL divergence can fall while a map gets worse to look at.  These are the measures that
 benchmarks report beside it.

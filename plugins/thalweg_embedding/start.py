@@ -1,4 +1,4 @@
-"""Where an embedding starts: random numbers, principal components, given points."""
+"""Starting maps: random numbers, principal components, given points."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class RankBracket:
-    """What attempts have shown of the least rank.
+    """Bracket of the least rank by the attempts so far.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class RankBracket:
 
 @dataclass(frozen=True)
 class DeltaBracket:
-    """What attempts have shown of the least delta: the largest that failed, the least found."""
+    """Bracket of the least delta: the largest that failed, and the least found."""
 
     failed: float
     served: float

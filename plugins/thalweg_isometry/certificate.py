@@ -19,7 +19,7 @@ POINTS = 1000
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is proved of a linear map over all secants of a set.
+    """Certificate of a linear map over all secants of a set.
 
     The isometry constant is the largest ``| ||Psi v||^2 - 1 |`` over all secants v, each of
     which is either bounded or measured.  It lies between ``delta_lower`` and ``delta``.

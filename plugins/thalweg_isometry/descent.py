@@ -34,7 +34,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Descent:
-    """Where a descent ended: the point, its value and measure, and whether that was met.
+    """End of a descent: the point, its value and measure, and whether the goal was met.
 
     ``stalled``: no step lowers the value, or not fast enough; ``memory``: the pairs, with
     which a descent of a slightly different function may go on.

@@ -1,4 +1,4 @@
-"""What a near-isometric map takes, from its shapes: for ``thalweg plan``."""
+"""Estimates of a near-isometric map for ``thalweg plan``, from its shapes."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from thalweg_isometry.objective import (
 class LinearIsometry(  # type: ignore[misc]
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
-    """What the estimators share.
+    """Base of the estimators.
 
     ``fit`` takes an array, shape (n_samples, n_features), or a
     :class:`thalweg.Dataset` whose rows are distributed over ranks.
@@ -257,7 +257,7 @@ class LinearIsometry(  # type: ignore[misc]
         return -self._certificate(X).delta
 
     def bound_for_new_points(self, X: Any, confidence: float = 0.95) -> tuple[float, float]:
-        """How rare larger distortions are among points that the map has not seen.
+        """Bound on the share of larger distortions among points that the map has not seen.
 
         Let the rows of X be drawn independently from some distribution, apart from the
         data of ``fit``.  With probability ``confidence`` over the draw of X, a pair of new

@@ -1,4 +1,4 @@
-"""What this plugin provides: near-isometric linear embeddings and their certificate."""
+"""Specs of this plugin: near-isometric linear embeddings and their certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the solvers share: attempts, separation rounds, and the search around them.
+"""Base of the solvers: attempts, separation rounds, and the search around them.
 
 A run makes *attempts*: reach a target delta at a target rank.  An attempt works on the
 cuts only, then a separation round scans the other secants, adds the worst violated and
@@ -161,7 +161,7 @@ class SearchState(SolverState):
 
     @property
     def kept(self) -> dict[str, Any]:
-        """What methods keep while the cuts stand still; made anew after a resumption."""
+        """Data that methods keep while the cuts do not change; made anew after a resumption."""
         if self.kept_with[0] is not self.pairs:
             self.kept_with = (self.pairs, {})
         return self.kept_with[1]
@@ -189,7 +189,7 @@ S = TypeVar("S", bound=SearchState)
 
 @dataclass(frozen=True)
 class Inner:
-    """What a method did on the cuts.
+    """Result of a method's work on the cuts.
 
     ``met``: the target holds on them; ``failed``: the method gives this attempt up;
     ``capped``: because its limit of iterations was reached; ``separate``: a separation
@@ -697,7 +697,7 @@ class SecantSearch(Solver[S], Generic[S]):
         return psi
 
     def _final(self, state: S) -> np.ndarray:
-        """What the run returns: the best confirmed map, or else the one of least delta."""
+        """The map that the run returns: the best confirmed one, or else that of least delta."""
         if len(state.best):
             psi, delta = state.best, state.best_delta
         else:

@@ -1,4 +1,4 @@
-"""What this family's methods may ask of an objective beyond the framework's capabilities."""
+"""Capabilities of objectives that this family's methods use beside the framework's."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class CurvatureForms(ABC):
 
 @dataclass(frozen=True)
 class LayerBlock:
-    """Where a layer's weights lie among the variables: a row-major matrix.
+    """Position of a layer's weights among the variables: a row-major matrix.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What training takes, from the shapes of network and data: for ``thalweg plan``."""
+"""Estimates of training for ``thalweg plan``, from the shapes of network and data."""
 
 from __future__ import annotations
 

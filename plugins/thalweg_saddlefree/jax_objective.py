@@ -202,7 +202,7 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
         return (taken, weights), True
 
     def _call(self, kind: str, rows: RowSet | None, *point: np.ndarray) -> Any:
-        """What one of the compiled functions gives for this rank's rows; None without rows."""
+        """Result of one of the compiled functions for this rank's rows; None without rows."""
         total = self._data_layout.rows if rows is None else rows.total
         self.operations += COSTS[kind] * total
         local = self._data_layout.local_rows if rows is None else len(rows.local)

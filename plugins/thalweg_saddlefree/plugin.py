@@ -1,4 +1,4 @@
-"""What this plugin provides; options are declared on the code that takes them."""
+"""Specs of this plugin; options are declared on the code that takes them."""
 
 from __future__ import annotations
 

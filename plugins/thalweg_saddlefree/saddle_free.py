@@ -290,7 +290,7 @@ class SaddleFree(Solver[SaddleFreeState]):
         operator: CurvatureOperator,
         metric: np.ndarray | float,
     ) -> AbsoluteSolver:
-        """What gives directions in the variables scaled by ``metric``."""
+        """Solver for directions in the variables scaled by ``metric``."""
         forcing = min(1.0, state.gradient_norm / state.largest_norm) ** 0.5
         parts = (
             slices,

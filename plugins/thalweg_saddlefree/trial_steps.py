@@ -1,4 +1,4 @@
-"""What both solvers do around a step: check the start, and evaluate trial points."""
+"""Evaluation of the starting point and of trial points, for both solvers."""
 
 from __future__ import annotations
 

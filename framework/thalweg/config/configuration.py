@@ -92,7 +92,7 @@ class Configuration:
         return replace(self, solver=method.solver, preconditioner=method.preconditioner, methods=())
 
     def identity(self) -> dict[str, Any]:
-        """What a resumed run must agree in, as ``{"section.option": value}``.
+        """Options in which a resumed run must agree, as ``{"section.option": value}``.
 
         Files may move: their content is identified by digests, not by their paths.
         """

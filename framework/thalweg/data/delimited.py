@@ -183,7 +183,7 @@ def _numbers(
 def _rows(
     body: list[str], delimiter: str, width: int, path: Path
 ) -> Iterator[tuple[str, list[str]]]:
-    """How messages name each row, and its fields, of which there must be ``width``."""
+    """Name of each row for messages, and its fields, of which there must be ``width``."""
     for row, fields in enumerate(_split(body, delimiter)):
         where = f"row {row} of '{path}' (rows counted from 0, without the header)"
         if len(fields) != width:

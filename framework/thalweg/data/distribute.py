@@ -13,7 +13,7 @@ from thalweg.parallel.layout import row_type
 
 
 def open_source(comm: MPI.Comm, read: Callable[[], Source]) -> tuple[Source, Source | None]:
-    """What a reader found, described on every rank, and itself on rank 0.  Collective."""
+    """A reader's source: its description on every rank, itself on rank 0.  Collective."""
     kept: list[Source] = []
 
     def described() -> Source:
@@ -73,7 +73,7 @@ def rebalance(block: np.ndarray, held: Layout, wanted: Layout) -> np.ndarray:
 
 
 def _overlaps(mine: Layout, theirs: Layout) -> tuple[np.ndarray, np.ndarray]:
-    """How many of my rows each rank has under the other layout, and where they begin in mine."""
+    """Number of this rank's rows that each rank has in the other layout, and their start."""
     low = np.clip(theirs.starts[:-1], mine.start, mine.stop)
     high = np.clip(theirs.starts[1:], mine.start, mine.stop)
     return high - low, low - mine.start

@@ -104,7 +104,7 @@ def read_labels(path: Path | str, comm: MPI.Comm = MPI.COMM_SELF) -> np.ndarray:
 
 
 def raw_labels(file: Path, key: str | None = None) -> np.ndarray:
-    """What the file holds, a label or a one-hot row each; ``key`` chooses among arrays."""
+    """Content of the file, a label or a one-hot row each; ``key`` chooses among arrays."""
     source = format_of(file).resolve()(file, {"key": key})
     if source.whole is not None:
         return source.whole

@@ -284,7 +284,7 @@ def _labels_file(options: Mapping[str, Any], folder: Path, path: Path) -> np.nda
 def _choose_rows(
     options: Mapping[str, Any], available: int, what: str
 ) -> tuple[int, np.ndarray | None]:
-    """How many rows, and which in ascending order; None for the first ones."""
+    """Number of rows, and their numbers in ascending order; None for the first ones."""
     rows = options["rows"]
     if rows is None:
         return available, None

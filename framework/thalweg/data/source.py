@@ -1,4 +1,4 @@
-"""What a reader found in a file, before its rows go to the ranks.
+"""The source of a data set: the result of a reader, before its rows go to the ranks.
 
 Readers are serial and independent of ranks: they run on rank 0 and return a
 :class:`Source`.  Where the format allows it, the source says how any rank can

@@ -75,7 +75,7 @@ def python_packages() -> Iterator[Finding]:
 
 
 def cores() -> Iterator[Finding]:
-    """How the ranks of this run share the cores."""
+    """Cores and threads of each rank of this run."""
     from mpi4py import MPI
 
     from thalweg.parallel.threads import cpu_quota, threads_per_rank

@@ -43,7 +43,7 @@ DIGEST_BYTES = 2**24
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where checkpoints go, how often, and whose they are.
+    """Folder, interval and identity of a run's checkpoints.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class Checkpoints:
     # -- reading ---------------------------------------------------------------------------
 
     def latest_name(self) -> str | None:
-        """What the file ``latest`` says, None where there is none.  Not collective."""
+        """Content of the file ``latest``, None where there is none.  Not collective."""
         try:
             return (self.folder / "latest").read_text(encoding="utf-8").strip()
         except FileNotFoundError:
@@ -194,7 +194,7 @@ class Checkpoints:
         return sorted(found, key=lambda path: [int(part) for part in path.name.split("-")])
 
     def _advice(self, damaged: str) -> str:
-        """How to continue from an older version, where there is one."""
+        """Advice on continuing from an older version, where there is one."""
         older = [version.name for version in self._versions() if version.name != damaged]
         older = [name for name in older if _is_ours(self.folder / name)]
         if not older:

@@ -1,4 +1,4 @@
-"""What of a run is saved, and how: JSON that refers to files of numbers, nothing pickled.
+"""Content of checkpoints: JSON that refers to files of numbers, nothing pickled.
 
 Vectors are stored as whole arrays, into which each rank writes its rows; hence a
 run may continue on another number of ranks.
@@ -99,7 +99,7 @@ class ContentWriter:
         self._names: set[str] = set()
 
     def encode(self, value: Any, path: str) -> Any:
-        """What JSON is to hold for ``value``, found at the dotted ``path``.  Collective.
+        """JSON for ``value``, which stands at the dotted ``path``.  Collective.
 
         Raises
         ------

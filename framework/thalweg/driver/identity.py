@@ -21,7 +21,7 @@ def identity_of(
     homotopy: HomotopySchedule | None,
     start: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What tells one run from another, as flat ``{"part.option": value}``.  Collective.
+    """Identity of a run, as flat ``{"part.option": value}``.  Collective.
 
     Stopping rules are left out: a run may continue with a larger budget.
 
@@ -59,7 +59,7 @@ def plugin_versions(objective: Objective, solver: Solver[Any]) -> dict[str, str]
 
 
 def start_of(objective: Objective, x: PETSc.Vec, given: bool, seed: int) -> dict[str, Any]:
-    """What tells the starting point ``x`` from others, the same on any number of ranks.
+    """Identity of the starting point ``x``, the same on any number of ranks.
 
     A point that the objective made is identified by its seed: its last bits may depend on the
     number of ranks.  Collective.
@@ -80,7 +80,7 @@ def preconditioner_of(solver: Solver[Any]) -> Preconditioner | None:
 
 
 def name_of(part: object) -> str | None:
-    """How a checkpoint names a solver or a preconditioner."""
+    """Name of a solver or a preconditioner in a checkpoint."""
     return None if part is None else type(part).__qualname__
 
 

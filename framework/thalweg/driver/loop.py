@@ -49,7 +49,7 @@ COLUMNS: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class Iterate:
-    """What a callback is shown after each step, and once before the first.
+    """Argument of a callback after each step, and once before the first.
 
     Attributes
     ----------
@@ -301,7 +301,7 @@ class _Run:
         return float(self.objective.value_error(state.value))
 
     def _status(self, state: SolverState) -> Status:
-        """How the run stands, the same on all ranks: rank 0's clock, anyone's signal."""
+        """Status of the run, the same on all ranks, by rank 0's clock and any rank's signal."""
         comm = self.objective.comm
         stop_requested = self._callbacks(state)
         due = self.checkpoints is not None and (
@@ -472,7 +472,7 @@ class _Run:
             raise
 
     def _notes(self, state: SolverState) -> tuple[str, ...]:
-        """What all parts decided, each sentence once."""
+        """Notes of all parts, each sentence once."""
         noted = [self.objective.notes, self.solver.notes(state)]
         if self.preconditioner is not None:
             noted.insert(1, self.preconditioner.notes)

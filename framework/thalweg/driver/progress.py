@@ -1,4 +1,4 @@
-"""How far a run has come: what is saved of it, and the bar that shows it."""
+"""Progress of a run: the counters that are saved, and the progress bar."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from thalweg.parallel import MPI
 
 @dataclass
 class Progress:
-    """Where a run is, beyond the solver's state; saved with it.
+    """Counters of a run beside the solver's state, saved with it.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What an objective may offer beyond a value and a gradient, and the match with what others need.
+"""Capabilities of objectives beyond value and gradient, and the check that requirements are met.
 
 Each capability is a small abstract class.  Preconditioners and solvers name
 those they need in ``requires``; the match is checked before any work is done.

@@ -44,7 +44,7 @@ class Manifold(ABC):
 
     @abstractmethod
     def distance(self, x: PETSc.Vec) -> float:
-        """How far ``x`` is from the manifold, 0 on it; for checks."""
+        """Distance of ``x`` from the manifold, 0 on it; for checks."""
 
 
 class Stiefel(Manifold):

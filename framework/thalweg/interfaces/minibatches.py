@@ -63,7 +63,7 @@ class Minibatches(Capability):
     @property
     @abstractmethod
     def data_layout(self) -> Layout:
-        """How the training rows are distributed over the ranks."""
+        """Distribution of the training rows over the ranks."""
 
     @abstractmethod
     def use_rows(self, values: RowSet | None, curvature: RowSet | None = None) -> None:

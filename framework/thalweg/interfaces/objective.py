@@ -23,7 +23,7 @@ class HasNotes:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What :meth:`note` was given, in that order, each sentence once."""
+        """Sentences given to :meth:`note`, in that order, each once."""
         return tuple(self.__dict__.get("_notes", ()))
 
     def note(self, sentence: str) -> None:
@@ -97,7 +97,7 @@ class Objective(HasNotes, ABC):
         return None
 
     def metrics(self, x: PETSc.Vec) -> Mapping[str, Any]:
-        """What is worth reporting about a final iterate, for ``result.json``."""
+        """Measures of a final iterate, for ``result.json``; by default none."""
         return {}
 
     def value_error(self, value: float) -> float:
@@ -115,7 +115,7 @@ class Objective(HasNotes, ABC):
         return ROUNDING_UNITS * float(np.finfo(float).eps) * abs(value)
 
     def solution(self, x: PETSc.Vec) -> np.ndarray:
-        """What the user asked for: this rank's rows of it; by default of ``x`` itself.
+        """This rank's rows of the answer that the user asked for; by default of ``x`` itself.
 
         Returns
         -------

@@ -19,7 +19,7 @@ TRANSIENT: Mapping[str, Any] = {"transient": True}
 
 @dataclass(kw_only=True)
 class SolverState:
-    """What every solver's state has; a solver adds fields in a dataclass of its own.
+    """Base of the states of solvers; a solver adds fields in a dataclass of its own.
 
     A field is a ``Vec``, a NumPy array (equal on all ranks), a number, a string,
     None, or a list, tuple or dict (with string keys) of these.  The driver saves

@@ -39,7 +39,7 @@ def opened(
     several: bool,
     resume: bool = False,
 ) -> Iterator[tuple[Configuration, RunDirectory | None, dict[str, Any]]]:
-    """What a run, or a comparison of several methods, begins with.  Collective.
+    """Open a run, or a comparison of several methods.  Collective.
 
     The configuration, the directory of the results, if any, and the facts that these state.
     """

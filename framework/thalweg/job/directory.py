@@ -188,7 +188,7 @@ class RunDirectory:
 
 
 def summary(result: Result) -> dict[str, Any]:
-    """What ``result.json`` says of a result."""
+    """Content of ``result.json`` for a result."""
     return {
         "status": result.status.name.lower(),
         "message": result.message,

@@ -1,4 +1,4 @@
-"""What a configured run would take on so many ranks, from the shapes of its data alone."""
+"""Predicted memory, messages and time of a configured run, from the shapes of its data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run took: seconds, messages and bytes of each phase, and memory, on every rank."""
+"""Profile of a run: seconds, messages and bytes of each phase, and memory, on every rank."""
 
 from __future__ import annotations
 

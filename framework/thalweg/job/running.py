@@ -177,7 +177,7 @@ def run_method(
 def frames_for(
     configuration: Configuration, objective: Objective, directory: RunDirectory | None
 ) -> Frames | None:
-    """What keeps the frames of an animation, None if none is asked for or can be left."""
+    """The callback that keeps frames of an animation, None if none is wanted or written."""
     if directory is None or not configuration.output["animation"]:
         return None
     return Frames(objective)

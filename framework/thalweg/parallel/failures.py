@@ -1,4 +1,4 @@
-"""What happens when one rank fails: all ranks raise an error, or the job ends.  None hangs.
+"""Failures of single ranks: all ranks raise an error, or the job ends.  None hangs.
 
 A rank that raises leaves the others in collective calls that it will never join.  Three
 tools turn that into one outcome for all:
@@ -97,7 +97,7 @@ def _broadcast(comm: MPI.Comm, content: bytes, size: int, step: int = 2**30) -> 
 
 
 def _description(rank: int, error: BaseException | None) -> tuple[Any, ...] | None:
-    """What other ranks need of an error, strings and numbers alone.
+    """Description of an error for the other ranks, made of strings and numbers.
 
     Its rank and type, and the type and arguments of what they raise.
     """
@@ -240,7 +240,7 @@ class _Channel:
         return self._blocks
 
     def meet(self, block: int, error: BaseException | None) -> list[tuple[Any, ...] | None] | None:
-        """How all ranks left the block.
+        """Wait for all ranks at the end of the block.
 
         Returns
         -------

@@ -299,7 +299,7 @@ def _content(called: list[tuple[FunctionType, Any]]) -> str:
 
 
 def _read(function: FunctionType) -> dict[str, Any]:
-    """What a function reads by name: globals, and variables that it closes over."""
+    """Values that a function reads by name: globals, and variables that it closes over."""
     code = function.__code__
     named = {n: function.__globals__[n] for n in _names(code) & set(function.__globals__)}
     cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
@@ -319,7 +319,7 @@ def _file_digest(file: Path) -> str | None:
 
 
 def _kind(argument: Any) -> Any:
-    """What decides on Numba's type of an argument, much quicker to find than the type itself."""
+    """Key that determines Numba's type of an argument, quicker to find than the type itself."""
     if type(argument) is np.ndarray and argument.dtype.num < _STRUCTURED:
         return argument.dtype.num, argument.dtype.byteorder, argument.ndim, argument.flags.num
     if isinstance(argument, (int, float, complex, np.number, np.bool_)):

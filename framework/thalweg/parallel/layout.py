@@ -1,4 +1,4 @@
-"""How the rows of an array, and the variable itself, are distributed over the ranks."""
+"""Layouts: the distribution of the rows of an array, and of the variable, over the ranks."""
 
 from __future__ import annotations
 

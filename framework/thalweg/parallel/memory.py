@@ -1,4 +1,4 @@
-"""How much memory there is, so that what cannot fit is refused before it is tried."""
+"""Available memory, so that what cannot fit is refused before it is allocated."""
 
 from __future__ import annotations
 

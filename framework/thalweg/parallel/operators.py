@@ -22,7 +22,7 @@ class _HasHessianProduct(Protocol):
 
 
 class _ShellContext:
-    """What PETSc calls for a Python matrix."""
+    """Methods that PETSc calls for a Python matrix."""
 
     def __init__(self, product: Product, diagonal: Callable[[PETSc.Vec], None] | None) -> None:
         self.product = product

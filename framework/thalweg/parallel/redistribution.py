@@ -63,7 +63,7 @@ class RowRoutes:
         return _exchanged(self.comm, block[self.rows], self._sent, self.received)
 
     def give_back(self, values: np.ndarray) -> np.ndarray:
-        """What the receivers say of the rows sent, in the order of :attr:`rows`.
+        """Values that the receivers return for the rows sent, in the order of :attr:`rows`.
 
         ``values`` are this rank's answers to what :meth:`deliver` brought, in that order.
         """

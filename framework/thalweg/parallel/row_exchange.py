@@ -54,7 +54,7 @@ class RowPlan:
         return self.layout.owners(self.ghosts)
 
     def positions(self, rows: np.ndarray) -> np.ndarray:
-        """Where rows lie in this rank's rows followed by the ghost rows; int64.
+        """Positions of rows among this rank's rows followed by the ghost rows; int64.
 
         Every row must be one of this rank's, or a ghost row.
         """

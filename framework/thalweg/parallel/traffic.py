@@ -12,7 +12,7 @@ from thalweg.parallel.petsc import PETSc
 
 @dataclass
 class Phase:
-    """What a phase took on this rank, without the phases inside it.
+    """Time and messages of a phase on this rank, without the phases inside it.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ def _lap() -> None:
 
 
 def phases() -> dict[str, Phase]:
-    """What the phases took until now, on this rank.  Not collective."""
+    """Time and messages of all phases until now, on this rank.  Not collective."""
     _lap()
     _open[-1] = (_open[-1][0], time.perf_counter())
     return {name: Phase(**vars(found)) for name, found in _phases.items()}

@@ -1,4 +1,4 @@
-"""How plugins are found: hooks, specs, and the manager that reads them."""
+"""Discovery of plugins: hooks, specs, and the manager that reads them."""
 
 from thalweg.plugins.citations import citation, specs_of
 from thalweg.plugins.declared import Help, check_declared, declared_options

@@ -27,7 +27,7 @@ from thalweg.plugins.options import Limits, Option
 
 @dataclass(frozen=True)
 class Help(Limits):
-    """What ``Annotated`` adds to the type of a parameter to make it an option.
+    """Metadata in ``Annotated`` that makes a parameter an option.
 
     The name, the type, the choices of a ``Literal``, the default, and whether None may
     be given (``float | None``) are those of the parameter.  A name that ends in an

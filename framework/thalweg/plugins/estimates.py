@@ -44,7 +44,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class PhaseEstimate:
-    """What a phase of a run takes on the rank that has most to do.
+    """Estimate of a phase of a run, on the rank that has most to do.
 
     Attributes
     ----------

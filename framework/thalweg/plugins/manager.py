@@ -144,7 +144,7 @@ class Plugins:
         return [self._specs[kind][name] for name in sorted(self._specs[kind])]  # type: ignore[misc]
 
     def provider(self, spec: Spec) -> Provider:
-        """Where a spec comes from."""
+        """Distribution and entry point that provide a spec."""
         assert spec.provider is not None
         return spec.provider
 

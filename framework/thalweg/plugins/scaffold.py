@@ -101,7 +101,7 @@ def _package_of(name: str) -> str:
 
 
 def _short_name(name: str) -> str:
-    """What the plugins are called; refused if others are called so already."""
+    """Name of the new plugins; refused if others have it already."""
     short = re.sub(r"^thalweg[-_]", "", name).replace("_", "-")
     manager = plugins()
     taken = {provider.name for provider in (*manager.providers, *manager.broken)}

@@ -1,4 +1,4 @@
-"""What a plugin's hooks return: typed descriptions that import nothing heavy.
+"""Specs, which the hooks of plugins return: typed descriptions that import nothing heavy.
 
 ``load`` names the code as ``"package.module:attribute"``; it is imported when
 the plugin is used or its options are asked for, not when it is listed.
@@ -36,7 +36,7 @@ class Provider:
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """What all plugins have in common.
+    """Base of all specs.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Spec:
 
     @property
     def owner(self) -> str:
-        """How messages name it, for instance ``"objective 't-sne'"``."""
+        """Its name in messages, for instance ``"objective 't-sne'"``."""
         return f"{self.kind} '{self.name}'"
 
     @property

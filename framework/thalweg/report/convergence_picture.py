@@ -81,7 +81,7 @@ def _last_stage(trace: Trace, parameter: str) -> int:
 
 
 def _values(trace: Trace, best: float | None, begin: int) -> np.ndarray:
-    """What is drawn of a trace, from the row ``begin`` on."""
+    """Values of a trace to draw, from the row ``begin`` on."""
     values = trace["objective"].copy()
     values[:begin] = np.nan
     if best is not None:

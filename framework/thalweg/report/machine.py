@@ -1,4 +1,4 @@
-"""What a measurement was made on: processor, memory, versions; no names or paths."""
+"""Description of the machine of a measurement: processor, memory, versions; no names or paths."""
 
 from __future__ import annotations
 

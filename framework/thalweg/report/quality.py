@@ -1,4 +1,4 @@
-"""How good an embedding is: neighbors kept, classes apart.
+"""Quality of an embedding: neighbors kept, classes apart.
 
 All measures take a seeded sample of at most :data:`SAMPLE` rows, whose
 neighbors are sought among *all* rows, so that they stay cheap for a million.
@@ -126,7 +126,7 @@ def trustworthiness(
     neighbors: int = NEIGHBORS,
     seed: int = 0,
 ) -> float:
-    """How far neighbors in the embedding are neighbors in the data (Venna and Kaski 2001).
+    """Trustworthiness: neighbors in the embedding are neighbors in the data (Venna and Kaski 2001).
 
     Measured within the sample alone, since it needs the rank of every distance.
 

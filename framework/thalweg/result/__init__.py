@@ -1,4 +1,4 @@
-"""What a run leaves behind: its status, its trace and its result."""
+"""Status, trace and result of a run."""
 
 from thalweg.result.outcome import Result
 from thalweg.result.status import Status

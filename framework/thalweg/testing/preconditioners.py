@@ -1,4 +1,4 @@
-"""What a preconditioner must be: symmetric, positive definite, linear, the same every time."""
+"""Checks of preconditioners: symmetric, positive definite, linear, the same every time."""
 
 from __future__ import annotations
 

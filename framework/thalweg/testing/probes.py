@@ -50,7 +50,7 @@ def poisoned(x: PETSc.Vec) -> PETSc.Vec:
 def applied(
     function: Callable[[PETSc.Vec, PETSc.Vec], None], vec: PETSc.Vec, name: str
 ) -> PETSc.Vec:
-    """What ``function(vec, out)`` writes, which must leave ``vec`` alone.  Collective."""
+    """Output of ``function(vec, out)``, which must leave ``vec`` unchanged.  Collective."""
     before, out = copied(vec), poisoned(vec)
     function(vec, out)
     assert same_bits(vec, before), f"{name} changes the vector that it is applied to"

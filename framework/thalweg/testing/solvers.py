@@ -1,4 +1,4 @@
-"""What a solver must keep to: frozen options, a state that can be saved, exact resumption."""
+"""Checks of solvers: frozen options, a state that can be saved, exact resumption."""
 
 from __future__ import annotations
 

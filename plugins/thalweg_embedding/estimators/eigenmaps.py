@@ -22,7 +22,7 @@ from thalweg_embedding.eigenmaps.objective import EigenvectorEmbedding
 class EigenvectorEstimator(  # type: ignore[misc]
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
-    """What :class:`LaplacianEigenmaps` and :class:`LocallyLinearEmbedding` share."""
+    """Base of :class:`LaplacianEigenmaps` and :class:`LocallyLinearEmbedding`."""
 
     #: What builds the objective, and parameters that set an option of another name.
     build: ClassVar[Callable[..., EigenvectorEmbedding]]

@@ -72,7 +72,7 @@ def _threads(n_jobs: int | None) -> Iterator[None]:
 class PairwiseEstimator(  # type: ignore[misc]
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
-    """What the estimators of this module share.
+    """Base of the estimators of this module.
 
     ``fit`` and ``fit_transform`` take an array or a sparse matrix, shape (n_samples, n_features),
     or a :class:`thalweg.Dataset` whose rows are distributed over ranks; the map then has this

@@ -79,7 +79,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Near:
-    """What the near part is summed over.
+    """Points over which the near part is summed.
 
     Attributes
     ----------
@@ -158,7 +158,7 @@ class Boxes:
         self._kept: OrderedDict[tuple[float, float, bool], Box] = OrderedDict()
 
     def place(self, rows: np.ndarray) -> Placement | None:
-        """Where these points lie; None if no mesh serves.  Collective."""
+        """Placement of these points on a mesh; None if no mesh serves.  Collective."""
         center, extent = bounding_box(self.layout, rows)
         if not math.isfinite(extent):
             return None
@@ -199,7 +199,7 @@ class Boxes:
         return density, total if enough else None
 
     def near_points(self, placed: Placement) -> Near:
-        """What the near part is summed over.  Collective."""
+        """Points over which the near part is summed.  Collective."""
         box, decomposition = placed.box, placed.decomposition
         extended = decomposition.halo(box.split.radius)
         cells = placed.cells

@@ -1,4 +1,4 @@
-"""How well a map keeps local densities: a correlation of logarithms of local radii.
+"""Preservation of local densities: a correlation of logarithms of local radii.
 
 Narayan, Berger and Cho (2021), "Assessing single-cell transcriptomic variability through
 density-preserving data visualization" (den-SNE, densMAP).  The squared radius of point n in the map
@@ -134,7 +134,7 @@ class DensityCorrelation:
         out[...] = self._places.backward(found)
 
     def _state(self, points: np.ndarray) -> _State:
-        """What derivatives are made of.  Collective."""
+        """Quantities that the derivatives are computed from.  Collective."""
         close = np.empty(len(self._edges))
         _closeness(points, *self._graph, close)
         alone = close == 0.0

@@ -1,4 +1,4 @@
-"""What fixed points do to others: a sum over them as a function of the place, kept on a mesh."""
+"""Field of fixed points: a sum over them as a function of position, stored on a mesh."""
 
 from __future__ import annotations
 

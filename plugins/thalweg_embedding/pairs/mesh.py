@@ -42,7 +42,7 @@ FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 @dataclass(frozen=True)
 class Window:
-    """How a point is spread over mesh points along one axis.
+    """Window that spreads a point over mesh points along one axis.
 
     Attributes
     ----------
@@ -180,7 +180,7 @@ class Mesh:
         self.deconvolution = 1.0 / window.transform(2.0 * math.pi / self.size * numbers)
 
     def reached(self, cells: Cells) -> Reached:
-        """What :meth:`modes` and :meth:`at_points` need to know of points.  Collective.
+        """Points in the form that :meth:`modes` and :meth:`at_points` take.  Collective.
 
         ``cells`` has coordinates from the middle of the box.
         """
@@ -348,7 +348,7 @@ class Mesh:
         return 1.0 / self.spacing, shift, self.window.taps
 
     def _groups(self, cells: Cells) -> np.ndarray:
-        """Where groups of rows of cells begin, as in :class:`Reached`."""
+        """Starts of the groups of rows of cells, as in :class:`Reached`."""
         rows = cells.row_starts
         least = math.ceil((self.window.taps + 1) * self.spacing / cells.side)
         share = cells.order.size / MAX_GROUPS

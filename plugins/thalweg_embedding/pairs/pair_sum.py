@@ -1,4 +1,4 @@
-"""What a sum over pairs can be asked for."""
+"""Interface of sums over pairs."""
 
 from __future__ import annotations
 

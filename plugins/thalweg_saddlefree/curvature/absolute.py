@@ -1,4 +1,4 @@
-"""What the three methods of applying |H| have in common.
+"""Base of the three methods of applying |H|.
 
 With damping ``lam`` the matrix is ``(H^2 + lam^2 I)^(1/2)``: |H| itself without
 damping, and never singular with it.  The step is minus its inverse times the

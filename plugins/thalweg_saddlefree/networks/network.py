@@ -22,7 +22,7 @@ from thalweg_saddlefree.networks.losses import Loss
 
 @dataclass(frozen=True)
 class Linearized:
-    """What a curvature product needs to know of one chunk of rows.
+    """Linearization of the network for one chunk of rows, which curvature products use.
 
     Attributes
     ----------

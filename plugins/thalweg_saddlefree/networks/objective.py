@@ -155,7 +155,7 @@ class NetworkObjective(
 
     @property
     def data_layout(self) -> Layout:
-        """How the training rows are distributed over the ranks."""
+        """Distribution of the training rows over the ranks."""
         return self.rows
 
     @property

@@ -83,7 +83,7 @@ def _columns(weights: scipy.sparse.csr_matrix | np.ndarray) -> np.ndarray:
 
 
 def _clusters(plan: RowPlan, weights: scipy.sparse.csr_matrix | np.ndarray) -> np.ndarray:
-    """What this rank's edges connect, of its own rows followed by the ghost rows."""
+    """Components by this rank's edges alone, of its own rows followed by the ghost rows."""
     height, width = plan.layout.local_rows, plan.layout.rows
     nodes = height + len(plan.ghosts)
     clusters = np.arange(nodes)

@@ -151,7 +151,7 @@ class PetscSolver:
 
 
 def user_options() -> dict[str, Any]:
-    """What the user gave under :data:`USER_PREFIX`."""
+    """The user's options under :data:`USER_PREFIX`."""
     given = PETSc.Options(USER_PREFIX).getAll()
     return {name: "" if value is None else value for name, value in given.items()}
 

@@ -163,7 +163,7 @@ def image_bounds(
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How far the measured distortion of a pair may be from the true one.
+    """Bounds on the error of the measured distortion of a pair.
 
     A pair whose squared length is at least ``close`` times the sum of its points' squared
     norms is measured through the images of the points, a closer one through the
@@ -200,7 +200,7 @@ class Accuracy:
         return cls(image, close, kappa, relative)
 
     def interval(self, largest: float) -> tuple[float, float]:
-        """What the isometry constant lies between, if the largest measured distortion is this.
+        """Bounds of the isometry constant, if the largest measured distortion is this.
 
         Every pair's measured distortion lies at most this far from the true one, and a
         pair that was not measured has a true one below the largest measured.

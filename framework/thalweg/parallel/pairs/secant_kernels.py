@@ -203,7 +203,7 @@ _is_suspect = is_suspect.dispatcher
 
 @kernel()
 def lowered(cutoff):  # type: ignore[no-untyped-def]
-    """What a bound must stay below, in single precision, so that the truth is below ``cutoff``."""
+    """Cutoff for bounds in single precision, below which the true value is below ``cutoff``."""
     return np.float32(cutoff - _MARGIN * (1.0 + cutoff))
 
 

@@ -15,7 +15,7 @@ from thalweg.parallel.pairs.secant_tiles import STRIP, TILE, Block, Edges, Works
 
 @dataclass(frozen=True)
 class Scan:
-    """What one pass over the secants found; the same on every rank.
+    """Result of one pass over the secants; the same on every rank.
 
     Attributes
     ----------
