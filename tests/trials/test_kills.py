@@ -52,12 +52,13 @@ def test_killed_runs_end_at_the_same_bits(trial, tmp_path, ranks, first):
     kill_and_resume(trial, tmp_path, ranks, names, KILLS[ranks])
 
 
-def test_killed_runs_on_many_ranks_end_at_the_same_bits(trial, tmp_path):
-    kill_and_resume(trial, tmp_path, MANY, list(OF_MANY), 1)
+@pytest.mark.parametrize("seed", [0, 2, 6])  # of which each case has a kill
+def test_killed_runs_on_many_ranks_end_at_the_same_bits(trial, tmp_path, seed):
+    kill_and_resume(trial, tmp_path, MANY, list(OF_MANY), 1, seed)
 
 
-def kill_and_resume(trial, tmp_path, ranks, names, most):
-    command = [sys.executable, str(RUNNER), str(tmp_path), "0", str(most), *names]
+def kill_and_resume(trial, tmp_path, ranks, names, most, seed=0):
+    command = [sys.executable, str(RUNNER), str(tmp_path), str(seed), str(most), *names]
     kills = 0
     while True:
         if ranks == 1:
