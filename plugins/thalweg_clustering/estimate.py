@@ -11,6 +11,9 @@ from thalweg_clustering.kernels import kernel_function
 #: Matrices of the stored kernel's size that a run on few rows, or on a sample, holds at once.
 STORED_MATRICES = 9.0
 
+#: Bytes of compiled kernels, and of the libraries that they need.
+KERNELS = 85e6
+
 #: Columns of the U-step's basis, per column of U.
 BASIS = 12.0
 
@@ -28,7 +31,7 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         kernel = options.get("kernel", "gaussian")
         of = kernel_function(kernel, options.get("degree", 2), options.get("offset", 1.0))
         kind = approximation_for(rows, of, bool(options.get("local_scaling")))
-    load = PhaseEstimate("load", 8.0 * n * (2.0 * columns + 2.0), 8.0 * n * columns)
+    load = PhaseEstimate("load", KERNELS + 8.0 * n * (2.0 * columns + 2.0), 8.0 * n * columns)
     sample = float(min(rows, STORED_ROWS))
     start = PhaseEstimate(
         "start", 0.0, STORED_MATRICES * 8.0 * sample**2,

@@ -10,9 +10,15 @@ from thalweg_embedding.memory import DENSE_BYTES
 from thalweg_embedding.objectives import GRID_ROWS
 from thalweg_embedding.pairs.decomposition import SLAB_ROWS
 
+#: Bytes of compiled kernels, and of the libraries that they need.
+KERNELS = 78e6
+
+#: Rows of the rank with most where rows are brought to ranks by cells, relative to an even share.
+UNEVEN = 1.1
+
 #: Bytes per neighbor: lists and their copies while they are found; affinities and their transpose
 #: while they are made; affinities, and the attraction's edges, for the run.
-FOUND, MADE, KEPT = 80.0, 170.0, 42.0
+FOUND, MADE, KEPT = 80.0, 178.0, 42.0
 
 #: Copies of rows that an approximate search makes on several ranks, per row.
 COPIES = 1.5
@@ -46,7 +52,7 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     options = problem.objective
     n, columns, ranks = problem.local_rows, problem.columns, problem.ranks
     d = float(options.get("dimensions") or 2)
-    found = [PhaseEstimate("load", persistent=8.0 * n * (columns + 1), temporary=8.0 * n * columns)]
+    found = [PhaseEstimate("load", KERNELS + 8.0 * n * (columns + 1), 8.0 * n * columns)]
     graph = options.get("graph", "auto")
     kind = options.get("affinity", "auto")
     if kind == "auto":
@@ -107,7 +113,7 @@ def _neighbors(problem: Problem, k: float) -> PhaseEstimate:
 
 
 def _affinities(problem: Problem, k: float) -> PhaseEstimate:
-    n = problem.local_rows
+    n = problem.local_rows * (UNEVEN if _relocated(problem) else 1.0)
     remote = min(problem.remote_share, BORDER_EDGES if _relocated(problem) else 1.0)
     return PhaseEstimate(
         "affinities", KEPT * n * k, (MADE - KEPT) * n * k,

@@ -9,6 +9,9 @@ from thalweg.plugins import PhaseEstimate, Problem
 #: Secants that a run works with, per point and at least, and bytes of one on every rank.
 ACTIVE, FEWEST, SECANT_BYTES = 6.0, 20_000.0, 130.0
 
+#: Bytes of compiled kernels, and of the libraries that they need.
+KERNELS = 50e6
+
 #: Complete scans of a run, and operations per secant, leading column and scan.
 SCANS, SCAN_WORK = 8.0, 2.0
 
@@ -27,7 +30,7 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     options = problem.objective
     n, columns, ranks, rows = problem.local_rows, problem.columns, problem.ranks, problem.rows
     rank = float(options.get("rank") or min(columns, 4.0 * math.log(max(rows, 2))))
-    load = PhaseEstimate("load", 8.0 * n * columns * 2.0, 8.0 * n * columns)
+    load = PhaseEstimate("load", KERNELS + 8.0 * n * columns * 2.0, 8.0 * n * columns)
     frame = PhaseEstimate(
         "directions", 16.0 * columns**2, 32.0 * columns**2 + 8.0 * 4096.0 * columns,
         sent=8.0 * columns**2 * min(1.0, ranks - 1.0), messages=2.0 * min(1.0, ranks - 1.0),

@@ -30,7 +30,7 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     targets = 0.0 if auto else n * sizes[-1]
     load = PhaseEstimate(
         "load", 8.0 * n * columns + (number * n * columns if number < 8.0 else 0.0) + 8.0 * n
-        + 8.0 * targets, 8.0 * n * columns,
+        + 8.0 * targets, 16.0 * n * columns,
     )  # fmt: skip
     solver = str(problem.solver.get("name", ""))
     vectors = VECTORS.get(solver, VECTORS[""])

@@ -15,8 +15,8 @@ from thalweg.errors import InputError
 from thalweg.plugins import ObjectiveSpec, PhaseEstimate, Problem, plugins
 from thalweg.report import format_table
 
-#: Bytes of a process that has imported its modules: 170 MB without, 260 with compiled kernels.
-BASE = 215e6
+#: Bytes of a process that has imported its modules; estimates add their compiled kernels.
+BASE = 172e6
 
 #: Operations per second and core, bytes per second that a rank sends, seconds per message.
 SPEED, BANDWIDTH, LATENCY = 5e9, 1e9, 5e-6

@@ -45,7 +45,39 @@ CASES: dict[str, dict[str, Any]] = {
         "stop": {"iterations": 5},
         **_RUN,
     },
-}
+    "t-SNE, held out": {
+        "data": {"name": "blobs", "dimension": 40, "clusters": 10},
+        "objective": {"name": "t-sne", "perplexity": 30, "neighbor_search": "approximate"},
+        "preconditioner": {"name": "spectral"},
+        "solver": {"name": "lbfgs"},
+        "stop": {"iterations": 5},
+        **_RUN,
+    },
+    "KDAC, held out": {
+        "data": {"name": "blobs", "dimension": 40, "clusters": 6},
+        "objective": {"name": "kdac", "components": 4, "approximation": "nystrom"},
+        "solver": {"name": "ism"},
+        "stop": {"iterations": 5},
+        **_RUN,
+    },
+    "near-isometry, held out": {
+        "data": {"name": "blobs", "dimension": 32, "clusters": 10},
+        "objective": {
+            "name": "near-isometry", "delta": 0.4, "rank": 16, "secants": "neighbors",
+        },
+        "solver": {"name": "hinge-lbfgs"},
+        "stop": {"iterations": 5},
+        **_RUN,
+    },
+    "network, held out": {
+        "data": {"name": "blobs", "dimension": 32, "clusters": 5},
+        "objective": {"name": "mlp", "layers": [32, 400, 5], "precision": "single"},
+        "preconditioner": {"name": "identity"},
+        "solver": {"name": "lbfgs"},
+        "stop": {"iterations": 5},
+        **_RUN,
+    },
+}  # fmt: skip
 
 #: Rows of each case.
 ROWS = {
@@ -54,6 +86,10 @@ ROWS = {
     "near-isometry": (10_000,),
     "KDAC": (50_000, 200_000),
     "network": (50_000, 200_000),
+    "t-SNE, held out": (30_000,),
+    "KDAC, held out": (40_000,),
+    "near-isometry, held out": (8_000,),
+    "network, held out": (100_000,),
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hpc.bench.scaling.cases import CASES, ROWS, configuration
 
-from thalweg.job.plan import BASE, Plan, plan
+from thalweg.job.plan import Plan, plan
 from thalweg.report import format_table
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -77,7 +77,8 @@ def text(found: list[dict[str, Any]]) -> str:
         "compiled code, measured after a small run in the same process. Bytes and messages are "
         "those of thalweg's engines on the rank that sends most: in the set-up, with neighbors, "
         "and per iteration. There are more ranks than cores, so that seconds mean nothing and are "
-        "left out. `planned` is what `thalweg plan` says of the same configuration.",
+        "left out. `planned` is what `thalweg plan` says of the same configuration; its figures "
+        "were fitted to other cases than those whose names end in 'held out', which test it.",
         "",
     ]
     for case in ROWS:
@@ -89,11 +90,14 @@ def text(found: list[dict[str, Any]]) -> str:
                 format_table(_table(case, entries), markdown=True),
                 "",
             ]
-        parts += [f"Theory, per iteration: {THEORY[case]}.", ""]
+        if case in THEORY:
+            parts += [f"Theory, per iteration: {THEORY[case]}.", ""]
     parts += ["## On paper", "", "What `thalweg plan` says, 64 columns:", ""]
     rows = []
     for points, ranks in LARGE:
-        for case in CASES:
+        for case in WALLS:
+            if case not in CASES:
+                continue
             made = _plan(case, points, ranks, 64)
             rows.append(
                 {
@@ -122,9 +126,10 @@ def _table(case: str, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
         }
         if case in CASES:
             made = _plan(case, entry["rows"], entry["ranks"])
-            row["planned "] = f"{(made.memory - BASE) / 1e6:.1f}"
-            whole = made.memory / (entry["memory"] + entry["base"])
-            row["/ measured, whole process"] = f"{whole:.2f}"
+            whole = entry["memory"] + entry["base"]
+            row["whole process"] = f"{whole / 1e6:.0f}"
+            row["planned "] = f"{made.memory / 1e6:.0f}"
+            row["planned / measured"] = f"{made.memory / whole:.2f}"
         row["set-up: MB sent"] = f"{entry['setup_bytes'] / 1e6:.2f}"
         row["messages "] = f"{entry['setup_messages']:.0f}"
         row["iteration: MB sent"] = f"{entry['bytes'] / 1e6:.3f}"

@@ -214,13 +214,17 @@ def affinities_of(
         values /= len(wanted)
     local = layout.local_rows
     column_type = np.int32 if layout.rows < 2**31 and local * k < 2**31 else np.int64
+    columns = indices.astype(column_type)
+    few = np.empty((local, 0))
+    if distances:  # of all pairs only near ones tell of local density
+        few = squared[:, : math.ceil(NEIGHBORS_PER_PERPLEXITY * max(wanted))].copy()
+    del indices, squared  # here memory is at its peak
 
     def both_ways(entries: np.ndarray) -> tuple[Any, Any]:
         width = entries.shape[1]
-        columns = indices[:, :width].astype(column_type).ravel()
         starts = np.arange(0, local * width + 1, width, dtype=column_type)
         one_way = scipy.sparse.csr_matrix(
-            (entries.ravel(), columns, starts), shape=(local, layout.rows)
+            (entries.ravel(), columns[:, :width].ravel(), starts), shape=(local, layout.rows)
         )
         return one_way, transposed(layout, one_way)
 
@@ -228,14 +232,13 @@ def affinities_of(
     weights = there + back
     if kind == "fuzzy":
         weights = weights - there.multiply(back)
+    del there, back, values
     total = float(sum_over_ranks(layout.comm, float(weights.sum())))
     weights *= 1.0 / total
     if kind != "fuzzy":
         total *= 0.5  # of (p_{m|n} + p_{n|m}) / 2, which are at most 1
     kept = None
     if distances:
-        # Of all pairs only near ones tell of local density.
-        few = squared[:, : math.ceil(NEIGHBORS_PER_PERPLEXITY * max(wanted))]
         # A sparse matrix forgets zeros: between duplicates there are edges too.
         there, back = both_ways(np.maximum(few, np.finfo(float).tiny))
         kept = there.maximum(back).tocsr()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -18,13 +17,16 @@ Weights: TypeAlias = Any
 
 def transposed(layout: Layout, matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
     """This rank's rows of the transpose of a square row-distributed matrix.  Collective."""
-    starts = layout.starts
-    # The columns of each rank's rows, turned round, are what that rank needs of these.
-    parts = [matrix[:, begin:end].T.tocoo() for begin, end in itertools.pairwise(starts)]
-    for part in parts:
-        part.resize(part.shape[0], layout.rows)
-        part.col += layout.start
-    return sum_of_parts(layout, parts)
+    routes = RowRoutes(layout.comm, layout.owners(matrix.indices))
+    kind = matrix.indices.dtype
+    own = np.arange(layout.start, layout.stop).astype(kind)
+    columns = routes.deliver(np.repeat(own, np.diff(matrix.indptr)))
+    rows = routes.deliver(matrix.indices)
+    rows -= kind.type(layout.start)
+    values = routes.deliver(matrix.data)
+    del routes  # which holds as much as a column of these
+    shape = (layout.local_rows, layout.rows)
+    return scipy.sparse.csr_matrix((values, (rows, columns)), shape=shape)
 
 
 def sum_of_parts(layout: Layout, parts: Sequence[scipy.sparse.spmatrix]) -> scipy.sparse.csr_matrix:
