@@ -46,6 +46,7 @@ class ActiveSecants:
         self.comm = secants.comm
         self.count = len(pairs)
         self.lengths = np.asarray(lengths, dtype=float)
+        self.weights = secants.weights_of(pairs) if secants.weighted else None
         used = np.zeros(secants.n_points, dtype=bool)
         used[pairs] = True
         touched = np.flatnonzero(used)
@@ -79,12 +80,23 @@ class ActiveSecants:
         mine = self.points @ np.ascontiguousarray(psi.T, dtype=self.points.dtype)
         return self.layout.gather_rows(mine)
 
+    def gains(self, images: np.ndarray) -> np.ndarray:
+        """``A(Psi^T Psi)``: rho of every secant, shape ``(m,)``, times its weight w."""
+        gains = kernels.image_lengths(images, self.first, self.second) / self.lengths
+        return gains if self.weights is None else gains * self.weights
+
     def ratios(self, images: np.ndarray) -> np.ndarray:
-        """``A(Psi^T Psi)``: rho of every secant, shape ``(m,)``."""
-        return kernels.image_lengths(images, self.first, self.second) / self.lengths
+        """Rho of every secant, shape ``(m,)``; with a weight w, ``1 + w (rho - 1)``."""
+        gains = self.gains(images)
+        return gains if self.weights is None else gains + (1.0 - self.weights)
 
     def adjoint_times(self, weights: np.ndarray, images: np.ndarray) -> np.ndarray:
-        """``Psi A*(w) = sum_k w_k (Psi v_k) v_k^T``, shape ``(rank, dimension)``, float64."""
+        """``Psi A*(w) = sum_k w_k (Psi v_k) v_k^T``, shape ``(rank, dimension)``, float64.
+
+        The secants' own weights are factors of w.
+        """
+        if self.weights is not None:
+            weights = weights * self.weights
         scaled = (weights / self.lengths).astype(images.dtype)
         weighted = np.flatnonzero(scaled)
         points = self.points

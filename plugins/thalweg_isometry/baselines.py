@@ -26,6 +26,7 @@ class BaselineSearch(SecantSearch[S]):
     all_below: int = 0
 
     aim: ClassVar[float] = 0.99
+    weighs: ClassVar[bool] = True
 
     def init(self, objective: Objective, x: PETSc.Vec) -> S:
         """Start with the map of the first rank."""

@@ -40,7 +40,8 @@ class Certificate:
     rank_lower_bound
         No embedding of these points with this delta, linear or not, has a lower rank.
     secants
-        ``"all"``, ``"within-class"``, ``"neighbors"``, or ``"pairs"`` that were given.
+        ``"all"``, ``"within-class"``, ``"neighbors"``, or ``"pairs"`` that were given, or
+        ``"weighted pairs"``, whose changes are multiplied by their weights.
 
     Notes
     -----

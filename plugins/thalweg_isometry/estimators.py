@@ -79,7 +79,7 @@ class LinearIsometry(  # type: ignore[misc]
     solver_options: dict[str, Any] | None = None
 
     @collective_call(lambda self, X, *_, **__: X.comm if isinstance(X, Dataset) else MPI.COMM_SELF)
-    def fit(self, X: Any, y: Any = None, pairs: Any = None) -> LinearIsometry:
+    def fit(self, X: Any, y: Any = None, pairs: Any = None, weights: Any = None) -> LinearIsometry:
         """Find a map for the rows of X.
 
         Parameters
@@ -91,6 +91,10 @@ class LinearIsometry(  # type: ignore[misc]
         pairs
             Numbers of points, shape (m, 2): only these pairs are secants, whatever the
             parameter ``secants`` says.
+        weights
+            Of these pairs, shape (m,), above 0 and at most 1: a pair of weight w may change its
+            squared distance by a share of ``delta / w``.  ``NearIsometricEmbedding`` and the
+            baselines take them.
 
         Raises
         ------
@@ -103,7 +107,7 @@ class LinearIsometry(  # type: ignore[misc]
             self.n_features_in_ = X.layout.columns
         else:
             X = self._validated(X, reset=True, ensure_min_samples=2)
-        return self._solve(self._secant_set(X, y, pairs))
+        return self._solve(self._secant_set(X, y, pairs, weights))
 
     def partial_fit(self, X: Any, y: Any = None) -> LinearIsometry:
         """Go on with further points: a map for these and those of earlier calls.
@@ -151,8 +155,12 @@ class LinearIsometry(  # type: ignore[misc]
         self._seen = (X, y, self._cuts)
         return self
 
-    def _secant_set(self, X: Any, y: Any = None, pairs: Any = None) -> SecantSet:
+    def _secant_set(
+        self, X: Any, y: Any = None, pairs: Any = None, weights: Any = None
+    ) -> SecantSet:
         """The secants of rows, as the parameters say."""
+        if weights is not None and pairs is None:
+            raise InputError("weights are those of pairs; give pairs, too")
         rows, columns = (X.layout.rows, X.layout.columns) if isinstance(X, Dataset) else X.shape
         check_targets(columns, delta_or_default(self.delta, self.rank), self.rank)
         sparse = scipy.sparse.issparse(X)
@@ -165,14 +173,16 @@ class LinearIsometry(  # type: ignore[misc]
             dataset = X if isinstance(X, Dataset) else Dataset.from_array(X, classes)
             if pairs is None:
                 return secant_set(dataset, self.secants, self.n_neighbors)
-            return SecantSet(dataset.values, dataset.layout, pairs=pairs)
+            return SecantSet(dataset.values, dataset.layout, pairs=pairs, weights=weights)
         layout = Layout(MPI.COMM_SELF, rows, columns)
         neighbors = None
         if self.secants == "neighbors" and pairs is None:
             check_neighbors(self.n_neighbors, rows)
             search = NearestNeighbors(n_neighbors=self.n_neighbors, algorithm="brute").fit(X)
             neighbors = search.kneighbors(return_distance=False)
-        return SecantSet(X, layout, labels=classes, neighbors=neighbors, pairs=pairs)
+        return SecantSet(
+            X, layout, labels=classes, neighbors=neighbors, pairs=pairs, weights=weights
+        )
 
     def _solve(
         self,

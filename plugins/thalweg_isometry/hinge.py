@@ -83,6 +83,7 @@ class HingeSearch(SecantSearch[HingeState]):
     memory: Annotated[int, Help("number of curvature pairs of L-BFGS", minimum=1)] = 12
 
     aim: ClassVar[float] = 0.9
+    weighs: ClassVar[bool] = True
     limit_option: ClassVar[str] = "max_evaluations"
     state_type: ClassVar[type[Any]] = HingeState
 
@@ -250,7 +251,7 @@ def lowering_row(active: ActiveSecants, psi: np.ndarray, theta: float) -> np.nda
     least, row = active.comm.bcast((float(values[0]), vectors[:, :1].T @ basis[: len(images)]))
     if not least < 0.0:
         return None
-    gain = active.ratios(active.images(row))
+    gain = active.gains(active.images(row))
 
     def slope(square: float) -> float:
         there = change + square * gain

@@ -114,10 +114,14 @@ class NearIsometry(Objective, SecantConstraints):
                 floor = 1e-14 * (sizes[rows, None] + other_sizes)
                 counts = self._counts(numbers[rows], other_numbers) & (lengths > floor)
                 lengths[~counts] = 1.0
-                change = np.where(counts, mapped / lengths - 1.0, 0.0)
+                own: np.ndarray | float = 1.0
+                if secants.weighted:
+                    ends = np.broadcast_arrays(numbers[rows][:, None], other_numbers)
+                    own = secants.weights_of(np.sort(np.stack(ends, axis=-1), axis=-1))
+                change = np.where(counts, mapped / lengths - 1.0, 0.0) * own
                 miss = np.maximum(np.abs(change) - theta, 0.0)
                 total += 0.25 * float((miss**2).sum())  # every pair is met twice
-                weights = np.sign(change) * miss / lengths
+                weights = np.sign(change) * miss * own / lengths
                 product[rows] += weights.sum(axis=1)[:, None] * images[rows]
                 product[rows] -= weights @ other_images
         gradient = sum_large(self.comm, 2.0 * product.T @ points)

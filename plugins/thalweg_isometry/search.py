@@ -23,6 +23,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast
 
 import numpy as np
 
+from thalweg import InputError
 from thalweg.interfaces import Objective, SecantConstraints, Solver, SolverState
 from thalweg.parallel import Layout, PETSc
 from thalweg.parallel.pairs import Scan, SecantSet
@@ -254,6 +255,9 @@ class SecantSearch(Solver[S], Generic[S]):
     #: Share of the wanted delta that a method aims at, so that unseen secants fit too.
     aim: ClassVar[float] = 0.9
 
+    #: Whether secants may have weights.
+    weighs: ClassVar[bool] = False
+
     #: Name of the option that limits the inner iterations of an attempt.
     limit_option: ClassVar[str] = "limit"
 
@@ -282,6 +286,10 @@ class SecantSearch(Solver[S], Generic[S]):
         """Start the search with a scan of the starting map."""
         problem = cast(SecantConstraints, objective)
         secants = problem.secants
+        if secants.weighted and not self.weighs:
+            raise InputError(
+                f"solver {type(self).__name__} takes no weights of secants; use hinge-lbfgs"
+            )
         rows = np.array(objective.layout.reading(x))
         given = rows[np.any(rows != 0.0, axis=1)]
         top = objective.layout.rows

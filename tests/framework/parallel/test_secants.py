@@ -244,6 +244,35 @@ def test_only_given_pairs_are_secants(comm):
     assert given.scan(components).delta == pytest.approx(np.abs(distortions[counts]).max())
 
 
+@pytest.mark.ranks(1, 3)
+def test_distortions_of_given_pairs_are_multiplied_by_their_weights(comm):
+    points, components = cloud(40, 5), random_map(2, 5)
+    random = np.random.default_rng(8)
+    pairs = random.integers(0, 40, (60, 2))
+    weights = random.uniform(0.1, 1.0, 60)
+    pairs = np.concatenate([pairs, pairs[:1, ::-1]])  # once more, with the larger weight
+    weights = np.append(weights, 1.0)
+    i, j, distortions, _ = all_pairs(points, components)
+    largest = np.zeros((40, 40))
+    for (a, b), weight in zip(np.sort(pairs, axis=1), weights, strict=True):
+        largest[a, b] = max(largest[a, b], weight)
+    expected = distortions * largest[i, j]
+    given = secants(points, comm, pairs=pairs, weights=weights)
+    scan = given.scan(components, threshold=0.2, max_pairs=100)
+    assert scan.delta_lower <= np.abs(expected).max() <= scan.delta
+    reached = np.flatnonzero(np.abs(expected) >= 0.2)
+    assert sorted(map(tuple, scan.pairs)) == sorted(zip(i[reached], j[reached], strict=True))
+    np.testing.assert_allclose(np.sort(scan.distortions), np.sort(expected[reached]))
+
+
+@pytest.mark.parametrize("weights", [[0.0, 1.0], [1.0, 1.5], [1.0], [np.nan, 1.0]])
+def test_weights_that_do_not_fit_are_refused(weights):
+    with pytest.raises(InputError, match="weight"):
+        secants(
+            cloud(40, 5), MPI.COMM_SELF, pairs=np.array([[0, 1], [2, 3]]), weights=np.array(weights)
+        )
+
+
 @pytest.mark.parametrize(
     ("pairs", "word"), [([[0, 40]], "not 40"), ([[-1, 2]], "not -1"), ([[0.5, 1.0]], "integers")]
 )

@@ -55,5 +55,5 @@ def test_listed_pairs_are_distinct_and_ordered():
 
     neighbors = np.array([[1, 2], [0, 2], [1, 0]])
     layout = Layout(MPI.COMM_SELF, 3, 1)
-    _, listed = listed_pairs(layout, neighbor_pairs(layout, neighbors))
+    _, listed, _ = listed_pairs(layout, neighbor_pairs(layout, neighbors))
     assert listed.tolist() == [[0, 1], [0, 2], [1, 2]]

@@ -204,3 +204,19 @@ def test_only_given_pairs_are_kept(digits):
     ends = digits[pairs[:, 0]] - digits[pairs[:, 1]]
     ratios = ((ends @ fitted.components_.T) ** 2).sum(axis=1) / (ends**2).sum(axis=1)
     assert np.abs(ratios - 1.0).max() <= 0.2
+
+
+def test_a_pair_of_small_weight_may_change_more(digits):
+    pairs = np.stack(np.triu_indices(25, 1), axis=1)
+    weights = np.where(pairs[:, 0] < 5, 1.0, 0.25)
+    fitted = NearIsometricEmbedding(delta=0.15).fit(digits[:25], pairs=pairs, weights=weights)
+    ends = digits[pairs[:, 0]] - digits[pairs[:, 1]]
+    ratios = ((ends @ fitted.components_.T) ** 2).sum(axis=1) / (ends**2).sum(axis=1)
+    assert fitted.delta_ == pytest.approx(np.abs(weights * (ratios - 1.0)).max(), rel=1e-7)
+    assert fitted.delta_ <= 0.15 < np.abs(ratios - 1.0).max()
+    alike = NearIsometricEmbedding(delta=0.15).fit(digits[:25], pairs=pairs)
+    assert fitted.rank_ < alike.rank_
+    with pytest.raises(InputError, match="no weights"):
+        NuMax().fit(digits[:25], pairs=pairs, weights=weights)
+    with pytest.raises(InputError, match="give pairs"):
+        NearIsometricEmbedding().fit(digits[:25], weights=weights)

@@ -7,6 +7,8 @@ import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.testing import check_gradient, check_ranks
+from thalweg_isometry.active import ActiveSecants
+from thalweg_isometry.hinge import hinge
 from thalweg_isometry.objective import NearIsometry, build
 
 
@@ -34,6 +36,30 @@ def test_value_and_gradient(comm, digits, kind):
         expected = hinge_over_all_pairs(points, psi, 0.2, lambda i, j: labels[i] == labels[j])
         assert objective.value(x) == pytest.approx(expected, rel=1e-10)
     check_gradient(objective, x)
+    x.destroy()
+
+
+@pytest.mark.ranks(1, 2)
+def test_weights_multiply_the_changes_of_their_pairs(comm, digits, secants_of):
+    points = digits[:30, 10:22] + 0.01 * np.random.default_rng(0).standard_normal((30, 12))
+    pairs = np.stack([np.arange(29), np.arange(1, 30)], axis=1)
+    weights = np.random.default_rng(2).uniform(0.2, 1.0, 29)
+    objective = NearIsometry(secants_of(points, comm, pairs=pairs, weights=weights), 0.1, 3)
+    psi = np.random.default_rng(1).standard_normal((3, 12))
+    difference = points[:-1] - points[1:]
+    change = ((difference @ psi.T) ** 2).sum(axis=1) / (difference**2).sum(axis=1) - 1.0
+    miss = np.maximum(np.abs(weights * change) - 0.1, 0.0)
+    x = objective.layout.vec_from(psi)
+    assert objective.value(x) == pytest.approx(0.5 * (miss**2).sum(), rel=1e-10)
+    check_gradient(objective, x)
+    active = ActiveSecants(objective.secants, pairs, (difference**2).sum(axis=1))
+    value, gradient, largest = hinge(active, psi, 0.1)
+    assert value == pytest.approx(0.5 * (miss**2).sum(), rel=1e-10)
+    assert largest == pytest.approx(np.abs(weights * change).max())
+    slope = x.duplicate()
+    objective.value_and_gradient(x, slope)
+    np.testing.assert_allclose(gradient, objective.layout.reading(slope), rtol=1e-9, atol=1e-12)
+    slope.destroy()
     x.destroy()
 
 

@@ -203,7 +203,9 @@ class Accuracy:
         """Bounds of the isometry constant, if the largest measured distortion is this.
 
         Every pair's measured distortion lies at most this far from the true one, and a
-        pair that was not measured has a true one below the largest measured.
+        pair that was not measured has a true one below the largest measured.  The bound holds
+        as well where distortions are multiplied by weights of at most 1, since
+        ``w (1 + L / w) <= 1 + L`` and ``w sqrt(1 + L / w) <= sqrt(1 + L)``.
         """
         if not np.isfinite(largest):
             return (0.0, np.inf)

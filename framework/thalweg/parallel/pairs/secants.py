@@ -87,6 +87,9 @@ class SecantSet:
     pairs
         Pairs of global numbers, shape ``(m, 2)``, equal on all ranks: only these are secants
         then.
+    weights
+        Weights of these pairs, shape ``(m,)``, above 0 and at most 1: distortions are
+        multiplied by them.  Of a pair that is given twice the larger counts.
     threads
         Threads of this rank; by default those that Numba may use.
 
@@ -109,6 +112,7 @@ class SecantSet:
         neighbors: np.ndarray | None = None,
         threads: int | None = None,
         pairs: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
     ) -> None:
         #: This rank's points, an array or sparse rows.
         self.points: np.ndarray | SparseRows
@@ -133,14 +137,15 @@ class SecantSet:
         #: Which pairs are secants.
         self.kind = "all" if labels is None else "within-class"
         self._listed: np.ndarray | None = None
+        self._weights: np.ndarray | None = None
         if pairs is not None:
-            self.kind = "pairs"
-            self._keys, self._listed = listed_pairs(self.layout, checked_pairs(pairs, layout))
+            self.kind = "pairs" if weights is None else "weighted pairs"
+            pairs, weights = checked_pairs(pairs, weights, layout)
         elif neighbors is not None:
             self.kind = "neighbors"
-            self._keys, self._listed = listed_pairs(
-                self.layout, neighbor_pairs(self.layout, neighbors)
-            )
+            pairs = neighbor_pairs(self.layout, neighbors)
+        if pairs is not None:
+            self._keys, self._listed, self._weights = listed_pairs(self.layout, pairs, weights)
         self._prepare()
 
     def _prepare(self) -> None:
@@ -206,6 +211,19 @@ class SecantSet:
         keys = low * self.n_points + np.maximum(rows[:, None], columns)
         at = np.searchsorted(self._keys, keys)
         return np.asarray(self._keys[np.minimum(at, len(self._keys) - 1)] == keys)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether listed pairs have weights."""
+        return self._weights is not None
+
+    def weights_of(self, pairs: np.ndarray) -> np.ndarray:
+        """Weights of listed pairs i < j of global numbers, shape ``(..., 2)``; 1 without any."""
+        if self._weights is None:
+            return np.ones(pairs.shape[:-1])
+        keys = pairs[..., 0] * self.n_points + pairs[..., 1]
+        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.asarray(self._weights[at])
 
     @property
     def n_pairs(self) -> int:
@@ -459,7 +477,8 @@ class SecantSet:
                 self._frame.centered_sizes, sizes, images, other_images, components,
                 accuracy.close, self.sparse, lengths, mapped,
             )  # fmt: skip
-            keeper.listed(i, j, lengths, mapped)
+            weights = self.weights_of(np.stack([i, j], axis=1)) if self.weighted else None
+            keeper.listed(i, j, lengths, mapped, weights)
             if progress is not None:
                 progress(len(i))
         return keeper.finish(self.comm, self.dimension, complete=True, count=self._listed_total)
@@ -539,13 +558,15 @@ def checked_components(components: np.ndarray, dimension: int) -> np.ndarray:
     return components
 
 
-def checked_pairs(pairs: np.ndarray, layout: Layout) -> np.ndarray:
-    """Pairs of numbers of points, shape ``(m, 2)``.
+def checked_pairs(
+    pairs: np.ndarray, weights: np.ndarray | None, layout: Layout
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Pairs of numbers of points, shape ``(m, 2)``, and their weights, shape ``(m,)``.
 
     Raises
     ------
     InputError
-        Another shape, or numbers that are no points'.
+        Another shape, numbers that are no points', or weights outside (0, 1].
     """
     pairs = np.asarray(pairs)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
@@ -557,7 +578,20 @@ def checked_pairs(pairs: np.ndarray, layout: Layout) -> np.ndarray:
         raise InputError(
             f"the pairs must be numbers of the {layout.rows} points, from 0 on, not {wrong}"
         )
-    return pairs.astype(np.int64)
+    if weights is not None:
+        weights = np.asarray(weights, dtype=float)
+        if weights.shape != (len(pairs),):
+            raise InputError(
+                f"there must be a weight for each of {len(pairs)} pairs, not weights of shape "
+                f"{weights.shape}"
+            )
+        good = (weights > 0.0) & (weights <= 1.0)
+        if not good.all():
+            raise InputError(
+                "the weights of pairs must be above 0 and at most 1, "
+                f"not {weights[~good][0]}; divide them by the largest"
+            )
+    return pairs.astype(np.int64), weights
 
 
 def neighbor_pairs(layout: Layout, neighbors: np.ndarray) -> np.ndarray:
@@ -566,15 +600,23 @@ def neighbor_pairs(layout: Layout, neighbors: np.ndarray) -> np.ndarray:
     return np.stack([first, neighbors.astype(np.int64).ravel()], axis=1)
 
 
-def listed_pairs(layout: Layout, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def listed_pairs(
+    layout: Layout, pairs: np.ndarray, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Distinct pairs i < j out of those of all ranks.
 
-    Returns the sorted keys ``i * n + j`` of all pairs, on every rank, and the pairs
-    (i, j) whose i is this rank's.
+    Returns the sorted keys ``i * n + j`` of all pairs, on every rank, the pairs (i, j) whose i
+    is this rank's, and the weights of the keys.
     """
     pairs = np.sort(pairs, axis=1)
-    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    keys = np.unique(np.concatenate(layout.comm.allgather(pairs[:, 0] * layout.rows + pairs[:, 1])))
+    distinct = pairs[:, 0] != pairs[:, 1]
+    pairs = pairs[distinct]
+    given = np.concatenate(layout.comm.allgather(pairs[:, 0] * layout.rows + pairs[:, 1]))
+    keys, at = np.unique(given, return_inverse=True)
+    if weights is not None:
+        largest = np.zeros(len(keys))
+        np.maximum.at(largest, at, np.concatenate(layout.comm.allgather(weights[distinct])))
+        weights = largest
     i, j = np.divmod(keys, max(1, layout.rows))
     mine = (i >= layout.start) & (i < layout.stop)
-    return keys, np.stack([i[mine], j[mine]], axis=1)
+    return keys, np.stack([i[mine], j[mine]], axis=1), weights

@@ -158,14 +158,23 @@ class WorstSecants:
                     self._prune()
         return pairs
 
-    def listed(self, i: np.ndarray, j: np.ndarray, length: np.ndarray, mapped: np.ndarray) -> None:
-        """Take over pairs that were all measured."""
+    def listed(
+        self,
+        i: np.ndarray,
+        j: np.ndarray,
+        length: np.ndarray,
+        mapped: np.ndarray,
+        weights: np.ndarray | None = None,
+    ) -> None:
+        """Take over pairs that were all measured, their distortions times weights of at most 1."""
         self.pairs += len(i)
         self.measured += len(i)
         distinct = length > 0
         self.coincident += int((~distinct).sum())
         i, j, length, mapped = i[distinct], j[distinct], length[distinct], mapped[distinct]
         value = mapped / length - 1.0
+        if weights is not None:
+            value *= weights[distinct]
         size = np.abs(value)
         for at in np.lexsort((j, i, -size))[:1]:
             self._offer(float(size[at]), (int(i[at]), int(j[at])))
