@@ -43,7 +43,7 @@ class RoundState(SolverState):
     round_value
         Objective at the start of the round.
     change
-        How much W and the blocks changed in the last round.
+        Change of W and the blocks in the last round.
     inner_done
         Whether the inner test is met.
     """

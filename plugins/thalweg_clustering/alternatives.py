@@ -50,7 +50,7 @@ class Alternative:
     components
         Transposed W of the active features, shape ``(q, d)``.
     measures
-        Those of ``result.json``: cost, CQ, novelty, condition (10) and others.
+        Metrics as in ``result.json``: cost, CQ, novelty, condition (10) and others.
     overlaps
         Normalized mutual information with each labeling given, then each one found before.
     separation, reference
@@ -58,9 +58,9 @@ class Alternative:
     outcome
         U, degrees and spectrum; see :meth:`KDACObjective.outcome`.
     result
-        Of the run.
+        Result of the run.
     objective
-        What was minimized; None in a pickled copy.
+        The objective that was minimized; None in a pickled copy.
     """
 
     labels: np.ndarray

@@ -61,7 +61,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         Name of a kernel (see the guide), or a
         :class:`~thalweg_clustering.kernels.KernelFunction`.
     degree, offset
-        Of the polynomial kernel; the offset also of the multiquadratic ones.
+        Parameters of the polynomial kernel; the offset is also that of the multiquadratic ones.
     sigma
         Width of the kernel, in the unit of the features; by default half the median
         distance of the samples.
@@ -123,7 +123,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     sigma_, lambda__
         The values used.
     notes_
-        What the run decided or fell back to.
+        Sentences on what the run decided or fell back to.
     n_iter_
         Steps on W.
     trace_

@@ -72,7 +72,7 @@ def plot_feature_weights(model: KDAC, names: Sequence[str] | None = None, larges
     Parameters
     ----------
     names
-        Of the features; by default those of the DataFrame that was fitted, or numbers.
+        Names of the features; by default those of the DataFrame that was fitted, or numbers.
     largest
         Number of features shown.
 

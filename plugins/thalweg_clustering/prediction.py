@@ -38,12 +38,12 @@ class Predictor:
     labels
         Their clusters, 0 to k - 1, shape ``(m,)``.
     weights
-        What similarities to them are multiplied by, shape ``(m, c)``: columns of U over the
+        Factors of the similarities to them, shape ``(m, c)``: columns of U over the
         roots of the degrees and the eigenvalues, or the clusters' indicators over their sizes.
     mean
-        Of the columns' extensions before it is taken off, shape ``(c,)``.
+        Mean of the columns' extensions, which is subtracted, shape ``(c,)``.
     centers
-        Of k-means, shape ``(k, c)``; None where the largest of the c numbers is the label.
+        Centers of k-means, shape ``(k, c)``; None where the largest of the c numbers is the label.
     function
         The kernel; None takes the label of the nearest row.
     """

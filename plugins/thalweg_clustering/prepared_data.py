@@ -90,7 +90,7 @@ def given_labels(
     labels
         This rank's, or all ranks', labels of any type that can be sorted, shape ``(n,)``.
     what
-        What they are, for messages.
+        Name of the arrays, for messages.
     unknown
         Whether -1 (or an empty string, or None) marks a row of which nothing is known.
 

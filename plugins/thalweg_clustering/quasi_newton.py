@@ -48,7 +48,7 @@ def quasi_newton_step(
     Returns
     -------
     pairs, slope
-        Those of the next step.
+        Arguments for the next step.
     """
     assert isinstance(state.objective, StiefelVariable)
     manifold = state.objective.manifold

@@ -57,7 +57,7 @@ class DescentState(SolverState):
     Attributes
     ----------
     memory
-        What the direction remembers.
+        Memory of the direction.
     lowest
         Lowest value so far.
     flat_steps

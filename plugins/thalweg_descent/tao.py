@@ -40,7 +40,7 @@ class Tao(ExternalSolver):
     Attributes
     ----------
     type
-        Those that take Hessian products need an objective that has them.
+        TAO's name of it; types that take Hessian products need an objective that has them.
     preconditioner
         Inside: the PC of Newton methods, the H0 of lmvm and blmvm.  Other types
         take none but the identity.

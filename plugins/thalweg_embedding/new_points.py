@@ -60,7 +60,7 @@ class PlacedMap:
     lambda_
         lambda; where the repulsion is no logarithm, times its weight of a pair times N.
     perplexity
-        Of a new point's Gaussian over the known points.
+        Perplexity of a new point's Gaussian over the known points.
     metric, affinity, n_neighbors
         As in :func:`~thalweg_embedding.affinities.build.affinities_of`.
     """

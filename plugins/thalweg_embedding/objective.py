@@ -69,7 +69,7 @@ class PairwiseEmbedding(
     constant
         Added to the value, for instance sum p log p to make it a KL divergence.
     start
-        Where a run starts.
+        Starting map.
     stages
         Factors of ``lambda_`` that a run passes through when the user asks for none;
         early exaggeration by 12 is the factor 1/12.
@@ -78,7 +78,7 @@ class PairwiseEmbedding(
     stop
         Stopping rules that hold where the user gives none of their names.
     affinity
-        How the weights were made.
+        Kind of the weights.
     density, density_weight
         A correlation of local densities, and its weight: that many times it is subtracted, at
         the wanted lambda, and not in the stages before, while the map unfolds.

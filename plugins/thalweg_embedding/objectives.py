@@ -415,7 +415,7 @@ def repulsive_sum(
         dimensions and weights of one. ``"auto"``: the grid where it is possible and quicker, from
         1,000 points in 1 and 2 dimensions and from 20,000 in 3.
     error
-        Of the grid (see :class:`~thalweg_embedding.pairs.grid.GridPairs`).
+        Tolerance of the grid (see :class:`~thalweg_embedding.pairs.grid.GridPairs`).
 
     Raises
     ------

@@ -49,7 +49,7 @@ def map_quality(
     sample
         Rows that are measured, at most; their neighbors are sought among all rows.
     seed
-        Of the sample and of the clusters.
+        Seed of the sample and of the clusters.
 
     Returns
     -------

@@ -50,9 +50,9 @@ class HingeState(SearchState):
     known_cuts
         Cuts when the round began.
     steps, changes
-        What L-BFGS remembers.
+        Memory of L-BFGS.
     moments
-        Of the secants along the principal directions, once they are needed.
+        Second moments of the secants along the principal directions, once they are needed.
     """
 
     stage: int = 0

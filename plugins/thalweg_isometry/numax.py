@@ -29,7 +29,7 @@ class NuMaxState(SearchState):
     low, gamma
         The matrices L and Gamma of the attempt, if any.
     penalty
-        What both penalties are multiplied by.
+        Factor of both penalties.
     """
 
     penalty: float = 1.0

@@ -52,7 +52,7 @@ class SearchState(SolverState):
     psi
         Present map, shape ``(rank, dimension)``.
     target_rank, target_delta
-        Of the present attempt.
+        Targets of the present attempt.
     failed_rank, served_rank, streak, excess
         The bracket on the rank.
     failed_delta
@@ -74,7 +74,7 @@ class SearchState(SolverState):
     nearest, nearest_delta
         Map of this attempt that came nearest to the target on the cuts.
     delta, scanned_rank, scanned
-        What the last scan saw, the rank of the map, and the number of pairs.
+        Delta of the last scan, the rank of its map, and the number of pairs.
     fraction
         Share of the tiles that the next scan takes.
     part, parts, begun, met

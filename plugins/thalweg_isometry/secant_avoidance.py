@@ -56,7 +56,7 @@ def avoiding(rows: np.ndarray, secant: np.ndarray, lean: float) -> np.ndarray:
     rows
         Shape ``(rank, dimension)``, orthonormal.
     secant
-        Of any length but 0, shape ``(dimension,)``.
+        Vector of any length but 0, shape ``(dimension,)``.
     lean
         Weight of the secant against that of the direction that is replaced.
     """

@@ -76,7 +76,7 @@ def saddle_free(
     precision
         ``"single"`` or ``"double"``.
     **options
-        Of :class:`SubspaceSaddleFree`.
+        Options of :class:`SubspaceSaddleFree`.
 
     Raises
     ------

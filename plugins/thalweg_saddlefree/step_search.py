@@ -65,9 +65,9 @@ class StepSearch:
     state
         The iterate; its evaluations are counted on.
     slices
-        How vectors are distributed over the ranks.
+        Distribution of vectors over the ranks.
     solver
-        What gives the direction for a damping, in the scaled variables.
+        Solver for the direction at a damping, in the scaled variables.
     metric
         From scaled to plain variables.
     trial

@@ -99,7 +99,7 @@ def check_magnitude(values: np.ndarray, layout: Layout, what: str = "the data") 
     values
         This rank's rows, of any real type.
     layout
-        How the rows are distributed over the ranks.
+        Distribution of the rows over the ranks.
     what
         Whose values they are.
 

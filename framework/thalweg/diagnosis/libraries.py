@@ -33,11 +33,11 @@ class Finding:
     Attributes
     ----------
     name, value
-        What was examined, and what was found.
+        Subject of the finding, and the result.
     problem
         What is wrong, empty if nothing is; a sentence.
     advice
-        What to do about it.
+        How to fix it.
     broken
         Whether the problem stops thalweg from working, or is only worth knowing.
     """

@@ -53,7 +53,7 @@ class Checkpoints:
     interval
         Seconds between two of them, besides the one written on a signal.
     identity
-        What must agree for a run to continue from a checkpoint, as flat
+        Values that must agree for a run to continue from a checkpoint, as flat
         ``{"section.option": value}``.
     """
 

@@ -28,7 +28,7 @@ def identity_of(
     Parameters
     ----------
     start
-        What tells one starting point from another.
+        Identity of the starting point, as of :func:`start_of`.
     """
     return {
         "objective": objective.fingerprint(),

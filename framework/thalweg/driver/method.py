@@ -38,7 +38,7 @@ def resolve_method(
     preconditioner
         The same, or None where the user names none.
     default_preconditioner
-        What is taken then, where the solver has a place for it: ``tao:cg`` and its
+        The one taken then, where the solver has a place for it: ``tao:cg`` and its
         like have none, and get the identity.
 
     Returns

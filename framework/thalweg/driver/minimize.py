@@ -45,7 +45,7 @@ def minimize(
     Parameters
     ----------
     objective
-        What to minimize.
+        Function to minimize.
     x0
         This rank's rows of the starting point, shape ``(local_rows, columns)``, or
         a ``Vec``; by default ``objective.initial_point(seed)``.  Left as it is.

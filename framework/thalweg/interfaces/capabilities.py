@@ -180,7 +180,7 @@ class SecantConstraints(Capability):
         Pairs of points, global numbers, shape ``(m, 2)``, that a solver works on from the
         start; None: none.
     last_cuts
-        Those that the last run of a solver by cutting planes ended with.
+        Cuts at the end of the last run of a solver by cutting planes.
     """
 
     phrase = "secant set"

@@ -33,7 +33,7 @@ class RowSet:
     local
         Indices of this rank's rows among them, counted from its first row; int64.
     total
-        How many rows the ranks hold of them together.
+        Number of these rows over all ranks.
     """
 
     local: np.ndarray
@@ -196,7 +196,7 @@ class EpochOrder:
     schedule
         The batches.
     layout
-        How the data rows are distributed over the ranks.
+        Distribution of the data rows over the ranks.
     epoch
         Counted from 0.
     """

@@ -38,11 +38,11 @@ class Plan:
     Attributes
     ----------
     problem
-        What was asked for.
+        The run that is predicted.
     phases
         In the order of the run.
     label
-        Of the method, where the configuration has several.
+        Label of the method, where the configuration has several.
     """
 
     problem: Problem

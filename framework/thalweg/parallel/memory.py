@@ -41,9 +41,9 @@ def require_memory(wanted: float, what: str, advice: str) -> None:
     wanted
         Bytes that this rank will take.
     what
-        What takes them, as the subject of a sentence.
+        Name of what takes them, as the subject of a sentence.
     advice
-        What to change.
+        Advice on what to change.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def require_vectors(layout: Layout, count: int = 8) -> None:
     Parameters
     ----------
     layout
-        Of the variable.
+        Layout of the variable.
     count
         Vectors that a solver has at least: iterate, gradient, direction, trial points.
 

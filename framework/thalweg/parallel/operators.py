@@ -62,7 +62,7 @@ def matrix_free(
     Parameters
     ----------
     layout
-        Of the vectors that the map takes and gives.
+        Layout of the vectors that the map takes and gives.
     product
         Called as ``product(direction, result)`` on all ranks of the layout's communicator
         together; overwrites ``result``.

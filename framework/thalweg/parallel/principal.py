@@ -41,7 +41,7 @@ class PrincipalFrame:
         This rank's points, shape ``(n_local, dimension)``: an array, or sparse rows whose
         slices are arrays.
     layout
-        How the points are distributed over the ranks.
+        Distribution of the points over the ranks.
     sampled
         Some of the points, equal on all ranks.
 

@@ -203,7 +203,7 @@ class Transposition:
     Attributes
     ----------
     rows, columns : Layout
-        How either axis is shared out.
+        Distribution of either axis.
 
     Notes
     -----

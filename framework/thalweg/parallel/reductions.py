@@ -89,7 +89,7 @@ def same_on_all_ranks(comm: MPI.Comm, values: Sequence[float], what: str) -> lis
     values
         As many on each rank.
     what
-        What they are, for the error's text.
+        Name of the values, for the error's text.
 
     Raises
     ------

@@ -70,7 +70,7 @@ class RowExchange:
     Parameters
     ----------
     plan
-        What this rank needs; the ranks' plans have one layout.
+        Rows that this rank needs; the ranks' plans have one layout.
 
     Notes
     -----

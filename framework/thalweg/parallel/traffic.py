@@ -22,7 +22,7 @@ class Phase:
         Sent by thalweg's own engines: the ring, row exchanges, gathered rows, large sums.  What
         PETSc sends by itself stands in ``-log_view`` under the phase's name.
     calls
-        How often the phase was entered.
+        Number of times that the phase was entered.
     """
 
     seconds: float = 0.0

@@ -59,7 +59,7 @@ class PhaseEstimate:
     operations
         Arithmetic operations of the phase.
     advice
-        What to change where the phase does not fit into memory.
+        Advice where the phase does not fit into memory.
     """
 
     name: str

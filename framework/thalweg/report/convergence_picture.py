@@ -40,7 +40,7 @@ def draw_convergence(
     best
         If given, what is drawn is the objective less this value.
     objective
-        What the vertical axis is called.
+        Label of the vertical axis.
     parameter
         Column of the traces that holds the homotopy parameter, if there is one.
     """

@@ -118,7 +118,7 @@ def _thinned(pictures: np.ndarray) -> np.ndarray:
     Raises
     ------
     InputError
-        They are no pictures.
+        They are not pictures.
     """
     if pictures.shape[3:] == (1,):
         pictures = pictures[..., 0]

@@ -15,7 +15,7 @@ def format_table(rows: Sequence[Mapping[str, Any]], markdown: bool = False) -> s
     Parameters
     ----------
     rows
-        What each column holds, by its heading; the first row gives the columns.
+        Values by the heading of their column; the first row gives the columns.
         None and NaN are shown as a dash.
     markdown
         Write a Markdown table.

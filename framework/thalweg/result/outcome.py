@@ -36,12 +36,12 @@ class Result:
     seconds
         Wall time by phase, with the sum under ``"total"``.
     metrics
-        What the objective and the metric plugins measured on the final iterate.
+        Measures of the final iterate by the objective and the metric plugins.
     solution
         This rank's rows of what ``solution.npy`` holds, what the objective says the
         user asked for; mostly ``x`` itself.
     layout, solution_layout
-        How the rows of ``x`` and of ``solution`` are distributed; None once the result
+        Distribution of the rows of ``x`` and of ``solution``; None once the result
         was pickled, since a communicator cannot be.
     notes
         Sentences on what the run decided or fell back to, and on what was done to the

@@ -33,7 +33,7 @@ def check_capabilities(objective: Objective, x: PETSc.Vec) -> list[str]:
     Returns
     -------
     list of str
-        What was checked, in words.
+        Names of the checks.
 
     Raises
     ------

@@ -73,7 +73,7 @@ class Affinities:
     weights
         This rank's rows, which sum to 1 over all ranks: CSR, or an array for all pairs.
     total
-        What they summed to before, as weights of at most 1 where they are made from points.
+        Their sum before that, as weights of at most 1 where they are made from points.
     squared
         This rank's rows of the squared distances to the nearest neighbors, at most 3 x
         perplexity of them, CSR, where asked for.

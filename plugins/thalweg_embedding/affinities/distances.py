@@ -94,7 +94,7 @@ def nearest_by(
         ``"exact"`` or ``"approximate"``; the latter, among sparse rows, needs pynndescent, and is
         one rank's work.
     seed
-        Of an approximate search.
+        Seed of an approximate search.
     note
         Called with a sentence that tells how many of the neighbors were found.
     cells

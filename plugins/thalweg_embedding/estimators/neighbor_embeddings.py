@@ -147,7 +147,7 @@ class PairwiseEstimator(  # type: ignore[misc]
     trace_ : thalweg.Trace
         Objective, gradient norm, evaluations and seconds of each iterate.
     notes_ : tuple of str
-        What the run decided or fell back to.
+        Sentences on what the run decided or fell back to.
     """
 
     #: What builds the objective.
@@ -437,7 +437,7 @@ class TSNE(PairwiseEstimator):
     Parameters
     ----------
     degrees_of_freedom
-        Of Student's kernel in the map, above -1: 1 is t-SNE's, fewer have heavier tails and
+        Those of Student's kernel in the map, above -1: 1 is t-SNE's, fewer have heavier tails and
         show finer clusters (Kobak et al. 2020), many approach symmetric SNE.
     lambda_
         Weight of the repulsion, 1 for t-SNE.  Less gives the spectrum of Boehm, Berens and
@@ -521,7 +521,7 @@ class NegTSNE(PairwiseEstimator):
     Parameters
     ----------
     normalization
-        What stands for t-SNE's normalization, per pair: the larger, the more attraction.
+        Constant in place of t-SNE's normalization, per pair: the larger, the more attraction.
     lambda_
         Weight of the repulsion: the number of negative samples, by default 5.
     n_components, perplexity, metric, density, init, max_iter, tol, random_state, ...

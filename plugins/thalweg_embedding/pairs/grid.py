@@ -44,7 +44,7 @@ class GridPairs(PairSum):
     function
         phi, smooth as a function of the difference of two points.
     tolerance
-        What the modes may lose of a pair's slope, relative to the steepest slope.
+        Error of a pair's slope by the modes, relative to the steepest slope.
 
     Raises
     ------

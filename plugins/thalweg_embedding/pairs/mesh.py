@@ -113,7 +113,7 @@ class Reached:
     places
         Rows of this rank's part of the mesh, counted from its first, that arrive by the routes.
     routes
-        Where the rows go to be transformed; None where the mesh is whole.
+        Routes of the rows to the ranks that transform them; None where the mesh is whole.
     """
 
     cells: Cells
@@ -132,11 +132,11 @@ class Mesh:
     comm
         Ranks among which the points lie.
     dimensions, reach
-        Of the box that holds all points.
+        Dimensions and side of the box that holds all points.
     period, count
         Side of the periodic box, at least twice ``reach``, and Fourier modes in each dimension.
     window
-        How points are spread.
+        Window that spreads points.
     real
         Precision of the mesh.
     slabs
@@ -215,7 +215,7 @@ class Mesh:
         reached
             This rank's points.
         strengths
-            Of the points, in the order of the cells; None for ones.
+            Strengths of the points, in the order of the cells; None for ones.
 
         Returns
         -------
@@ -264,7 +264,7 @@ class Mesh:
         Returns
         -------
         ndarray, shape (size, ..., columns)
-            What the modes of a density are multiplied by to give those of its potential.
+            Factors of the modes of a density that give those of its potential.
         """
         d, kept = self.dimensions, self.kept
         modes = modes[(slice(kept),) * (d - 1)]

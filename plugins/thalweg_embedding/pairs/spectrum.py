@@ -27,11 +27,11 @@ def bandwidth(
     radial
         Function of the squared distance.
     tolerance
-        What may be lost of the slope, relative to the steepest slope.
+        Error allowed in the slope, relative to the steepest slope.
     steepest
         That slope, if it is not the function's own.
     largest
-        What the same share of may be lost of the value; by default that does not count.
+        Value of which the same share may be lost; by default values do not count.
 
     Returns
     -------
@@ -70,7 +70,7 @@ class Spectrum:
     Attributes
     ----------
     dimensions
-        Of the box.
+        Dimensions of the box.
     period
         Its side, in map units.
     count

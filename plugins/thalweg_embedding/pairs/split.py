@@ -108,7 +108,7 @@ class Split:
     Attributes
     ----------
     function
-        What is cut.
+        The function that is split.
     cut
         T; infinity leaves all to the far part.
     radius

@@ -42,7 +42,7 @@ class SpectralDirection(Preconditioner):
         the full Laplacian.  None: all weights up to 1,000 points; beyond, a sixth of what a
         row has on average, but 7 to 20.
     method
-        How :class:`~thalweg.parallel.laplacian.LaplacianSolver` solves.
+        Method of :class:`~thalweg.parallel.laplacian.LaplacianSolver`.
 
     Notes
     -----

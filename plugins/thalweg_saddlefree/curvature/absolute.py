@@ -77,7 +77,7 @@ class AbsoluteSolver(ABC):
     Parameters
     ----------
     slices
-        How vectors are distributed over the ranks.
+        Distribution of vectors over the ranks.
     product
         Product with H.
     gradient

@@ -25,7 +25,7 @@ class LanczosBasis:
     Parameters
     ----------
     slices
-        How vectors are distributed over the ranks.
+        Distribution of vectors over the ranks.
     start
         This rank's slice of the vector that the space starts from; not zero.
 
@@ -56,7 +56,7 @@ class LanczosBasis:
         return self._store[index]
 
     def extend(self, product: Product) -> None:
-        """Take one step: one product, orthogonalised against the whole basis.
+        """Take one step: one product, orthogonalized against the whole basis.
 
         Raises
         ------

@@ -25,7 +25,7 @@ class CurvatureOperator:
     Parameters
     ----------
     slices
-        How vectors are distributed over the ranks.
+        Distribution of vectors over the ranks.
     objective
         Must offer a Hessian product, or a Gauss-Newton product.
     x

@@ -91,7 +91,7 @@ class FunctionObjective(Objective, HessianProduct):
     comm
         The ranks that run together.
     function
-        What is minimized.
+        The function to minimize.
     spread
         Standard deviation of a seeded normal shift of the customary start.
     """

@@ -106,7 +106,7 @@ class LayerFactors:
         With eigenvalue correction the mean squared gradients in the eigenvectors'
         coordinates (George et al. 2018, equation 9); None otherwise.
     left, right
-        What a gradient is multiplied with: the inverses of the damped A and G, of which the
+        Factors that multiply a gradient: the inverses of the damped A and G, of which the
         upper triangles count, or with eigenvalue correction their eigenvectors.
     """
 

@@ -58,7 +58,7 @@ class NetworkObjective(
     comm
         The ranks that share the data rows.
     rows
-        How the data rows lie on them.
+        Distribution of the data rows over them.
     network
         Layers and loss.
     inputs, targets
@@ -79,7 +79,7 @@ class NetworkObjective(
     Attributes
     ----------
     operations : int
-        Those of matrix products so far.
+        Operations of matrix products so far.
 
     Raises
     ------

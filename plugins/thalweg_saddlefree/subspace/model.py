@@ -23,9 +23,9 @@ class SubspaceStep:
     Attributes
     ----------
     coefficients
-        Of the step in the directions, shape ``(k,)``.
+        Coefficients of the step in the directions, shape ``(k,)``.
     change
-        What the damped model predicts for the objective, negative.
+        Change of the objective that the damped model predicts, negative.
     lowest
         Least curvature per squared length that the Hessian has in the subspace, of
         either sign; NaN where only the Gauss-Newton matrix is known.

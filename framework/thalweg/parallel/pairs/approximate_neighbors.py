@@ -82,7 +82,7 @@ def approximate_neighbors(
     k
         Neighbors per row.
     seed
-        Of the search.
+        Seed of the search.
     cells
         Those by whose :meth:`~thalweg.parallel.CoarseCells.relocation` the rows lie on their
         ranks, if they do: they then stay where they are.
@@ -127,11 +127,11 @@ class _Places:
     moved
         From the rows' owners to here.
     layout
-        Of the rows at their new places.
+        Layout of the rows at their new places.
     own
         Rows here, without copies.
     values, numbers
-        Of the rows here and of the copies: their values, and their numbers at the new places.
+        Values of the rows here and of the copies, and their numbers at the new places.
     """
 
     def __init__(self, layout: Layout, values: np.ndarray, near: np.ndarray) -> None:

@@ -53,7 +53,7 @@ class CoarseCells:
         layout, values
             The rows, and this rank's block of them, shape ``(local_rows, columns)``.
         seed
-            Of the first centers.
+            Seed of the first centers.
 
         Raises
         ------

@@ -50,7 +50,7 @@ def nearest_neighbors(
     k
         Number of neighbors, from 1 to N - 1.
     rows
-        Those of this rank's rows, counted from its first, whose neighbors are sought among
+        Rows of this rank, counted from its first, whose neighbors are sought among
         all rows; by default each of them.
 
     Returns

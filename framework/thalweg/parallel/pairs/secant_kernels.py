@@ -223,7 +223,7 @@ def filter_tile(  # type: ignore[no-untyped-def]
     dots, images
         Products of the leading coordinates, and of the images, float32, (m, n).
     rows, columns
-        What :meth:`Block.cut` gives of the tile's row points and column points.
+        Results of :meth:`Block.cut` for the tile's row points and column points.
     row_start, column_start
         Global numbers of the first row and column; all rows come before all
         columns, or, with ``triangle``, both are the same points and only

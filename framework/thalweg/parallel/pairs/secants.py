@@ -77,7 +77,7 @@ class SecantSet:
         Where single precision could not hold their squares they are multiplied by
         a power of two, which changes no distortion.
     layout
-        How the points are distributed over the ranks; only its rows are used.
+        Distribution of the points over the ranks; only its rows are used.
     labels
         Class of every point, on every rank, shape ``(n,)``: only pairs within a
         class are secants then.
