@@ -71,7 +71,8 @@ def map_npy(path: Path) -> np.memmap:
 def read_npz(path: Path, options: Mapping[str, Any]) -> Source:
     """Source of one array of an npz file, named by ``key`` if there are several.
 
-    Labels are taken from the same file if ``labels`` is one of its keys.
+    Labels are taken from the same file if ``labels`` is one of its keys.  A sparse matrix, as
+    ``scipy.sparse.save_npz`` writes one, is made dense.
 
     Raises
     ------
@@ -84,6 +85,8 @@ def read_npz(path: Path, options: Mapping[str, Any]) -> Source:
     try:
         with zipfile.ZipFile(path) as archive:
             found = [name.removesuffix(".npy") for name in archive.namelist()]
+            if {"format", "shape", "data"} <= set(found) and options.get("key") is None:
+                return _read_sparse(archive, path, options)
             wanted = options.get("labels")
             labels_key = wanted if isinstance(wanted, str) and wanted in found else None
             key = choose_key([n for n in found if n != labels_key], options.get("key"), path)
@@ -97,6 +100,39 @@ def read_npz(path: Path, options: Mapping[str, Any]) -> Source:
     except RuntimeError as error:  # an encrypted archive
         raise InputError(f"'{path}' cannot be unpacked: {error}") from error
     return Source.of(array, f"array '{key}' of '{path}'", labels, rows)
+
+
+def _read_sparse(archive: zipfile.ZipFile, path: Path, options: Mapping[str, Any]) -> Source:
+    """Source of a sparse matrix of SciPy's, of which no more rows than asked for are made dense."""
+    import scipy.sparse
+
+    what = f"the sparse matrix of '{path}'"
+
+    def part(name: str) -> np.ndarray:
+        return _member(archive, name, path, None)[1]
+
+    kind = str(np.char.decode(part("format"), "ascii"))
+    shape = tuple(int(size) for size in part("shape"))
+    places = {"csr": ("indices", "indptr"), "csc": ("indices", "indptr"), "coo": ("row", "col")}
+    if kind not in places:
+        raise InputError(f"{what} has the format '{kind}'; save its tocsr()")
+    if len(shape) != 2 or min(shape) < 1:
+        raise InputError(f"{what} is damaged: its shape is {shape}")
+    values, first, second = part("data"), *(part(name) for name in places[kind])
+    if kind == "coo":
+        matrix = scipy.sparse.coo_matrix((values, (first, second)), shape).tocsr()
+    else:
+        made = scipy.sparse.csr_matrix if kind == "csr" else scipy.sparse.csc_matrix
+        matrix = made((values, first, second), shape)
+        matrix.check_format(full_check=True)
+        matrix = matrix.tocsr()
+    wanted = None if options.get("sample") else options.get("rows")
+    matrix = matrix[:wanted]
+    require_memory(
+        2.0 * math.prod(matrix.shape) * matrix.dtype.itemsize, f"{what}, made dense,",
+        "give fewer 'rows', or give the matrix itself to an estimator",
+    )  # fmt: skip
+    return Source.of(matrix.toarray(), what, None, shape[0])
 
 
 def choose_key(found: Sequence[str], wanted: str | None, path: Path) -> str:

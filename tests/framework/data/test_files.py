@@ -8,6 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 import scipy.io
+import scipy.sparse
 from PIL import Image
 
 from thalweg.data import Source, load_data
@@ -70,6 +71,15 @@ def test_npz_takes_data_and_labels_by_key(comm, folder):
     assert np.array_equal(whole(dataset), TABLE + 1)
     assert np.array_equal(dataset.gather_labels(), CODES)
     assert dataset.label_names == ("ash", "elm", "oak")
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+def test_a_sparse_matrix_of_scipy_is_read_as_its_rows(comm, folder, form):
+    matrix = scipy.sparse.csr_matrix(np.maximum(TABLE - TABLE.mean(), 0.0)).asformat(form)
+    write(comm, lambda: scipy.sparse.save_npz(folder / "x.npz", matrix))
+    dataset = load_data({"path": "x.npz", "rows": 5}, comm, folder)
+    assert np.array_equal(whole(dataset), matrix.toarray()[:5])
 
 
 @pytest.mark.ranks(1, 2)

@@ -54,6 +54,9 @@ def _fill(folder):
     with zipfile.ZipFile(folder / "bomb.npz", "w") as archive:
         archive.writestr("a.npy", _npy((2**26, 1000)))
     np.savez(folder / "two.npz", points=TABLE, others=TABLE)
+    stored = {"format": b"csr", "shape": (7, 3), "indptr": [0, 1, 2, 3, 3, 3, 3, 3]}
+    np.savez(folder / "outside.npz", data=np.ones(3), indices=[0, 9, 1], **stored)
+    np.savez(folder / "dia.npz", data=np.ones(3), **{**stored, "format": b"dia"})
     np.savez(folder / "objects.npz", a=np.array([None], dtype=object))
     (folder / "short.npz").write_bytes((folder / "two.npz").read_bytes()[:-40])
     (folder / "short-idx2-ubyte").write_bytes(IDX[:-3])
@@ -97,6 +100,8 @@ CASES = [
     ({"path": "bare.npy"}, "is not an npy file"),
     ({"path": "objects.npy"}, "never unpickled"),
     ({"path": "objects.npz"}, "never unpickled"),
+    ({"path": "outside.npz"}, "is damaged, or not an npz file"),
+    ({"path": "dia.npz"}, "has the format 'dia'; save its tocsr"),
     ({"path": "empty.npy"}, "empty"),
     ({"path": "negative.npy"}, r"its header declares the shape \(-4, 3\)"),
     ({"path": "huge.npy"}, "truncated: its header declares 1099511627776 x 3 numbers"),
