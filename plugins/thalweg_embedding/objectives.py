@@ -37,7 +37,7 @@ from thalweg_embedding.families import (
     umap,
 )
 from thalweg_embedding.memory import require_room_for_map
-from thalweg_embedding.objective import PairwiseEmbedding
+from thalweg_embedding.objective import ROWS_PER_STEP, PairwiseEmbedding
 from thalweg_embedding.options import Dimensions, Perplexity
 from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.boxes import EXACT_COST
@@ -441,24 +441,25 @@ def exaggerated_stages(
 ) -> tuple[float, ...]:
     """Factors of lambda from 1/exaggeration to 1.
 
-    Up to 1/2 each is at most three times the one before, then come 0.6, 0.7, 0.8, 0.9 and 1: for
-    12, 1/12, 1/4.9, 1/2 and those.  None asks for 12 where E- is a logarithm and the points are
-    many, else for no stages: small maps, and those of the elastic embedding, unfold as well
-    without.  ``unfold_first``: stages are wanted in any case.
+    Up to 15,000 points each is at most three times the one before until 1/2, then come 0.6, 0.7,
+    0.8, 0.9 and 1: for 12, 1/12, 1/4.9, 1/2 and those.  Near 1 a map grows most, and its
+    neighborhoods order themselves if it grows slowly.  Maps of more points gain nothing by that,
+    and have factors at most twice the one before: 1/12, 1/6.45, 1/3.46, 1/1.86 and 1.
 
-    Near 1 the map grows most: its neighborhoods order themselves only if it grows slowly.
+    None asks for 12 where E- is a logarithm and the points are many, else for no stages: small
+    maps, and those of the elastic embedding, unfold as well without.  ``unfold_first``: stages
+    are wanted in any case.
     """
     if exaggeration is None:
         wanted = unfold_first or (family.staged and rows >= MANY_ROWS)
         exaggeration = EXAGGERATION if wanted else 1.0
     first = 1.0 / exaggeration
-    small: list[float] = []
-    if first < LATE_STAGES[0]:
-        count = math.ceil(math.log(LATE_STAGES[0] / first, 3.0))
-        small = [first * (LATE_STAGES[0] / first) ** (i / count) for i in range(count)]
-    elif first < 1.0:
-        small = [first]
-    return (*small, *(factor for factor in LATE_STAGES if factor > first))
+    ratio, late = (3.0, LATE_STAGES) if rows <= ROWS_PER_STEP else (2.0, (1.0,))
+    late = tuple(factor for factor in late if factor > first)
+    if not late:
+        return ()
+    count = max(1, math.ceil(math.log(late[0] / first, ratio) - 1e-9))
+    return (*(first * (late[0] / first) ** (i / count) for i in range(count)), *late)
 
 
 def _usual_scale(family: Family, rows: int, init: str) -> float:

@@ -25,7 +25,10 @@ def test_only_many_points_under_a_logarithm_are_exaggerated():
     late = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
     assert factors == pytest.approx((1 / 12, 1 / 4.899, *late), rel=1e-3)
     assert exaggerated_stages(T_SNE, 10, 4.0) == (0.25, *late)
+    assert exaggerated_stages(T_SNE, 10, 2.0) == late
     assert exaggerated_stages(T_SNE, 10, 1.6) == (0.625, *late[2:])
+    factors = exaggerated_stages(T_SNE, 20_000, None)
+    assert factors == pytest.approx((1 / 12, 1 / 6.447, 1 / 3.464, 1 / 1.861, 1.0), rel=1e-3)
     assert exaggerated_stages(T_SNE, 10, 1.0) == ()
     assert exaggerated_stages(T_SNE, MANY_ROWS - 1, None) == ()
     assert exaggerated_stages(ELASTIC_EMBEDDING, 10 * MANY_ROWS, None) == ()
