@@ -454,8 +454,9 @@ def exaggerated_stages(
         wanted = unfold_first or (family.staged and rows >= MANY_ROWS)
         exaggeration = EXAGGERATION if wanted else 1.0
     first = 1.0 / exaggeration
-    ratio, late = (3.0, LATE_STAGES) if rows <= ROWS_PER_STEP else (2.0, (1.0,))
-    late = tuple(factor for factor in late if factor > first)
+    few = rows <= ROWS_PER_STEP
+    ratio = 3.0 if few else 2.0
+    late = tuple(factor for factor in (LATE_STAGES if few else (1.0,)) if factor > first)
     if not late:
         return ()
     count = max(1, math.ceil(math.log(late[0] / first, ratio) - 1e-9))

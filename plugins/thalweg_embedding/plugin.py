@@ -6,7 +6,7 @@ from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, SolverSpec, hooki
 
 #: Where runs of staged families end: what is gained later is width more than neighbors.  A step
 #: that the cap shortens lowers the objective by little, so that many count together.
-STOP = {"iterations": 500, "decrease": 1.5e-2, "window": 20}
+STOP = {"iterations": 500, "decrease": 1e-2, "window": 20}
 
 
 @hookimpl

@@ -166,7 +166,7 @@ class PairwiseEstimator(  # type: ignore[misc]
     exaggeration: float | None = None
     init: Any = "auto"
     max_iter: int = 500
-    tol: float = 1.5e-2
+    tol: float = 1e-2
     n_iter_without_progress: int = 20
     callback: Any = None
     verbose: int = 0
