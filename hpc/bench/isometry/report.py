@@ -170,7 +170,8 @@ def _third(table: dict[str, Any]) -> str:
 def _fourth(facts: dict[str, Any]) -> str:
     ranks = sorted({r["wanted_rank"] for r in facts["rows"]})
     table = []
-    for solver, name in NAMES.items():
+    for solver in dict.fromkeys(r["method"] for r in facts["rows"]):
+        name = NAMES[solver]
         for what, of in (("kept %", "kept"), ("delta", "delta")):
             row: dict[str, Any] = {"method": name, "": what}
             for rank in ranks:
