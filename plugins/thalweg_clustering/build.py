@@ -35,7 +35,7 @@ from thalweg_clustering.tuning import tune
 #: all pairs of a run, and seconds that a pair takes, compiled and as a function of arrays.
 EXACT_SECONDS, PASSES, COMPILED_PAIR, ARRAY_PAIR = 60.0, 20, 1.5e-9, 1e-8
 
-#: From this many rows on a run starts from the W of a sample.
+#: Number of rows from which on a run starts from the W of a sample.
 SAMPLE_START_ROWS = 10_000
 
 #: Rows of the first run by features between that on a small sample and that on all rows, and
@@ -43,7 +43,7 @@ SAMPLE_START_ROWS = 10_000
 LEVEL_ROWS, LEVEL_GROWTH = 20_000, 8
 
 #: Largest lambda times the rows of a run on a sample, that of Table 1's larger sets.
-MOST_NOVELTY = 3000.0
+MAX_NOVELTY = 3000.0
 
 #: Relative error of the objective up to which features give exact sums a start.
 LEVEL_ERROR = 0.01
@@ -387,7 +387,7 @@ def _from_fewer_rows(
     layout, sigma = settings.layout, kernel.sigma
 
     def weight(rows: int) -> float:
-        return max(settings.weight, -MOST_NOVELTY / rows)
+        return max(settings.weight, -MAX_NOVELTY / rows)
 
     sample = settings.on_sample(STORED_ROWS)
     sample.weight = weight(sample.layout.rows)

@@ -26,7 +26,7 @@ GRAM_SIZE = 1536
 LANDMARKS = 256
 
 #: Budget of products of an embedding kept apart from others, the first, and of one that is not.
-FIRST_PRODUCTS, MOST_PRODUCTS = 8, 100
+FIRST_PRODUCTS, MAX_PRODUCTS = 8, 100
 
 
 def leading_embedding(
@@ -104,7 +104,7 @@ def leading_embedding(
         start[:, :width] = 1e-2 * start[:, :width] + guess[:, :width]
     if kind == "slepc":
         return slepc_leading(layout, product, project(start), count, tolerance)
-    most = MOST_PRODUCTS if apart is None else FIRST_PRODUCTS
+    most = MAX_PRODUCTS if apart is None else FIRST_PRODUCTS
     return iterative_leading(layout, product, project(start), count, tolerance, most)
 
 

@@ -15,7 +15,7 @@ from thalweg.parallel.pairs import KernelSums
 from thalweg_clustering.kernels import KernelFunction, squared_distances, symmetric
 from thalweg_clustering.projected_kernel import DerivativeSums, PairWeights, ProjectedKernel
 
-#: Up to this many rows the kernel matrix is stored (three arrays of 18 MB at most).
+#: Largest number of rows for which the kernel matrix is stored (at most three arrays of 18 MB).
 STORED_ROWS = 1500
 
 

@@ -12,7 +12,7 @@ from thalweg.parallel import MPI, Layout, PETSc, sum_large, sum_over_ranks
 from thalweg_clustering.kernels import KernelFunction, symmetric
 from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
 
-#: How far W'W may be from a diagonal of zeros and ones before a solver is refused.
+#: Largest deviation of W'W from a diagonal of zeros and ones; beyond it a solver is refused.
 OFF_MANIFOLD = 0.1
 
 

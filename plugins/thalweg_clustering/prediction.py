@@ -24,7 +24,7 @@ from thalweg_clustering.kernels import KernelFunction, squared_distances
 KEPT_ROWS, BLOCK = 20_000, 1024
 
 #: Eigenvalue, relative to the largest, from which on a column of U is extended.
-LEAST_VALUE = 1e-4
+MIN_VALUE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Predictor:
         members /= np.maximum(members.sum(axis=0), 1.0)
         if function is None or not function.normalized:
             return cls(z, labels, members, np.zeros(members.shape[1]), None, function)
-        kept = values > LEAST_VALUE * values[0]
+        kept = values > MIN_VALUE * values[0]
         weights = embedding[:, kept] / np.sqrt(degrees)[:, None] / values[kept]
         centers = members.T @ unit_rows(embedding[:, kept])
         plain = cls(z, labels, weights, np.zeros(kept.sum()), centers, function)

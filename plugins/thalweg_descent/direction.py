@@ -14,7 +14,7 @@ from typing import Any
 
 from thalweg.parallel import PETSc
 
-#: What a direction remembers between steps.
+#: Memory of a direction between steps.
 Memory = dict[str, Any]
 
 

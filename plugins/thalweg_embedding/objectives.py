@@ -14,7 +14,7 @@ from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, Relocation, max_over_ranks, sum_over_ranks
 from thalweg.parallel.pairs import Ring
-from thalweg.plugins import Help, Option, declared_options
+from thalweg.plugins import Help
 from thalweg_embedding.affinities.build import (
     LINKS,
     UNIFORM_SHARE,
@@ -370,15 +370,6 @@ largevis_embedding = _named(
 negative_t_sne_embedding = _named(
     negative_t_sne, "Neg-t-SNE: -sum p log k - lambda sum w- log(1 - k), k = 1/(1 + c (1 + d))."
 )
-
-
-def options_of(family: Family) -> tuple[Option, ...]:
-    """Options of a family, those of :func:`embedding` that mean something to it."""
-    return tuple(
-        option
-        for option in declared_options(embedding)
-        if option.name != "repulsive_weights" or not family.normalized
-    )
 
 
 def attractive_sum(

@@ -27,12 +27,12 @@ FEW_PAIRS = 40_000_000
 PART = 2e10
 
 #: Bounds of the number of cuts that a round adds, where it is not given.
-LEAST_CUTS, MOST_CUTS = 30_000, 500_000
+MIN_CUTS, MAX_CUTS = 30_000, 500_000
 
 #: Consecutive separation rounds that a cut lies far inside before it is dropped.
 IDLE_ROUNDS = 3
 
-#: What is far inside: this share of the wanted delta.
+#: Share of the wanted delta below which a secant is far inside.
 FAR_INSIDE = 0.7
 
 
@@ -191,7 +191,7 @@ class Separation:
         secants = self.over(stride)
         most = self._cuts_per_round
         if most is None:
-            most = min(max(LEAST_CUTS, 4 * secants.n_points), MOST_CUTS)
+            most = min(max(MIN_CUTS, 4 * secants.n_points), MAX_CUTS)
         with scan_progress(secants, fraction, before) as progress:
             scan = secants.scan(
                 psi,

@@ -16,7 +16,7 @@ from thalweg.plugins import Help
 from thalweg_isometry.certificate import Certificate, certify
 
 #: Largest number of rows of the variable where the rank is free.
-MOST_ROWS = 1024
+MAX_ROWS = 1024
 
 
 class NearIsometry(Objective, SecantConstraints):
@@ -50,7 +50,7 @@ class NearIsometry(Objective, SecantConstraints):
         self._delta = delta
         self._rank = rank
         self._certificate: tuple[bytes, Certificate] | None = None
-        rows = rank if rank is not None else min(secants.dimension, MOST_ROWS)
+        rows = rank if rank is not None else min(secants.dimension, MAX_ROWS)
         super().__init__(secants.comm, Layout(MPI.COMM_SELF, rows, secants.dimension))
 
     @property

@@ -32,14 +32,14 @@ from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.brackets import DeltaBracket, RankBracket, predicted_rank
 from thalweg_isometry.certificate import lower_bound
-from thalweg_isometry.cutting_planes import LEAST_CUTS, Cuts, Separation, measured
+from thalweg_isometry.cutting_planes import MIN_CUTS, Cuts, Separation, measured
 from thalweg_isometry.map_ranks import extended, guessed_rank, sampled_ratios, truncated
 
 #: With at most so many secants the trace's objective is over all of them; beyond, over
 #: the cuts, which bounds it from below.
 FEW_SECANTS = 500_000
 
-#: By how large a share the rank of a subset may lie above the least to predict the next.
+#: Relative excess of a subset's rank over the least with which it may predict the next.
 SHARP = 0.25
 
 
@@ -495,7 +495,7 @@ class SecantSearch(Solver[S], Generic[S]):
                 self._fail(state)
                 return False
         state.fraction = state.separation.next_fraction(state.stride, scan, violated)
-        if added and len(state.pairs) > (self.cuts_per_round or LEAST_CUTS):
+        if added and len(state.pairs) > (self.cuts_per_round or MIN_CUTS):
             self._drop(state)
         return False
 

@@ -10,7 +10,7 @@ from thalweg_saddlefree.networks.objective import CHUNK
 #: Vectors of the weights' size, by solver; others take the last.
 VECTORS = {"lbfgs": 30.0, "saddle-free-subspace": 40.0, "hessian-free": 25.0, "": 30.0}
 
-#: Most bytes of activations that a rank keeps for curvature products: all or none.
+#: Largest number of bytes of activations kept on a rank for curvature products: all or none.
 ACTIVATIONS = 2e9
 
 #: Classes, and the code's width, where the configuration does not say.

@@ -21,7 +21,7 @@ from thalweg.parallel.memory import require_memory
 
 _MAGIC = b"\x93NUMPY"
 
-#: What a file may raise that is damaged in one way or another.
+#: Errors that damaged files raise.
 _DAMAGED = (
     ValueError, EOFError, SyntaxError, TypeError, KeyError, OverflowError, MemoryError,
     RecursionError, NotImplementedError, zipfile.BadZipFile, zlib.error,

@@ -19,7 +19,7 @@ from thalweg.interfaces import Objective, SolverState
 from thalweg.parallel import MPI, Layout, PETSc, raise_on_all_ranks, write_rows
 from thalweg.result import Status
 
-#: What an array or a file may be called in a checkpoint: nothing that leaves the folder.
+#: Valid names of arrays and files in a checkpoint: none leaves the folder.
 ENTRY_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
 
 

@@ -8,7 +8,7 @@ import threading
 from types import FrameType
 from typing import Any
 
-#: What batch systems send before they take a node away, and Ctrl-C.
+#: Signals of batch systems before they take a node away, and of Ctrl-C.
 STOPPING = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
 

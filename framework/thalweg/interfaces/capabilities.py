@@ -132,7 +132,7 @@ class Homotopy(Capability):
     def check_homotopy(self, value: float) -> None:
         """Raise InputError if the parameter cannot have this value; by default any will do."""
 
-    #: Most iterations of each of these stages but the last; None for the driver's own rule.
+    #: Maximum number of iterations of these stages but the last; None for the driver's own rule.
     default_stage_iterations: int | None = None
 
     def escape_stationary_point(self, x: PETSc.Vec) -> None:

@@ -52,7 +52,7 @@ class Minibatches(Capability):
     #: Work so far, an integer in any unit, so that the sums of a resumed run are exact.
     operations: int = 0
 
-    #: That work for a gradient over all rows.
+    #: Work of a gradient over all rows, in the same unit.
     operations_per_gradient: int = 1
 
     @property

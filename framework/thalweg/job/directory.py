@@ -28,7 +28,7 @@ from thalweg.plugins import (
 from thalweg.report import versions
 from thalweg.result import Result, Trace
 
-#: What a run or a comparison writes.  A folder that has any of these is another run's, or holds
+#: Files of a run or a comparison.  A folder that has any of these is another run's, or holds
 #: files of the user's that would be overwritten.
 MARKS = (
     "config.toml",

@@ -17,7 +17,7 @@ from thalweg.errors import InputError
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.reductions import max_over_ranks, sum_large, sum_over_ranks
 
-#: Up to this many columns, or else rows, a matrix of that size is decomposed as a whole.
+#: Largest number of columns, or else rows, for which a matrix of that size is decomposed.
 EXACT_SIZE = 4096
 
 #: Subspace iterations beyond that end when no variance changes by more than this.

@@ -17,7 +17,7 @@ _LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZ
 #: Libraries that are loaded after the limit is set read it from these.
 _LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
-#: What the user asked for, before a limit was set.
+#: Number of threads that the user asked for, before a limit was set.
 _ASKED = os.environ.get("OMP_NUM_THREADS", "")
 
 

@@ -23,7 +23,7 @@ _WORDS = {
 }
 _ENTRIES = {int: "integers", float: "numbers", str: "strings"}
 
-#: How a file says None, for options that have another default.
+#: Word for None in files, for options that have another default.
 SWITCHED_OFF = "none"
 
 #: Integers that the compiled code can hold.

@@ -68,7 +68,7 @@ class Spec:
     aliases: tuple[str, ...] = ()
     variant: str = ""
 
-    #: Where it comes from; the manager fills it in.
+    #: The distribution that provides it; set by the manager.
     provider: Provider | None = field(default=None, init=False, compare=False, repr=False)
 
     kind: ClassVar[str] = "plugin"

@@ -23,11 +23,11 @@ from thalweg.report.figures import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Beyond this many classes a legend would be no help.
+#: Largest number of classes for which there is a legend.
 _MAX_NAMED = 60
 _NAMES_A_COLUMN = 20
 
-#: Up to this many classes have their names on a map.
+#: Largest number of classes whose names are written on a map.
 _MAX_ON_MAP = 20
 
 #: Beyond this many points a map is shaded by density, in so many pixels along a side.

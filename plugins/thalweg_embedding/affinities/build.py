@@ -27,14 +27,14 @@ from thalweg_embedding.affinities.symmetric import Weights, check_weights, trans
 from thalweg_embedding.memory import announce, require_room_for_dense
 from thalweg_embedding.pairs import decomposition
 
-#: Up to this many points all pairs get an affinity, beyond it the nearest neighbors.
+#: Largest number of points for which all pairs have an affinity; beyond, the nearest neighbors.
 DENSE_LIMIT = 1000
 
 #: Neighbors a point, in units of the perplexity.
 NEIGHBORS_PER_PERPLEXITY = 3
 
 #: Rows of a rank, relative to its share, beyond which rows stay on the ranks that they came to.
-MOST_UNEVEN = 1.5
+MAX_IMBALANCE = 1.5
 
 #: Share of the uniform affinity that ties components together, and pairs per point that carry it.
 UNIFORM_SHARE, LINKS = 0.01, 5
@@ -254,7 +254,7 @@ def _placed(dataset: Dataset, metric: str) -> tuple[Relocation, CoarseCells] | t
     values = measured_rows(dataset, metric).values
     cells = CoarseCells.of(layout, values)
     places = cells.relocation(layout, values)
-    uneven = places.layout.counts().max() * layout.comm.size > MOST_UNEVEN * layout.rows
+    uneven = places.layout.counts().max() * layout.comm.size > MAX_IMBALANCE * layout.rows
     return (None, None) if uneven else (places, cells)
 
 

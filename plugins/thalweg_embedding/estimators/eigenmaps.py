@@ -24,7 +24,7 @@ class EigenvectorEstimator(  # type: ignore[misc]
 ):
     """Base of :class:`LaplacianEigenmaps` and :class:`LocallyLinearEmbedding`."""
 
-    #: What builds the objective, and parameters that set an option of another name.
+    #: Builder of the objective, and parameters that set an option of another name.
     build: ClassVar[Callable[..., EigenvectorEmbedding]]
     names: ClassVar[dict[str, str]] = {"n_components": "dimensions"}
 

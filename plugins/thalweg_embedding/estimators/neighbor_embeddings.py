@@ -150,7 +150,7 @@ class PairwiseEstimator(  # type: ignore[misc]
         Sentences on what the run decided or fell back to.
     """
 
-    #: What builds the objective.
+    #: Builder of the objective.
     build: ClassVar[Callable[..., PairwiseEmbedding]]
 
     n_components: int = 2

@@ -17,9 +17,9 @@ from thalweg_embedding.pairs.specialize import specialize
 from thalweg_embedding.pairs.split import split_at
 
 #: Fixed points from which a mesh is quicker, and most of its modes, some 20 bytes each.
-FIXED_ROWS, MOST_MODES = 5_000, 2**23
+FIXED_ROWS, MAX_MODES = 5_000, 2**23
 
-#: What the modes may lose of a pair's slope, relative to the steepest slope.
+#: Error of a pair's slope by the modes, relative to the steepest slope.
 TOLERANCE = 1e-4
 
 #: Side of the mesh over that of the box of the fixed points.
@@ -57,7 +57,7 @@ class FixedField:
             return None
         reach = side_for(MARGIN * self._middle[1])
         split = split_at(self._function, math.inf, TOLERANCE)
-        if not modes_of(split.band, reach, d) <= MOST_MODES:
+        if not modes_of(split.band, reach, d) <= MAX_MODES:
             return None
         return Box(Layout(MPI.COMM_SELF, rows, d), split, reach, TOLERANCE, False)
 

@@ -20,7 +20,7 @@ from numba.extending import register_jitable
 from thalweg.errors import InputError
 from thalweg.parallel import code_key
 
-#: What the compiler may reorder in a sum; infinities and NaN keep their meaning.
+#: Transformations of sums allowed to the compiler; infinities and NaN keep their meaning.
 FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
 
 

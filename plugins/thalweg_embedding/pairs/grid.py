@@ -27,7 +27,7 @@ MAX_DIMENSIONS = 3
 #: that is more: what was seen of normal, clustered, straight and collapsed maps, rounded up.
 ERROR_OF_TOTAL = 0.015
 
-#: What single precision adds to it, where the tolerance allows single precision.
+#: Error added by single precision, where the tolerance allows it.
 ERROR_OF_SINGLE = 8e-6
 
 #: A value reported at the end is computed with this share of the tolerance.

@@ -32,7 +32,7 @@ from thalweg_embedding.pairs.spectrum import bandwidth
 #: Cuts to choose from; infinity leaves all to the mesh.
 CUTS = (math.inf, *(2.0**-power for power in range(-2, 19)))
 
-#: Of the far part's largest value this share counts as large: in a wide map most pairs have less.
+#: Share of the far part's largest value that counts as large: most pairs of a wide map have less.
 LARGE_SHARE = 0.1
 
 #: Where nothing is cut off, values lose this share of what slopes may lose: in a collapsed map all

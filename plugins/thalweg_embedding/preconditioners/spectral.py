@@ -19,7 +19,7 @@ from thalweg_embedding.preconditioners.sparsify import strongest
 #: kappa where the user gives none: all weights for small maps; for large ones a sixth of a
 #: row's weights, which are about a third of their sum, between the paper's 7 and 20.
 FULL_LIMIT = 1000
-FEWEST_NEIGHBORS, MOST_NEIGHBORS = 7, 20
+MIN_NEIGHBORS, MAX_NEIGHBORS = 7, 20
 SHARE_OF_NEIGHBORS = 6.0
 
 #: mu as a share of the smallest diagonal entry; the second where the graph falls apart.
@@ -124,4 +124,4 @@ def _usual_neighbors(layout: Layout, weights: Weights) -> int:
         return layout.rows
     here = weights.nnz if scipy.sparse.issparse(weights) else np.count_nonzero(weights)
     average = layout.comm.allreduce(int(here)) / layout.rows
-    return int(min(MOST_NEIGHBORS, max(FEWEST_NEIGHBORS, average / SHARE_OF_NEIGHBORS)))
+    return int(min(MAX_NEIGHBORS, max(MIN_NEIGHBORS, average / SHARE_OF_NEIGHBORS)))

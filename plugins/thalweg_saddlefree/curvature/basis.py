@@ -13,7 +13,7 @@ from thalweg_saddlefree.curvature.slices import Slices
 from thalweg_saddlefree.curvature.store import Store
 
 #: Maximum number of Lanczos steps in a search for negative curvature.
-MOST_STEPS = 60
+MAX_STEPS = 60
 
 #: Ritz values above this part of the largest, negated, are rounding.
 ROUNDING = 1e-10
@@ -136,7 +136,7 @@ def lowest_curvature(slices: Slices, operator: Product, seed: int, steps: int) -
     By Lanczos from a random vector, since there is no gradient to start from.
     """
     basis = LanczosBasis(slices, slices.random_normal(seed))
-    while len(basis) < min(steps, MOST_STEPS) and not basis.complete:
+    while len(basis) < min(steps, MAX_STEPS) and not basis.complete:
         basis.extend(operator)
     size = max(float(np.abs(basis.ritz_values()).max()), 1e-300)
     value, vector = basis.lowest_ritz_pair()

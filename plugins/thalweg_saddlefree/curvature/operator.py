@@ -12,7 +12,7 @@ from thalweg.interfaces import GaussNewtonProduct, HessianProduct, Objective
 from thalweg.parallel import PETSc, any_over_ranks
 from thalweg_saddlefree.curvature.slices import Slices
 
-#: What a Krylov method multiplies with: this rank's slice in, this rank's slice out.
+#: Product of a Krylov method: this rank's slice in, this rank's slice out.
 Product: TypeAlias = Callable[[np.ndarray], np.ndarray]
 
 #: Largest relative asymmetry of a product that passes for rounding (single precision included).

@@ -31,7 +31,7 @@ from thalweg_saddlefree.curvature.operator import refuse_asymmetry
 #: Steps whose vectors are kept until the spectrum is bounded; then they are replayed.
 LEAD_STEPS = 24
 
-#: How much smaller than its first estimate the smallest singular value may turn out to be.
+#: Factor by which the smallest singular value may be below its first estimate.
 MARGIN = 30.0
 
 

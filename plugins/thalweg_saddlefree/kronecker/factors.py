@@ -20,7 +20,7 @@ from scipy.linalg import blas, lapack
 from thalweg.errors import NumericalError
 from thalweg_saddlefree.capabilities import LayerBlock, LayerSample
 
-#: Most entries of the sums over places of single rows, which eigenvalue correction squares.
+#: Largest number of entries of the sums over places of single rows, which are squared.
 ENTRIES = 4_000_000
 
 

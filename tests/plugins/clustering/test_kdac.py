@@ -248,7 +248,7 @@ def test_lambda_of_samples_is_bounded_and_is_raised_by_steps_on_all_rows():
     build = importlib.import_module("thalweg_clustering.build")
 
     def runs(rows, last, on_all):
-        return list(build._runs(rows, lambda m: max(last, -build.MOST_NOVELTY / m), last, on_all))
+        return list(build._runs(rows, lambda m: max(last, -build.MAX_NOVELTY / m), last, on_all))
 
     assert runs(10_000, -0.1, False) == []
     assert runs(10_000, -0.1, True) == [(10_000, -0.1)]
