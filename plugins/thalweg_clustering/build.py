@@ -345,9 +345,10 @@ def _prepare(
                 f"bandwidths must have one number per feature: {len(mean)}, not {len(bandwidths)}"
             )
         scale = np.asarray(bandwidths, dtype=float)
-        points = points / scale
+        points /= scale
     active = active_features(layout, points)
-    points = np.ascontiguousarray(points[:, active])
+    if not active.all():
+        points = np.ascontiguousarray(points[:, active])
     if points.shape[1] < 2:
         raise InputError(
             f"the data have {points.shape[1]} feature(s) that are not constant; a subspace needs "

@@ -71,7 +71,8 @@ def centered_points(layout: Layout, values: np.ndarray) -> tuple[np.ndarray, np.
         raise InputError("the data contain NaN or infinite values; remove or replace them")
     check_magnitude(points, layout.with_columns(points.shape[1]))
     means = np.asarray(sum_over_ranks(layout.comm, points.sum(axis=0))) / max(1, layout.rows)
-    return points - means, means
+    points -= means
+    return points, means
 
 
 def active_features(layout: Layout, points: np.ndarray) -> np.ndarray:

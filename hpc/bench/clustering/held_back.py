@@ -61,7 +61,7 @@ def measure_splits() -> dict[str, Any]:
     _, points, views = four_groups(ROWS)
     rows = []
     for given, view in enumerate(views):
-        began = time.perf_counter()
+        began = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = KDAC(n_components=1, n_alternatives=5, sigma=1.5, random_state=0)
@@ -75,7 +75,7 @@ def measure_splits() -> dict[str, Any]:
                 "given": given,
                 "nmi": table,
                 "reason": model.stop_reason_,
-                "seconds": time.perf_counter() - began,
+                "seconds": time.process_time() - began,
             }
         )
     return {"rows": ROWS, "runs": rows}

@@ -167,7 +167,7 @@ def _splits(found: dict[str, Any]) -> list[str]:
         "balanced splits, and two features of noise; one split is given, up to five alternatives "
         "are asked for.",
         "",
-        "| given | NMI of each alternative with splits 1, 2, 3 | why no more | seconds |",
+        "| given | NMI of each alternative with splits 1, 2, 3 | why no more | CPU seconds |",
         "|---|---|---|---|",
     ]
     for run in found["runs"]:

@@ -59,7 +59,8 @@ def _check(objective, fixed_point=True):
 @pytest.mark.ranks(1, 3)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_derivatives_and_phi_of_every_kernel_and_task(comm, kernel, views, make):
-    for task in TASKS:
+    # The last has an embedding, labels and links: all that is summed over ranks.
+    for task in TASKS if comm.size == 1 else TASKS[-1:]:
         _check(_of_task(make, comm, views, task, kernel=kernel, degree=3))
 
 
