@@ -416,7 +416,7 @@ def _from_fewer_rows(
         level = settings.on_sample(size, over_ranks=True) if size < layout.rows else settings
         level = replace(level, weight=own)
         part = features.on_rows(level.layout, level.points)
-        objective = level.objective(part, components, start=w, bound=False)
+        objective = level.objective(part, components, start=w, bound=False, quiet=True)
         result = thalweg.minimize(objective, solver="ism", seed=settings.common["seed"])
         if streamed and result.metrics["approximation"]["relative_error"] > LEVEL_ERROR:
             break

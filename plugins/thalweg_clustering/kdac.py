@@ -132,6 +132,8 @@ class KDACObjective(PairSum, Alternation):
     local_scaling
         Whether squared distances are divided by sigma_i sigma_j, the distances to the 7th
         neighbors in the subspace, renewed with U and D.
+    quiet
+        Whether the error of features is measured without a note, as in runs that find a start.
     """
 
     default_solver: ClassVar[str] = "ism"
@@ -152,6 +154,7 @@ class KDACObjective(PairSum, Alternation):
         bound: bool = True,
         local_scaling: bool = False,
         embedding_columns: int | None = None,
+        quiet: bool = False,
     ) -> None:
         n = kernel.layout.rows
         if not 1 <= clusters < n:
@@ -166,6 +169,7 @@ class KDACObjective(PairSum, Alternation):
         self.start, self.embedding = start, embedding
         self.embedding_tolerance = embedding_tolerance
         self.seed, self.bound, self.local_scaling = seed, bound, local_scaling
+        self.quiet = quiet
         factors = [labeling.factor(self.rows) for labeling in self.labelings]
         empty = np.zeros((self.rows.local_rows, 0))
         self._label_factor = np.concatenate([empty, *factors], axis=1)
@@ -441,11 +445,12 @@ class KDACObjective(PairSum, Alternation):
         exact = StoredKernel(layout, points, kernel.sigma, kernel.function).value(w, weights)
         features = kernel.on_rows(layout, points).value(w, weights)
         error = abs(features - exact) / max(abs(exact), 1e-300)
-        self.note(
-            f"sums by {kernel.description}: on {len(points)} evenly spread rows their objective "
-            f"differs from the exact one by {error:.1e} of it; approximation = 'exact' computes "
-            "all pairs"
-        )
+        if not self.quiet:
+            self.note(
+                f"sums by {kernel.description}: on {len(points)} evenly spread rows their "
+                f"objective differs from the exact one by {error:.1e} of it; approximation = "
+                "'exact' computes all pairs"
+            )
         return {"kind": kernel.description, "rows": len(points), "relative_error": error}
 
     def _degenerate_because(self, degrees: np.ndarray, sizes: np.ndarray) -> str:
