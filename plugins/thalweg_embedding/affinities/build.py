@@ -307,10 +307,11 @@ def tied_together(
     """
     n = layout.rows
     given, layout = layout, layout if places is None else places.layout
-    edges = scipy.sparse.csr_matrix(weights, copy=True)
-    edges.data[edges.data < UNIFORM_SHARE / (n * (n - 1.0))] = 0.0
-    edges.eliminate_zeros()
+    edges = scipy.sparse.csr_matrix(weights)
+    counted = np.where(edges.data < UNIFORM_SHARE / (n * (n - 1.0)), 0.0, edges.data)
+    edges = scipy.sparse.csr_matrix((counted, edges.indices, edges.indptr), shape=edges.shape)
     components, _ = component_labels(layout, edges)
+    del edges, counted
     if components == 1:
         return weights, 1
     count = min(LINKS, n - 1)
