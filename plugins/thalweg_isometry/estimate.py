@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from thalweg.plugins import PhaseEstimate, Problem
 
@@ -17,6 +18,9 @@ SCANS, SCAN_WORK = 8.0, 2.0
 
 #: Bytes of a listed pair on every rank, and more while the list is made.
 LISTED, LISTING = 8.0, 24.0
+
+#: Bytes per pair of rows while listed secants are picked out of all, as measured.
+PICKED = 6.6
 
 #: Classes where secants within classes alone count.
 CLASSES = 10.0
@@ -63,6 +67,8 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         sent=SCANS * 4.0 * n * width * (ranks - 1) * around, messages=SCANS * (ranks - 1),
         operations=SCANS * SCAN_WORK * pairs / ranks * (0.3 * columns + rank),
     )  # fmt: skip
+    if kind == "neighbors":
+        scans = replace(scans, temporary=scans.temporary + PICKED * n * rows)
     found = [load, frame, search, scans]
     return [load, listed, *found[1:]] if kind == "neighbors" else found
 

@@ -60,7 +60,7 @@ CASES: dict[str, dict[str, Any]] = {
         "stop": {"iterations": 5},
         **_RUN,
     },
-    "near-isometry, held out": {
+    "near-isometry, neighbors": {
         "data": {"name": "blobs", "dimension": 32, "clusters": 10},
         "objective": {
             "name": "near-isometry", "delta": 0.4, "rank": 16, "secants": "neighbors",
@@ -88,7 +88,7 @@ ROWS = {
     "network": (50_000, 200_000),
     "t-SNE, held out": (30_000,),
     "KDAC, held out": (40_000,),
-    "near-isometry, held out": (8_000,),
+    "near-isometry, neighbors": (8_000,),
     "network, held out": (100_000,),
 }
 
