@@ -234,7 +234,7 @@ def sets_section(found: dict[str, Any], stem: Path) -> list[str]:
         "## t-SNE on several sets",
         "",
         f"As above, perplexity {PERPLEXITY:g}, exact neighbors, identical affinities, every "
-        "program with its defaults. No default here was chosen by the last two, generated sets.",
+        "program with its defaults. By generated branches and manifolds no default was chosen.",
         "",
     ]
     table, pictures = [], []
