@@ -7,7 +7,7 @@ best cell; large data are searched on an evenly spread sample.
 where none does, the highest CQ of the tenth that comes closest; q is then the one of
 the widest eigengap (eq. 11).  The paper's grid has a million cells.
 
-``score`` measures how tight and how balanced the clusters of the embedding are, and how
+``score`` measures how compact and how balanced the clusters of the embedding are, and how
 novel.  CQ alone rises as sigma falls (K tends to I and CQ to k),
 and on real data hardly any cell satisfies (10).
 """

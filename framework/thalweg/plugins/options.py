@@ -32,7 +32,7 @@ LARGEST_INTEGER = 2**63 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Which values an option takes, and what else users are told of them.
+    """Values that an option takes, and their description for users.
 
     Attributes
     ----------
