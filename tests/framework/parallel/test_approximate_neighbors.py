@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, nearest_neighbors
+from thalweg.parallel import CoarseCells, Layout, nearest_neighbors, phases
 from thalweg.parallel.pairs import approximate_neighbors as module
 from thalweg.parallel.pairs.approximate_neighbors import approximate_neighbors
 
@@ -32,6 +32,7 @@ def test_most_neighbors_are_found_and_their_distances_are_exact(comm, monkeypatc
     hits = [len(np.intersect1d(a, b)) for a, b in zip(found.indices, exact, strict=True)]
     recall = sum(comm.allgather(sum(hits))) / (layout.rows * k)
     assert recall > 0.97
+    assert not found.exact_because
     assert found.recall == pytest.approx(recall, abs=0.02)
     whole = layout.gather_rows(values)
     measured = ((values[:, None] - whole[found.indices]) ** 2).sum(axis=2)
@@ -82,9 +83,37 @@ def test_few_rows_are_searched_exactly_and_bad_values_are_refused(comm):
     found = approximate_neighbors(layout, values, 4)
     np.testing.assert_array_equal(found.indices, nearest_neighbors(layout, values, 4)[0])
     assert found.recall == 1.0
+    assert "few" in found.exact_because
     layout = Layout(comm, 20_000, 1)
     values = layout.random_normal(0)
     if comm.rank == comm.size - 1:
         values[-1] = np.nan
     with pytest.raises(InputError, match="NaN"):
         approximate_neighbors(layout, values, 4)
+
+
+@pytest.mark.ranks(2, 3)
+def test_rows_that_lie_unevenly_are_searched_exactly_and_said_to_be(comm, monkeypatch):
+    monkeypatch.setattr(module, "FEW_ROWS", 50)
+    layout = Layout(comm, 400, 2)
+    values = np.zeros((layout.local_rows, 2))  # one cell has them all
+    values[:1] = layout.random_normal(0)[:1]
+    found = approximate_neighbors(layout, values, 4)
+    assert "unevenly" in found.exact_because
+    np.testing.assert_array_equal(found.indices, nearest_neighbors(layout, values, 4)[0])
+
+
+@pytest.mark.ranks(2, 3)
+def test_rows_that_lie_by_the_cells_stay_where_they_are(comm, monkeypatch):
+    monkeypatch.setattr(module, "FEW_ROWS", 300)
+    layout = Layout(comm, 2_000, 10)
+    values = data(layout)
+    cells = CoarseCells.of(layout, values)
+    places = cells.relocation(layout, values)
+    there = places.forward(values)
+    before = phases()["other"].bytes
+    found = approximate_neighbors(places.layout, there, 15, cells=cells)
+    sent = phases()["other"].bytes - before
+    assert found.recall > 0.97
+    copies = 2 * there.nbytes + 40 * len(there) * 2  # values, numbers and cells of copies at most
+    assert sent <= copies + 2**20
