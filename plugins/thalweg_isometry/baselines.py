@@ -15,7 +15,9 @@ from thalweg.parallel.pairs import Ring, SecantSet
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.cutting_planes import Cuts
-from thalweg_isometry.search import Inner, S, SearchState, SecantSearch
+from thalweg_isometry.rounds import Verdict
+from thalweg_isometry.search import SecantSearch
+from thalweg_isometry.search_state import Inner, S, SearchState
 
 
 @dataclass(frozen=True)
@@ -44,21 +46,21 @@ class BaselineSearch(SecantSearch[S]):
         psi = self.map_of(state, state.target_rank)
         return Inner(psi, True, False, float("nan"), 1, 1)
 
-    def _separate(self, state: S) -> bool:
+    def separate(self, state: S) -> Verdict:
+        """Measure the map."""
         if not state.begun:
             state.fraction = 1.0
         found = self.scan_part(state, state.psi, np.inf)
         if found is None:
-            return False
+            return Verdict.OPEN
         scan = found[0]
         wanted = state.problem.wanted_delta
         if wanted is None:
             state.failed_delta = scan.delta  # one map per rank: there is nothing to search
         if wanted is None or scan.delta <= wanted:
             self.confirm(state, state.psi, scan)
-            return True
-        self._fail(state)
-        return False
+            return Verdict.SERVED
+        return Verdict.FAILED
 
 
 @dataclass(kw_only=True)

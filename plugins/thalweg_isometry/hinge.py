@@ -21,7 +21,8 @@ from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.descent import Memory, descend
 from thalweg_isometry.map_ranks import secant_moments
-from thalweg_isometry.search import Inner, SearchState, SecantSearch
+from thalweg_isometry.search import SecantSearch
+from thalweg_isometry.search_state import Inner, SearchState
 
 #: Largest distortion of the cuts, over the wanted one, from which a thinner margin may help.
 NEARLY = 1.3

@@ -21,7 +21,7 @@ from thalweg.parallel.pairs import SecantSet
 from thalweg.plugins import Help
 
 if TYPE_CHECKING:
-    from thalweg_isometry.search import SearchState
+    from thalweg_isometry.search_state import SearchState
 
 InnerSolver = Annotated[
     Literal["auto", "cholesky", "woodbury", "cg"],

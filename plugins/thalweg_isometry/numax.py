@@ -17,7 +17,8 @@ from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.map_ranks import truncated
 from thalweg_isometry.normal_equations import InnerSolver, kept_equations
-from thalweg_isometry.search import Inner, SearchState, SecantSearch
+from thalweg_isometry.search import SecantSearch
+from thalweg_isometry.search_state import Inner, SearchState
 
 
 @dataclass(kw_only=True)

@@ -16,7 +16,8 @@ import numpy as np
 
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
-from thalweg_isometry.search import Inner, SearchState, SecantSearch
+from thalweg_isometry.search import SecantSearch
+from thalweg_isometry.search_state import Inner, SearchState
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,184 @@
+"""Separation rounds: scans of the secants, and the cuts that they add and drop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Annotated, ClassVar, Generic
+
+import numpy as np
+
+from thalweg.interfaces import Solver
+from thalweg.parallel.pairs import Scan
+from thalweg.plugins import Help
+from thalweg_isometry.cutting_planes import MIN_CUTS
+from thalweg_isometry.search_state import S
+
+
+class Verdict(Enum):
+    """What a separation round says of an attempt."""
+
+    SERVED = auto()
+    FAILED = auto()
+    OPEN = auto()
+
+
+@dataclass(frozen=True)
+class SeparationRounds(Solver[S], Generic[S]):
+    """The cuts of an attempt, kept up to date by scans of all secants of the present subset."""
+
+    cuts_per_round: Annotated[
+        int | None,
+        Help(
+            "largest number of secants that a separation round adds; 4 per point, but at least "
+            "30,000 and at most 500,000",
+            minimum=1,
+            formerly=("columns",),
+        ),
+    ] = None
+    per_row: Annotated[int, Help("of those, the most for one point in one tile", minimum=1)] = 3
+    seed: Annotated[int, Help("seed of the choice of tiles in sampled scans", minimum=0)] = 0
+
+    #: Share of the wanted delta that a method aims at, so that unseen secants fit too.
+    aim: ClassVar[float] = 0.9
+
+    def scan(self, state: S, psi: np.ndarray, threshold: float) -> tuple[Scan, np.ndarray]:
+        """Scan the present subset for secants that reach the threshold; and their numbers.
+
+        A complete scan of all secants is remembered if no other saw a lower delta.
+        """
+        found = self.scan_part(state, psi, threshold)
+        while found is None:
+            found = self.scan_part(state, psi, threshold)
+        return found
+
+    def scan_part(
+        self, state: S, psi: np.ndarray, threshold: float
+    ) -> tuple[Scan, np.ndarray] | None:
+        """As :meth:`scan`, a part of it at each call; None before the last."""
+        separation = state.separation
+        if not state.begun:
+            state.scans += 1
+            state.part = 0
+            state.parts = separation.parts(state.stride, state.fraction, len(psi))
+        before = Scan(**state.begun) if state.begun else None
+        scan, pairs = separation.scan(
+            psi,
+            state.stride,
+            state.fraction,
+            threshold,
+            state.scans,
+            (state.part, state.parts),
+            before,
+        )
+        state.scanned_rank = len(psi)
+        state.delta, state.scanned = scan.delta, scan.n_pairs
+        state.part += 1
+        state.begun = vars(scan) if state.part < state.parts else {}
+        if state.begun:
+            return None
+        if scan.complete and state.stride == 1 and scan.delta < state.closest_delta:
+            state.closest, state.closest_delta = psi, scan.delta
+        return scan, pairs
+
+    def everything_active(self, state: S) -> bool:
+        """Whether every secant is a cut."""
+        return len(state.pairs) >= state.secants.n_pairs
+
+    def separate(self, state: S) -> Verdict:
+        """One round or a part of it; served where a complete scan found no secant violated."""
+        goal, met = state.target_delta, state.met
+        # Secants that are nearly violated are taken too: it spares scans.  Where few are left
+        # the cuts of earlier rounds are enough of those.
+        share = 0.8 if state.violated > 0.01 * state.subset_size else 0.95
+        found = self.scan_part(state, state.psi, share * goal)
+        if found is None:
+            return Verdict.OPEN
+        scan, pairs = found
+        before = len(state.pairs)
+        self.add(state, pairs, scan.lengths)
+        added = len(state.pairs) - before
+        violated = state.violated = int((np.abs(scan.distortions) > goal).sum())
+        if scan.complete:
+            if met:
+                state.excesses, state.excesses_at = [], []
+            else:
+                # Not delta of the scan: one pair that no cut is near says nothing of the rank.
+                state.excesses = [*state.excesses, state.active_delta - goal]
+                state.excesses_at = [*state.excesses_at, state.attempt_iterations]
+            if scan.delta <= goal:
+                if state.stride == 1:
+                    self.confirm(state, state.psi, scan)
+                return Verdict.SERVED
+            if added == 0 and met:
+                # Everything that violates is a cut already: the margins were too thin.
+                return Verdict.FAILED
+        state.fraction = state.separation.next_fraction(state.stride, scan, violated)
+        if added and len(state.pairs) > (self.cuts_per_round or MIN_CUTS):
+            self._drop(state)
+        return Verdict.OPEN
+
+    def out_of_reach(self, state: S, iterations: int) -> bool:
+        """Whether delta on the cuts, at the rate of this attempt, stays above its target.
+
+        ``iterations`` is what the attempt may take; half as much again is allowed for, since
+        attempts that succeed are fastest in the end.
+        """
+        if len(state.excesses) < 4 or state.excesses_at[-1] < 60:
+            return False
+        at = np.array(state.excesses_at, dtype=float)
+        least = np.minimum.accumulate(np.maximum(state.excesses, 1e-12))
+        half = int(np.searchsorted(at, 0.5 * at[-1], side="right")) - 1
+        half = max(0, min(half, len(at) - 2))
+        rate = np.log(least[half] / least[-1]) / max(1.0, at[-1] - at[half])
+        left = 1.5 * max(0.0, iterations - at[-1])
+        return bool(np.log(least[-1] / (0.02 * state.target_delta)) > rate * left)
+
+    def add(self, state: S, pairs: np.ndarray, lengths: np.ndarray) -> None:
+        """Make these secants cuts, if they are not."""
+        before = len(state.pairs)
+        cuts = state.cuts.added(pairs, lengths, state.secants.n_points)
+        if len(cuts) == before:
+            return
+        state.cuts = cuts
+        state.dual = np.concatenate([state.dual, np.zeros(len(cuts) - before)])
+        # What was measured on fewer secants can no longer be compared.
+        state.nearest, state.nearest_delta = state.nearest[:0], float("inf")
+
+    def _drop(self, state: S) -> None:
+        """Drop the cuts that have been far inside for several rounds."""
+        change = state.active.ratios(state.active.images(state.psi)) - 1.0
+        cuts, keep = state.cuts.aged(change, state.target_delta, state.secants.n_points)
+        if keep.all():
+            state.idle = cuts.idle
+        else:
+            state.cuts, state.dual = cuts, state.dual[keep]
+
+    def approach(self, state: S, psi: np.ndarray, delta: float) -> None:
+        """Remember the map if no other of this attempt has a lower delta on the cuts."""
+        if delta < state.nearest_delta:
+            state.nearest, state.nearest_delta = psi, delta
+
+    def nearest_serves(self, state: S) -> bool:
+        """Whether the best map that a failing attempt passed on its way is worth having.
+
+        A method need not end at the best of its iterates, and may aim below what it
+        must reach.  Where delta is free, whatever is below the best delta is a gain.
+        """
+        limit = state.best_delta if state.lowering else state.target_delta
+        if state.nearest_delta > limit:
+            return False
+        nearest = state.nearest
+        state.fraction = 1.0
+        scan, pairs = self.scan(state, nearest, self.aim * state.target_delta)
+        self.add(state, pairs, scan.lengths)
+        if scan.delta > state.target_delta:
+            return False
+        state.psi = nearest
+        if state.stride == 1:
+            self.confirm(state, nearest, scan)
+        return True
+
+    def confirm(self, state: S, psi: np.ndarray, scan: Scan) -> None:
+        """Take over a map that a complete scan of all secants found to serve."""
+        state.best, state.best_delta = psi, scan.delta

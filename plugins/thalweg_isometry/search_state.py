@@ -1,0 +1,183 @@
+"""State of a search for a near-isometry, and what a method reports of its work on the cuts."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from thalweg.interfaces import SecantConstraints, SolverState
+from thalweg.parallel.pairs import SecantSet
+from thalweg_isometry.active import ActiveSecants
+from thalweg_isometry.cutting_planes import Cuts, Separation
+
+
+@dataclass(kw_only=True)
+class SearchState(SolverState):
+    """State of a search; see :class:`SolverState`.
+
+    Attributes
+    ----------
+    psi
+        Present map, shape ``(rank, dimension)``.
+    target_rank, target_delta
+        Targets of the present attempt.
+    failed_rank, served_rank, streak, excess
+        The bracket on the rank.
+    failed_delta
+        Lower end of the bracket on delta; the upper is ``best_delta``.
+    pairs, lengths, idle, dropped
+        The cuts.
+    dual
+        Multiplier of each cut, for the methods that have one.
+    stride
+        Every so many points make the subset of the present attempt.
+    subset_points, subset_ranks
+        Sizes of the subsets that are done, and about the least rank there.
+    best, best_delta
+        Best map that a complete scan of all secants confirmed, and its delta.
+    served
+        Map that served the present subset at the least rank so far.
+    closest, closest_delta
+        Map of least delta seen by a complete scan, a success or not.
+    nearest, nearest_delta
+        Map of this attempt that came nearest to the target on the cuts.
+    delta, scanned_rank, scanned
+        Delta of the last scan, the rank of its map, and the number of pairs.
+    fraction
+        Share of the tiles that the next scan takes.
+    part, parts, begun, met
+        Of the present scan: the next part, their number, what the parts before found, and
+        whether the target holds on the cuts.
+    violated
+        Violated secants that the last round of this attempt found.
+    attempt_iterations
+        Inner iterations of this attempt.
+    excesses, excesses_at
+        By how much delta on the cuts missed its target at each complete scan since it was
+        last met, and after how many inner iterations.
+    lowering
+        Whether attempts lower delta at a given rank: where none is wanted, or where the wanted
+        one was missed.
+    failures, capped
+        Attempts that failed; attempts that ended at the limit of inner iterations.
+    ended
+        Name of the status once the search is over.
+    separation
+        The oracle.
+    """
+
+    psi: np.ndarray
+    target_rank: int
+    target_delta: float
+    failed_rank: int = 0
+    served_rank: int = 0
+    streak: int = 0
+    excess: float = 0.0
+    failed_delta: float = 0.0
+    pairs: np.ndarray
+    lengths: np.ndarray
+    idle: np.ndarray
+    dropped: np.ndarray
+    dual: np.ndarray
+    stride: int = 1
+    subset_points: list[int] = field(default_factory=list)
+    subset_ranks: list[float] = field(default_factory=list)
+    best: np.ndarray
+    best_delta: float = float("inf")
+    served: np.ndarray
+    closest: np.ndarray
+    closest_delta: float = float("inf")
+    nearest: np.ndarray
+    nearest_delta: float = float("inf")
+    delta: float = float("nan")
+    scanned_rank: int = 0
+    scanned: int = 0
+    active_delta: float = float("nan")
+    residual: float = float("nan")
+    dual_residual: float = float("nan")
+    fraction: float = 1.0
+    part: int = 0
+    parts: int = 1
+    begun: dict[str, Any] = field(default_factory=dict)
+    met: bool = False
+    violated: int = sys.maxsize
+    scans: int = 0
+    attempts: int = 1
+    attempt_iterations: int = 0
+    excesses: list[float] = field(default_factory=list)
+    excesses_at: list[int] = field(default_factory=list)
+    lowering: bool = False
+    failures: int = 0
+    capped: int = 0
+    ended: str = ""
+    separation: Separation = field(metadata={"transient": True})
+    #: The array of the cuts, and what methods keep while it is the same.
+    kept_with: tuple[Any, dict[str, Any]] = field(default=(None, {}), metadata={"transient": True})
+
+    @property
+    def cuts(self) -> Cuts:
+        """The cuts as a value."""
+        return Cuts(self.pairs, self.lengths, self.idle, self.dropped)
+
+    @cuts.setter
+    def cuts(self, cuts: Cuts) -> None:
+        self.pairs, self.lengths, self.idle, self.dropped = (
+            cuts.pairs,
+            cuts.lengths,
+            cuts.idle,
+            cuts.dropped,
+        )
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """Data that methods keep while the cuts do not change; made anew after a resumption."""
+        if self.kept_with[0] is not self.pairs:
+            self.kept_with = (self.pairs, {})
+        return self.kept_with[1]
+
+    @property
+    def problem(self) -> SecantConstraints:
+        """The objective, as what the search needs of it."""
+        return cast(SecantConstraints, self.objective)
+
+    @property
+    def secants(self) -> SecantSet:
+        """All secants."""
+        return self.problem.secants
+
+    @property
+    def subset_size(self) -> int:
+        """Number of points of the present subset."""
+        return -(-self.secants.n_points // self.stride)
+
+    @property
+    def active(self) -> ActiveSecants:
+        """The cuts as products need them.  Collective."""
+        if "active" not in self.kept:
+            self.kept["active"] = ActiveSecants(self.secants, self.pairs, self.lengths)
+        return cast(ActiveSecants, self.kept["active"])
+
+
+S = TypeVar("S", bound=SearchState)
+
+
+@dataclass(frozen=True)
+class Inner:
+    """Result of a method's work on the cuts.
+
+    ``met``: the target holds on them; ``failed``: the method gives this attempt up;
+    ``capped``: because its limit of iterations was reached; ``separate``: a separation
+    round is due though the target does not hold yet.
+    """
+
+    psi: np.ndarray
+    met: bool
+    failed: bool
+    delta: float
+    iterations: int
+    evaluations: int
+    capped: bool = False
+    separate: bool = False
