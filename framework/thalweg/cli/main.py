@@ -64,6 +64,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _crash(comm, error)
 
 
+def script() -> None:
+    """The console script: :func:`main`, and the end of the process."""
+    code = main()
+    comm = _world()
+    alone = code in (1, 130)  # a defect or an interrupt: other ranks may not come here
+    if comm is not None and not alone and not os.environ.get("PETSC_OPTIONS"):
+        # PETSc's end is collective, and what it frees depends on when each rank's collector of
+        # garbage ran: with ranks that came there at different times, after pictures, it could
+        # wait for ever.  It is left out, unless options ask for what it prints.
+        from thalweg.parallel import MPI
+
+        sys.stdout.flush()
+        sys.stderr.flush()
+        MPI.Finalize()
+        os._exit(code)
+    sys.exit(code)
+
+
 def _pass_to_petsc(options: list[str]) -> None:
     """Pass options to PETSc, which reads this variable when it is first imported."""
     given = os.environ.get("PETSC_OPTIONS", "")
@@ -168,4 +186,4 @@ def _crash(comm: Any | None, error: BaseException) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    script()
