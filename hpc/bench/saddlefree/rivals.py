@@ -16,8 +16,8 @@ from thalweg_saddlefree.networks.objective import NetworkObjective
 #: and data rows of an update.
 GRID: dict[str, list[dict[str, float]]] = {
     "adam": [{"rate": rate, "batch": 200} for rate in (3e-4, 1e-3, 3e-3)],
-    "nag": [{"rate": rate, "batch": 200} for rate in (3e-3, 1e-2, 3e-2, 1e-1)],
-    "muon": [{"rate": rate, "batch": 500} for rate in (3e-3, 1e-2, 3e-2, 1e-1)],
+    "nag": [{"rate": rate, "batch": 200} for rate in (3e-3, 1e-2, 3e-2)],
+    "muon": [{"rate": rate, "batch": 500} for rate in (3e-3, 1e-2, 3e-2)],
     "kfac-jax": [{"damping": 1.0, "batch": batch} for batch in (1000, 2500)],
 }
 
