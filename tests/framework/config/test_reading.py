@@ -19,7 +19,7 @@ def test_every_option_gets_its_value():
     assert resolved.preconditioner["name"] == "spectral"
     assert resolved.objective["dimensions"] == 2
     assert resolved.stop["gradient"] is None
-    assert resolved.stop["iterations"] == 300  # of t-SNE; others go on for longer
+    assert resolved.stop["iterations"] == 500  # of t-SNE; others go on for longer
 
 
 def test_the_resolved_file_gives_the_same_configuration_again():
@@ -41,7 +41,7 @@ def test_a_rule_is_switched_off_by_a_word_that_is_written_again(tmp_path):
     assert tomllib.loads(first.to_toml())["stop"] == {
         "iterations": "none",
         "decrease": "none",
-        "window": 5,
+        "window": 20,
     }
     assert read_configuration(tomllib.loads(first.to_toml())) == first
 

@@ -40,5 +40,6 @@ def test_the_bits_do_not_depend_on_the_ranks(comm):
 
 
 def test_row_blocks_cover_the_rows():
-    assert row_blocks(0) == []
-    assert row_blocks(10, 4) == [slice(0, 4), slice(4, 8), slice(8, 10)]
+    assert row_blocks(0, 3) == []
+    assert row_blocks(10, 2**21) == [slice(0, 10)]
+    assert row_blocks(150, 2**23) == [slice(0, 64), slice(64, 128), slice(128, 150)]
