@@ -180,10 +180,15 @@ class SecantSearch(SeparationRounds[S]):
 
     def step(self, state: S) -> S:
         """Work on the cuts; scan the others, or a part of them, if the target is met there."""
-        if state.begun:
-            self._go_on(state, self.separate(state))
-            self._show(state)
-            return state
+        self._go_on(state, self.separate(state) if state.begun else self._work(state))
+        if state.ended:
+            state.psi = self._final(state)
+            state.problem.last_cuts = state.pairs
+        self._show(state)
+        return state
+
+    def _work(self, state: S) -> Verdict:
+        """Work on the cuts, and scan the others if that is due."""
         done = self.inner(state, state.active)
         state.psi = done.psi
         state.active_delta = done.delta
@@ -193,15 +198,10 @@ class SecantSearch(SeparationRounds[S]):
         self.approach(state, done.psi, done.delta)
         if done.met or (done.separate and not self.everything_active(state)):
             state.met = done.met
-            self._go_on(state, self.separate(state))
-        elif done.failed:
-            served = self.nearest_serves(state)
-            self._go_on(state, Verdict.SERVED if served else Verdict.FAILED)
-        if state.ended:
-            state.psi = self._final(state)
-            state.problem.last_cuts = state.pairs
-        self._show(state)
-        return state
+            return self.separate(state)
+        if done.failed:
+            return Verdict.SERVED if self.nearest_serves(state) else Verdict.FAILED
+        return Verdict.OPEN
 
     def status(self, state: S) -> Status:
         """Running until the bracket is closed."""

@@ -183,3 +183,24 @@ def test_a_run_that_is_stopped_within_a_scan_ends_at_the_same_bits(
     np.testing.assert_array_equal(resumed.solution, whole.solution)
     for column in ("delta", "scanned", "active", "objective"):
         np.testing.assert_array_equal(resumed.trace[column], whole.trace[column])
+
+
+@pytest.mark.parametrize("solver", ["secant-pca", "hinge-lbfgs"])
+def test_a_search_that_scans_in_parts_ends_as_one_that_does_not(
+    comm, secants_of, monkeypatch, solver
+):
+    points = np.random.default_rng(3).standard_normal((1300, 12)) * np.exp(-np.arange(12) / 4.0)
+
+    def run():
+        objective = NearIsometry(secants_of(points, comm), 0.4, None)
+        result = thalweg.minimize(objective, solver=solver, smallest_subset=0)
+        assert result.status is Status.CONVERGED
+        assert objective.last_cuts is not None
+        return result
+
+    whole = run()
+    monkeypatch.setattr("thalweg_isometry.cutting_planes.PART", 0.8e6)
+    parts = run()
+    assert parts.iterations > whole.iterations
+    assert parts.metrics["delta"] <= 0.4
+    assert parts.metrics["rank"] == whole.metrics["rank"]
