@@ -357,7 +357,9 @@ def _predictor(alternative: Alternative) -> Predictor:
     rows = (z, outcome["labels"], outcome["embedding"], outcome["degrees"])
     z, labels, embedding, degrees = (evenly_spread(layout, part, KEPT_ROWS)[1] for part in rows)
     values = outcome["embedding_values"][: embedding.shape[1]]
-    # Sums over the rows kept stand for those over all.
+    # Sums over the rows kept stand for those over all, in the degrees of new rows too.
     share = len(z) / layout.rows
     function = None if kernel.scales is not None else kernel.function
+    if not objective.has_embedding:  # U is then of H K H, without D
+        return Predictor.of(z, labels, embedding, values * share, None, function)
     return Predictor.of(z, labels, embedding, values * np.sqrt(share), degrees, function)

@@ -44,6 +44,8 @@ class Predictor:
         Mean of the columns' extensions, which is subtracted, shape ``(c,)``.
     centers
         Centers of k-means, shape ``(k, c)``; None where the largest of the c numbers is the label.
+    divided
+        Whether the extension is divided by the roots of the new rows' degrees.
     function
         The kernel; None takes the label of the nearest row.
     """
@@ -53,6 +55,7 @@ class Predictor:
     weights: np.ndarray
     mean: np.ndarray
     centers: np.ndarray | None
+    divided: bool
     function: KernelFunction | None
 
     @classmethod
@@ -62,22 +65,25 @@ class Predictor:
         labels: np.ndarray,
         embedding: np.ndarray,
         values: np.ndarray,
-        degrees: np.ndarray,
+        degrees: np.ndarray | None,
         function: KernelFunction | None,
     ) -> Predictor:
-        """From rows that were clustered: their U with its eigenvalues, and their row sums."""
+        """From rows that were clustered: U with its eigenvalues, and degrees if U has D."""
         members = np.eye(int(labels.max()) + 1)[labels]
         members /= np.maximum(members.sum(axis=0), 1.0)
         if function is None or not function.normalized:
-            return cls(z, labels, members, np.zeros(members.shape[1]), None, function)
+            return cls(z, labels, members, np.zeros(members.shape[1]), None, False, function)
         kept = values > MIN_VALUE * values[0]
-        weights = embedding[:, kept] / np.sqrt(degrees)[:, None] / values[kept]
+        divided = degrees is not None
+        weights = embedding[:, kept] / values[kept]
+        if degrees is not None:
+            weights /= np.sqrt(degrees)[:, None]
         centers = members.T @ unit_rows(embedding[:, kept])
-        plain = cls(z, labels, weights, np.zeros(kept.sum()), centers, function)
+        plain = cls(z, labels, weights, np.zeros(kept.sum()), centers, divided, function)
         # U is centered: what its rows exceed it by is the mean.
         sample = np.unique(np.linspace(0, len(z) - 1, BLOCK).astype(int))
         mean = (plain.extended(plain.similarity(z[sample])) - embedding[sample][:, kept]).mean(0)
-        return cls(z, labels, weights, mean, centers, function)
+        return cls(z, labels, weights, mean, centers, divided, function)
 
     def similarity(self, z: np.ndarray) -> np.ndarray:
         """Of new rows to those kept."""
@@ -87,7 +93,7 @@ class Predictor:
     def extended(self, similar: np.ndarray) -> np.ndarray:
         """U of new rows, or their mean similarities to clusters."""
         found = similar @ self.weights
-        if self.centers is not None:
+        if self.divided:
             found /= np.sqrt(np.maximum(similar.sum(axis=1), 1e-300))[:, None]
         return np.asarray(found - self.mean)
 

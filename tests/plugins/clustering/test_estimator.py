@@ -115,6 +115,17 @@ def test_predictions_by_kernels_that_are_not_normalized(kernel):
     assert nmi(model.predict(points), model.labels_) > 0.9
 
 
+@pytest.mark.parametrize("task", ["supervised", "semi-supervised", "alternative"])
+def test_rows_that_were_fitted_get_their_own_clusters_where_classes_overlap(task):
+    stream = np.random.default_rng(0)
+    given = stream.integers(0, 3, 300)
+    points = stream.standard_normal((300, 6))
+    points[:, 0] += 1.6 * given
+    model = KDAC(n_clusters=3, n_components=2, sigma=0.5, task=task, random_state=0)
+    model.fit(points, given)
+    np.testing.assert_array_equal(model.predict(points), model.labels_)
+
+
 @pytest.mark.parametrize("given", [0, 1])
 def test_all_three_splits_of_four_groups_are_found_in_turn_and_no_fourth(given):
     points, splits = _four_groups()
