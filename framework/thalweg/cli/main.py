@@ -70,13 +70,14 @@ def script() -> None:
     comm = _world()
     alone = code in (1, 130)  # a defect or an interrupt: other ranks may not come here
     if comm is not None and not alone and not os.environ.get("PETSC_OPTIONS"):
-        # PETSc's end is collective, and what it frees depends on when each rank's collector of
-        # garbage ran: with ranks that came there at different times, after pictures, it could
-        # wait for ever.  It is left out, unless options ask for what it prints.
+        # PETSc's end is collective, and waits for ever where one rank still has a vector that the
+        # others have freed.  We leave none, but an objective's own libraries may.  It is left
+        # out, unless options ask for what it prints.
         from thalweg.parallel import MPI
 
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with contextlib.suppress(OSError, ValueError):  # nobody reads any more
+            sys.stdout.flush()
+            sys.stderr.flush()
         MPI.Finalize()
         os._exit(code)
     sys.exit(code)

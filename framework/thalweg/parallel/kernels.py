@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar
@@ -176,8 +177,9 @@ class Kernel:
             _remove_unused(self._folder)
         # The times of the mark and of the folder say when the code was last used.
         with contextlib.suppress(OSError):
-            mark.touch()
-            os.utime(self._folder / self._content)
+            if not mark.exists() or mark.stat().st_mtime < time.time() - 86_400.0:
+                mark.touch()
+                os.utime(self._folder / self._content)
 
     def _keep_in_cache(self) -> None:
         from numba.core import caching
@@ -227,6 +229,15 @@ class Kernel:
         return repr(parts)
 
     def _load_or_compile(self, types: tuple[Any, ...]) -> None:
+        # Numba keeps the errors of what it tries, with the frames that they passed through and
+        # the frames of all callers.  A caller's frame keeps its arrays, which may be those of
+        # PETSc's vectors: on the rank that compiles they would outlive their run, and PETSc
+        # waits for ever at the end of a process where ranks have not freed the same objects.
+        # A thread of its own has no callers.
+        with ThreadPoolExecutor(max_workers=1) as thread:
+            thread.submit(self._compile_here, types).result()
+
+    def _compile_here(self, types: tuple[Any, ...]) -> None:
         try:
             self.dispatcher.compile(types)
         except ModuleNotFoundError:

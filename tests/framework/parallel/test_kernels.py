@@ -1,12 +1,14 @@
 """Kernels are compiled once, whoever asks, and run wherever the cache may or may not lie."""
 
 import ctypes
+import gc
 import importlib
 import math
 import os
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 from types import FunctionType, ModuleType, SimpleNamespace
 
@@ -148,6 +150,27 @@ def test_only_code_that_nobody_loads_any_more_is_removed(cache):
     left = {entry.name for entry in folder.iterdir()}
     assert {used.name, mark.name, "total-5678"} <= left
     assert not {"total-1234", "1234.compiled"} & left
+
+
+def test_callers_of_a_kernel_that_is_compiled_keep_nothing_alive(cache):
+    # Vectors kept on the rank that compiles made PETSc wait for ever at the end of the process.
+    def total(values):
+        return np.sum(values, axis=0)  # Numba tries a signature that fails, and keeps its error
+
+    def caller():
+        kept = Kept()
+        kernel()(total)(np.arange(3.0))
+        return weakref.ref(kept)
+
+    class Kept:
+        pass
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert caller()() is None
+    finally:
+        gc.enable()
 
 
 def test_a_lock_that_is_never_freed_costs_a_compilation_not_the_run(cache, monkeypatch):
