@@ -1,9 +1,10 @@
 """Benchmark of near-isometric embeddings; ``scripts/bench isometry`` calls it.
 
 Parts: the oracle's rate on one and two ranks, MNIST in full with the rank given, large sets
-with the rank sought, and Tables 7.1, 7.2, 7.3 and Figures 7.2, 7.4 of Luo et al.  Results go
-to ``hpc/results`` as JSON, Markdown and PNG; parts that are not run keep what an earlier call
-found.  The JSON is written after every row, so that a run that is cut off loses nothing.
+with the rank sought, up to a million patches of images, and Tables 7.1, 7.2, 7.3 and
+Figures 7.2, 7.4 of Luo et al.  Results go to ``hpc/results`` as JSON, Markdown and PNG; parts
+that are not run keep what an earlier call found.  The JSON is written after every row, so that
+a run that is cut off loses nothing.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from hpc.bench.isometry.neighbors import figure_4, table_3
-from hpc.bench.isometry.ranks import launch
+from hpc.bench.isometry.large import full, oracles, patches, searches
+from hpc.bench.isometry.neighbors import METHODS, TABLE_3, figure_4, table_3
 from hpc.bench.isometry.report import write_report
+from hpc.bench.isometry.sets import LARGE_SETS
 from hpc.bench.isometry.tables import figure_2, table_1, table_2
 
 from thalweg.parallel import MPI, limit_threads
@@ -31,15 +33,13 @@ PARTS = {
     "oracle": 0.0,
     "full": 600.0,
     "search": 600.0,
+    "patches": 3600.0,
     "table_1": 15.0,
     "table_2": 15.0,
     "figure_2": 8.0,
     "table_3": 75.0,
     "figure_4": 8.0,
 }
-
-#: The sets on which the rank is sought, those that are generated after MNIST.
-SETS = ("mnist", "words", "textures", "windows")
 
 #: The most seconds of one solver's run, where the run is quick.
 QUICK = 8.0
@@ -53,8 +53,20 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--data", type=Path, help="folder with mnist/ and gist/ (default: bundled, generated)"
     )
-    parser.add_argument("--set", action="append", choices=SETS, help="of the search, only this")
+    parser.add_argument(
+        "--set", action="append", choices=LARGE_SETS, help="of the search, only this"
+    )
     parser.add_argument("--ranks", type=int, default=2, help="of the full set and the search")
+    parser.add_argument("--points", type=int, default=1_000_000, help="of the patches")
+    parser.add_argument(
+        "--checkpoints", type=Path, help="folder from which the run on patches goes on"
+    )
+    parser.add_argument(
+        "--delta", type=float, action="append", choices=TABLE_3, help="of Table 7.3, only this"
+    )
+    parser.add_argument(
+        "--method", action="append", choices=METHODS, help="of Table 7.3, only this"
+    )
     parser.add_argument("--seconds", type=float, help="most for one solver's run")
     parser.add_argument("--note", help="a sentence for the report, such as what else was running")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
@@ -73,19 +85,39 @@ def main(argv: list[str]) -> int:
     limit_threads(MPI.COMM_WORLD)
     work: dict[str, Callable[[float], Iterator[Any]]] = {
         "oracle": lambda _: oracles(folder, rows),
-        "full": lambda seconds: iter([launch("full", options.ranks, 1, folder, rows, seconds)]),
+        "full": lambda seconds: full(options.ranks, folder, rows, seconds),
         "search": lambda seconds: searches(
-            found.get("search", []), options.set or SETS, options.ranks, folder, rows, seconds
+            found.get("search", []),
+            options.set or list(LARGE_SETS)[:4],
+            options.ranks,
+            folder,
+            rows,
+            seconds,
+        ),
+        "patches": lambda seconds: patches(
+            found.get("patches", []),
+            min(options.points, rows) if quick else options.points,
+            options.ranks,
+            folder,
+            seconds,
+            options.checkpoints,
         ),
         "table_1": lambda seconds: table_1(quick, seconds),
         "table_2": lambda seconds: table_2(folder, quick, seconds),
         "figure_2": lambda seconds: figure_2(quick, seconds),
-        "table_3": lambda seconds: table_3(folder, quick, seconds),
+        "table_3": lambda seconds: table_3(
+            found.get("table_3", {}).get("rows", []),
+            options.delta or list(TABLE_3),
+            options.method or list(METHODS),
+            folder,
+            quick,
+            seconds,
+        ),
         "figure_4": lambda seconds: figure_4(folder, quick, seconds),
     }
     for part in parts:
         began = time.perf_counter()
-        short = quick and part not in ("full", "search")
+        short = quick and part not in ("full", "search", "patches")
         most = min(QUICK, PARTS[part]) if short else PARTS[part]
         for so_far in work[part](options.seconds or most):
             found[part] = so_far
@@ -94,29 +126,6 @@ def main(argv: list[str]) -> int:
         write_report(found, options.out / name)
         print(f"{part}: {found['seconds'][part]:.0f} s", flush=True)
     return 0
-
-
-def oracles(folder: Path | None, rows: int) -> Iterator[list[dict[str, Any]]]:
-    """The oracle on one rank and on two, one thread each."""
-    found = []
-    for ranks in (1, 2):
-        found.append(launch("oracle", ranks, 1, folder, rows))
-        yield found
-
-
-def searches(
-    before: list[dict[str, Any]],
-    names: Sequence[str],
-    ranks: int,
-    folder: Path | None,
-    rows: int,
-    seconds: float,
-) -> Iterator[list[dict[str, Any]]]:
-    """The least rank of large sets; a set that is not run keeps what was found before."""
-    found = {row["set"]: row for row in before}
-    for name in names:
-        found[name] = {"set": name, **launch("search", ranks, 1, folder, rows, seconds, name)}
-        yield [found[of] for of in SETS if of in found]
 
 
 def write_whole(file: Path, text: str) -> None:

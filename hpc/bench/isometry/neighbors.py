@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,20 @@ TABLE_3 = {
 METHODS = ("hinge-lbfgs", "nile-pro", "fromax", "numax", "secant-pca", "random-projection")
 
 
-def table_3(folder: Path | None, quick: bool, seconds: float) -> Iterator[dict[str, Any]]:
+def table_3(
+    before: list[dict[str, Any]],
+    deltas: Sequence[float],
+    methods: Sequence[str],
+    folder: Path | None,
+    quick: bool,
+    seconds: float,
+) -> Iterator[dict[str, Any]]:
     """One-nearest-neighbor error of images, in full and embedded.
 
     Every method at the published rank, asked for the published delta, and the
     framework's own with the rank free as well.  A method whose time is over gives its
-    last map, or the best that a complete separation round has confirmed.
+    last map, or the best that a complete separation round has confirmed.  What was found
+    before with other deltas or methods stays.
     """
     rows, tests = (3000, 1000) if quick else (60_000, 10_000)
     train, labels, test, truth, data = classified(folder, rows, tests)
@@ -43,21 +51,36 @@ def table_3(folder: Path | None, quick: bool, seconds: float) -> Iterator[dict[s
         return float(np.mean(guesses != truth))
 
     found: dict[str, Any] = {"data": data, "points": len(train), "unprojected": error(None)}
-    found["rows"] = []
+    cells = {(row["wanted_delta"], row["method"], row["wanted_rank"]): row for row in before}
     secants = secants_of(train)
-    for delta, (rank, numax, fromax, *hours) in TABLE_3.items():
-        if quick and delta == 0.25:
+    for delta, solver, wanted in _cells(train.shape[1]):
+        if delta not in deltas or solver not in methods or (quick and delta == 0.25):
             continue
-        published: dict[str, Any] = {
-            "numax": {"error": numax, "hours": hours[0]},
-            "fromax": {"error": fromax, "hours": hours[1]},
-        }
-        runs = [(solver, min(rank, train.shape[1] - 1)) for solver in METHODS]
-        for solver, wanted in [*runs, ("hinge-lbfgs", None)]:
-            one = measure(secants, solver, delta, wanted, seconds)
-            row = {**without_map(one), "reached": reached(one), "error": error(one["components"])}
-            found["rows"].append({**row, "published": published.get(solver)})
-            yield found
+        one = measure(secants, solver, delta, wanted, seconds)
+        row = {**without_map(one), "reached": reached(one), "error": error(one["components"])}
+        cells[delta, solver, wanted] = {**row, "published": _published(delta, solver)}
+        found["rows"] = [cells[key] for key in _cells(train.shape[1]) if key in cells]
+        yield found
+
+
+def _cells(dimension: int) -> list[tuple[float, str, int | None]]:
+    """Delta, method and rank of the cells of Table 7.3, in its order."""
+    return [
+        (delta, solver, wanted)
+        for delta, (rank, *_) in TABLE_3.items()
+        for solver, wanted in [
+            *((solver, min(rank, dimension - 1)) for solver in METHODS),
+            ("hinge-lbfgs", None),
+        ]
+    ]
+
+
+def _published(delta: float, solver: str) -> dict[str, float] | None:
+    _, numax, fromax, *hours = TABLE_3[delta]
+    return {
+        "numax": {"error": numax, "hours": hours[0]},
+        "fromax": {"error": fromax, "hours": hours[1]},
+    }.get(solver)
 
 
 def figure_4(folder: Path | None, quick: bool, seconds: float) -> Iterator[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """What runs under ``mpirun``: the oracle's rate; full sets solved and certified, rank given or not.
 
-Called as ``python -m hpc.bench.isometry.ranks PART SET FOLDER ROWS SECONDS``; prints one line
-of JSON.
+Called as ``python -m hpc.bench.isometry.ranks PART SET FOLDER ROWS SECONDS CHECKPOINTS``; prints
+one line of JSON.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hpc.bench.isometry.sets import large_set
 
 import thalweg
 from thalweg.parallel import MPI, Layout, limit_threads
@@ -24,24 +25,11 @@ from thalweg.parallel.pairs.secants import SecantSet
 from thalweg_isometry import NearIsometry
 
 
-def points_of(
-    folder: str, rows: int, layout_of: Any, name: str = "mnist"
-) -> tuple[np.ndarray, Layout]:
-    """This rank's rows of a set; of normal points of a decaying spectrum in place of MNIST."""
-    from hpc.bench.isometry import generated
-    from hpc.bench.isometry.sets import mnist
-
-    if name != "mnist":
-        layout = layout_of(rows, generated.LENGTH)
-        return layout.local(getattr(generated, name)(rows)).copy(), layout
-    found = mnist(Path(folder), "train") if folder else None
-    if found is not None:
-        images = found[0].reshape(len(found[0]), -1)[:rows]
-        layout = layout_of(*images.shape)
-        return layout.local(images).copy(), layout
-    layout = layout_of(rows, 784)
-    values = layout.random_normal(0) * np.exp(-np.arange(784) / 60.0)
-    return values.astype(np.float32), layout
+def points_of(comm: MPI.Comm, folder: str, name: str, rows: int) -> tuple[np.ndarray, Layout]:
+    """This rank's rows of a large set."""
+    values = large_set(Path(folder) if folder else None, name, rows)
+    layout = Layout(comm, *values.shape)
+    return layout.local(values).copy(), layout
 
 
 def product_rate(threads: int) -> float:
@@ -60,8 +48,7 @@ def product_rate(threads: int) -> float:
 def oracle(comm: MPI.Comm, folder: str, rows: int) -> dict[str, Any]:
     """Time of complete separation rounds, by full products alone and with bounds on the tail."""
     threads = limit_threads(comm)
-    points, layout = points_of(folder, rows, lambda *s: Layout(comm, *s))
-    secants = SecantSet(points, layout)
+    secants = SecantSet(*points_of(comm, folder, "mnist", rows))
     psi = secants.directions[:45] * 1.1
     rate = sum(comm.allgather(product_rate(threads)))
     found: dict[str, Any] = {"ranks": comm.size, "threads": threads, "product_rate": rate}
@@ -86,46 +73,47 @@ def oracle(comm: MPI.Comm, folder: str, rows: int) -> dict[str, Any]:
     return found
 
 
-def full(comm: MPI.Comm, folder: str, rows: int, most: float) -> dict[str, Any]:
-    """Rank 45 at delta 0.4, solved and certified."""
-    threads = limit_threads(comm)
-    points, layout = points_of(folder, rows, lambda *s: Layout(comm, *s))
-    comm.Barrier()
-    began = time.perf_counter()
-    objective = NearIsometry(SecantSet(points, layout), 0.4, 45)
-    result = thalweg.minimize(objective, solver="hinge-lbfgs", seconds=most)
-    seconds = time.perf_counter() - began
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return {
-        "ranks": comm.size,
-        "threads": threads,
-        "seconds": seconds,
-        "status": result.status.name,
-        **result.metrics,
-        "active": int(result.trace["active"][-1]),
-        "rounds": result.iterations,
-        "evaluations": result.evaluations,
-        "memory_gib": float(sum(comm.allgather(memory))),
-    }
+def solved(
+    comm: MPI.Comm,
+    name: str,
+    folder: str,
+    rows: int,
+    most: float,
+    rank: int | None,
+    checkpoints: str = "",
+) -> dict[str, Any]:
+    """Delta 0.4 at this rank, or at the least; and when each lower rank was certified.
 
-
-def search(comm: MPI.Comm, name: str, folder: str, rows: int, most: float) -> dict[str, Any]:
-    """The least rank at delta 0.4 sought, and when each lower rank was certified."""
+    With a folder of checkpoints the run goes on from the newest; ``session`` says what this
+    call did of it.
+    """
     threads = limit_threads(comm)
-    points, layout = points_of(folder, rows, lambda *s: Layout(comm, *s), name)
+    points, layout = points_of(comm, folder, name, rows)
     certified: list[dict[str, float]] = []
+    last: dict[str, Any] = {}
 
     def note(iterate: Any) -> None:
         state = iterate.state
         rank = len(state.best)
         if rank and (not certified or rank < certified[-1]["rank"]):
-            at = {"seconds": time.perf_counter() - began, "processor": time.process_time() - used}
+            at = {"seconds": setup + iterate.seconds, "processor": time.process_time() - used}
             certified.append({"rank": rank, "delta": state.best_delta, **at})
+        pairs = state.begun["n_pairs"] if state.begun else 0
+        last.update(points=state.subset_size, rank=state.target_rank, pairs=pairs)
+        last["seconds"] = setup + iterate.seconds
 
     comm.Barrier()
     began, used = time.perf_counter(), time.process_time()
-    objective = NearIsometry(SecantSet(points, layout), 0.4, None)
-    result = thalweg.minimize(objective, solver="hinge-lbfgs", seconds=most, callback=note)
+    objective = NearIsometry(SecantSet(points, layout), 0.4, rank)
+    setup = time.perf_counter() - began
+    result = thalweg.minimize(
+        objective,
+        solver="hinge-lbfgs",
+        seconds=most,
+        callback=note,
+        checkpoint=checkpoints or None,
+        resume=bool(checkpoints),
+    )
     seconds = time.perf_counter() - began
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return {
@@ -137,6 +125,8 @@ def search(comm: MPI.Comm, name: str, folder: str, rows: int, most: float) -> di
         "status": result.status.name,
         **result.metrics,
         "certified": certified,
+        "session": {"status": result.status.name, "seconds": seconds, "at": last},
+        "active": int(result.trace["active"][-1]),
         "evaluations": result.evaluations,
         "notes": list(result.notes),
         "memory_gib": float(sum(comm.allgather(memory))),
@@ -151,6 +141,7 @@ def launch(
     rows: int,
     seconds: float = 0.0,
     name: str = "mnist",
+    checkpoints: Path | None = None,
 ) -> dict[str, Any]:
     """Run a part under ``mpirun``; its answer."""
     program = shutil.which("mpirun") or shutil.which("mpiexec")
@@ -161,7 +152,7 @@ def launch(
         command += ["--oversubscribe", "--bind-to", "none"]
         command += ["--allow-run-as-root"] if os.geteuid() == 0 else []
     command += ["-n", str(ranks), sys.executable, "-m", "hpc.bench.isometry.ranks"]
-    command += [part, name, str(folder or ""), str(rows), str(seconds)]
+    command += [part, name, str(folder or ""), str(rows), str(seconds), str(checkpoints or "")]
     environment = {**os.environ, "THALWEG_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
@@ -172,12 +163,11 @@ def launch(
 
 if __name__ == "__main__":
     with thalweg.abort_on_error(MPI.COMM_WORLD):
-        kind, of, where, count, limit = sys.argv[1:6]
+        kind, of, where, count, limit, saved = sys.argv[1:7]
         if kind == "oracle":
             answer = oracle(MPI.COMM_WORLD, where, int(count))
-        elif kind == "search":
-            answer = search(MPI.COMM_WORLD, of, where, int(count), float(limit))
         else:
-            answer = full(MPI.COMM_WORLD, where, int(count), float(limit))
+            rank = 45 if kind == "full" else None
+            answer = solved(MPI.COMM_WORLD, of, where, int(count), float(limit), rank, saved)
         if MPI.COMM_WORLD.rank == 0:
             print(json.dumps(answer))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from hpc.bench.isometry.sets import LARGE_SETS
 from hpc.bench.isometry.tables import TABLE_1, rank_of
 
 from thalweg.report.figures import new_figure, save_figure, style
@@ -21,19 +22,12 @@ NAMES = {
     "random-projection": "random projection",
 }
 
-
-SETS = {
-    "mnist": "MNIST",
-    "words": "rendered words",
-    "textures": "disk textures",
-    "windows": "sensor windows",
-}
-
 #: What the tables say of how a run ended.
 STATUS = {
     "CONVERGED": "converged",
     "TIME_LIMIT": "out of time",
     "TARGET_NOT_REACHED": "infeasible",
+    "INTERRUPTED": "stopped by a signal",
 }
 
 
@@ -57,6 +51,7 @@ def write_report(found: dict[str, Any], target: Path) -> None:
         ("oracle", "The oracle", _oracle),
         ("full", "All secants of the full set", _full),
         ("search", "The least rank of large sets", _search),
+        ("patches", "Patches of images", _patches),
         ("table_1", "Table 7.1: translating squares, rank given", _first),
         ("table_2", "Table 7.2: images of the digit 5, rank free", _second),
         ("figure_2", "Figure 7.2: rank against delta", None),
@@ -80,7 +75,7 @@ def write_report(found: dict[str, Any], target: Path) -> None:
             parts.append(f"![{caption}]({name})")
     if "seconds" in found:
         spent = (f"{part} {seconds:.0f} s" for part, seconds in found["seconds"].items())
-        parts.append("Time of the parts: " + ", ".join(spent) + ".")
+        parts.append("Time of the last run of each part: " + ", ".join(spent) + ".")
     target.with_suffix(".md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
@@ -247,14 +242,16 @@ def _search(runs: list[dict[str, Any]]) -> str:
     rows = []
     for run in runs:
         if "error" in run:
-            rows.append({"set": SETS[run["set"]], "status": run["error"]})
+            rows.append(
+                {"set": LARGE_SETS[run["set"]], "ranks": run["ranks"], "status": run["error"]}
+            )
             continue
         steps = run["certified"]
         first = steps[0] if steps else {"rank": None, "seconds": None}
         near = next((s for s in steps if s["rank"] <= run["rank"] + 2), first)
         rows.append(
             {
-                "set": SETS[run["set"]],
+                "set": LARGE_SETS[run["set"]],
                 "points": run["n_points"],
                 "ranks": run["ranks"],
                 "first rank": first["rank"],
@@ -275,6 +272,46 @@ def _search(runs: list[dict[str, Any]]) -> str:
         "words, textures and windows are generated (`hpc/bench/isometry/generated.py`)."
     )
     return head + "\n\n" + format_table(rows, markdown=True)
+
+
+def _patches(runs: list[dict[str, Any]]) -> str:
+    rows = []
+    for run in runs:
+        if "error" in run:
+            rows.append({"points": run["points"], "ranks": run["ranks"], "status": run["error"]})
+            continue
+        steps = run["certified"]
+        rows.append(
+            {
+                "points": run["points"],
+                "secants": run.get("n_secants"),
+                "ranks": run["ranks"],
+                "certified": ", ".join(f"{s['rank']} after {s['seconds']:.0f} s" for s in steps),
+                "rank": steps[-1]["rank"] if steps else None,
+                "delta": round(steps[-1]["delta"], 4) if steps else None,
+                "status": status_of(run),
+                "seconds": round(run["sessions"][-1]["at"]["seconds"]),
+                "sessions": len(run["sessions"]),
+                "GiB of all ranks": round(run["memory_gib"], 2),
+            }
+        )
+    parts = [
+        "Patches of 8 x 8 pixels of photographs, delta 0.4, the rank sought from nothing; a secant "
+        "is a pair of patches that differ.  Seconds are those of all sessions together.",
+        format_table(rows, markdown=True),
+    ]
+    for run in runs:
+        if len(run.get("sessions", [])) > 1:
+            ends = [_session(session) for session in run["sessions"]]
+            parts.append(f"{run['points']:,} patches, the sessions: {'; '.join(ends)}.")
+    return "\n\n".join(parts)
+
+
+def _session(session: dict[str, Any]) -> str:
+    """How a session ended, and where it was then."""
+    at = session["at"]
+    where = f", {at['pairs']:,} pairs into a scan" if at["pairs"] else ""
+    return f"{status_of(session)} after {at['seconds']:.0f} s in all{where}"
 
 
 def _seconds(step: dict[str, Any]) -> int | None:

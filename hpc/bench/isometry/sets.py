@@ -1,13 +1,23 @@
-"""The data sets: translating shapes, images of the digit 5, MNIST crops, GIST descriptors."""
+"""The data sets: translating shapes, images of the digit 5, MNIST, patches, GIST descriptors."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
+from hpc.bench.isometry import generated
 from sklearn.datasets import load_digits
 
 from thalweg.data import load_data
+
+#: Names of the large sets on which the rank is sought, and what reports call them.
+LARGE_SETS = {
+    "mnist": "MNIST",
+    "words": "rendered words",
+    "textures": "disk textures",
+    "windows": "sensor windows",
+    "patches": "8 x 8 patches",
+}
 
 
 def shapes(count: int, edge: int, seed: int = 0, disks: bool = False) -> np.ndarray:
@@ -41,6 +51,28 @@ def mnist(folder: Path | None, part: str) -> tuple[np.ndarray, np.ndarray] | Non
             assert data.labels is not None
             return data.values.reshape(-1, 28, 28), data.labels
     return None
+
+
+def large_set(folder: Path | None, name: str, rows: int) -> np.ndarray:
+    """The first rows of a large set; normal points of a decaying spectrum in place of MNIST.
+
+    Raises
+    ------
+    FileNotFoundError
+        No patches in the folder.
+    """
+    if name == "patches":
+        files = sorted((folder or Path()).glob("patches/*.npy"))
+        if not files:
+            raise FileNotFoundError("no file patches/*.npy; name its folder with --data")
+        return np.array(np.load(files[0], mmap_mode="r", allow_pickle=False)[:rows])
+    if name != "mnist":
+        return np.asarray(getattr(generated, name)(rows))
+    found = mnist(folder, "train")
+    if found is not None:
+        return found[0].reshape(len(found[0]), -1)[:rows]
+    values = np.random.default_rng(0).standard_normal((rows, 784)) * np.exp(-np.arange(784) / 60.0)
+    return values.astype(np.float32)
 
 
 def fives(folder: Path | None, count: int) -> tuple[np.ndarray, str]:

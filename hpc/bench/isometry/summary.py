@@ -28,13 +28,14 @@ def summary(found: dict[str, Any]) -> str:
 
 
 def _search(found: dict[str, Any]) -> str:
-    """When which rank of the full set was certified, on how many ranks."""
-    run = next((r for r in found.get("search", []) if r["set"] == "mnist"), {})
-    if not run.get("certified"):
-        return ""
-    ranks = "one rank" if run["ranks"] == 1 else f"{run['ranks']} ranks"
-    steps = [f"{s['rank']} after {s['seconds']:.0f} s" for s in run["certified"]]
-    return f" the same images, δ = 0.4, on {ranks}: {_listed(steps)};"
+    """When which rank of the full set was certified, for each number of ranks."""
+    runs = []
+    for run in found.get("search", []):
+        if run["set"] == "mnist" and run.get("certified"):
+            steps = [f"{s['rank']} after {s['seconds']:.0f} s" for s in run["certified"]]
+            ranks = "one rank" if run["ranks"] == 1 else f"{run['ranks']} ranks"
+            runs.append(f"{_listed(steps)} on {ranks}")
+    return f" the same images, δ = 0.4: {'; '.join(runs)}." if runs else ""
 
 
 def _ranks(
@@ -54,4 +55,4 @@ def _ranks(
 
 def _listed(values: list[Any]) -> str:
     *first, last = [str(value) for value in values]
-    return f"{', '.join(first)} and {last}"
+    return f"{', '.join(first)} and {last}" if first else last
