@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Annotated, ClassVar, Generic
+from typing import Annotated, Any, ClassVar, Generic
 
 import numpy as np
 
@@ -79,6 +79,7 @@ class SeparationRounds(Solver[S], Generic[S]):
             return None
         if scan.complete and state.stride == 1 and scan.delta < state.closest_delta:
             state.closest, state.closest_delta = psi, scan.delta
+            state.closest_scan = _without_pairs(scan)
         return scan, pairs
 
     def everything_active(self, state: S) -> bool:
@@ -182,3 +183,9 @@ class SeparationRounds(Solver[S], Generic[S]):
     def confirm(self, state: S, psi: np.ndarray, scan: Scan) -> None:
         """Take over a map that a complete scan of all secants found to serve."""
         state.best, state.best_delta = psi, scan.delta
+        state.best_scan = _without_pairs(scan)
+
+
+def _without_pairs(scan: Scan) -> dict[str, Any]:
+    few = replace(scan, pairs=scan.pairs[:0], distortions=scan.distortions[:0])
+    return vars(replace(few, lengths=scan.lengths[:0]))

@@ -26,6 +26,7 @@ import numpy as np
 from thalweg import InputError
 from thalweg.interfaces import Objective, SecantConstraints
 from thalweg.parallel import Layout, PETSc
+from thalweg.parallel.pairs import Scan
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
@@ -278,6 +279,7 @@ class SecantSearch(SeparationRounds[S]):
             state.failed_delta = state.target_delta
             if state.closest_delta < state.best_delta:
                 state.best, state.best_delta = state.closest, state.closest_delta
+                state.best_scan = state.closest_scan
             self._next_delta(state)
         elif state.problem.wanted_rank is not None:
             state.ended = Status.TARGET_NOT_REACHED.name
@@ -408,6 +410,10 @@ class SecantSearch(SeparationRounds[S]):
         Whenever a budget ends the run, x is then the best map confirmed so far.
         """
         psi = state.psi if state.ended or not len(state.best) else state.best
+        for known, scan in ((state.closest, state.closest_scan), (state.best, state.best_scan)):
+            if psi is known and scan:
+                # The certificate of x is known, also after later scans and a resumption.
+                state.secants.remember(psi, Scan(**scan))
         layout: Layout = state.objective.layout
         with layout.writing(state.x) as rows:
             rows[...] = 0.0

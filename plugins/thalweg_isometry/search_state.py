@@ -36,11 +36,12 @@ class SearchState(SolverState):
         Every so many points make the subset of the present attempt.
     subset_points, subset_ranks
         Sizes of the subsets that are done, and about the least rank there.
-    best, best_delta
-        Best map that a complete scan of all secants confirmed, and its delta.
+    best, best_delta, best_scan
+        Best map that a complete scan of all secants confirmed, its delta, and the facts of that
+        scan but for the pairs.
     served
         Map that served the present subset at the least rank so far.
-    closest, closest_delta
+    closest, closest_delta, closest_scan
         Map of least delta seen by a complete scan, a success or not.
     nearest, nearest_delta
         Map of this attempt that came nearest to the target on the cuts.
@@ -87,9 +88,11 @@ class SearchState(SolverState):
     subset_ranks: list[float] = field(default_factory=list)
     best: np.ndarray
     best_delta: float = float("inf")
+    best_scan: dict[str, Any] = field(default_factory=dict)
     served: np.ndarray
     closest: np.ndarray
     closest_delta: float = float("inf")
+    closest_scan: dict[str, Any] = field(default_factory=dict)
     nearest: np.ndarray
     nearest_delta: float = float("inf")
     delta: float = float("nan")

@@ -464,6 +464,8 @@ class _Run:
         )
 
     def _metrics(self, state: SolverState, status: Status) -> Mapping[str, Any]:
+        if status is Status.INTERRUPTED:  # they may take longer than a signal leaves
+            return {}
         try:
             return self.objective.metrics(state.x)
         except NumericalError:

@@ -11,6 +11,7 @@ from thalweg import Status
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg.parallel.pairs.secants import SecantSet
+from thalweg_isometry import certify
 from thalweg_isometry.brackets import DeltaBracket, RankBracket, predicted_rank
 from thalweg_isometry.cutting_planes import IDLE_ROUNDS, Cuts, Separation
 from thalweg_isometry.hinge import HingeSearch
@@ -204,3 +205,31 @@ def test_a_search_that_scans_in_parts_ends_as_one_that_does_not(
     assert parts.iterations > whole.iterations
     assert parts.metrics["delta"] <= 0.4
     assert parts.metrics["rank"] == whole.metrics["rank"]
+
+
+def test_what_a_run_returns_is_not_scanned_again_for_its_certificate(
+    comm, secants_of, true_delta, tmp_path, monkeypatch
+):
+    points = np.random.default_rng(3).standard_normal((600, 12)) * np.exp(-np.arange(12) / 4.0)
+    folder = comm.bcast(tmp_path / "checkpoints")
+
+    def run(**options):
+        objective = NearIsometry(secants_of(points, comm), 0.4, None)
+        return thalweg.minimize(
+            objective, solver="hinge-lbfgs", all_below=0, checkpoint=folder, **options
+        )
+
+    def stop(iterate):
+        state = iterate.state
+        if len(state.best) and state.attempts > 1 and state.target_rank < len(state.best):
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+    def without_tiles(secants, psi):
+        monkeypatch.setattr("thalweg.parallel.pairs.secants.TilePool", None)
+        return certify(secants, psi)
+
+    monkeypatch.setattr("thalweg_isometry.objective.certify", without_tiles)
+    assert run(callback=stop).metrics == {}
+    result = run(resume=True)
+    assert result.status is Status.CONVERGED
+    assert abs(result.metrics["delta"] - true_delta(points, result.solution)) < 1e-6

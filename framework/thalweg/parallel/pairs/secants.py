@@ -101,7 +101,8 @@ class SecantSet:
     Notes
     -----
     All methods are collective.  The last complete scan is kept: asking for the
-    delta of the same map again costs nothing.  :meth:`forget` drops it.
+    delta of the same map again costs nothing, nor that of the map given to
+    :meth:`remember`.  :meth:`forget` drops both.
     """
 
     def __init__(
@@ -150,6 +151,7 @@ class SecantSet:
 
     def _prepare(self) -> None:
         self._last: tuple[bytes, Scan] | None = None
+        self._remembered: tuple[bytes, Scan] | None = None
         #: Images under the map whose scan goes on with a further part.
         self._mapped: tuple[bytes, np.ndarray, np.ndarray, np.ndarray] | None = None
         self._split: SplitPoints | None = None
@@ -374,8 +376,9 @@ class SecantSet:
         """
         components = checked_components(components, self.dimension)
         key = components.tobytes()
-        if max_pairs == 0 and self._last is not None and self._last[0] == key:
-            return self._last[1]
+        for known in (self._last, self._remembered) if max_pairs == 0 else ():
+            if known is not None and known[0] == key:
+                return known[1]
         last_part = part[0] == part[1] - 1
         if self._listed is not None:
             if part[1] > 1:
@@ -428,9 +431,13 @@ class SecantSet:
             self._last = (key, scan)
         return scan
 
+    def remember(self, components: np.ndarray, scan: Scan) -> None:
+        """Keep a complete scan of this map, in place of the one that was given before."""
+        self._remembered = (checked_components(components, self.dimension).tobytes(), scan)
+
     def forget(self) -> None:
-        """Drop the last scan, so that the next one is done even for the same map."""
-        self._last = None
+        """Drop the scans that are kept, so that the next one is done even for the same map."""
+        self._last = self._remembered = None
 
     def _cheapest_split(self, components: np.ndarray, threshold: float) -> tuple[int, int]:
         if self.dimension < 64 or self.n_points < 2 * TILE:
