@@ -134,3 +134,13 @@ def test_few_coordinates_are_chosen_where_the_rest_is_small(points):
 def test_squared_distances_are_those_of_the_rows(points):
     expected = ((points[:, None] - points) ** 2).sum(axis=2)
     np.testing.assert_allclose(squared_distances(points - 1000.0), expected, atol=1e-9)
+
+
+def test_points_at_the_same_place_do_not_change_how_coordinates_are_split():
+    # The distortion of such a pair counted as 1: nothing but that was to be ruled out then.
+    points = np.random.default_rng(0).standard_normal((160, 128)) * np.exp(-np.arange(128) / 60.0)
+    twice = np.concatenate([points, points[:8]])
+    frames = [PrincipalFrame(p, Layout(MPI.COMM_SELF, *p.shape), p) for p in (points, twice)]
+    psi = np.random.default_rng(1).standard_normal((90, 128)) / np.sqrt(90)
+    first, second = (cheapest_split(frame, psi, np.inf) for frame in frames)
+    assert first == second

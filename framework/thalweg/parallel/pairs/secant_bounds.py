@@ -235,9 +235,11 @@ def cheapest_split(
     turned = rows @ frame.directions.T
     total = np.einsum("ij,ij->i", rows, rows)
     image_distances = squared_distances(images)
-    lengths = np.maximum(squared_distances(rows), 1e-300)
-    distortion = np.abs(image_distances / lengths - 1.0)
-    np.fill_diagonal(distortion, 0.0)
+    lengths = squared_distances(rows)
+    # Of points at the same place products leave rounding: they have no distortion.
+    distinct = lengths > 1e-12 * (total[:, None] + total)
+    distortion = np.abs(image_distances / np.where(distinct, lengths, 1.0) - 1.0)
+    distortion[~distinct] = 0.0
     third = np.partition(distortion, -3, axis=1)[:, -3]
     cutoff = np.minimum(np.maximum(third, min(threshold, 1e3)), distortion.max())[:, None]
     # Nanoseconds: a product's term, the pass over a pair, a measured pair; a pair that needs
