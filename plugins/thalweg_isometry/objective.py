@@ -43,6 +43,7 @@ class NearIsometry(Objective, SecantConstraints):
     """
 
     default_solver: ClassVar[str] = "hinge-lbfgs"
+    compared_metrics: ClassVar[tuple[str, ...]] = ("delta", "rank")
 
     def __init__(self, secants: SecantSet, delta: float | None, rank: int | None) -> None:
         check_targets(secants.dimension, delta, rank)

@@ -456,6 +456,7 @@ class _Run:
             seconds=self._phases(run_clock() - began),
             layout=objective.layout,
             metrics=metrics,
+            compared=objective.compared_metrics,
             solution=solution,
             solution_layout=objective.solution_layout,
             notes=self._notes(state),

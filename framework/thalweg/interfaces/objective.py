@@ -59,6 +59,10 @@ class Objective(HasNotes, ABC):
     #: Name of the solver that is taken where the user names none, the same as in the spec.
     default_solver: ClassVar[str] = "lbfgs"
 
+    #: Names of the metrics by which methods are compared beside the value: columns of the table
+    #: of a comparison, which draws the second against the first.
+    compared_metrics: ClassVar[tuple[str, ...]] = ()
+
     def __init__(self, comm: MPI.Comm, layout: Layout) -> None:
         self.comm = comm
         self.layout = layout

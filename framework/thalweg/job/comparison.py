@@ -13,6 +13,7 @@ from thalweg.files import atomic_write_text
 from thalweg.interfaces import Homotopy, Objective
 from thalweg.job.building import build_objective, built_method, opened
 from thalweg.job.directory import MARKS, RunDirectory
+from thalweg.job.pictures import draw_compared
 from thalweg.job.running import draw_pictures, frames_for, run_method
 from thalweg.parallel import (
     MPI,
@@ -21,7 +22,7 @@ from thalweg.parallel import (
     on_root,
     restored_thread_limits,
 )
-from thalweg.report import comparison_rows, draw_convergence, format_table
+from thalweg.report import comparison_rows, draw_convergence, format_table, search_seconds
 from thalweg.result import Result, Status
 
 
@@ -38,7 +39,8 @@ def compare(
     """Run every ``[[method]]`` of a configuration on the same objective.  Collective.
 
     The folder gets a run directory for each method, ``comparison.json``,
-    ``comparison.md`` and ``convergence.png``.
+    ``comparison.md`` and ``convergence.png``; where the objective names two metrics by which
+    methods are compared, also ``comparison.png``.
 
     Returns
     -------
@@ -118,6 +120,7 @@ def _write_comparison(
     facts: Mapping[str, Any],
 ) -> None:
     rows = comparison_rows(results)
+    compared = next(iter(results.values())).compared
     methods = [
         {
             "method": label,
@@ -127,12 +130,14 @@ def _write_comparison(
             "iterations": result.iterations,
             "evaluations": result.evaluations,
             "seconds": result.seconds["total"],
+            "search_seconds": float(search_seconds(result)),
             "metrics": dict(result.metrics),
         }
         for label, result in results.items()
     ]
     atomic_write_text(directory.path / "comparison.md", format_table(rows, markdown=True) + "\n")
-    directory.write_json("comparison.json", {"methods": methods, **facts})
+    content = {"methods": methods, "compared": list(compared), **facts}
+    directory.write_json("comparison.json", content)
 
 
 def _draw(
@@ -153,6 +158,7 @@ def _draw(
         name = configuration.objective["name"]
         path = directory.path / "convergence.png"
         on_root(comm, lambda: draw_convergence(path, traces, title=name))
+        on_root(comm, lambda: draw_compared(directory.path))
     for run in runs:
         draw_pictures(comm, *run)
 

@@ -38,6 +38,7 @@ MARKS = (
     "solution.npy",
     "trace.csv",
     "comparison.md",
+    "comparison.png",
     "convergence.png",
     "embedding.png",
     "animation.gif",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from thalweg.errors import InputError
 from thalweg.interfaces import Objective
 from thalweg.job.directory import RunDirectory
 from thalweg.parallel import MPI
-from thalweg.report import draw_convergence, draw_embedding, write_map_page
+from thalweg.report import draw_comparison, draw_convergence, draw_embedding, write_map_page
 from thalweg.result import Trace
 
 
@@ -140,9 +141,7 @@ def plot(folder: Path | str, page: bool = False) -> list[Path]:
     folder = Path(folder)
     if (folder / "comparison.json").exists():
         try:
-            methods = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))[
-                "methods"
-            ]
+            methods = _comparison(folder)["methods"]
             folders = {str(row["method"]): folder / Path(row["folder"]).name for row in methods}
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(
@@ -150,7 +149,7 @@ def plot(folder: Path | str, page: bool = False) -> list[Path]:
             ) from error
         traces = {method: _trace(one) for method, one in folders.items()}
         draw_convergence(folder / "convergence.png", traces)
-        drawn = [folder / "convergence.png"]
+        drawn = [folder / "convergence.png", *draw_compared(folder)]
         for one in folders.values():
             drawn += plot(one, page)
         return drawn
@@ -167,6 +166,30 @@ def plot(folder: Path | str, page: bool = False) -> list[Path]:
     if page:
         drawn.append(draw_page(folder, configuration, dataset, solution))
     return drawn
+
+
+def draw_compared(folder: Path) -> list[Path]:
+    """Draw two metrics of a comparison, if its objective names them.  Called on one rank.
+
+    Returns
+    -------
+    list of Path
+        The file written, if any.
+    """
+    found = _comparison(folder)
+    metrics = found.get("compared", [])
+    if len(metrics) < 2:
+        return []
+    points = {
+        row["method"]: {**row["metrics"], "seconds": row["search_seconds"], "status": row["status"]}
+        for row in found["methods"]
+    }
+    draw_comparison(folder / "comparison.png", points, (metrics[0], metrics[1]))
+    return [folder / "comparison.png"]
+
+
+def _comparison(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "comparison.json").read_text(encoding="utf-8")))
 
 
 def _trace(folder: Path) -> Trace:

@@ -1,6 +1,7 @@
 """From results to pictures, tables and measures; drawing is left to one rank."""
 
 from thalweg.report.animation import draw_animation
+from thalweg.report.comparison_picture import draw_comparison
 from thalweg.report.convergence_picture import draw_convergence
 from thalweg.report.embedding_picture import draw_embedding
 from thalweg.report.machine import describe_machine, versions
@@ -14,13 +15,14 @@ from thalweg.report.quality import (
     sampled_rows,
     trustworthiness,
 )
-from thalweg.report.tables import comparison_rows, format_table
+from thalweg.report.tables import comparison_rows, format_table, search_seconds
 
 __all__ = [
     "CORE_METRICS",
     "comparison_rows",
     "describe_machine",
     "draw_animation",
+    "draw_comparison",
     "draw_convergence",
     "draw_embedding",
     "embedding_quality",
@@ -29,6 +31,7 @@ __all__ = [
     "nearest_rows",
     "neighbor_preservation",
     "sampled_rows",
+    "search_seconds",
     "trustworthiness",
     "versions",
     "write_map_page",

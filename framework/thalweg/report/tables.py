@@ -77,19 +77,24 @@ SEARCH = ("setup", "optimize")
 
 
 def comparison_rows(results: Mapping[str, Result]) -> list[dict[str, Any]]:
-    """One row per method: final value, iterations, evaluations, seconds, how it ended."""
+    """One row per method: value, compared metrics, iterations, evaluations, seconds, status."""
     return [
         {
             "method": name,
             "objective": float(result.objective),
+            **{metric: result.metrics.get(metric) for metric in result.compared},
             "iterations": int(result.iterations),
             "evaluations": int(result.evaluations),
-            # As in the trace and its pictures, without checkpoints.
-            "seconds": Seconds(sum(result.seconds.get(part, math.nan) for part in SEARCH)),
+            "seconds": search_seconds(result),
             "status": result.status.name.lower(),
         }
         for name, result in results.items()
     ]
+
+
+def search_seconds(result: Result) -> Seconds:
+    """Time of the search, as in the trace and its pictures: without checkpoints and measures."""
+    return Seconds(sum(result.seconds.get(part, math.nan) for part in SEARCH))
 
 
 class Seconds(float):

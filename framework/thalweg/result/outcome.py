@@ -37,6 +37,8 @@ class Result:
         Wall time by phase, with the sum under ``"total"``.
     metrics
         Measures of the final iterate by the objective and the metric plugins.
+    compared
+        Names of the metrics by which results of this objective are compared.
     solution
         This rank's rows of what ``solution.npy`` holds, what the objective says the
         user asked for; mostly ``x`` itself.
@@ -63,6 +65,7 @@ class Result:
     seconds: Mapping[str, float]
     layout: Layout | None
     metrics: Mapping[str, Any] = field(default_factory=dict)
+    compared: tuple[str, ...] = ()
     solution: np.ndarray | None = None
     solution_layout: Layout | None = None
     notes: tuple[str, ...] = ()

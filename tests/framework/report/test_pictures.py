@@ -6,8 +6,10 @@ from PIL import Image
 
 from thalweg.files import atomic_write
 from thalweg.report import (
+    comparison_picture,
     convergence_picture,
     draw_animation,
+    draw_comparison,
     draw_convergence,
     draw_embedding,
 )
@@ -156,3 +158,25 @@ def test_a_failed_writer_leaves_what_was_there(tmp_path):
         fail()
     assert path.read_text() == "before"
     assert [entry.name for entry in tmp_path.iterdir()] == ["table.txt"]
+
+
+def test_a_comparison_names_what_each_method_reached_and_how_it_ended(tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(
+        comparison_picture, "save_figure", lambda figure, path: figures.append(figure)
+    )
+    methods = {
+        "first": {"delta": 0.3987, "rank": 11, "seconds": 0.94, "status": "converged"},
+        "second": {"delta": 0.61, "rank": 14, "seconds": 75.0, "status": "time_limit"},
+        "third": {"seconds": 1.0, "status": "interrupted"},
+    }
+    draw_comparison(tmp_path / "comparison.png", methods, ("delta", "rank"))
+    (axes,) = figures[0].axes
+    assert [tuple(line.get_xydata()[0]) for line in axes.lines[:2]] == [(0.3987, 11), (0.61, 14)]
+    assert np.isnan(axes.lines[2].get_xydata()).all()
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [
+        "first: rank 11, delta 0.399, 0.94 s",
+        "second: rank 14, delta 0.61, 75.0 s (time limit)",
+        "third: rank –, delta –, 1.00 s (interrupted)",
+    ]
+    assert all(float(tick).is_integer() for tick in axes.get_yticks())

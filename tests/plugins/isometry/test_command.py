@@ -7,6 +7,8 @@ import pytest
 
 from thalweg.cli.main import main
 from thalweg.errors import InputError
+from thalweg.job import compare, plot
+from thalweg.parallel import MPI
 from thalweg_isometry import certify
 
 
@@ -113,3 +115,24 @@ def test_files_in_the_other_order_are_refused(files, capsys):
 def test_arguments_in_the_other_order_are_refused(digits):
     with pytest.raises(InputError, match=r"not ndarray; call certify\(secants, components\)"):
         certify(digits, digits)
+
+
+def test_a_comparison_draws_the_rank_of_each_method_against_delta(tmp_path, digits):
+    np.save(tmp_path / "data.npy", digits[:24])
+    solvers = ["hinge-lbfgs", "nile-pro", "secant-pca"]
+    config = {
+        "data": {"path": str(tmp_path / "data.npy")},
+        "objective": {"name": "near-isometry", "delta": 0.5},
+        "stop": {"iterations": 3},
+        "method": [{"solver": solver} for solver in solvers],
+    }
+    compare(config, tmp_path / "all", comm=MPI.COMM_SELF)
+    found = json.loads((tmp_path / "all" / "comparison.json").read_text())
+    assert found["compared"] == ["delta", "rank"]
+    assert all(row["metrics"]["rank"] >= 1 for row in found["methods"])
+    table = (tmp_path / "all" / "comparison.md").read_text().splitlines()
+    assert [cell.strip() for cell in table[0].split("|")][3:5] == ["delta", "rank"]
+    picture = tmp_path / "all" / "comparison.png"
+    picture.unlink()
+    assert picture in plot(tmp_path / "all")
+    assert picture.exists()
