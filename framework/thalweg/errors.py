@@ -59,6 +59,11 @@ class RankError(ThalwegError):
     exit_code = 1
 
 
+def with_article(noun: str) -> str:
+    """A noun after "a" or "an"."""
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Phrase that names the nearest known names, or lists them if none is near.
 

@@ -171,9 +171,10 @@ def data_shape(section: Mapping[str, Any], folder: Path | str | None = None) -> 
     else:
         spec, own, options = _set_options(section)
         what, chosen = spec.owner, False
-        few = {**own, "rows": min(own["rows"], FEW_ROWS)} if "rows" in own else own
+        known = own.get("rows")  # some sets are made with as many rows as asked for
+        few = own if known is None else {**own, "rows": min(known, FEW_ROWS)}
         layout = spec.build(MPI.COMM_SELF, options=few).layout
-        rows = own["rows"] if "rows" in own else _choose_rows(options, layout.rows, what)[0]
+        rows = known if known is not None else _choose_rows(options, layout.rows, what)[0]
         columns = layout.columns
     if options["columns"] is not None and not chosen:
         columns = len(_column_numbers(options["columns"], columns, what))

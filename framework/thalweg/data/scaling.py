@@ -69,7 +69,7 @@ def check_finite(values: np.ndarray, layout: Layout, chosen: np.ndarray | None, 
     first = min_over_ranks(layout.comm, row)
     if first == float("inf"):
         return
-    owner = int(np.searchsorted(layout.starts, first, side="right")) - 1
+    owner = int(layout.owners(np.array([first]))[0])
     found = None
     if layout.comm.rank == owner:
         local = int(first) - layout.start

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
-from thalweg.errors import CapabilityError
+from thalweg.errors import CapabilityError, with_article
 from thalweg.parallel import PETSc
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Capability(ABC):
     @classmethod
     def described(cls) -> str:
         """:attr:`phrase` with its article."""
-        return f"{'an' if cls.phrase[0] in 'aeiou' else 'a'} {cls.phrase}"
+        return with_article(cls.phrase)
 
 
 class HessianProduct(Capability):

@@ -13,7 +13,7 @@ import scipy.sparse
 from mpi4py import MPI
 
 from thalweg.parallel.layout import Layout
-from thalweg.parallel.row_exchange import RowExchange, RowPlan
+from thalweg.parallel.row_exchange import RowExchange, RowPlan, rows_at
 from thalweg.parallel.traffic import count_messages
 
 
@@ -111,16 +111,16 @@ class Relocation:
     def original_numbers(self, rows: np.ndarray) -> np.ndarray:
         """Numbers in the origin of rows given by their new numbers; int64, of the same shape."""
         original = self.forward(np.arange(self.origin.start, self.origin.stop))
-        return _looked_up(self.layout, original, rows)
+        return rows_at(self.layout, original, rows)
 
     def new_numbers(self, rows: np.ndarray) -> np.ndarray:
         """New numbers of rows given by their numbers in the origin; int64, of the same shape."""
         numbers = self.backward(np.arange(self.layout.start, self.layout.stop))
-        return _looked_up(self.origin, numbers, rows)
+        return rows_at(self.origin, numbers, rows)
 
     def backward_matrix(self, matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
         """This rank's rows of the origin, of a square matrix with rows and columns as placed."""
-        own = self.original_numbers(np.arange(self.layout.start, self.layout.stop))
+        own = self.forward(np.arange(self.origin.start, self.origin.stop))
         rows = np.repeat(own, np.diff(matrix.indptr))
         routes = RowRoutes(self.origin.comm, self.origin.owners(rows))
         columns = routes.deliver(self.original_numbers(matrix.indices))
@@ -128,15 +128,6 @@ class Relocation:
         rows = routes.deliver(rows) - self.origin.start
         shape = (self.origin.local_rows, self.origin.rows)
         return scipy.sparse.csr_matrix((entries, (rows, columns)), shape=shape)
-
-
-def _looked_up(layout: Layout, values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Entries of a distributed array, by global row number.  Collective."""
-    plan = RowPlan.of(layout, rows)
-    exchange = RowExchange(plan)
-    found = exchange.with_ghosts(values)[plan.positions(rows)]
-    exchange.destroy()
-    return np.asarray(found)
 
 
 class RowMatrix:
@@ -176,9 +167,12 @@ class RowMatrix:
         """This rank's rows of the product with the array whose rows here are ``block``."""
         places = self._places
         here = block if places is None else places.forward(block)
-        if self._exchange is None:
-            return np.asarray(self._rows @ self._layout.gather_rows(here))
-        product = np.asarray(self._rows @ self._exchange.with_ghosts(here))
+        needed = (
+            self._layout.gather_rows(here)
+            if self._exchange is None
+            else self._exchange.with_ghosts(here)
+        )
+        product = np.asarray(self._rows @ needed)
         return product if places is None else places.backward(product)
 
     def destroy(self) -> None:

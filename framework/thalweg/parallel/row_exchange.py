@@ -208,6 +208,15 @@ class RowExchange:
         self._units.clear()
 
 
+def rows_at(layout: Layout, block: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Rows of a distributed array by global numbers, shape (\\*rows.shape, ...).  Collective."""
+    plan = RowPlan.of(layout, rows)
+    exchange = RowExchange(plan)
+    found = exchange.with_ghosts(block)[plan.positions(rows)]
+    exchange.destroy()
+    return np.asarray(found)
+
+
 def _width(array: np.ndarray) -> int:
     return int(np.prod(array.shape[1:], dtype=np.int64))
 

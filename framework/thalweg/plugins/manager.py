@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pluggy
 
-from thalweg.errors import InputError, PluginError, suggestion
+from thalweg.errors import InputError, PluginError, suggestion, with_article
 from thalweg.plugins.options import resolve_options
 from thalweg.plugins.specs import KINDS, Provider, Spec
 
@@ -170,8 +170,9 @@ class Plugins:
         names = [spec.shown_name for spec in known.values()]
         text = f"no {kind.kind} is called {name!r}{suggestion(name, names)}"
         for other, specs in self._specs.items():
-            if family in specs:
-                text = f"{name!r} is a {other.kind}, not a {kind.kind}{suggestion(name, names)}"
+            if family in specs and other is not kind:
+                given, wanted = with_article(other.kind), with_article(kind.kind)
+                text = f"{name!r} is {given}, not {wanted}{suggestion(name, names)}"
         if self.broken:
             text += " (not loaded: " + "; ".join(f"{b}: {b.error}" for b in self.broken) + ")"
         raise InputError(text)

@@ -236,7 +236,8 @@ class PairwiseEstimator(  # type: ignore[misc]
                 **(self.solver_options or {}),
             )
             self._keep(result, dataset)
-            self.affinities_ = objective.weights  # of one rank
+            weights, places = objective.weights, objective.places
+            self.affinities_ = weights if places is None else places.backward_matrix(weights)
             self._placed = self._new_points(dataset, objective, result.x)
         finally:
             objective.destroy()

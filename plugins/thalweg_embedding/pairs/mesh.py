@@ -197,7 +197,7 @@ class Mesh:
             stop = min(self.used, math.ceil(high * scale + shift + 0.5 * taps) + 2)
         rows = np.arange(first, stop)
         layout = self._transposition.rows
-        routes = RowRoutes(self._comm, np.searchsorted(layout.starts, rows, side="right") - 1)
+        routes = RowRoutes(self._comm, layout.owners(rows))
         places = routes.deliver(rows) - layout.start
         return Reached(cells, groups, first, stop - first, places, routes)
 

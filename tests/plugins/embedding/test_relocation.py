@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse
 
 from thalweg.data import Dataset
-from thalweg.parallel import MPI, phases
-from thalweg_embedding import T_SNE, embedding
+from thalweg.parallel import MPI, Layout, phases
+from thalweg_embedding import T_SNE, TSNE, embedding
 from thalweg_embedding.affinities.build import affinities_of
 from thalweg_embedding.pairs import decomposition
 from thalweg_embedding.preconditioners.diagonal import FixedPoint
@@ -140,6 +140,17 @@ def test_duplicates_have_edges_in_the_term_of_densities(comm):
     assert counts.min(initial=12) >= 12  # 3 x perplexity, the two copies of a point among them
     near = np.sort(made.squared.data)[: 2 * len(counts)]
     assert near.max(initial=0.0) < 1e-300
+
+
+@pytest.mark.ranks(2, 3)
+def test_affinities_of_an_estimator_are_of_the_rows_as_given(comm):
+    settings = {"perplexity": 6.0, "graph": "sparse", "max_iter": 2, "random_state": 0}
+    fitted = TSNE(**settings).fit(a_band(comm, 300))
+    alone = TSNE(**settings).fit(a_band(MPI.COMM_SELF, 300))
+    rows = Layout(comm, 300, 2)
+    wanted = scipy.sparse.csr_matrix(alone.affinities_)[rows.start : rows.stop]
+    assert fitted.affinities_.shape == (rows.local_rows, 300)
+    assert abs(fitted.affinities_ - wanted).max() < 1e-12
 
 
 @pytest.mark.ranks(2, 3)

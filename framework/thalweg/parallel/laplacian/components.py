@@ -8,7 +8,7 @@ from scipy.sparse.csgraph import connected_components
 
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.reductions import any_over_ranks, sum_large
-from thalweg.parallel.row_exchange import RowExchange, RowPlan
+from thalweg.parallel.row_exchange import RowExchange, RowPlan, rows_at
 
 #: Entries of a dense block that are turned into edges at once.
 _ENTRIES = 2**22
@@ -56,14 +56,14 @@ def component_labels(
         least[...] = known[:count]
         exchange.minimum(known[count:], least)
         _lower(layout, before, least)
-        least = _entries_at(layout, least, least)
+        least = rows_at(layout, least, least)
         if not any_over_ranks(layout.comm, bool((least != before).any())):
             break
     exchange.destroy()
     first = least == np.arange(layout.start, layout.stop)  # of its component
     firsts = np.asarray(layout.comm.allgather(int(first.sum())))
     offset = firsts[: layout.comm.rank].sum()
-    labels = _entries_at(layout, np.where(first, offset + np.cumsum(first) - 1, -1), least)
+    labels = rows_at(layout, np.where(first, offset + np.cumsum(first) - 1, -1), least)
     return int(firsts.sum()), labels.astype(np.int32)
 
 
@@ -110,15 +110,6 @@ def _least_of_each(clusters: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     least = np.full(len(clusters), np.iinfo(np.int64).max)
     np.minimum.at(least, clusters, numbers)
     return least[clusters]
-
-
-def _entries_at(layout: Layout, block: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Entries of a distributed array at these global rows.  Collective."""
-    plan = RowPlan.of(layout, rows)
-    exchange = RowExchange(plan)
-    found = np.concatenate([block, exchange.fetch(block)])[plan.positions(rows)]
-    exchange.destroy()
-    return found
 
 
 def _lower(layout: Layout, rows: np.ndarray, block: np.ndarray) -> None:

@@ -94,6 +94,7 @@ class WorstSecants:
         self._found.append((*scan.pairs.T, scan.distortions, scan.lengths))
         self.pairs, self.coincident = scan.n_pairs, scan.n_coincident
         self.measured = scan.n_measured
+        self._prune()
 
     def tile(
         self,
