@@ -271,6 +271,8 @@ def test_weights_that_do_not_fit_are_refused(weights):
         secants(
             cloud(40, 5), MPI.COMM_SELF, pairs=np.array([[0, 1], [2, 3]]), weights=np.array(weights)
         )
+    with pytest.raises(InputError, match="give the pairs too"):
+        secants(cloud(40, 5), MPI.COMM_SELF, weights=np.array(weights))
 
 
 @pytest.mark.parametrize(

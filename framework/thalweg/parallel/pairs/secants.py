@@ -139,9 +139,13 @@ class SecantSet:
         self.kind = "all" if labels is None else "within-class"
         self._listed: np.ndarray | None = None
         self._weights: np.ndarray | None = None
+        if weights is not None and pairs is None:
+            raise InputError("weights are those of listed pairs; give the pairs too")
         if pairs is not None:
             self.kind = "pairs" if weights is None else "weighted pairs"
             pairs, weights = checked_pairs(pairs, weights, layout)
+            share = slice(self.comm.rank, None, self.comm.size)
+            pairs, weights = pairs[share], None if weights is None else weights[share]
         elif neighbors is not None:
             self.kind = "neighbors"
             pairs = neighbor_pairs(self.layout, neighbors)
@@ -211,8 +215,10 @@ class SecantSet:
         """Which pairs of these global numbers are listed, shape ``(len(rows), len(columns))``."""
         low = np.minimum(rows[:, None], columns)
         keys = low * self.n_points + np.maximum(rows[:, None], columns)
-        at = np.searchsorted(self._keys, keys)
-        return np.asarray(self._keys[np.minimum(at, len(self._keys) - 1)] == keys)
+        return np.asarray(self._keys[self._places_of(keys)] == keys)
+
+    def _places_of(self, keys: np.ndarray) -> np.ndarray:
+        return np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
 
     @property
     def weighted(self) -> bool:
@@ -224,8 +230,7 @@ class SecantSet:
         if self._weights is None:
             return np.ones(pairs.shape[:-1])
         keys = pairs[..., 0] * self.n_points + pairs[..., 1]
-        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        return np.asarray(self._weights[at])
+        return np.asarray(self._weights[self._places_of(keys)])
 
     @property
     def n_pairs(self) -> int:
@@ -619,8 +624,10 @@ def listed_pairs(
     distinct = pairs[:, 0] != pairs[:, 1]
     pairs = pairs[distinct]
     given = np.concatenate(layout.comm.allgather(pairs[:, 0] * layout.rows + pairs[:, 1]))
-    keys, at = np.unique(given, return_inverse=True)
-    if weights is not None:
+    if weights is None:
+        keys = np.unique(given)
+    else:
+        keys, at = np.unique(given, return_inverse=True)
         largest = np.zeros(len(keys))
         np.maximum.at(largest, at, np.concatenate(layout.comm.allgather(weights[distinct])))
         weights = largest
