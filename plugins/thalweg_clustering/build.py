@@ -394,7 +394,7 @@ def _from_fewer_rows(
     sample.weight = weight(sample.layout.rows)
     w = None
     if layout.comm.rank == 0:  # small enough that the ranks would only wait for each other
-        outcome = sample.solved(sigma, components)
+        outcome = sample.solved(sigma, components, stored=False)
         w = None if outcome is None else outcome["components"]
     w = layout.comm.bcast(w, root=0)
     if w is None:
@@ -451,6 +451,6 @@ def _eigengap_components(settings: Settings, sigma: float, first: int) -> int:
     sample = settings.on_sample(STORED_ROWS)
     best = None
     if settings.layout.comm.rank == 0:
-        outcome = sample.solved(sigma, first)
+        outcome = sample.solved(sigma, first, stored=False)
         best = first if outcome is None else outcome["measures"]["eigengap_components"]
     return int(settings.layout.comm.bcast(best, root=0))

@@ -8,14 +8,17 @@ from thalweg_clustering.exact_sums import STORED_ROWS
 from thalweg_clustering.feature_sums import BLOCK
 from thalweg_clustering.kernels import kernel_function
 
-#: Matrices of the stored kernel's size that a run on few rows, or on a sample, holds at once.
+#: Matrices of the stored kernel's size that a run on few rows holds at once.
 STORED_MATRICES = 9.0
 
 #: Bytes of compiled kernels, and of the libraries that they need.
-KERNELS = 85e6
+KERNELS = 88e6
 
-#: Columns of the U-step's basis, per column of U.
-BASIS = 12.0
+#: Columns of the U-step's basis, per column of U, and of all that a run by features keeps.
+BASIS, KEPT = 12.0, 15.0
+
+#: Rows whose pairs give the default width, and copies of a rank's share of their distances.
+MEDIAN_ROWS, MEDIAN_COPIES = 2000.0, 1.7
 
 
 def estimate(problem: Problem) -> list[PhaseEstimate]:
@@ -31,12 +34,13 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         kernel = options.get("kernel", "gaussian")
         of = kernel_function(kernel, options.get("degree", 2), options.get("offset", 1.0))
         kind = approximation_for(rows, of, bool(options.get("local_scaling")))
-    load = PhaseEstimate("load", KERNELS + 8.0 * n * (2.0 * columns + 2.0), 8.0 * n * columns)
+    load = PhaseEstimate("load", KERNELS + 8.0 * n * (2.5 * columns + 2.0), 8.0 * n * columns)
     sample = float(min(rows, STORED_ROWS))
+    some = 0.0 if options.get("sigma") else min(float(rows), MEDIAN_ROWS)
     start = PhaseEstimate(
-        "start", 0.0, STORED_MATRICES * 8.0 * sample**2,
+        "start", MEDIAN_COPIES * 4.0 * some**2 / ranks,
         sent=8.0 * sample * columns / ranks * (ranks - 1), messages=4.0 * (ranks - 1),
-        operations=40.0 * sample**3,
+        operations=2000.0 * sample**2,
     )  # fmt: skip
     times = float(problem.iterations)
     if kind == "exact" and rows <= stored:
@@ -54,11 +58,13 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
             advice="use approximation = 'fourier'",
         )  # fmt: skip
     else:
+        size *= 2.0 if kind == "fourier" else 1.0  # cosines and sines
         moments = 8.0 * size * (columns + 1.0) * (k + 1.0)
         iterations = PhaseEstimate(
-            "iterations", 8.0 * n * 5.0 * k, 8.0 * 6.0 * BLOCK * size + 8.0 * n * 2.0 * k + moments,
-            sent=times * 2.0 * (moments + 8.0 * size * size) * min(1.0, ranks - 1.0),
-            messages=times * 6.0 * min(1.0, ranks - 1.0),
+            "iterations", 8.0 * n * KEPT * k,
+            8.0 * n * 2.0 * k + moments + 8.0 * (3.0 * BLOCK * size + 2.0 * size**2),
+            sent=times * (2.0 * moments + 8.0 * size**2) * min(1.0, ranks - 1.0),
+            messages=times * 9.0 * min(1.0, ranks - 1.0),
             operations=times * 6.0 * n * size * (q + columns + k), advice="use fewer features",
         )  # fmt: skip
     return [load, start, iterations]

@@ -35,7 +35,7 @@ from thalweg_clustering.leading_subspace import Subspace
 from thalweg_clustering.projected_kernel import DerivativeSums, PairWeights, ProjectedKernel
 
 #: Rows whose features are in memory at one time.
-BLOCK = 4096
+BLOCK = 512
 
 
 @dataclass(frozen=True)
@@ -124,13 +124,12 @@ class FeatureKernel(ProjectedKernel):
         sum_large(self.layout.comm, sums)
         gram = triangle.transposed(triangle.transposed(sums[: self.size]).T)
         inner = triangle.transposed(sums[self.size :].T).T
-        centered = gram - inner.T @ inner
-        last = len(centered) - 1
+        gram -= inner.T @ inner
+        last = len(gram) - 1
         found = None
         if self.layout.comm.rank == 0:
-            found = scipy.linalg.eigh(
-                symmetric(centered), subset_by_index=[max(0, last - count), last]
-            )
+            wanted = [max(0, last - count), last]
+            found = scipy.linalg.eigh(symmetric(gram), subset_by_index=wanted, overwrite_a=True)
         values, vectors = self.layout.comm.bcast(found, root=0)
         values, vectors = values[::-1], vectors[:, ::-1][:, :count]
         if vectors.shape[1] < count or values[count - 1] <= 0:

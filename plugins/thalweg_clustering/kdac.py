@@ -27,7 +27,6 @@ import numpy as np
 from thalweg.errors import InputError
 from thalweg.interfaces import Alternation
 from thalweg.parallel import (
-    MPI,
     Layout,
     PETSc,
     max_over_ranks,
@@ -40,12 +39,12 @@ from thalweg.result import Result
 from thalweg_clustering.agreement import normalized_mutual_information
 from thalweg_clustering.eigenvectors import smallest_eigenvectors
 from thalweg_clustering.embedding_step import leading_embedding
-from thalweg_clustering.exact_sums import STORED_ROWS, StoredKernel
+from thalweg_clustering.exact_sums import STORED_ROWS, StreamedKernel
 from thalweg_clustering.feature_sums import FeatureKernel
 from thalweg_clustering.kmeans import kmeans
 from thalweg_clustering.leading_subspace import Subspace
 from thalweg_clustering.pair_sum import LinkSum, PairSum
-from thalweg_clustering.prepared_data import evenly_spread
+from thalweg_clustering.prepared_data import distributed_sample
 from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
 
 #: Similarity to all others together below which a row is like no other, and how little
@@ -437,21 +436,21 @@ class KDACObjective(PairSum, Alternation):
         """The objective of evenly spread rows by features and by exact sums; noted."""
         assert isinstance(self.kernel, FeatureKernel)
         self._use(blocks)
-        points = evenly_spread(self.rows, self.kernel.points, STORED_ROWS)[1]
-        factor = evenly_spread(self.rows, self.weights.factor, STORED_ROWS)[1]
+        layout, _, (points, factor) = distributed_sample(
+            self.rows, STORED_ROWS, self.kernel.points, self.weights.factor
+        )
         weights = PairWeights(factor, self.weights.signs)
-        layout = Layout(MPI.COMM_SELF, *points.shape)
         kernel = self.kernel
-        exact = StoredKernel(layout, points, kernel.sigma, kernel.function).value(w, weights)
+        exact = StreamedKernel(layout, points, kernel.sigma, kernel.function).value(w, weights)
         features = kernel.on_rows(layout, points).value(w, weights)
         error = abs(features - exact) / max(abs(exact), 1e-300)
         if not self.quiet:
             self.note(
-                f"sums by {kernel.description}: on {len(points)} evenly spread rows their "
+                f"sums by {kernel.description}: on {layout.rows} evenly spread rows their "
                 f"objective differs from the exact one by {error:.1e} of it; approximation = "
                 "'exact' computes all pairs"
             )
-        return {"kind": kernel.description, "rows": len(points), "relative_error": error}
+        return {"kind": kernel.description, "rows": layout.rows, "relative_error": error}
 
     def _degenerate_because(self, degrees: np.ndarray, sizes: np.ndarray) -> str:
         """Why the clusters say nothing, or an empty string; the same on all ranks."""

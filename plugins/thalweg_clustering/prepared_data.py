@@ -6,8 +6,19 @@ import numpy as np
 
 from thalweg.data import check_magnitude
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, RowExchange, RowPlan, any_over_ranks, sum_over_ranks
+from thalweg.parallel import (
+    MPI,
+    Layout,
+    RowExchange,
+    RowPlan,
+    any_over_ranks,
+    nth_over_ranks,
+    sum_over_ranks,
+)
 from thalweg_clustering.kernels import squared_distances
+
+#: Rows whose distances from all others are computed at one time for their median.
+MEDIAN_BLOCK = 16
 
 
 def evenly_spread(layout: Layout, points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -49,13 +60,26 @@ def distributed_sample(
 def median_distance(layout: Layout, points: np.ndarray, largest_sample: int = 2000) -> float:
     """Median distance between rows, of evenly spread ones if there are many.  Collective."""
     sample = evenly_spread(layout, points, largest_sample)[1]
-    pairs = squared_distances(sample, sample)[np.triu_indices(len(sample), 1)]
-    median = float(np.sqrt(np.median(pairs))) if pairs.size else 0.0
+    parts = [np.zeros(0)]
+    # Blocks are dealt to the ranks, the same ones whatever their number: so are the products.
+    step = MEDIAN_BLOCK
+    for first in range(step * layout.comm.rank, len(sample), step * layout.comm.size):
+        block = squared_distances(sample[first : first + step], sample[first:])
+        parts.append(block[np.triu_indices(len(block), 1, block.shape[1])])
+    pairs = np.concatenate(parts)
+    del parts
+    median = float(np.sqrt(_median(layout.comm, pairs)))
     if not median > 0:
         largest = float((sample**2).sum(axis=1).max(initial=0.0))
-        positive = pairs[pairs > 1e-12 * max(largest, 1e-300)]
-        median = float(np.sqrt(np.median(positive))) if positive.size else 0.0
+        median = float(np.sqrt(_median(layout.comm, pairs[pairs > 1e-12 * max(largest, 1e-300)])))
     return float(layout.comm.bcast(median, root=0))
+
+
+def _median(comm: MPI.Comm, values: np.ndarray) -> float:
+    """Median of all ranks' values, none negative; 0 of none.  Collective."""
+    total = sum(comm.allgather(len(values)))
+    middle = {(total - 1) // 2, total // 2} if total else ()
+    return float(np.mean([nth_over_ranks(comm, values, n) for n in middle] or [0.0]))
 
 
 def centered_points(layout: Layout, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -65,11 +65,15 @@ class Settings:
         return Settings(layout, points, labels, self.weight, self.clusters, self.function,
                          pairs, common)  # fmt: skip
 
-    def solved(self, sigma: float, components: int, **options: Any) -> dict[str, Any] | None:
-        """Outcome of a short run on one rank; None where it failed numerically."""
-        kernel = exact_kernel(self.layout, self.points, sigma, self.function, len(self.points))
+    def solved(self, sigma: float, components: int, stored: bool = True) -> dict[str, Any] | None:
+        """Outcome of a short run on one rank; None where it failed numerically.
+
+        A stored kernel serves many runs of few steps, but takes a square of memory.
+        """
+        most = len(self.points) if stored else 0
+        kernel = exact_kernel(self.layout, self.points, sigma, self.function, most)
         try:
-            objective = self.objective(kernel, components, **options)
+            objective = self.objective(kernel, components)
             result = thalweg.minimize(objective, solver=ISM(rounds=15), seed=self.common["seed"])
         except thalweg.ThalwegError:
             return None

@@ -117,3 +117,31 @@ def same_on_all_ranks(comm: MPI.Comm, values: Sequence[float], what: str) -> lis
 def any_over_ranks(comm: MPI.Comm, flag: bool) -> bool:
     """Whether the flag is set on any rank.  Collective."""
     return bool(comm.allreduce(bool(flag), op=MPI.LOR))
+
+
+def nth_over_ranks(comm: MPI.Comm, values: np.ndarray, n: int) -> float:
+    """The value that has place ``n``, from 0, when all ranks' values ascend.  Collective.
+
+    Parameters
+    ----------
+    values
+        This rank's, of one type on all ranks: int64 or float64, none negative.  No rank needs any.
+    n
+        Less than the number of all ranks' values.
+
+    Notes
+    -----
+    Exact, by bisection on the bits, whose order as integers is that of the values: no more than
+    63 counts are exchanged, and no values.
+    """
+    left = values.view(np.int64)
+    low, high = 0, 2**63 - 1
+    while low < high:
+        middle = low + (high - low) // 2
+        smaller = left <= middle
+        count = sum(comm.allgather(int(np.count_nonzero(smaller))))
+        if n < count:
+            left, high = left[smaller], middle
+        else:
+            left, low, n = left[~smaller], middle + 1, n - count
+    return np.array([low]).view(values.dtype)[0].item()  # type: ignore[no-any-return]

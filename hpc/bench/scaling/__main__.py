@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 
@@ -28,7 +29,10 @@ for ranks in () if arguments.report else arguments.ranks:
         for rows in ROWS[case][: 1 if arguments.quick else None]:
             wanted += [case, str(rows)]
     command = ["mpirun", "-n", str(ranks), sys.executable, "-m", "hpc.bench.scaling.worker"]
-    with subprocess.Popen([*command, *wanted], stdout=subprocess.PIPE, text=True) as process:
+    # MPI, which the report imports, adds variables to the environment behind Python's back.
+    with subprocess.Popen(
+        [*command, *wanted], stdout=subprocess.PIPE, text=True, env=dict(os.environ)
+    ) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith("{"):

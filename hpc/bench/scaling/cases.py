@@ -32,7 +32,9 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "KDAC": {
         "data": {"name": "blobs", "dimension": 20, "clusters": 4},
-        "objective": {"name": "kdac", "components": 3, "approximation": "fourier"},
+        "objective": {
+            "name": "kdac", "clusters": 4, "components": 3, "approximation": "fourier",
+        },
         "solver": {"name": "ism"},
         "stop": {"iterations": 5},
         **_RUN,
@@ -55,7 +57,9 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "KDAC, held out": {
         "data": {"name": "blobs", "dimension": 40, "clusters": 6},
-        "objective": {"name": "kdac", "components": 4, "approximation": "nystrom"},
+        "objective": {
+            "name": "kdac", "clusters": 6, "components": 4, "approximation": "nystrom",
+        },
         "solver": {"name": "ism"},
         "stop": {"iterations": 5},
         **_RUN,

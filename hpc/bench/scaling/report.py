@@ -52,9 +52,8 @@ WALLS = {
     ),
     "KDAC": (
         "By features only rows grow with N, and they are shared out: the wall is in the number of "
-        "columns, by sums of columns x features. Exact sums are N^2 work. Up to some 100,000 rows "
-        "per rank, the run on 1,500 rows that gives the start, on rank 0 alone, holds more than "
-        "all the rest."
+        "columns, by sums of columns x features. Exact sums are N^2 work. What does not fall with "
+        "P are matrices of features x features, a few MB."
     ),
     "network": "Weights, and a solver's vectors of their size, are on every rank.",
 }

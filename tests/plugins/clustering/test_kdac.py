@@ -1,6 +1,7 @@
 """Alternative clustering end to end: what is found, at any number of ranks, and bad input."""
 
 import importlib
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -242,6 +243,22 @@ def test_a_large_run_by_features_goes_through_levels_of_fewer_rows(comm, views, 
         text = f"started from the subspace of 80 evenly spread rows{levels}"
         assert text in result.notes
         assert result.metrics["nmi"] > 0.95
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_run_from_a_sample_stores_no_matrix_of_its_rows(comm, views, make, monkeypatch):
+    points, given, _ = views(2000)
+    for module in ("build", "kdac"):
+        monkeypatch.setattr(importlib.import_module(f"thalweg_clustering.{module}"), "STORED_ROWS",
+                            1000)  # fmt: skip
+    options = {"approximation": "nystrom", "features": 20, "init": "sample"}
+    make(comm, *views(200)[:2], **options)  # imports and compiles
+    tracemalloc.start()
+    objective = make(comm, points, given, **options)
+    objective.metrics(objective.initial_point(0))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 1000**2
 
 
 def test_lambda_of_samples_is_bounded_and_is_raised_by_steps_on_all_rows():

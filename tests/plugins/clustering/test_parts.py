@@ -1,6 +1,7 @@
 """Eigen-solvers, k-means and the agreement of labels, each against a reference."""
 
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from thalweg_clustering.leading_subspace import (
     iterative_leading,
     slepc_leading,
 )
+from thalweg_clustering.prepared_data import median_distance
 
 
 def _matrix(d, seed=0):
@@ -99,6 +101,38 @@ def test_kmeans_finds_the_clusters_on_any_ranks(comm):
     reference = KMeans(5, n_init=10, random_state=0).fit(points)
     assert found.inertia == pytest.approx(reference.inertia_, rel=1e-6)
     np.testing.assert_array_equal(layout.gather_rows(found.labels), truth)
+
+
+def _median_written_out(points):
+    i, j = np.triu_indices(len(points), 1)
+    squares = ((points[i] - points[j]) ** 2).sum(axis=1)
+    return np.sqrt([np.median(squares), np.median(squares[squares > 0])])
+
+
+@pytest.mark.ranks(1, 3)
+def test_median_distance_is_that_of_all_pairs(comm):
+    for rows in (2, 3, 4, 50):  # numbers of pairs odd and even
+        points = np.random.default_rng(rows).standard_normal((rows, 3))
+        layout = Layout(comm, rows, 3)
+        found = median_distance(layout, layout.local(points))
+        assert found == pytest.approx(_median_written_out(points)[0], rel=1e-12)
+    points[:45] = points[0]  # most distances are zero: those do not count
+    found = median_distance(layout, layout.local(points))
+    assert found == pytest.approx(_median_written_out(points)[1], rel=1e-7)
+    assert median_distance(Layout(comm, 1, 3), layout.local(points)[: 1 - comm.rank]) == 0.0
+
+
+@pytest.mark.ranks(1, 3)
+def test_ranks_share_the_distances_of_which_the_median_is_taken(comm):
+    layout = Layout(comm, 3000, 4)
+    points = layout.local(np.random.default_rng(0).standard_normal((3000, 4)))
+    median_distance(layout, points, 10)
+    tracemalloc.start()
+    median_distance(layout, points, 1000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    pairs = 8 * 1000**2 / 2
+    assert peak < 3 * pairs / comm.size + 1.5e6  # by a matrix of distances 12 of them
 
 
 @pytest.mark.ranks(1, 3)
