@@ -67,14 +67,14 @@ class FixedField:
         return bounding_box(layout, self._points)
 
     @functools.cached_property
-    def _meshes(self) -> list[np.ndarray]:
+    def _mesh(self) -> np.ndarray:
         """S, and half its derivatives, at the points of the mesh."""
         assert self._box is not None
         mesh, influence = self._box.mesh, self._box.influence
         reached = self._reached(self._points)
         density = mesh.modes(reached)
         slopes = [mesh.slope(density, influence, axis) for axis in range(mesh.dimensions)]
-        return [mesh.field(series, reached) for series in (density * influence, *slopes)]
+        return mesh.fields((density * influence, *slopes), reached)
 
     def _reached(self, places: np.ndarray) -> Reached:
         assert self._box is not None
@@ -92,10 +92,8 @@ class FixedField:
             within = np.flatnonzero(~beyond)
             reached = self._reached(places[within])
             rows = within[reached.cells.order]
-            values[rows], *along = (
-                self._box.mesh.interpolated(field, reached) for field in self._meshes
-            )
-            slopes[rows] = np.stack(along, axis=1)
+            found = self._box.mesh.interpolated(self._mesh, reached)
+            values[rows], slopes[rows] = found[:, 0], found[:, 1:]
         if beyond.any():
             rows = np.flatnonzero(beyond)
             values[rows], slopes[rows] = self._summed(places[rows])

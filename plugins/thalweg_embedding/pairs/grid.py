@@ -96,10 +96,9 @@ class GridPairs(PairSum):
         if total is None:
             return self._by_pairs(rows, slopes, shift, "its points lie too far apart for a mesh")
         if slopes is not None:
-            for axis in range(self.layout.columns):
-                mesh = placed.box.mesh
-                series = mesh.slope(density, placed.box.influence, axis)
-                found[placed.cells.order, axis] += mesh.at_points(series, placed.reached)
+            mesh, influence = placed.box.mesh, placed.box.influence
+            series = (mesh.slope(density, influence, i) for i in range(self.layout.columns))
+            found[placed.cells.order] += mesh.at_points(series, placed.reached)
             slopes[...] = placed.decomposition.to_rows(found)
         return total
 

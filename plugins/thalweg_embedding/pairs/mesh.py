@@ -20,6 +20,7 @@ sends about its share of it in each of these exchanges.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -201,11 +202,11 @@ class Mesh:
         places = routes.deliver(rows) - layout.start
         return Reached(cells, groups, first, stop - first, places, routes)
 
-    def _empty(self, reached: Reached) -> np.ndarray:
-        """Mesh rows that points reach, zero, and padded at their ends; always of three axes."""
+    def _shape(self, reached: Reached) -> list[int]:
+        """Shape of the mesh rows that points reach, padded at their ends; always of three axes."""
         lengths = [reached.count, *(self.used,) * (self.dimensions - 1)]
         lengths[-1] += self.window.coefficients.shape[1]
-        return np.zeros([1] * (3 - self.dimensions) + lengths, dtype=self.real)
+        return [1] * (3 - self.dimensions) + lengths
 
     def modes(self, reached: Reached, strengths: np.ndarray | None = None) -> np.ndarray:
         """Modes of the points' density, those of all ranks.  Collective.
@@ -223,7 +224,7 @@ class Mesh:
             In the order of an FFT, the last axis with this rank's part of the wave numbers
             0 ... kept - 1.
         """
-        mesh = self._empty(reached)
+        mesh = np.zeros(self._shape(reached), dtype=self.real)
         cells = reached.cells
         given = np.empty(0, self.real) if strengths is None else strengths.astype(self.real)
         where = (reached.first, *self._places(), self._coefficients)
@@ -309,18 +310,26 @@ class Mesh:
     def _three(self, modes: np.ndarray) -> np.ndarray:
         return modes.reshape((1,) * (3 - self.dimensions) + modes.shape)
 
-    def at_points(self, modes: np.ndarray, reached: Reached) -> np.ndarray:
-        """A real Fourier series at the points, in the order of the cells.  Collective.
+    def at_points(self, series: Iterable[np.ndarray], reached: Reached) -> np.ndarray:
+        """Real Fourier series at the points, as :meth:`interpolated` returns them.  Collective.
 
-        ``modes`` is overwritten.
+        The modes of each are overwritten.
         """
-        return self.interpolated(self.field(modes, reached), reached)
+        return self.interpolated(self.fields(series, reached), reached)
 
-    def field(self, modes: np.ndarray, reached: Reached) -> np.ndarray:
-        """A real Fourier series on the rows of the mesh that points reach, padded.  Collective.
+    def fields(self, series: Iterable[np.ndarray], reached: Reached) -> np.ndarray:
+        """Real Fourier series on the rows of the mesh that points reach, padded.  Collective.
 
-        ``modes`` is overwritten.
+        The modes of each are overwritten; the last axis of the result has their number.
         """
+        found = [self._field(modes, reached) for modes in series]
+        mesh = np.zeros((*self._shape(reached), len(found)), dtype=self.real)
+        used = mesh[..., : self.used, :]
+        for number, field in enumerate(found):
+            used[..., number] = field.reshape(used.shape[:-1])
+        return mesh
+
+    def _field(self, modes: np.ndarray, reached: Reached) -> np.ndarray:
         workers = numba.get_num_threads() if modes.size > 2**17 else 1
         if self.dimensions > 1:
             modes = _ifft(modes, 0, workers)[: self.used]
@@ -330,16 +339,19 @@ class Mesh:
         field = _irfft(modes, self.size, workers)[..., : self.used]
         if reached.routes is not None:
             field = reached.routes.give_back(field[reached.places])
-        mesh = self._empty(reached)
-        mesh[..., : self.used] = field.reshape(mesh[..., : self.used].shape)
-        return mesh
+        return field
 
-    def interpolated(self, field: np.ndarray, reached: Reached) -> np.ndarray:
-        """What :meth:`field` returns, at the points, in the order of the cells."""
+    def interpolated(self, fields: np.ndarray, reached: Reached) -> np.ndarray:
+        """What :meth:`fields` returns, at the points, in the order of the cells.
+
+        Returns
+        -------
+        ndarray, shape (count, number of series)
+        """
         cells = reached.cells
-        values = np.empty(cells.order.size, dtype=self.real)
+        values = np.empty((cells.order.size, fields.shape[-1]), dtype=self.real)
         where = (reached.first, *self._places(), self._coefficients)
-        _interpolate(cells.points, *where, field, values)
+        _interpolate(cells.points, *where, fields.reshape(*fields.shape[:2], -1), values)
         return values
 
     def _places(self) -> tuple[float, float, int]:
@@ -440,16 +452,18 @@ def _spread(points, strengths, groups, row, scale, shift, taps, coefficients, me
 
 @kernel(parallel=True, fastmath=FAST)
 def _interpolate(points, row, scale, shift, taps, coefficients, mesh, values):
+    """Several series lie one beside the other in the last axis of ``mesh``."""
     d = points.shape[0]
     row_b = row if d == 2 else 0
     padded = coefficients.shape[1]
-    blocks = (values.size + 255) // 256
-    for block in prange(blocks):
+    count, kinds = values.shape
+    width = kinds * padded
+    for block in prange((count + 255) // 256):
         wa = np.ones(padded, mesh.dtype)
         wb = np.ones(padded, mesh.dtype)
         wc = np.empty(padded, mesh.dtype)
-        sums = np.empty(padded, mesh.dtype)
-        for n in range(256 * block, min(256 * (block + 1), values.size)):
+        sums = np.empty(width, mesh.dtype)
+        for n in range(256 * block, min(256 * (block + 1), count)):
             a = b = 0
             ta = tb = 1
             half = 0.5 * taps
@@ -459,19 +473,20 @@ def _interpolate(points, row, scale, shift, taps, coefficients, mesh, values):
             if d >= 2:
                 b = _taps(points[d - 2, n] * scale + shift - half, coefficients, wb) - row_b
                 tb = taps
-            c = _taps(points[d - 1, n] * scale + shift - half, coefficients, wc)
-            for t in range(padded):
+            c = kinds * _taps(points[d - 1, n] * scale + shift - half, coefficients, wc)
+            for t in range(width):
                 sums[t] = 0.0
             for i in range(ta):
                 for j in range(tb):
                     weight = wa[i] * wb[j]
-                    line = mesh[a + i, b + j, c : c + padded]
-                    for t in range(padded):
+                    line = mesh[a + i, b + j, c : c + width]
+                    for t in range(width):
                         sums[t] += weight * line[t]
-            total = sums[0] * wc[0]
-            for t in range(1, padded):
-                total += sums[t] * wc[t]
-            values[n] = total
+            for kind in range(kinds):
+                total = sums[kind] * wc[0]
+                for t in range(1, padded):
+                    total += sums[kind + kinds * t] * wc[t]
+                values[n, kind] = total
 
 
 @kernel(parallel=True, fastmath=FAST)
