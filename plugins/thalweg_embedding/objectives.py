@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import scipy.sparse
+import scipy.special
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
@@ -473,9 +474,8 @@ def _density_term(layout: Layout, made: Affinities) -> DensityCorrelation:
 
 def _negative_entropy(layout: Layout, weights: Weights) -> float:
     """Sum p log p, with 0 log 0 = 0."""
-    values = weights.data if scipy.sparse.issparse(weights) else np.ravel(weights)
-    values = values[values > 0.0]
-    return float(sum_over_ranks(layout.comm, float(values @ np.log(values))))
+    values = weights.data if scipy.sparse.issparse(weights) else weights
+    return -float(sum_over_ranks(layout.comm, float(scipy.special.entr(values).sum())))
 
 
 def _repulsive_weights(

@@ -20,6 +20,12 @@ from thalweg.plugins import Help
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
 
 
+class _InnerSolver(SpectralDirection):
+    """The spectral direction, so accurate that conjugate gradients may take it for linear."""
+
+    residual: ClassVar[float] = 1e-2
+
+
 @dataclass
 class PartialHessian(Preconditioner):
     """B = 4 L+ + 8 lambda L^xx_(i.,i.), solved with by conjugate gradients.
@@ -61,7 +67,7 @@ class PartialHessian(Preconditioner):
         assert isinstance(objective, AttractiveLaplacian)
         self._take_weights(objective, x)
         if self.inner == "spectral":
-            self._factor = SpectralDirection(self.neighbors)
+            self._factor = _InnerSolver(self.neighbors)
             self._factor.setup(objective, x)
         self._point = x.copy()
         self._previous = x.duplicate()

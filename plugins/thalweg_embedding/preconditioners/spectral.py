@@ -26,9 +26,6 @@ SHARE_OF_NEIGHBORS = 6.0
 SHIFT = 1e-10
 SHIFT_OF_PIECES = 1e-2
 
-#: Relative residual at which iterative methods end: a quasi-Newton direction needs no more.
-RESIDUAL = 1e-2
-
 
 @dataclass
 class SpectralDirection(Preconditioner):
@@ -66,6 +63,10 @@ class SpectralDirection(Preconditioner):
     ] = "auto"
 
     requires: ClassVar[tuple[type[Capability], ...]] = (AttractiveLaplacian,)
+
+    #: Relative residual at which iterative methods end: with a tenth of it, L-BFGS takes as many
+    #: steps.
+    residual: ClassVar[float] = 0.1
 
     def setup(self, objective: Objective, x: PETSc.Vec) -> None:
         """Factor the Laplacian at ``x``."""
@@ -105,7 +106,7 @@ class SpectralDirection(Preconditioner):
             shift=share * smallest,
             degrees=degrees,
             method=self.method,
-            rtol=RESIDUAL,
+            rtol=self.residual,
             places=places,
         )
 
