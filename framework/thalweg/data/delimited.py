@@ -50,18 +50,18 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
         raise InputError(f"'{path}' is empty: it has a header but no rows")
     width = len(_split(body[:1], delimiter)[0])
 
-    labels_column = _labels_column(options, names, width, path)
+    at = labels_column(options, names, width, path)
     chosen = options.get("columns")
     if chosen is None:
-        columns = [c for c in range(width) if c != labels_column]
+        columns = [c for c in range(width) if c != at]
     else:
-        columns = [_column(c, names, width, path) for c in chosen]
+        columns = [column_number(c, names, width, path) for c in chosen]
     if not columns:
         raise InputError(f"'{path}' has no columns besides the labels")
 
     labels = None
-    if labels_column is not None:
-        labels = _texts(body, delimiter, labels_column, width, path)
+    if at is not None:
+        labels = _texts(body, delimiter, at, width, path)
     if len(columns) == 1 and chosen is None and labels is None and _is_text(fields[-1][0]):
         # A file of one column of text is a list of labels.
         array = _texts(body, delimiter, columns[0], width, path)
@@ -129,7 +129,8 @@ def _has_header(fields: list[list[str]]) -> bool:
     return any(_is_text(a) and not _is_text(b) for a, b in zip(first, second, strict=False))
 
 
-def _column(wanted: Any, names: Sequence[str], width: int, path: Path) -> int:
+def column_number(wanted: Any, names: Sequence[str], width: int, path: Path) -> int:
+    """Number of the column that is wanted by name, or by number; refused if there is none."""
     if isinstance(wanted, str):
         if wanted not in names:
             hint = suggestion(wanted, names) if names else "; it has no header"
@@ -140,12 +141,13 @@ def _column(wanted: Any, names: Sequence[str], width: int, path: Path) -> int:
     return wanted % width
 
 
-def _labels_column(
+def labels_column(
     options: Mapping[str, Any], names: Sequence[str], width: int, path: Path
 ) -> int | None:
+    """Number of the column that the option ``labels`` means, or None if it means a file."""
     wanted = options.get("labels")
     if isinstance(wanted, int) or wanted in names:
-        return _column(wanted, names, width, path)
+        return column_number(wanted, names, width, path)
     if wanted is not None and not (Path(options.get("folder", ".")) / wanted).exists():
         # Said here, since the column that was meant would be refused for its strings.
         hint = suggestion(wanted, names) if names else ""

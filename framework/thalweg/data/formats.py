@@ -45,6 +45,19 @@ CORE: tuple[FormatSpec, ...] = (
         options=(KEY,),
     ),
     FormatSpec(
+        name="hdf5",
+        summary="HDF5 arrays, of which each rank reads its own rows (with h5py)",
+        load="thalweg.data.hdf5:read_hdf5",
+        pattern=r"\.(h5|hdf5|hdf)",
+        options=(KEY,),
+    ),
+    FormatSpec(
+        name="parquet",
+        summary="Parquet table, of which each rank reads its own groups of rows (with pyarrow)",
+        load="thalweg.data.parquet:read_parquet",
+        pattern=r"\.(parquet|pq)",
+    ),
+    FormatSpec(
         name="mat",
         summary="MATLAB variables",
         load="thalweg.data.matlab:read_mat",

@@ -67,7 +67,7 @@ COMMON: tuple[Option, ...] = (
     Option("rows", int, None, "number of rows to use, by default all", minimum=1),
     Option("sample", bool, False, "choose the rows at random instead of taking the first"),
     Option("seed", int, 0, "seed of the choice of rows, and of generated data", minimum=0),
-    ColumnsOption("columns", list, None, "columns to use, by number from 0 or by name in a csv"),
+    ColumnsOption("columns", list, None, "columns to use, by number from 0, or by name in a table"),
     Option(
         "scale",
         str,
@@ -114,7 +114,7 @@ def load_data(
 ) -> Dataset:
     """Read, select, scale and distribute a data set.  Collective.
 
-    Every rank ends with its rows alone; ``.npy`` and uncompressed IDX files and
+    Every rank ends with its rows alone; ``.npy``, uncompressed IDX, HDF5 and Parquet files and
     folders of pictures are read by each rank for itself, other formats on rank 0.
     More ranks than rows leave some ranks without any.
 

@@ -13,7 +13,9 @@ from PIL import Image
 
 from thalweg.data import Source, load_data
 from thalweg.data.formats import CORE
+from thalweg.data.load import data_shape
 from thalweg.errors import InputError
+from thalweg.parallel import MPI
 from thalweg.plugins import FormatSpec, Option
 
 TABLE = np.arange(21.0).reshape(7, 3) ** 2 / 8
@@ -174,6 +176,59 @@ def test_mat_of_version_5(comm, folder):
     assert np.array_equal(whole(dataset), TABLE)
     assert np.array_equal(dataset.gather_labels(), CODES)
     assert dataset.label_names == ("1", "2", "3")
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("options", [{}, {"rows": 4, "sample": True}])
+def test_each_rank_reads_its_rows_of_an_hdf5_file(comm, folder, options):
+    h5py = pytest.importorskip("h5py")
+
+    def make():
+        with h5py.File(folder / "x.h5", "w") as file:
+            file.create_dataset("points/x", data=TABLE, chunks=(2, 3), compression="gzip")
+            file["y"] = NAMES.astype(object)
+
+    write(comm, make)
+    dataset = load_data({"path": "x.h5", "labels": "y", **options}, comm, folder)
+    write(comm, lambda: np.save(folder / "x.npy", TABLE))
+    np.save(folder / f"{comm.rank}.npy", TABLE)
+    np.savetxt(folder / f"{comm.rank}.txt", NAMES, fmt="%s")
+    files = {"path": f"{comm.rank}.npy", "labels": f"{comm.rank}.txt", **options}
+    wanted = load_data(files, MPI.COMM_SELF, folder)
+    assert np.array_equal(whole(dataset), wanted.values)
+    assert dataset.label_names == wanted.label_names
+    assert np.array_equal(dataset.gather_labels(), wanted.labels)
+    assert data_shape({"path": "x.h5", "key": "points/x"}, folder) == TABLE.shape
+    named = load_data({"path": "x.npy", "labels": "x.h5", "labels_key": "y"}, comm, folder)
+    assert np.array_equal(named.gather_labels(), np.unique(NAMES, return_inverse=True)[1])
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_each_rank_reads_its_groups_of_rows_of_a_parquet_table(comm, folder):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+
+    def make():
+        vectors = pyarrow.FixedSizeListArray.from_arrays(TABLE[:, :2].ravel(), 2)
+        columns = {"v": vectors, "n": CODES.astype(np.uint8), "z": TABLE[:, 2], "tree": NAMES}
+        table = pyarrow.table({**columns, "__index_level_0__": CODES})
+        parquet.write_table(table, folder / "x.parquet", row_group_size=2)
+        gaps = pyarrow.table({"n": pyarrow.array([1, None, 3])})
+        parquet.write_table(gaps, folder / "gaps.parquet")
+
+    write(comm, make)
+    section = {"path": "x.parquet", "labels": "tree"}
+    dataset = load_data(section, comm, folder)
+    expected = np.column_stack([TABLE[:, :2], CODES, TABLE[:, 2]])
+    assert np.array_equal(whole(dataset), expected)
+    assert dataset.label_names == ("ash", "elm", "oak")
+    assert np.array_equal(dataset.gather_labels(), np.unique(NAMES, return_inverse=True)[1])
+    pixels = load_data({**section, "columns": ["n"], "scale": "unit"}, comm, folder)
+    assert np.array_equal(whole(pixels)[:, 0], CODES / 255)
+    few = load_data({**section, "rows": 3, "sample": True}, comm, folder)
+    assert {tuple(row) for row in whole(few)} <= {tuple(row) for row in expected}
+    with pytest.raises(InputError, match="has nan in row 1"):
+        load_data({"path": "gaps.parquet"}, comm, folder)
 
 
 @pytest.mark.ranks(1, 2, 3)

@@ -178,6 +178,35 @@ def test_bad_input_is_refused_in_one_sentence(comm, folder):
         assert len(set(comm.allgather(text))) == 1
 
 
+@pytest.mark.ranks(1, 2)
+def test_hdf5_and_parquet_files_that_are_no_tables_of_numbers(comm, folder):
+    h5py = pytest.importorskip("h5py")
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for ending in ("h5", "parquet"):
+        (folder / f"wrong.{ending}").write_bytes(b"nothing of the kind")
+    if comm.rank == 0:
+        with h5py.File(folder / "two.h5", "w") as file:
+            file["a/x"], file["y"], file["z"] = np.eye(3), np.arange(3), np.arange(3) * 1j
+            file.create_dataset("huge", (10**12, 1000), dtype="f8", chunks=(1024, 1000))
+        words = pyarrow.table({"n": [1.0, 2.0], "word": ["oak", "elm"]})
+        parquet.write_table(words, folder / "words.parquet")
+    comm.Barrier()
+    for section, match in (
+        ({"path": "wrong.h5"}, "damaged, or not an HDF5 file"),
+        ({"path": "two.h5"}, "choose one by 'key': a/x, huge, y, z"),
+        ({"path": "two.h5", "key": "a/y"}, "no array 'a/y'; did you mean"),
+        ({"path": "two.h5", "key": "z"}, "complex numbers"),
+        ({"path": "two.h5", "key": "huge"}, "use more ranks"),
+        ({"path": "wrong.parquet"}, "damaged, or not a Parquet file"),
+        ({"path": "words.parquet"}, "column 'word' .* type string, not real numbers; make it the"),
+        ({"path": "words.parquet", "columns": ["m"]}, "no column 'm'"),
+        ({"path": "words.parquet", "labels": "ward"}, "neither a file nor a column.*'word'"),
+    ):
+        with pytest.raises(InputError, match=match):
+            load_data(section, comm, folder)
+
+
 def test_mat_of_version_7_3_asks_for_h5py(comm, folder):
     (folder / "new.mat").write_bytes(b"MATLAB 7.3 MAT-file" + bytes(600))
     with pytest.raises(InputError, match=r"h5py|damaged"):
