@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from thalweg_isometry.estimators import (
         FroMax,
         JohnsonLindenstrauss,
+        LearnedJohnsonLindenstrauss,
         NearIsometricEmbedding,
         NILEPro,
         NuMax,
@@ -29,6 +30,7 @@ __all__ = [
     "Certificate",
     "FroMax",
     "JohnsonLindenstrauss",
+    "LearnedJohnsonLindenstrauss",
     "NILEPro",
     "NearIsometricEmbedding",
     "NearIsometry",

@@ -371,6 +371,15 @@ class SecantAvoidanceProjection(LinearIsometry):
     _solver = "secant-avoidance"
 
 
+class LearnedJohnsonLindenstrauss(LinearIsometry):
+    """A random projection made a single map by Hessian descent (Tsikouras et al. 2024).
+
+    For small sets.  Parameters, attributes and methods are those of :class:`LinearIsometry`.
+    """
+
+    _solver = "hessian-descent"
+
+
 class SecantPCA(LinearIsometry):
     """Baseline: principal directions of the normalized secants.
 

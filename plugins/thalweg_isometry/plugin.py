@@ -48,6 +48,11 @@ def thalweg_solvers() -> list[SolverSpec]:
             "secant_avoidance:SecantAvoidance",
             "SecantAvoidanceProjection",
         ),
+        "hessian-descent": (
+            "near-isometry: the probability that Gaussian maps fail, by saddle-free steps",
+            "hessian_descent:HessianDescent",
+            "LearnedJohnsonLindenstrauss",
+        ),
         "secant-pca": (
             "near-isometry, baseline: principal directions of the secants",
             "baselines:SecantPCA",

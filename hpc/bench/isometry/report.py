@@ -18,6 +18,7 @@ NAMES = {
     "fromax": "FroMax",
     "numax": "NuMax",
     "secant-avoidance": "secant avoidance",
+    "hessian-descent": "Hessian descent",
     "secant-pca": "PCA of secants",
     "random-projection": "random projection",
 }

@@ -1,0 +1,127 @@
+"""The probability that Gaussian maps change secants by more than delta, and its derivatives.
+
+The entries of a map A are independent and normal, with means M and one variance.  For a unit
+secant v, ``||A v||^2`` over the variance has a noncentral chi-squared distribution with as
+many degrees of freedom as A has rows and the noncentrality ``||M v||^2`` over the variance.
+The expected number of secants that A does not keep,
+
+    f(M) = sum_v P( | ||A v||^2 - 1 | > delta ),
+
+bounds the probability that A fails.  With M = 0 and variance 1 / rank, A is the random
+projection of Johnson and Lindenstrauss; with variance 0 it is M (Tsikouras, Caramanis and
+Tzamos, Optimization can learn Johnson-Lindenstrauss embeddings, 2024).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.special
+
+from thalweg.interfaces import HessianProduct, Objective
+from thalweg.parallel import MPI, Layout, PETSc
+from thalweg_isometry.active import ActiveSecants
+
+#: Least noncentrality: below it the density is that without any.
+LEAST = 1e-8
+
+
+class GaussianMaps(Objective, HessianProduct):
+    """The function f of the means M, which every rank has.
+
+    Parameters
+    ----------
+    active
+        The secants, without weights.
+    shape
+        Rows and columns of M.
+    delta
+        Largest change of a squared length, in (0, 1).
+    variance
+        Variance of the entries, above 0.
+    """
+
+    def __init__(
+        self, active: ActiveSecants, shape: tuple[int, int], delta: float, variance: float
+    ) -> None:
+        self._active = active
+        self._ends = (1.0 - delta, 1.0 + delta)
+        self._variance = variance
+        self._at: tuple[bytes, tuple[np.ndarray, ...]] | None = None
+        super().__init__(active.comm, Layout(MPI.COMM_SELF, *shape))
+
+    def initial_point(self, seed: int) -> PETSc.Vec:
+        """What this variance leaves of a random projection, of variance 1 / rank."""
+        rank, dimension = self.layout.rows, self.layout.columns
+        size = np.sqrt(max(0.0, 1.0 / rank - self._variance))
+        random = np.random.default_rng((seed, rank))
+        return self.layout.vec_from(size * random.standard_normal((rank, dimension)))
+
+    def value(self, x: PETSc.Vec) -> float:
+        """f at ``x``."""
+        return float(self._terms(x)[1].sum())
+
+    def value_and_gradient(self, x: PETSc.Vec, gradient: PETSc.Vec) -> float:
+        """f at ``x``; its gradient overwrites ``gradient``."""
+        images, value, slope, _ = self._terms(x)
+        with self.layout.writing(gradient) as rows:
+            rows[...] = 2.0 * self._active.adjoint_times(slope, images)
+        return float(value.sum())
+
+    def hessian_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+        """The Hessian of f times ``direction`` overwrites ``product``."""
+        images, _, slope, curvature = self._terms(x)
+        active = self._active
+        moved = active.images(np.array(self.layout.reading(direction)))
+        # 2 (M v)'(D v), the change of ||M v||^2 along D.
+        change = active.gains(images + moved) - active.gains(images) - active.gains(moved)
+        with self.layout.writing(product) as rows:
+            rows[...] = 2.0 * active.adjoint_times(curvature * change, images)
+            rows[...] += 2.0 * active.adjoint_times(slope, moved)
+
+    def _terms(self, x: PETSc.Vec) -> tuple[np.ndarray, ...]:
+        """Images, and each secant's probability with its derivatives by ``||M v||^2``."""
+        rows = self.layout.reading(x)
+        key = rows.tobytes()
+        if self._at is None or self._at[0] != key:
+            images = self._active.images(rows)
+            squares = self._active.gains(images)
+            below, above = (
+                distribution(end, squares, self._variance, len(rows)) for end in self._ends
+            )
+            value, slope, curvature = (b - a for b, a in zip(below, above, strict=True))
+            self._at = (key, (images, 1.0 + value, slope, curvature))
+        return self._at[1]
+
+
+def distribution(
+    end: float, squares: np.ndarray, variance: float, rank: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Probability that ``||A v||^2 <= end``; its first and second derivatives by ``||M v||^2``.
+
+    Parameters
+    ----------
+    end
+        Above 0.
+    squares
+        ``||M v||^2`` of each secant, shape ``(m,)``.
+    variance
+        Of the entries of A, above 0.
+    rank
+        Rows of A.
+    """
+    x = end / variance
+    c = np.maximum(squares / variance, LEAST)
+    # By the noncentrality, the distribution falls by the density of two more degrees.
+    first, second = (density(x, c, rank + more) for more in (2, 4))
+    slope, curvature = -first / variance, -0.5 * (second - first) / variance**2
+    return scipy.special.chndtr(x, rank, c), slope, curvature
+
+
+def density(x: float, noncentrality: np.ndarray, degrees: int) -> np.ndarray:
+    """Density of the noncentral chi-squared distribution, for a positive noncentrality."""
+    order = 0.5 * degrees - 1.0
+    root = np.sqrt(noncentrality)
+    bessel = scipy.special.ive(order, np.sqrt(x) * root)
+    with np.errstate(divide="ignore"):
+        logarithm = np.log(bessel) + order * np.log(np.sqrt(x) / root)
+    return np.asarray(0.5 * np.exp(logarithm - 0.5 * (np.sqrt(x) - root) ** 2))

@@ -1,0 +1,89 @@
+"""Learning a Johnson-Lindenstrauss map by descent along the Hessian's eigenvectors.
+
+Each attempt begins with the random projection of its rank and makes it a single map: the
+variance of Gaussian maps is lowered step by step, and at each variance a solver that leaves
+saddles lowers the probability that they fail (:mod:`~thalweg_isometry.gaussian_maps`) until
+the means alone keep the secants at hand.  Tsikouras, Caramanis and Tzamos (2024) lower the
+variance by the same descent; it then vanishes at once, with the means at a poor map, where
+the bound on the probability is above 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+
+import thalweg
+from thalweg.plugins import Help
+from thalweg_isometry.active import ActiveSecants
+from thalweg_isometry.gaussian_maps import GaussianMaps
+from thalweg_isometry.search import SecantSearch
+from thalweg_isometry.search_state import Inner, SearchState
+
+#: Standard deviation over delta at which an attempt ends: lengths hardly vary any more.
+LEAST_DEVIATION = 0.02
+
+#: Variances in a row without a lower delta of the means after which an attempt ends.
+STALLED = 6
+
+
+@dataclass(kw_only=True)
+class HessianDescentState(SearchState):
+    """State of ``hessian-descent``.
+
+    Attributes
+    ----------
+    variance
+        Of the present step; 0 before the first.
+    lowest, stalled
+        Least delta of the means in this attempt, and the number of steps since.
+    """
+
+    variance: float = 0.0
+    lowest: float = float("inf")
+    stalled: int = 0
+
+
+@dataclass(frozen=True)
+class HessianDescent(SecantSearch[HessianDescentState]):
+    """Solver ``hessian-descent``."""
+
+    descent: Annotated[str, Help("name of the solver that lowers the probability")] = "saddle-free"
+    sweep: Annotated[int, Help("iterations of that solver at each variance", minimum=1)] = 8
+    share: Annotated[float, Help("the next variance over the last", above=0, below=1)] = 0.8
+
+    aim: ClassVar[float] = 0.95
+    state_type: ClassVar[type[Any]] = HessianDescentState
+
+    def begin_attempt(self, state: HessianDescentState) -> None:
+        """Begin with a random projection."""
+        state.variance, state.lowest, state.stalled = 0.0, float("inf"), 0
+
+    def inner(self, state: HessianDescentState, active: ActiveSecants) -> Inner:
+        """One variance; met where the means keep the secants at hand."""
+        goal = self.aim * state.target_delta
+        rank = state.target_rank
+        fresh = state.variance == 0.0
+        state.variance = self.share * (1.0 / rank if fresh else state.variance)
+        maps = GaussianMaps(active, (rank, state.secants.dimension), goal, state.variance)
+        start = None if fresh else state.psi
+        found = thalweg.minimize(
+            maps, start, self.descent, seed=self.seed, iterations=self.sweep, decrease=None
+        )
+        psi = np.array(found.x)
+        maps.destroy()
+        delta = float(np.abs(active.ratios(active.images(psi)) - 1.0).max(initial=0.0))
+        self.approach(state, psi, delta)
+        state.stalled = 0 if delta < state.lowest else state.stalled + 1
+        state.lowest = min(state.lowest, delta)
+        last = state.stalled >= STALLED or np.sqrt(state.variance) < LEAST_DEVIATION * goal
+        return Inner(
+            psi=psi,
+            met=delta <= goal,
+            failed=last and delta > goal,
+            delta=delta,
+            iterations=found.iterations,
+            evaluations=found.evaluations,
+        )
