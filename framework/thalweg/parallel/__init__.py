@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from thalweg.parallel.pairs.kernel_sums import KernelSums
     from thalweg.parallel.pairs.secants import SecantSet
     from thalweg.parallel.pairs.tiles import Tile, tiles
-    from thalweg.parallel.row_exchange import RowExchange, RowPlan
+    from thalweg.parallel.row_exchange import RowExchange, RowPlan, rows_at
 
 __all__ = [
     "MPI",
@@ -98,6 +98,7 @@ __all__ = [
     "raise_on_all_ranks",
     "remove_shift",
     "restored_thread_limits",
+    "rows_at",
     "run_clock",
     "same_on_all_ranks",
     "save_rows",

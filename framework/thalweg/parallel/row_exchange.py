@@ -209,7 +209,21 @@ class RowExchange:
 
 
 def rows_at(layout: Layout, block: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Rows of a distributed array by global numbers, shape (\\*rows.shape, ...).  Collective."""
+    """Rows of a distributed array by their global numbers, for once.  Collective.
+
+    Parameters
+    ----------
+    layout
+        Distribution of the rows.
+    block
+        This rank's rows, shape ``(local_rows, ...)``.
+    rows
+        Numbers of the rows wanted here, each from 0 to ``layout.rows - 1``.
+
+    Returns
+    -------
+    ndarray, shape (len(rows), ...)
+    """
     plan = RowPlan.of(layout, rows)
     exchange = RowExchange(plan)
     found = exchange.with_ghosts(block)[plan.positions(rows)]

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from scipy.sparse.csgraph import connected_components
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import CoarseCells, Layout, Relocation, sum_over_ranks
+from thalweg.parallel import CoarseCells, Layout, Relocation, rows_at, sum_over_ranks
 from thalweg.parallel.laplacian import component_labels
 from thalweg_embedding.affinities.distances import (
     SparseDataset,
@@ -295,8 +296,10 @@ def tied_together(
     Between components nothing attracts, so that a logarithm of repulsions has no minimum: they
     drift apart for ever, and their inner structure stands still meanwhile.  A uniform affinity
     between all pairs, of a hundredth of the total, holds them; of its pairs five per point are
-    taken, at the same offsets for all points.  Affinities below what a uniform one would give a
-    pair do not count as edges.  A connected graph is left as it is.
+    taken, at the same offsets for all points.  Groups of points count as components if no pair
+    between them has the mean affinity of all pairs, and all such pairs together have less than
+    the uniform affinity gives them: the little there is would hold the groups at distances at
+    which they are dots.  A connected graph is left as it is.
 
     Parameters
     ----------
@@ -308,10 +311,13 @@ def tied_together(
     n = layout.rows
     given, layout = layout, layout if places is None else places.layout
     edges = scipy.sparse.csr_matrix(weights)
-    counted = np.where(edges.data < UNIFORM_SHARE / (n * (n - 1.0)), 0.0, edges.data)
-    edges = scipy.sparse.csr_matrix((counted, edges.indices, edges.indptr), shape=edges.shape)
-    components, _ = component_labels(layout, edges)
-    del edges, counted
+    counted = np.where(edges.data < 1.0 / (n * (n - 1.0)), 0.0, edges.data)
+    strong = scipy.sparse.csr_matrix((counted, edges.indices, edges.indptr), shape=edges.shape)
+    components, labels = component_labels(layout, strong)
+    del strong, counted
+    if components > 1:
+        components = _groups_apart(layout, edges, components, labels)
+    del edges
     if components == 1:
         return weights, 1
     count = min(LINKS, n - 1)
@@ -330,3 +336,21 @@ def tied_together(
     links = one_way + transposed(layout, one_way)
     tied = weights * (1.0 - UNIFORM_SHARE) + links
     return np.asarray(tied) if not scipy.sparse.issparse(tied) else tied.tocsr(), components
+
+
+def _groups_apart(
+    layout: Layout, edges: scipy.sparse.csr_matrix, groups: int, labels: np.ndarray
+) -> int:
+    """How many sets of groups there are between which affinities are weak.  Collective."""
+    n = layout.rows
+    own = np.repeat(labels, np.diff(edges.indptr))
+    pairs = (own, rows_at(layout, labels, edges.indices))
+    between = scipy.sparse.csr_matrix((edges.data, pairs), shape=(groups, groups))
+    between = sum(layout.comm.allgather(between)).tocoo()
+    members = np.bincount(labels, minlength=groups).astype(float)
+    sizes = np.asarray(sum_over_ranks(layout.comm, members))
+    uniform = UNIFORM_SHARE * sizes[between.row] * sizes[between.col] / (n * (n - 1.0))
+    held = between.data >= uniform
+    pairs = (between.row[held], between.col[held])
+    graph = scipy.sparse.csr_matrix((between.data[held], pairs), shape=(groups, groups))
+    return int(connected_components(graph, directed=False)[0])

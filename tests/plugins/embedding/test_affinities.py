@@ -169,3 +169,16 @@ def test_components_are_tied_together_and_a_connected_graph_is_left_alone(comm, 
     assert not whole.diagonal().any()
     assert tied_together(data.layout, tied)[1] == 1
     assert whole[:12, 12:].sum() > 1e-3
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_groups_that_hardly_anything_holds_together_are_tied_too(comm):
+    apart = np.random.default_rng(0).normal(size=(60, 3))
+    apart[:20] += 5.0
+    data = Dataset.from_array(apart, comm=comm)
+    weights = entropic_affinities(data, 8.0, "dense")
+    across = data.layout.gather_rows(weights)[:20, 20:].sum()
+    assert 1e-12 < across < 1e-4
+    assert tied_together(data.layout, weights)[1] == 2
+    wide = entropic_affinities(data, 30.0, "dense")  # more neighbors than the group has points
+    assert tied_together(data.layout, wide)[1] == 1
