@@ -103,11 +103,11 @@ def _label(strategy: str, authors: bool) -> str:
 def _by_stage(result: thalweg.Result) -> list[tuple[float, int, float]]:
     """Lambda, evaluations spent on it, and the value reached."""
     trace = result.trace
-    strengths, evaluations = trace["lambda"], trace["evaluations"]
-    last = [*np.flatnonzero(np.diff(strengths)), len(trace) - 1]
+    lambdas, evaluations = trace["lambda"], trace["evaluations"]
+    last = [*np.flatnonzero(np.diff(lambdas)), len(trace) - 1]
     spent = np.diff(evaluations[last], prepend=0)
     return [
-        (float(strengths[row]), int(count), float(trace["objective"][row]))
+        (float(lambdas[row]), int(count), float(trace["objective"][row]))
         for row, count in zip(last, spent, strict=True)
     ]
 
@@ -123,8 +123,8 @@ def homotopy_section(found: dict[str, Any], stem: Path) -> list[str]:
             if one is None:
                 continue
             rows[authors].append(_row(runs, strategy, authors))
-            strengths, spent, _ = zip(*one["by lambda"], strict=True)
-            axes.loglog(strengths, spent, "--" if authors else "-", color=color)
+            lambdas, spent, _ = zip(*one["by lambda"], strict=True)
+            axes.loglog(lambdas, spent, "--" if authors else "-", color=color)
             if not authors:
                 axes.plot([], [], color=color, label=strategy)
     axes.plot([], [], "--", color="black", label="steps only shrink")

@@ -54,8 +54,8 @@ def measure_patches(folder: Path | None, rows: int, iterations: int) -> dict[str
         "kl": float(result.metrics.get("kl_divergence", result.objective)),
         "peak memory, GiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
         "curve": [
-            [float(s), float(v), float(strength)]
-            for s, v, strength in zip(
+            [float(s), float(v), float(lambda_)]
+            for s, v, lambda_ in zip(
                 trace["seconds"], trace["objective"], trace["lambda"], strict=True
             )
         ],
