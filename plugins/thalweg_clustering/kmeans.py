@@ -1,6 +1,6 @@
 """k-means on distributed rows, with the same labels at any number of ranks.
 
-Lloyd's iteration from k-means++ starts (Arthur and Vassilvitskii, 2007).  Random
+Lloyd's iteration from greedy k-means++ starts (Arthur and Vassilvitskii, 2007).  Random
 choices are made on global cumulative weights, so that they do not depend on how
 the rows are shared out.
 """
@@ -72,26 +72,27 @@ def kmeans(
 def _spread_out(
     layout: Layout, rows: np.ndarray, count: int, stream: np.random.Generator
 ) -> np.ndarray:
-    """Centers by k-means++: each a row, drawn by its squared distance to those chosen."""
-    centers = [layout.gather_some(rows, stream.integers(layout.rows, size=1))[0]]
-    nearest = squared_distances(rows, centers[0][None])[:, 0]
+    """Centers by greedy k-means++: each the best of a few rows drawn by their squared distance."""
+    trials = 2 + int(np.log(count))
+    centers = layout.gather_some(rows, stream.integers(layout.rows, size=1))
+    nearest = squared_distances(rows, centers)[:, 0]
     for _ in range(1, count):
         parts = np.asarray(layout.comm.allgather(float(nearest.sum())))
-        target = stream.random() * parts.sum()
         edges = np.concatenate([[0.0], np.cumsum(parts)])
-        owner = int(np.clip(np.searchsorted(edges, target, side="right") - 1, 0, len(parts) - 1))
-        while parts[owner] == 0 and owner > 0:
-            owner -= 1
-        mine = None
-        if owner == layout.comm.rank and len(rows):
-            place = np.searchsorted(np.cumsum(nearest), target - edges[owner], side="right")
-            mine = rows[min(int(place), len(rows) - 1)].copy()
-        chosen = layout.comm.bcast(mine, root=owner)
-        if chosen is None:  # every row coincides with a center
-            chosen = centers[0]
-        centers.append(chosen)
-        nearest = np.minimum(nearest, squared_distances(rows, chosen[None])[:, 0])
-    return np.array(centers)
+        targets = np.sort(stream.random(trials)) * edges[-1]
+        mine = (targets >= edges[layout.comm.rank]) & (targets < edges[layout.comm.rank + 1])
+        places = np.searchsorted(
+            np.cumsum(nearest), targets[mine] - edges[layout.comm.rank], side="right"
+        )
+        own = layout.start + np.minimum(places, len(rows) - 1)
+        # Empty where every row coincides with a center: any row will do.
+        drawn = np.concatenate(layout.comm.allgather(own))
+        tried = layout.gather_some(rows, drawn if len(drawn) else np.zeros(1, dtype=np.int64))
+        left = np.minimum(nearest[:, None], squared_distances(rows, tried))
+        best = int(np.argmin(sum_over_ranks(layout.comm, left.sum(axis=0))))
+        centers = np.concatenate([centers, tried[best : best + 1]])
+        nearest = left[:, best]
+    return centers
 
 
 def _lloyd(layout: Layout, rows: np.ndarray, centers: np.ndarray, iterations: int) -> Clusters:

@@ -144,7 +144,7 @@ def _held_back(rows: list[dict[str, Any]]) -> list[str]:
         "## Rows held back",
         "",
         "A share of the rows is held back and labeled by `predict`; their labels are compared "
-        "with those of a fit of all rows, medians of three draws.  The labels of the other rows "
+        "with those of a fit of all rows, medians of five draws.  The labels of the other rows "
         "in both fits show how much these differ by themselves.",
         "",
         "| set | held back | NMI, predicted and refitted | NMI of both fits on the other rows | "

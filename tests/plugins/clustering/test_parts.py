@@ -103,6 +103,14 @@ def test_kmeans_finds_the_clusters_on_any_ranks(comm):
     np.testing.assert_array_equal(layout.gather_rows(found.labels), truth)
 
 
+def test_kmeans_finds_all_of_many_clusters():
+    stream = np.random.default_rng(0)
+    truth = np.repeat(np.arange(49), 5)
+    points = 10.0 * np.stack([truth // 7, truth % 7], axis=1) + stream.standard_normal((245, 2))
+    found = kmeans(Layout(MPI.COMM_SELF, 245), points, 49, seed=1)
+    assert normalized_mutual_information(found.labels, truth) == pytest.approx(1.0)
+
+
 def _median_written_out(points):
     i, j = np.triu_indices(len(points), 1)
     squares = ((points[i] - points[j]) ** 2).sum(axis=1)
