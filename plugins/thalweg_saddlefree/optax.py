@@ -35,6 +35,8 @@ class SaddleFreeState(NamedTuple):
         The last step, as one vector.
     damping
         For the next step.
+    settled
+        Whether a prediction has failed so far.
     metric
         Memory of the Kronecker metric.
     """
@@ -42,6 +44,7 @@ class SaddleFreeState(NamedTuple):
     steps: int
     last: np.ndarray
     damping: float
+    settled: bool
     metric: dict[str, Any]
 
 
@@ -103,7 +106,7 @@ def saddle_free(
         assert solver.preconditioner is not None
         solver.preconditioner.setup(network, network.initial_point(0))
         last = np.zeros(network.layout.rows)
-        return SaddleFreeState(0, last, solver.damping, dict(solver.preconditioner.state()))
+        return SaddleFreeState(0, last, solver.damping, False, dict(solver.preconditioner.state()))
 
     def update(
         grads: Any, state: SaddleFreeState, params: Any = None, **_: Any
@@ -125,6 +128,7 @@ def saddle_free(
             gradient=layout.vec_from(network.ravel(grads)),
             last=layout.vec_from(state.last),
             damping=state.damping,
+            settled=bool(state.settled),
             counter=state.steps,
             epoch=epoch,
             batch=number,
@@ -143,6 +147,8 @@ def saddle_free(
             lambda part, like: np.asarray(part, dtype=np.asarray(like).dtype), tree, params
         )
         memory = dict(preconditioner.state())
-        return updates, SaddleFreeState(state.steps + 1, step, inner.damping, memory)
+        return updates, SaddleFreeState(
+            state.steps + 1, step, inner.damping, inner.settled, memory
+        )
 
     return optax.GradientTransformationExtraArgs(init, update)

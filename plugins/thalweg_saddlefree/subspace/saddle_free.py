@@ -3,7 +3,7 @@
 Each step builds the quadratic model over the preconditioned gradient, the last step
 and a few Lanczos vectors of the curvature in the preconditioner's metric, from exact
 products on a part of the batch, and minimizes it with absolute eigenvalues
-(Dauphin et al., 2014) and Levenberg-Marquardt damping.  With the Kronecker metric and
+(Dauphin et al., 2014) and Levenberg-Marquardt damping.  Batches grow as the noise of their gradients asks.  With the Kronecker metric and
 the Gauss-Newton matrix over the first two directions, this is K-FAC with its
 automatic step length and momentum (Martens and Grosse, 2015, section 7).
 """
@@ -36,8 +36,15 @@ from thalweg_saddlefree.capabilities import AdaptiveDamping, CurvatureForms, For
 from thalweg_saddlefree.curvature import Slices
 from thalweg_saddlefree.subspace.model import SubspaceModel
 
-#: Rows of a batch where the user sets none.
-BATCH = 1000
+#: Rows of the first batches where the user sets none: an eighth of all, within these bounds.
+LEAST_BATCH, BATCH = 100, 1000
+
+#: Rows that curvature is computed from, at least.
+CURVATURE_ROWS = 250
+
+#: A step after which the next batch's slope along it rises by more than so many times the
+#: decrease that its own batch promised is taken back.
+RISE = 2.0
 
 #: Dampings tried before a step that raises the objective is given up.
 TRIALS = 12
@@ -65,6 +72,14 @@ class SubspaceState(StochasticState):
         Rows of the last batch.
     ratio
         Actual over predicted decrease when it was last measured.
+    settled
+        Whether a prediction has failed so far.
+    bound
+        Slope of the next batch along the last step from which on the step is taken back.
+    size
+        Rows of a batch in the present epoch.
+    predicted, earlier
+        Sums of the predicted decreases of this epoch's steps and of the last one's.
     in_use
         Epoch and batch whose rows the objective uses.
     """
@@ -77,6 +92,11 @@ class SubspaceState(StochasticState):
     negative: int = 0
     rows: int = 0
     ratio: float = float("nan")
+    settled: bool = False
+    bound: float = float("inf")
+    size: float = 0.0
+    predicted: float = 0.0
+    earlier: float = 0.0
     in_use: tuple[int, int] = field(default=(-1, -1), metadata=TRANSIENT)
 
 
@@ -105,16 +125,23 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     ] = "hessian"
     batch: Annotated[
         int | None,
-        Help("data rows of a step in the first epoch; by default 1000", unit="rows", minimum=1),
+        Help(
+            "data rows of a step in the first epoch; by default an eighth, at most 1000",
+            unit="rows",
+            minimum=1,
+        ),
     ] = None
-    growth: Annotated[float, Help("factor of the batch from one epoch to the next", minimum=1)] = (
-        1.025
-    )
+    growth: Annotated[
+        float,
+        Help("largest factor of the batch from one epoch to the next; 1 keeps it", minimum=1),
+    ] = 4.0
     largest_batch: Annotated[
         int | None, Help("upper bound of the batch; by default all rows", unit="rows", minimum=1)
     ] = None
     curvature_share: Annotated[
-        float, Help("share of the batch that curvature is computed from", above=0, maximum=1)
+        float,
+        Help("share of the batch that curvature is computed from, 250 rows at least", above=0,
+             maximum=1),
     ] = 0.25
     lanczos: Annotated[
         int,
@@ -167,6 +194,9 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             last=objective.layout.create_vec(),
             damping=self.damping,
         )
+        if isinstance(objective, Minibatches):
+            rows = objective.data_layout.rows
+            state.size = min(rows, self.batch or max(LEAST_BATCH, min(BATCH, rows // 8)))
         done = operations_of(objective)
         self._evaluate(state)
         state.operations = operations_of(objective) - done
@@ -180,22 +210,28 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     def step(self, state: SubspaceState) -> SubspaceState:
         """Model the batch at the iterate, move, and evaluate the next batch."""
         assert state.gradient is not None
+        done = operations_of(state.objective)
+        if state.in_use != (state.epoch, state.batch):
+            # A resumed run: the rows, and the forward pass that products share, are those
+            # of the start.
+            self._evaluate(state)
+            state.evaluations -= 1
+            done = operations_of(state.objective)
+        if not state.whole and not state.gradient.dot(state.last) <= state.bound:
+            self._take_back(state)
         if not (math.isfinite(state.value) and math.isfinite(state.gradient_norm)):
             state.outcome = Status.DIVERGED
         elif state.gradient_norm == 0.0:
             state.outcome = Status.SMALL_GRADIENT
         if not state.outcome.running:
             return state
-        if state.in_use != (state.epoch, state.batch):
-            # A resumed run: the rows, and the forward pass that products share, are those
-            # of the start.
-            self._evaluate(state)
-            state.evaluations -= 1
-        done = operations_of(state.objective)
         schedule = self._schedule(state)
         self.move(state)
         if state.outcome.running:
+            epoch, former = state.epoch, state.epoch_value
             state.count_batch(schedule, state.value)
+            if state.epoch > epoch and not state.whole:
+                self._enlarge(state, former)
             self._evaluate(state)
             state.operations += operations_of(state.objective) - done
         return state
@@ -205,7 +241,8 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
 
         Collective.  ``last`` is then the step.
         """
-        measured = not state.whole and (state.counter + 1) % self.check_every == 0
+        due = not state.settled or (state.counter + 1) % self.check_every == 0
+        measured = due and not state.whole
         before = state.x.copy() if measured or state.whole else None
         directions = self._directions(state)
         try:
@@ -246,9 +283,34 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     def _schedule(self, state: SubspaceState) -> BatchSchedule:
         if not isinstance(state.objective, Minibatches):
             return BatchSchedule(1, 1)
-        rows = state.objective.data_layout.rows
-        size = min(rows, self.batch or BATCH)
-        return BatchSchedule(rows, size, self.growth, self.largest_batch, self.seed)
+        rows, size = state.objective.data_layout.rows, round(state.size)
+        return BatchSchedule(rows, size, largest=self.largest_batch, seed=self.seed)
+
+    def _enlarge(self, state: SubspaceState, former: float) -> None:
+        """Choose the batch of the next epoch, so that the decrease per row is greatest.
+
+        Let a step promise the decrease S + N on its batch, S by what all rows have in common
+        and N, which falls as the inverse of the batch, by its noise. On all rows it then
+        gains S - N, and (S - N) per row of a batch is greatest where N = S / 2.  The mean
+        values of two epochs, both over all rows, show S - N.
+        """
+        promised = 0.5 * (state.predicted + state.earlier)
+        state.earlier, state.predicted = state.predicted, 0.0
+        kept = (former - state.epoch_value) / promised if promised > 0 else float("nan")
+        if math.isfinite(kept):
+            factor = 2.0 * (1.0 - kept) / (1.0 + kept) if kept > -1.0 else self.growth
+            state.size *= min(self.growth, max(1.0, factor))
+
+    def _take_back(self, state: SubspaceState) -> None:
+        """Undo the last step, since the next batch shows that it went far too far."""
+        assert state.gradient is not None
+        state.x.axpy(-1.0, state.last)
+        state.last.set(0.0)
+        state.bound = float("inf")
+        state.damping *= 4.0
+        state.value = state.objective.value_and_gradient(state.x, state.gradient)
+        state.gradient_norm = state.gradient.norm()
+        state.evaluations += 1
 
     def _evaluate(self, state: SubspaceState) -> None:
         """Value and gradient over the batch that comes next."""
@@ -261,7 +323,8 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
 
     def _use_rows(self, state: SubspaceState) -> None:
         if isinstance(state.objective, Minibatches) and state.in_use != (state.epoch, state.batch):
-            rows, part = state.rows_of(self._schedule(state), self.curvature_share)
+            share = min(1.0, max(self.curvature_share, CURVATURE_ROWS / state.size))
+            rows, part = state.rows_of(self._schedule(state), share)
             state.objective.use_rows(rows, part)
             state.rows = rows.total
         state.in_use = (state.epoch, state.batch)
@@ -349,6 +412,10 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         # The directions may hold the last step, which the caller has no more use for.
         step.swap(state.last)
         step.destroy()
+        c = found.coefficients
+        damped = state.damping * float(c @ model.gram @ c)
+        state.bound = -RISE * float(model.slopes @ c) - damped
+        state.predicted -= found.change
         state.lowest = found.lowest
         state.negative += int(found.lowest < 0)
         state.step_length = state.last.norm()
@@ -399,6 +466,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     def _adapt(self, state: SubspaceState, change: float, predicted: float, steps: int) -> None:
         """Levenberg-Marquardt rule (Martens and Grosse 2015, section 6.5)."""
         state.ratio = change / predicted if predicted < 0 else float("-inf")
+        state.settled |= not state.ratio >= 0.75
         factor = self.damping_decay**steps
         if state.ratio > 0.75:
             state.damping *= factor
