@@ -147,8 +147,6 @@ def saddle_free(
             lambda part, like: np.asarray(part, dtype=np.asarray(like).dtype), tree, params
         )
         memory = dict(preconditioner.state())
-        return updates, SaddleFreeState(
-            state.steps + 1, step, inner.damping, inner.settled, memory
-        )
+        return updates, SaddleFreeState(state.steps + 1, step, inner.damping, inner.settled, memory)
 
     return optax.GradientTransformationExtraArgs(init, update)

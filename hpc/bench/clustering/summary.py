@@ -28,7 +28,8 @@ def summary(found: dict[str, Any]) -> str:
 (`scripts/bench clustering`). The moons and Gaussians
 of the paper: NMI ≥ {_floor(lowest):.2f} with the alternative, at most {highest:.2f} with the given
 clustering. Faces, pose given, {faces["clusters"]} clusters: NMI
-{faces["NMI"][0]:.2f} with the identities in {faces["CPU"][0]:.1f} CPU seconds. Of {HELD_BACK:.0%} of
+{faces["NMI"][0]:.2f} with the identities in {faces["CPU"][0]:.1f} CPU seconds.
+Of {HELD_BACK:.0%} of
 them, held back, the labels predicted have NMI {held["predicted"]:.2f} with those of a fit of all;
 on the others both fits have {held["refitted"]:.2f}.
 Exact ISM of {exact["rows"]:,} points takes {exact["seconds"]:.0f} s on {_ranks(exact)}; of

@@ -3,9 +3,10 @@
 Each step builds the quadratic model over the preconditioned gradient, the last step
 and a few Lanczos vectors of the curvature in the preconditioner's metric, from exact
 products on a part of the batch, and minimizes it with absolute eigenvalues
-(Dauphin et al., 2014) and Levenberg-Marquardt damping.  Batches grow as the noise of their gradients asks.  With the Kronecker metric and
-the Gauss-Newton matrix over the first two directions, this is K-FAC with its
-automatic step length and momentum (Martens and Grosse, 2015, section 7).
+(Dauphin et al., 2014) and Levenberg-Marquardt damping.  Batches grow as the noise of
+their gradients asks.  With the Kronecker metric and the Gauss-Newton matrix over the
+first two directions, this is K-FAC with its automatic step length and momentum (Martens
+and Grosse, 2015, section 7).
 """
 
 from __future__ import annotations
@@ -140,8 +141,11 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     ] = None
     curvature_share: Annotated[
         float,
-        Help("share of the batch that curvature is computed from, 250 rows at least", above=0,
-             maximum=1),
+        Help(
+            "share of the batch that curvature is computed from, 250 rows at least",
+            above=0,
+            maximum=1,
+        ),
     ] = 0.25
     lanczos: Annotated[
         int,
