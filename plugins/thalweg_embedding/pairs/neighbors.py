@@ -22,6 +22,14 @@ SINGLE_ERROR = 2e-7
 WIDEST_SINGLE = 1_000.0
 
 
+#: Parts of the rows that threads sum side by side where each edge is stored once: as many as there
+#: are, and no fewer with fewer threads, so that sums do not depend on their number.
+PARTS = 8
+
+#: Starts of rows, places of the points that edges end at, and weights.
+Graph = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
 class NeighborPairs(PairSum):
     """Sum over the edges of a graph, O(edges) work.
 
@@ -37,7 +45,8 @@ class NeighborPairs(PairSum):
         This rank's rows of c, shape (local_rows, rows), CSR.
     single
         Keep the weights in single precision: half the memory, and less to read.  First
-        derivatives of maps of two dimensions that are not too wide are then computed in it too.
+        derivatives of maps of two dimensions that are not too wide are then computed in it too,
+        from each edge between rows of this rank once.
     places
         Where the rows of ``weights`` lie, if not where the map's do.
     """
@@ -55,16 +64,33 @@ class NeighborPairs(PairSum):
         inner = layout if places is None else places.layout
         self.function = function
         self.relative_error = SINGLE_ERROR if single else 0.0
+        self._real = np.float32 if single else np.float64
         self._single = None
         if single and layout.columns == 2 and function.single is not None:
             self._single = CompiledFunction.of(function.single)
-        plan = RowPlan.of(inner, weights.indices)
-        self._exchange = RowExchange(plan)
-        points = inner.local_rows + len(plan.ghosts)
+        self._weights = weights
+        self._exchange = RowExchange(RowPlan.of(inner, weights.indices))
+
+    @functools.cached_property
+    def _graph(self) -> Graph:
+        """All edges of this rank's rows."""
+        plan, weights = self._exchange.plan, self._weights
+        points = plan.layout.local_rows + len(plan.ghosts)
         # Of an unsigned index the compiled code need not ask whether it counts from the end.
-        ends = plan.positions(weights.indices).astype(np.uint32 if points < 2**32 else np.uint64)
-        held = np.asarray(weights.data, dtype=np.float32 if single else np.float64)
-        self._graph = (weights.indptr.astype(np.int64, copy=False), ends, held)
+        index = np.uint32 if points < 2**32 else np.uint64
+        starts = weights.indptr.astype(np.int64, copy=False)
+        ends = plan.positions(weights.indices).astype(index)
+        return starts, ends, np.asarray(weights.data, dtype=self._real)
+
+    @functools.cached_property
+    def _once(self) -> tuple[Graph, np.ndarray, Graph | None]:
+        """Edges between rows of this rank, each in one direction; parts of the rows; the others."""
+        whole = self._graph
+        del self.__dict__["_graph"]  # made again where second derivatives are wanted
+        once = _edges(whole, False)
+        parts = np.searchsorted(once[0], np.linspace(0, once[0][-1], PARTS + 1)).astype(np.int64)
+        parts[0], parts[-1] = 0, len(once[0]) - 1
+        return once, parts, _edges(whole, True) if len(self._exchange.plan.ghosts) else None
 
     def first_order(  # noqa: D102
         self, rows: Rows, slopes: Rows | None, shift: float
@@ -72,26 +98,41 @@ class NeighborPairs(PairSum):
         if self._single is not None and shift == 0.0:
             center, extent = bounding_box(self.layout, rows)
             if extent <= WIDEST_SINGLE:
-                points = self._points((rows - center).astype(np.float32))
-                run = specialize(neighbors_loops.first_order_single, self._single, "single")
-                return self._summed(functools.partial(run, points.T.copy()), slopes)
+                points = self._points((rows - center).astype(np.float32)).T.copy()
+                return self._summed(functools.partial(self._in_single, points), slopes)
         points = self._points(rows)
         run = specialize(neighbors_loops.first_order, self.function)
-        run = functools.partial(run, points[: len(self._graph[0]) - 1], points.T.copy())
-        return self._summed(run, slopes, shift)
+        own = points[: len(self._graph[0]) - 1]
+        run = functools.partial(run, own, points.T.copy(), *self._graph, shift)
+        return self._summed(run, slopes)
+
+    def _in_single(self, points: Rows, totals: np.ndarray, slopes: Rows) -> None:
+        """Totals and, unless they are empty, slopes of this rank's rows in single precision."""
+        graph, parts, others = self._once
+        out = np.empty((PARTS if slopes.size else 0, len(totals), 2), np.float32)
+        run = specialize(neighbors_loops.first_order_once, self._single, "single")
+        run(points, *graph, parts, totals, out)
+        slopes[...] = 0.0
+        if others is not None:
+            found = np.empty_like(totals)
+            run = specialize(neighbors_loops.first_order_single, self._single, "single")
+            run(points, *others, found, slopes)
+            totals += found
+        if slopes.size:
+            neighbors_loops.add_parts(parts, out, slopes)
 
     def _points(self, rows: Rows) -> Rows:
         """Rows of the map where the graph's are, and the ghost rows.  Collective."""
         here = rows if self._places is None else self._places.forward(rows)
         return self._exchange.with_ghosts(here)
 
-    def _summed(self, loop: Callable[..., None], slopes: Rows | None, *further: float) -> float:
+    def _summed(self, loop: Callable[..., None], slopes: Rows | None) -> float:
         """The total over the edges, and slopes for rows of the map.  Collective."""
-        totals = np.zeros(len(self._graph[0]) - 1)
+        totals = np.zeros(self._weights.shape[0])
         found = np.empty((0 if slopes is None else len(totals), self.layout.columns))
         if slopes is not None and self._places is None:
             found = slopes
-        loop(*self._graph, *further, totals, found)
+        loop(totals, found)
         if slopes is not None and self._places is not None:
             slopes[...] = self._places.backward(found)
         return float(sum_over_ranks(self.layout.comm, float(totals.sum())))
@@ -111,3 +152,14 @@ class NeighborPairs(PairSum):
     def destroy(self) -> None:
         """Free the exchange.  Collective."""
         self._exchange.destroy()
+
+
+def _edges(graph: Graph, abroad: bool) -> Graph:
+    """Edges to points of other ranks, or those to points of this rank in one direction."""
+    starts, ends, weights = graph
+    chosen = np.zeros(len(starts), np.int64)
+    neighbors_loops.count_edges(starts, ends, abroad, chosen)
+    np.cumsum(chosen, out=chosen)
+    found = np.empty(chosen[-1], ends.dtype), np.empty(chosen[-1], weights.dtype)
+    neighbors_loops.take_edges(starts, ends, weights, abroad, chosen, *found)
+    return chosen, *found

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
+from thalweg.parallel import kernel
 from thalweg_embedding.pairs.functions import FASTMATH
 
 TILE = 128
@@ -95,6 +96,85 @@ def first_order_single(points, starts, neighbors, weights, totals, slopes):
         if slopes.size > 0:
             slopes[n, 0] = slope_x
             slopes[n, 1] = slope_y
+
+
+def first_order_once(points, starts, neighbors, weights, parts, totals, out):
+    """The same where each edge of a symmetric graph is stored in one direction.
+
+    Half as much is read, which takes most of the time.  A part of the rows, from ``parts[i]`` on,
+    adds up both ends' slopes in ``out[i]``, unless that is empty.
+    """
+    zero = np.float32(0.0)
+    for part in prange(parts.size - 1):
+        slope_x, slope_y = np.empty(TILE, np.float32), np.empty(TILE, np.float32)
+        if out.size > 0:
+            out[part, parts[part] :] = zero
+        for n in range(parts[part], parts[part + 1]):
+            total, sum_x, sum_y = zero, zero, zero
+            x, y = points[0, n], points[1, n]
+            for low in range(starts[n], starts[n + 1], TILE):
+                width = min(TILE, starts[n + 1] - low)
+                for t in range(width):
+                    u = x - points[0, neighbors[low + t]]
+                    v = y - points[1, neighbors[low + t]]
+                    value, slope = single(u * u + v * v)
+                    total += weights[low + t] * value
+                    slope *= weights[low + t]
+                    u *= slope
+                    v *= slope
+                    slope_x[t] = u
+                    slope_y[t] = v
+                    sum_x += u
+                    sum_y += v
+                if out.size > 0:
+                    for t in range(width):
+                        m = neighbors[low + t]
+                        out[part, m, 0] -= slope_x[t]
+                        out[part, m, 1] -= slope_y[t]
+            totals[n] = 2.0 * total
+            if out.size > 0:
+                out[part, n, 0] += sum_x
+                out[part, n, 1] += sum_y
+
+
+@kernel(writes=("slopes",), parallel=True)
+def add_parts(parts, out, slopes):
+    """Add to ``slopes`` what the parts of :func:`first_order_once` have summed."""
+    for n in prange(slopes.shape[0]):
+        for i in range(2):
+            total = 0.0
+            for part in range(parts.size - 1):
+                if parts[part] <= n:
+                    total += out[part, n, i]
+            slopes[n, i] += total
+
+
+@njit
+def _takes(n, m, count, abroad):
+    return m >= count if abroad else n < m < count
+
+
+@kernel(writes=("chosen",), parallel=True)
+def count_edges(starts, ends, abroad, chosen):
+    """``chosen[n + 1]``: edges of row n that :func:`take_edges` takes."""
+    count = starts.size - 1
+    for n in prange(count):
+        for e in range(starts[n], starts[n + 1]):
+            if _takes(n, np.int64(ends[e]), count, abroad):
+                chosen[n + 1] += 1
+
+
+@kernel(writes=("taken_ends", "taken_weights"), parallel=True)
+def take_edges(starts, ends, weights, abroad, chosen, taken_ends, taken_weights):
+    """Edges to later rows, or those beyond the rows; ``chosen`` has where each row's begin."""
+    count = starts.size - 1
+    for n in prange(count):
+        place = chosen[n]
+        for e in range(starts[n], starts[n + 1]):
+            if _takes(n, np.int64(ends[e]), count, abroad):
+                taken_ends[place] = ends[e]
+                taken_weights[place] = weights[e]
+                place += 1
 
 
 def second_order(rows, moves, points, all_moves, starts, neighbors, weights, shift, kind, out):

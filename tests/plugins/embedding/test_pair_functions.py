@@ -7,6 +7,7 @@ import subprocess
 import sys
 from types import CellType, FunctionType, ModuleType
 
+import numba
 import numpy as np
 import pytest
 import scipy.sparse
@@ -14,7 +15,7 @@ import scipy.sparse
 import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import Layout
+from thalweg.parallel import MPI, Layout, restored_thread_limits
 from thalweg_embedding import Family, PairFunction, embedding
 from thalweg_embedding.pairs.functions import (
     LOGARITHM,
@@ -59,6 +60,24 @@ def test_attraction_in_single_precision_errs_by_what_is_stated(comm):
         assert single.total(rows) == total
         single.destroy()
         double.destroy()
+
+
+def test_attraction_in_single_precision_does_not_depend_on_threads():
+    most = numba.config.NUMBA_NUM_THREADS
+    if most < 2:
+        pytest.skip("one thread alone")
+    graph = scipy.sparse.random(300, 300, 0.1, random_state=0, format="csr")
+    layout = Layout(MPI.COMM_SELF, 300, 2)
+    pairs = NeighborPairs(layout, LOGARITHM, (graph + graph.T).tocsr(), single=True)
+    rows = layout.random_normal(0, 1.0)
+    found = []
+    with restored_thread_limits():
+        for count in (1, most):
+            numba.set_num_threads(count)
+            slopes = np.empty_like(rows)
+            found.append((pairs.total_and_slopes(rows, slopes), slopes.tobytes()))
+    assert found[0] == found[1]
+    pairs.destroy()
 
 
 def test_wrong_derivatives_are_refused():
