@@ -351,7 +351,9 @@ class Mesh:
         cells = reached.cells
         values = np.empty((cells.order.size, fields.shape[-1]), dtype=self.real)
         where = (reached.first, *self._places(), self._coefficients)
-        _interpolate(cells.points, *where, fields.reshape(*fields.shape[:2], -1), values)
+        # All lengths are given, since a rank may have no points.
+        beside = fields.reshape(*fields.shape[:2], fields.shape[2] * fields.shape[3])
+        _interpolate(cells.points, *where, beside, values)
         return values
 
     def _places(self) -> tuple[float, float, int]:
