@@ -146,6 +146,7 @@ def _third(table: dict[str, Any]) -> str:
                 "method": NAMES[r["method"]] + ("" if r["wanted_rank"] else ", rank free"),
                 "rank given": r["wanted_rank"],
                 "rank": final_rank(r),
+                "best so far": r["rank"] if r["reached"] and final_rank(r) is None else None,
                 "delta found": round(r["delta"], 4),
                 "status": status_of(r),
                 "error %": round(100 * r["error"], 2),
@@ -158,7 +159,8 @@ def _third(table: dict[str, Any]) -> str:
         f"{table['data']}, {table['points']} training images; unprojected error "
         f"{100 * table['unprojected']:.2f} % (published 3.47 %).  The published columns have "
         "ranks 72, 98 and 167.  Where a run is out of time or infeasible at the rank, the delta "
-        "and the error are those of the map it had, whatever its rank."
+        "and the error are those of the map it had, whatever its rank; the best so far is a rank "
+        "that was certified, but from which the search was still going down."
     )
     return head + "\n\n" + format_table(rows, markdown=True)
 

@@ -21,7 +21,7 @@ def summary(found: dict[str, Any]) -> str:
 {full["n_secants"]:,} secants of {full["n_points"]:,} training images of MNIST, with the rank
 *given*: a map to {full["rank"]} dimensions with δ = {full["delta"]:.3f}, certified{status}, in
 {full["seconds"]:.0f} s on {full["ranks"]} ranks, {full["memory_gib"]:.1f} GiB in all. With the rank
-*sought*:{_search(found)} {points} images of a digit, δ = {_listed(wanted)}, ranks
+*sought*:{_search(found)}{_patches(found)} {points} images of a digit, δ = {_listed(wanted)}, ranks
 {_listed(ours)} in
 {_listed([f"{s:.1f}" for s in seconds])} s (NILE-Pro's published ranks: {_listed(published)}).
 """
@@ -36,6 +36,20 @@ def _search(found: dict[str, Any]) -> str:
             ranks = "one rank" if run["ranks"] == 1 else f"{run['ranks']} ranks"
             runs.append(f"{_listed(steps)} on {ranks}")
     return f" the same images, δ = 0.4: {'; '.join(runs)}." if runs else ""
+
+
+def _patches(found: dict[str, Any]) -> str:
+    """The largest set of patches with a certified map."""
+    runs = [run for run in found.get("patches", []) if run.get("certified")]
+    if not runs:
+        return ""
+    run = max(runs, key=lambda run: int(run["points"]))
+    step, count = run["certified"][-1], run["points"]
+    ranks = "one rank" if run["ranks"] == 1 else f"{run['ranks']} ranks"
+    return (
+        f" {count:,} patches of 8 × 8 pixels, {count * (count - 1) // 2:,} pairs: {step['rank']} "
+        f"after {step['seconds'] / 60:.0f} minutes on {ranks}."
+    )
 
 
 def _ranks(
