@@ -125,7 +125,12 @@ def solved(
         "status": result.status.name,
         **result.metrics,
         "certified": certified,
-        "session": {"status": result.status.name, "seconds": seconds, "at": last},
+        "session": {
+            "status": result.status.name,
+            "seconds": seconds,
+            "processor_seconds": time.process_time() - used,
+            "at": last,
+        },
         "active": int(result.trace["active"][-1]),
         "evaluations": result.evaluations,
         "notes": list(result.notes),

@@ -287,7 +287,7 @@ def _patches(runs: list[dict[str, Any]]) -> str:
         rows.append(
             {
                 "points": run["points"],
-                "secants": run.get("n_secants"),
+                "pairs": run["points"] * (run["points"] - 1) // 2,
                 "ranks": run["ranks"],
                 "certified": ", ".join(f"{s['rank']} after {s['seconds']:.0f} s" for s in steps),
                 "rank": steps[-1]["rank"] if steps else None,
@@ -299,8 +299,9 @@ def _patches(runs: list[dict[str, Any]]) -> str:
             }
         )
     parts = [
-        "Patches of 8 x 8 pixels of photographs, delta 0.4, the rank sought from nothing; a secant "
-        "is a pair of patches that differ.  Seconds are those of all sessions together.",
+        "Patches of 8 x 8 pixels of photographs, delta 0.4, the rank sought from nothing.  Seconds "
+        "are those of all sessions together; the last certified rank is the best so far of a "
+        "search that was stopped.",
         format_table(rows, markdown=True),
     ]
     for run in runs:
