@@ -5,16 +5,30 @@ becomes ``rho_k = ||y_i - y_j||^2 / ||x_i - x_j||^2``.  Working with points inst
 of secants makes products cheap: a sum ``sum_k c_k v_k v_k^T`` is ``X^T L X`` with L
 the Laplacian of the graph whose edges are the secants, so that a gradient costs two
 products with the touched points, however many secants there are.
+
+Each secant is with a rank that owns one of its points, the images of the others come from
+their owners, one rank's at a time, and what is summed for these points goes back to them:
+no rank holds more than its share, and images of some points of another.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from thalweg.parallel import Layout, sum_large
+from thalweg.parallel import (
+    Layout,
+    RowRoutes,
+    max_over_ranks,
+    min_over_ranks,
+    sum_large,
+    sum_over_ranks,
+    swap_rows,
+)
 from thalweg.parallel.pairs import SecantSet, SparseRows
 from thalweg_isometry import active_kernels as kernels
 
@@ -26,64 +40,153 @@ FEW = 0.4
 LARGE = 500_000
 
 
-class ActiveSecants:
-    """Secants given by pairs of global point numbers, equal on all ranks.
+def holders(layout: Layout, pairs: np.ndarray) -> np.ndarray:
+    """Rank that keeps each secant: the owner of its first point, or of its second, half of each."""
+    return layout.owners(np.where(pairs.sum(axis=1) % 2, pairs[:, 0], pairs[:, 1]))
 
-    Every rank keeps the touched points that it owns; the images of all touched
-    points are gathered, a small array.  All methods are collective.
+
+@dataclass(frozen=True)
+class _Part:
+    """This rank's secants whose other points one rank owns.
+
+    Attributes
+    ----------
+    owner, taker
+        That rank, and the one to which this rank's images go meanwhile.
+    numbers
+        Which of this rank's secants.
+    own, given
+        This rank's touched points at their ends, and those that ``taker`` needs.
+    others
+        How many points of ``owner`` they end at.
+    first, second, incidence
+        Ends of the secants, counted among ``own`` and then those of ``owner``; and the same by
+        points.
+    """
+
+    owner: int
+    taker: int
+    numbers: Any
+    own: Any
+    given: np.ndarray
+    others: int
+    first: np.ndarray
+    second: np.ndarray
+    incidence: tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class ActiveSecants:
+    """Secants given by pairs of global point numbers, shared out over the ranks.
+
+    Every rank keeps its secants, and the touched points that it owns.  All methods are
+    collective; arrays with an entry for each secant are those of this rank's.
 
     Parameters
     ----------
     secants
         The set that the pairs belong to.
     pairs
-        Shape ``(m, 2)``.
+        Shape ``(m, 2)``, where :func:`holders` puts them.
     lengths
         Squared lengths ``||x_i - x_j||^2 > 0``, shape ``(m,)``.
+
+    Attributes
+    ----------
+    count, touched
+        Numbers of secants and touched points, on all ranks.
     """
 
     def __init__(self, secants: SecantSet, pairs: np.ndarray, lengths: np.ndarray) -> None:
-        self.comm = secants.comm
-        self.count = len(pairs)
+        self.comm = comm = secants.comm
+        layout = secants.layout
         self.lengths = np.asarray(lengths, dtype=float)
         self.weights = secants.weights_of(pairs) if secants.weighted else None
-        used = np.zeros(secants.n_points, dtype=bool)
-        used[pairs] = True
-        touched = np.flatnonzero(used)
-        place = np.cumsum(used) - 1
-        self.first = place[pairs[:, 0]]
-        self.second = place[pairs[:, 1]]
-        layout = secants.layout
-        low, high = np.searchsorted(touched, [layout.start, layout.stop])
-        self._start = int(low)
-        self.touched = len(touched)
-        self.layout = Layout(self.comm, len(touched), 1, local_rows=int(high - low))
-        mine = touched[low:high] - layout.start
+        #: Distribution of the secants.
+        self.layout = Layout(comm, sum(comm.allgather(len(pairs))), local_rows=len(pairs))
+        self.count = self.layout.rows
+        # The point that makes this rank the secant's first, the other second.
+        swapped = (pairs[:, 0] < layout.start) | (pairs[:, 0] >= layout.stop)
+        own = np.where(swapped, pairs[:, 1], pairs[:, 0])
+        other = np.where(swapped, pairs[:, 0], pairs[:, 1])
+        owners = layout.owners(other)
+        wanted = np.unique(other[owners != comm.rank])
+        routes = RowRoutes(comm, layout.owners(wanted))
+        asked = routes.deliver(wanted)
+        ends = [own, other[owners == comm.rank], asked]
+        numbers = np.unique(np.concatenate(ends)) - layout.start
+        self.touched = sum(comm.allgather(len(numbers)))
         #: This rank's touched points: centered, or sparse as they are.
         self.points: Any
         if isinstance(secants.points, SparseRows):
-            self.points = secants.points.matrix(mine)
+            self.points = secants.points.matrix(numbers)
         else:
-            points = secants.points[mine] - secants.mean
-            scale = float(np.mean(self.lengths)) if len(self.lengths) else 1.0
+            points = secants.points[numbers] - secants.mean
+            scale = float(sum_over_ranks(comm, float(self.lengths.sum()))) / max(1, self.count)
+            least = min_over_ranks(comm, float(self.lengths.min(initial=np.inf)))
             # Single precision would spoil secants that are much shorter than the others.
-            single = len(touched) * secants.dimension > LARGE and bool(
-                self.lengths.min(initial=np.inf) > 1e-4 * scale
-            )
+            single = self.touched * secants.dimension > LARGE and least > 1e-4 * scale
             self.points = np.ascontiguousarray(points, dtype=np.float32 if single else np.float64)
-        self._offsets, self._others, self._numbers = kernels.incidence(
-            self.first, self.second, int(low), int(high)
-        )
+        asked = np.searchsorted(numbers, asked - layout.start)
+        given = np.split(asked, np.cumsum(routes.received)[:-1])
+        own = np.searchsorted(numbers, own - layout.start)
+        self._parts = []
+        for step in range(comm.size):
+            owner = (comm.rank + step) % comm.size
+            taker = (comm.rank - step) % comm.size
+            here = np.flatnonzero(owners == owner) if comm.size > 1 else slice(None)
+            if step == 0:
+                nodes, first, count = slice(None), own[here], len(numbers)
+                second, others = np.searchsorted(numbers, other[here] - layout.start), 0
+            else:
+                theirs, second = np.unique(other[here], return_inverse=True)
+                nodes, first = np.unique(own[here], return_inverse=True)
+                count, others = len(nodes), len(theirs)
+                second = second + count
+            incidence = kernels.incidence(first, second, 0, count + others)
+            part = _Part(owner, taker, here, nodes, given[taker], others, first, second, incidence)
+            self._parts.append(part)
+
+    # -- numbers of all secants ------------------------------------------------------------
+
+    def dot(self, a: np.ndarray, b: np.ndarray) -> float:
+        """Inner product of arrays with an entry for each secant."""
+        return float(sum_over_ranks(self.comm, float(a @ b)))
+
+    def norm(self, a: np.ndarray) -> float:
+        """Euclidean norm of an array with an entry for each secant."""
+        return float(np.sqrt(self.dot(a, a)))
+
+    def largest(self, a: np.ndarray) -> float:
+        """Largest absolute value of an array with an entry for each secant; 0 of none."""
+        return max_over_ranks(self.comm, float(np.abs(a).max(initial=0.0)))
+
+    # -- products --------------------------------------------------------------------------
 
     def images(self, psi: np.ndarray) -> np.ndarray:
-        """Images of all touched points, on every rank, shape ``(touched, rank)``."""
-        mine = self.points @ np.ascontiguousarray(psi.T, dtype=self.points.dtype)
-        return self.layout.gather_rows(mine)
+        """Images of this rank's touched points, shape ``(n, rank)``."""
+        return np.asarray(self.points @ np.ascontiguousarray(psi.T, dtype=self.points.dtype))
+
+    def _visited(self, images: np.ndarray) -> Iterator[tuple[_Part, np.ndarray]]:
+        """The parts, each with the images of its points."""
+        for part in self._parts:
+            if part.owner == self.comm.rank:
+                yield part, images
+            else:
+                others = np.empty((part.others, images.shape[1]), images.dtype)
+                swap_rows(self.comm, images[part.given], part.taker, others, part.owner)
+                yield part, np.concatenate([images[part.own], others])
+
+    def _gains(self, part: _Part, images: np.ndarray) -> np.ndarray:
+        gains = kernels.image_lengths(images, part.first, part.second)
+        gains /= self.lengths[part.numbers]
+        return gains if self.weights is None else gains * self.weights[part.numbers]
 
     def gains(self, images: np.ndarray) -> np.ndarray:
         """``A(Psi^T Psi)``: rho of every secant, shape ``(m,)``, times its weight w."""
-        gains = kernels.image_lengths(images, self.first, self.second) / self.lengths
-        return gains if self.weights is None else gains * self.weights
+        gains = np.empty(len(self.lengths))
+        for part, there in self._visited(images):
+            gains[part.numbers] = self._gains(part, there)
+        return gains
 
     def ratios(self, images: np.ndarray) -> np.ndarray:
         """Rho of every secant, shape ``(m,)``; with a weight w, ``1 + w (rho - 1)``."""
@@ -95,21 +198,58 @@ class ActiveSecants:
 
         The secants' own weights are factors of w.
         """
-        if self.weights is not None:
-            weights = weights * self.weights
-        scaled = (weights / self.lengths).astype(images.dtype)
-        weighted = np.flatnonzero(scaled)
+        return self._adjoint(images, lambda part, there: weights[part.numbers])
+
+    def ratios_and_adjoint(
+        self, weigh: Callable[[np.ndarray], np.ndarray], images: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """:meth:`ratios`, and :meth:`adjoint_times` with weights made of each, in one exchange."""
+        ratios = np.empty(len(self.lengths))
+
+        def weights(part: _Part, there: np.ndarray) -> np.ndarray:
+            found = self._gains(part, there)
+            if self.weights is not None:
+                found += 1.0 - self.weights[part.numbers]
+            ratios[part.numbers] = found
+            return weigh(found)
+
+        return ratios, self._adjoint(images, weights)
+
+    def _adjoint(
+        self, images: np.ndarray, weights: Callable[[_Part, np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        product, met = np.zeros_like(images), np.zeros(len(images), dtype=bool)
+        for part, there in self._visited(images):
+            given = weights(part, there)
+            if self.weights is not None:
+                given = given * self.weights[part.numbers]
+            rows, sums = self._laplacian_times(part, there, given)
+            if part.owner == self.comm.rank:
+                product, met[rows] = sums, True
+                continue
+            count = len(there) - part.others
+            product[part.own] += sums[:count]
+            met[part.own[rows[rows < count]]] = True
+            returned = np.empty((len(part.given), images.shape[1]), images.dtype)
+            swap_rows(self.comm, sums[count:], part.owner, returned, part.taker)
+            product[part.given] += returned
+            met[part.given] |= returned.any(axis=1)
         points = self.points
-        if len(weighted) < FEW * self.count:
-            rows, product = kernels.laplacian_times_few(
-                images, self._start, points.shape[0], self.first, self.second, weighted, scaled
-            )
-            if len(rows) < FEW * points.shape[0]:
-                points, product = points[rows], product[rows]
-        else:
-            product = kernels.laplacian_times(
-                images, self._start, self._offsets, self._others, self._numbers, scaled
-            )
+        kept = np.flatnonzero(met)
+        if len(kept) < FEW * len(met):
+            points, product = points[kept], product[kept]
         if scipy.sparse.issparse(points):  # not centered: the rows of the product sum to zero
             return sum_large(self.comm, np.ascontiguousarray((points.T @ product).T))
         return sum_large(self.comm, (product.T @ points).astype(np.float64))
+
+    def _laplacian_times(
+        self, part: _Part, images: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The Laplacian of a part's secants times images, and its rows that need not be zero."""
+        scaled = (weights / self.lengths[part.numbers]).astype(images.dtype)
+        weighted = np.flatnonzero(scaled)
+        if len(weighted) < FEW * len(scaled):
+            return kernels.laplacian_times_few(
+                images, 0, len(images), part.first, part.second, weighted, scaled
+            )
+        return np.arange(len(images)), kernels.laplacian_times(images, 0, *part.incidence, scaled)

@@ -38,7 +38,7 @@ FAR_INSIDE = 0.7
 
 @dataclass
 class Cuts:
-    """Active secants, equal on all ranks.
+    """Active secants, those of this rank.
 
     Attributes
     ----------
@@ -82,9 +82,9 @@ class Cuts:
 
 
 def measured(secants: SecantSet, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Those of the pairs whose points differ, and their squared lengths.  Collective."""
+    """Those of this rank's pairs whose points differ, and their squared lengths.  Collective."""
     touched, where = np.unique(pairs, return_inverse=True)
-    points = secants.rows_of(touched)
+    points = secants.wanted_rows(touched)
     where = where.reshape(pairs.shape)
     lengths = np.empty(len(pairs))
     for first in range(0, len(pairs), 4096):
@@ -204,6 +204,7 @@ class Separation:
                 progress=progress,
                 part=part,
                 before=before,
+                share=True,
             )
         whole = secants.n_points == self._all.n_points
         return scan, scan.pairs if whole else scan.pairs * stride

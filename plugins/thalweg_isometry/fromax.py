@@ -90,7 +90,7 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
             image = rows.forward(p)
             multiplier = multiplier + self.dual_step * beta1 * (image - q)
             gamma = gamma + self.dual_step * beta2 * (y - x.T)
-            worst = float(np.abs(active.ratios(active.images(y)) - 1.0).max(initial=0.0))
+            worst = active.largest(active.ratios(active.images(y)) - 1.0)
             self.approach(state, y, worst)
             gap = 0.5 * float(np.linalg.norm(p - x @ y)) ** 2
             # Algorithm 1 ends by the gap alone, also where P is still on its way.

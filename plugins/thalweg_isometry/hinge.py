@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from thalweg import InputError
+from thalweg.parallel import any_over_ranks
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.descent import Memory, descend
@@ -96,7 +97,7 @@ class HingeSearch(SecantSearch[HingeState]):
     def resized(self, state: HingeState, psi: np.ndarray, rank: int) -> np.ndarray:
         """A map of another rank; further rows lower the hinge over the cuts."""
         theta = self.margins[0] * state.target_delta
-        while 0 < len(psi) < rank and len(state.pairs):
+        while 0 < len(psi) < rank and state.count:
             row = lowering_row(state.active, psi, theta)
             if row is None:
                 break
@@ -155,12 +156,12 @@ class HingeSearch(SecantSearch[HingeState]):
         # Where the rank is given there is none other to turn to: more patience.
         most = self.max_evaluations * (1 if state.problem.wanted_rank is None else 3)
         if not state.round_left:
-            if len(state.pairs) > 1.02 * state.known_cuts or not state.round_evaluations:
+            if state.count > 1.02 * state.known_cuts or not state.round_evaluations:
                 state.round_evaluations = least
             else:
                 state.round_evaluations *= 2
             state.round_left = state.round_evaluations
-        state.known_cuts = len(state.pairs)
+        state.known_cuts = state.count
         left = max(1, most - state.margin_evaluations)
         allowed = min(state.round_left, left, at_once)
         done = descend(
@@ -206,12 +207,15 @@ class HingeSearch(SecantSearch[HingeState]):
 
 def hinge(active: ActiveSecants, psi: np.ndarray, theta: float) -> tuple[float, np.ndarray, float]:
     """Half the squared hinge, its gradient, and the largest distortion."""
+
+    def misses(change: np.ndarray) -> np.ndarray:
+        return np.asarray(np.sign(change) * np.maximum(np.abs(change) - theta, 0.0))
+
     images = active.images(psi)
-    change = active.ratios(images) - 1.0
-    size = np.abs(change)
-    miss = np.maximum(size - theta, 0.0)
-    gradient = 2.0 * active.adjoint_times(np.sign(change) * miss, images)
-    return 0.5 * float(miss @ miss), gradient, float(size.max(initial=0.0))
+    ratios, adjoint = active.ratios_and_adjoint(lambda ratios: misses(ratios - 1.0), images)
+    change = ratios - 1.0
+    miss = misses(change)
+    return 0.5 * active.dot(miss, miss), 2.0 * adjoint, active.largest(change)
 
 
 def lowering_row(active: ActiveSecants, psi: np.ndarray, theta: float) -> np.ndarray | None:
@@ -223,7 +227,7 @@ def lowering_row(active: ActiveSecants, psi: np.ndarray, theta: float) -> np.nda
     """
     change = active.ratios(active.images(psi)) - 1.0
     weights = np.sign(change) * np.maximum(np.abs(change) - theta, 0.0)
-    if not weights.any():
+    if not any_over_ranks(active.comm, bool(weights.any())):
         return None
     dimension = psi.shape[1]
 
@@ -256,9 +260,9 @@ def lowering_row(active: ActiveSecants, psi: np.ndarray, theta: float) -> np.nda
 
     def slope(square: float) -> float:
         there = change + square * gain
-        return float((np.sign(there) * np.maximum(np.abs(there) - theta, 0.0)) @ gain)
+        return active.dot(np.sign(there) * np.maximum(np.abs(there) - theta, 0.0), gain)
 
-    low, high = 0.0, 1.0 / max(float(gain.max()), 1e-300)
+    low, high = 0.0, 1.0 / max(active.largest(gain), 1e-300)
     while slope(high) < 0.0:
         low, high = high, 2.0 * high
     for _ in range(30):

@@ -10,6 +10,7 @@ line, along which (4.4) is a polynomial of degree four; so no step can diverge.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -54,21 +55,22 @@ class NileProSearch(SecantSearch[NileProState]):
         psi, omega = state.psi, state.dual.copy()
         images = active.images(psi)
         ratios = active.ratios(images)
-        worst = float(np.abs(ratios - 1.0).max(initial=0.0))
+        worst = active.largest(ratios - 1.0)
         residual = change = np.inf
         beta = self.beta or 200.0 / max(1, active.count)
         used = 0
         while used < self.sweep and worst > goal:
             used += 1
             tau = ratios - omega - 1.0
-            q = tau - onto_l1_ball(beta * tau) / beta + 1.0
+            every = active.layout.gather_rows(beta * tau)
+            q = tau - active.layout.local(onto_l1_ball(every)) / beta + 1.0
             before = psi
             for _ in range(self.gradient_steps):
                 psi, images, ratios = _descend(active, state, psi, images, ratios, q + omega)
             omega = omega - (ratios - q)
-            worst = float(np.abs(ratios - 1.0).max(initial=0.0))
+            worst = active.largest(ratios - 1.0)
             self.approach(state, psi, worst)
-            residual = float(np.linalg.norm(ratios - q)) / np.sqrt(max(1, active.count))
+            residual = active.norm(ratios - q) / np.sqrt(max(1, active.count))
             change = float(np.linalg.norm(psi - before)) / max(1e-300, float(np.linalg.norm(psi)))
         state.residual, state.dual_residual = residual, change
         state.dual = omega
@@ -108,25 +110,31 @@ def _descend(
     moved = active.images(direction)
     square = active.ratios(moved)
     linear = 0.5 * (active.ratios(images + moved) - ratios - square)
-    length = _least(ratios - wanted, linear, square)
+    length = _least(active.dot, ratios - wanted, linear, square)
     state.last_gradient, state.last_direction = gradient, direction
     images = images + length * moved
     return psi + length * direction, images, active.ratios(images)
 
 
-def _least(miss: np.ndarray, linear: np.ndarray, square: np.ndarray) -> float:
+def _least(
+    dot: Callable[[np.ndarray, np.ndarray], float],
+    miss: np.ndarray,
+    linear: np.ndarray,
+    square: np.ndarray,
+) -> float:
     """The t that minimizes ``|| miss + 2 t linear + t^2 square ||``."""
     slope = [
-        float(square @ square),
-        3.0 * float(linear @ square),
-        float(miss @ square) + 2.0 * float(linear @ linear),
-        float(miss @ linear),
+        dot(square, square),
+        3.0 * dot(linear, square),
+        dot(miss, square) + 2.0 * dot(linear, linear),
+        dot(miss, linear),
     ]
     if not slope[0] > 0.0:
         return 0.0
     roots = np.roots(slope)
     found = roots.real[np.abs(roots.imag) <= 1e-8 * np.abs(roots)]
-    sizes = [float(np.linalg.norm(miss + t * (2.0 * linear + t * square))) for t in found]
+    left = [miss + t * (2.0 * linear + t * square) for t in found]
+    sizes = [dot(vector, vector) for vector in left]
     return float(found[int(np.argmin(sizes))]) if sizes else 0.0
 
 

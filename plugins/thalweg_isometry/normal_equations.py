@@ -40,27 +40,31 @@ class SecantRows:
     secants
         The set that the pairs belong to.
     pairs, lengths
-        Point numbers (m, 2) and squared lengths (m,), equal on all ranks.
+        Point numbers (m, 2) and squared lengths (m,) of this rank's.
+
+    Attributes
+    ----------
+    count
+        Number of secants on all ranks.
     """
 
     def __init__(self, secants: SecantSet, pairs: np.ndarray, lengths: np.ndarray) -> None:
         self.comm = secants.comm
-        self.count = len(pairs)
-        self.layout = Layout(self.comm, self.count, secants.dimension)
+        self.count = sum(self.comm.allgather(len(pairs)))
+        self.layout = Layout(self.comm, self.count, secants.dimension, local_rows=len(pairs))
         touched, where = np.unique(pairs, return_inverse=True)
-        points = secants.rows_of(touched) - secants.mean
-        mine = self.layout.local(where.reshape(pairs.shape))
+        points = secants.wanted_rows(touched) - secants.mean
+        mine = where.reshape(pairs.shape)
         self.rows = points[mine[:, 0]] - points[mine[:, 1]]
-        self.rows /= np.sqrt(self.layout.local(lengths))[:, None]
+        self.rows /= np.sqrt(lengths)[:, None]
 
     def forward(self, matrix: np.ndarray) -> np.ndarray:
-        """``A(P)``, shape ``(m,)``, on every rank."""
-        return self.layout.gather_rows(np.einsum("ij,ij->i", self.rows @ matrix, self.rows))
+        """``A(P)`` of this rank's secants, shape ``(m,)``."""
+        return np.asarray(np.einsum("ij,ij->i", self.rows @ matrix, self.rows))
 
     def adjoint(self, weights: np.ndarray) -> np.ndarray:
         """``A*(w)``, shape ``(dimension, dimension)``, on every rank."""
-        mine = self.layout.local(weights)
-        return sum_large(self.comm, self.rows.T @ (mine[:, None] * self.rows))
+        return sum_large(self.comm, self.rows.T @ (weights[:, None] * self.rows))
 
     def gram(self) -> np.ndarray:
         """``A A*``: the squared cosines ``(v_k^T v_l)^2``, shape ``(m, m)``, on every rank."""
@@ -91,7 +95,9 @@ class Woodbury(NormalEquations):
 
     def solve(self, right: np.ndarray, guess: np.ndarray) -> np.ndarray:
         """Two products with A and two triangular solves."""
-        weights = scipy.linalg.cho_solve(self._factor, self.rows.forward(right))
+        layout = self.rows.layout
+        forward = layout.gather_rows(self.rows.forward(right))
+        weights = layout.local(scipy.linalg.cho_solve(self._factor, forward))
         return right - self.beta * self.rows.adjoint(weights)
 
 

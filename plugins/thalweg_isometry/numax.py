@@ -93,7 +93,7 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
             omega = omega - self.dual_step * (image - q)
             scale = max(1.0, float(np.linalg.norm(low)))
             primal = float(np.linalg.norm(p - low)) / scale
-            primal = max(primal, float(np.linalg.norm(image - q)) / np.sqrt(max(1, rows.count)))
+            primal = max(primal, active.norm(image - q) / np.sqrt(max(1, rows.count)))
             dual = float(np.linalg.norm(low - before)) / scale
             if max(primal, dual) < self.tolerance:
                 break
@@ -108,8 +108,8 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
         state.low, state.gamma = low, gamma
         state.residual, state.dual_residual = primal, dual
         psi = factor[::-1][: state.objective.layout.rows]
-        change = active.ratios(active.images(psi)) - 1.0 if len(psi) else -np.ones(rows.count)
-        worst = float(np.abs(change).max(initial=0.0))
+        change = active.ratios(active.images(psi)) - 1.0 if len(psi) else -np.ones(len(image))
+        worst = active.largest(change)
         return Inner(
             psi=psi,
             met=worst <= state.target_delta and (solved or exhausted) and self._fits(state, psi),

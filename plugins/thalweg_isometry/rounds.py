@@ -9,8 +9,10 @@ from typing import Annotated, Any, ClassVar, Generic
 import numpy as np
 
 from thalweg.interfaces import Solver
+from thalweg.parallel import RowRoutes, any_over_ranks
 from thalweg.parallel.pairs import Scan
 from thalweg.plugins import Help
+from thalweg_isometry.active import holders
 from thalweg_isometry.cutting_planes import MIN_CUTS
 from thalweg_isometry.search_state import S
 
@@ -61,7 +63,11 @@ class SeparationRounds(Solver[S], Generic[S]):
             state.scans += 1
             state.part = 0
             state.parts = separation.parts(state.stride, state.fraction, len(psi))
-        before = Scan(**state.begun) if state.begun else None
+        before = None
+        if state.begun:
+            i, j, distortions, lengths = state.begun_found.T
+            pairs = np.stack([i, j], axis=1).astype(np.int64)
+            before = Scan(**state.begun, pairs=pairs, distortions=distortions, lengths=lengths)
         scan, pairs = separation.scan(
             psi,
             state.stride,
@@ -74,8 +80,11 @@ class SeparationRounds(Solver[S], Generic[S]):
         state.scanned_rank = len(psi)
         state.delta, state.scanned = scan.delta, scan.n_pairs
         state.part += 1
-        state.begun = vars(scan) if state.part < state.parts else {}
-        if state.begun:
+        state.begun, state.begun_found = {}, np.empty((0, 4))
+        if state.part < state.parts:
+            state.begun = dict(vars(scan))
+            found = [state.begun.pop(name) for name in ("pairs", "distortions", "lengths")]
+            state.begun_found = np.column_stack(found)
             return None
         if scan.complete and state.stride == 1 and scan.delta < state.closest_delta:
             state.closest, state.closest_delta = psi, scan.delta
@@ -84,7 +93,7 @@ class SeparationRounds(Solver[S], Generic[S]):
 
     def everything_active(self, state: S) -> bool:
         """Whether every secant is a cut."""
-        return len(state.pairs) >= state.secants.n_pairs
+        return state.count >= state.secants.n_pairs
 
     def separate(self, state: S) -> Verdict:
         """One round or a part of it; served where a complete scan found no secant violated."""
@@ -96,10 +105,11 @@ class SeparationRounds(Solver[S], Generic[S]):
         if found is None:
             return Verdict.OPEN
         scan, pairs = found
-        before = len(state.pairs)
+        before = state.count
         self.add(state, pairs, scan.lengths)
-        added = len(state.pairs) - before
-        violated = state.violated = int((np.abs(scan.distortions) > goal).sum())
+        added = state.count - before
+        violated = sum(state.secants.comm.allgather(int((np.abs(scan.distortions) > goal).sum())))
+        state.violated = violated
         if scan.complete:
             if met:
                 state.excesses, state.excesses_at = [], []
@@ -115,7 +125,7 @@ class SeparationRounds(Solver[S], Generic[S]):
                 # Everything that violates is a cut already: the margins were too thin.
                 return Verdict.FAILED
         state.fraction = state.separation.next_fraction(state.stride, scan, violated)
-        if added and len(state.pairs) > (self.cuts_per_round or MIN_CUTS):
+        if added and state.count > (self.cuts_per_round or MIN_CUTS):
             self._drop(state)
         return Verdict.OPEN
 
@@ -136,10 +146,12 @@ class SeparationRounds(Solver[S], Generic[S]):
         return bool(np.log(least[-1] / (0.02 * state.target_delta)) > rate * left)
 
     def add(self, state: S, pairs: np.ndarray, lengths: np.ndarray) -> None:
-        """Make these secants cuts, if they are not."""
-        before = len(state.pairs)
-        cuts = state.cuts.added(pairs, lengths, state.secants.n_points)
-        if len(cuts) == before:
+        """Make these secants, some from each rank, cuts if they are not."""
+        before, layout = len(state.pairs), state.secants.layout
+        routes = RowRoutes(layout.comm, holders(layout, pairs))
+        pairs, lengths = routes.deliver(pairs), routes.deliver(lengths)
+        cuts = state.cuts.added(pairs, lengths, layout.rows)
+        if not any_over_ranks(layout.comm, len(cuts) > before):
             return
         state.cuts = cuts
         state.dual = np.concatenate([state.dual, np.zeros(len(cuts) - before)])
@@ -150,7 +162,7 @@ class SeparationRounds(Solver[S], Generic[S]):
         """Drop the cuts that have been far inside for several rounds."""
         change = state.active.ratios(state.active.images(state.psi)) - 1.0
         cuts, keep = state.cuts.aged(change, state.target_delta, state.secants.n_points)
-        if keep.all():
+        if not any_over_ranks(state.secants.comm, not keep.all()):
             state.idle = cuts.idle
         else:
             state.cuts, state.dual = cuts, state.dual[keep]

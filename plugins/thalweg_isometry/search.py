@@ -169,7 +169,7 @@ class SecantSearch(SeparationRounds[S]):
             state.closest, state.closest_delta = psi, float("inf")  # where it began is no answer
         if secants.n_pairs <= self.all_below:
             scan = secants.scan(
-                state.psi, threshold=0.0, max_pairs=secants.n_pairs, per_row=secants.n_points
+                state.psi, 0.0, max_pairs=secants.n_pairs, per_row=secants.n_points, share=True
             )
             pairs = scan.pairs
         self.add(state, pairs, scan.lengths)
@@ -181,16 +181,17 @@ class SecantSearch(SeparationRounds[S]):
 
     def step(self, state: S) -> S:
         """Work on the cuts; scan the others, or a part of them, if the target is met there."""
-        self._go_on(state, self.separate(state) if state.begun else self._work(state))
+        active = state.active
+        self._go_on(state, self.separate(state) if state.begun else self._work(state, active))
         if state.ended:
             state.psi = self._final(state)
             state.problem.last_cuts = state.pairs
         self._show(state)
         return state
 
-    def _work(self, state: S) -> Verdict:
+    def _work(self, state: S, active: ActiveSecants) -> Verdict:
         """Work on the cuts, and scan the others if that is due."""
-        done = self.inner(state, state.active)
+        done = self.inner(state, active)
         state.psi = done.psi
         state.active_delta = done.delta
         state.evaluations += done.evaluations
@@ -216,7 +217,7 @@ class SecantSearch(SeparationRounds[S]):
             "target_rank": float(state.target_rank),
             "target_delta": state.target_delta,
             "points": float(state.subset_size),
-            "active": float(len(state.pairs)),
+            "active": float(state.count),
             "active_delta": state.active_delta,
             "scanned": float(state.scanned),
             "residual": state.residual,
@@ -424,4 +425,4 @@ class SecantSearch(SeparationRounds[S]):
         change = np.abs(state.active.ratios(state.active.images(psi)) - 1.0)
         theta = state.problem.wanted_delta or 0.0
         miss = np.maximum(change - theta, 0.0)
-        state.value = 0.5 * float(miss @ miss)
+        state.value = 0.5 * state.active.dot(miss, miss)

@@ -8,9 +8,10 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from thalweg.interfaces import SecantConstraints, SolverState
+from thalweg.interfaces import DISTRIBUTED, TRANSIENT, SecantConstraints, SolverState
+from thalweg.parallel import RowRoutes, any_over_ranks
 from thalweg.parallel.pairs import SecantSet
-from thalweg_isometry.active import ActiveSecants
+from thalweg_isometry.active import ActiveSecants, holders
 from thalweg_isometry.cutting_planes import Cuts, Separation
 
 
@@ -29,9 +30,9 @@ class SearchState(SolverState):
     failed_delta
         Lower end of the bracket on delta; the upper is ``best_delta``.
     pairs, lengths, idle, dropped
-        The cuts.
+        This rank's cuts.
     dual
-        Multiplier of each cut, for the methods that have one.
+        Multiplier of each, for the methods that have one.
     stride
         Every so many points make the subset of the present attempt.
     subset_points, subset_ranks
@@ -49,9 +50,10 @@ class SearchState(SolverState):
         Delta of the last scan, the rank of its map, and the number of pairs.
     fraction
         Share of the tiles that the next scan takes.
-    part, parts, begun, met
-        Of the present scan: the next part, their number, what the parts before found, and
-        whether the target holds on the cuts.
+    part, parts, begun, begun_found, met
+        Of the present scan: the next part, their number, what the parts before found, the
+        worst pairs in columns i, j, distortion and squared length, and whether the target holds
+        on the cuts.
     violated
         Violated secants that the last round of this attempt found.
     attempt_iterations
@@ -78,11 +80,11 @@ class SearchState(SolverState):
     streak: int = 0
     excess: float = 0.0
     failed_delta: float = 0.0
-    pairs: np.ndarray
-    lengths: np.ndarray
-    idle: np.ndarray
-    dropped: np.ndarray
-    dual: np.ndarray
+    pairs: np.ndarray = field(metadata=DISTRIBUTED)
+    lengths: np.ndarray = field(metadata=DISTRIBUTED)
+    idle: np.ndarray = field(metadata=DISTRIBUTED)
+    dropped: np.ndarray = field(metadata=DISTRIBUTED)
+    dual: np.ndarray = field(metadata=DISTRIBUTED)
     stride: int = 1
     subset_points: list[int] = field(default_factory=list)
     subset_ranks: list[float] = field(default_factory=list)
@@ -105,6 +107,7 @@ class SearchState(SolverState):
     part: int = 0
     parts: int = 1
     begun: dict[str, Any] = field(default_factory=dict)
+    begun_found: np.ndarray = field(default_factory=lambda: np.empty((0, 4)), metadata=DISTRIBUTED)
     met: bool = False
     violated: int = sys.maxsize
     scans: int = 0
@@ -116,9 +119,9 @@ class SearchState(SolverState):
     failures: int = 0
     capped: int = 0
     ended: str = ""
-    separation: Separation = field(metadata={"transient": True})
+    separation: Separation = field(metadata=TRANSIENT)
     #: The array of the cuts, and what methods keep while it is the same.
-    kept_with: tuple[Any, dict[str, Any]] = field(default=(None, {}), metadata={"transient": True})
+    kept_with: tuple[Any, dict[str, Any]] = field(default=(None, {}), metadata=TRANSIENT)
 
     @property
     def cuts(self) -> Cuts:
@@ -160,8 +163,33 @@ class SearchState(SolverState):
     def active(self) -> ActiveSecants:
         """The cuts as products need them.  Collective."""
         if "active" not in self.kept:
+            self._place_cuts()
             self.kept["active"] = ActiveSecants(self.secants, self.pairs, self.lengths)
         return cast(ActiveSecants, self.kept["active"])
+
+    @property
+    def count(self) -> int:
+        """Number of cuts on all ranks.  Collective."""
+        if "count" not in self.kept:
+            self.kept["count"] = sum(self.secants.comm.allgather(len(self.pairs)))
+        return cast(int, self.kept["count"])
+
+    def _place_cuts(self) -> None:
+        """Send the cuts to their ranks: a run that was saved may go on on others.  Collective."""
+        layout = self.secants.layout
+        held = holders(layout, self.pairs)
+        if not any_over_ranks(layout.comm, bool((held != layout.comm.rank).any())):
+            return
+        routes = RowRoutes(layout.comm, held)
+        keys = np.stack(np.divmod(self.dropped, layout.rows), axis=1)
+        gone = RowRoutes(layout.comm, holders(layout, keys))
+        self.dual = routes.deliver(self.dual)
+        self.cuts = Cuts(
+            routes.deliver(self.pairs),
+            routes.deliver(self.lengths),
+            routes.deliver(self.idle),
+            np.sort(gone.deliver(self.dropped)),
+        )
 
 
 S = TypeVar("S", bound=SearchState)

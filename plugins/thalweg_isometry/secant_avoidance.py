@@ -14,6 +14,7 @@ from typing import Annotated
 
 import numpy as np
 
+from thalweg.parallel import max_over_ranks, min_over_ranks
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.search import SecantSearch
@@ -40,10 +41,14 @@ class SecantAvoidance(SecantSearch[SearchState]):
             done += 1
             rows = active.comm.bcast(rows)
             ratios = active.ratios(active.images(rows))
-            low, high = float(ratios.min(initial=1.0)), float(ratios.max(initial=1.0))
+            low = min_over_ranks(active.comm, float(ratios.min(initial=1.0)))
+            high = max_over_ranks(active.comm, float(ratios.max(initial=1.0)))
             psi, delta = np.sqrt(2.0 / (high + low)) * rows, (high - low) / (high + low)
             self.approach(state, psi, delta)
-            ends = state.secants.rows_of(state.pairs[int(ratios.argmin())])
+            least = float(ratios.min(initial=np.inf))
+            holder = int(np.argmin(active.comm.allgather(least)))
+            mine = state.pairs[int(ratios.argmin())] if holder == active.comm.rank else None
+            ends = state.secants.rows_of(active.comm.bcast(mine, root=holder))
             rows = avoiding(rows, ends[0] - ends[1], self.lean)
         failed = delta > goal and state.attempt_iterations + done >= self.limit
         return Inner(psi, delta <= goal, failed, delta, done, done, capped=failed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,21 @@ ENTRY_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
 # -- fields of a state ---------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class OwnRows:
+    """An array of this rank's rows."""
+
+    rows: np.ndarray
+
+
 def state_fields(state: SolverState) -> dict[str, Any]:
     """The fields of a state that are saved, by name."""
-    return {
-        item.name: getattr(state, item.name)
-        for item in fields(state)
-        if not item.metadata.get("transient")
-    }
+    found = {}
+    for item in fields(state):
+        if not item.metadata.get("transient"):
+            value = getattr(state, item.name)
+            found[item.name] = OwnRows(value) if item.metadata.get("distributed") else value
+    return found
 
 
 def restore_state(state: SolverState, saved: Mapping[str, Any]) -> None:
@@ -122,6 +130,12 @@ class ContentWriter:
             return {"array": name}
         if isinstance(value, PETSc.Vec):
             return self._encode_vec(value, path)
+        if isinstance(value, OwnRows):
+            counts = self.comm.allgather(len(value.rows))
+            layout = Layout(self.comm, sum(counts), local_rows=len(value.rows))
+            file = self._unused_name(path) + ".npy"
+            write_rows(self.comm, self.folder / file, layout, value.rows)
+            return {"own rows": [file, counts]}
         if isinstance(value, list | tuple):
             kind = "list" if isinstance(value, list) else "tuple"
             return {kind: [self.encode(v, f"{path}.{i}") for i, v in enumerate(value)]}
@@ -200,20 +214,16 @@ class ContentReader:
             return tuple(self.decode(entry) for entry in content)
         if kind == "dict":
             return {key: self.decode(entry) for key, entry in content.items()}
+        if kind == "own rows":
+            file, counts = content
+            comm = self.objective.comm
+            same = len(counts) == comm.size
+            layout = Layout(comm, sum(counts), local_rows=counts[comm.rank] if same else None)
+            return np.array(layout.local(self._mapped(file, sum(counts))))
         return self._decode_vec(**node)
 
     def _decode_vec(self, vec: str, replicated: bool | None, rows: list[int]) -> PETSc.Vec:
-        path = self.folder / vec
-        own = self.objective.layout
-        with raise_on_all_ranks(self.objective.comm):
-            try:
-                # Nothing empty can be mapped.
-                mode: Any = "r" if sum(rows) else None
-                whole = np.load(path, mmap_mode=mode, allow_pickle=False)
-            except (OSError, ValueError, EOFError) as error:
-                raise CheckpointError(
-                    f"the checkpoint in '{self.folder}' is damaged: {vec}: {error}"
-                ) from error
+        own, whole = self.objective.layout, self._mapped(vec, sum(rows))
         n_rows, columns = whole.shape
         comm = own.comm if replicated is None else self.objective.comm
         if replicated:
@@ -225,3 +235,15 @@ class ContentReader:
         else:
             layout = Layout(comm, n_rows, columns)
         return layout.vec_from(layout.local(whole))
+
+    def _mapped(self, file: str, rows: int) -> np.ndarray:
+        path = self.folder / file
+        with raise_on_all_ranks(self.objective.comm):
+            try:
+                # Nothing empty can be mapped.
+                mode: Any = "r" if rows else None
+                return np.asarray(np.load(path, mmap_mode=mode, allow_pickle=False))
+            except (OSError, ValueError, EOFError) as error:
+                raise CheckpointError(
+                    f"the checkpoint in '{self.folder}' is damaged: {file}: {error}"
+                ) from error

@@ -32,9 +32,10 @@ from thalweg.interfaces.minibatches import (
 )
 from thalweg.interfaces.objective import Objective, RowObjective
 from thalweg.interfaces.preconditioner import Preconditioner
-from thalweg.interfaces.solver import TRANSIENT, Solver, SolverState
+from thalweg.interfaces.solver import DISTRIBUTED, TRANSIENT, Solver, SolverState
 
 __all__ = [
+    "DISTRIBUTED",
     "STOCHASTIC_COLUMNS",
     "TRANSIENT",
     "Alternation",

@@ -178,9 +178,9 @@ class SecantConstraints(Capability):
     ----------
     cuts
         Pairs of points, global numbers, shape ``(m, 2)``, that a solver works on from the
-        start; None: none.
+        start, some from each rank; None: none.
     last_cuts
-        Cuts at the end of the last run of a solver by cutting planes.
+        This rank's cuts at the end of the last run of a solver by cutting planes.
     """
 
     phrase = "secant set"

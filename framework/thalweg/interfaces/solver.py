@@ -16,13 +16,18 @@ from thalweg.result import Status
 #: Metadata of a state's field that a checkpoint leaves out, since ``init`` makes it again.
 TRANSIENT: Mapping[str, Any] = {"transient": True}
 
+#: Metadata of a state's field that is an array of this rank's rows, any number of them.
+DISTRIBUTED: Mapping[str, Any] = {"distributed": True}
+
 
 @dataclass(kw_only=True)
 class SolverState:
     """Base of the states of solvers; a solver adds fields in a dataclass of its own.
 
     A field is a ``Vec``, a NumPy array (equal on all ranks), a number, a string,
-    None, or a list, tuple or dict (with string keys) of these.  The driver saves
+    None, or a list, tuple or dict (with string keys) of these; with the metadata
+    ``DISTRIBUTED`` an array of rows that differ between ranks, which on another number of
+    ranks are shared out evenly when they are restored.  The driver saves
     and restores them without knowing the solver.
 
     Attributes

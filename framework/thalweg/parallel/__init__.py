@@ -27,7 +27,13 @@ from thalweg.parallel.petsc import (
     options_prefix,
     temporary_options,
 )
-from thalweg.parallel.redistribution import Relocation, RowMatrix, RowRoutes, Transposition
+from thalweg.parallel.redistribution import (
+    Relocation,
+    RowMatrix,
+    RowRoutes,
+    Transposition,
+    swap_rows,
+)
 from thalweg.parallel.reductions import (
     any_over_ranks,
     exact_sum,
@@ -104,6 +110,7 @@ __all__ = [
     "save_rows",
     "sum_large",
     "sum_over_ranks",
+    "swap_rows",
     "temporary_options",
     "tiles",
     "write_rows",

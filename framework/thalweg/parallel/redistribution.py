@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 from mpi4py import MPI
 
-from thalweg.parallel.layout import Layout
+from thalweg.parallel.layout import Layout, row_type
 from thalweg.parallel.row_exchange import RowExchange, RowPlan, rows_at
 from thalweg.parallel.traffic import count_messages
 
@@ -234,6 +234,24 @@ class Transposition:
             part = found[places[rank] : places[rank + 1]]
             whole[..., i:j] = part.reshape(*whole.shape[:-1], j - i)
         return whole
+
+
+def swap_rows(comm: MPI.Comm, sent: np.ndarray, to: int, received: np.ndarray, source: int) -> None:
+    """Send rows to one rank, and receive rows of the same type from one.  Collective on these.
+
+    Parameters
+    ----------
+    sent, received
+        C-contiguous; rows of one shape, of any number of which either rank knows.
+    """
+    row_bytes = int(np.prod(sent.shape[1:], dtype=np.int64)) * sent.dtype.itemsize
+    if row_bytes == 0:
+        return
+    count_messages(sent.nbytes)
+    with row_type(sent) as row:
+        comm.Sendrecv(
+            [sent, len(sent), row], to, recvbuf=[received, len(received), row], source=source
+        )
 
 
 def _exchanged(

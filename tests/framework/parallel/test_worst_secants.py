@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from thalweg.parallel import MPI
+from thalweg.parallel import MPI, Layout
 from thalweg.parallel.pairs.secant_bounds import Accuracy
 from thalweg.parallel.pairs.secants import listed_pairs, neighbor_pairs
 from thalweg.parallel.pairs.worst_secants import WorstSecants
@@ -26,7 +26,7 @@ def test_any_order_of_arrival_gives_the_same_pairs(max_pairs):
         keeper = WorstSecants(0.1, max_pairs, 0, Accuracy.of(np.eye(3)))
         for part in np.array_split(np.random.default_rng(seed).permutation(300), 7):
             keeper.listed(i[part], j[part], lengths[part], mapped[part])
-        found.append(keeper.finish(MPI.COMM_SELF, 1, complete=True, count=300))
+        found.append(keeper.finish(Layout(MPI.COMM_SELF, 60), 1, complete=True, count=300))
     for scan in found[1:]:
         np.testing.assert_array_equal(scan.pairs, found[0].pairs)
         np.testing.assert_array_equal(scan.distortions, found[0].distortions)
@@ -43,16 +43,14 @@ def test_the_ranks_worst_pairs_are_merged(comm):
     shared.listed(i[mine], j[mine], lengths[mine], mapped[mine])
     alone = WorstSecants(0.1, 50, 0, Accuracy.of(np.eye(3)))
     alone.listed(i, j, lengths, mapped)
-    together = shared.finish(comm, 1, complete=True, count=300)
-    whole = alone.finish(MPI.COMM_SELF, 1, complete=True, count=300)
+    together = shared.finish(Layout(comm, 60), 1, complete=True, count=300)
+    whole = alone.finish(Layout(MPI.COMM_SELF, 60), 1, complete=True, count=300)
     np.testing.assert_array_equal(together.pairs, whole.pairs)
     assert together.delta == whole.delta
     assert together.n_measured == 300
 
 
 def test_listed_pairs_are_distinct_and_ordered():
-    from thalweg.parallel import Layout
-
     neighbors = np.array([[1, 2], [0, 2], [1, 0]])
     layout = Layout(MPI.COMM_SELF, 3, 1)
     _, listed, _ = listed_pairs(layout, neighbor_pairs(layout, neighbors))

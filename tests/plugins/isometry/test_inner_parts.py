@@ -6,7 +6,7 @@ import scipy.optimize
 
 from thalweg.errors import InputError
 from thalweg.parallel import MPI
-from thalweg_isometry.active import ActiveSecants
+from thalweg_isometry.active import ActiveSecants, holders
 from thalweg_isometry.descent import descend
 from thalweg_isometry.hinge import hinge, lowering_row
 from thalweg_isometry.nile_pro import _least, onto_l1_ball
@@ -24,31 +24,42 @@ def some_secants(digits, secants_of):
         pairs = np.unique(pairs[pairs[:, 0] < pairs[:, 1]], axis=0)
         difference = points[pairs[:, 0]] - points[pairs[:, 1]]
         lengths = (difference**2).sum(axis=1)
-        return secants, pairs, lengths, difference / np.sqrt(lengths)[:, None]
+        held = holders(secants.layout, pairs) == comm.rank
+        return secants, pairs, lengths, difference / np.sqrt(lengths)[:, None], held
 
     return build
 
 
 @pytest.mark.ranks(1, 2, 3)
 def test_points_and_rows_give_the_same_operator(comm, some_secants):
-    secants, pairs, lengths, v = some_secants(comm)
-    active, rows = ActiveSecants(secants, pairs, lengths), SecantRows(secants, pairs, lengths)
+    secants, pairs, lengths, v, held = some_secants(comm)
+    active = ActiveSecants(secants, pairs[held], lengths[held])
+    rows = SecantRows(secants, pairs[held], lengths[held])
     psi = np.random.default_rng(5).standard_normal((3, 12))
-    weights = np.random.default_rng(6).standard_normal(len(pairs))
     exact = ((v @ psi.T) ** 2).sum(axis=1)
     images = active.images(psi)
-    np.testing.assert_allclose(active.ratios(images), exact, rtol=1e-11)
-    np.testing.assert_allclose(rows.forward(psi.T @ psi), exact, rtol=1e-11)
-    adjoint = (v * weights[:, None]).T @ v
-    np.testing.assert_allclose(rows.adjoint(weights), adjoint, atol=1e-12)
-    np.testing.assert_allclose(active.adjoint_times(weights, images), psi @ adjoint, atol=1e-11)
+    np.testing.assert_allclose(active.ratios(images), exact[held], rtol=1e-11)
+    np.testing.assert_allclose(rows.forward(psi.T @ psi), exact[held], rtol=1e-11)
+    assert active.count == rows.count == len(pairs)
+    assert active.touched == len(np.unique(pairs))
+    for few in (0, 50):  # weights that are not zero: all, and so few that only these are visited
+        weights = np.random.default_rng(6).standard_normal(len(pairs))
+        weights[:few] = 0.0
+        adjoint = (v * weights[:, None]).T @ v
+        weights = weights[held]
+        np.testing.assert_allclose(rows.adjoint(weights), adjoint, atol=1e-12)
+        expected = psi @ adjoint
+        np.testing.assert_allclose(active.adjoint_times(weights, images), expected, atol=1e-11)
+    ratios, found = active.ratios_and_adjoint(lambda ratios: ratios - 1.0, images)
+    np.testing.assert_allclose(ratios, exact[held], rtol=1e-11)
+    np.testing.assert_allclose(found, psi @ ((v * (exact - 1.0)[:, None]).T @ v), atol=1e-11)
 
 
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("kind", [*KINDS, "auto"])
 def test_inner_solvers_solve_the_normal_equations(comm, some_secants, kind):
-    secants, pairs, lengths, v = some_secants(comm)
-    rows = SecantRows(secants, pairs, lengths)
+    secants, pairs, lengths, v, held = some_secants(comm)
+    rows = SecantRows(secants, pairs[held], lengths[held])
     right = np.random.default_rng(7).standard_normal((12, 12))
     right += right.T
     solution = normal_equations(kind, rows, 0.7).solve(right, np.zeros((12, 12)))
@@ -57,7 +68,7 @@ def test_inner_solvers_solve_the_normal_equations(comm, some_secants, kind):
 
 
 def test_an_unknown_inner_solver_is_refused(some_secants):
-    secants, pairs, lengths, _ = some_secants(MPI.COMM_SELF)
+    secants, pairs, lengths, *_ = some_secants(MPI.COMM_SELF)
     with pytest.raises(InputError, match="woodbury"):
         normal_equations("qr", SecantRows(secants, pairs, lengths), 1.0)
 
@@ -75,8 +86,8 @@ def test_the_l1_ball_projection_is_the_nearest_point():
 
 @pytest.mark.ranks(1, 2)
 def test_the_hinges_gradient(comm, some_secants):
-    secants, pairs, lengths, _ = some_secants(comm)
-    active = ActiveSecants(secants, pairs, lengths)
+    secants, pairs, lengths, _, held = some_secants(comm)
+    active = ActiveSecants(secants, pairs[held], lengths[held])
     psi = np.random.default_rng(9).standard_normal((2, 12)) / 2
     _, gradient, _ = hinge(active, psi, 0.1)
     for k, c in ((0, 0), (1, 7), (1, 11)):
@@ -91,7 +102,7 @@ def test_the_step_of_nile_pro_is_the_minimizer_on_its_line():
     for _ in range(10):
         miss, linear = random.standard_normal((2, 7))
         square = random.random(7)
-        found = _least(miss, linear, square)
+        found = _least(np.dot, miss, linear, square)
         line = np.append(np.linspace(-6, 6, 4001), found)[:, None]
         sizes = np.linalg.norm(miss + 2 * line * linear + line**2 * square, axis=1)
         assert sizes[-1] <= sizes.min() + 1e-12
@@ -151,7 +162,9 @@ def test_a_further_row_is_found_where_all_points_have_one_sum(comm, secants_of):
     pairs = np.array([(i, j) for i in range(12) for j in range(i)])[:, ::-1]
     lengths = ((points[pairs[:, 0]] - points[pairs[:, 1]]) ** 2).sum(axis=1)
     pairs, lengths = pairs[lengths > 0], lengths[lengths > 0]
-    active = ActiveSecants(secants_of(points, comm), pairs, lengths)
+    secants = secants_of(points, comm)
+    held = holders(secants.layout, pairs) == comm.rank
+    active = ActiveSecants(secants, pairs[held], lengths[held])
     psi = np.zeros((1, 4))
     row = lowering_row(active, psi, 0.2)
     assert row is not None

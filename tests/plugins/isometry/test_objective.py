@@ -7,7 +7,7 @@ import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.testing import check_gradient, check_ranks
-from thalweg_isometry.active import ActiveSecants
+from thalweg_isometry.active import ActiveSecants, holders
 from thalweg_isometry.hinge import hinge
 from thalweg_isometry.objective import NearIsometry, build
 
@@ -52,7 +52,9 @@ def test_weights_multiply_the_changes_of_their_pairs(comm, digits, secants_of):
     x = objective.layout.vec_from(psi)
     assert objective.value(x) == pytest.approx(0.5 * (miss**2).sum(), rel=1e-10)
     check_gradient(objective, x)
-    active = ActiveSecants(objective.secants, pairs, (difference**2).sum(axis=1))
+    held = holders(objective.secants.layout, pairs) == comm.rank
+    lengths = (difference**2).sum(axis=1)
+    active = ActiveSecants(objective.secants, pairs[held], lengths[held])
     value, gradient, largest = hinge(active, psi, 0.1)
     assert value == pytest.approx(0.5 * (miss**2).sum(), rel=1e-10)
     assert largest == pytest.approx(np.abs(weights * change).max())

@@ -56,6 +56,7 @@ from thalweg.parallel.pairs.secant_tiles import (
 from thalweg.parallel.pairs.sparse_rows import SparseRows
 from thalweg.parallel.pairs.worst_secants import Scan, WorstSecants
 from thalweg.parallel.principal import LARGE_DIMENSION, PrincipalFrame, row_blocks
+from thalweg.parallel.redistribution import RowRoutes
 from thalweg.parallel.reductions import any_over_ranks, max_over_ranks, sum_large
 
 #: Points that all ranks hold, to estimate what a scan will cost.
@@ -276,6 +277,14 @@ class SecantSet:
         whole[mine] = self.points[numbers[mine] - self.layout.start]
         return sum_large(self.comm, whole)
 
+    def wanted_rows(self, numbers: np.ndarray) -> np.ndarray:
+        """The points that this rank wants, by global numbers in any order, float64."""
+        routes = RowRoutes(self.comm, self.layout.owners(numbers))
+        asked = routes.deliver(numbers) - self.layout.start
+        rows = np.empty((len(numbers), self.dimension))
+        rows[routes.rows] = routes.give_back(np.asarray(self.points[asked], dtype=float))
+        return rows
+
     def images(self, components: np.ndarray) -> np.ndarray:
         """``(points - mean) @ components.T`` of this rank's points, float64.
 
@@ -340,6 +349,7 @@ class SecantSet:
         progress: Callable[[int], None] | None = None,
         part: tuple[int, int] = (0, 1),
         before: Scan | None = None,
+        share: bool = False,
     ) -> Scan:
         """Bound or measure every secant, or a sample, and keep the worst.
 
@@ -373,6 +383,8 @@ class SecantSet:
             that in one part.
         before
             What the scan of the part before returned.
+        share
+            Whether each rank gets some of the worst pairs, not every rank all of them.
 
         Raises
         ------
@@ -388,7 +400,7 @@ class SecantSet:
         if self._listed is not None:
             if part[1] > 1:
                 raise InputError("listed secants are scanned in one part")
-            scan = self._scan_listed(components, threshold, max_pairs, progress)
+            scan = self._scan_listed(components, threshold, max_pairs, progress, share)
             self._last = (key, scan)
             return scan
         if n_leading is None:
@@ -404,9 +416,10 @@ class SecantSet:
         bounds = np.concatenate([split.bounds, mapped_bounds, split.further_bounds], axis=1)
         sizes = self._frame.centered_sizes
         arrays = (self._exact, sizes, images, split.leading, single, bounds, split.further)
-        keeper = WorstSecants(threshold, max_pairs, per_row, accuracy, self.sparse)
-        if before is not None and self.comm.rank == 0:
-            keeper.go_on_from(before)
+        ranks = self.comm.size
+        keeper = WorstSecants(threshold, max_pairs, per_row, accuracy, self.sparse, ranks)
+        if before is not None:
+            keeper.go_on_from(before, self.comm.rank == 0, share)
         chosen = TileChoice(fraction, seed, self.n_points, part)
         labeled = self._labels is not None
         labels = self._labels if labeled else np.zeros(self.n_points, dtype=np.int32)
@@ -426,12 +439,8 @@ class SecantSet:
                     low = high = own
                 tiles = [(low, high, t) for t in tiles_of(low, high, chosen, block.own)]
                 pool.run(tiles, work, block.poll, progress)
-        scan = keeper.finish(
-            self.comm,
-            split.n_leading,
-            complete=fraction >= 1.0 and last_part,
-            count=self.n_pairs,
-        )
+        complete = fraction >= 1.0 and last_part
+        scan = keeper.finish(self.layout, split.n_leading, complete, self.n_pairs, share)
         if scan.complete:
             self._last = (key, scan)
         return scan
@@ -472,12 +481,13 @@ class SecantSet:
         threshold: float,
         max_pairs: int,
         progress: Callable[[int], None] | None,
+        share: bool,
     ) -> Scan:
         assert self._listed is not None
         images = self.images(components)
         first, second = self._listed.T
         accuracy = Accuracy.of(components)
-        keeper = WorstSecants(threshold, max_pairs, 0, accuracy)
+        keeper = WorstSecants(threshold, max_pairs, 0, accuracy, ranks=self.comm.size)
         for block in Ring(self.layout).blocks(self._exact, self._frame.centered_sizes, images):
             here = (second >= block.start) & (second < block.stop)
             i = first[here]
@@ -493,7 +503,7 @@ class SecantSet:
             keeper.listed(i, j, lengths, mapped, weights)
             if progress is not None:
                 progress(len(i))
-        return keeper.finish(self.comm, self.dimension, complete=True, count=self._listed_total)
+        return keeper.finish(self.layout, self.dimension, True, self._listed_total, share)
 
     @property
     def _listed_total(self) -> int:

@@ -1,16 +1,21 @@
-"""The worst secants of a scan: kept per rank as tiles come, merged over the ranks."""
+"""The worst secants of a scan: kept per rank as tiles come, chosen over all ranks at the end."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from thalweg.parallel.layout import Layout
 from thalweg.parallel.pairs import secant_kernels as kernels
 from thalweg.parallel.pairs.secant_bounds import Accuracy
 from thalweg.parallel.pairs.secant_tiles import STRIP, TILE, Block, Edges, Workspace
+from thalweg.parallel.redistribution import RowRoutes
+from thalweg.parallel.reductions import nth_over_ranks
+
+#: Pairs that a rank may keep beyond its share, and what it may keep for each of its share.
+SPARE, SHARES = 4096, 2
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,7 @@ class Scan:
     pairs, distortions, lengths
         The worst pairs, worst first, ties by number: global numbers (m, 2)
         int64, signed distortions (m,), squared lengths ``||x_i - x_j||^2`` (m,).
+        Of a scan that was asked to share them each rank has some, each pair on one rank.
     n_pairs, n_coincident
         Pairs seen, and how many of them are two points at the same place.
     n_measured
@@ -60,11 +66,12 @@ class Scan:
 
 
 class WorstSecants:
-    """The worst pairs so far, on this rank; pruned as they come, merged at the end.
+    """The worst pairs so far, on this rank; pruned as they come, chosen from all at the end.
 
     The outcome does not depend on the order of the tiles: pairs are ranked by
     (distortion, numbers), and pruning only ever drops pairs that are ranked
-    behind ``max_pairs`` others.
+    behind ``max_pairs`` others.  Of many ranks each keeps no more than twice its share of
+    these: where the worst crowd on one, others are taken for the last of them.
     """
 
     def __init__(
@@ -74,9 +81,12 @@ class WorstSecants:
         per_row: int,
         accuracy: Accuracy,
         packed: bool = False,
+        ranks: int = 1,
     ) -> None:
         self._threshold = threshold if max_pairs > 0 else np.inf
         self._max_pairs = max_pairs
+        share = SHARES * max_pairs // ranks + SPARE
+        self._limit = max_pairs if ranks == 1 else min(max_pairs, share)
         self._accuracy = accuracy
         self._packed = packed
         self._per_row = max(1, per_row)
@@ -88,12 +98,14 @@ class WorstSecants:
         self._best_pair = (-1, -1)
         self.pairs = self.coincident = self.measured = 0
 
-    def go_on_from(self, scan: Scan) -> None:
-        """Take over what a scan of other tiles found; for one of the ranks."""
+    def go_on_from(self, scan: Scan, first: bool, shared: bool) -> None:
+        """Take over what a scan of other tiles found; whether this is rank 0, and has a share."""
         self._offer(scan.largest, scan.pair)
-        self._found.append((*scan.pairs.T, scan.distortions, scan.lengths))
-        self.pairs, self.coincident = scan.n_pairs, scan.n_coincident
-        self.measured = scan.n_measured
+        if first or shared:
+            self._found.append((*scan.pairs.T, scan.distortions, scan.lengths))
+        if first:
+            self.pairs, self.coincident = scan.n_pairs, scan.n_coincident
+            self.measured = scan.n_measured
         self._prune()
 
     def tile(
@@ -155,7 +167,7 @@ class WorstSecants:
                 found = (a[:kept].copy() for a in (i, j, value, length))
                 self._found.append(tuple(found))
                 self._waiting += kept
-                if self._waiting > 4 * self._max_pairs + 4096:
+                if self._waiting > 2 * self._limit + SPARE:
                     self._prune()
         return pairs
 
@@ -191,39 +203,39 @@ class WorstSecants:
             self._best, self._best_pair = best, pair
 
     def _prune(self) -> None:
-        merged = _worst(self._found, self._max_pairs, self._per_row if self._capped else 0)
+        merged = self._worst()
         self._found = [merged]
         self._waiting = len(merged[0])
-        if self._max_pairs and len(merged[0]) >= self._max_pairs:
+        if self._limit and len(merged[0]) >= self._limit:
             self._threshold = max(self._threshold, float(np.abs(merged[2][-1])))
 
-    def finish(self, comm: Any, n_leading: int, complete: bool, count: int) -> Scan:
-        """Merge over the ranks, pairwise towards rank 0, and broadcast."""
+    def _worst(self) -> tuple[np.ndarray, ...]:
+        return _worst(self._found, self._limit, self._per_row if self._capped else 0)
+
+    def finish(
+        self, layout: Layout, n_leading: int, complete: bool, count: int, share: bool = False
+    ) -> Scan:
+        """Choose the worst of all ranks, for every rank or shared out.  Collective."""
+        comm = layout.comm
         self._prune()
-        step = 1
-        while step < comm.size:
-            if comm.rank % (2 * step) == step:
-                comm.send(
-                    (self._found[0], self._best, self._best_pair), dest=comm.rank - step, tag=step
-                )
-                break
-            if comm.rank + step < comm.size:
-                found, best, pair = comm.recv(source=comm.rank + step, tag=step)
-                self._found.append(found)
-                self._offer(best, pair)
-                self._prune()
-            step *= 2
-        facts = comm.bcast((self._found[0], self._best, self._best_pair))
-        (i, j, value, length), best, pair = facts
+        for best, pair in comm.allgather((self._best, self._best_pair)):
+            self._offer(best, pair)
+        if comm.size > 1:
+            self._choose(layout)
+        i, j, value, length = self._found[0]
+        if comm.size > 1 and not share:
+            some = Layout(comm, sum(comm.allgather(len(i))), local_rows=len(i))
+            every = tuple(some.gather_rows(part) for part in (i, j, value, length))
+            i, j, value, length = _worst([every], some.rows, 0)
         pairs, coincident, measured = (
             int(sum(c))
             for c in zip(*comm.allgather((self.pairs, self.coincident, self.measured)), strict=True)
         )
-        lower, upper = self._accuracy.interval(best)
+        lower, upper = self._accuracy.interval(self._best)
         return Scan(
             delta=upper,
             delta_lower=lower,
-            pair=pair,
+            pair=self._best_pair,
             complete=complete,
             pairs=np.stack([i, j], axis=1),
             distortions=value,
@@ -232,8 +244,32 @@ class WorstSecants:
             n_coincident=coincident,
             n_measured=measured,
             n_leading=n_leading,
-            largest=best,
+            largest=self._best,
         )
+
+    def _choose(self, layout: Layout) -> None:
+        """Keep this rank's part of the worst of all ranks."""
+        comm = layout.comm
+        if self._capped:
+            # Pieces of one tile on several ranks were capped apart: cap them together.
+            i, j, *_ = self._found[0]
+            tile = j // TILE
+            owners = layout.owners(np.where((i + tile) % 2, i, tile * TILE))
+            routes = RowRoutes(comm, owners)
+            self._found = [tuple(routes.deliver(part) for part in self._found[0])]
+            self._limit = self._max_pairs
+            self._found = [self._worst()]
+        if sum(comm.allgather(len(self._found[0][0]))) <= self._max_pairs:
+            return
+        i, j, value, _ = self._found[0]
+        size, number = np.abs(value), i * layout.rows + j
+        total = sum(comm.allgather(len(size)))
+        least = nth_over_ranks(comm, size, total - self._max_pairs)
+        stay = size > least
+        left = self._max_pairs - sum(comm.allgather(int(stay.sum())))
+        same = size == least
+        stay |= same & (number <= nth_over_ranks(comm, number[same], left - 1))
+        self._found = [tuple(part[stay] for part in self._found[0])]
 
 
 def _worst(
@@ -246,7 +282,6 @@ def _worst(
     i, j, value, length = (np.concatenate(parts) for parts in zip(*found, strict=True))
     order = np.lexsort((j, i, -np.abs(value)))
     if per_row:
-        # Pieces of one tile on several ranks were capped apart: cap them together.
         group = (i * (1 + int(j.max(initial=0)) // TILE) + j // TILE)[order]
         by_group = np.argsort(group, kind="stable")
         sorted_group = group[by_group]
