@@ -104,16 +104,19 @@ class ActiveSecants:
         #: Distribution of the secants.
         self.layout = Layout(comm, sum(comm.allgather(len(pairs))), local_rows=len(pairs))
         self.count = self.layout.rows
-        # The point that makes this rank the secant's first, the other second.
-        swapped = (pairs[:, 0] < layout.start) | (pairs[:, 0] >= layout.stop)
-        own = np.where(swapped, pairs[:, 1], pairs[:, 0])
-        other = np.where(swapped, pairs[:, 0], pairs[:, 1])
-        owners = layout.owners(other)
-        wanted = np.unique(other[owners != comm.rank])
+        start, rank = layout.start, comm.rank
+        own, other = pairs.T
+        swapped = (own < start) | (own >= layout.stop)
+        if swapped.any():  # the point of this rank first
+            own, other = np.where(swapped, other, own), np.where(swapped, own, other)
+        owners = layout.owners(other) if comm.size > 1 else np.zeros(len(other), dtype=np.int8)
+        wanted = np.unique(other[owners != rank])
         routes = RowRoutes(comm, layout.owners(wanted))
-        asked = routes.deliver(wanted)
-        ends = [own, other[owners == comm.rank], asked]
-        numbers = np.unique(np.concatenate(ends)) - layout.start
+        asked = routes.deliver(wanted) - start
+        used = np.zeros(layout.local_rows, dtype=bool)
+        for ends in (own - start, other[owners == rank] - start, asked):
+            used[ends] = True
+        numbers, place = np.flatnonzero(used), np.cumsum(used) - 1
         self.touched = sum(comm.allgather(len(numbers)))
         #: This rank's touched points: centered, or sparse as they are.
         self.points: Any
@@ -126,24 +129,22 @@ class ActiveSecants:
             # Single precision would spoil secants that are much shorter than the others.
             single = self.touched * secants.dimension > LARGE and least > 1e-4 * scale
             self.points = np.ascontiguousarray(points, dtype=np.float32 if single else np.float64)
-        asked = np.searchsorted(numbers, asked - layout.start)
-        given = np.split(asked, np.cumsum(routes.received)[:-1])
-        own = np.searchsorted(numbers, own - layout.start)
+        given = np.split(place[asked], np.cumsum(routes.received)[:-1])
         self._parts = []
         for step in range(comm.size):
-            owner = (comm.rank + step) % comm.size
-            taker = (comm.rank - step) % comm.size
-            here = np.flatnonzero(owners == owner) if comm.size > 1 else slice(None)
+            owner, taker = (rank + step) % comm.size, (rank - step) % comm.size
+            here: Any = np.flatnonzero(owners == owner) if comm.size > 1 else slice(None)
+            nodes: Any = slice(None)
             if step == 0:
-                nodes, first, count = slice(None), own[here], len(numbers)
-                second, others = np.searchsorted(numbers, other[here] - layout.start), 0
+                first, second = place[own[here] - start], place[other[here] - start]
+                count, others = len(numbers), 0
             else:
+                nodes, first = np.unique(place[own[here] - start], return_inverse=True)
                 theirs, second = np.unique(other[here], return_inverse=True)
-                nodes, first = np.unique(own[here], return_inverse=True)
                 count, others = len(nodes), len(theirs)
-                second = second + count
-            incidence = kernels.incidence(first, second, 0, count + others)
-            part = _Part(owner, taker, here, nodes, given[taker], others, first, second, incidence)
+                second += count
+            ends = kernels.incidence(first, second, 0, count + others)
+            part = _Part(owner, taker, here, nodes, given[taker], others, first, second, ends)
             self._parts.append(part)
 
     # -- numbers of all secants ------------------------------------------------------------

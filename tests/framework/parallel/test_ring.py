@@ -56,6 +56,31 @@ def test_every_rank_sees_every_row_of_every_array(comm, kind):
 
 @pytest.mark.ranks(1, 2, 3, 4)
 @kinds
+def test_pieces_of_blocks_meet_the_same_pairs(comm, kind):
+    layout = blocks(comm, kind)
+    values = np.arange(layout.rows * 2.0).reshape(-1, 2)
+    for pieces in (2, 5):
+        for each_pair_once in (True, False):
+            met = np.zeros((layout.rows, layout.rows))
+            ring = Ring(layout).blocks(
+                layout.local(values), each_pair_once=each_pair_once, pieces=pieces
+            )
+            for block in ring:
+                rows = slice(layout.start + block.rows.start, layout.start + block.rows.stop)
+                met[rows, block.start : block.stop] += 1
+                np.testing.assert_array_equal(block.arrays[0], values[block.start : block.stop])
+                if block.own and each_pair_once:  # those with i < j
+                    met[rows, rows] = np.triu(np.ones((rows.stop - rows.start,) * 2), 1)
+            total = sum(comm.allgather(met))
+            if each_pair_once:
+                total += total.T + np.eye(layout.rows)
+            assert (total == 1).all()
+    with pytest.raises(ValueError, match="go around whole"):
+        Ring(layout).blocks(layout.local(values), contributions=layout.local(values), pieces=2)
+
+
+@pytest.mark.ranks(1, 2, 3, 4)
+@kinds
 @pytest.mark.parametrize("memory", [8, 40, 1e6])
 def test_a_round_with_each_pair_once_meets_each_pair_once(comm, kind, memory):
     layout = blocks(comm, kind)

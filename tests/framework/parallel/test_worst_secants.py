@@ -50,6 +50,38 @@ def test_the_ranks_worst_pairs_are_merged(comm):
     assert together.n_measured == 300
 
 
+@pytest.mark.ranks(1, 2, 3)
+def test_ranks_share_the_worst_pairs(comm):
+    i, j, lengths, mapped = pairs(300)
+    mine = np.arange(300) % comm.size == comm.rank
+    scans = []
+    for share in (True, False):
+        keeper = WorstSecants(0.1, 50, 0, Accuracy.of(np.eye(3)), ranks=comm.size)
+        keeper.listed(i[mine], j[mine], lengths[mine], mapped[mine])
+        scans.append(keeper.finish(Layout(comm, 60), 1, True, 300, share=share))
+    shared, whole = scans
+    together = np.concatenate(comm.allgather(np.column_stack([shared.pairs, shared.distortions])))
+    expected = np.column_stack([whole.pairs, whole.distortions])
+    np.testing.assert_array_equal(
+        together[np.lexsort(together.T)], expected[np.lexsort(expected.T)]
+    )
+    assert shared.delta == whole.delta
+
+
+@pytest.mark.ranks(1, 3)
+def test_a_rank_keeps_no_more_than_twice_its_share_but_always_the_worst(comm, monkeypatch):
+    monkeypatch.setattr("thalweg.parallel.pairs.worst_secants.SPARE", 4)
+    i, j, lengths, mapped = pairs(300)
+    keeper = WorstSecants(0.0, 60, 0, Accuracy.of(np.eye(3)), ranks=comm.size)
+    if comm.rank == 0:  # all crowd on one rank
+        for part in np.array_split(np.arange(300), 5):
+            keeper.listed(i[part], j[part], lengths[part], mapped[part])
+    scan = keeper.finish(Layout(comm, 60), 1, True, 300)
+    assert len(scan.pairs) == (60 if comm.size == 1 else 2 * 60 // comm.size + 4)
+    order = np.lexsort((j, i, -np.abs(mapped - 1.0)))[: len(scan.pairs)]
+    np.testing.assert_array_equal(scan.pairs, np.stack([i, j], axis=1)[order])
+
+
 def test_listed_pairs_are_distinct_and_ordered():
     neighbors = np.array([[1, 2], [0, 2], [1, 0]])
     layout = Layout(MPI.COMM_SELF, 3, 1)

@@ -5,7 +5,7 @@ import pytest
 import scipy.optimize
 
 from thalweg.errors import InputError
-from thalweg.parallel import MPI
+from thalweg.parallel import MPI, phases
 from thalweg_isometry.active import ActiveSecants, holders
 from thalweg_isometry.descent import descend
 from thalweg_isometry.hinge import hinge, lowering_row
@@ -53,6 +53,29 @@ def test_points_and_rows_give_the_same_operator(comm, some_secants):
     ratios, found = active.ratios_and_adjoint(lambda ratios: ratios - 1.0, images)
     np.testing.assert_allclose(ratios, exact[held], rtol=1e-11)
     np.testing.assert_allclose(found, psi @ ((v * (exact - 1.0)[:, None]).T @ v), atol=1e-11)
+
+
+@pytest.mark.ranks(2, 3)
+def test_ranks_share_the_secants_and_send_images_of_few_points(comm, secants_of):
+    random = np.random.default_rng(0)
+    points = random.standard_normal((300, 5))
+    secants = secants_of(points, comm)
+    pairs = np.sort(random.choice(300, (400, 2)), axis=1)
+    pairs = np.unique(pairs[pairs[:, 0] < pairs[:, 1]], axis=0)
+    pairs = pairs[holders(secants.layout, pairs) == comm.rank]
+    shares = comm.allgather(len(pairs))
+    assert max(shares) < 1.3 * sum(shares) / comm.size
+    lengths = ((points[pairs[:, 0]] - points[pairs[:, 1]]) ** 2).sum(axis=1)
+    active = ActiveSecants(secants, pairs, lengths)
+    own = secants.layout.local_rows
+    others = pairs[(pairs < secants.layout.start) | (pairs >= secants.layout.stop)]
+    before = sum(phase.bytes for phase in phases().values())
+    images = active.images(np.ones((2, 5)))
+    active.ratios_and_adjoint(np.copy, images)
+    sent = sum(phase.bytes for phase in phases().values()) - before
+    assert len(images) <= own
+    # Images of points that others ask for, sums for points that this rank asked for, the adjoint.
+    assert sent <= 2 * 8 * (own * (comm.size - 1) + len(np.unique(others))) + 80
 
 
 @pytest.mark.ranks(1, 2, 3)

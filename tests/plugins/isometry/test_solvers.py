@@ -7,6 +7,7 @@ from sklearn.datasets import load_iris
 import thalweg
 from thalweg import Status
 from thalweg.parallel import MPI
+from thalweg_isometry.active import holders
 from thalweg_isometry.hinge import HingeSearch
 from thalweg_isometry.objective import NearIsometry
 
@@ -197,6 +198,41 @@ def test_an_interrupted_run_resumes_to_the_bit(comm, digits, secants_of, tmp_pat
     assert rest.iterations == whole.iterations
     np.testing.assert_array_equal(rest.x, whole.x)
     np.testing.assert_array_equal(rest.trace["active"], whole.trace["active"])
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("alone", ["before", "after"])
+def test_a_run_goes_on_with_its_cuts_on_another_number_of_ranks(
+    comm, digits, secants_of, tmp_path, alone
+):
+    folder = comm.bcast(str(tmp_path))
+    counts = []
+
+    def run(where, **more):
+        secants = secants_of(digits[:30], where)
+
+        def check(iterate):
+            pairs = iterate.state.pairs
+            if counts:  # in the first step after a resumption they go to their places
+                assert (holders(secants.layout, pairs) == where.rank).all()
+            every = np.concatenate(where.allgather(pairs))
+            assert len(np.unique(every, axis=0)) == len(every)
+            counts.append(len(every))
+
+        return thalweg.minimize(
+            NearIsometry(secants, 0.4, 6), solver="hinge-lbfgs", all_below=0, cuts_per_round=40,
+            checkpoint=folder, callback=check, **more,
+        )  # fmt: skip
+
+    first, second = (comm, MPI.COMM_SELF) if alone == "after" else (MPI.COMM_SELF, comm)
+    if first is comm or comm.rank == 0:
+        run(first, iterations=2)
+    comm.barrier()
+    if second is comm or comm.rank == 0:
+        counts.clear()
+        done = run(second, resume=True)
+        assert done.metrics["delta"] <= 0.4
+        assert len(counts) > 1
 
 
 def test_classes_and_neighbors_need_less_rank(digits, secants_of):

@@ -93,6 +93,7 @@ class Ring:
         *arrays: np.ndarray,
         each_pair_once: bool = False,
         contributions: np.ndarray | None = None,
+        pieces: int = 1,
     ) -> Iterator[RingBlock]:
         """One round of the ring.  Collective.
 
@@ -112,12 +113,16 @@ class Ring:
             work on row i and row j at once.  It is complete when the round is over,
             and added up in an order that depends on the number of ranks alone.  The
             sums for one block go straight to their owner during the next step.
+        pieces
+            Parts that blocks are cut into, one of which goes around at a time: a rank then
+            holds less of others' rows.  The same on all ranks; 1 with contributions.
 
         Yields
         ------
         RingBlock
             The rank's own block first, then those of the following ranks.  Empty
-            blocks are included, so that all ranks count the same blocks.
+            blocks are included, so that all ranks count the same blocks.  In pieces, the
+            first pieces of all, then the second.
 
         Raises
         ------
@@ -127,7 +132,8 @@ class Ring:
         Notes
         -----
         All ranks must run through the round, or leave it at the same block.  Beside the
-        arrays given, a rank holds two received blocks, and two blocks of contributions.
+        arrays given, a rank holds two received blocks, or pieces of these, and two blocks of
+        contributions.
         """
         arrays = tuple(_as_block(array) for array in arrays)
         moving = [*arrays, *([contributions] if contributions is not None else [])]
@@ -137,7 +143,9 @@ class Ring:
                     f"an array of shape {array.shape} is not one of {self.layout.local_rows} rows"
                 )
         self._compare(moving)
-        return self._round(arrays, each_pair_once, contributions)
+        if contributions is not None and pieces > 1:
+            raise ValueError("blocks that gather contributions go around whole")
+        return self._rounds(arrays, each_pair_once, contributions, pieces)
 
     def _compare(self, arrays: list[np.ndarray]) -> None:
         if self.layout.comm.size == 1:
@@ -151,13 +159,29 @@ class Ring:
                     f"has {found[0]} and rank {rank} has {other}"
                 )
 
+    def _rounds(
+        self,
+        arrays: tuple[np.ndarray, ...],
+        each_pair_once: bool,
+        contributions: np.ndarray | None,
+        pieces: int,
+    ) -> Iterator[RingBlock]:
+        for piece in range(pieces):
+            yield from self._round(arrays, each_pair_once, contributions, piece, pieces)
+
     def _round(
-        self, arrays: tuple[np.ndarray, ...], each_pair_once: bool, contributions: np.ndarray | None
+        self,
+        arrays: tuple[np.ndarray, ...],
+        each_pair_once: bool,
+        contributions: np.ndarray | None,
+        piece: int,
+        pieces: int,
     ) -> Iterator[RingBlock]:
         comm, size = self.layout.comm, self.layout.comm.size
+        edges = np.stack([self.layout.counts() * k // pieces for k in (piece, piece + 1)])
         left, right = (comm.rank - 1) % size, (comm.rank + 1) % size
         steps = size // 2 + 1 if each_pair_once else size
-        packed = _PackedBlock(self.layout, arrays)
+        packed = _PackedBlock(edges[1] - edges[0], arrays)
         returning = (
             _Contributions(self.layout, contributions, each_pair_once)
             if contributions is not None
@@ -165,7 +189,10 @@ class Ring:
         )
         unit = MPI.BYTE.Create_contiguous(UNIT).Commit()
         pending: list[MPI.Request] = []
-        buffer = packed.pack(arrays) if steps > 1 else np.empty(0, np.uint8)
+        buffer = np.empty(0, np.uint8)
+        if steps > 1:
+            moving = slice(*edges[:, comm.rank])
+            buffer = packed.pack(comm.rank, [array[moving] for array in arrays])
         spare = np.empty(packed.largest if steps > 1 else 0, np.uint8)
         try:
             for step in range(steps):
@@ -180,19 +207,24 @@ class Ring:
                         ),
                     ]
                 rows, theirs = _shares(self.layout, comm.rank, step, each_pair_once)
-                blocks = arrays if step == 0 else packed.views(buffer, owner)
+                start, stop, blocks, before = theirs.start, theirs.stop, arrays, 0
+                if step:
+                    before, end = (int(edge) for edge in edges[:, owner])
+                    start, stop = max(start, before), min(stop, end)
+                    stop, blocks = max(start, stop), packed.views(buffer, owner)
                 first = int(self.layout.starts[owner])
-                yield RingBlock(
-                    owner=owner,
-                    start=first + theirs.start,
-                    stop=first + theirs.stop,
-                    arrays=tuple(block[theirs] for block in blocks),
-                    rows=rows,
-                    own=step == 0,
-                    each_pair_once=each_pair_once,
-                    contributions=None if returning is None else returning.target(step),
-                    _pending=pending,
-                )
+                if step or not piece:  # the rank's own block is there as a whole
+                    yield RingBlock(
+                        owner=owner,
+                        start=first + start,
+                        stop=first + stop,
+                        arrays=tuple(block[start - before : stop - before] for block in blocks),
+                        rows=rows,
+                        own=step == 0,
+                        each_pair_once=each_pair_once,
+                        contributions=None if returning is None else returning.target(step),
+                        _pending=pending,
+                    )
                 del blocks
                 if returning is not None:
                     returning.send(step)
@@ -250,11 +282,10 @@ def _complete(requests: list[MPI.Request], seconds: float) -> bool:
 class _PackedBlock:
     """Several arrays' rows of one block, one after the other in one buffer of bytes."""
 
-    def __init__(self, layout: Layout, arrays: tuple[np.ndarray, ...]) -> None:
-        self.counts = layout.counts()
-        self.rank = layout.comm.rank
+    def __init__(self, counts: np.ndarray, arrays: tuple[np.ndarray, ...]) -> None:
+        self.counts = counts
         self.kinds = [(array.dtype, array.shape[1:]) for array in arrays]
-        self.largest = max(self.bytes_of(owner) for owner in range(layout.comm.size))
+        self.largest = max(self.bytes_of(owner) for owner in range(len(counts)))
 
     def _places(self, owner: int) -> list[tuple[int, int]]:
         places, position = [], 0
@@ -277,10 +308,10 @@ class _PackedBlock:
             views.append(view)
         return tuple(views)
 
-    def pack(self, arrays: tuple[np.ndarray, ...]) -> np.ndarray:
+    def pack(self, rank: int, arrays: list[np.ndarray]) -> np.ndarray:
         """A buffer that holds this rank's block."""
-        buffer = np.empty(self.bytes_of(self.rank), np.uint8)
-        for (first, last), array in zip(self._places(self.rank), arrays, strict=False):
+        buffer = np.empty(self.bytes_of(rank), np.uint8)
+        for (first, last), array in zip(self._places(rank), arrays, strict=False):
             buffer[first:last] = array.reshape(-1).view(np.uint8)
         return buffer
 

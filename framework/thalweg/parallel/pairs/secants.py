@@ -62,6 +62,9 @@ from thalweg.parallel.reductions import any_over_ranks, max_over_ranks, sum_larg
 #: Points that all ranks hold, to estimate what a scan will cost.
 SAMPLE = 384
 
+#: Bytes of rows that a rank receives of another at a time.
+PIECE = 4e6
+
 #: Largest entry of a map, so that squares of images are finite.
 LARGEST_COMPONENT = 1e100
 
@@ -425,12 +428,15 @@ class SecantSet:
         labels = self._labels if labeled else np.zeros(self.n_points, dtype=np.int32)
         assert labels is not None
         mine: Block | None = None
+        row_bytes = sum(array.nbytes for array in arrays) / max(1, len(images))
+        largest = max_over_ranks(self.comm, row_bytes) * self.layout.counts().max()
+        pieces = int(np.clip(largest / PIECE, 1, 16)) if self.comm.size > 1 else 1
 
         def work(low: Block, high: Block, tile: Edges, workspace: Workspace) -> int:
             return keeper.tile(components, low, high, tile, labeled, workspace)
 
         with TilePool(self.threads) as pool:
-            for block in Ring(self.layout).blocks(*arrays, each_pair_once=True):
+            for block in Ring(self.layout).blocks(*arrays, each_pair_once=True, pieces=pieces):
                 other = Block(block.start, block.arrays, labels)
                 mine = other if mine is None else mine  # a rank's own block comes first
                 own = mine.part(block.rows)
