@@ -5,10 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from thalweg.plugins import PhaseEstimate, Problem
+import numpy as np
 
-#: Secants that a run works with, per point and at least, and bytes of one on every rank.
-ACTIVE, FEWEST, SECANT_BYTES = 6.0, 20_000.0, 130.0
+from thalweg.parallel.pairs.secants import PIECE
+from thalweg.parallel.pairs.worst_secants import SHARES, SPARE
+from thalweg.plugins import PhaseEstimate, Problem
+from thalweg_isometry.cutting_planes import MAX_CUTS, MIN_CUTS
+
+#: Secants that a run works with, per point and at least, and bytes of one on its rank.
+ACTIVE, FEWEST, SECANT_BYTES = 9.0, 20_000.0, 180.0
+
+#: Bytes of a pair that a scan keeps, while the worst of all are chosen.
+FOUND_BYTES = 100.0
+
+#: Evaluations per iteration.
+EVALUATIONS = 12.0
 
 #: Bytes of compiled kernels, and of the libraries that they need.
 KERNELS = 50e6
@@ -34,7 +45,7 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     options = problem.objective
     n, columns, ranks, rows = problem.local_rows, problem.columns, problem.ranks, problem.rows
     rank = float(options.get("rank") or min(columns, 4.0 * math.log(max(rows, 2))))
-    load = PhaseEstimate("load", KERNELS + 8.0 * n * columns * 2.0, 8.0 * n * columns)
+    load = PhaseEstimate("load", KERNELS + 8.0 * n * columns * 3.0)
     frame = PhaseEstimate(
         "directions", 16.0 * columns**2, 32.0 * columns**2 + 8.0 * 4096.0 * columns,
         sent=8.0 * columns**2 * min(1.0, ranks - 1.0), messages=2.0 * min(1.0, ranks - 1.0),
@@ -47,23 +58,30 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         listed = _neighbors(problem, pairs)
     elif kind == "within-class":
         pairs /= CLASSES
-    active = min(max(FEWEST, ACTIVE * rows), pairs)
-    touched = min(float(rows), 2.0 * active)
+    active = min(max(FEWEST, ACTIVE * rows), pairs) / ranks
+    touched = min(float(n), 2.0 * active)
     times = float(problem.iterations)
+    others = rows * problem.remote_share  # of which a rank's secants end at these
+    away = others * -math.expm1(-active / rows)
     search = PhaseEstimate(
         "search",
-        persistent=SECANT_BYTES * active + 8.0 * columns * (touched / ranks + VECTORS * rank),
-        temporary=8.0 * touched * rank * 2.0,
-        sent=times * rank * (4.0 * touched * problem.remote_share + 8.0 * columns * (ranks > 1)),
-        messages=times * 2.0 * (ranks - 1),
-        operations=times * 4.0 * touched * rank * columns / ranks,
-        advice="give a rank, or fewer rows: every rank keeps the active secants",
+        persistent=SECANT_BYTES * active + 4.0 * touched * (columns + 3.0 * rank),
+        temporary=8.0 * VECTORS * columns * rank,
+        sent=times * EVALUATIONS * rank * 4.0 * (2.0 * away + 2.0 * columns * (ranks > 1)),
+        messages=times * EVALUATIONS * 2.0 * (ranks - 1),
+        operations=times * EVALUATIONS * 4.0 * touched * rank * columns,
+        advice="give a rank, or fewer rows",
     )  # fmt: skip
     width = columns + rank
     around = 1.0 if kind == "neighbors" else 0.5  # a list's pairs are not met from both sides
     labels = 8.0 * rows if kind == "within-class" else 0.0
+    block = 4.0 * n * (columns + 3.0 * rank + 8.0)
+    moving = block + 8.0 * n * columns
+    moving = 0.0 if ranks == 1 else 2.0 * min(moving, max(PIECE, moving / 16.0))
+    kept = float(np.clip(4.0 * rows, MIN_CUTS, MAX_CUTS))
+    kept = kept if ranks == 1 else min(kept, SHARES * kept / ranks + SPARE)
     scans = PhaseEstimate(
-        "scans", 0.0, 4.0 * n * 3.0 * width * (2.0 if ranks > 1 else 1.0) + labels + 6e6,
+        "scans", 0.0, block + moving + FOUND_BYTES * 2.0 * min(kept, pairs) + labels + 6e6,
         sent=SCANS * 4.0 * n * width * (ranks - 1) * around, messages=SCANS * (ranks - 1),
         operations=SCANS * SCAN_WORK * pairs / ranks * (0.3 * columns + rank),
     )  # fmt: skip

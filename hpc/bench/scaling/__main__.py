@@ -8,13 +8,14 @@ import os
 import subprocess
 import sys
 
-from hpc.bench.scaling.cases import RANKS, ROWS
+from hpc.bench.scaling.cases import FEWER_RANKS, RANKS, ROWS
 from hpc.bench.scaling.report import RESULTS, write
 
 parser = argparse.ArgumentParser(prog="scripts/bench scaling", description=__doc__)
 parser.add_argument("--quick", action="store_true", help="the smaller size of each case alone")
 parser.add_argument("--ranks", type=int, nargs="+", default=RANKS, help="numbers of ranks")
 parser.add_argument("--cases", nargs="+", default=list(ROWS), choices=list(ROWS), metavar="CASE")
+parser.add_argument("--rows", type=int, help="of the cases the one of so many rows alone")
 parser.add_argument("--report", action="store_true", help="write the table of what is recorded")
 arguments = parser.parse_args()
 
@@ -27,7 +28,10 @@ for ranks in () if arguments.report else arguments.ranks:
     wanted: list[str] = []
     for case in arguments.cases:
         for rows in ROWS[case][: 1 if arguments.quick else None]:
-            wanted += [case, str(rows)]
+            if arguments.rows in (None, rows) and ranks in FEWER_RANKS.get((case, rows), (ranks,)):
+                wanted += [case, str(rows)]
+    if not wanted:
+        continue
     command = ["mpirun", "-n", str(ranks), sys.executable, "-m", "hpc.bench.scaling.worker"]
     # MPI, which the report imports, adds variables to the environment behind Python's back.
     with subprocess.Popen(
