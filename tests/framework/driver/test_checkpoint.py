@@ -14,6 +14,7 @@ import pytest
 
 import thalweg
 from thalweg.driver import Checkpoints, HomotopySchedule, Stop, checkpoint, drive, loop
+from thalweg.driver.checkpoint_content import OwnRows
 from thalweg.errors import CheckpointError, StorageError
 from thalweg.interfaces import Preconditioner
 from thalweg.parallel import MPI, Layout
@@ -235,6 +236,19 @@ def test_a_replicated_vector_comes_back_replicated(comm, bowl, folder):
     assert found["spread"].getLocalSize() == comm.rank + 1
     assert found["spread"].equal(spread)
     assert found["empty"].getSize() == 0
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_rows_that_differ_between_ranks_come_back_to_them(comm, bowl, folder):
+    own = {"pairs": np.full((comm.rank, 2), comm.rank), "one": np.array([comm.rank], np.int8)}
+    checkpoints = Checkpoints(folder)
+    checkpoints.write(comm, 1, {name: OwnRows(rows) for name, rows in own.items()})
+    found = checkpoints.read(bowl(comm))
+    alone = checkpoints.read(bowl(MPI.COMM_SELF))  # on another number of ranks
+    for name, rows in own.items():
+        np.testing.assert_array_equal(found[name], rows)
+        np.testing.assert_array_equal(alone[name], np.concatenate(comm.allgather(rows)))
+        assert found[name].dtype == alone[name].dtype == rows.dtype
 
 
 @pytest.mark.ranks(3)
