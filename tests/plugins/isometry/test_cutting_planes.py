@@ -161,8 +161,9 @@ def test_the_rank_that_failed_is_noted_as_an_observation(digits, secants_of):
 def test_a_run_that_is_stopped_within_a_scan_ends_at_the_same_bits(
     comm, secants_of, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("thalweg_isometry.cutting_planes.PART", 0.8e6 / comm.size)
     points = np.random.default_rng(3).standard_normal((1300, 12)) * np.exp(-np.arange(12) / 4.0)
+    workers = comm.size * secants_of(points, comm).threads
+    monkeypatch.setattr("thalweg_isometry.cutting_planes.PART", 0.8e6 / workers)
     folder = comm.bcast(tmp_path / "checkpoints")
     within = []
 
