@@ -7,16 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from thalweg.parallel.pairs.secants import PIECE
-from thalweg.parallel.pairs.worst_secants import SHARES, SPARE
 from thalweg.plugins import PhaseEstimate, Problem
 from thalweg_isometry.cutting_planes import MAX_CUTS, MIN_CUTS
 
 #: Secants that a run works with, per point and at least, and bytes of one on its rank.
 ACTIVE, FEWEST, SECANT_BYTES = 9.0, 20_000.0, 180.0
 
-#: Bytes of a pair that a scan keeps, while the worst of all are chosen.
-FOUND_BYTES = 100.0
+#: Bytes of a pair that a scan keeps, while the worst of all are chosen; such pairs on a rank, for
+#: each of its share and beside them; bytes of rows of another rank that it has at a time.
+FOUND_BYTES, SHARES, SPARE, PIECE = 100.0, 2.0, 4096.0, 4e6
 
 #: Evaluations per iteration.
 EVALUATIONS = 12.0
