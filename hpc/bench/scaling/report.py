@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from hpc.bench.scaling.cases import CASES, ROWS, configuration
+from hpc.bench.scaling.cases import CASES, FEWER_RANKS, ROWS, configuration
 
 from thalweg.job.plan import Plan, plan
 from thalweg.report import format_table
@@ -93,13 +93,13 @@ def text(found: list[dict[str, Any]]) -> str:
         if case in THEORY:
             parts += [f"Theory, per iteration: {THEORY[case]}.", ""]
     parts += ["## On paper", "", "What `thalweg plan` says, 64 columns:", ""]
-    rows = []
+    table = []
     for points, ranks in LARGE:
         for case in WALLS:
             if case not in CASES:
                 continue
             made = _plan(case, points, ranks, 64)
-            rows.append(
+            table.append(
                 {
                     "family": case,
                     "rows": f"{points:,}",
@@ -109,7 +109,16 @@ def text(found: list[dict[str, Any]]) -> str:
                     "MB sent per iteration": f"{_per_iteration(made) / 1e6:,.2f}",
                 }
             )
-    parts += [format_table(rows, markdown=True), ""]
+    parts += [format_table(table, markdown=True), ""]
+    for case, rows in FEWER_RANKS:
+        for ranks in FEWER_RANKS[case, rows]:
+            if (case, rows, ranks) not in {(e["case"], e["rows"], e["ranks"]) for e in found}:
+                planned = _plan(case, rows, ranks).memory / 2**30
+                parts += [
+                    f"Not measured: {case}, {rows:,} rows on {ranks} ranks, planned at "
+                    f"{planned:.2f} GiB per rank.",
+                    "",
+                ]
     parts += ["The first wall that each family meets:", ""]
     parts += [f"- **{case}**: {wall}" for case, wall in WALLS.items()]
     return "\n".join(parts) + "\n"
