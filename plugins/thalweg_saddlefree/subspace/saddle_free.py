@@ -416,9 +416,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         # The directions may hold the last step, which the caller has no more use for.
         step.swap(state.last)
         step.destroy()
-        c = found.coefficients
-        damped = state.damping * float(c @ model.gram @ c)
-        state.bound = -RISE * float(model.slopes @ c) - damped
+        state.bound = -RISE * float(model.slopes @ found.coefficients)
         state.predicted -= found.change
         state.lowest = found.lowest
         state.negative += int(found.lowest < 0)
@@ -470,8 +468,11 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     def _adapt(self, state: SubspaceState, change: float, predicted: float, steps: int) -> None:
         """Levenberg-Marquardt rule (Martens and Grosse 2015, section 6.5)."""
         state.ratio = change / predicted if predicted < 0 else float("-inf")
-        state.settled |= not state.ratio >= 0.75
-        factor = self.damping_decay**steps
+        if not state.settled and not state.ratio >= 0.75:
+            state.settled = True
+            state.damping *= 4.0  # it fell fast, and only this step shows how far
+        # The first damping is a guess that may be far too large.
+        factor = self.damping_decay ** (steps if state.settled else 2 * steps)
         if state.ratio > 0.75:
             state.damping *= factor
         elif not state.ratio >= 0.25:
