@@ -9,6 +9,7 @@ from thalweg import Status
 from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg.testing import check_gradient, check_hessian_product
+from thalweg_isometry import LearnedJohnsonLindenstrauss
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.cutting_planes import measured
 from thalweg_isometry.gaussian_maps import GaussianMaps, density
@@ -86,3 +87,10 @@ def test_the_solver_at_each_variance_is_found_by_its_name(points, secants_of):
         thalweg.minimize(objective, solver="hessian-descent", descent="lbgfs")
     result = thalweg.minimize(objective, solver="hessian-descent", descent="lbfgs")
     assert result.metrics["delta"] < 0.9
+
+
+def test_the_estimator_has_the_certified_map(points, true_delta):
+    fitted = LearnedJohnsonLindenstrauss(delta=0.4, rank=6).fit(points)
+    assert fitted.rank_ == 6
+    assert fitted.delta_ == pytest.approx(true_delta(points, fitted.components_), rel=1e-7)
+    assert fitted.delta_ <= 0.4
