@@ -1,5 +1,7 @@
 """Laplacian systems are solved by every method, for any graph, at any number of ranks."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -308,3 +310,14 @@ def test_long_paths_in_disorder_are_followed_in_few_rounds(comm, one_way):
     assert list(dict.fromkeys(whole)) == list(range(paths))  # by the first row of each
     rounds = 2 * np.log2(rows)
     assert sent < 8 * rounds * 4 * max(layout.local_rows, rows / 2)
+
+
+def test_components_of_few_rows_take_little_beside_the_edges():
+    layout = Layout(MPI.COMM_SELF, 6000)
+    graph = scipy.sparse.random(6000, 6000, density=50 / 6000, format="csr", random_state=0)
+    component_labels(layout, graph)
+    tracemalloc.start()
+    component_labels(layout, graph)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 24 * graph.nnz

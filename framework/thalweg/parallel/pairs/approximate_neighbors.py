@@ -37,8 +37,8 @@ TREES, LEAF = 10, 256
 #: First neighbors whose first neighbors are tried, and how often.
 FRIENDS, ROUNDS = 20, 1
 
-#: Numbers of rows fetched at a time in a round.
-FETCHED = 2**23
+#: Numbers of rows fetched at a time in a round: at least, and for each of a rank's own.
+FETCHED, FETCHED_PER_OWN = 2**21, 4
 
 #: Rows below which exact search is quicker.
 FEW_ROWS = 1000
@@ -199,7 +199,8 @@ def _refine(places: _Places, indices: np.ndarray, squared: np.ndarray) -> None:
     theirs = exchange.with_ghosts(short)
     exchange.destroy()
     # Rows of candidates are fetched for a part of the rows at a time.
-    step = max(1, FETCHED // (friends * friends * max(1, layout.columns)))
+    fetched = max(FETCHED, FETCHED_PER_OWN * layout.columns * layout.rows // comm.size)
+    step = max(1, fetched // (friends * friends * max(1, layout.columns)))
     steps = int(max_over_ranks(comm, math.ceil(places.own / step)))
     own = np.ascontiguousarray(places.values[: places.own])
     for number in range(steps):
