@@ -115,7 +115,7 @@ def text(found: list[dict[str, Any]]) -> str:
             if (case, rows, ranks) not in {(e["case"], e["rows"], e["ranks"]) for e in found}:
                 planned = _plan(case, rows, ranks).memory / 2**30
                 parts += [
-                    f"Not measured: {case}, {rows:,} rows on {ranks} ranks, planned at "
+                    f"Not measured: {case}, {rows:,} rows, ranks: {ranks}, planned at "
                     f"{planned:.2f} GiB per rank.",
                     "",
                 ]
