@@ -33,7 +33,7 @@ def measure_large(
     }
     data = Dataset.from_array(images.values)
     elastic = elastic_embedding(data, data.comm, perplexity=50.0)
-    student = t_sne(data, data.comm, weights=elastic.weights, exaggeration=1.0)
+    student = t_sne(data, data.comm, weights=elastic.weights, exaggeration=1.0, init="random")
     for name, objective in {"EE": elastic, "t-SNE": student}.items():
         curves = found["problems"].setdefault(name, {})
         for strategy in strategies or tuple(STRATEGIES):
