@@ -18,7 +18,7 @@ import numpy as np
 import scipy.special
 
 from thalweg.interfaces import HessianProduct, Objective
-from thalweg.parallel import MPI, Layout, PETSc
+from thalweg.parallel import MPI, Layout, PETSc, sum_over_ranks
 from thalweg_isometry.active import ActiveSecants
 
 #: Least noncentrality: below it the density is that without any.
@@ -58,14 +58,17 @@ class GaussianMaps(Objective, HessianProduct):
 
     def value(self, x: PETSc.Vec) -> float:
         """f at ``x``."""
-        return float(self._terms(x)[1].sum())
+        return self._total(self._terms(x)[1])
 
     def value_and_gradient(self, x: PETSc.Vec, gradient: PETSc.Vec) -> float:
         """f at ``x``; its gradient overwrites ``gradient``."""
         images, value, slope, _ = self._terms(x)
         with self.layout.writing(gradient) as rows:
             rows[...] = 2.0 * self._active.adjoint_times(slope, images)
-        return float(value.sum())
+        return self._total(value)
+
+    def _total(self, values: np.ndarray) -> float:
+        return float(sum_over_ranks(self.comm, float(values.sum())))
 
     def hessian_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
         """The Hessian of f times ``direction`` overwrites ``product``."""

@@ -74,7 +74,7 @@ class HessianDescent(SecantSearch[HessianDescentState]):
         )
         psi = np.array(found.x)
         maps.destroy()
-        delta = float(np.abs(active.ratios(active.images(psi)) - 1.0).max(initial=0.0))
+        delta = active.largest(active.ratios(active.images(psi)) - 1.0)
         self.approach(state, psi, delta)
         state.stalled = 0 if delta < state.lowest else state.stalled + 1
         state.lowest = min(state.lowest, delta)

@@ -113,6 +113,7 @@ def _may_have_gaps(metadata: Any) -> set[str]:
 
 def _type_of(field: Any, path: Path, gaps: bool) -> tuple[int, np.dtype]:
     """Number of columns in the data, and type of their numbers."""
+    import pyarrow
     from pyarrow import types
 
     kind, width = field.type, 1
@@ -125,7 +126,8 @@ def _type_of(field: Any, path: Path, gaps: bool) -> tuple[int, np.dtype]:
         )
     # A number that is missing is read as NaN, which integers do not have.
     exact = types.is_floating(kind) or not gaps
-    return width, np.dtype(kind.to_pandas_dtype() if exact else np.float64)
+    empty = pyarrow.array([], kind).to_numpy(zero_copy_only=False)
+    return width, empty.dtype if exact else np.dtype(np.float64)
 
 
 def _labels(file: Any, name: str, path: Path) -> np.ndarray:
