@@ -82,7 +82,7 @@ def _moons(n=160):
 def _gaussians():
     stream = np.random.default_rng(1)
     given, truth = stream.integers(0, 2, (2, 200))
-    points = 4.0 * np.stack([given, truth, 0 * given], axis=1) + stream.standard_normal((200, 3))
+    points = 6.0 * np.stack([given, truth, 0 * given], axis=1) + stream.standard_normal((200, 3))
     return points, given, {"n_components": 1, "sigma": 1.0}
 
 
