@@ -78,6 +78,7 @@ def main(argv: list[str]) -> int:
     seconds = max_over_ranks(comm, time.perf_counter() - began)
     spent = max_over_ranks(comm, time.process_time() - started)
     used = max_over_ranks(comm, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    cores = comm.allgather(os.sched_getaffinity(0))
     # Four groups have three balanced splits: the given, the labeled, their product.
     product = normalized_mutual_information(labels, given ^ truth, comm)
     agreement = None
@@ -91,7 +92,7 @@ def main(argv: list[str]) -> int:
             "approximation": options.approximation,
             "ranks": comm.size,
             "threads": threads,
-            "cores": len(os.sched_getaffinity(0)),
+            "cores": len(set().union(*cores)),
             "seconds": seconds,
             "cpu_seconds": spent,
             "evaluations": result.evaluations,
