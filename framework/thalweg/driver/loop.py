@@ -479,11 +479,21 @@ class _Run:
         noted = [self.objective.notes, self.solver.notes(state)]
         if self.preconditioner is not None:
             noted.insert(1, self.preconditioner.notes)
+        if self._more_stages():
+            noted.append((self._stage_note(),))
         if self.unsaved:
             noted.append((f"no checkpoint could be written {self.unsaved[0]}",))
         if len(self.unsaved) > 1:
             noted.append((f"nor {len(self.unsaved) - 1} times later, last {self.unsaved[-1]}",))
         return tuple(dict.fromkeys(sentence for notes in noted for sentence in notes))
+
+    def _stage_note(self) -> str:
+        assert self.homotopy is not None
+        name, values = cast(Homotopy, self.objective).homotopy_name, self.homotopy.values
+        return (
+            f"the run ended at {name} = {values[self.at.stage]:g}, in stage {self.at.stage + 1} of "
+            f"{len(values)}: its objective is that of this {name}, not of {values[-1]:g}"
+        )
 
     def _free(self) -> None:
         if self.state is not None:
