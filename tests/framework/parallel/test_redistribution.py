@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 
 from thalweg.parallel import CoarseCells, Layout, Relocation, RowMatrix, RowRoutes, Transposition
+from thalweg.parallel.pairs import coarse_cells
 from thalweg.parallel.traffic import phases
 
 
@@ -80,3 +81,29 @@ def test_coarse_cells_share_rows_out_and_keep_near_ones_together(comm):
     parts = np.array(comm.allgather(np.bincount(clouds, minlength=8)))
     assert ((parts > 0).sum(axis=0) <= 2).all()
     assert ((parts > 0).sum(axis=0) == 1).sum() >= 8 - comm.size
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_centers_are_those_of_k_means_though_no_rank_has_the_sample(comm, monkeypatch):
+    held = []
+    nearest = coarse_cells._nearest
+
+    def noting(values, centers, most):
+        held.append(len(values))
+        return nearest(values, centers, most)
+
+    monkeypatch.setattr(coarse_cells, "_nearest", noting)
+    layout = Layout(comm, 3_000, 3)
+    values = layout.random_normal(0)
+    found = coarse_cells._centers(layout, values, seed=1)
+    count = coarse_cells.CELLS * comm.size
+    drawn = np.linspace(0, layout.rows - 1, coarse_cells.SAMPLED * count).astype(int)
+    assert max(held) <= len(drawn) / comm.size + 1
+    sample = layout.gather_rows(values)[drawn]
+    centers = sample[np.sort(np.random.default_rng(1).choice(len(drawn), count, replace=False))]
+    for _ in range(10):
+        cell = ((sample[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
+        centers = np.array([sample[cell == each].mean(axis=0) for each in range(count)])
+    np.testing.assert_allclose(found, centers, atol=1e-5)
+    for again in (comm.bcast(found), coarse_cells._centers(layout, values, seed=1)):
+        np.testing.assert_array_equal(found, again)

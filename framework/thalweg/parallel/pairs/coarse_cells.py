@@ -13,7 +13,6 @@ from thalweg.parallel.failures import raise_on_all_ranks
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.redistribution import Relocation
 from thalweg.parallel.reductions import max_over_ranks, sum_large
-from thalweg.parallel.traffic import count_messages
 
 #: Cells for each rank, and rows of the sample for each cell.
 CELLS, SAMPLED = 16, 32
@@ -95,26 +94,23 @@ class CoarseCells:
 
 
 def _centers(layout: Layout, values: np.ndarray, seed: int) -> np.ndarray:
-    """Centers of the cells: k-means on a sample of the rows, the same on all ranks."""
+    """Centers of the cells: k-means on a sample of the rows, the same on all ranks.
+
+    A rank keeps those rows of the sample that it has; the sums of the cells are reduced.
+    """
     comm = layout.comm
     count = min(CELLS * comm.size, layout.rows)
     chosen = np.linspace(0, layout.rows - 1, min(SAMPLED * count, layout.rows)).astype(np.int64)
-    mine = chosen[(chosen >= layout.start) & (chosen < layout.stop)] - layout.start
-    part = np.asarray(values[mine], dtype=np.float32)
-    sample = Layout(comm, len(chosen), layout.columns, local_rows=len(mine)).gather_rows(part)
-    centers = np.empty((count, layout.columns), dtype=np.float32)
-    if comm.rank == 0:
-        generator = np.random.default_rng(seed)
-        centers[:] = sample[generator.choice(len(sample), count, replace=False)]
-        for _ in range(10):  # Lloyd's iteration; cells that lose all rows stay where they are
-            cell = _nearest(sample, centers, 1)[:, 0]
-            sizes = np.bincount(cell, minlength=count)
-            order = np.argsort(cell, kind="stable")
-            filled = np.flatnonzero(sizes)
-            sums = np.add.reduceat(sample[order], (np.cumsum(sizes) - sizes)[filled])
-            centers[filled] = sums / sizes[filled, None]
-    count_messages(centers.nbytes if comm.rank == 0 else 0)
-    comm.Bcast(centers, root=0)
+    first = np.sort(np.random.default_rng(seed).choice(chosen, count, replace=False))
+    centers = layout.gather_some(values, first).astype(np.float32)
+    sample = values[layout.own(chosen)].astype(np.float32)
+    for _ in range(10):  # Lloyd's iteration; cells that lose all rows stay where they are
+        cell = _nearest(sample, centers, 1)[:, 0]
+        sums = np.zeros((count, layout.columns + 1))
+        np.add.at(sums, cell, np.column_stack([sample, np.ones(len(sample))]))
+        sums = sum_large(comm, sums)
+        filled = sums[:, -1] > 0.0
+        centers[filled] = sums[filled, :-1] / sums[filled, -1:]
     return centers
 
 
