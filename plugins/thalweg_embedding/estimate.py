@@ -1,14 +1,20 @@
-"""Estimates of an embedding for ``thalweg plan``, from its shapes."""
+"""Estimates of an embedding from its shapes: for ``thalweg plan``, and before a run."""
 
 from __future__ import annotations
 
+import logging
 import math
+from collections.abc import Mapping
+from typing import Any
 
-from thalweg.plugins import PhaseEstimate, Problem
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg.plugins import PhaseEstimate, Problem, peaks
 from thalweg_embedding.affinities.build import DENSE_LIMIT, NEIGHBORS_PER_PERPLEXITY
-from thalweg_embedding.memory import DENSE_BYTES
-from thalweg_embedding.objectives import GRID_ROWS
+from thalweg_embedding.affinities.distances import SparseDataset
+from thalweg_embedding.memory import DENSE_BYTES, MAP_ARRAYS, memory_per_rank
 from thalweg_embedding.pairs.decomposition import SLAB_ROWS
+from thalweg_embedding.pairs.grid import GRID_ROWS
 
 #: Bytes of compiled kernels, and of the libraries that they need.
 KERNELS = 78e6
@@ -26,9 +32,6 @@ COPIES = 1.5
 #: Edges per point of the spectral direction's graph, and bytes of one with its parts.
 LAPLACIAN_EDGES, LAPLACIAN_BYTES = 12.0, 40.0
 
-#: Vectors that L-BFGS and the loop hold, of the map's size.
-VECTORS = 32
-
 #: Modes of the mesh per point while a map is not wide, the most of all, and bytes of one.
 MODES, MAX_MODES, MODE_BYTES = 4.0, 2.0**24, 28.0
 
@@ -41,6 +44,11 @@ EVALUATIONS, SOLVES, INNER = 1.2, 1, 5
 #: Edges that end on other ranks, and rows that others ask for, as shares of a rank's own, where
 #: rows lie by cells of the data; and such rows for each other rank where rows are in no order.
 BORDER_EDGES, BORDER_ROWS, GHOSTS = 0.1, 0.5, 1.0
+
+#: Points from which a run says what it will take, and by how much it may take less than that.
+LARGE_ROWS, UNCERTAINTY = 200_000, 1.25
+
+_logger = logging.getLogger("thalweg.embedding")
 
 
 def estimate(problem: Problem) -> list[PhaseEstimate]:
@@ -78,6 +86,44 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         setup = LAPLACIAN_BYTES * LAPLACIAN_EDGES * n
         found.append(PhaseEstimate("laplacian", persistent=setup, temporary=setup))
     return [*found, _iterations(problem, edges, d, ranks)]
+
+
+def require_room(dataset: Dataset, options: Mapping[str, Any]) -> None:
+    """Refuse an embedding that cannot fit; say on rank 0 what a large one takes.  Collective.
+
+    Parameters
+    ----------
+    dataset
+        Points as rows.  Of sparse ones, whose columns are not all held, nothing is said.
+    options
+        Of the objective; the preconditioner is taken to be the spectral direction.
+
+    Raises
+    ------
+    InputError
+        The estimate of ``thalweg plan`` is above a rank's share of its machine by more than it
+        may be wrong.
+    """
+    layout = dataset.layout
+    if isinstance(dataset, SparseDataset):
+        return
+    ranks = layout.comm.size
+    preconditioner = {"name": "spectral"}
+    problem = Problem(layout.rows, layout.columns, ranks, options, {}, preconditioner)
+    phases = estimate(problem)
+    found = peaks(phases)
+    wanted, phase = max(found), phases[found.index(max(found))]
+    there = memory_per_rank(layout.comm)
+    what = f"an embedding of {layout.rows:,} points"
+    takes = f"about {wanted / 2**30:.2f} GiB on each of {ranks:,} ranks, in '{phase.name}'"
+    if wanted > UNCERTAINTY * there:
+        raise InputError(
+            f"{what} would take {takes}, and there are {there / 2**30:.2f} GiB for each; use more "
+            f"machines, or {phase.advice}"
+        )
+    if layout.rows >= LARGE_ROWS and layout.comm.rank == 0:
+        message = "%s takes %s; there are %.2f GiB for each"
+        _logger.warning(message, what, takes, there / 2**30)
 
 
 def _relocated(problem: Problem) -> bool:
@@ -130,14 +176,17 @@ def _iterations(problem: Problem, edges: float, d: float, ranks: int) -> PhaseEs
     enough = GRID_ROWS.get(int(d), math.inf)
     if weighted or wanted == "exact" or (wanted == "auto" and problem.rows < enough):
         return PhaseEstimate(
-            "iterations", 8.0 * n * d * VECTORS + 8.0 * n * problem.rows * weighted,
+            "iterations", 8.0 * n * d * MAP_ARRAYS + 8.0 * n * problem.rows * weighted,
             8.0 * n * d * 4.0, sent=times * 8.0 * d * n * (ranks - 1),
             messages=times * (ranks - 1), operations=times * PAIR_WORK * n * problem.rows,
             advice="use repulsion = 'grid' or 'auto', and equal repulsive weights",
         )  # fmt: skip
     modes = min(MAX_MODES, MODES * problem.rows)
     slabs = ranks > 1 and problem.rows >= SLAB_ROWS
-    mesh = modes / ranks if slabs else modes
+    lines = max(
+        1.0, 0.5 * modes ** (1.0 / d) if d > 1.0 else 1.0
+    )  # modes of both signs go together
+    mesh = modes / min(ranks, lines) if slabs else modes
     # Points to their slabs and forces back; the mesh there and back, and its transposition.
     moved = 16.0 * d * n + 8.0 * (d + 1.0) * 1.5 * mesh if slabs else 8.0 * d * n + 4.0 * mesh
     share = problem.remote_share
@@ -150,11 +199,18 @@ def _iterations(problem: Problem, edges: float, d: float, ranks: int) -> PhaseEs
         ghosts = GHOSTS * n * min(edges, ranks - 1.0)
         attraction = 8.0 * d * ghosts * share
         solves = SOLVES * INNER * 8.0 * d * n * min(LAPLACIAN_EDGES, ranks - 1.0) * share
-    work = n * edges * 12.0 + 60.0 * n * d + 100.0 * modes / ranks + LAPLACIAN_EDGES * n * 80.0
+    work = (
+        n * edges * 12.0
+        + 60.0 * n * d
+        + 100.0 * modes / min(ranks, lines)
+        + LAPLACIAN_EDGES * n * 80.0
+    )
     return PhaseEstimate(
-        "iterations", 8.0 * n * d * VECTORS,
+        "iterations", 8.0 * n * d * MAP_ARRAYS,
         MODE_BYTES * mesh + 120.0 * n + 8.0 * d * ghosts,
         sent=times * (moved * share + attraction + solves),
         messages=times * (ranks - 1) * (30.0 if slabs else 12.0) * (ranks > 1),
         operations=times * work, advice="use a larger repulsion_error",
+        note=f"the mesh has about {lines:,.0f} columns of modes, and no more ranks than that take "
+        "part in its transforms" if slabs and ranks > lines else "",
     )  # fmt: skip

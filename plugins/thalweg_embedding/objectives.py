@@ -27,6 +27,7 @@ from thalweg_embedding.affinities.build import (
 from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.eigenmaps.start import eigenvectors
+from thalweg_embedding.estimate import require_room
 from thalweg_embedding.families import (
     ELASTIC_EMBEDDING,
     SYMMETRIC_SNE,
@@ -45,7 +46,7 @@ from thalweg_embedding.pairs.boxes import EXACT_COST
 from thalweg_embedding.pairs.complement import ComplementPairs
 from thalweg_embedding.pairs.density import DensityCorrelation
 from thalweg_embedding.pairs.functions import PairFunction
-from thalweg_embedding.pairs.grid import GridPairs
+from thalweg_embedding.pairs.grid import GRID_ROWS, GridPairs
 from thalweg_embedding.pairs.neighbors import NeighborPairs
 from thalweg_embedding.pairs.pair_sum import PairSum
 from thalweg_embedding.plugin import STOP
@@ -56,9 +57,6 @@ from thalweg_embedding.start import (
     Start,
     principal_components,
 )
-
-#: Rows from which the grid is quicker than all pairs, by dimension.
-GRID_ROWS = {1: 1_000, 2: 1_000, 3: 20_000}
 
 #: Points from which a note says that all pairs are summed.
 SLOW_ROWS = 5_000
@@ -246,6 +244,22 @@ def embedding(
             )
         made = given_affinities(dataset)
     else:
+        require_room(
+            dataset,
+            {
+                "name": family.name,
+                "dimensions": dimensions,
+                "perplexity": perplexity,
+                "perplexities": perplexities,
+                "affinity": kind,
+                "n_neighbors": n_neighbors,
+                "metric": metric,
+                "graph": graph,
+                "neighbor_search": neighbor_search,
+                "repulsive_weights": repulsive_weights,
+                "repulsion": repulsion,
+            },
+        )
         made = affinities_of(
             dataset,
             kind,

@@ -12,11 +12,8 @@ from typing import Any
 from thalweg.config import Configuration, Method, read_configuration
 from thalweg.data.load import data_shape
 from thalweg.errors import InputError
-from thalweg.plugins import ObjectiveSpec, PhaseEstimate, Problem, plugins
+from thalweg.plugins import PROCESS_BYTES, ObjectiveSpec, PhaseEstimate, Problem, peaks, plugins
 from thalweg.report import format_table
-
-#: Bytes of a process that has imported its modules; estimates add their compiled kernels.
-BASE = 172e6
 
 #: Operations per second and core, bytes per second that a rank sends, seconds per message.
 SPEED, BANDWIDTH, LATENCY = 5e9, 1e9, 5e-6
@@ -51,16 +48,12 @@ class Plan:
 
     def peaks(self) -> list[float]:
         """Peak bytes of each phase on the rank that needs most, the process itself included."""
-        found, held = [], BASE
-        for phase in self.phases:
-            held += phase.persistent
-            found.append(held + phase.temporary)
-        return found
+        return peaks(self.phases)
 
     @property
     def memory(self) -> float:
         """Peak bytes of the run on the rank that needs most."""
-        return max(self.peaks(), default=BASE)
+        return max(self.peaks(), default=PROCESS_BYTES)
 
     @property
     def peak_phase(self) -> PhaseEstimate:

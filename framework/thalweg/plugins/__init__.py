@@ -2,7 +2,7 @@
 
 from thalweg.plugins.citations import citation, specs_of
 from thalweg.plugins.declared import Help, check_declared, declared_options
-from thalweg.plugins.estimates import PhaseEstimate, Problem
+from thalweg.plugins.estimates import PROCESS_BYTES, PhaseEstimate, Problem, peaks
 from thalweg.plugins.manager import API_VERSION, Plugins, hookimpl, plugins
 from thalweg.plugins.options import (
     SWITCHED_OFF,
@@ -27,6 +27,7 @@ from thalweg.plugins.specs import (
 
 __all__ = [
     "API_VERSION",
+    "PROCESS_BYTES",
     "SWITCHED_OFF",
     "CommandParser",
     "CommandSpec",
@@ -48,6 +49,7 @@ __all__ = [
     "citation",
     "declared_options",
     "hookimpl",
+    "peaks",
     "plugins",
     "refuse_former_names",
     "resolve_options",

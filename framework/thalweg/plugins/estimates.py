@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+#: Bytes of a process that has imported its modules; estimates add their compiled kernels.
+PROCESS_BYTES = 172e6
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class PhaseEstimate:
         Arithmetic operations of the phase.
     advice
         Advice where the phase does not fit into memory.
+    note
+        A sentence on what else a user should know of the phase on so many ranks.
     """
 
     name: str
@@ -69,3 +74,13 @@ class PhaseEstimate:
     messages: float = 0.0
     operations: float = 0.0
     advice: str = "use more ranks or fewer rows"
+    note: str = ""
+
+
+def peaks(phases: Sequence[PhaseEstimate]) -> list[float]:
+    """Peak bytes of each phase on the rank that needs most, the process itself included."""
+    found, held = [], PROCESS_BYTES
+    for phase in phases:
+        held += phase.persistent
+        found.append(held + phase.temporary)
+    return found

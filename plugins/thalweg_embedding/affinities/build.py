@@ -25,7 +25,7 @@ from thalweg_embedding.affinities.distances import (
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.affinities.fuzzy import fuzzy_rows
 from thalweg_embedding.affinities.symmetric import Weights, check_weights, transposed
-from thalweg_embedding.memory import announce, require_room_for_dense
+from thalweg_embedding.memory import require_room_for_dense
 from thalweg_embedding.pairs import decomposition
 
 #: Largest number of points for which all pairs have an affinity; beyond, the nearest neighbors.
@@ -181,7 +181,6 @@ def affinities_of(
         raise InputError(f"n_neighbors must be at least 2, not {n_neighbors}")
     else:
         k = min(k, n_neighbors)
-    announce(layout, layout.columns, k)
     search = "exact" if dense else search
     places, cells = _placed(dataset, metric) if relocate and not dense else (None, None)
     if places is not None and search == "approximate":

@@ -20,6 +20,9 @@ from thalweg_embedding.pairs.curvature import GridCurvature
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.pair_sum import PairSum, Rows, SecondOrder
 
+#: Rows from which a grid is quicker than all pairs, by dimension.
+GRID_ROWS = {1: 1_000, 2: 1_000, 3: 20_000}
+
 #: Dimensions that meshes serve.
 MAX_DIMENSIONS = 3
 

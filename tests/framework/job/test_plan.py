@@ -78,6 +78,17 @@ def phases(objective, **given):
     return {phase.name: phase for phase in found.phases}
 
 
+def test_a_plan_says_where_ranks_are_more_than_the_mesh_has_columns(tmp_path, capsys):
+    path = tmp_path / "a.toml"
+    path.write_text('[data]\nname = "blobs"\n[objective]\nname = "t-sne"\ndimensions = 3\n')
+    shape = ["--rows", "100000000", "--columns", "20"]
+    for ranks, said in ((64, 0), (512, 1)):
+        assert main(["plan", str(path), "--ranks", str(ranks), *shape]) == 0
+        printed = capsys.readouterr().out
+        assert printed.count("no more ranks than that take part") == said
+    assert "the mesh has about 128 columns" in printed
+
+
 def test_a_plan_follows_the_options_that_cost_most():
     usual = phases({"name": "t-sne"})
     several = phases({"name": "t-sne", "perplexities": [10, 300]})

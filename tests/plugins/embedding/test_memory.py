@@ -1,4 +1,4 @@
-"""A large embedding says beforehand what memory it takes, and grows as it should."""
+"""An embedding says beforehand what memory it takes, as the plan does, and refuses too much."""
 
 from __future__ import annotations
 
@@ -7,25 +7,33 @@ import logging
 import numpy as np
 import pytest
 
+from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import Layout
-from thalweg_embedding import TSNE
-from thalweg_embedding.memory import announce, estimated_bytes
+from thalweg.job.plan import plan
+from thalweg_embedding import TSNE, estimate, memory
+from thalweg_embedding.objectives import t_sne
 
 
-def test_the_estimate_grows_with_points_neighbors_and_features(comm):
-    small, large = Layout(comm, 10**5, 2), Layout(comm, 10**6, 2)
-    assert estimated_bytes(large, 64, 90) > 5 * estimated_bytes(small, 64, 90)
-    assert estimated_bytes(large, 64, 90) > estimated_bytes(large, 64, 30)
-    assert estimated_bytes(large, 784, 30) > estimated_bytes(large, 64, 30)
-
-
-def test_only_large_runs_are_announced(comm, caplog):
+def test_what_a_large_run_takes_is_what_the_plan_says(comm, caplog, monkeypatch):
+    data = Dataset.from_array(np.random.default_rng(0).normal(size=(1200, 3)), comm=comm)
+    options = {"name": "t-sne", "perplexity": 7, "neighbor_search": "approximate"}
+    section = {"data": {"name": "blobs"}, "objective": options}
+    planned = plan(section, comm.size, rows=1200, columns=3).memory / 2**30
+    given = {"perplexity": 7.0, "neighbor_search": "approximate", "start": np.zeros((1200, 2))}
     with caplog.at_level(logging.WARNING, logger="thalweg.embedding"):
-        announce(Layout(comm, 1000, 2), 64, 90)
-        assert not caplog.records
-        announce(Layout(comm, 10**6, 2), 64, 90)
-    assert "1000000 points with 90 neighbors" in caplog.text
+        t_sne(data, comm, **given).destroy()
+        assert "GiB" not in caplog.text
+        monkeypatch.setattr(estimate, "LARGE_ROWS", 1000)
+        t_sne(data, comm, **given).destroy()
+    assert f"an embedding of 1,200 points takes about {planned:.2f} GiB on each of" in caplog.text
+    monkeypatch.setattr(estimate, "memory_per_rank", lambda comm: 1e8)
+    with pytest.raises(InputError, match=r"1,200 points would take .* there are 0.09 GiB"):
+        t_sne(data, comm, **given)
+
+
+def test_memory_is_shared_by_the_ranks_of_a_machine(comm):
+    there = memory.memory_per_rank(comm)
+    assert there * comm.size == pytest.approx(memory.memory_per_rank(comm.Split(comm.rank)))
 
 
 def test_dense_affinities_of_300000_points_are_refused_before_any_is_computed():
