@@ -18,6 +18,9 @@ from thalweg_isometry.certificate import Certificate, certify
 #: Largest number of rows of the variable where the rank is free.
 MAX_ROWS = 1024
 
+#: Pairs of points that an evaluation has at one time, of all and of listed ones.
+PAIRS_AT_ONCE, LISTED_AT_ONCE = 2**17, 2**12
+
 
 class NearIsometry(Objective, SecantConstraints):
     """Half the sum of squares by which the secants miss the wanted delta.
@@ -94,47 +97,72 @@ class NearIsometry(Objective, SecantConstraints):
         return value
 
     def _evaluate(self, psi: np.ndarray) -> tuple[float, np.ndarray]:
+        secants = self._secants
+        points = secants.points[:].astype(float) - secants.mean
+        sums = self._over_listed if secants.listed else self._over_tiles
+        total, gradient = sums(points, points @ psi.T, self._delta or 0.0)
+        return float(sum_over_ranks(self.comm, total)), sum_large(self.comm, gradient)
+
+    def _over_listed(
+        self, points: np.ndarray, images: np.ndarray, theta: float
+    ) -> tuple[float, np.ndarray]:
+        """This rank's part of f and of its gradient, over listed secants."""
+        secants, start = self._secants, self._secants.layout.start
+        total, gradient = 0.0, np.zeros((images.shape[1], points.shape[1]))
+        for block in Ring(secants.layout).blocks(points, images):
+            others, other_images = block.arrays
+            pairs = secants.listed_pairs
+            pairs = pairs[(pairs[:, 1] >= block.start) & (pairs[:, 1] < block.start + len(others))]
+            for first in range(0, len(pairs), LISTED_AT_ONCE):
+                some = pairs[first : first + LISTED_AT_ONCE]
+                i, j = some[:, 0] - start, some[:, 1] - block.start
+                secant, image = points[i] - others[j], images[i] - other_images[j]
+                lengths, mapped = (np.einsum("ij,ij->i", each, each) for each in (secant, image))
+                distinct = lengths > 0.0
+                lengths[~distinct] = 1.0
+                own = secants.weights_of(some)
+                change = np.where(distinct, mapped / lengths - 1.0, 0.0) * own
+                miss = np.maximum(np.abs(change) - theta, 0.0)
+                total += 0.5 * float((miss**2).sum())
+                weights = 2.0 * np.sign(change) * miss * own / lengths
+                gradient += (weights[:, None] * image).T @ secant
+        return total, gradient
+
+    def _over_tiles(
+        self, points: np.ndarray, images: np.ndarray, theta: float
+    ) -> tuple[float, np.ndarray]:
+        """This rank's part of f and of its gradient, over all secants or those within classes."""
         # grad f = 2 Psi sum_k c_k v_k v_k^T = 2 Y^T L X, L the Laplacian of c_k / length_k.
         secants = self._secants
-        theta = self._delta or 0.0
-        points = secants.points[:].astype(float) - secants.mean
         sizes = np.einsum("ij,ij->i", points, points)
-        images = points @ psi.T
         image_sizes = np.einsum("ij,ij->i", images, images)
         product = np.zeros_like(images)
         total = 0.0
         numbers = np.arange(secants.layout.start, secants.layout.stop)
-        arrays = (points, sizes, images, image_sizes, numbers)
-        for block in Ring(secants.layout).blocks(*arrays):
+        for block in Ring(secants.layout).blocks(points, sizes, images, image_sizes, numbers):
             others, other_sizes, other_images, other_image_sizes, other_numbers = block.arrays
-            for first in range(0, len(points), 512):
-                rows = slice(first, first + 512)
+            step = max(1, PAIRS_AT_ONCE // max(1, len(others)))
+            for first in range(0, len(points), step):
+                rows = slice(first, first + step)
                 lengths = sizes[rows, None] + other_sizes - 2.0 * points[rows] @ others.T
                 mapped = image_sizes[rows, None] + other_image_sizes
                 mapped -= 2.0 * images[rows] @ other_images.T
                 floor = 1e-14 * (sizes[rows, None] + other_sizes)
                 counts = self._counts(numbers[rows], other_numbers) & (lengths > floor)
                 lengths[~counts] = 1.0
-                own: np.ndarray | float = 1.0
-                if secants.weighted:
-                    ends = np.broadcast_arrays(numbers[rows][:, None], other_numbers)
-                    own = secants.weights_of(np.sort(np.stack(ends, axis=-1), axis=-1))
-                change = np.where(counts, mapped / lengths - 1.0, 0.0) * own
+                change = np.where(counts, mapped / lengths - 1.0, 0.0)
                 miss = np.maximum(np.abs(change) - theta, 0.0)
                 total += 0.25 * float((miss**2).sum())  # every pair is met twice
-                weights = np.sign(change) * miss * own / lengths
+                weights = np.sign(change) * miss / lengths
                 product[rows] += weights.sum(axis=1)[:, None] * images[rows]
                 product[rows] -= weights @ other_images
-        gradient = sum_large(self.comm, 2.0 * product.T @ points)
-        return float(sum_over_ranks(self.comm, total)), gradient
+        return total, 2.0 * product.T @ points
 
     def _counts(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        secants = self._secants
+        labels = self._secants.labels
         counts = rows[:, None] != columns
-        if secants.labels is not None:
-            counts &= secants.labels[rows][:, None] == secants.labels[columns]
-        if secants.listed:
-            counts &= secants.is_listed(rows, columns)
+        if labels is not None:
+            counts &= labels[rows][:, None] == labels[columns]
         return np.asarray(counts)
 
     def certificate(self, x: PETSc.Vec) -> Certificate:

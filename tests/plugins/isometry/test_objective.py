@@ -1,5 +1,7 @@
 """The objective is the squared hinge over all secants, with the gradient it claims."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -62,6 +64,22 @@ def test_weights_multiply_the_changes_of_their_pairs(comm, digits, secants_of):
     objective.value_and_gradient(x, slope)
     np.testing.assert_allclose(gradient, objective.layout.reading(slope), rtol=1e-9, atol=1e-12)
     slope.destroy()
+    x.destroy()
+
+
+@pytest.mark.parametrize("kind", ["listed", "within-class"])
+def test_few_secants_among_many_points_take_little_memory(comm, secants_of, kind):
+    points = np.random.default_rng(0).standard_normal((4000, 5))
+    given = {"pairs": np.stack([np.arange(3999), np.arange(1, 4000)], axis=1)}
+    if kind == "within-class":
+        given = {"labels": np.arange(4000) % 1000}
+    objective = NearIsometry(secants_of(points, comm, **given), 0.1, 3)
+    x = objective.initial_point(0)
+    tracemalloc.start()
+    objective.value(x)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 40e6  # blocks of 512 x 4000 pairs took 200e6
     x.destroy()
 
 

@@ -221,6 +221,12 @@ class SecantSet:
         keys = low * self.n_points + np.maximum(rows[:, None], columns)
         return np.asarray(self._keys[self._places_of(keys)] == keys)
 
+    @property
+    def listed_pairs(self) -> np.ndarray:
+        """Listed pairs i < j of global numbers of which i is this rank's, shape ``(m, 2)``."""
+        assert self._listed is not None
+        return self._listed
+
     def _places_of(self, keys: np.ndarray) -> np.ndarray:
         return np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
 
