@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 from hpc.bench.scaling.cases import FEWER_RANKS, RANKS, ROWS
 from hpc.bench.scaling.report import RESULTS, write
@@ -17,6 +18,9 @@ parser.add_argument("--ranks", type=int, nargs="+", default=RANKS, help="numbers
 parser.add_argument("--cases", nargs="+", default=list(ROWS), choices=list(ROWS), metavar="CASE")
 parser.add_argument("--rows", type=int, help="of the cases the one of so many rows alone")
 parser.add_argument("--report", action="store_true", help="write the table of what is recorded")
+parser.add_argument("--folder", type=Path, help="where cases keep checkpoints and their maps")
+parser.add_argument("--seconds", type=float, help="with a folder: when a case ends, in seconds")
+parser.add_argument("--merge", type=Path, help="take over what a worker printed into this file")
 arguments = parser.parse_args()
 
 recorded = RESULTS / "scaling.json"
@@ -24,7 +28,19 @@ found = {
     (e["case"], e["rows"], e["ranks"]): e
     for e in (json.loads(recorded.read_text()) if recorded.exists() else [])
 }
-for ranks in () if arguments.report else arguments.ranks:
+environment = dict(os.environ)
+if arguments.folder is not None:
+    environment["THALWEG_SCALING_FOLDER"] = str(arguments.folder)
+    environment["THALWEG_SCALING_SECONDS"] = str(arguments.seconds or "inf")
+if len(os.sched_getaffinity(0)) < max(arguments.ranks):  # those that wait let others work
+    environment["OMPI_MCA_mpi_yield_when_idle"] = "1"
+    environment["OMPI_MCA_hwloc_base_binding_policy"] = "none"
+    environment["PRTE_MCA_hwloc_default_binding_policy"] = "none"
+for line in arguments.merge.read_text().splitlines() if arguments.merge else ():
+    if line.startswith("{"):
+        entry = json.loads(line)
+        found[entry["case"], entry["rows"], entry["ranks"]] = entry
+for ranks in () if arguments.report or arguments.merge else arguments.ranks:
     wanted: list[str] = []
     for case in arguments.cases:
         for rows in ROWS[case][: 1 if arguments.quick else None]:
@@ -35,7 +51,7 @@ for ranks in () if arguments.report else arguments.ranks:
     command = ["mpirun", "-n", str(ranks), sys.executable, "-m", "hpc.bench.scaling.worker"]
     # MPI, which the report imports, adds variables to the environment behind Python's back.
     with subprocess.Popen(
-        [*command, *wanted], stdout=subprocess.PIPE, text=True, env=dict(os.environ)
+        [*command, *wanted], stdout=subprocess.PIPE, text=True, env=environment
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:

@@ -1,6 +1,8 @@
 """Cases at one number of ranks: ``mpirun -n P python -m hpc.bench.scaling.worker CASE ROWS ...``.
 
-Rank 0 prints a line of JSON for each case: of each figure the most that a rank has.
+Rank 0 prints a line of JSON for each case: of each figure the most that a rank has.  In the folder
+that ``THALWEG_SCALING_FOLDER`` names a case keeps checkpoints, from which it goes on, and its map;
+it ends ``THALWEG_SCALING_SECONDS`` after it began.
 """
 
 from __future__ import annotations
@@ -8,11 +10,12 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
+import os
 import sys
 import time
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -20,11 +23,15 @@ from hpc.bench.scaling.cases import WARM_ROWS, configuration
 
 import thalweg
 from thalweg.config import read_configuration
-from thalweg.driver import drive
+from thalweg.driver import Checkpoints, Iterate, drive
 from thalweg.job.building import build_objective, built_method, starting_point
-from thalweg.parallel import MPI, LaplacianSolver, Layout, limit_threads, phases
+from thalweg.parallel import MPI, LaplacianSolver, Layout, limit_threads, phases, save_rows
+from thalweg.report.quality import embedding_quality
 
 comm = MPI.COMM_WORLD
+
+#: Seconds between checkpoints.
+INTERVAL = 600.0
 
 
 def held(name: str) -> float:
@@ -41,22 +48,67 @@ def sent() -> np.ndarray:
     return np.array([sum(p.bytes for p in found), sum(p.messages for p in found)], dtype=float)
 
 
-def run(case: str, rows: int) -> list[np.ndarray]:
-    """Run a case; what had been sent before the first iteration, and after each."""
+class Ran(NamedTuple):
+    """A case that was run.
+
+    Attributes
+    ----------
+    counts
+        What had been sent before the first iteration, and after each.
+    peak
+        Bytes in memory at most until the run's end.
+    facts
+        What else is known of a run to a map that is kept, the same on all ranks.
+    """
+
+    counts: list[np.ndarray]
+    peak: float
+    facts: dict[str, Any]
+
+
+def run(case: str, rows: int, folder: Path | None = None) -> Ran:
+    """Run a case; ``folder``: where it keeps checkpoints and its map, if it does."""
     if case == "Laplacian":
-        return solves(rows)
+        return Ran(solves(rows), held("VmHWM"), {})
+    began = time.perf_counter()
     chosen = read_configuration(configuration(case, rows))
-    _, objective = build_objective(chosen, comm)
+    data, objective = build_objective(chosen, comm)
     solver = built_method(chosen, objective)
     counts: list[np.ndarray] = []
+    built = time.perf_counter() - began
 
-    def count(_: Any) -> None:
+    def count(at: Iterate) -> None:
         counts.append(sent())
+        if folder is not None and comm.rank == 0:
+            print(f"{at.iteration} {at.seconds:.1f} s {at.objective:.6g}", file=sys.stderr)
 
     start = starting_point(chosen, objective)
-    drive(objective, solver, start, stop=chosen.stopping(), callbacks=(count,))
+    stop = chosen.stopping()
+    if folder is not None:
+        limit = float(os.environ.get("THALWEG_SCALING_SECONDS", "inf"))
+        stop = replace(stop, seconds=max(0.0, limit - built), iterations=None)
+    result = drive(
+        objective,
+        solver,
+        start,
+        stop=stop,
+        callbacks=(count,),
+        checkpoints=Checkpoints(folder, INTERVAL, chosen.identity()) if folder else None,
+        resume=folder is not None,
+    )
+    peak, facts = held("VmHWM"), {}
+    if folder is not None:
+        assert result.solution is not None
+        save_rows(comm, folder / "map.npy", data.layout.with_columns(2), result.solution)
+        facts = {
+            "iterations": result.iterations,
+            "evaluations": result.evaluations,
+            "objective": [float(result.trace["objective"][0]), result.objective],
+            "seconds": {"build": built, **result.seconds},
+            **embedding_quality(result.solution, data, comm),
+        }
     objective.destroy()
-    return counts
+    return Ran(counts, peak, facts)
 
 
 def solves(rows: int) -> list[np.ndarray]:
@@ -84,15 +136,14 @@ def solves(rows: int) -> list[np.ndarray]:
     return counts
 
 
-def measured(case: str, rows: int, work: Callable[[str, int], list[np.ndarray]]) -> dict[str, Any]:
+def measured(case: str, rows: int, folder: Path | None) -> dict[str, Any]:
     """Memory beyond that of the interpreter and compiled code, and what is sent."""
-    work(case, WARM_ROWS * comm.size)
+    run(case, WARM_ROWS * comm.size)
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")  # forget the most until now
     base, before, began = held("VmRSS"), sent(), time.process_time()
-    counts = work(case, rows)
-    peak = held("VmHWM")
+    counts, peak, facts = run(case, rows, folder)
     iterations = np.diff(counts, axis=0) if len(counts) > 1 else np.zeros((1, 2))
     mine = {
         "memory": peak - base,
@@ -109,14 +160,16 @@ def measured(case: str, rows: int, work: Callable[[str, int], list[np.ndarray]])
         "rows": rows,
         "ranks": comm.size,
         **{name: max(rank[name] for rank in ranks) for name in mine},
+        **({"run": facts} if facts else {}),
     }
 
 
 if __name__ == "__main__":
     limit_threads(comm)
+    kept = os.environ.get("THALWEG_SCALING_FOLDER", "")
     for name, count in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
         try:
-            found = measured(name, int(count), run)
+            found = measured(name, int(count), Path(kept) if kept else None)
         except thalweg.ThalwegError as error:
             sys.exit(str(error))
         if comm.rank == 0:
