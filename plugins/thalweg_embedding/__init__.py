@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         LargeVis,
         LocallyLinearEmbedding,
         NegTSNE,
+        PaCMAP,
         SymmetricSNE,
     )
     from thalweg_embedding.families import (
@@ -54,6 +55,7 @@ __all__ = [
     "LargeVis",
     "LocallyLinearEmbedding",
     "NegTSNE",
+    "PaCMAP",
     "PairFunction",
     "PairwiseEmbedding",
     "SymmetricSNE",

@@ -72,7 +72,7 @@ class PlacedMap:
     repulsion: PairFunction
     normalized: bool
     lambda_: float
-    perplexity: float
+    perplexity: float = 30.0
     metric: str = "euclidean"
     affinity: str = "entropic"
     n_neighbors: int = 15

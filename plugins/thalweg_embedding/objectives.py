@@ -43,7 +43,7 @@ from thalweg_embedding.objective import ROWS_PER_STEP, PairwiseEmbedding
 from thalweg_embedding.options import Dimensions, Perplexity
 from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.boxes import EXACT_COST
-from thalweg_embedding.pairs.complement import ComplementPairs
+from thalweg_embedding.pairs.combined import CombinedPairs
 from thalweg_embedding.pairs.density import DensityCorrelation
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.grid import GRID_ROWS, GridPairs
@@ -286,7 +286,7 @@ def embedding(
     if repulsive_weights == "complement":
         complements = weights * made.total
         edges = attractive_sum(layout, family.repulsion, complements, places=made.places)
-        repelling = ComplementPairs(repelling, edges)
+        repelling = CombinedPairs(repelling, edges, (1.0, -1.0))
     if init == "auto":
         points = kind != "precomputed" and metric != "precomputed"
         leading = points and dimensions <= dataset.layout.columns

@@ -77,6 +77,14 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             estimate=estimate,
         ),
         ObjectiveSpec(
+            name="pacmap",
+            summary="PaCMAP: neighbors, mid-near and further pairs, chosen once, in three phases",
+            load="thalweg_embedding.pacmap:pacmap",
+            aliases=("PaCMAP",),
+            preconditioner="spectral",
+            stop=STOP,
+        ),
+        ObjectiveSpec(
             name="laplacian-eigenmaps",
             summary="Laplacian eigenmaps: neighbors close together, with orthonormal coordinates",
             load=eigenmaps + "laplacian_eigenmaps",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -253,15 +253,22 @@ class Layout:
         -------
         ndarray of float64, shape (local_rows, columns)
         """
+        return scale * self._drawn(seed, np.random.Generator.standard_normal)
+
+    def random_uniform(self, seed: int) -> np.ndarray:
+        """The same of numbers from 0 to 1, the latter excluded."""
+        return self._drawn(seed, np.random.Generator.random)
+
+    def _drawn(self, seed: int, draw: Callable[..., np.ndarray]) -> np.ndarray:
         size = 4096
         block = np.empty((self.local_rows, self.columns))
         for number in range(self.start // size, -(-self.stop // size)):
             stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
             first, last = number * size, min((number + 1) * size, self.rows)
-            drawn = stream.standard_normal((last - first, self.columns))
+            drawn = draw(stream, (last - first, self.columns))
             low, high = max(first, self.start), min(last, self.stop)
             block[low - self.start : high - self.start] = drawn[low - first : high - first]
-        return scale * block
+        return block
 
 
 @contextmanager

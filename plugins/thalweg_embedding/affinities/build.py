@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -24,7 +23,12 @@ from thalweg_embedding.affinities.distances import (
 )
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.affinities.fuzzy import fuzzy_rows
-from thalweg_embedding.affinities.symmetric import Weights, check_weights, transposed
+from thalweg_embedding.affinities.symmetric import (
+    Weights,
+    both_ways,
+    check_weights,
+    transposed,
+)
 from thalweg_embedding.memory import require_room_for_dense
 from thalweg_embedding.pairs import decomposition
 
@@ -220,15 +224,7 @@ def affinities_of(
         few = squared[:, : math.ceil(NEIGHBORS_PER_PERPLEXITY * max(wanted))].copy()
     del indices, squared  # here memory is at its peak
 
-    def both_ways(entries: np.ndarray) -> tuple[Any, Any]:
-        width = entries.shape[1]
-        starts = np.arange(0, local * width + 1, width, dtype=column_type)
-        one_way = scipy.sparse.csr_matrix(
-            (entries.ravel(), columns[:, :width].ravel(), starts), shape=(local, layout.rows)
-        )
-        return one_way, transposed(layout, one_way)
-
-    there, back = both_ways(values)
+    there, back = both_ways(layout, columns, values)
     weights = there + back
     if kind == "fuzzy":
         weights = weights - there.multiply(back)
@@ -240,7 +236,7 @@ def affinities_of(
     kept = None
     if distances:
         # A sparse matrix forgets zeros: between duplicates there are edges too.
-        there, back = both_ways(np.maximum(few, np.finfo(float).tiny))
+        there, back = both_ways(layout, columns, np.maximum(few, np.finfo(float).tiny))
         kept = there.maximum(back).tocsr()
     return Affinities(weights.toarray() if dense else weights.tocsr(), total, kept, places)
 

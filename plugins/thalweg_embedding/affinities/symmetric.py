@@ -29,6 +29,24 @@ def transposed(layout: Layout, matrix: scipy.sparse.csr_matrix) -> scipy.sparse.
     return scipy.sparse.csr_matrix((values, (rows, columns)), shape=shape)
 
 
+def both_ways(layout: Layout, columns: np.ndarray, entries: np.ndarray) -> tuple[Any, Any]:
+    """A matrix with as many entries in each row, and its transpose.  Collective.
+
+    Parameters
+    ----------
+    columns
+        Global numbers of the columns, shape (local_rows, k).
+    entries
+        Of the first ones, shape (local_rows, at most k).
+    """
+    local, width = entries.shape
+    starts = width * np.arange(local + 1, dtype=columns.dtype)
+    one_way = scipy.sparse.csr_matrix(
+        (entries.ravel(), columns[:, :width].ravel(), starts), shape=(local, layout.rows)
+    )
+    return one_way, transposed(layout, one_way)
+
+
 def sum_of_parts(layout: Layout, parts: Sequence[scipy.sparse.spmatrix]) -> scipy.sparse.csr_matrix:
     """This rank's rows of a sum over ranks.  Collective.
 

@@ -7,6 +7,7 @@ from thalweg_embedding.estimators.neighbor_embeddings import (
     ElasticEmbedding,
     LargeVis,
     NegTSNE,
+    PaCMAP,
     SymmetricSNE,
 )
 
@@ -18,5 +19,6 @@ __all__ = [
     "LargeVis",
     "LocallyLinearEmbedding",
     "NegTSNE",
+    "PaCMAP",
     "SymmetricSNE",
 ]

@@ -40,13 +40,14 @@ from thalweg_embedding.objectives import (
     t_sne,
     umap_embedding,
 )
+from thalweg_embedding.pacmap import pacmap
 
 
-def _places_new_points(estimator: PairwiseEstimator) -> bool:
-    return estimator.affinity != "precomputed" and estimator.keep_data
+def _places_new_points(estimator: MapEstimator) -> bool:
+    return not estimator._of_affinities and estimator.keep_data
 
 
-def _extends(estimator: PairwiseEstimator) -> bool:
+def _extends(estimator: MapEstimator) -> bool:
     return _places_new_points(estimator) and estimator.metric != "precomputed"
 
 
@@ -69,10 +70,10 @@ def _threads(n_jobs: int | None) -> Iterator[None]:
 
 
 @dataclass(eq=False, repr=False)
-class PairwiseEstimator(  # type: ignore[misc]
+class MapEstimator(  # type: ignore[misc]
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
-    """Base of the estimators of this module.
+    """What the estimators of this module have in common.
 
     ``fit`` and ``fit_transform`` take an array or a sparse matrix, shape (n_samples, n_features),
     or a :class:`thalweg.Dataset` whose rows are distributed over ranks; the map then has this
@@ -82,16 +83,6 @@ class PairwiseEstimator(  # type: ignore[misc]
     ----------
     n_components
         Dimensions of the map.
-    perplexity
-        Effective number of neighbors, less than n_samples - 1; by default 30, or a third of
-        the points if that is less.
-    perplexities
-        Several instead, whose affinities are averaged (multiscale affinities).
-    affinity
-        ``"entropic"``, ``"uniform"``, ``"fuzzy"``, or ``"precomputed"``: X holds symmetric
-        non-negative affinities; ``"auto"``: what the method is known with.
-    n_neighbors
-        Neighbors of uniform and fuzzy affinities.
     metric
         ``"euclidean"``, ``"cosine"``, ``"correlation"``, SciPy's ``"cityblock"`` and others, with
         pynndescent installed any of its; or ``"precomputed"``: X holds distances, a square
@@ -99,16 +90,6 @@ class PairwiseEstimator(  # type: ignore[misc]
         ``sklearn.neighbors.kneighbors_graph(..., mode="distance")`` gives.
     neighbor_search
         ``"exact"`` or ``"approximate"``; the latter, of sparse rows, needs pynndescent.
-    graph
-        Entropic affinities of all pairs (``"dense"``), of the nearest neighbors (``"sparse"``),
-        or ``"auto"``: dense up to 1,000 points.
-    lambda_
-        Weight of the repulsion; by default the method's.
-    density
-        Weight of the correlation of local densities in the data and in the map.
-    exaggeration
-        Early exaggeration: the repulsion starts at 1/exaggeration and is raised in stages.  By
-        default 12 for 1,000 points or more, else 1.
     init
         ``"random"``, ``"pca"``, ``"spectral"``, an array (n_samples, n_components), or ``"auto"``:
         principal components, but random for the elastic embedding.
@@ -138,11 +119,6 @@ class PairwiseEstimator(  # type: ignore[misc]
     embedding_ : ndarray of float32 or float64, as X, shape (n_samples, n_components)
     objective_ : float
         Final value, as the run saw it.
-    kl_divergence_ : float
-        Of SNE variants: the same, evaluated once more with a hundredth of its error.
-    affinities_ : scipy.sparse.csr_matrix or ndarray
-        This rank's rows of the weights, which sum to 1 over all ranks.  Saved by
-        ``scipy.sparse.save_npz``, they serve as X with ``affinity="precomputed"``.
     n_iter_ : int
     trace_ : thalweg.Trace
         Objective, gradient norm, evaluations and seconds of each iterate.
@@ -153,17 +129,19 @@ class PairwiseEstimator(  # type: ignore[misc]
     #: Builder of the objective.
     build: ClassVar[Callable[..., PairwiseEmbedding]]
 
+    #: Options of it with which a run goes on from a map as it is.
+    going_on: ClassVar[Mapping[str, Any]] = {"exaggeration": 1.0}
+
+    #: Kinds of rows that it takes, as ``validate_data`` names them.
+    sparse_rows: ClassVar[Any] = "csr"
+
+    #: Whether X holds affinities.
+    _of_affinities: ClassVar[bool] = False
+
     n_components: int = 2
     _: KW_ONLY
-    perplexity: float | None = None
-    perplexities: Any = None
-    affinity: str = "auto"
-    n_neighbors: int = 15
     metric: str = "euclidean"
     neighbor_search: str = "exact"
-    graph: str = "auto"
-    density: float = 0.0
-    exaggeration: float | None = None
     init: Any = "auto"
     max_iter: int = 500
     tol: float = 1e-2
@@ -200,7 +178,7 @@ class PairwiseEstimator(  # type: ignore[misc]
         return {"lambda_" if name == "lambda" else name: given for name, given in checked.items()}
 
     @collective_call(lambda self, X, *_, **__: X.comm if isinstance(X, Dataset) else MPI.COMM_SELF)
-    def fit(self, X: Any, y: Any = None) -> PairwiseEstimator:
+    def fit(self, X: Any, y: Any = None) -> MapEstimator:
         """Embed the rows of X.
 
         Parameters
@@ -235,15 +213,13 @@ class PairwiseEstimator(  # type: ignore[misc]
                 progress=bool(self.verbose),
                 **(self.solver_options or {}),
             )
-            self._keep(result, dataset)
-            weights, places = objective.weights, objective.places
-            self.affinities_ = weights if places is None else places.backward_matrix(weights)
+            self._keep(result, dataset, objective)
             self._placed = self._new_points(dataset, objective, result.x)
         finally:
             objective.destroy()
 
     @available_if(_extends)
-    def partial_fit(self, X: Any, y: Any = None) -> PairwiseEstimator:
+    def partial_fit(self, X: Any, y: Any = None) -> MapEstimator:
         """Embed the rows of X together with those fitted before, from where these are.
 
         The map then has the rows of all calls, in their order.  New rows begin where
@@ -276,7 +252,7 @@ class PairwiseEstimator(  # type: ignore[misc]
             else:
                 dense = new.toarray() if scipy.sparse.issparse(new) else new
                 together = np.vstack([placed.points, dense])
-            self._fit(together, start=start, exaggeration=1.0)
+            self._fit(together, start=start, **self.going_on)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
@@ -337,7 +313,7 @@ class PairwiseEstimator(  # type: ignore[misc]
             return validate_data(
                 self,
                 X.values if isinstance(X, Dataset) else X,
-                accept_sparse="csr",
+                accept_sparse=self.sparse_rows,
                 dtype=(np.float64, np.float32),
                 reset=False,
                 ensure_min_samples=0 if empty else 1,
@@ -351,7 +327,11 @@ class PairwiseEstimator(  # type: ignore[misc]
             self.n_features_in_ = dataset.layout.columns
         else:
             X = validate_data(
-                self, X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_min_samples=3
+                self,
+                X,
+                accept_sparse=self.sparse_rows,
+                dtype=(np.float64, np.float32),
+                ensure_min_samples=3,
             )
             dataset = SparseDataset.of(X) if scipy.sparse.issparse(X) else Dataset.from_array(X)
         start: np.ndarray | None = None
@@ -376,7 +356,7 @@ class PairwiseEstimator(  # type: ignore[misc]
         drawn = int(check_random_state(self.random_state).randint(2**31 - 1))
         return int(comm.bcast(drawn))
 
-    def _keep(self, result: thalweg.Result, dataset: Dataset) -> None:
+    def _keep(self, result: thalweg.Result, dataset: Dataset, objective: PairwiseEmbedding) -> None:
         held = dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values
         single = held.dtype == np.float32
         self.embedding_ = result.x.astype(np.float32) if single else result.x
@@ -384,8 +364,6 @@ class PairwiseEstimator(  # type: ignore[misc]
         self.objective_ = result.objective
         self.trace_ = result.trace
         self.notes_ = result.notes
-        if "kl_divergence" in result.metrics:
-            self.kl_divergence_ = float(result.metrics["kl_divergence"])
 
     def _new_points(
         self, dataset: Dataset, objective: PairwiseEmbedding, rows: np.ndarray
@@ -393,13 +371,6 @@ class PairwiseEstimator(  # type: ignore[misc]
         if not _places_new_points(self):
             return None
         layout = objective.layout
-        lambda_ = objective.homotopy_parameter
-        if not objective.normalized:
-            scale = objective.repulsion_scale * layout.rows
-            # Weights that differ are counted as equal ones of the same sum.
-            differ = getattr(self, "repulsive_weights", "uniform") == "squared-distances"
-            lambda_ *= 1.0 / layout.rows if differ else scale
-        kind = objective.affinity
         return PlacedMap(
             dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values,
             layout.gather_rows(rows),
@@ -408,12 +379,14 @@ class PairwiseEstimator(  # type: ignore[misc]
             objective.attraction.function,
             objective.repulsion.function,
             objective.normalized,
-            lambda_,
-            perplexity_for(layout.rows, self.perplexity),
-            self.metric,
-            kind,
-            self.n_neighbors,
+            metric=self.metric,
+            affinity=objective.affinity,
+            **self._pulled_and_pushed(objective),
         )
+
+    def _pulled_and_pushed(self, objective: Any) -> dict[str, Any]:
+        """Neighbors of a new point, and the weight of its repulsion."""
+        raise NotImplementedError
 
     def __sklearn_is_fitted__(self) -> bool:
         # A parameter may end in an underscore too: lambda_.
@@ -425,10 +398,123 @@ class PairwiseEstimator(  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = "precomputed" in (self.affinity, self.metric)
-        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self._of_affinities or self.metric == "precomputed"
+        tags.input_tags.sparse = bool(self.sparse_rows)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+@dataclass(eq=False, repr=False)
+class PairwiseEstimator(MapEstimator):
+    """Base of the estimators that attract by affinities and repel all pairs.
+
+    Parameters
+    ----------
+    perplexity
+        Effective number of neighbors, less than n_samples - 1; by default 30, or a third of
+        the points if that is less.
+    perplexities
+        Several instead, whose affinities are averaged (multiscale affinities).
+    affinity
+        ``"entropic"``, ``"uniform"``, ``"fuzzy"``, or ``"precomputed"``: X holds symmetric
+        non-negative affinities; ``"auto"``: what the method is known with.
+    n_neighbors
+        Neighbors of uniform and fuzzy affinities.
+    graph
+        Entropic affinities of all pairs (``"dense"``), of the nearest neighbors (``"sparse"``),
+        or ``"auto"``: dense up to 1,000 points.
+    lambda_
+        Weight of the repulsion; by default the method's.
+    density
+        Weight of the correlation of local densities in the data and in the map.
+    exaggeration
+        Early exaggeration: the repulsion starts at 1/exaggeration and is raised in stages.  By
+        default 12 for 1,000 points or more, else 1.
+    n_components, metric, init, max_iter, tol, random_state, ...
+        As in :class:`MapEstimator`.
+
+    Attributes
+    ----------
+    kl_divergence_ : float
+        Of SNE variants: the final value, evaluated once more with a hundredth of its error.
+    affinities_ : scipy.sparse.csr_matrix or ndarray
+        This rank's rows of the weights, which sum to 1 over all ranks.  Saved by
+        ``scipy.sparse.save_npz``, they serve as X with ``affinity="precomputed"``.
+    embedding_, objective_, n_iter_, trace_, notes_
+        As in :class:`MapEstimator`.
+    """
+
+    _: KW_ONLY
+    perplexity: float | None = None
+    perplexities: Any = None
+    affinity: str = "auto"
+    n_neighbors: int = 15
+    graph: str = "auto"
+    density: float = 0.0
+    exaggeration: float | None = None
+
+    @property
+    def _of_affinities(self) -> bool:  # type: ignore[override]
+        return self.affinity == "precomputed"
+
+    def _keep(self, result: thalweg.Result, dataset: Dataset, objective: PairwiseEmbedding) -> None:
+        super()._keep(result, dataset, objective)
+        weights, places = objective.weights, objective.places
+        self.affinities_ = weights if places is None else places.backward_matrix(weights)
+        if "kl_divergence" in result.metrics:
+            self.kl_divergence_ = float(result.metrics["kl_divergence"])
+
+    def _pulled_and_pushed(self, objective: Any) -> dict[str, Any]:
+        lambda_, rows = objective.homotopy_parameter, objective.layout.rows
+        if not objective.normalized:
+            # Weights that differ are counted as equal ones of the same sum.
+            differ = getattr(self, "repulsive_weights", "uniform") == "squared-distances"
+            lambda_ *= 1.0 / rows if differ else objective.repulsion_scale * rows
+        return {
+            "lambda_": lambda_,
+            "perplexity": perplexity_for(rows, self.perplexity),
+            "n_neighbors": self.n_neighbors,
+        }
+
+
+@dataclass(eq=False, repr=False)
+class PaCMAP(MapEstimator):
+    """PaCMAP (Wang, Huang, Rudin and Shaposhnik 2021): three sets of pairs in three phases.
+
+    New points are attracted by their nearest neighbors, and repelled by all points as by further
+    pairs on average.
+
+    Parameters
+    ----------
+    n_neighbors
+        Neighbors of a point; by default 10, and 10 + 15 log10(n_samples/10,000) from 10,000 on.
+    mid_near_ratio, further_ratio
+        Mid-near and further pairs of a point, relative to its neighbors.
+    metric
+        ``"euclidean"``, ``"cosine"`` or ``"correlation"``, of dense rows.
+    n_components, init, max_iter, tol, random_state, ...
+        And the attributes: as in :class:`MapEstimator`; ``random_state`` seeds the pairs too.
+    """
+
+    build = staticmethod(pacmap)
+    going_on: ClassVar[Mapping[str, Any]] = {"stages": ()}
+    sparse_rows: ClassVar[Any] = False
+
+    _: KW_ONLY
+    n_neighbors: int | None = None
+    mid_near_ratio: float = 0.5
+    further_ratio: float = 2.0
+
+    def _fit(self, X: Any, **options: Any) -> None:
+        comm = X.comm if isinstance(X, Dataset) else MPI.COMM_SELF
+        super()._fit(X, seed=self._seed(comm), **options)
+
+    def _pulled_and_pushed(self, objective: Any) -> dict[str, Any]:
+        pairs = objective.pairs
+        return {
+            "lambda_": pairs.n_further / pairs.n_neighbors / objective.layout.rows,
+            "n_neighbors": pairs.n_neighbors,
+        }
 
 
 @dataclass(eq=False, repr=False)

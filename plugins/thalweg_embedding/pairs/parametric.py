@@ -1,4 +1,4 @@
-"""Pair functions with parameters: Student kernels of any tails, and cross-entropies."""
+"""Pair functions with parameters: Student kernels of any tails, cross-entropies, PaCMAP's."""
 
 from __future__ import annotations
 
@@ -100,3 +100,50 @@ def cross_entropy_functions(a: float, b: float, offset: float) -> Functions:
             source=(*source, 1),
         ),
     )
+
+
+@functools.cache
+def pacmap_functions() -> tuple[PairFunction, PairFunction, PairFunction]:
+    """PaCMAP's of neighbors, mid-near pairs and further pairs, s = 1 + d.
+
+    s/(10 + s), s/(10,000 + s) and 1/(1 + s): Wang, Huang, Rudin and Shaposhnik (2021), section 4.
+    """
+
+    def neighbors(d: float) -> tuple[float, float, float]:
+        k = 1.0 / (11.0 + d)
+        return (1.0 + d) * k, 10.0 * k * k, -20.0 * k * k * k
+
+    def neighbors_single(d: Any) -> tuple[Any, Any]:
+        k = np.float32(1.0) / (np.float32(11.0) + d)
+        return (np.float32(1.0) + d) * k, np.float32(10.0) * k * k
+
+    def mid_near(d: float) -> tuple[float, float, float]:
+        k = 1.0 / (10001.0 + d)
+        return (1.0 + d) * k, 1e4 * k * k, -2e4 * k * k * k
+
+    def mid_near_single(d: Any) -> tuple[Any, Any]:
+        k = np.float32(1.0) / (np.float32(10001.0) + d)
+        return (np.float32(1.0) + d) * k, np.float32(1e4) * k * k
+
+    def further(d: float) -> tuple[float, float, float]:
+        k = 1.0 / (2.0 + d)
+        return k, -k * k, 2.0 * k * k * k
+
+    def further_single(d: Any) -> tuple[Any, Any]:
+        k = np.float32(1.0) / (np.float32(2.0) + d)
+        return k, -k * k
+
+    return (
+        PairFunction(
+            neighbors, "s/(10 + s), s = 1 + d", single=neighbors_single,
+            source=(pacmap_functions, (), 0),
+        ),
+        PairFunction(
+            mid_near, "s/(10000 + s), s = 1 + d", single=mid_near_single,
+            source=(pacmap_functions, (), 1),
+        ),
+        PairFunction(
+            further, "1/(1 + s), s = 1 + d", single=further_single,
+            source=(pacmap_functions, (), 2),
+        ),
+    )  # fmt: skip

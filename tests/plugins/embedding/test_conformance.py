@@ -11,6 +11,7 @@ from thalweg.data import Dataset
 from thalweg.parallel import MPI
 from thalweg.testing import check_capabilities, check_preconditioner, check_same_start
 from thalweg_embedding import objectives
+from thalweg_embedding.pacmap import pacmap
 from thalweg_embedding.preconditioners.diagonal import FixedPoint, HessianDiagonalScaling
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
 
@@ -19,6 +20,7 @@ BUILDERS = {
     "s-sne": objectives.symmetric_sne,
     "t-sne": objectives.t_sne,
     "t-ee": objectives.t_elastic_embedding,
+    "pacmap": lambda data, comm, perplexity, **options: pacmap(data, comm, **options),
 }
 
 every_objective = pytest.mark.parametrize("name", BUILDERS)

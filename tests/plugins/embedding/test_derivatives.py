@@ -11,6 +11,15 @@ from sklearn.datasets import load_digits
 from thalweg.data import Dataset
 from thalweg.parallel import MPI
 from thalweg_embedding import objectives
+from thalweg_embedding.pacmap import pacmap
+
+
+def pacmap_of_all_sets(data, comm, dimensions=2, init_scale=1.0, **others):
+    """PaCMAP's objective in its first phase, in which all of its pairs count."""
+    objective = pacmap(data, comm, dimensions=dimensions, init_scale=init_scale, init="random")
+    objective.homotopy_parameter = 300.0
+    return objective
+
 
 BUILDERS = {
     "elastic-embedding": objectives.elastic_embedding,
@@ -23,6 +32,7 @@ BUILDERS = {
     "largevis": objectives.largevis_embedding,
     "neg-t-sne": partial(objectives.negative_t_sne_embedding, normalization=0.2),
     "densities": partial(objectives.t_sne, density=0.7),
+    "pacmap": pacmap_of_all_sets,
 }
 
 #: Kernels are compiled for each function: half of them are tried on sparse graphs alone.

@@ -10,7 +10,7 @@ import thalweg
 from thalweg.config import read_configuration
 from thalweg.data import Dataset
 from thalweg.plugins import ObjectiveSpec, plugins
-from thalweg_embedding import TSNE, UMAP, LargeVis, NegTSNE, SymmetricSNE
+from thalweg_embedding import TSNE, UMAP, LargeVis, NegTSNE, PaCMAP, SymmetricSNE
 from thalweg_embedding.families import ELASTIC_EMBEDDING, T_SNE
 from thalweg_embedding.objectives import (
     MANY_ROWS,
@@ -80,7 +80,7 @@ def test_an_elastic_embedding_starts_small_however_many_points(comm):
     objective.destroy()
 
 
-@pytest.mark.parametrize("kind", [TSNE, SymmetricSNE, UMAP, LargeVis, NegTSNE])
+@pytest.mark.parametrize("kind", [TSNE, SymmetricSNE, UMAP, LargeVis, NegTSNE, PaCMAP])
 def test_an_estimator_a_call_and_a_file_end_by_the_same_rule(kind):
     spec = next(s for s in plugins().specs(ObjectiveSpec) if kind.__name__ in s.aliases)
     estimator = kind()

@@ -1,0 +1,173 @@
+"""The three sets of pairs of PaCMAP (Wang, Huang, Rudin and Shaposhnik 2021, section 4)."""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+from numba import prange
+
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg.parallel import kernel, rows_at
+from thalweg_embedding.affinities.distances import SparseDataset, measured_rows, nearest_by
+from thalweg_embedding.affinities.symmetric import both_ways
+
+#: Nearest neighbors beyond those wanted, among which the scaled distance chooses.
+SPARE = 50
+
+#: Places, in order of distance, of the neighbors whose mean distance is a point's scale.
+SCALE = slice(3, 6)
+
+#: Points drawn for a mid-near pair, of which the second nearest is taken.
+DRAWN = 6
+
+
+@dataclass(frozen=True)
+class PairSets:
+    """Pairs of points: this rank's rows of symmetric matrices that count each pair once.
+
+    A pair has half its count in both directions, so that a matrix sums to the number of pairs.
+
+    Attributes
+    ----------
+    neighbors, mid_near, further
+        CSR, shape (local_rows, rows).
+    n_neighbors
+        Neighbors of a point.
+    n_further
+        Further pairs of a point.
+    """
+
+    neighbors: scipy.sparse.csr_matrix
+    mid_near: scipy.sparse.csr_matrix
+    further: scipy.sparse.csr_matrix
+    n_neighbors: int
+    n_further: int
+
+
+def pair_sets(
+    dataset: Dataset,
+    n_neighbors: int | None = None,
+    mid_near_ratio: float = 0.5,
+    further_ratio: float = 2.0,
+    *,
+    metric: str = "euclidean",
+    search: str = "exact",
+    seed: int = 0,
+    note: Callable[[str], None] = lambda sentence: None,
+) -> PairSets:
+    """Draw the sets, the same ones at any number of ranks.  Collective.
+
+    Parameters
+    ----------
+    dataset
+        Points as rows, dense.
+    n_neighbors
+        Neighbors of a point; by default 10, and 10 + 15 log10(N/10,000) from 10,000 points on.
+        Fewer where the points are too few for all three sets.
+    mid_near_ratio, further_ratio
+        Mid-near and further pairs of a point, relative to its neighbors.
+    metric
+        ``"euclidean"``, ``"cosine"`` or ``"correlation"``: distances that coordinates give, for
+        mid-near pairs are chosen by those between points of any ranks.
+    search, note
+        As in :func:`~thalweg_embedding.affinities.distances.nearest_by`.
+    seed
+        Of the random pairs, and of an approximate search.
+
+    Raises
+    ------
+    InputError
+        Sparse rows, or fewer than 3 points.
+
+    Notes
+    -----
+    A neighbor is one of the nearest by the squared distance divided by the scales of both points,
+    among 50 more than wanted.  A point's scale is the mean distance to its fourth to sixth
+    neighbors.  Of six points drawn, the second nearest makes a mid-near pair.  Further pairs are
+    drawn from the points that are no neighbors.
+    """
+    if isinstance(dataset, SparseDataset):
+        raise InputError(
+            "PaCMAP chooses pairs by distances between points of any ranks, for which it needs "
+            "dense rows; make them dense, or reduce their columns first"
+        )
+    layout = dataset.layout
+    rows = layout.rows
+    if rows < 3:
+        raise InputError(f"an embedding needs at least 3 points, and the data have {rows}")
+    if n_neighbors is None:
+        n_neighbors = round(10.0 + 15.0 * max(0.0, np.log10(rows / 1e4)))
+    k = max(1, min(n_neighbors, int(rows / (1.0 + mid_near_ratio + further_ratio))))
+    n_mid_near = round(k * mid_near_ratio)
+    n_further = min(rows - 1 - k, max(1, round(k * further_ratio)))
+    drawn = min(DRAWN, rows - 1)
+
+    dataset = measured_rows(dataset, metric)
+    near = _neighbors(dataset, k, search, seed, note)
+    uniform = layout.with_columns(drawn * n_mid_near + n_further).random_uniform(seed)
+    own = np.arange(layout.start, layout.stop)[:, None]
+    candidates = np.empty((len(own) * n_mid_near, drawn), dtype=np.int64)
+    first = np.ascontiguousarray(uniform[:, : drawn * n_mid_near]).reshape(candidates.shape)
+    _draw(first, np.repeat(own, n_mid_near, axis=0), rows, candidates)
+    mid_near = _second_nearest(dataset, candidates.reshape(len(own), n_mid_near, drawn))
+    further = np.empty((len(own), n_further), dtype=np.int64)
+    taken = np.sort(np.hstack([own, near]), axis=1)
+    _draw(np.ascontiguousarray(uniform[:, drawn * n_mid_near :]), taken, rows, further)
+
+    def counted(columns: np.ndarray) -> scipy.sparse.csr_matrix:
+        column_type = np.int32 if rows < 2**31 and columns.size < 2**31 else np.int64
+        there, back = both_ways(layout, columns.astype(column_type), np.full(columns.shape, 0.5))
+        return (there + back).tocsr()
+
+    return PairSets(counted(near), counted(mid_near), counted(further), k, n_further)
+
+
+def _neighbors(dataset: Dataset, k: int, search: str, seed: int, note) -> np.ndarray:
+    layout = dataset.layout
+    most = min(k + SPARE, layout.rows - 1)
+    numbers, squared = nearest_by(dataset, most, "euclidean", search, seed, note)
+    scales = np.sqrt(squared)[:, min(SCALE.start, most - 1) : SCALE.stop].mean(axis=1)
+    scales = np.maximum(scales, np.finfo(float).tiny ** 0.25)  # of points that coincide
+    theirs = rows_at(layout, scales, numbers.ravel()).reshape(numbers.shape)
+    order = np.argsort(squared / theirs, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(numbers, order, 1)
+
+
+def _second_nearest(dataset: Dataset, candidates: np.ndarray) -> np.ndarray:
+    """The second nearest of the rows that are drawn, shape (local_rows, pairs, drawn), for each."""
+    layout, values = dataset.layout, np.asarray(dataset.values, dtype=float)
+    squared = np.empty(candidates.shape)
+    for pair in range(candidates.shape[1]):
+        for drawn in range(candidates.shape[2]):  # each needs as much memory as the data
+            others = rows_at(layout, values, candidates[:, pair, drawn])
+            others -= values
+            squared[:, pair, drawn] = (others * others).sum(axis=1)
+    second = min(1, candidates.shape[2] - 1)
+    chosen = np.argsort(squared, axis=2, kind="stable")[:, :, second]
+    return np.take_along_axis(candidates, chosen[:, :, None], 2)[:, :, 0]
+
+
+@kernel(writes=("found",), parallel=True)
+def _draw(uniform, taken, rows, found):
+    """Numbers below ``rows``, different from each other and from those taken, which ascend."""
+    count, before = uniform.shape[1], taken.shape[1]
+    for n in prange(uniform.shape[0]):
+        held = np.empty(before + count, np.int64)
+        held[:before] = taken[n]
+        for j in range(count):
+            size = before + j
+            number = np.int64(uniform[n, j] * (rows - size))
+            place = 0
+            while place < size and number >= held[place]:
+                number += 1
+                place += 1
+            for later in range(size, place, -1):
+                held[later] = held[later - 1]
+            held[place] = number
+            found[n, j] = number

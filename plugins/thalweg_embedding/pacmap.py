@@ -1,0 +1,174 @@
+"""PaCMAP: few attracting and repelling pairs, chosen once, and three phases of their weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg.parallel import MPI, Layout
+from thalweg.plugins import Help
+from thalweg_embedding.affinities.pair_sets import PairSets, pair_sets
+from thalweg_embedding.memory import require_room_for_map
+from thalweg_embedding.objective import PairwiseEmbedding
+from thalweg_embedding.objectives import MANY_ROWS, attractive_sum
+from thalweg_embedding.options import Dimensions
+from thalweg_embedding.pairs.combined import CombinedPairs
+from thalweg_embedding.pairs.parametric import pacmap_functions
+from thalweg_embedding.plugin import STOP
+from thalweg_embedding.start import START_SCALE, Start, principal_components
+
+#: Weights of mid-near pairs in the stages, and of neighbors while it is above the last but one of
+#: them, is not, and is 0.  The paper lets the first go from 1000 to 3 in a hundred steps.
+STAGES = (1000.0, 500.0, 250.0, 100.0, 30.0, 10.0, 3.0, 0.0)
+NEIGHBOR_WEIGHTS = (2.0, 3.0, 1.0)
+
+#: Most iterations of each of these but the last.
+STAGE_ITERATIONS = 16
+
+
+class PaCMAPObjective(PairwiseEmbedding):
+    """w_NB sum s/(10 + s) + w_MN sum s/(10,000 + s) + sum 1/(1 + s), s = 1 + d.
+
+    Over neighbors, mid-near pairs and further pairs (Wang, Huang, Rudin and Shaposhnik 2021,
+    section 4), whose last weight is 1.  The homotopy parameter is w_MN.  With it goes w_NB: 2 while
+    it is above 3, then 3, and 1 where it is 0, which is the wanted objective.
+
+    Parameters
+    ----------
+    layout
+        Rows and dimension of the map.
+    pairs
+        The three sets.
+    start
+        Starting map.
+    stages
+        Values of w_MN that a run passes through when the user asks for none.
+    """
+
+    homotopy_name = "mid_near_weight"
+
+    def __init__(
+        self,
+        layout: Layout,
+        pairs: PairSets,
+        *,
+        start: Start | None = None,
+        stages: Sequence[float] = STAGES,
+    ) -> None:
+        near, mid_near, further = pacmap_functions()
+        single = layout.rows >= MANY_ROWS
+        self.pairs = pairs
+        self._attracted = CombinedPairs(
+            attractive_sum(layout, near, pairs.neighbors, single),
+            attractive_sum(layout, mid_near, pairs.mid_near, single),
+            (1.0, 0.0),
+        )
+        super().__init__(
+            layout,
+            pairs.neighbors,
+            self._attracted,
+            attractive_sum(layout, further, pairs.further, single),
+            normalized=False,
+            start=start,
+            stages=stages,
+            stage_iterations=STAGE_ITERATIONS,
+            stop=STOP,
+            label="pacmap",
+            affinity="uniform",
+        )
+
+    @property
+    def homotopy_parameter(self) -> float:
+        """w_MN."""
+        return self._attracted.factors[1]
+
+    @homotopy_parameter.setter
+    def homotopy_parameter(self, value: float) -> None:
+        phase = 2 if value <= 0.0 else 1 if value <= STAGES[-2] else 0
+        self._attracted.factors = NEIGHBOR_WEIGHTS[phase], float(value)
+
+    def check_homotopy(self, value: float) -> None:
+        """Refuse a weight that is negative or not finite."""
+        if not (math.isfinite(value) and value >= 0.0):
+            raise InputError(
+                f"the weight of mid-near pairs must be a finite number of at least 0, not {value!r}"
+            )
+
+    def default_homotopy(self) -> Sequence[float]:
+        """The stages chosen at construction."""
+        return self._stages
+
+    def fingerprint(self) -> str:
+        """Changes with the shape and the three sets."""
+        drawn = (self.pairs.mid_near, self.pairs.further)
+        digests = [
+            self.layout.digest(np.asarray(matrix @ np.sqrt(1.0 + np.arange(self.layout.rows))))
+            for matrix in drawn
+        ]
+        return "/".join([super().fingerprint(), *digests])
+
+
+def pacmap(
+    dataset: Dataset,
+    comm: MPI.Comm,
+    *,
+    dimensions: Dimensions = 2,
+    n_neighbors: Annotated[
+        int | None,
+        Help("neighbors of a point; by default 10, more from 10,000 points on", minimum=1),
+    ] = None,
+    mid_near_ratio: Annotated[
+        float, Help("mid-near pairs of a point, relative to its neighbors", minimum=0)
+    ] = 0.5,
+    further_ratio: Annotated[
+        float, Help("further pairs of a point, relative to its neighbors", above=0)
+    ] = 2.0,
+    metric: Annotated[
+        Literal["euclidean", "cosine", "correlation"], Help("distance of the data")
+    ] = "euclidean",
+    neighbor_search: Annotated[
+        Literal["exact", "approximate"], Help("how nearest neighbors are found")
+    ] = "exact",
+    init: Annotated[
+        Literal["auto", "random", "pca"],
+        Help(
+            "where the map starts: random numbers, or principal components, which auto takes where "
+            "the data have as many columns"
+        ),
+    ] = "auto",
+    init_scale: Annotated[
+        float, Help("standard deviation of the starting map", unit="map units", above=0)
+    ] = START_SCALE,
+    seed: Annotated[int, Help("seed of the random pairs", minimum=0)] = 0,
+    start: np.ndarray | None = None,
+    stages: Sequence[float] = STAGES,
+) -> Any:
+    """PaCMAP: w_NB sum s/(10 + s) + w_MN sum s/(10,000 + s) + sum 1/(1 + s), s = 1 + d."""
+    layout = dataset.layout.with_columns(dimensions)
+    require_room_for_map(layout)
+    sentences: list[str] = []
+    pairs = pair_sets(
+        dataset,
+        n_neighbors,
+        mid_near_ratio,
+        further_ratio,
+        metric=metric,
+        search=neighbor_search,
+        seed=seed,
+        note=sentences.append,
+    )
+    if init == "auto":
+        init = "pca" if dimensions <= dataset.layout.columns else "random"
+    if start is None and init == "pca":
+        start = principal_components(dataset, dimensions, init_scale)
+    objective = PaCMAPObjective(
+        layout, pairs, start=Start(layout, start, init_scale), stages=stages
+    )
+    for sentence in sentences:
+        objective.note(sentence)
+    return objective

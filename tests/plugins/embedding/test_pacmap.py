@@ -1,0 +1,146 @@
+"""PaCMAP: its pairs are those of the paper, its value their weighted sum in each phase."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.datasets import load_digits
+
+import thalweg
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg.parallel import MPI
+from thalweg_embedding.affinities.distances import SparseDataset
+from thalweg_embedding.affinities.pair_sets import pair_sets
+from thalweg_embedding.pacmap import pacmap
+
+SETS = ("neighbors", "mid_near", "further")
+
+
+def digits(comm, rows=90):
+    return Dataset.from_array(load_digits().data[:rows], comm=comm)
+
+
+def whole(layout, matrix):
+    return layout.gather_rows(matrix.toarray())
+
+
+@pytest.mark.ranks(1, 3)
+def test_neighbors_are_the_nearest_by_distances_in_units_of_both_points(comm):
+    data = digits(comm)
+    found = whole(data.layout, pair_sets(data, 4).neighbors)
+    points = load_digits().data[:90]
+    squared = ((points[:, None] - points) ** 2).sum(axis=2)
+    ascending = np.sqrt(np.sort(squared, axis=1))
+    scales = ascending[:, 4:7].mean(axis=1)  # the first is the point itself
+    scaled = squared / np.outer(scales, scales)
+    expected = np.zeros((90, 90))
+    for n in range(90):
+        nearest = np.argsort(squared[n], kind="stable")[1:55]
+        expected[n, nearest[np.argsort(scaled[n, nearest], kind="stable")[:4]]] = 0.5
+    assert not np.array_equal(expected > 0, squared <= ascending[:, 4:5] ** 2)  # scales do matter
+    np.testing.assert_array_equal(found, expected + expected.T)
+
+
+@pytest.mark.ranks(2, 3)
+def test_pairs_are_the_same_at_any_number_of_ranks(comm):
+    data = digits(comm)
+    found, alone = (pair_sets(rows, seed=5) for rows in (data, digits(MPI.COMM_SELF)))
+    for name in SETS:
+        mine = whole(data.layout, getattr(found, name))
+        np.testing.assert_array_equal(mine, getattr(alone, name).toarray())
+
+
+def test_random_pairs_are_as_many_and_as_different_as_they_should_be(comm):
+    data = digits(comm, 200)
+    found = {seed: pair_sets(data, 10, seed=seed) for seed in (0, 1)}
+    neighbors, mid_near, further = (getattr(found[0], name) for name in SETS)
+    for matrix, pairs in ((neighbors, 10), (mid_near, 5), (further, 20)):
+        assert matrix.sum() == 200 * pairs
+        assert not matrix.diagonal().any()
+        assert abs(matrix - matrix.T).max() == 0.0
+    # Its own further pairs are no neighbors of a point; a count of 1/2 is of one of both points.
+    both = further.multiply(neighbors)
+    assert both.data.max(initial=0.0) <= 0.25
+    assert further.max() == 1.0  # never twice by the same point
+    assert abs(further - found[1].further).sum() > 0
+    squared = ((data.values[:, None] - data.values) ** 2).sum(axis=2)
+    rank = squared.argsort(axis=1).argsort(axis=1) / 199.0
+    near, far = (rank[matrix.nonzero()].mean() for matrix in (mid_near, further))
+    # The second of six uniform numbers is 2/7 on average; seen from the other end it is more.
+    assert 0.27 < near < 0.42
+    assert 0.45 < far < 0.6
+
+
+def test_the_second_nearest_of_all_makes_a_mid_near_pair(comm):
+    data = digits(comm, 7)  # of 7 points each draws the 6 others
+    found = pair_sets(data, 2)
+    squared = ((data.values[:, None] - data.values) ** 2).sum(axis=2)
+    second = squared.argsort(axis=1)[:, 2]
+    expected = np.zeros((7, 7))
+    expected[np.arange(7), second] = 0.5
+    np.testing.assert_array_equal(found.mid_near.toarray(), expected + expected.T)
+
+
+@pytest.mark.parametrize("rows", [3, 4, 12, 40])
+def test_few_points_have_fewer_pairs_of_each_kind(comm, rows):
+    found = pair_sets(digits(comm, rows))
+    assert 1 <= found.n_neighbors <= rows / 3.5 or rows == 3
+    assert 1 <= found.n_further <= rows - 1 - found.n_neighbors
+    ties = Dataset.from_array(np.zeros((rows, 2)))
+    assert pair_sets(ties).neighbors.sum() == rows * found.n_neighbors
+
+
+@pytest.mark.ranks(1, 3)
+def test_the_value_is_the_weighted_sum_of_each_phase(comm):
+    data = digits(comm)
+    objective = pacmap(data, comm, n_neighbors=5, init="random", init_scale=3.0, seed=2)
+    x = objective.layout.vec_from(objective.layout.random_normal(0, 3.0))
+    rows = objective.layout.gather(x)
+    d = 1.0 + ((rows[:, None] - rows) ** 2).sum(axis=2)
+    near, mid_near, further = (whole(data.layout, getattr(objective.pairs, name)) for name in SETS)
+    terms = ((near * d / (10 + d)).sum(), (mid_near * d / (1e4 + d)).sum())
+    pushed = (further / (1 + d)).sum()
+    assert objective.homotopy_parameter == 0.0
+    for weight, w_near in ((1000.0, 2.0), (3.0, 3.0), (0.0, 1.0)):
+        objective.homotopy_parameter = weight
+        expected = w_near * terms[0] + weight * terms[1] + pushed
+        assert objective.value(x) == pytest.approx(expected, rel=1e-12)
+    objective.destroy()
+
+
+def test_a_run_passes_the_three_phases_and_ends_at_the_wanted_objective(comm):
+    objective = pacmap(digits(comm), comm)
+    prints = {objective.fingerprint(), pacmap(digits(comm), comm, seed=1).fingerprint()}
+    assert len(prints) == 2
+    result = thalweg.minimize(objective, preconditioner="spectral", iterations=120)
+    weights = result.trace["mid_near_weight"]
+    assert weights[0] == 1000.0
+    assert weights[-1] == 0.0
+    assert (np.diff(weights) <= 0.0).all()
+    x = objective.layout.vec_from(result.x)
+    assert objective.value(x) == pytest.approx(result.objective)
+    objective.destroy()
+
+
+def test_single_precision_is_said_in_the_error_of_a_value(comm):
+    points = np.random.default_rng(0).normal(size=(1_000, 4))
+    objective = pacmap(Dataset.from_array(points), comm, n_neighbors=4)
+    x = objective.initial_point(0)
+    single, slope = objective.value(x), x.duplicate()
+    assert objective.value_and_gradient(x, slope) == pytest.approx(single, rel=1e-7)
+    product = x.duplicate()
+    objective.hessian_product(x, x, product)  # in double precision
+    assert objective.value_error(single) > 1e-7 * single
+    objective.destroy()
+
+
+def test_what_pacmap_cannot_take_is_said(comm):
+    sparse = SparseDataset.of(scipy.sparse.identity(20, format="csr"))
+    with pytest.raises(InputError, match="needs dense rows"):
+        pacmap(sparse, comm)
+    objective = pacmap(digits(comm), comm, metric="cosine")
+    with pytest.raises(InputError, match="mid-near pairs must be a finite number of at least 0"):
+        objective.check_homotopy(-1.0)
+    objective.destroy()
