@@ -83,11 +83,12 @@ def test_a_start_of_ones_own_must_have_the_maps_shape():
 
 
 @pytest.mark.ranks(2, 3)
-def test_a_distributed_data_set_gives_the_map_of_one_rank(comm):
+@pytest.mark.parametrize("kind", [TSNE, PaCMAP])
+def test_a_distributed_data_set_gives_the_map_of_one_rank(kind, comm):
     points = load_digits().data[:90]
     data = Dataset.from_array(points, comm=comm)
-    found = TSNE(random_state=0, max_iter=20).fit_transform(data)
-    alone = TSNE(random_state=0, max_iter=20).fit_transform(points)
+    found = kind(random_state=0, max_iter=20).fit_transform(data)
+    alone = kind(random_state=0, max_iter=20).fit_transform(points)
     scale = np.abs(alone).max()
     np.testing.assert_allclose(data.layout.gather_rows(found), alone, atol=1e-6 * scale)
 
@@ -210,10 +211,12 @@ def test_affinities_serve_again():
     np.testing.assert_allclose(again.embedding_, first.embedding_, atol=1e-6)
 
 
-@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_matrix])
-def test_rows_that_come_later_join_the_map_and_leave_the_others_nearly_in_place(form):
+@pytest.mark.parametrize(
+    ("kind", "form"), [(TSNE, np.asarray), (TSNE, scipy.sparse.csr_matrix), (PaCMAP, np.asarray)]
+)
+def test_rows_that_come_later_join_the_map_and_leave_the_others_nearly_in_place(kind, form):
     points = load_digits().data[:100]
-    estimator = TSNE(random_state=0, max_iter=20).partial_fit(form(points[:80]))
+    estimator = kind(random_state=0, max_iter=20).partial_fit(form(points[:80]))
     before = estimator.embedding_
     placed = estimator.transform(form(points[80:]))
     estimator.set_params(max_iter=0).partial_fit(form(points[80:]))
@@ -221,7 +224,7 @@ def test_rows_that_come_later_join_the_map_and_leave_the_others_nearly_in_place(
     objective = estimator.objective_
     estimator.set_params(max_iter=20).partial_fit(form(points[:1]))  # a duplicate, which stays
     assert estimator.embedding_.shape == (101, 2)
-    assert estimator.objective_ < objective + 0.1
+    assert estimator.objective_ < 1.05 * objective + 0.1
     estimator.keep_data = False
     assert not hasattr(estimator, "partial_fit")
 
