@@ -185,6 +185,7 @@ class Separation:
         threshold: float,
         number: int,
         part: tuple[int, int] = (0, 1),
+        first: int = 0,
         before: Scan | None = None,
     ) -> tuple[Scan, np.ndarray]:
         """One round or a part of it; the pairs found, as numbers of all points, beside it."""
@@ -203,6 +204,7 @@ class Separation:
                 seed=self._seed * 1_000_003 + number,
                 progress=progress,
                 part=part,
+                first=first,
                 before=before,
                 share=True,
             )

@@ -55,14 +55,19 @@ class SeparationRounds(Solver[S], Generic[S]):
         return found
 
     def scan_part(
-        self, state: S, psi: np.ndarray, threshold: float
+        self, state: S, psi: np.ndarray, threshold: float, enough: float = np.inf
     ) -> tuple[Scan, np.ndarray] | None:
-        """As :meth:`scan`, a part of it at each call; None before the last."""
+        """As :meth:`scan`, a part of it at each call; None before the last.
+
+        A part after which delta is above ``enough`` is the last, and the next scan begins where
+        this one ended.
+        """
         separation = state.separation
         if not state.begun:
             state.scans += 1
-            state.part = 0
             state.parts = separation.parts(state.stride, state.fraction, len(psi))
+            state.first = (state.first + state.part) % state.parts
+            state.part = 0
         before = None
         if state.begun:
             i, j, distortions, lengths = state.begun_found.T
@@ -75,13 +80,14 @@ class SeparationRounds(Solver[S], Generic[S]):
             threshold,
             state.scans,
             (state.part, state.parts),
+            state.first,
             before,
         )
         state.scanned_rank = len(psi)
         state.delta, state.scanned = scan.delta, scan.n_pairs
         state.part += 1
         state.begun, state.begun_found = {}, np.empty((0, 4))
-        if state.part < state.parts:
+        if state.part < state.parts and scan.delta <= enough:
             state.begun = dict(vars(scan))
             found = [state.begun.pop(name) for name in ("pairs", "distortions", "lengths")]
             state.begun_found = np.column_stack(found)
@@ -101,16 +107,19 @@ class SeparationRounds(Solver[S], Generic[S]):
         # Secants that are nearly violated are taken too: it spares scans.  Where few are left
         # the cuts of earlier rounds are enough of those.
         share = 0.8 if state.violated > 0.01 * state.subset_size else 0.95
-        found = self.scan_part(state, state.psi, share * goal)
+        # Work on the cuts costs less than a part of a scan, and changes the map: what the other
+        # parts would find of this one need not hold of the next.
+        found = self.scan_part(state, state.psi, share * goal, goal)
         if found is None:
             return Verdict.OPEN
         scan, pairs = found
+        cut_short = state.part < state.parts
         before = state.count
         self.add(state, pairs, scan.lengths)
         added = state.count - before
         violated = sum(state.secants.comm.allgather(int((np.abs(scan.distortions) > goal).sum())))
         state.violated = violated
-        if scan.complete:
+        if scan.complete or cut_short:
             if met:
                 state.excesses, state.excesses_at = [], []
             else:
@@ -125,7 +134,7 @@ class SeparationRounds(Solver[S], Generic[S]):
                 # Everything that violates is a cut already: the margins were too thin.
                 return Verdict.FAILED
         state.fraction = state.separation.next_fraction(state.stride, scan, violated)
-        if added and state.count > (self.cuts_per_round or MIN_CUTS):
+        if added and not cut_short and state.count > (self.cuts_per_round or MIN_CUTS):
             self._drop(state)
         return Verdict.OPEN
 

@@ -50,10 +50,10 @@ class SearchState(SolverState):
         Delta of the last scan, the rank of its map, and the number of pairs.
     fraction
         Share of the tiles that the next scan takes.
-    part, parts, begun, begun_found, met
-        Of the present scan: the next part, their number, what the parts before found, the
-        worst pairs in columns i, j, distortion and squared length, and whether the target holds
-        on the cuts.
+    first, part, parts, begun, begun_found, met
+        Of the present scan: where it began, the next part, their number, what the parts before
+        found, the worst pairs in columns i, j, distortion and squared length, and whether the
+        target holds on the cuts.
     violated
         Violated secants that the last round of this attempt found.
     attempt_iterations
@@ -104,6 +104,7 @@ class SearchState(SolverState):
     residual: float = float("nan")
     dual_residual: float = float("nan")
     fraction: float = 1.0
+    first: int = 0
     part: int = 0
     parts: int = 1
     begun: dict[str, Any] = field(default_factory=dict)

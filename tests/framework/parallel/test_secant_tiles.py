@@ -38,4 +38,31 @@ def test_a_sample_of_the_tiles_does_not_depend_on_the_blocks():
         for r0, _, c0, _ in tiles_of(first, second, chosen, same):
             parts.add((r0 // TILE, c0 // TILE))
     assert parts == whole
-    assert len(whole) == int(np.ceil(0.3 * 21))
+    assert 1 <= len(whole) <= 20
+
+
+def test_a_sample_is_the_wanted_share_whatever_the_number_of_points():
+    chosen = TileChoice(0.25, 7, 10**9 * TILE)
+    cells = [(r, c) for r in range(0, 10**9, 10**7) for c in range(r, r + 200)]
+    share = np.mean([chosen(r * TILE, c * TILE) for r, c in cells])
+    assert share == pytest.approx(0.25, abs=0.02)
+    other = TileChoice(0.25, 8, 10**9 * TILE)
+    both = np.mean([chosen(r * TILE, c * TILE) and other(r * TILE, c * TILE) for r, c in cells])
+    assert both == pytest.approx(0.25**2, abs=0.01)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_smallest_sample_has_a_tile(seed):
+    chosen = TileChoice(1e-9, seed, 5 * TILE)
+    assert sum(chosen(r * TILE, c * TILE) for r in range(5) for c in range(r, 5)) == 1
+
+
+@pytest.mark.parametrize("fraction", [0.5, 1.0])
+@pytest.mark.parametrize("first", [0, 2, 9])
+def test_each_chosen_tile_is_in_one_part_wherever_these_begin(fraction, first):
+    whole = TileChoice(fraction, 3, 8 * TILE)
+    parts = [TileChoice(fraction, 3, 8 * TILE, (k, 4), first) for k in range(4)]
+    for r in range(8):
+        for c in range(r, 8):
+            cell = r * TILE, c * TILE
+            assert sum(part(*cell) for part in parts) == whole(*cell)

@@ -183,7 +183,7 @@ def test_a_scan_in_parts_finds_what_one_in_a_piece_finds(comm, fraction):
     parted = secants(points, comm)
     scan = None
     for k in range(4):
-        scan = parted.scan(components, **options, part=(k, 4), before=scan)
+        scan = parted.scan(components, **options, part=(k, 4), first=3, before=scan)
         assert scan.complete == (k == 3 and fraction == 1.0)
     for name in ("delta", "delta_lower", "pair", "n_pairs", "n_coincident"):
         assert getattr(scan, name) == getattr(whole, name)

@@ -10,9 +10,11 @@ from thalweg import Dataset, InputError, Status
 from thalweg_isometry import (
     FroMax,
     JohnsonLindenstrauss,
+    LearnedJohnsonLindenstrauss,
     NearIsometricEmbedding,
     NILEPro,
     NuMax,
+    SecantAvoidanceProjection,
     SecantPCA,
 )
 
@@ -28,6 +30,8 @@ QUICK = {"limit": 100, "sweep": 25}
         NILEPro(solver_options=QUICK),
         SecantPCA(),
         JohnsonLindenstrauss(),
+        SecantAvoidanceProjection(),
+        LearnedJohnsonLindenstrauss(solver_options={"sweep": 1, "share": 0.2}),
     ]
 )
 def test_contract(estimator, check):

@@ -72,28 +72,44 @@ class TileChoice:
         Number of all points.
     part
         Which of how many parts of these cells; each cell is in one.
+    first
+        Diagonal of cells that part 0 begins with.
     """
 
     def __init__(
-        self, fraction: float, seed: int, n_points: int, part: tuple[int, int] = (0, 1)
+        self,
+        fraction: float,
+        seed: int,
+        n_points: int,
+        part: tuple[int, int] = (0, 1),
+        first: int = 0,
     ) -> None:
-        self._everything = fraction >= 1.0
         self._part, self._parts = part
-        if not self._everything:
-            edge = -(-n_points // TILE)
-            cells = edge * (edge + 1) // 2
-            wanted = max(1, min(cells, int(np.ceil(fraction * cells))))
-            order = np.random.default_rng(seed).permutation(cells)[:wanted]
-            self._chosen = np.zeros((edge, edge), dtype=bool)
-            upper = np.triu_indices(edge)
-            self._chosen[upper[0][order], upper[1][order]] = True
+        self._first = first
+        self._limit = int(min(1.0, fraction) * 2.0**64)
+        self._seed = _mixed(seed)
+        # However small the share, one cell is chosen.
+        edge = -(-n_points // TILE)
+        row, column = self._seed % edge, _mixed(self._seed) % edge
+        self._always = min(row, column), max(row, column)
 
     def __call__(self, row: int, column: int) -> bool:
         """Whether the cell of this pair of global numbers is scanned."""
         row, column = row // TILE, column // TILE
-        if (row + column) % self._parts != self._part:
+        if (row + column - self._first) % self._parts != self._part:
             return False
-        return self._everything or bool(self._chosen[row, column])
+        # By a hash of the cell: a list of the chosen ones would grow as the square of the points.
+        return _mixed(self._seed ^ (row << 32 | column)) < self._limit or (
+            (row, column) == self._always
+        )
+
+
+def _mixed(number: int) -> int:
+    """Hash of an integer to one of 64 bits (the finalizer of SplitMix64; Steele et al. 2014)."""
+    number = (number + 0x9E3779B97F4A7C15) % 2**64
+    number = (number ^ (number >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    number = (number ^ (number >> 27)) * 0x94D049BB133111EB % 2**64
+    return number ^ (number >> 31)
 
 
 def _cuts(start: int, stop: int) -> Iterator[tuple[int, int]]:

@@ -357,6 +357,7 @@ class SecantSet:
         n_further: int = 0,
         progress: Callable[[int], None] | None = None,
         part: tuple[int, int] = (0, 1),
+        first: int = 0,
         before: Scan | None = None,
         share: bool = False,
     ) -> Scan:
@@ -390,6 +391,9 @@ class SecantSet:
             Number of a part, from 0, and how many parts the tiles are scanned in, one a call,
             so that work can be saved in between.  After the last part the scan is the same as
             that in one part.
+        first
+            Where among the tiles part 0 begins, the same for all parts: a scan may so go on
+            where that of another map ended.
         before
             What the scan of the part before returned.
         share
@@ -429,7 +433,7 @@ class SecantSet:
         keeper = WorstSecants(threshold, max_pairs, per_row, accuracy, self.sparse, ranks)
         if before is not None:
             keeper.go_on_from(before, self.comm.rank == 0, share)
-        chosen = TileChoice(fraction, seed, self.n_points, part)
+        chosen = TileChoice(fraction, seed, self.n_points, part, first)
         labeled = self._labels is not None
         labels = self._labels if labeled else np.zeros(self.n_points, dtype=np.int32)
         assert labels is not None
