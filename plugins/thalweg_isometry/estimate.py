@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
 from thalweg.plugins import PhaseEstimate, Problem
 from thalweg_isometry.cutting_planes import MAX_CUTS, MIN_CUTS
 
-#: Secants that a run works with, per point and at least, and bytes of one on its rank.
-ACTIVE, FEWEST, SECANT_BYTES = 9.0, 20_000.0, 180.0
+#: Rounds whose largest additions a run works with at once, and bytes of a secant on its rank.
+ROUNDS, SECANT_BYTES = 3.5, 140.0
 
 #: Bytes of a pair that a scan keeps, while the worst of all are chosen; such pairs on a rank, for
 #: each of its share and beside them; bytes of rows of another rank that it has at a time.
 FOUND_BYTES, SHARES, SPARE, PIECE = 100.0, 2.0, 4096.0, 4e6
+
+#: Bytes that a scan takes whatever the rows are: products of tiles, bounds, BLAS's buffers.
+CONSTANT = 12e6
 
 #: Evaluations per iteration.
 EVALUATIONS = 12.0
@@ -28,9 +30,6 @@ SCANS, SCAN_WORK = 8.0, 2.0
 
 #: Bytes of a listed pair on every rank, and more while the list is made.
 LISTED, LISTING = 8.0, 24.0
-
-#: Bytes per pair of rows while listed secants are picked out of all, as measured.
-PICKED = 6.6
 
 #: Classes where secants within classes alone count.
 CLASSES = 10.0
@@ -57,7 +56,8 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         listed = _neighbors(problem, pairs)
     elif kind == "within-class":
         pairs /= CLASSES
-    active = min(max(FEWEST, ACTIVE * rows), pairs) / ranks
+    kept = min(float(np.clip(4.0 * rows, MIN_CUTS, MAX_CUTS)), pairs)
+    active = min(ROUNDS * kept, pairs) / ranks
     touched = min(float(n), 2.0 * active)
     times = float(problem.iterations)
     others = rows * problem.remote_share  # of which a rank's secants end at these
@@ -77,15 +77,12 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     block = 4.0 * n * (columns + 3.0 * rank + 8.0)
     moving = block + 8.0 * n * columns
     moving = 0.0 if ranks == 1 else 2.0 * min(moving, max(PIECE, moving / 16.0))
-    kept = float(np.clip(4.0 * rows, MIN_CUTS, MAX_CUTS))
     kept = kept if ranks == 1 else min(kept, SHARES * kept / ranks + SPARE)
     scans = PhaseEstimate(
-        "scans", 0.0, block + moving + FOUND_BYTES * 2.0 * min(kept, pairs) + labels + 6e6,
+        "scans", 0.0, block + moving + FOUND_BYTES * 2.0 * kept + labels + CONSTANT,
         sent=SCANS * 4.0 * n * width * (ranks - 1) * around, messages=SCANS * (ranks - 1),
         operations=SCANS * SCAN_WORK * pairs / ranks * (0.3 * columns + rank),
     )  # fmt: skip
-    if kind == "neighbors":
-        scans = replace(scans, temporary=scans.temporary + PICKED * n * rows)
     found = [load, frame, search, scans]
     return [load, listed, *found[1:]] if kind == "neighbors" else found
 

@@ -97,9 +97,9 @@ ROWS = {
     "t-SNE": (50_000, 200_000, 1_000_000),
     "t-SNE, few columns": (5_000_000,),
     "Laplacian": (200_000,),
-    "near-isometry": (10_000, 200_000),
-    "KDAC": (50_000, 200_000),
-    "network": (50_000, 200_000),
+    "near-isometry": (10_000, 200_000, 1_000_000),
+    "KDAC": (50_000, 200_000, 1_000_000),
+    "network": (50_000, 200_000, 1_000_000),
     "t-SNE, held out": (30_000,),
     "KDAC, held out": (40_000,),
     "near-isometry, neighbors": (8_000,),
@@ -107,11 +107,22 @@ ROWS = {
 }
 
 #: Ranks of the cases that take long on few.
-FEWER_RANKS = {("t-SNE", 1_000_000): (1, 8), ("t-SNE, few columns", 5_000_000): (8,)}
+FEWER_RANKS = {
+    ("t-SNE", 1_000_000): (1, 8),
+    ("t-SNE, few columns", 5_000_000): (8,),
+    ("near-isometry", 1_000_000): (1, 8),
+    ("KDAC", 1_000_000): (1, 8),
+    ("network", 1_000_000): (1, 8),
+}
+
+#: Iterations of cases that take long, of which memory and bytes are known after two.
+FEWER_ITERATIONS = {("near-isometry", 1_000_000): 2, ("KDAC", 1_000_000): 2}
 
 
 def configuration(case: str, rows: int) -> dict[str, Any]:
     """The configuration of a case with so many rows."""
     found = copy.deepcopy(CASES[case])
     found["data"]["rows"] = rows
+    if (case, rows) in FEWER_ITERATIONS:
+        found["stop"]["iterations"] = FEWER_ITERATIONS[case, rows]
     return found

@@ -90,8 +90,10 @@ def text(found: list[dict[str, Any]]) -> str:
                 format_table(_table(case, entries), markdown=True),
                 "",
             ]
+            parts += [f"{_of_run(entry)}\n" for entry in entries if "run" in entry]
         if case in THEORY:
             parts += [f"Theory, per iteration: {THEORY[case]}.", ""]
+    parts += _constants(found)
     parts += ["## On paper", "", "What `thalweg plan` says, 64 columns:", ""]
     table = []
     for points, ranks in LARGE:
@@ -148,6 +150,57 @@ def _table(case: str, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
         row["messages"] = f"{entry['messages']:.0f}"
         rows.append(row)
     return rows
+
+
+def _of_run(entry: dict[str, Any]) -> str:
+    """What became of a run to a map that was kept."""
+    ran, first = entry["run"], entry["run"]["objective"][0]
+    seconds = ran["seconds"]
+    search = seconds["setup"] + seconds["optimize"]
+    return (
+        f"From data to a map on {entry['ranks']} ranks of a machine of two cores, which other "
+        f"programs used too: {seconds['build']:,.0f} s to affinities, {search:,.0f} s for "
+        f"{ran['iterations']} iterations of {ran['evaluations']} evaluations, and "
+        f"{seconds['measure']:,.0f} s for the last value; {entry['cpu_seconds']:,.0f} s of a "
+        f"processor for each rank. The objective fell from {first:.4g} to "
+        f"{ran['objective'][1]:.4g}. Of the ten nearest neighbors in the data "
+        f"{ran['neighbor_preservation']:.1%} are so in the map, and the nearest neighbor in the "
+        f"map is of another cluster for {ran['nearest_neighbor_error']:.1%}."
+    )
+
+
+def _constants(found: list[dict[str, Any]]) -> list[str]:
+    """What a rank holds however many there are, by the figures on one rank and on eight."""
+    memory = {(e["case"], e["rows"], e["ranks"]): e["memory"] for e in found}
+    table = []
+    for case, rows, ranks in memory:
+        if ranks != 1 or (case, rows, 8) not in memory:
+            continue
+        alone, eight = memory[case, rows, 1], memory[case, rows, 8]
+        shared = (alone - eight) * 8.0 / 7.0
+        table.append(
+            {
+                "case": case,
+                "rows": f"{rows:,}",
+                "a, MB": f"{(alone - shared) / 1e6:.1f}",
+                "b, MB": f"{shared / 1e6:.1f}",
+                "8 M(8) / M(1)": f"{8.0 * eight / alone:.2f}",
+            }
+        )
+    return [
+        "## What does not fall with the ranks",
+        "",
+        "M(P) = a + b / P, by the figures on one rank and on eight:",
+        "",
+        format_table(table, markdown=True),
+        "",
+        "The part a hardly grows with the rows, so that at 50,000 points it is much of what a "
+        "rank of eight holds: 8 M(8) / M(1) is below 1.4 where b is more than 16.5 a. In a are "
+        "buffers of messages, samples of rows by which things are chosen and judged, sums of "
+        "columns x features or of weights, blocks of pairs and of rows that are worked on at one "
+        "time, and memory that was freed in pieces too small to be given back.",
+        "",
+    ]
 
 
 def _plan(case: str, rows: int, ranks: int, columns: int | None = None) -> Plan:

@@ -2,7 +2,7 @@
 
 Rank 0 prints a line of JSON for each case: of each figure the most that a rank has.  In the folder
 that ``THALWEG_SCALING_FOLDER`` names a case keeps checkpoints, from which it goes on, and its map;
-it ends ``THALWEG_SCALING_SECONDS`` after it began.
+it ends ``THALWEG_SCALING_SECONDS`` after it began, or when there is a file ``stop``.
 """
 
 from __future__ import annotations
@@ -77,10 +77,13 @@ def run(case: str, rows: int, folder: Path | None = None) -> Ran:
     counts: list[np.ndarray] = []
     built = time.perf_counter() - began
 
-    def count(at: Iterate) -> None:
+    def count(at: Iterate) -> bool:
         counts.append(sent())
-        if folder is not None and comm.rank == 0:
+        if folder is None:
+            return False
+        if comm.rank == 0:
             print(f"{at.iteration} {at.seconds:.1f} s {at.objective:.6g}", file=sys.stderr)
+        return (folder / "stop").exists()
 
     start = starting_point(chosen, objective)
     stop = chosen.stopping()
