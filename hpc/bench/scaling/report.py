@@ -37,8 +37,9 @@ THEORY = {
 #: Where each family stops first.
 WALLS = {
     "t-SNE": (
-        "Slabs: a mesh has at most 4,096 rows to share out for its transforms, and rows of cells "
-        "are not divided, so that beyond some thousand ranks pencils are needed. Centers of the "
+        "Slabs: a mesh has at most 2,048 columns of modes to share out for its transforms, 128 in "
+        "three dimensions, and rows of cells are not divided: more ranks take no part. Centers of "
+        "the "
         "cells by which rows are brought together, 16 for each rank, are on all ranks: 160,000 "
         "rows at 10,000 ranks. Rows move between three orders, the user's, that of the cells and "
         "that of the slabs, in exchanges whose messages grow as P where a rank's rows go anywhere. "
