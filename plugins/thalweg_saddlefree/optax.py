@@ -120,7 +120,7 @@ def saddle_free(
         preconditioner.restore(state.metric)
         layout = network.layout
         schedule = BatchSchedule(network.data_layout.rows, batch, seed=solver.seed)
-        epoch, number = divmod(state.steps, schedule.batches(0))
+        epoch, number = divmod(state.steps, schedule.batches)
         inner = SubspaceState(
             objective=network,
             x=layout.vec_from(network.ravel(params)),

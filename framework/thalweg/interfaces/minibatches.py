@@ -93,54 +93,43 @@ class BatchSchedule:
     rows
         Data rows on all ranks.
     size
-        Rows of a batch in the first epoch. An epoch is cut into
-        ``round(rows / size)`` batches of equal size (to one row).
-    growth
-        Factor of the size from one epoch to the next, at least 1.
-    largest
-        The size does not grow beyond this; default all rows.
+        Rows of a batch. An epoch is cut into ``round(rows / size)`` batches of equal size
+        (to one row), at least one; a solver whose batches grow takes another schedule for
+        another epoch.
     seed
         Seed of the permutations.
 
     Raises
     ------
     InputError
-        Sizes below one, or a growth below 1.
+        No rows, or a batch of none.
     """
 
     rows: int
     size: int
-    growth: float = 1.0
-    largest: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.rows < 1:
             raise InputError("a batch schedule needs at least one data row")
-        least = self.size if self.largest is None else min(self.size, self.largest)
-        if least < 1:
-            raise InputError(f"a batch must have at least one row, not {least}")
-        if not self.growth >= 1:
-            raise InputError(f"the growth of batches must be at least 1, not {self.growth}")
+        if self.size < 1:
+            raise InputError(f"a batch must have at least one row, not {self.size}")
 
-    def batches(self, epoch: int) -> int:
-        """Batches that an epoch (counted from 0) is cut into."""
-        most = min(self.rows, self.largest or self.rows)
-        # The power overflows long after the size has reached its bound.
-        doublings = epoch * float(np.log2(self.growth))
-        size = most if doublings > 60 else min(float(most), self.size * 2.0**doublings)
-        return max(1, round(self.rows / size))
+    @property
+    def batches(self) -> int:
+        """Batches that an epoch is cut into."""
+        return max(1, round(self.rows / self.size))
 
-    def bounds(self, epoch: int, batch: int) -> tuple[int, int]:
+    def bounds(self, batch: int) -> tuple[int, int]:
         """Positions of the first row of a batch in the order of its epoch, and of the next's."""
-        count = self.batches(epoch)
+        count = self.batches
         if not 0 <= batch < count:
-            raise IndexError(f"epoch {epoch} has {count} batches, no batch {batch}")
+            raise IndexError(f"an epoch has {count} batches, no batch {batch}")
         return batch * self.rows // count, (batch + 1) * self.rows // count
 
     def after(self, epoch: int, batch: int) -> tuple[int, int]:
-        """Epoch and batch that follow."""
-        return (epoch, batch + 1) if batch + 1 < self.batches(epoch) else (epoch + 1, 0)
+        """Epoch (counted from 0) and batch that follow."""
+        return (epoch, batch + 1) if batch + 1 < self.batches else (epoch + 1, 0)
 
     def positions(self, epoch: int, rows: np.ndarray) -> np.ndarray:
         """Position of each global row in the order of an epoch, int64: a permutation.
@@ -209,7 +198,7 @@ class EpochOrder:
 
     def batch(self, index: int, share: float = 1.0) -> RowSet:
         """Rows of a batch in the order of the epoch, or only its first ``share``."""
-        first, last = self.schedule.bounds(self.epoch, index)
+        first, last = self.schedule.bounds(index)
         last = min(last, first + max(1, round(share * (last - first))))
         low, high = np.searchsorted(self._positions, (first, last))
         return RowSet(self._rows[low:high], last - first)
@@ -280,7 +269,7 @@ class StochasticState(SolverState):
 
     def count_batch(self, schedule: BatchSchedule, value: float) -> None:
         """Count the batch just used, and close the epoch if it was the last.  Collective."""
-        first, last = schedule.bounds(self.epoch, self.batch)
+        first, last = schedule.bounds(self.batch)
         self.total += value * (last - first)
         epoch = self.epoch
         self.epoch, self.batch = schedule.after(self.epoch, self.batch)

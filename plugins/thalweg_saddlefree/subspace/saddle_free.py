@@ -200,7 +200,8 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         )
         if isinstance(objective, Minibatches):
             rows = objective.data_layout.rows
-            state.size = min(rows, self.batch or max(LEAST_BATCH, min(BATCH, rows // 8)))
+            size = self.batch or max(LEAST_BATCH, min(BATCH, rows // 8))
+            state.size = min(rows, size, self.largest_batch or rows)
         done = operations_of(objective)
         self._evaluate(state)
         state.operations = operations_of(objective) - done
@@ -287,8 +288,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     def _schedule(self, state: SubspaceState) -> BatchSchedule:
         if not isinstance(state.objective, Minibatches):
             return BatchSchedule(1, 1)
-        rows, size = state.objective.data_layout.rows, round(state.size)
-        return BatchSchedule(rows, size, largest=self.largest_batch, seed=self.seed)
+        return BatchSchedule(state.objective.data_layout.rows, round(state.size), self.seed)
 
     def _enlarge(self, state: SubspaceState, former: float) -> None:
         """Choose the batch of the next epoch, so that the decrease per row is greatest.
@@ -304,6 +304,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         if math.isfinite(kept):
             factor = 2.0 * (1.0 - kept) / (1.0 + kept) if kept > -1.0 else self.growth
             state.size *= min(self.growth, max(1.0, factor))
+            state.size = min(state.size, self.largest_batch or state.size)
 
     def _take_back(self, state: SubspaceState) -> None:
         """Undo the last step, since the next batch shows that it went far too far."""
@@ -332,7 +333,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             state.objective.use_rows(rows, part)
             state.rows = rows.total
         state.in_use = (state.epoch, state.batch)
-        state.whole = self._schedule(state).batches(state.epoch) == 1
+        state.whole = self._schedule(state).batches == 1
 
     def _directions(self, state: SubspaceState) -> list[PETSc.Vec]:
         """Preconditioned gradient and last step, then Lanczos vectors."""

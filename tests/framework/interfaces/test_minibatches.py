@@ -1,4 +1,4 @@
-"""Schedules of mini-batches: partitions that no rank count changes, and growing batches."""
+"""Schedules of mini-batches: partitions that no rank count changes."""
 
 import itertools
 
@@ -12,11 +12,11 @@ from thalweg.parallel import Layout
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 64, 1000])
 def test_an_epoch_is_a_permutation_and_its_batches_a_partition(rows):
-    schedule = BatchSchedule(rows, 7, growth=1.5, seed=4)
+    schedule = BatchSchedule(rows, 7, seed=4)
     for epoch in range(4):
         positions = schedule.positions(epoch, np.arange(rows))
         assert sorted(positions) == list(range(rows))
-        bounds = [schedule.bounds(epoch, k) for k in range(schedule.batches(epoch))]
+        bounds = [schedule.bounds(k) for k in range(schedule.batches)]
         assert bounds[0][0] == 0
         assert bounds[-1][1] == rows
         assert all(a[1] == b[0] for a, b in itertools.pairwise(bounds))
@@ -36,18 +36,9 @@ def test_orders_differ_between_epochs_and_seeds_and_look_random():
             assert abs(np.corrcoef(order, other)[0, 1]) < 0.08
 
 
-def test_batches_grow_up_to_their_bound():
-    schedule = BatchSchedule(1000, 10, growth=2.0, largest=300)
-    assert [schedule.batches(epoch) for epoch in (0, 1, 2, 3, 4, 5, 500)] == [
-        100,
-        50,
-        25,
-        12,
-        6,
-        3,
-        3,
-    ]
-    assert BatchSchedule(1000, 10, growth=2.0).batches(5000) == 1
+def test_epochs_follow_one_another():
+    schedule = BatchSchedule(1000, 10)
+    assert [BatchSchedule(1000, size).batches for size in (10, 300, 700, 5000)] == [100, 3, 1, 1]
     assert schedule.after(0, 98) == (0, 99)
     assert schedule.after(0, 99) == (1, 0)
 
@@ -58,8 +49,8 @@ def test_the_rows_of_a_batch_are_the_same_on_any_number_of_ranks(comm):
     layout = Layout(comm, 50)
     order = EpochOrder(schedule, layout, 3)
     positions = schedule.positions(3, np.arange(50))
-    for batch in range(schedule.batches(3)):
-        first, last = schedule.bounds(3, batch)
+    for batch in range(schedule.batches):
+        first, last = schedule.bounds(batch)
         for share in (1.0, 0.25):
             count = max(1, round(share * (last - first)))
             rows = order.batch(batch, share)
@@ -82,14 +73,8 @@ def test_random_signs_belong_to_a_row_and_are_uncorrelated():
     assert abs(float((signs * other).mean())) < 0.01
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"size": 0}, "at least one row, not 0"),
-        ({"size": 5, "largest": 0}, "at least one row, not 0"),
-        ({"size": 5, "growth": 0.9}, "growth of batches must be at least 1, not 0.9"),
-    ],
-)
-def test_a_schedule_without_rows_or_that_shrinks_is_refused(arguments, words):
-    with pytest.raises(InputError, match=words):
-        BatchSchedule(10, **arguments)
+def test_a_schedule_without_rows_is_refused():
+    with pytest.raises(InputError, match="batch must have at least one row, not 0"):
+        BatchSchedule(10, 0)
+    with pytest.raises(InputError, match="needs at least one data row"):
+        BatchSchedule(0, 5)

@@ -182,10 +182,11 @@ def test_batches_grow_where_noise_asks_and_not_else():
         for _ in range(60):
             state = solver.step(state)
         assert (state.rows > 10) == grows, state.rows
-    solver, state = with_batches_of(10, problem, growth=1.0)
-    for _ in range(60):
-        state = solver.step(state)
-    assert state.rows == 10
+    for options, rows in (({"growth": 1.0}, 10), ({"largest_batch": 15}, 15)):
+        solver, state = with_batches_of(10, problem, **options)
+        for _ in range(60):
+            state = solver.step(state)
+        assert state.rows == rows
 
 
 def test_until_a_prediction_fails_the_damping_follows_every_step():
