@@ -22,7 +22,6 @@ from sklearn.datasets import load_digits
 
 import thalweg
 from thalweg.data import Dataset
-from thalweg.interfaces import value_over_all_rows
 from thalweg.parallel import MPI
 from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
 from thalweg_saddlefree.networks.autoencoder import build_autoencoder
@@ -42,20 +41,23 @@ OURS: dict[str, dict[str, Any]] = {
 #: Every method, in the order of the table.
 METHODS = (*OURS, *GRID)
 
-#: The networks: an autoencoder with tanh units, the literature's with logistic units and a
-#: sparse start, one of curves, a classifier, and a chain of 30 layers without shortcuts.
+#: The networks: an autoencoder with tanh units on some of MNIST, from Adam's end on, on the
+#: digits, and on all of MNIST; the literature's with logistic units and a sparse start, one of
+#: curves, a classifier, and a chain of 30 layers without shortcuts.
 PROBLEMS = (
     "autoencoder",
     "autoencoder-continued",
     "autoencoder-digits",
+    "autoencoder-large",
     "autoencoder-logistic",
     "curves",
     "classifier",
     "deep-plain",
 )
 
-#: Rows of scikit-learn's digits to train on: small enough to run every rival.
-DIGITS = 1400
+#: Rows of scikit-learn's digits to train on, small enough to run every rival, and of MNIST
+#: where all are.
+DIGITS, ALL = 1400, 60000
 
 #: Error that stands for values that are not finite.
 DIVERGED = 1e99
@@ -75,8 +77,11 @@ class Problem:
     ----------
     name
         As on the command line.
-    train, test
-        Objectives over the training rows and over rows that are not trained on.
+    train
+        The objective that is minimized.
+    watched
+        Objectives that only measure, over the training rows and over rows that are not
+        trained on.
     measure
         Key of the metric that is plotted.
     description
@@ -85,7 +90,7 @@ class Problem:
 
     name: str
     train: NetworkObjective
-    test: NetworkObjective
+    watched: tuple[NetworkObjective, NetworkObjective]
     measure: str
     description: str
 
@@ -138,7 +143,10 @@ def build_problem(name: str, folder: Path | None, rows: int) -> Problem:
         sizes = [784, 400, 200, 100, 50, 25, 6]
         options: dict[str, Any] = {"activation": "tanh", "output": "sigmoid"}
     else:
-        data = images(None, DIGITS) if name.endswith("-digits") else images(folder, rows)
+        if name.endswith("-digits"):
+            data = images(None, DIGITS)
+        else:
+            data = images(folder, ALL if name.endswith("-large") else rows)
         pixels = data["train"].shape[1]
         sizes = [784, 1000, 500, 250, 30] if pixels == 784 else [pixels, 100, 50, 10]
         options = {"activation": "tanh", "output": "sigmoid"}
@@ -149,7 +157,7 @@ def build_problem(name: str, folder: Path | None, rows: int) -> Problem:
                 "initialization": "sparse",
             }
     made = []
-    for part in ("train", "test"):
+    for part in ("train", "train", "test"):
         if name in ("classifier", "deep-plain"):
             dataset = Dataset.from_array(data[part], data[f"{part} labels"], comm)
             pixels = data[part].shape[1]
@@ -164,7 +172,9 @@ def build_problem(name: str, folder: Path | None, rows: int) -> Problem:
     shown = "-".join(map(str, sizes)) if len(sizes) < 12 else f"{sizes[0]}-30x50-{sizes[-1]}"
     words = ", ".join(f"{key} {value}" for key, value in options.items())
     measure = "loss" if name in ("classifier", "deep-plain") else "squared_error_per_case"
-    return Problem(name, *made, measure, f"{len(data['train'])} rows, {shown}, {words}")
+    return Problem(
+        name, made[0], (made[1], made[2]), measure, f"{len(data['train'])} rows, {shown}, {words}"
+    )
 
 
 @dataclass
@@ -188,16 +198,10 @@ class Watch:
 
 
 def measured(problem: Problem, x: Any) -> list[float]:
-    """Training and test error at a point; the objectives' work is left as it is."""
-    found = []
-    for objective in (problem.train, problem.test):
-        operations = objective.operations
-        if problem.measure == "loss":
-            found.append(value_over_all_rows(objective, x))
-        else:
-            found.append(objective.metrics(x)[problem.measure])
-        objective.operations = operations
-    return found
+    """Training and test error at a point."""
+    if problem.measure == "loss":
+        return [objective.value(x) for objective in problem.watched]
+    return [objective.metrics(x)[problem.measure] for objective in problem.watched]
 
 
 def train(
@@ -245,7 +249,7 @@ def _ours(
         if not curve or spent >= seconds or spent >= curve[-1][0] + step:
             state = iterate.state
             epochs = getattr(state, "epoch", problem.train.work - worked)
-            errors = watch.pause(lambda: measured_for(problem, state))
+            errors = watch.pause(lambda: measured(problem, state.x))
             curve.append([spent, float(epochs), float(iterate.iteration), *errors])
             sys.stderr.write(f"{name}: {curve[-1]}\n")
         return spent >= seconds
@@ -258,14 +262,6 @@ def _ours(
     result = thalweg.minimize(problem.train, start, solver=solver, callback=note, **options)
     done = "time is up" if result.status.name == "CALLBACK" else result.message
     return curve, done, result.x
-
-
-def measured_for(problem: Problem, state: Any) -> list[float]:
-    """Errors at a solver's iterate; a batch in use is put back by the solver itself."""
-    errors = measured(problem, state.x)
-    if hasattr(state, "in_use"):
-        state.in_use = (-1, -1) if problem.measure == "loss" else state.in_use
-    return errors
 
 
 def _rival(

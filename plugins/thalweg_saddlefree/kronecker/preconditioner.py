@@ -26,6 +26,9 @@ from thalweg_saddlefree.capabilities import (
 )
 from thalweg_saddlefree.kronecker.factors import Basis, LayerFactors, Moments
 
+#: Factor by which the damping moves before the inverses are renewed out of turn.
+MOVED = 8.0
+
 
 class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
     """Preconditioner ``kronecker``.
@@ -92,6 +95,8 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         self.count = self.inverted = 0
         #: Damping for the next inversion.
         self.wanted_damping = self.damping
+        #: Damping of the last inversion.
+        self.used_damping = 0.0
 
     def damp(self, damping: float) -> None:
         """Take this damping from the next inversion on."""
@@ -120,7 +125,10 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
                 self.factors[layer].average(moments, keep)
         # Factors change fastest at the beginning, when they are averages of few samples.
         wait = min(self.inverse_every, max(1, self.inverted // 2))
-        if self.count - self.inverted >= wait:
+        moved = max(self.wanted_damping, self.used_damping) > MOVED * min(
+            self.wanted_damping, self.used_damping
+        )
+        if moved or self.count - self.inverted >= wait:
             self._invert()
 
     def _sums(self, x: PETSc.Vec) -> list[Moments]:
@@ -144,7 +152,7 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         ]
 
     def _invert(self) -> None:
-        self.inverted = self.count
+        self.inverted, self.used_damping = self.count, self.wanted_damping
         with raise_on_all_ranks(self.objective.comm):
             for factors in self.factors.values():
                 factors.refresh(self.wanted_damping, self.corrected)
@@ -191,6 +199,7 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
             "count": self.count,
             "inverted": self.inverted,
             "wanted_damping": self.wanted_damping,
+            "used_damping": self.used_damping,
             "layers": layers,
         }
 
@@ -198,6 +207,7 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         """Take back what :meth:`state` gave."""
         self.count, self.inverted = int(state["count"]), int(state["inverted"])
         self.wanted_damping = float(state["wanted_damping"])
+        self.used_damping = float(state["used_damping"])
         rank = self.objective.comm.rank
         self.factors = {
             layer: LayerFactors(**content)

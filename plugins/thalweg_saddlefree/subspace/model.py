@@ -12,9 +12,6 @@ from thalweg_saddlefree.capabilities import Forms
 #: repeat others.
 DEPENDENT = 1e-7
 
-#: Least curvature of a step in units of the damped Gauss-Newton matrix.
-LEAST = 0.1
-
 
 @dataclass(frozen=True)
 class SubspaceStep:
@@ -60,9 +57,11 @@ class SubspaceModel:
         With the Gauss-Newton matrix G alone, ``K = V'GV + damping V'V``: Martens and
         Grosse (2015), equation 16, for two directions.  With the Hessian H too, the
         eigenvalues of ``V'HV + damping V'V`` in the metric of that matrix are replaced
-        by their absolute values, as Dauphin et al. (2014) do in a Krylov space; where
-        H and G agree nothing changes.  With H alone, ``K = |V'HV| + damping V'V``, the
-        absolute value in the metric ``V'V``.
+        by their absolute values, as Dauphin et al. (2014) do in a Krylov space, or by 1
+        where these are below it: near a saddle the Hessian's curvature along a direction
+        may vanish while that of G tells how far the model holds.  Where H and G agree
+        nothing changes.  With H alone, ``K = |V'HV| + damping V'V``, the absolute value
+        in the metric ``V'V``.
         """
         gauss_newton, hessian = self.forms.gauss_newton, self.forms.hessian
         if gauss_newton is None:
@@ -75,10 +74,16 @@ class SubspaceModel:
             curvature = np.ones(basis.shape[1])
             if hessian is not None:
                 values, vectors = np.linalg.eigh(basis.T @ (hessian + damping * self.gram) @ basis)
-                basis, curvature = basis @ vectors, np.maximum(np.abs(values), LEAST)
+                basis, curvature = basis @ vectors, np.maximum(np.abs(values), 1.0)
         along = -(basis.T @ self.slopes) / curvature
         change = -0.5 * float(along @ (curvature * along))
         return SubspaceStep(basis @ along, change, self._lowest())
+
+    @property
+    def curvature(self) -> float:
+        """Largest curvature per squared length along a direction, by either matrix."""
+        known = [form for form in (self.forms.gauss_newton, self.forms.hessian) if form is not None]
+        return max(float(np.max(np.abs(np.diag(form)) / np.diag(self.gram))) for form in known)
 
     def _lowest(self) -> float:
         if self.forms.hessian is None:

@@ -48,7 +48,10 @@ CURVATURE_ROWS = 250
 RISE = 2.0
 
 #: Dampings tried before a step that raises the objective is given up.
-TRIALS = 12
+TRIALS = 20
+
+#: Least damping in units of the curvature along the directions.
+LEAST_DAMPING = 1e-8
 
 
 @dataclass(kw_only=True)
@@ -246,27 +249,14 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
 
         Collective.  ``last`` is then the step.
         """
-        due = not state.settled or (state.counter + 1) % self.check_every == 0
-        measured = due and not state.whole
-        before = state.x.copy() if measured or state.whole else None
-        directions = self._directions(state)
-        try:
-            model = self._model(state, directions)
-            used = [d for d in directions if d is not state.last or state.last.norm() > 0]
-            if state.whole:
-                self._descend(state, used, model, before)
-            else:
-                if measured and not math.isfinite(state.value):
-                    state.value = state.objective.value(state.x)
-                predicted = self._take(state, used, model)
-                if measured:
-                    self._measure(state, before, predicted)
-            state.counter += 1
-        finally:
-            for vec in directions[:1] + directions[2:]:
-                vec.destroy()
-            if before is not None:
-                before.destroy()
+        measured = not state.settled or (state.counter + 1) % self.check_every == 0
+        if state.whole:
+            self._descend(state)
+        elif measured:
+            self._measure(state)
+        else:
+            self._take(state)
+        state.counter += 1
 
     def trace_row(self, state: SubspaceState) -> Mapping[str, float]:
         """The last step."""
@@ -336,7 +326,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         state.whole = self._schedule(state).batches == 1
 
     def _directions(self, state: SubspaceState) -> list[PETSc.Vec]:
-        """Preconditioned gradient and last step, then Lanczos vectors."""
+        """Preconditioned gradient, last step if there is one, and Lanczos vectors."""
         assert state.gradient is not None
         first = state.gradient.duplicate()
         metric = self.preconditioner
@@ -348,7 +338,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             metric.update(state.x)
             metric.apply(state.gradient, first)
         first.scale(-1.0)
-        directions = [first, state.last]
+        directions = [first, state.last] if state.last.norm() > 0 else [first]
         along = first
         for _ in range(self.lanczos):
             image, vector = first.duplicate(), first.duplicate()
@@ -381,11 +371,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         pieces = [slices.view(vec) for vec in (state.gradient, *directions)]
         inner = np.array([[float(a @ b) for b in pieces] for a in pieces])
         inner = slices.total(inner)
-        # The last step is zero at first.
-        used = [k for k in range(len(directions)) if inner[k + 1, k + 1] > 0]
-        keep = np.array(used) + 1
-        forms = self._forms(state, [directions[k] for k in used])
-        return SubspaceModel(inner[0, keep], inner[np.ix_(keep, keep)], forms)
+        return SubspaceModel(inner[0, 1:], inner[1:, 1:], self._forms(state, directions))
 
     def _forms(self, state: SubspaceState, directions: list[PETSc.Vec]) -> Forms:
         objective, hessian = state.objective, self.curvature == "hessian"
@@ -405,18 +391,23 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         forms = 0.5 * (forms + forms.T)
         return Forms(None, forms) if hessian else Forms(forms, None)
 
-    def _take(
-        self, state: SubspaceState, directions: list[PETSc.Vec], model: SubspaceModel
-    ) -> float:
+    def _take(self, state: SubspaceState) -> float:
         """Take the model's step; the change that it predicts."""
-        found = model.step(state.damping)
+        directions = self._directions(state)
         step = state.x.duplicate()
-        step.set(0.0)
-        step.maxpy(found.coefficients, directions)
-        state.x.axpy(1.0, step)
-        # The directions may hold the last step, which the caller has no more use for.
-        step.swap(state.last)
-        step.destroy()
+        try:
+            model = self._model(state, directions)
+            # A smaller one changes no step, and would take long to rise again.
+            state.damping = max(state.damping, LEAST_DAMPING * model.curvature)
+            found = model.step(state.damping)
+            step.set(0.0)
+            step.maxpy(found.coefficients, directions)
+            state.x.axpy(1.0, step)
+            step.swap(state.last)
+        finally:
+            for vec in (step, *directions):
+                if vec is not state.last:
+                    vec.destroy()
         state.bound = -RISE * float(model.slopes @ found.coefficients)
         state.predicted -= found.change
         state.lowest = found.lowest
@@ -424,56 +415,55 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         state.step_length = state.last.norm()
         return found.change
 
-    def _descend(
-        self,
-        state: SubspaceState,
-        directions: list[PETSc.Vec],
-        model: SubspaceModel,
-        before: PETSc.Vec,
-    ) -> None:
+    def _descend(self, state: SubspaceState) -> None:
         """All rows are in use: raise the damping until the step lowers the objective.
 
         Each step is compared then, and the damping follows as much faster.
         """
-        kept = [vec.copy() if vec is state.last else vec for vec in directions]
-        last, negative = state.last.copy(), state.negative
+        before, last, negative = state.x.copy(), state.last.copy(), state.negative
         try:
             for _ in range(TRIALS):
-                predicted = self._take(state, kept, model)
-                change = state.objective.value(state.x) - state.value
-                state.evaluations += 1
-                self._adapt(state, change, predicted, self.check_every)
-                if change <= 0:
+                if self._compared(state) <= 0:
                     return
                 before.copy(state.x)
                 last.copy(state.last)
                 state.negative = negative
-                state.damping = max(4.0 * state.damping, 1e-12)
+                state.damping *= 4.0
             state.outcome = Status.PRECISION_LIMIT
         finally:
+            before.destroy()
             last.destroy()
-            for vec, original in zip(kept, directions, strict=True):
-                if vec is not original:
-                    vec.destroy()
 
-    def _measure(self, state: SubspaceState, before: PETSc.Vec, predicted: float) -> None:
-        """Compare the step just taken with its prediction on its own batch."""
-        change = state.objective.value(state.x) - state.value
-        state.evaluations += 1
-        self._adapt(state, change, predicted, self.check_every)
-        if not change < -predicted:  # worse by more than it was to be better
+    def _measure(self, state: SubspaceState) -> None:
+        """Take a step and compare it with its prediction on its own batch."""
+        if not math.isfinite(state.value):  # a caller knows the gradient alone
+            state.value = state.objective.value(state.x)
+        before, promised = state.x.copy(), state.predicted
+        change = self._compared(state)
+        if not change < state.predicted - promised:  # worse by more than it was to be better
             before.copy(state.x)
             state.last.set(0.0)
             state.damping *= 4.0
+        before.destroy()
 
-    def _adapt(self, state: SubspaceState, change: float, predicted: float, steps: int) -> None:
+    def _compared(self, state: SubspaceState) -> float:
+        """Take a step, let the damping follow, and return the change of the objective."""
+        predicted = self._take(state)
+        change = state.objective.value(state.x) - state.value
+        state.evaluations += 1
+        self._adapt(state, change, predicted)
+        return change
+
+    def _adapt(self, state: SubspaceState, change: float, predicted: float) -> None:
         """Levenberg-Marquardt rule (Martens and Grosse 2015, section 6.5)."""
         state.ratio = change / predicted if predicted < 0 else float("-inf")
         if not state.settled and not state.ratio >= 0.75:
             state.settled = True
             state.damping *= 4.0  # it fell fast, and only this step shows how far
-        # The first damping is a guess that may be far too large.
-        factor = self.damping_decay ** (steps if state.settled else 2 * steps)
+        # The first damping is a guess that may be far too large. Where a step gains more than
+        # the damped model promised, the damping and not the curvature limited it.
+        fast = not state.settled or state.ratio > 1.0
+        factor = self.damping_decay ** ((2 if fast else 1) * self.check_every)
         if state.ratio > 0.75:
             state.damping *= factor
         elif not state.ratio >= 0.25:

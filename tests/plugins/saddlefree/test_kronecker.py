@@ -161,6 +161,20 @@ def test_it_is_a_preconditioner_with_a_memory(comm, corrected):
     check_preconditioner(metric, problem, problem.initial_point(0))
 
 
+def test_inverses_are_renewed_when_the_damping_has_moved_far():
+    problem = objective(MPI.COMM_SELF)
+    x, metric = problem.initial_point(0), KroneckerPreconditioner(damping=1.0)
+    metric.setup(problem, x)
+    while metric.inverted < 42 or metric.inverted < metric.count:
+        metric.update(x)  # until inverses are used for twenty updates
+    found = []
+    for damping in (1.0, 0.2, 0.1, 0.1, 5.0):
+        metric.damp(damping)
+        metric.update(x)
+        found.append(metric.factors[0].damping)
+    assert found == [1.0, 1.0, 0.1, 0.1, 5.0]
+
+
 def test_layers_are_shared_out_by_their_cost():
     blocks = tuple(LayerBlock(0, n, n, bias=False) for n in (100, 50, 70, 60, 1))
     assert owners(blocks, 1) == [0] * 5
