@@ -1,7 +1,7 @@
 """Benchmark of the saddle-free family; ``scripts/bench saddlefree`` calls it.
 
-Parts: products per direction, escape from saddles, the plateaus of a deep linear
-network, training of networks, and the rates of products and of two ranks.  Results go to
+Parts: products per direction, escape from saddles, networks that stall on plateaus,
+training of networks, and the rates of products and of two ranks.  Results go to
 ``hpc/results`` as JSON, Markdown and PNG as soon as a part, or a method of a network, is
 done; parts that are not run keep what an earlier call found.
 """
@@ -16,7 +16,8 @@ from typing import Any
 
 from hpc.bench.saddlefree.directions import measure_directions
 from hpc.bench.saddlefree.escape import measure_escape
-from hpc.bench.saddlefree.plateaus import measure_plateaus
+from hpc.bench.saddlefree.plateaus import METHODS as SOLVERS
+from hpc.bench.saddlefree.plateaus import NETWORKS, measure_plateaus
 from hpc.bench.saddlefree.rates import measure_rates
 from hpc.bench.saddlefree.report import write_report
 from hpc.bench.saddlefree.training import METHODS, PROBLEMS, measure_training
@@ -44,10 +45,16 @@ def main(argv: list[str]) -> int:
         help="only this part; may be repeated (default: all)",
     )
     parser.add_argument(
-        "--problem", action="append", choices=PROBLEMS, help="only this network (default: all)"
+        "--problem",
+        action="append",
+        choices=(*PROBLEMS, *NETWORKS),
+        help="only this network of training or of the plateaus (default: all)",
     )
     parser.add_argument(
-        "--method", action="append", choices=METHODS, help="only this method of training"
+        "--method",
+        action="append",
+        choices=sorted({*METHODS, *SOLVERS}),
+        help="only this method of training or of the plateaus",
     )
     parser.add_argument(
         "--data", type=Path, help="folder of MNIST's IDX files, or its parent (default: digits)"
@@ -88,6 +95,7 @@ def main(argv: list[str]) -> int:
         file.write_text(json.dumps(found, separators=(",", ":")) + "\n", encoding="utf-8")
         write_report(found, options.out / name)
 
+    record: dict[str, Any]
     for part in parts:
         if part == "directions":
             with threadpool_limits(1):  # the vectors are short
@@ -97,14 +105,20 @@ def main(argv: list[str]) -> int:
                 found[part] = measure_escape(budget=3000 if options.quick else 20000)
         elif part == "plateaus":
             with threadpool_limits(1):
-                found[part] = measure_plateaus(2.0 if options.quick else 6.0, options.seeds)
+                seconds = options.seconds or (2.0 if options.quick else 6.0)
+                for network in [n for n in NETWORKS if n in (options.problem or NETWORKS)]:
+                    record = found.setdefault(part, {})
+                    measure_plateaus(
+                        record, network, options.method or SOLVERS, seconds, options.seeds
+                    )
+                    save()
         elif part == "rates":
             found[part] = measure_rates(rows=2048 if options.quick else 8192)
         else:
             rows = options.rows or (1400 if options.quick else 10000)
-            problems = options.problem or PROBLEMS
-            methods = options.method or METHODS
-            record: dict[str, Any] = found.setdefault(part, {})
+            problems = [p for p in PROBLEMS if p in (options.problem or PROBLEMS)]
+            methods = [m for m in METHODS if m in (options.method or METHODS)]
+            record = found.setdefault(part, {})
             for problem in problems:
                 small = options.quick or problem.endswith("-digits")
                 seconds = options.seconds or (2.0 if small else 150.0)

@@ -1,19 +1,23 @@
-"""A deep linear autoencoder from beside its saddle: seconds to the known minimum.
+"""Networks that stall from small weights: seconds to the known minimum.
 
-Its saddle points are those networks that pass on some of the leading principal
-components but not all (Baldi and Hornik, 1989); from small weights a method passes by
-one after the other.  The minimum is what principal components leave.
+The saddle points of a deep linear autoencoder are those networks that pass on some of
+the leading principal components but not all (Baldi and Hornik, 1989); from small
+weights a method passes by one after the other.  The minimum is what principal
+components leave.  In a long chain of tanh layers without shortcuts gradients all but
+vanish; its minimum is zero.
 """
 
 from __future__ import annotations
 
 import contextlib
-import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from hpc.bench.saddlefree.rivals import Rival, available
-from hpc.bench.saddlefree.training import DIVERGED, Watch
+from hpc.bench.saddlefree.training import DIGITS, DIVERGED, Watch, build_problem
 from sklearn.datasets import load_digits
 
 import thalweg
@@ -26,33 +30,63 @@ from thalweg_saddlefree.networks.network import Network
 from thalweg_saddlefree.networks.objective import NetworkObjective
 from thalweg_saddlefree.subspace.saddle_free import SubspaceSaddleFree
 
-#: Layers of the networks, by the number of components that they are to find: few, whose
-#: variances are within a factor of 4, and many, whose variances are within a factor of 42.
-NETWORKS = {
-    "8 components": [64, 32, 16, 8, 16, 32, 64],
-    "32 components": [64, 48, 40, 32, 40, 48, 64],
-}
-
-#: Factor of Glorot's weights; the product of six layers is then nearly zero.
-SCALE = 0.3
-
 #: Part of the way to the minimum that is to be made.
 WAY = 0.999
 
 OURS: dict[str, dict[str, Any]] = {
-    "saddle-free-subspace": {"batch": 2000},
-    "saddle-free-subspace, two Lanczos vectors": {"batch": 2000, "lanczos": 2},
-    "saddle-free-subspace, Gauss-Newton": {"batch": 2000, "curvature": "gauss-newton"},
+    "saddle-free-subspace": {},
+    "saddle-free-subspace, two Lanczos vectors": {"lanczos": 2},
+    "saddle-free-subspace, Gauss-Newton": {"curvature": "gauss-newton"},
     "saddle-free": {},
     "lbfgs": {},
     "tao:ntr": {},
 }
 
-#: Constant rates, since the time to the goal is what is sought; every one is shown.
-RATES = {
-    "adam": (3e-3, 1e-2, 3e-2),
-    "nag": (3e-2, 1e-1, 3e-1),
-    "muon": (3e-3, 1e-2, 3e-2),
+
+@dataclass(frozen=True)
+class Plateau:
+    """A network of this part.
+
+    Attributes
+    ----------
+    sizes
+        Layers of a deep linear autoencoder; empty for the chain.
+    scale
+        Factor of Glorot's weights.
+    rates
+        Constant rates of first-order methods, since the time to the goal is what is
+        sought; every one is shown.
+    batch
+        Data rows of their updates, and of the first batches of ours; by default 200 and our
+        default.
+    """
+
+    scale: float
+    rates: Mapping[str, tuple[float, ...]]
+    sizes: list[int] = field(default_factory=list)
+    batch: int | None = None
+
+    def build(self) -> tuple[NetworkObjective, float]:
+        """The objective, and its least value."""
+        if self.sizes:
+            return linear_autoencoder(self.sizes)
+        return build_problem("deep-plain", None, DIGITS).train, 0.0
+
+
+LINEAR = {"adam": (3e-3, 1e-2, 3e-2), "nag": (3e-2, 1e-1, 3e-1), "muon": (3e-3, 1e-2, 3e-2)}
+CHAIN = {"adam": (3e-4, 1e-3, 3e-3), "nag": (1e-2, 3e-2, 1e-1), "muon": (3e-3, 1e-2, 3e-2)}
+
+#: Every method, in the order of the table.
+METHODS = (*OURS, *LINEAR)
+
+#: The linear networks are to find few components, whose variances are within a factor of 4,
+#: and many, whose variances are within a factor of 42; the product of their six layers is
+#: nearly zero at first.
+NETWORKS = {
+    "8 components": Plateau(0.3, LINEAR, [64, 32, 16, 8, 16, 32, 64], 2000),
+    "32 components": Plateau(0.3, LINEAR, [64, 48, 40, 32, 40, 48, 64], 2000),
+    "chain": Plateau(1.0, CHAIN),
+    "chain, 0.8": Plateau(0.8, CHAIN),
 }
 
 
@@ -67,81 +101,94 @@ def linear_autoencoder(sizes: list[int]) -> tuple[NetworkObjective, float]:
         network,
         pixels,
         pixels,
-        scale=SCALE,
         precision="single",
     )
     variances = np.linalg.eigvalsh(np.cov(pixels.T, bias=True))
     return objective, 0.5 * float(variances[: -min(sizes)].sum())
 
 
-def measure_plateaus(seconds: float, seeds: int) -> dict[str, Any]:
-    """For every network, method and seed the curve: core-seconds, updates, part of the way left."""
-    networks: dict[str, Any] = {}
-    for network, sizes in NETWORKS.items():
-        curves: dict[str, list[list[list[float]]]] = {}
-        for seed in range(seeds):
-            for name, options in OURS.items():
-                curve = _ours(sizes, name, options, seconds, seed)
-                curves.setdefault(name, []).append(curve)
-            for name, rates in RATES.items():
-                for rate in rates if available(name) else ():
-                    curve = _rival(sizes, name, rate, seconds, seed)
-                    curves.setdefault(f"{name}, rate {rate:g}", []).append(curve)
-        networks[network] = {"sizes": sizes, "curves": curves}
-    return {"seconds": seconds, "scale": SCALE, "way": WAY, "networks": networks}
+def measure_plateaus(
+    record: dict[str, Any], network: str, methods: Sequence[str], seconds: float, seeds: int
+) -> None:
+    """For methods and seeds the curve: core-seconds, updates, part of the way left.
+
+    What ``record`` holds of other methods is kept.
+    """
+    plateau = NETWORKS[network]
+    runs: dict[str, Callable[[int], list[list[float]]]] = {
+        name: partial(_ours, plateau, name, options, seconds)
+        for name, options in OURS.items()
+        if name in methods
+    }
+    for name, rates in plateau.rates.items():
+        for rate in rates if name in methods and available(name) else ():
+            runs[f"{name}, rate {rate:g}"] = partial(_rival, plateau, name, rate, seconds)
+    record.update(seconds=seconds, way=WAY)
+    curves = record.setdefault("networks", {}).setdefault(network, {"curves": {}})["curves"]
+    for name, run in runs.items():
+        curves[name] = [run(seed) for seed in range(seeds)]
+
+
+class Course:
+    """Part of the way that is left, measured off the clock."""
+
+    def __init__(self, plateau: Plateau, seed: int) -> None:
+        self.train, self.least = plateau.build()
+        self.watched = plateau.build()[0]
+        self.x = self.train.initial_point(seed)
+        self.x.scale(plateau.scale)  # Glorot's biases are zero
+        self.start = self.train.layout.reading(self.x)[:, 0].copy()
+        self.whole = self.watched.value(self.x) - self.least
+        self.watch = Watch("cpu")
+        self.curve = [[0.0, 0.0, 1.0]]
+
+    def note(self, spent: float, updates: int, x: Any) -> bool:
+        """Add a point of the curve; whether the goal is reached, or out of reach."""
+        left = self.watch.pause(lambda: (self.watched.value(x) - self.least) / self.whole)
+        self.curve.append([spent, float(updates), left if np.isfinite(left) else DIVERGED])
+        return not 1 - WAY < left < DIVERGED
 
 
 def _ours(
-    sizes: list[int], name: str, options: dict[str, Any], seconds: float, seed: int
+    plateau: Plateau, name: str, options: dict[str, Any], seconds: float, seed: int
 ) -> list[list[float]]:
-    objective, least = linear_autoencoder(sizes)
-    start = objective.initial_point(seed)
-    whole = objective.value(start) - least
-    curve: list[list[float]] = []
+    course = Course(plateau, seed)
     solver: Any = name
     if name.startswith("saddle-free-subspace"):
-        solver = SubspaceSaddleFree(preconditioner=KroneckerPreconditioner(), seed=seed, **options)
-    began = time.process_time()
+        metric = KroneckerPreconditioner()
+        solver = SubspaceSaddleFree(
+            preconditioner=metric, seed=seed, batch=plateau.batch, **options
+        )
+    began = course.watch.now()
 
     def note(iterate: Any) -> bool:
-        left = (float(iterate.objective) - least) / whole
-        curve.append([time.process_time() - began, float(iterate.iteration), left])
-        return left <= 1 - WAY or curve[-1][0] >= seconds
+        spent = course.watch.now() - began
+        return course.note(spent, iterate.iteration, iterate.state.x) or spent >= seconds
 
     # Where a method fails its curve shows how far it came.
     with contextlib.suppress(ThalwegError):
         thalweg.minimize(
-            objective, start, solver=solver, callback=note, iterations=None, decrease=None
+            course.train, course.start, solver=solver, callback=note, iterations=None, decrease=None
         )
-    return curve
+    return course.curve
 
 
 def _rival(
-    sizes: list[int], name: str, rate: float, seconds: float, seed: int
+    plateau: Plateau, name: str, rate: float, seconds: float, seed: int
 ) -> list[list[float]]:
-    objective, least = linear_autoencoder(sizes)
-    x = objective.initial_point(seed)
-    start = objective.layout.reading(x)[:, 0].copy()
-    whole = objective.value(x) - least
-    curve = [[0.0, 0.0, 1.0]]
-    settings = {"rate": rate, "batch": len(objective.inputs)}
-    watch = Watch("cpu")
+    course = Course(plateau, seed)
+    settings = {"rate": rate, "batch": plateau.batch or 200}
     rival = Rival(name, settings, seed, constant=True)
-
-    def part_left(flat: np.ndarray) -> float:
-        with objective.layout.writing(x) as target:
-            target[:, 0] = flat
-        return (objective.value(x) - least) / whole
-
-    for updates, _, flat in rival.run(objective, start, seconds, watch.now):
-        if updates % 10:
+    layout = course.train.layout
+    for updates, epochs, flat in rival.run(course.train, course.start, seconds, course.watch.now):
+        if epochs == updates and updates % 10:
             continue
-        spent = watch.now() - rival.began
-        left = watch.pause(lambda flat=flat: part_left(flat))
-        curve.append([spent, float(updates), left if np.isfinite(left) else DIVERGED])
-        if not 1 - WAY < left < DIVERGED:
+        spent = course.watch.now() - rival.began
+        with layout.writing(course.x) as target:
+            target[:, 0] = flat
+        if course.note(spent, updates, course.x):
             break
-    return curve
+    return course.curve
 
 
 def seconds_to_goal(curve: list[list[float]], way: float) -> float | None:

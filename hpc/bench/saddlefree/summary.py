@@ -42,8 +42,8 @@ def _plateaus(found: dict[str, Any]) -> str:
         times_of = ", ".join(f"{name} {spent:.2g}" for name, spent in ranked)
         parts.append(f"{network}: {times_of}")
     return (
-        f"Core-seconds until a deep linear network has made {100 * found['way']:g} % of its way "
-        f"from beside a saddle, best setting of each method, others not within "
+        f"Core-seconds until a network has made {100 * found['way']:g} % of its way "
+        f"from a plateau, best setting of each method, others not within "
         f"{found['seconds']:g}: {'; '.join(parts)}."
     )
 

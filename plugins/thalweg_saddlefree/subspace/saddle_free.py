@@ -48,7 +48,7 @@ CURVATURE_ROWS = 250
 RISE = 2.0
 
 #: Dampings tried before a step that raises the objective is given up.
-TRIALS = 20
+TRIALS = 8
 
 #: Least damping in units of the curvature along the directions.
 LEAST_DAMPING = 1e-8
@@ -77,7 +77,7 @@ class SubspaceState(StochasticState):
     ratio
         Actual over predicted decrease when it was last measured.
     settled
-        Whether a prediction has failed so far.
+        Whether a prediction has failed so far, or an epoch is over.
     bound
         Slope of the next batch along the last step from which on the step is taken back.
     size
@@ -288,6 +288,8 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         gains S - N, and (S - N) per row of a batch is greatest where N = S / 2.  The mean
         values of two epochs, both over all rows, show S - N.
         """
+        # From now on rows come again, and a prediction on its own batch holds more easily.
+        state.settled = True
         promised = 0.5 * (state.predicted + state.earlier)
         state.earlier, state.predicted = state.predicted, 0.0
         kept = (former - state.epoch_value) / promised if promised > 0 else float("nan")
@@ -422,13 +424,13 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         """
         before, last, negative = state.x.copy(), state.last.copy(), state.negative
         try:
-            for _ in range(TRIALS):
+            for trial in range(TRIALS):
                 if self._compared(state) <= 0:
                     return
                 before.copy(state.x)
                 last.copy(state.last)
                 state.negative = negative
-                state.damping *= 4.0
+                state.damping *= 4.0 ** (trial + 1)  # it may be too small by any factor
             state.outcome = Status.PRECISION_LIMIT
         finally:
             before.destroy()
