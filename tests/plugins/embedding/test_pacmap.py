@@ -110,6 +110,24 @@ def test_the_value_is_the_weighted_sum_of_each_phase(comm):
     objective.destroy()
 
 
+@pytest.mark.ranks(1, 4)
+@pytest.mark.parametrize(("rows", "ratio"), [(3, 0.5), (1_000, 0.0)])
+def test_ranks_may_have_no_points_and_sets_no_pairs(comm, rows, ratio):
+    points = np.random.default_rng(0).normal(size=(rows, 4))
+    data = Dataset.from_array(points, comm=comm)
+    objective = pacmap(data, comm, n_neighbors=4, mid_near_ratio=ratio)
+    alone = pacmap(Dataset.from_array(points), MPI.COMM_SELF, n_neighbors=4, mid_near_ratio=ratio)
+    values = []
+    for made in (objective, alone):
+        made.homotopy_parameter = 1000.0
+        x = made.initial_point(0)
+        slope, product = x.duplicate(), x.duplicate()
+        made.hessian_product(x, x, product)
+        values.append((made.value_and_gradient(x, slope), slope.norm(), product.norm()))
+    np.testing.assert_allclose(*values, rtol=1e-4)  # the second has single precision
+    objective.destroy()
+
+
 def test_a_run_passes_the_three_phases_and_ends_at_the_wanted_objective(comm):
     objective = pacmap(digits(comm), comm)
     prints = {objective.fingerprint(), pacmap(digits(comm), comm, seed=1).fingerprint()}
