@@ -47,6 +47,10 @@ CURVATURE_ROWS = 250
 #: decrease that its own batch promised is taken back.
 RISE = 2.0
 
+#: So is one after which the next batch's value is higher by more than so many times the
+#: value: where units are saturated, slopes tell nothing.
+BLOWUP = 4.0
+
 #: Dampings tried before a step that raises the objective is given up.
 TRIALS = 8
 
@@ -80,6 +84,8 @@ class SubspaceState(StochasticState):
         Whether a prediction has failed so far, or an epoch is over.
     bound
         Slope of the next batch along the last step from which on the step is taken back.
+    highest
+        Value of the next batch from which on the step is taken back.
     size
         Rows of a batch in the present epoch.
     predicted, earlier
@@ -98,6 +104,7 @@ class SubspaceState(StochasticState):
     ratio: float = float("nan")
     settled: bool = False
     bound: float = float("inf")
+    highest: float = float("inf")
     size: float = 0.0
     predicted: float = 0.0
     earlier: float = 0.0
@@ -225,7 +232,8 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             self._evaluate(state)
             state.evaluations -= 1
             done = operations_of(state.objective)
-        if not state.whole and not state.gradient.dot(state.last) <= state.bound:
+        fits = state.gradient.dot(state.last) <= state.bound and state.value <= state.highest
+        if not state.whole and not fits:
             self._take_back(state)
         if not (math.isfinite(state.value) and math.isfinite(state.gradient_norm)):
             state.outcome = Status.DIVERGED
@@ -303,7 +311,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         assert state.gradient is not None
         state.x.axpy(-1.0, state.last)
         state.last.set(0.0)
-        state.bound = float("inf")
+        state.bound = state.highest = float("inf")
         state.damping *= 4.0
         state.value = state.objective.value_and_gradient(state.x, state.gradient)
         state.gradient_norm = state.gradient.norm()
@@ -411,6 +419,9 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
                 if vec is not state.last:
                     vec.destroy()
         state.bound = -RISE * float(model.slopes @ found.coefficients)
+        # A batch may be worse than the last one by chance, but hardly than those of an epoch.
+        usual = np.fmax(abs(state.value), abs(state.epoch_value))
+        state.highest = state.value + BLOWUP * float(usual)
         state.predicted -= found.change
         state.lowest = found.lowest
         state.negative += int(found.lowest < 0)

@@ -245,6 +245,26 @@ def test_a_step_that_the_next_batch_shows_to_be_far_too_long_is_taken_back():
     np.testing.assert_allclose(state.x.getArray(), start.getArray(), rtol=1e-9, atol=1e-12)
 
 
+def test_a_step_into_saturated_units_is_taken_back():
+    solver, state = with_batches_of(20, autoencoder(MPI.COMM_SELF))
+    for _ in range(4):
+        state = solver.step(state)
+    good, start = state.value, state.x.copy()
+    start.axpy(-1.0, state.last)
+    # Both layers' units saturate, so that no slope along the step is left.
+    far = state.last.duplicate()
+    far.set(1e3)
+    state.x.axpy(1.0, far)
+    state.last.axpy(1.0, far)
+    state.highest = 5.0 * good
+    state.in_use = (-1, -1)
+    state = solver.step(state)
+    assert state.outcome.running
+    assert state.value < 2.0 * good
+    state.x.axpy(-1.0, state.last)
+    np.testing.assert_allclose(state.x.getArray(), start.getArray(), atol=1e-9)
+
+
 def test_a_function_without_rows_or_layers_is_taken_whole():
     from thalweg_saddlefree.functions.build import build_rosenbrock
 
