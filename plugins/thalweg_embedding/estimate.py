@@ -115,14 +115,15 @@ def require_room(dataset: Dataset, options: Mapping[str, Any]) -> None:
     wanted, phase = max(found), phases[found.index(max(found))]
     there = memory_per_rank(layout.comm)
     what = f"an embedding of {layout.rows:,} points"
-    takes = f"about {wanted / 2**30:.2f} GiB on each of {ranks:,} ranks, in '{phase.name}'"
+    share = "" if ranks == 1 else f" on each of {ranks:,} ranks"
+    takes = f"about {wanted / 2**30:.2f} GiB{share}, in '{phase.name}'"
     if wanted > UNCERTAINTY * there:
         raise InputError(
-            f"{what} would take {takes}, and there are {there / 2**30:.2f} GiB for each; use more "
+            f"{what} would take {takes}, and a rank has {there / 2**30:.2f} GiB; use more "
             f"machines, or {phase.advice}"
         )
     if layout.rows >= LARGE_ROWS and layout.comm.rank == 0:
-        message = "%s takes %s; there are %.2f GiB for each"
+        message = "%s takes %s; a rank has %.2f GiB"
         _logger.warning(message, what, takes, there / 2**30)
 
 
