@@ -1,4 +1,4 @@
-"""Count bytes, messages and memory at 1, 2, 4 and 8 ranks; write them beside the theory."""
+"""Count bytes, messages and memory at 1 to 16 ranks; write them beside the theory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hpc.bench.scaling.cases import FEWER_RANKS, RANKS, ROWS
+from hpc.bench.scaling.cases import FEW_ROWS, FEWER_RANKS, RANKS, ROWS
 from hpc.bench.scaling.report import RESULTS, write
 
 parser = argparse.ArgumentParser(prog="scripts/bench scaling", description=__doc__)
@@ -44,7 +44,8 @@ for ranks in () if arguments.report or arguments.merge else arguments.ranks:
     wanted: list[str] = []
     for case in arguments.cases:
         for rows in ROWS[case][: 1 if arguments.quick else None]:
-            if arguments.rows in (None, rows) and ranks in FEWER_RANKS.get((case, rows), (ranks,)):
+            chosen = ranks in FEWER_RANKS.get((case, rows), (ranks,))
+            if arguments.rows in (None, rows) and chosen and (ranks <= 8 or rows <= FEW_ROWS):
                 wanted += [case, str(rows)]
     if not wanted:
         continue

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-#: Ranks of the study.
-RANKS = (1, 2, 4, 8)
+#: Ranks of the study, and most rows of a case on more than 8.
+RANKS, FEW_ROWS = (1, 2, 4, 8, 16), 50_000
 
 #: Rows of the warm-up, which compiles: for each rank.
 WARM_ROWS = 1_100
