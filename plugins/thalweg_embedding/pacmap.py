@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -22,9 +22,11 @@ from thalweg_embedding.pairs.parametric import pacmap_functions
 from thalweg_embedding.plugin import STOP
 from thalweg_embedding.start import START_SCALE, Start, principal_components
 
-#: Weights of mid-near pairs in the stages, and of neighbors while it is above the last but one of
-#: them, is not, and is 0.  The paper lets the first go from 1000 to 3 in a hundred steps.
+#: Weights of mid-near pairs in the stages; in the paper they fall from 1000 to 3 in a hundred
+#: steps, stay there for another hundred, and are 0 from then on.
 STAGES = (1000.0, 500.0, 250.0, 100.0, 30.0, 10.0, 3.0, 0.0)
+
+#: Weights of neighbors in these three phases.
 NEIGHBOR_WEIGHTS = (2.0, 3.0, 1.0)
 
 #: Most iterations of each of these but the last.
@@ -99,10 +101,6 @@ class PaCMAPObjective(PairwiseEmbedding):
                 f"the weight of mid-near pairs must be a finite number of at least 0, not {value!r}"
             )
 
-    def default_homotopy(self) -> Sequence[float]:
-        """The stages chosen at construction."""
-        return self._stages
-
     def fingerprint(self) -> str:
         """Changes with the shape and the three sets."""
         drawn = (self.pairs.mid_near, self.pairs.further)
@@ -147,7 +145,7 @@ def pacmap(
     seed: Annotated[int, Help("seed of the random pairs", minimum=0)] = 0,
     start: np.ndarray | None = None,
     stages: Sequence[float] = STAGES,
-) -> Any:
+) -> PaCMAPObjective:
     """PaCMAP: w_NB sum s/(10 + s) + w_MN sum s/(10,000 + s) + sum 1/(1 + s), s = 1 + d."""
     layout = dataset.layout.with_columns(dimensions)
     require_room_for_map(layout)
