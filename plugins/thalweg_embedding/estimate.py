@@ -23,8 +23,9 @@ KERNELS = 78e6
 UNEVEN = 1.1
 
 #: Bytes per neighbor: lists and their copies while they are found; affinities and their transpose
-#: while they are made; affinities, and the attraction's edges, for the run.
-FOUND, MADE, KEPT = 80.0, 115.0, 42.0
+#: while they are made, and more of it on several ranks, in messages; affinities, and the
+#: attraction's edges, for the run.
+FOUND, MADE, SENT, KEPT = 80.0, 88.0, 27.0, 42.0
 
 #: Copies of rows that an approximate search makes on several ranks, per row.
 COPIES = 1.5
@@ -163,7 +164,7 @@ def _affinities(problem: Problem, k: float) -> PhaseEstimate:
     n = problem.local_rows * (UNEVEN if _relocated(problem) else 1.0)
     remote = min(problem.remote_share, BORDER_EDGES if _relocated(problem) else 1.0)
     return PhaseEstimate(
-        "affinities", KEPT * n * k, (MADE - KEPT) * n * k,
+        "affinities", KEPT * n * k, (MADE + SENT * (problem.ranks > 1) - KEPT) * n * k,
         sent=24.0 * n * k * remote, messages=3.0 * (problem.ranks - 1),
         operations=400.0 * n * k, advice="use a smaller perplexity",
     )  # fmt: skip
