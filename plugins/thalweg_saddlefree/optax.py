@@ -128,7 +128,7 @@ def saddle_free(
             gradient=layout.vec_from(network.ravel(grads)),
             last=layout.vec_from(state.last),
             damping=state.damping,
-            settled=bool(state.settled) or epoch > 0,
+            settled=bool(state.settled),
             counter=state.steps,
             epoch=epoch,
             batch=number,

@@ -54,6 +54,9 @@ BLOWUP = 4.0
 #: Dampings tried before a step that raises the objective is given up.
 TRIALS = 8
 
+#: Steps on batches in which the damping may fall at every step.
+FIRST_STEPS = 10
+
 #: Least damping in units of the curvature along the directions.
 LEAST_DAMPING = 1e-8
 
@@ -81,7 +84,7 @@ class SubspaceState(StochasticState):
     ratio
         Actual over predicted decrease when it was last measured.
     settled
-        Whether a prediction has failed so far, or an epoch is over.
+        Whether a prediction has failed so far, or the first steps on batches are over.
     bound
         Slope of the next batch along the last step from which on the step is taken back.
     highest
@@ -265,6 +268,8 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         else:
             self._take(state)
         state.counter += 1
+        # On its own batch a prediction holds however small the damping is.
+        state.settled |= not state.whole and state.counter >= FIRST_STEPS
 
     def trace_row(self, state: SubspaceState) -> Mapping[str, float]:
         """The last step."""
@@ -296,8 +301,6 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         gains S - N, and (S - N) per row of a batch is greatest where N = S / 2.  The mean
         values of two epochs, both over all rows, show S - N.
         """
-        # From now on rows come again, and a prediction on its own batch holds more easily.
-        state.settled = True
         promised = 0.5 * (state.predicted + state.earlier)
         state.earlier, state.predicted = state.predicted, 0.0
         kept = (former - state.epoch_value) / promised if promised > 0 else float("nan")
