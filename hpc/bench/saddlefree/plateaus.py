@@ -86,7 +86,6 @@ NETWORKS = {
     "8 components": Plateau(0.3, LINEAR, [64, 32, 16, 8, 16, 32, 64], 2000),
     "32 components": Plateau(0.3, LINEAR, [64, 48, 40, 32, 40, 48, 64], 2000),
     "chain": Plateau(1.0, CHAIN),
-    "chain, 0.8": Plateau(0.8, CHAIN),
 }
 
 

@@ -57,6 +57,9 @@ TRIALS = 8
 #: Steps on batches in which the damping may fall at every step.
 FIRST_STEPS = 10
 
+#: Batches of an epoch after which the damping does not fall until the epoch ends.
+LONG = 20
+
 #: Least damping in units of the curvature along the directions.
 LEAST_DAMPING = 1e-8
 
@@ -481,7 +484,9 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         fast = not state.settled or state.ratio > 1.0
         factor = self.damping_decay ** ((2 if fast else 1) * self.check_every)
         if state.ratio > 0.75:
-            state.damping *= factor
+            # In a long epoch it waits for what the epoch will show of noise.
+            if state.whole or state.batch < LONG:
+                state.damping *= factor
         elif not state.ratio >= 0.25:
             state.damping /= factor
 

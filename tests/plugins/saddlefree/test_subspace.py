@@ -16,7 +16,7 @@ from thalweg_saddlefree.networks.autoencoder import build_autoencoder
 from thalweg_saddlefree.networks.deep_linear import build_deep_linear
 from thalweg_saddlefree.networks.mlp import build_mlp
 from thalweg_saddlefree.subspace.model import SubspaceModel
-from thalweg_saddlefree.subspace.saddle_free import FIRST_STEPS, SubspaceSaddleFree
+from thalweg_saddlefree.subspace.saddle_free import FIRST_STEPS, LONG, SubspaceSaddleFree
 
 
 def autoencoder(comm, rows=60, **options):
@@ -216,6 +216,10 @@ def test_the_damping_follows_every_first_step_until_a_prediction_fails():
         state.damping = 1.0
         solver._adapt(state, change=-ratio, predicted=-1.0)
         assert state.damping == pytest.approx(factor**power)
+    # Late in a long epoch, of whose noise nothing is known yet, it does not fall.
+    state.damping, state.batch = 1.0, LONG
+    solver._adapt(state, change=-1.2, predicted=-1.0)
+    assert state.damping == 1.0
 
 
 def test_the_damping_does_not_fall_where_it_means_nothing():
