@@ -30,8 +30,8 @@ QUICK = {"limit": 100, "sweep": 25}
         NILEPro(solver_options=QUICK),
         SecantPCA(),
         JohnsonLindenstrauss(),
-        SecantAvoidanceProjection(),
-        LearnedJohnsonLindenstrauss(solver_options={"sweep": 1, "share": 0.2}),
+        SecantAvoidanceProjection(solver_options={"limit": 20}),
+        LearnedJohnsonLindenstrauss(solver_options={"sweep": 1, "share": 0.01}),
     ]
 )
 def test_contract(estimator, check):
