@@ -127,8 +127,10 @@ def _escape(found: dict[str, Any], stem: Path) -> list[str]:
 
 def _plateaus(found: dict[str, Any], stem: Path) -> list[str]:
     networks, way = found["networks"], found["way"]
-    figure, panels = plt.subplots(1, len(networks), figsize=(4.5 * len(networks), 4), sharey=True)
+    size = (4.5 * len(networks), 4.6)
+    figure, panels = plt.subplots(1, len(networks), figsize=size, sharey=True, layout="constrained")
     table: list[dict[str, Any]] = []
+    colors: dict[str, Any] = {}
     for axes, (network, result) in zip(panels, networks.items(), strict=True):
         best: dict[str, tuple[float, list[list[float]]]] = {}
         for name, curves in result["curves"].items():
@@ -149,14 +151,17 @@ def _plateaus(found: dict[str, Any], stem: Path) -> list[str]:
                     else spread([end[2] for end in ends]),
                 }
             )
-        for number, (family, (_, curve)) in enumerate(best.items()):
+        for family, (_, curve) in best.items():
             shown = [point for point in curve if point[0] > 0]
             places = [point[0] for point in shown]
-            axes.loglog(places, [p[2] for p in shown], color=COLORS[number % 10], label=family)
+            color = colors.setdefault(family, COLORS[len(colors) % 10])
+            axes.loglog(places, [p[2] for p in shown], color=color)
         axes.axhline(1 - way, color="gray", lw=0.8)
         axes.set(xlabel="core-seconds", title=network, ylim=(3e-4, 1.5))
     panels[0].set_ylabel("part of the way left")
-    panels[-1].legend(fontsize=7)
+    for family, color in colors.items():
+        figure.gca().plot([], [], color=color, label=family)
+    figure.legend(loc="outside lower center", ncols=3, fontsize=7)
     picture = _save(figure, stem, "plateaus")
     sizes = " and ".join(
         "-".join(map(str, plateau.sizes)) for plateau in NETWORKS.values() if plateau.sizes
