@@ -185,10 +185,10 @@ def _iterations(problem: Problem, edges: float, d: float, ranks: int) -> PhaseEs
         )  # fmt: skip
     modes = min(MAX_MODES, MODES * problem.rows)
     slabs = ranks > 1 and problem.rows >= SLAB_ROWS
-    lines = max(
-        1.0, 0.5 * modes ** (1.0 / d) if d > 1.0 else 1.0
-    )  # modes of both signs go together
-    mesh = modes / min(ranks, lines) if slabs else modes
+    # Columns of modes; those of both signs go together.
+    lines = max(1.0, 0.5 * modes ** (1.0 / d)) if d > 1.0 else 1.0
+    shared = modes / min(ranks, lines)
+    mesh = shared if slabs else modes
     # Points to their slabs and forces back; the mesh there and back, and its transposition.
     moved = 16.0 * d * n + 8.0 * (d + 1.0) * 1.5 * mesh if slabs else 8.0 * d * n + 4.0 * mesh
     share = problem.remote_share
@@ -201,12 +201,7 @@ def _iterations(problem: Problem, edges: float, d: float, ranks: int) -> PhaseEs
         ghosts = GHOSTS * n * min(edges, ranks - 1.0)
         attraction = 8.0 * d * ghosts * share
         solves = SOLVES * INNER * 8.0 * d * n * min(LAPLACIAN_EDGES, ranks - 1.0) * share
-    work = (
-        n * edges * 12.0
-        + 60.0 * n * d
-        + 100.0 * modes / min(ranks, lines)
-        + LAPLACIAN_EDGES * n * 80.0
-    )
+    work = n * edges * 12.0 + 60.0 * n * d + 100.0 * shared + LAPLACIAN_EDGES * n * 80.0
     return PhaseEstimate(
         "iterations", 8.0 * n * d * MAP_ARRAYS,
         MODE_BYTES * mesh + 120.0 * n + 8.0 * d * ghosts,

@@ -119,12 +119,7 @@ def secant_directions(secants: SecantSet, most_points: int) -> np.ndarray:
             rows = mine[first : first + 512]
             lengths = sizes[rows, None] + other_sizes[here] - 2.0 * points[rows] @ others[here].T
             floor = 1e-14 * (sizes[rows, None] + other_sizes[here])
-            counts = (numbers[rows][:, None] != other_numbers[here]) & (lengths > floor)
-            if secants.labels is not None:
-                labels = secants.labels
-                counts &= labels[numbers[rows]][:, None] == labels[other_numbers[here]]
-            if secants.listed:
-                counts &= secants.is_listed(numbers[rows], other_numbers[here])
+            counts = secants.counting(numbers[rows], other_numbers[here]) & (lengths > floor)
             weights = np.where(counts, 1.0 / np.where(counts, lengths, 1.0), 0.0)
             product[rows] += weights.sum(axis=1)[:, None] * points[rows] - weights @ others[here]
     matrix = sum_large(secants.comm, points.T @ product)

@@ -148,7 +148,7 @@ class NearIsometry(Objective, SecantConstraints):
                 mapped = image_sizes[rows, None] + other_image_sizes
                 mapped -= 2.0 * images[rows] @ other_images.T
                 floor = 1e-14 * (sizes[rows, None] + other_sizes)
-                counts = self._counts(numbers[rows], other_numbers) & (lengths > floor)
+                counts = secants.counting(numbers[rows], other_numbers) & (lengths > floor)
                 lengths[~counts] = 1.0
                 change = np.where(counts, mapped / lengths - 1.0, 0.0)
                 miss = np.maximum(np.abs(change) - theta, 0.0)
@@ -157,13 +157,6 @@ class NearIsometry(Objective, SecantConstraints):
                 product[rows] += weights.sum(axis=1)[:, None] * images[rows]
                 product[rows] -= weights @ other_images
         return total, 2.0 * product.T @ points
-
-    def _counts(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        labels = self._secants.labels
-        counts = rows[:, None] != columns
-        if labels is not None:
-            counts &= labels[rows][:, None] == labels[columns]
-        return np.asarray(counts)
 
     def certificate(self, x: PETSc.Vec) -> Certificate:
         """Facts about ``x`` over all secants; a repeated call costs nothing.  Collective."""

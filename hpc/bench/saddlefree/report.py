@@ -159,21 +159,19 @@ def _plateaus(found: dict[str, Any], stem: Path) -> list[str]:
         axes.axhline(1 - way, color="gray", lw=0.8)
         axes.set(xlabel="core-seconds", title=network, ylim=(3e-4, 1.5))
     panels[0].set_ylabel("part of the way left")
-    for family, color in colors.items():
-        figure.gca().plot([], [], color=color, label=family)
-    figure.legend(loc="outside lower center", ncols=3, fontsize=7)
+    lines = [plt.Line2D([], [], color=color) for color in colors.values()]
+    figure.legend(lines, list(colors), loc="outside lower center", ncols=3, fontsize=7)
     picture = _save(figure, stem, "plateaus")
-    sizes = " and ".join(
-        "-".join(map(str, plateau.sizes)) for plateau in NETWORKS.values() if plateau.sizes
-    )
+    linear = [plateau for plateau in NETWORKS.values() if plateau.sizes]
+    sizes = " and ".join("-".join(map(str, plateau.sizes)) for plateau in linear)
     return [
         "## Plateaus",
         "",
-        f"Deep linear autoencoders {sizes} of scikit-learn's 1,797 digits from 0.3 times "
-        "Glorot's weights, all rows in each update; their saddles are the networks that pass on "
-        "some of the leading principal components. A chain of 30 layers of 50 tanh units without "
-        "shortcuts, a classifier of 1,400 of these digits, from Glorot's weights; batches of 200 "
-        "for first-order methods. Single precision. "
+        f"Deep linear autoencoders {sizes} of scikit-learn's 1,797 digits from "
+        f"{linear[0].scale:g} times Glorot's weights, all rows in each update; their saddles are "
+        "the networks that pass on some of the leading principal components. A chain of 30 layers "
+        "of 50 tanh units without shortcuts, a classifier of 1,400 of these digits, from Glorot's "
+        "weights; batches of 200 for first-order methods. Single precision. "
         f"Core-seconds, at most {found['seconds']:g}, until {100 * way:g} % of the way to the "
         "known minimum is made; over several seeds, mean (least to largest). First-order methods "
         "keep their rate; all rates tried are shown, and the best of each method is drawn.",

@@ -39,8 +39,7 @@ WALLS = {
     "t-SNE": (
         "Slabs: a mesh has at most 2,048 columns of modes to share out for its transforms, 128 in "
         "three dimensions, and rows of cells are not divided: more ranks take no part. Centers of "
-        "the "
-        "cells by which rows are brought together, 16 for each rank, are on all ranks: 160,000 "
+        "the cells by which rows are brought together, 16 for each rank, are on all ranks: 160,000 "
         "rows at 10,000 ranks. Rows move between three orders, the user's, that of the cells and "
         "that of the slabs, in exchanges whose messages grow as P where a rank's rows go anywhere. "
         "Affinities that are given lie as they are given."

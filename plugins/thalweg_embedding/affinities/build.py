@@ -27,6 +27,7 @@ from thalweg_embedding.affinities.symmetric import (
     Weights,
     both_ways,
     check_weights,
+    column_numbers,
     transposed,
 )
 from thalweg_embedding.memory import require_room_for_dense
@@ -216,10 +217,8 @@ def affinities_of(
         for other in wanted[1:]:
             values += entropic_rows(squared, _within(other, k))
         values /= len(wanted)
-    local = layout.local_rows
-    column_type = np.int32 if layout.rows < 2**31 and local * k < 2**31 else np.int64
-    columns = indices.astype(column_type)
-    few = np.empty((local, 0))
+    columns = column_numbers(layout, indices)
+    few = np.empty((layout.local_rows, 0))
     if distances:  # of all pairs only near ones tell of local density
         few = squared[:, : math.ceil(NEIGHBORS_PER_PERPLEXITY * max(wanted))].copy()
     del indices, squared  # here memory is at its peak

@@ -15,7 +15,7 @@ from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import kernel, rows_at
 from thalweg_embedding.affinities.distances import SparseDataset, measured_rows, nearest_by
-from thalweg_embedding.affinities.symmetric import both_ways
+from thalweg_embedding.affinities.symmetric import both_ways, column_numbers
 
 #: Nearest neighbors beyond those wanted, among which the scaled distance chooses.
 SPARE = 50
@@ -121,8 +121,8 @@ def pair_sets(
     _draw(np.ascontiguousarray(uniform[:, drawn * n_mid_near :]), taken, rows, further)
 
     def counted(columns: np.ndarray) -> scipy.sparse.csr_matrix:
-        column_type = np.int32 if rows < 2**31 and columns.size < 2**31 else np.int64
-        there, back = both_ways(layout, columns.astype(column_type), np.full(columns.shape, 0.5))
+        halves = np.full(columns.shape, 0.5)
+        there, back = both_ways(layout, column_numbers(layout, columns), halves)
         return (there + back).tocsr()
 
     return PairSets(counted(near), counted(mid_near), counted(further), k, n_further)

@@ -29,13 +29,19 @@ def transposed(layout: Layout, matrix: scipy.sparse.csr_matrix) -> scipy.sparse.
     return scipy.sparse.csr_matrix((values, (rows, columns)), shape=shape)
 
 
+def column_numbers(layout: Layout, indices: np.ndarray) -> np.ndarray:
+    """Global numbers of the entries' columns, in the smallest type that a sparse matrix takes."""
+    small = max(layout.rows, indices.size) < 2**31
+    return indices.astype(np.int32 if small else np.int64)
+
+
 def both_ways(layout: Layout, columns: np.ndarray, entries: np.ndarray) -> tuple[Any, Any]:
     """A matrix with as many entries in each row, and its transpose.  Collective.
 
     Parameters
     ----------
     columns
-        Global numbers of the columns, shape (local_rows, k).
+        As :func:`column_numbers` gives, shape (local_rows, k).
     entries
         Of the first ones, shape (local_rows, at most k).
     """

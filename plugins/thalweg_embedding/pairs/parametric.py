@@ -109,21 +109,20 @@ def pacmap_functions() -> tuple[PairFunction, PairFunction, PairFunction]:
     s/(10 + s), s/(10,000 + s) and 1/(1 + s): Wang, Huang, Rudin and Shaposhnik (2021), section 4.
     """
 
-    def neighbors(d: float) -> tuple[float, float, float]:
-        k = 1.0 / (11.0 + d)
-        return (1.0 + d) * k, 10.0 * k * k, -20.0 * k * k * k
+    def attraction(c: float, place: int) -> PairFunction:
+        beyond, twice = c + 1.0, -2.0 * c
+        c_single, beyond_single = np.float32(c), np.float32(beyond)
 
-    def neighbors_single(d: Any) -> tuple[Any, Any]:
-        k = np.float32(1.0) / (np.float32(11.0) + d)
-        return (np.float32(1.0) + d) * k, np.float32(10.0) * k * k
+        def function(d: float) -> tuple[float, float, float]:
+            k = 1.0 / (beyond + d)
+            return (1.0 + d) * k, c * k * k, twice * k * k * k
 
-    def mid_near(d: float) -> tuple[float, float, float]:
-        k = 1.0 / (10001.0 + d)
-        return (1.0 + d) * k, 1e4 * k * k, -2e4 * k * k * k
+        def single(d: Any) -> tuple[Any, Any]:
+            k = np.float32(1.0) / (beyond_single + d)
+            return (np.float32(1.0) + d) * k, c_single * k * k
 
-    def mid_near_single(d: Any) -> tuple[Any, Any]:
-        k = np.float32(1.0) / (np.float32(10001.0) + d)
-        return (np.float32(1.0) + d) * k, np.float32(1e4) * k * k
+        source = pacmap_functions, (), place
+        return PairFunction(function, f"s/({c:g} + s), s = 1 + d", single=single, source=source)
 
     def further(d: float) -> tuple[float, float, float]:
         k = 1.0 / (2.0 + d)
@@ -134,16 +133,12 @@ def pacmap_functions() -> tuple[PairFunction, PairFunction, PairFunction]:
         return k, -k * k
 
     return (
+        attraction(10.0, 0),
+        attraction(10_000.0, 1),
         PairFunction(
-            neighbors, "s/(10 + s), s = 1 + d", single=neighbors_single,
-            source=(pacmap_functions, (), 0),
-        ),
-        PairFunction(
-            mid_near, "s/(10000 + s), s = 1 + d", single=mid_near_single,
-            source=(pacmap_functions, (), 1),
-        ),
-        PairFunction(
-            further, "1/(1 + s), s = 1 + d", single=further_single,
+            further,
+            "1/(1 + s), s = 1 + d",
+            single=further_single,
             source=(pacmap_functions, (), 2),
         ),
-    )  # fmt: skip
+    )

@@ -86,7 +86,8 @@ class TileChoice:
     ) -> None:
         self._part, self._parts = part
         self._first = first
-        self._limit = int(min(1.0, fraction) * 2.0**64)
+        self._everything = fraction >= 1.0
+        self._limit = int(fraction * 2.0**64)
         self._seed = _mixed(seed)
         # However small the share, one cell is chosen.
         edge = -(-n_points // TILE)
@@ -99,8 +100,10 @@ class TileChoice:
         if (row + column - self._first) % self._parts != self._part:
             return False
         # By a hash of the cell: a list of the chosen ones would grow as the square of the points.
-        return _mixed(self._seed ^ (row << 32 | column)) < self._limit or (
-            (row, column) == self._always
+        return (
+            self._everything
+            or _mixed(self._seed ^ (row << 32 | column)) < self._limit
+            or (row, column) == self._always
         )
 
 

@@ -215,11 +215,19 @@ class SecantSet:
         """Whether the secants are listed pairs instead of all pairs."""
         return self._listed is not None
 
-    def is_listed(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Which pairs of these global numbers are listed, shape ``(len(rows), len(columns))``."""
-        low = np.minimum(rows[:, None], columns)
-        keys = low * self.n_points + np.maximum(rows[:, None], columns)
-        return np.asarray(self._keys[self._places_of(keys)] == keys)
+    def counting(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Which pairs of these global numbers count, shape ``(len(rows), len(columns))``.
+
+        Coincident points are not told apart here.
+        """
+        counts = rows[:, None] != columns
+        if self._labels is not None:
+            counts &= self._labels[rows][:, None] == self._labels[columns]
+        if self._listed is not None:
+            low = np.minimum(rows[:, None], columns)
+            keys = low * self.n_points + np.maximum(rows[:, None], columns)
+            counts &= self._keys[self._places_of(keys)] == keys
+        return np.asarray(counts)
 
     @property
     def listed_pairs(self) -> np.ndarray:
