@@ -129,6 +129,7 @@ class PairwiseEmbedding(
         self._density_weight = float(density_weight)
         self.label = label
         self.affinity = affinity
+        self._last = (math.nan, math.nan, math.nan)  # value and terms of the last evaluation
         self._lambda = float(lambda_)
         self._final_lambda = float(lambda_)
         self._start = start if start is not None else Start(layout)
@@ -148,6 +149,7 @@ class PairwiseEmbedding(
         value = self.constant + attracted + self._lambda * repelled
         if (term := self._density_term()) is not None:
             value -= self._density_weight * term.total(rows)
+        self._last = value, attracted, repelled
         return value
 
     def rows_value_and_gradient(self, rows: np.ndarray, gradient: np.ndarray) -> float:  # noqa: D102
@@ -162,6 +164,7 @@ class PairwiseEmbedding(
             slopes *= self._density_weight
             gradient -= slopes
         gradient *= 4.0
+        self._last = value, attracted, repelled
         return value
 
     def _repelled(self, rows: np.ndarray, slopes: np.ndarray | None) -> tuple[float, float, float]:
@@ -296,6 +299,13 @@ class PairwiseEmbedding(
     def default_homotopy(self) -> Sequence[float]:
         """The stages chosen at construction, as values of lambda."""
         return tuple(factor * self._final_lambda for factor in self._stages)
+
+    def value_at(self, parameter: float, value: float) -> float:
+        """The value with another lambda, known where the term of densities does not count."""
+        last, attracted, repelled = self._last
+        if value != last or self.density is not None:
+            return math.nan
+        return self.constant + attracted + parameter * repelled
 
     def escape_stationary_point(self, x: PETSc.Vec) -> None:
         """Add the random numbers of a start to a map that has collapsed.

@@ -91,8 +91,15 @@ class PaCMAPObjective(PairwiseEmbedding):
 
     @homotopy_parameter.setter
     def homotopy_parameter(self, value: float) -> None:
-        phase = 2 if value <= 0.0 else 1 if value <= STAGES[-2] else 0
-        self._attracted.factors = NEIGHBOR_WEIGHTS[phase], float(value)
+        self._attracted.factors = _attraction_weights(value)
+
+    def value_at(self, parameter: float, value: float) -> float:
+        """The value with another w_MN, and the w_NB that goes with it."""
+        last, _, repelled = self._last
+        terms = zip(_attraction_weights(parameter), self._attracted.totals, strict=True)
+        if value != last:
+            return math.nan
+        return sum(weight * total for weight, total in terms if weight) + repelled
 
     def check_homotopy(self, value: float) -> None:
         """Refuse a weight that is negative or not finite."""
@@ -109,6 +116,12 @@ class PaCMAPObjective(PairwiseEmbedding):
             for matrix in drawn
         ]
         return "/".join([super().fingerprint(), *digests])
+
+
+def _attraction_weights(mid_near: float) -> tuple[float, float]:
+    """w_NB and w_MN."""
+    phase = 2 if mid_near <= 0.0 else 1 if mid_near <= STAGES[-2] else 0
+    return NEIGHBOR_WEIGHTS[phase], float(mid_near)
 
 
 def pacmap(

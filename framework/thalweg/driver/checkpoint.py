@@ -28,7 +28,7 @@ from thalweg.files import atomic_write_text, flush, storing
 from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, on_root, raise_on_all_ranks
 
-FORMAT = 2
+FORMAT = 3
 
 #: Name of a version's folder, and of one that is being written.
 VERSION = re.compile(r"\d{9}(-\d+)?")

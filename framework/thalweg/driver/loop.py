@@ -46,6 +46,10 @@ COLUMNS: tuple[str, ...] = (
     "step_length",
 )
 
+#: Columns of a homotopy, after that of its parameter: the number of the stage, from 0, and the
+#: objective with the parameter of the last, NaN where the objective at hand does not tell it.
+STAGE_COLUMNS: tuple[str, ...] = (Trace.STAGE, "wanted_objective")
+
 
 @dataclass(frozen=True)
 class Iterate:
@@ -156,6 +160,8 @@ class _Run:
                 cast(Homotopy, objective).check_homotopy(value)
         if isinstance(objective, Homotopy):
             columns = (*columns, objective.homotopy_name)
+            if homotopy is not None:
+                columns = (*columns, *STAGE_COLUMNS)
         if solver.stochastic:
             columns = (*columns, *STOCHASTIC_COLUMNS)
         self.trace = Trace((*columns, *solver.trace_columns))
@@ -399,7 +405,13 @@ class _Run:
             "step_length": state.step_length,
         }
         if isinstance(self.objective, Homotopy):
-            row[self.objective.homotopy_name] = self.objective.homotopy_parameter
+            parameter = self.objective.homotopy_parameter
+            row[self.objective.homotopy_name] = parameter
+            if self.homotopy is not None:
+                wanted, known = self.homotopy.values[-1], state.value
+                if parameter != wanted:
+                    known = self.objective.value_at(wanted, state.value)
+                row.update(stage=self.at.stage, wanted_objective=known)
         if isinstance(state, StochasticState):
             row.update(state.trace_row())
         self.trace.append({**row, **self.solver.trace_row(state)})

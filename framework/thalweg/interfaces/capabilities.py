@@ -6,6 +6,7 @@ those they need in ``requires``; the match is checked before any work is done.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -131,6 +132,19 @@ class Homotopy(Capability):
 
     def check_homotopy(self, value: float) -> None:
         """Raise InputError if the parameter cannot have this value; by default any will do."""
+
+    def value_at(self, parameter: float, value: float) -> float:
+        """The value with another parameter, where the last evaluation was; by default unknown.
+
+        The trace of a homotopy shows by it how the wanted objective falls in all stages.
+
+        Parameters
+        ----------
+        value
+            Of an iterate.  Where the last evaluation, of the value alone or with the gradient,
+            returned another one, the answer is NaN.
+        """
+        return math.nan
 
     #: Maximum number of iterations of these stages but the last; None for the driver's own rule.
     default_stage_iterations: int | None = None

@@ -16,6 +16,9 @@ _DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.2, 1.2, 1.2)))
 #: Ratio of the largest to the smallest value from which a scale is logarithmic.
 _WIDE = 12.0
 
+#: Width of a line of small letters, relative to a panel's.
+_LETTERS = 0.03
+
 
 def draw_convergence(
     path: Path | str,
@@ -23,15 +26,15 @@ def draw_convergence(
     title: str = "",
     best: float | None = None,
     objective: str = "objective",
-    parameter: str = "lambda",
 ) -> None:
     """Write two panels side by side: the objective against seconds and evaluations.
 
     Each method has a color and a dash pattern, named below the panels if there
     are several; a dot marks where it ended.
     Scales are logarithmic where the values span more than a decade.  In the stages of
-    a homotopy but the last, other objectives are minimized: they leave a gap, shaded
-    where there is one method.  Called on one rank.
+    a homotopy other objectives are minimized than the last; drawn is the last one's
+    throughout, where the trace tells it.  The stages are marked where there is one
+    method, by bands with the homotopy parameter.  Called on one rank.
 
     Parameters
     ----------
@@ -41,21 +44,16 @@ def draw_convergence(
         If given, what is drawn is the objective less this value.
     objective
         Label of the vertical axis.
-    parameter
-        Column of the traces that holds the homotopy parameter, if there is one.
     """
     with style():
         figure = new_figure(10.0, 4.6)
         panels: Any = figure.subplots(1, 2, sharey=True)
         colors = class_colors(len(traces))
-        begins = {name: _last_stage(trace, parameter) for name, trace in traces.items()}
-        curves = {name: _values(trace, best, begins[name]) for name, trace in traces.items()}
+        curves = {name: _values(trace, best) for name, trace in traces.items()}
         for axes, column in zip(panels, ("seconds", "evaluations"), strict=True):
             _draw_panel(axes, column, traces, curves, colors)
-            for name, trace in traces.items():
-                if begins[name] > 0 and len(traces) == 1:
-                    _shade_stages(axes, trace[column][begins[name]])
-        _set_heights(panels[0], list(curves.values()), best is not None)
+        begins = [_earlier(trace) for trace in traces.values()]
+        _set_heights(panels[0], list(curves.values()), begins, best is not None)
         panels[0].set_ylabel(objective if best is None else f"{objective} above the best")
         if title:
             figure.suptitle(plain(title), x=0.01, ha="left", fontsize=12)
@@ -71,23 +69,24 @@ def draw_convergence(
         save_figure(figure, path)
 
 
-def _last_stage(trace: Trace, parameter: str) -> int:
-    """Row at which the last stage of a homotopy begins; 0 without stages."""
-    if parameter not in trace.columns or not len(trace):
-        return 0
-    values = trace[parameter]
-    others = np.flatnonzero(values != values[-1])
-    return int(others[-1]) + 1 if len(others) else 0
-
-
-def _values(trace: Trace, best: float | None, begin: int) -> np.ndarray:
-    """Values of a trace to draw, from the row ``begin`` on."""
+def _values(trace: Trace, best: float | None) -> np.ndarray:
+    """The objective to draw: throughout a homotopy that of its last stage."""
     values = trace["objective"].copy()
-    values[:begin] = np.nan
+    earlier = _earlier(trace)
+    if earlier:
+        values[:earlier] = trace["wanted_objective"][:earlier]
     if best is not None:
         values -= best
     values[~np.isfinite(values)] = np.nan
     return values
+
+
+def _earlier(trace: Trace) -> int:
+    """Number of rows before the last stage of a homotopy."""
+    if trace.homotopy_parameter is None or not len(trace):
+        return 0
+    stages = trace[Trace.STAGE]
+    return int((stages < stages[-1]).sum())
 
 
 def _draw_panel(
@@ -122,15 +121,45 @@ def _draw_panel(
     axes.set_xlabel(column)
     if not logarithmic:
         axes.set_xlim(left=0)
+    for trace in traces.values():
+        if len(traces) == 1 and _earlier(trace):
+            _mark_stages(axes, column, trace)
 
 
-def _shade_stages(axes: Any, end: float) -> None:
-    axes.axvspan(0.0, end, color="0.93", zorder=0)
-    place = {"transform": axes.transAxes, "va": "top", "color": "0.4", "fontsize": 9}
-    axes.text(0.02, 0.98, "earlier stages", **place)
+def _mark_stages(axes: Any, column: str, trace: Trace) -> None:
+    """Bands of all stages but the last, with the parameter's values where there is room."""
+    stages, across = trace[Trace.STAGE], trace[column]
+    parameters = trace[str(trace.homotopy_parameter)]
+    begins = np.flatnonzero(np.diff(stages, prepend=-1.0))
+    low, high = axes.get_xlim()
+    axes.set_xlim(low, high)
+    edges = across[begins]
+    places = axes.transAxes.inverted().transform(
+        axes.transData.transform([(max(edge, low), 0.0) for edge in edges])
+    )[:, 0]
+    written = -1.0
+    for number, begin in enumerate(begins):
+        last = number + 1 == len(begins)
+        if not last:
+            shade = "0.90" if number % 2 else "0.95"
+            axes.axvspan(max(edges[number], low), edges[number + 1], color=shade, zorder=0, lw=0)
+        if places[number] - written < _LETTERS:
+            continue
+        written = places[number]
+        axes.text(
+            written + 0.004,
+            0.985,
+            f"{trace.homotopy_parameter} = " * last + f"{parameters[begin]:.4g}",
+            transform=axes.transAxes,
+            rotation=90,
+            ha="left",
+            va="top",
+            color="0.4",
+            fontsize=8,
+        )
 
 
-def _set_heights(axes: Any, curves: list[np.ndarray], above_best: bool) -> None:
+def _set_heights(axes: Any, curves: list[np.ndarray], begins: list[int], above_best: bool) -> None:
     joined = np.concatenate(curves) if curves else np.empty(0)
     joined = joined[np.isfinite(joined)]
     if above_best:
@@ -143,8 +172,10 @@ def _set_heights(axes: Any, curves: list[np.ndarray], above_best: bool) -> None:
         if high < 500 * low:
             _label_between_powers(axes)
         return
-    # A diverging method must not squeeze all others into a line.
-    firsts = [curve[np.isfinite(curve)][:1] for curve in curves]
+    # A diverging method must not squeeze all others into a line; stages may begin higher.
+    firsts = [
+        curve[np.isfinite(curve)][: begin + 1] for curve, begin in zip(curves, begins, strict=True)
+    ]
     ordinary = float(np.concatenate(firsts).max())
     room = 0.05 * max(ordinary - low, 1e-12)
     if high > ordinary + 20 * room:

@@ -20,6 +20,9 @@ class Trace:
         Column names, in the order in which they are written.
     """
 
+    #: Column with the number of a homotopy's stage, after that of its parameter.
+    STAGE = "stage"
+
     def __init__(self, columns: Sequence[str]) -> None:
         if len(set(columns)) != len(columns):
             raise ValueError(f"trace columns repeat: {list(columns)}")
@@ -30,6 +33,13 @@ class Trace:
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
         return self._columns
+
+    @property
+    def homotopy_parameter(self) -> str | None:
+        """Name of the column with the parameter of a homotopy, that before ``stage``, if any."""
+        if self.STAGE not in self._columns[1:]:
+            return None
+        return self._columns[self._columns.index(self.STAGE) - 1]
 
     def append(self, row: Mapping[str, float]) -> None:
         """Add one row; a column that ``row`` lacks becomes NaN, an unknown one is an error."""

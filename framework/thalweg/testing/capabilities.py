@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -156,6 +157,7 @@ def check_homotopy(objective: Objective, x: PETSc.Vec) -> None:
     """Check that the parameter takes the values proposed, and that the value follows it."""
     assert isinstance(objective, Homotopy)
     before, value = objective.homotopy_parameter, objective.value(x)
+    error = 2.0 * objective.value_error(value)
     for parameter in (*objective.default_homotopy(), before):
         objective.homotopy_parameter = float(parameter)
         assert objective.homotopy_parameter == float(parameter), (
@@ -164,6 +166,11 @@ def check_homotopy(objective: Objective, x: PETSc.Vec) -> None:
         )
         now = objective.value(x)
         assert np.isfinite(now), f"with {objective.homotopy_name} = {parameter} the value is {now}"
+        told = objective.value_at(before, now)
+        assert math.isnan(told) or abs(told - value) <= error, (
+            f"where {objective.homotopy_name} is {parameter}, value_at tells {told!r} for "
+            f"{before}, and the value there is {value!r}"
+        )
     again = objective.value(x)
     assert again == value, (
         f"with {objective.homotopy_name} set back to {before} the value is {again!r}, not {value!r}"

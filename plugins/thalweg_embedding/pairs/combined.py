@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from thalweg_embedding.pairs.pair_sum import PairSum, Rows, SecondOrder
@@ -19,11 +21,17 @@ class CombinedPairs(PairSum):
         The sums.
     factors
         They may change; a second sum with factor 0 costs nothing.
+
+    Attributes
+    ----------
+    totals
+        Of both where they were computed last, without the factors; NaN: not computed there.
     """
 
     def __init__(self, first: PairSum, second: PairSum, factors: tuple[float, float]) -> None:
         self._first, self._second = first, second
         self.factors = factors
+        self.totals = (math.nan, math.nan)
         self.function = first.function
         self.relative_error = first.relative_error + second.relative_error
 
@@ -45,10 +53,14 @@ class CombinedPairs(PairSum):
     def first_order(  # noqa: D102
         self, rows: Rows, slopes: Rows | None, shift: float
     ) -> float:
-        total = self.factors[0] * self._first.first_order(rows, slopes, shift)
+        total, other_total = self._first.first_order(rows, slopes, shift), math.nan
         other = None if slopes is None else np.empty_like(slopes)
         if self.factors[1]:
-            total += self.factors[1] * self._second.first_order(rows, other, shift)
+            other_total = self._second.first_order(rows, other, shift)
+        self.totals = total, other_total
+        total *= self.factors[0]
+        if self.factors[1]:
+            total += self.factors[1] * other_total
         if slopes is not None:
             self._add(slopes, other)
         return total

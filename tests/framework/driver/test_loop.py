@@ -78,6 +78,13 @@ def test_homotopy_visits_each_value_and_ends_at_the_last(comm, bowl, heavy_ball)
     assert np.allclose(result.x, 1.0, atol=1e-5)
     assert sorted(set(result.trace["lambda"]), reverse=True) == [4.0, 2.0, 1.0]
     assert (np.diff(result.trace["evaluations"]) > 0).all()
+    assert result.trace.homotopy_parameter == "lambda"
+    stages, wanted = result.trace["stage"], result.trace["wanted_objective"]
+    np.testing.assert_array_equal(
+        np.array(schedule.values)[stages.astype(int)], result.trace["lambda"]
+    )
+    np.testing.assert_array_equal(wanted[stages == 2.0], result.trace["objective"][stages == 2.0])
+    assert np.isnan(wanted[stages < 2.0]).all()  # this objective does not tell it
     assert result.notes == ()
     early = thalweg.minimize(bowl(comm), solver=heavy_ball(), homotopy=schedule, iterations=3)
     assert "ended at lambda = 4, in stage 1 of 3: its objective is that" in early.notes[0]

@@ -108,12 +108,15 @@ def test_convergence_of_several_methods(tmp_path):
             assert (np.abs(picture - color).sum(axis=2) < 30).sum() > 200
 
 
-def test_of_a_homotopy_the_last_stage_is_drawn_whole_and_within_the_axes(tmp_path, monkeypatch):
-    staged = Trace(("seconds", "evaluations", "objective", "lambda"))
-    for n, (value, stage) in enumerate(
-        [(-9.7, 0.1), (-9.9, 0.1), (4.0, 1.0), (2.0, 1.0), (1.1, 1.0)]
-    ):
-        staged.append({"seconds": n, "evaluations": n, "objective": value, "lambda": stage})
+def test_of_a_homotopy_the_wanted_objective_is_drawn_within_the_axes_and_stages_are_marked(
+    tmp_path, monkeypatch
+):
+    staged = Trace(("seconds", "evaluations", "objective", "weight", "stage", "wanted_objective"))
+    rows = [(-9.7, 0.1, 0, 5.0), (-9.9, 0.1, 0, 40.0), (-9.9, 1.0, 1, np.nan), (2.0, 1.0, 2, 2.0)]
+    for n, row in enumerate([*rows, (1.1, 1.0, 2, 1.1)]):
+        values = dict(zip(("objective", "weight", "stage", "wanted_objective"), row, strict=True))
+        staged.append({"seconds": n, "evaluations": n, **values})
+    assert staged.homotopy_parameter == "weight"
     figures = []
     monkeypatch.setattr(
         convergence_picture, "save_figure", lambda figure, path: figures.append(figure)
@@ -121,11 +124,16 @@ def test_of_a_homotopy_the_last_stage_is_drawn_whole_and_within_the_axes(tmp_pat
     draw_convergence(tmp_path / "stages.png", {"one": staged})
     for axes in figures[0].axes:
         heights = axes.lines[0].get_ydata()
-        np.testing.assert_array_equal(heights, [np.nan, np.nan, 4.0, 2.0, 1.1])
+        np.testing.assert_array_equal(heights, [5.0, 40.0, np.nan, 2.0, 1.1])
         low, high = axes.get_ylim()
         assert low < 1.1
-        assert high > 4.0
-        assert axes.patches[0].get_extents().width > 0  # the earlier stages
+        assert high > 40.0
+        marked = [(patch.get_x(), patch.get_x() + patch.get_width()) for patch in axes.patches]
+        np.testing.assert_allclose(marked, [(0.0, 2.0), (2.0, 3.0)])  # two rows, then one
+        words = [text.get_text() for text in axes.texts]
+        assert words == ["0.1", "1", "weight = 1"]
+    draw_convergence(tmp_path / "two.png", {"one": staged, "other": trace([3.0, 2.0])})
+    assert not figures[1].axes[0].patches
 
 
 def test_negative_values_and_traces_without_rows_are_drawn(tmp_path):

@@ -81,7 +81,18 @@ def test_early_exaggeration_is_a_homotopy(comm):
     # In equal ratios down to half, then evenly, as for all maps of few points.
     factors = [1 / 12, 24**-0.5, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
     np.testing.assert_allclose(objective.default_homotopy(), factors)
-    result = thalweg.minimize(objective, iterations=120)
-    assert result.trace["lambda"][0] == pytest.approx(1 / 12)
-    assert result.trace["lambda"][-1] == 1.0
+    maps = []
+    result = thalweg.minimize(
+        objective, iterations=120, callback=lambda at: maps.append(at.rows.copy())
+    )
+    trace = result.trace
+    assert trace.homotopy_parameter == "lambda"
+    np.testing.assert_allclose(trace["lambda"], np.array(factors)[trace["stage"].astype(int)])
+    assert trace["stage"][-1] == 7.0
+    last = trace["stage"] == 7.0
+    np.testing.assert_array_equal(trace["wanted_objective"][last], trace["objective"][last])
+    for row in (0, 20, 40):  # in stages before the last
+        assert not last[row]
+        wanted = objective.value(objective.layout.vec_from(maps[row]))
+        assert trace["wanted_objective"][row] == pytest.approx(wanted, rel=1e-9)
     assert build("t-sne", comm).default_homotopy() == ()

@@ -106,7 +106,11 @@ def test_the_value_is_the_weighted_sum_of_each_phase(comm):
     for weight, w_near in ((1000.0, 2.0), (3.0, 3.0), (0.0, 1.0)):
         objective.homotopy_parameter = weight
         expected = w_near * terms[0] + weight * terms[1] + pushed
-        assert objective.value(x) == pytest.approx(expected, rel=1e-12)
+        value = objective.value(x)
+        assert value == pytest.approx(expected, rel=1e-12)
+        wanted = terms[0] + pushed
+        assert objective.value_at(0.0, value) == pytest.approx(wanted, rel=1e-12)
+        assert np.isnan(objective.value_at(0.0, value + 1.0))  # of another evaluation
     objective.destroy()
 
 
