@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,15 @@ def mean_gradient_squares(objective: Objective, x: PETSc.Vec, slices: Slices) ->
         return slices.take(squares)
     finally:
         squares.destroy()
+
+
+def krylov_type(objective: Objective) -> np.dtype[Any]:
+    """Type of Krylov vectors: that in which the objective's products are computed.
+
+    That is ``objective.dtype`` where there is one, as networks have, and double precision
+    elsewhere.
+    """
+    return np.dtype(getattr(objective, "dtype", np.float64))
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from thalweg.result import Status
 from thalweg_saddlefree.capabilities import (
     AdaptiveDamping,
     draw_curvature_rows,
+    krylov_type,
     mean_gradient_squares,
 )
 from thalweg_saddlefree.curvature import CurvatureOperator, Slices
@@ -158,6 +159,7 @@ class HessianFree(Solver[HessianFreeState]):
                 solve=self._solve(state, slices),
                 progress=self.progress,
                 limit=self.steps,
+                dtype=krylov_type(objective),
             )
         finally:
             state.products += operator.products

@@ -19,7 +19,7 @@ from thalweg.interfaces import Capability, HessianProduct, Objective, Solver, So
 from thalweg.parallel import PETSc
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
-from thalweg_saddlefree.capabilities import draw_curvature_rows, mean_gradient_squares
+from thalweg_saddlefree.capabilities import draw_curvature_rows, krylov_type, mean_gradient_squares
 from thalweg_saddlefree.curvature import (
     AbsoluteSolver,
     CurvatureOperator,
@@ -300,7 +300,9 @@ class SaddleFree(Solver[SaddleFreeState]):
             self.steps,
         )
         if self.method == "lanczos":
-            return LanczosAbsolute(*parts, progress=self.progress * forcing)
+            return LanczosAbsolute(
+                *parts, progress=self.progress * forcing, dtype=krylov_type(state.objective)
+            )
         return METHODS[self.method](*parts)
 
     def _metric(self, state: SaddleFreeState, slices: Slices) -> np.ndarray | float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +45,7 @@ def truncated_cg(
     solve: Callable[[np.ndarray], np.ndarray],
     progress: float,
     limit: int,
+    dtype: np.dtype[Any] | None = None,
 ) -> Truncated:
     """Minimize ``g'x + x'(G + damping I)x / 2`` until progress becomes slow.
 
@@ -61,6 +63,8 @@ def truncated_cg(
         Solution with the preconditioner, positive definite.
     limit
         Most iterations.
+    dtype
+        Type that the residuals are kept in, by default double precision.
     """
 
     def damped(piece: np.ndarray) -> np.ndarray:
@@ -73,7 +77,7 @@ def truncated_cg(
     z = solve(r)
     direction = z.copy()
     rz = slices.dot(r, z)
-    residuals, solved = Store(slices), Store(slices)
+    residuals, solved = Store(slices, dtype), Store(slices, dtype)
     iterates: list[np.ndarray] = []
     models: list[float] = []
     keep_at = 1

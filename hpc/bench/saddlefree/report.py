@@ -203,8 +203,7 @@ def _network(problem: str, found: dict[str, Any], stem: Path) -> list[str]:
                 label = name if seed == 0 else None
                 places = [p[column] for p in shown]
                 axes.plot(places, [p[3] for p in shown], color=color, label=label, lw=1.2)
-                if column == 0:
-                    axes.plot(places, [p[4] for p in shown], ":", color=color, lw=1)
+                axes.plot(places, [p[4] for p in shown], ":", color=color, lw=1)
         ends = [curve[-1] for curve in run["curves"]]
         row: dict[str, Any] = {"method": name}
         for limit in limits:
@@ -222,7 +221,7 @@ def _network(problem: str, found: dict[str, Any], stem: Path) -> list[str]:
             )
         table.append(row)
     label = "mean loss" if setting["measure"] == "loss" else "squared error per case"
-    panels[0].set(yscale="log", xlabel=f"{unit} (dotted: test)", ylabel=label)
+    panels[0].set(yscale="log", xlabel=unit, ylabel=f"{label} (dotted: test)")
     for axes, title in zip(panels[1:], ("epochs", "updates"), strict=True):
         axes.set(xscale="log", xlabel=title)
     panels[0].legend(fontsize=7)

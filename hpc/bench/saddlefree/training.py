@@ -27,7 +27,7 @@ from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
 from thalweg_saddlefree.networks.autoencoder import build_autoencoder
 from thalweg_saddlefree.networks.mlp import build_mlp
 from thalweg_saddlefree.networks.objective import NetworkObjective
-from thalweg_saddlefree.subspace.saddle_free import SubspaceSaddleFree
+from thalweg_saddlefree.subspace.saddle_free import SubspaceSaddleFree, SubspaceState
 
 #: Options of this project's solvers that differ from their defaults.
 OURS: dict[str, dict[str, Any]] = {
@@ -247,7 +247,9 @@ def _ours(
         spent = watch.now() - began
         if not curve or spent >= seconds or spent >= curve[-1][0] + step:
             state = iterate.state
-            epochs = getattr(state, "epoch", problem.train.work - worked)
+            epochs = problem.train.work - worked
+            if isinstance(state, SubspaceState):
+                epochs = state.epoch + min(1.0, state.batch * state.size / rows)
             errors = watch.pause(lambda: measured(problem, state.x))
             curve.append([spent, float(epochs), float(iterate.iteration), *errors])
             sys.stderr.write(f"{name}: {curve[-1]}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -18,9 +19,21 @@ MAX_STEPS = 60
 #: Ritz values above this part of the largest, negated, are rounding.
 ROUNDING = 1e-10
 
+#: Rounding units of a projection, in the norm of what is projected.
+UNITS = 4.0
+
+#: What is left of a product belongs to the space if it is below so many rounding units, or
+#: below this part of the largest coefficient.
+INVARIANT_UNITS, INVARIANT = 16.0, 1e-13
+
 
 class LanczosBasis:
-    """Orthonormal basis of a Krylov space of H, kept orthogonal to rounding.
+    """Orthonormal basis of a Krylov space of H.
+
+    A projection on the basis hands on what its last two vectors lack of being orthogonal,
+    in the ratio of the coefficients along them to what is left. A bound of it is followed
+    as in Simon (1984, "The Lanczos algorithm with partial reorthogonalization", section 2),
+    and a second projection is made only where it exceeds the power 3/4 of the rounding unit.
 
     Parameters
     ----------
@@ -28,6 +41,8 @@ class LanczosBasis:
         Distribution of vectors over the ranks.
     start
         This rank's slice of the vector that the space starts from; not zero.
+    dtype
+        Type that the vectors are stored in, by default double precision.
 
     Attributes
     ----------
@@ -35,17 +50,25 @@ class LanczosBasis:
         Entries of T; ``off_diagonal[k]`` is the norm of what step ``k`` left over.
     complete : bool
         Whether the space is invariant, so that more steps bring nothing.
+    second_projections : int
+        Steps so far that were projected twice.
     """
 
-    def __init__(self, slices: Slices, start: np.ndarray) -> None:
+    def __init__(
+        self, slices: Slices, start: np.ndarray, dtype: np.dtype[Any] | None = None
+    ) -> None:
         self.slices = slices
         self.start_norm = slices.norm(start)
         self.diagonal: list[float] = []
         self.off_diagonal: list[float] = []
         self.complete = False
-        self._store = Store(slices)
+        self.second_projections = 0
+        self._store = Store(slices, dtype)
         self._store.append(start / self.start_norm)
         self._scale = 0.0
+        self._rounding = float(np.finfo(self._store.dtype).eps)
+        #: Bounds of the inner products of the last two vectors with those before them.
+        self._drift = (0.0, 0.0)
 
     def __len__(self) -> int:
         """Steps taken."""
@@ -66,24 +89,43 @@ class LanczosBasis:
             A product is not finite.
         """
         k = len(self)
-        image = np.array(product(self.vector(k)))
-        before = self._store.coefficients(image, k + 1)
-        self._scale = max(self._scale, float(np.linalg.norm(before)))
-        self._refuse_asymmetry(before, k)
-        self._store.subtract(before, image)
-        again = self._store.coefficients(image, k + 1)
-        self._store.subtract(again, image)
-        left = self.slices.norm(image)
-        if not np.isfinite(left):
-            raise NumericalError("a Hessian product is not finite")
+        image = np.array(product(self.vector(k)), dtype=self._store.dtype)
+        along = self._store.coefficients(image, k + 1)
+        self._scale = max(self._scale, float(np.linalg.norm(along)))
+        self._refuse_asymmetry(along, k)
+        self._store.subtract(along, image)
+        left = self._norm(image)
+        if self._drifts(along, left):
+            again = self._store.coefficients(image, k + 1)
+            self._store.subtract(again, image)
+            along[k] += again[k]
+            left = self._norm(image)
+            self.second_projections += 1
+            self._drift = (self._drift[0], UNITS * self._rounding)
         self._scale = max(self._scale, left)
-        self.diagonal.append(float(before[k] + again[k]))
+        self.diagonal.append(float(along[k]))
         self.off_diagonal.append(left)
-        if left <= 1e-13 * self._scale or k + 1 >= self.slices.size:
+        least = max(INVARIANT, INVARIANT_UNITS * self._rounding)
+        if left <= least * self._scale or k + 1 >= self.slices.size:
             self.off_diagonal[k] = 0.0
             self.complete = True
         else:
             self._store.append(image / left)
+
+    def _norm(self, image: np.ndarray) -> float:
+        left = self.slices.norm(image.astype(float, copy=False))
+        if not np.isfinite(left):
+            raise NumericalError("a Hessian product is not finite")
+        return left
+
+    def _drifts(self, along: np.ndarray, left: float) -> bool:
+        """Whether the bound on the inner products of the next vector is too large; moves it."""
+        older, last = self._drift
+        rounding = UNITS * self._rounding * float(np.hypot(np.linalg.norm(along), left))
+        handed_on = abs(along[-1]) * last + (abs(along[-2]) * older if len(along) > 1 else 0.0)
+        bound = (handed_on + rounding) / left if left > 0 else np.inf
+        self._drift = (last, float(bound))
+        return bool(bound > self._rounding**0.75)
 
     def combine(self, coefficients: np.ndarray) -> np.ndarray:
         """Slice of the vector with these coefficients in the basis.  Not collective."""

@@ -14,6 +14,8 @@ products.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.linalg
 
@@ -43,6 +45,8 @@ class LanczosAbsolute(AbsoluteSolver):
     progress
         Also stop when a Lanczos step lowers the quadratic model by less than this part,
         the rule of Hessian-free optimization (Martens 2010, section 4.4); 0 for never.
+    dtype
+        Type that the basis is stored in, by default double precision.
     """
 
     def __init__(
@@ -53,10 +57,11 @@ class LanczosAbsolute(AbsoluteSolver):
         tolerance: float = 1e-6,
         limit: int = 500,
         progress: float = 0.0,
+        dtype: np.dtype[Any] | None = None,
     ) -> None:
         super().__init__(slices, product, gradient, tolerance, limit)
         self.progress = progress
-        self.basis = LanczosBasis(slices, gradient)
+        self.basis = LanczosBasis(slices, gradient, dtype)
 
     def largest(self) -> float:
         """Largest Ritz value in size; takes its steps in the basis itself."""
