@@ -12,6 +12,7 @@ from thalweg.errors import InputError
 from thalweg.plugins import PhaseEstimate, Problem, peaks
 from thalweg_embedding.affinities.build import DENSE_LIMIT, NEIGHBORS_PER_PERPLEXITY
 from thalweg_embedding.affinities.distances import SparseDataset
+from thalweg_embedding.affinities.pair_sets import DRAWN, SPARE, pair_counts
 from thalweg_embedding.memory import DENSE_BYTES, MAP_ARRAYS, memory_per_rank
 from thalweg_embedding.pairs.decomposition import SLAB_ROWS
 from thalweg_embedding.pairs.grid import GRID_ROWS
@@ -32,6 +33,10 @@ COPIES = 1.5
 
 #: Edges per point of the spectral direction's graph, and bytes of one with its parts.
 LAPLACIAN_EDGES, LAPLACIAN_BYTES = 12.0, 40.0
+
+#: Bytes for each entry of PaCMAP's sets of pairs: for the run, and while they are made; and for
+#: each point that is drawn.
+PAIR_KEPT, PAIR_MADE, DRAWN_BYTES = 24.0, 30.0, 40.0
 
 #: Modes of the mesh per point while a map is not wide, the most of all, and bytes of one.
 MODES, MAX_MODES, MODE_BYTES = 4.0, 2.0**24, 28.0
@@ -87,6 +92,47 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         setup = LAPLACIAN_BYTES * LAPLACIAN_EDGES * n
         found.append(PhaseEstimate("laplacian", persistent=setup, temporary=setup))
     return [*found, _iterations(problem, edges, d, ranks)]
+
+
+def estimate_pacmap(problem: Problem) -> list[PhaseEstimate]:
+    """Loading, neighbors, random pairs, set-up and iterations of PaCMAP, which has no mesh."""
+    options, n, ranks = problem.objective, problem.local_rows, problem.ranks
+    share, columns = problem.remote_share, problem.columns
+    d = float(options.get("dimensions") or 2)
+    k, mid_near, further = pair_counts(
+        problem.rows,
+        options.get("n_neighbors"),
+        options.get("mid_near_ratio", 0.5),
+        options.get("further_ratio", 2.0),
+    )
+    edges, drawn = 2.0 * (k + mid_near + further), float(DRAWN * mid_near)
+    found = [
+        PhaseEstimate("load", KERNELS + 8.0 * n * (columns + 1), 8.0 * n * columns),
+        _neighbors(problem, min(problem.rows - 1.0, float(k + SPARE))),
+        PhaseEstimate(
+            "pairs", PAIR_KEPT * n * edges,
+            n * (PAIR_MADE * edges + DRAWN_BYTES * drawn + 16.0 * columns),
+            sent=share * n * (8.0 * columns * drawn + 12.0 * edges),
+            messages=(drawn + 9.0) * (ranks - 1),
+            operations=n * (3.0 * columns * drawn + 200.0 * edges),
+            advice="use a smaller n_neighbors",
+        ),
+    ]  # fmt: skip
+    if problem.preconditioner.get("name") in ("spectral", "partial-hessian"):
+        setup = LAPLACIAN_BYTES * LAPLACIAN_EDGES * n
+        found.append(PhaseEstimate("laplacian", persistent=setup, temporary=setup))
+    times = problem.iterations * EVALUATIONS
+    ghosts = GHOSTS * n * min(edges, ranks - 1.0)  # pairs at random lie on all ranks
+    solves = SOLVES * INNER * min(LAPLACIAN_EDGES, ranks - 1.0) * n * share
+    found.append(
+        PhaseEstimate(
+            "iterations", 8.0 * n * d * MAP_ARRAYS, 16.0 * n * d + 8.0 * d * ghosts,
+            sent=times * 8.0 * d * (ghosts + solves), messages=times * 12.0 * (ranks - 1),
+            operations=times * n * (6.0 * edges + LAPLACIAN_EDGES * 80.0),
+            advice="use fewer further_ratio or n_neighbors",
+        )
+    )  # fmt: skip
+    return found
 
 
 def require_room(dataset: Dataset, options: Mapping[str, Any]) -> None:

@@ -83,6 +83,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             aliases=("PaCMAP",),
             preconditioner="spectral",
             stop=STOP,
+            estimate="thalweg_embedding.estimate:estimate_pacmap",
         ),
         ObjectiveSpec(
             name="laplacian-eigenmaps",

@@ -2,7 +2,8 @@
 
 Parts: convergence (the strategies from one start), starts (from random ones), homotopy,
 large (MNIST 20,000), rivals (t-SNE against tsne-h2pack, openTSNE and scikit-learn on
-identical affinities), sets (the same on several data sets) and patches (a million points).
+identical affinities), sets (the same on several data sets), costs (of an evaluation, by
+threads), neighbors (against pynndescent) and patches (a million points).
 COIL-20 and MNIST come from --data; without it, scikit-learn's digits take their places, and
 sets that are not generated are left out.  Results go to ``hpc/results`` as JSON,
 Markdown and PNG; parts that are not run keep what an earlier call found.
@@ -20,9 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from hpc.bench.embedding.convergence import measure_convergence
+from hpc.bench.embedding.costs import measure_costs
 from hpc.bench.embedding.data import SETS, mnist, small_images
 from hpc.bench.embedding.homotopy import measure_homotopy
 from hpc.bench.embedding.large import measure_large
+from hpc.bench.embedding.neighbors import measure_neighbors
 from hpc.bench.embedding.patches import measure_patches
 from hpc.bench.embedding.report import SECTIONS, write_report
 from hpc.bench.embedding.rivals import RIVALS, measure_rivals, measure_set
@@ -121,8 +124,13 @@ def _measure(
             tuple(options.rival or RIVALS),
         ),
         "sets": sets,
+        "costs": lambda: measure_costs(mnist(folder, rows or 60_000)),
+        "neighbors": lambda: measure_neighbors(mnist(folder, rows or 70_000)),
         "patches": lambda: measure_patches(
-            folder, rows or (20_000 if quick else 1_000_000), 40 if quick else 100
+            folder,
+            rows or (20_000 if quick else 1_000_000),
+            40 if quick else 100,
+            "tsne-h2pack" in (options.rival or ()),
         ),
     }
     return work[part]()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_iris
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,11 @@ def _principal(values: np.ndarray, count: int) -> np.ndarray:
 def _digits(folder: Path) -> Images:
     digits = load_digits()
     return Images(digits.data, digits.target, "digits")
+
+
+def _iris(folder: Path) -> Images:
+    iris = load_iris()
+    return Images(iris.data, iris.target, "iris")
 
 
 def _coil20(folder: Path) -> Images:
@@ -158,6 +163,7 @@ def _manifolds(folder: Path, rows: int = 8_000, columns: int = 30) -> Images:
 #: Sets of the part "sets", each read from the folder of the data or generated.  By the last two
 #: no default was chosen.
 SETS: dict[str, Callable[[Path], Images]] = {
+    "iris": _iris,
     "digits": _digits,
     "coil20": _coil20,
     "texts": _texts,

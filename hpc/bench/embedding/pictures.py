@@ -65,3 +65,19 @@ def draw_maps(maps: dict[str, np.ndarray], labels: np.ndarray | None, stem: Path
         axes.annotate(f"{bar:g}", (left, low), (0, 4), textcoords="offset points", fontsize=7)
     figure.tight_layout()
     return save(figure, stem, part)
+
+
+def draw_trajectories(programs: dict[str, list[dict[str, float]]], stem: Path, part: str) -> str:
+    """Divergence and quality of each program's maps on the way, against CPU seconds."""
+    measures = {"kl": "KL divergence", "recall": "recall of 15 neighbors", "accuracy": "accuracy"}
+    shown = [name for name in measures if all(name in curve[-1] for curve in programs.values())]
+    figure, panels = plt.subplots(1, len(shown), figsize=(3.9 * len(shown), 3.4), squeeze=False)
+    for axes, measure in zip(panels[0], shown, strict=True):
+        for color, (name, curve) in zip(COLORS, programs.items(), strict=False):
+            seconds = [point["CPU seconds"] for point in curve]
+            heights = [point[measure] for point in curve]
+            axes.plot(seconds, heights, "o-", ms=3, color=color, label=name)
+        axes.set(xscale="log", xlabel="CPU seconds of optimization", title=measures[measure])
+    panels[0, 0].legend(fontsize=7)
+    figure.tight_layout()
+    return save(figure, stem, part)

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from hpc.bench.embedding.convergence import convergence_section
+from hpc.bench.embedding.costs import costs_section
 from hpc.bench.embedding.homotopy import homotopy_section
 from hpc.bench.embedding.large import large_section
+from hpc.bench.embedding.neighbors import neighbors_section
 from hpc.bench.embedding.patches import patches_section
 from hpc.bench.embedding.rivals import rivals_section, sets_section
 from hpc.bench.embedding.starts import starts_section
@@ -21,6 +23,8 @@ SECTIONS = {
     "large": large_section,
     "rivals": rivals_section,
     "sets": sets_section,
+    "costs": costs_section,
+    "neighbors": neighbors_section,
     "patches": patches_section,
 }
 

@@ -12,13 +12,13 @@ import numba
 import numpy as np
 import scipy.sparse
 from hpc.bench.embedding.data import SETS, Images
-from hpc.bench.embedding.pictures import draw_maps
+from hpc.bench.embedding.pictures import draw_maps, draw_trajectories
 
 import thalweg
 from thalweg.data import Dataset
 from thalweg.parallel import MPI, Layout, nearest_neighbors
 from thalweg.report import draw_embedding, format_table
-from thalweg_embedding import TSNE, map_quality
+from thalweg_embedding import map_quality
 from thalweg_embedding.affinities.build import (
     NEIGHBORS_PER_PERPLEXITY,
     entropic_affinities,
@@ -29,7 +29,21 @@ from thalweg_embedding.objectives import t_sne
 PERPLEXITY = 30.0
 
 #: What is said of a map.
-MEASURES = ("recall", "accuracy", "trustworthiness", "center_correlation", "widest_side")
+MEASURES = (
+    "recall",
+    "accuracy",
+    "trustworthiness",
+    "center_correlation",
+    "nearest_distance",
+    "widest_side",
+)
+
+#: What a map must have to be as good as another, beside the KL divergence.
+GOALS = ("recall", "accuracy")
+
+#: Maps of ours that are measured on the way, and iterations after which others' are.
+MAPS_ON_THE_WAY = 10
+ITERATIONS_ON_THE_WAY = (250, 500)
 
 #: Seconds, and those that all threads spent: other programs disturb them less.
 Spent = dict[str, float]
@@ -37,7 +51,7 @@ Spent = dict[str, float]
 #: What was spent on a map, and its rows.
 Iterate = tuple[Spent, np.ndarray]
 
-Judge = Callable[[np.ndarray], dict[str, float]]
+Judge = Callable[..., dict[str, float]]
 
 
 def measure_rivals(images: Images, stem: Path, programs: tuple[str, ...]) -> dict[str, Any]:
@@ -45,29 +59,41 @@ def measure_rivals(images: Images, stem: Path, programs: tuple[str, ...]) -> dic
 
     Ours runs first, so that the peak memory is that of data, affinities and our run.
     """
-    found, maps, iterates, judge = _measured(images, programs)
-    draw_embedding(
-        stem.with_name(f"{stem.name}-map.png"), maps["thalweg"], images.labels, title=images.name
+    found, maps = _measured(images, programs)
+    caption = (
+        f"N = {found['rows']:,} · perplexity {PERPLEXITY:g} · "
+        f"KL divergence {found['programs']['thalweg']['kl']:.4g}"
     )
-    for theirs in found["programs"].values():
-        if "kl" in theirs and theirs is not found["programs"]["thalweg"]:
-            theirs["thalweg as good"] = _arrival(iterates, theirs, judge)
+    draw_embedding(
+        stem.with_name(f"{stem.name}-map.png"),
+        maps["thalweg"],
+        images.labels,
+        title=images.name,
+        caption=caption,
+    )
+    draw_trajectories(_curves(found), stem, "trajectories")
     return found
 
 
 def measure_set(name: str, images: Images, stem: Path, programs: tuple[str, ...]) -> dict[str, Any]:
-    """The same of another set, without the search for our map that is as good as theirs."""
-    found, maps, _, _ = _measured(images, programs)
+    """The same of another set."""
+    found, maps = _measured(images, programs)
     draw_maps(maps, images.labels, stem, f"set-{name}")
+    draw_trajectories(_curves(found), stem, f"trajectories-{name}")
     return found
+
+
+def _curves(found: dict[str, Any]) -> dict[str, list[dict[str, float]]]:
+    return {name: facts["curve"] for name, facts in found["programs"].items() if "curve" in facts}
 
 
 def _measured(
     images: Images, programs: tuple[str, ...]
-) -> tuple[dict[str, Any], dict[str, np.ndarray], list[Iterate], Judge]:
-    """What each program took and how good its map is; the maps; our iterates; the measure."""
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What each program took, how good its maps are, and where ours is as good; the maps."""
     data = Dataset.from_array(images.values, labels=images.labels)
-    TSNE(max_iter=150).fit(images.values[:1500])  # compiles
+    few = Dataset.from_array(images.values[:1500])
+    _ours(few, entropic_affinities(few, PERPLEXITY, "sparse"))  # compiles
     begin = time.perf_counter()
     weights = entropic_affinities(data, PERPLEXITY, "sparse")
     found: dict[str, Any] = {
@@ -78,27 +104,37 @@ def _measured(
     }
     objective = t_sne(data, data.comm, weights=weights, exaggeration=1.0)
 
-    def judge(places: np.ndarray) -> dict[str, float]:
+    def judge(places: np.ndarray, measures: tuple[str, ...] = MEASURES) -> dict[str, float]:
         """KL divergence to a millionth, and the quality of a map."""
         point = objective.layout.vec_from(np.asarray(places, dtype=float))
         divergence = objective.metrics(point)["kl_divergence"]
         point.destroy()
         quality = map_quality(data, places)
-        return {"kl": divergence, **{name: quality[name] for name in MEASURES if name in quality}}
+        return {"kl": divergence, **{name: quality[name] for name in measures if name in quality}}
+
+    def curve(iterates: list[Iterate]) -> list[dict[str, float]]:
+        return [{**spent, **judge(places, GOALS)} for spent, places in iterates]
 
     ours, iterates = _ours(data, weights)
     found["peak memory, GiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     maps = {"thalweg": iterates[-1][1]}
     results = found["programs"]
-    results["thalweg"] = {**ours, **judge(maps["thalweg"])}
+    some = np.unique(np.linspace(0, len(iterates) - 1, MAPS_ON_THE_WAY + 1).astype(int)[1:])
+    shown = [iterates[number] for number in some]
+    results["thalweg"] = {**ours, **judge(maps["thalweg"]), "curve": curve(shown)}
     for name in programs:
         try:
-            maps[name], spent = RIVALS[name](images, weights)
+            made = RIVALS[name](images, weights)
         except ImportError:
             results[name] = {"missing": f"{name} is not installed"}
             continue
-        results[name] = {**spent, **judge(maps[name])}
-    return found, maps, iterates, judge
+        spent, maps[name] = made[-1]
+        theirs = results[name] = {**spent, **judge(maps[name]), "curve": curve(made)}
+        theirs["thalweg as good"] = _arrival(iterates, theirs, judge)
+        until = [each for each in iterates if each[0]["CPU seconds"] <= spent["CPU seconds"]]
+        if until:
+            theirs["thalweg then"] = {**until[-1][0], **judge(until[-1][1])}
+    return found, maps
 
 
 def _ours(data: Dataset, weights: Any) -> tuple[dict[str, Any], list[Iterate]]:
@@ -135,8 +171,8 @@ def _arrival(
     """
 
     def as_good(number: int) -> bool:
-        found = judge(iterates[number][1])
-        better = found["recall"] >= theirs["recall"] and found["accuracy"] >= theirs["accuracy"]
+        found = judge(iterates[number][1], GOALS)
+        better = all(found[name] >= theirs[name] for name in GOALS if name in theirs)
         return better and found["kl"] <= theirs["kl"]
 
     low, high = 0, len(iterates) - 1
@@ -148,55 +184,76 @@ def _arrival(
     return {**iterates[high][0], **judge(iterates[high][1])}
 
 
-def _h2pack(images: Images, weights: Any) -> tuple[np.ndarray, Spent]:
+def _h2pack(images: Images, weights: Any) -> list[Iterate]:
+    """Maps on the way are those of further runs, of fewer iterations."""
     from tsne_h2pack import TSNE as Rival
 
-    rows, k = len(images.values), int(NEIGHBORS_PER_PERPLEXITY * PERPLEXITY)
+    rows = len(images.values)
+    k = min(int(NEIGHBORS_PER_PERPLEXITY * PERPLEXITY), rows - 1)
     layout = Layout(MPI.COMM_SELF, rows, images.values.shape[1])
     neighbors, squared = nearest_neighbors(layout, np.asarray(images.values, dtype=float), k)
     starts = np.arange(0, rows * k + 1, k)
     # It drops distances of 0, and refuses rows that then have few.
     distances = np.sqrt(np.maximum(squared, 1e-12)).ravel()
     graph = scipy.sparse.csr_matrix((distances, neighbors.ravel(), starts))
-    program = Rival(
-        perplexity=PERPLEXITY,
-        metric="precomputed",
-        random_state=0,
-        n_jobs=numba.get_num_threads(),
-    )
-    since = _stopwatch()
-    places = program.fit_transform(graph)
-    return np.asarray(places, dtype=float), since()
+    made: list[Iterate] = []
+    for iterations in (*ITERATIONS_ON_THE_WAY, None):
+        given = {} if iterations is None else {"max_iter": iterations}
+        program = Rival(
+            perplexity=PERPLEXITY,
+            metric="precomputed",
+            random_state=0,
+            n_jobs=numba.get_num_threads(),
+            **given,
+        )
+        since = _stopwatch()
+        places = np.asarray(program.fit_transform(graph), dtype=float)
+        made.append((since(), places))
+    return made
 
 
-def _opentsne(images: Images, weights: Any) -> tuple[np.ndarray, Spent]:
+def _opentsne(images: Images, weights: Any) -> list[Iterate]:
     import openTSNE
 
     affinities = openTSNE.affinity.PrecomputedAffinities(weights, normalize=True)
     start = openTSNE.initialization.pca(images.values, random_state=0)
+    made: list[Iterate] = []
     since = _stopwatch()
+
+    def note(iteration: int, error: float, places: Any) -> None:
+        made.append((since(), np.array(places, dtype=float)))
+
     places = openTSNE.TSNEEmbedding(
-        start, affinities, n_jobs=numba.get_num_threads(), negative_gradient_method="fft"
+        start,
+        affinities,
+        n_jobs=numba.get_num_threads(),
+        negative_gradient_method="fft",
+        callbacks=note,
+        callbacks_every_iters=125,
     )
     places = places.optimize(n_iter=250, exaggeration=12, momentum=0.5)
     places = places.optimize(n_iter=500, momentum=0.8)
-    return np.asarray(places, dtype=float), since()
+    return [*made, (since(), np.asarray(places, dtype=float))]
 
 
-def _scikit_learn(images: Images, weights: Any) -> tuple[np.ndarray, Spent]:
+def _scikit_learn(images: Images, weights: Any) -> list[Iterate]:
     from sklearn.manifold import TSNE as Rival
 
     since = _stopwatch()
     places = Rival(perplexity=PERPLEXITY, init="pca", random_state=0).fit_transform(images.values)
-    return np.asarray(places, dtype=float), since()
+    return [(since(), np.asarray(places, dtype=float))]
 
 
-#: What embeds by another program: the map, and the seconds of its optimization.
-RIVALS: dict[str, Callable[[Images, Any], tuple[np.ndarray, Spent]]] = {
+#: What embeds by another program: what was spent on maps on the way and the last, and these.
+RIVALS: dict[str, Callable[[Images, Any], list[Iterate]]] = {
     "tsne-h2pack": _h2pack,
     "openTSNE": _opentsne,
     "scikit-learn": _scikit_learn,
 }
+
+
+#: What the pictures of trajectories show.
+ON_THE_WAY = "maps on the way, by CPU seconds of optimization"
 
 
 def rivals_section(found: dict[str, Any], stem: Path) -> list[str]:
@@ -207,6 +264,8 @@ def rivals_section(found: dict[str, Any], stem: Path) -> list[str]:
         reached = facts.get("thalweg as good")
         if reached:
             table.append(_row(f"thalweg, in all as good as {name}", reached))
+        if "thalweg then" in facts:
+            table.append(_row(f"thalweg, after the time of {name}", facts["thalweg then"]))
     missed = [name for name, facts in programs.items() if facts.get("thalweg as good", 0) is None]
     lines = [
         "## t-SNE on identical affinities",
@@ -225,7 +284,12 @@ def rivals_section(found: dict[str, Any], stem: Path) -> list[str]:
     ]
     lines += [f"- At our end not as good in all as {name}." for name in missed]
     lines += [f"- {facts['missing']}." for facts in programs.values() if "missing" in facts]
-    return [*lines, "", f"![map]({stem.name}-map.png)", ""]
+    pictures = [
+        f"![map]({stem.name}-map.png)",
+        "",
+        f"![{ON_THE_WAY}]({stem.name}-trajectories.png)",
+    ]
+    return [*lines, "", *pictures, ""]
 
 
 def sets_section(found: dict[str, Any], stem: Path) -> list[str]:
@@ -237,16 +301,45 @@ def sets_section(found: dict[str, Any], stem: Path) -> list[str]:
         "program with its defaults. By generated branches and manifolds no default was chosen.",
         "",
     ]
-    table, pictures = [], []
+    table, compared, pictures = [], [], []
     for name in (name for name in SETS if name in found["sets"]):
         facts = found["sets"][name]
         for program, measured in facts["programs"].items():
             if "missing" not in measured:
                 set_of = f"{facts['data']}, {facts['rows']:,}"
                 table.append({"set": set_of, **_row(program, measured)})
-        file = f"{stem.name}-set-{name}.png"
-        pictures += [f"{facts['data']}:", "", f"![maps of {facts['data']}]({file})", ""]
-    return [*lines, format_table(table, markdown=True), "", *pictures]
+        compared.append({"set": set_of, **_shares(facts["programs"])})
+        for picture, what in ((f"set-{name}", "maps"), (f"trajectories-{name}", ON_THE_WAY)):
+            pictures += [f"![{facts['data']}: {what}]({stem.name}-{picture}.png)", ""]
+    shares = (
+        "CPU seconds until our map is in all, KL divergence, recall and accuracy, as good as a "
+        "program's at its end, and which share of its own CPU seconds that is; a dash: never. "
+        "*Recall above*: ours at the end less that of the better one of them."
+    )
+    return [
+        *lines,
+        format_table(table, markdown=True),
+        "",
+        shares,
+        "",
+        format_table(compared, markdown=True),
+        "",
+        *pictures,
+    ]
+
+
+def _shares(programs: dict[str, Any]) -> dict[str, Any]:
+    """How soon ours is as good as each of the others, and what its recall is above theirs."""
+    row: dict[str, Any] = {}
+    others = {name: facts for name, facts in programs.items() if "thalweg as good" in facts}
+    for name, facts in others.items():
+        reached = facts["thalweg as good"]
+        seconds = None if reached is None else reached["CPU seconds"]
+        row[f"as good as {name}, s"] = seconds
+        row[f"of the time of {name}"] = None if seconds is None else seconds / facts["CPU seconds"]
+    best = max((facts["recall"] for facts in others.values()), default=None)
+    row["recall above"] = None if best is None else programs["thalweg"]["recall"] - best
+    return row
 
 
 def _row(program: str, facts: dict[str, Any]) -> dict[str, Any]:

@@ -50,6 +50,16 @@ class PairSets:
     n_further: int
 
 
+def pair_counts(
+    rows: int, n_neighbors: int | None, mid_near_ratio: float, further_ratio: float
+) -> tuple[int, int, int]:
+    """Neighbors, mid-near and further pairs of a point, of so many."""
+    if n_neighbors is None:
+        n_neighbors = round(10.0 + 15.0 * max(0.0, np.log10(rows / 1e4)))
+    k = max(1, min(n_neighbors, int(rows / (1.0 + mid_near_ratio + further_ratio))))
+    return k, round(k * mid_near_ratio), min(rows - 1 - k, max(1, round(k * further_ratio)))
+
+
 def pair_sets(
     dataset: Dataset,
     n_neighbors: int | None = None,
@@ -101,11 +111,7 @@ def pair_sets(
     rows = layout.rows
     if rows < 3:
         raise InputError(f"an embedding needs at least 3 points, and the data have {rows}")
-    if n_neighbors is None:
-        n_neighbors = round(10.0 + 15.0 * max(0.0, np.log10(rows / 1e4)))
-    k = max(1, min(n_neighbors, int(rows / (1.0 + mid_near_ratio + further_ratio))))
-    n_mid_near = round(k * mid_near_ratio)
-    n_further = min(rows - 1 - k, max(1, round(k * further_ratio)))
+    k, n_mid_near, n_further = pair_counts(rows, n_neighbors, mid_near_ratio, further_ratio)
     drawn = min(DRAWN, rows - 1)
 
     dataset = measured_rows(dataset, metric)

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 CONFIGURATIONS = {
     "t-sne": {"objective": {"name": "t-sne"}, "preconditioner": {"name": "spectral"}},
+    "pacmap": {"objective": {"name": "pacmap"}, "preconditioner": {"name": "spectral"}},
     "kdac": {"objective": {"name": "kdac"}},
     "near-isometry": {"objective": {"name": "near-isometry", "delta": 0.4}},
     "autoencoder": {"objective": {"name": "autoencoder"}},

@@ -1,0 +1,127 @@
+"""What an evaluation and an iteration of t-SNE cost, part by part and by threads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+import threadpoolctl
+from hpc.bench.embedding.data import Images
+from sklearn.datasets import load_digits
+
+import thalweg
+from thalweg.data import Dataset
+from thalweg.report import format_table
+from thalweg_embedding import TSNE
+from thalweg_embedding.objectives import t_sne
+from thalweg_embedding.preconditioners.spectral import SpectralDirection
+
+#: Iterations after which the map is still small, and those after which it has grown.
+ITERATIONS = (40, 170)
+
+#: Repetitions, of which the quickest counts.
+REPETITIONS = 7
+
+
+def measure_costs(images: Images) -> dict[str, Any]:
+    """Milliseconds of the parts of an evaluation in a small and in a grown map; the digits' fit."""
+    data = Dataset.from_array(images.values)
+    threads = [1, numba.get_num_threads()] if numba.get_num_threads() > 1 else [1]
+    objective = t_sne(data, data.comm)
+    maps: list[np.ndarray] = []
+    per_iteration: list[float] = []
+    times: list[float] = []
+
+    def note(iterate: Any) -> None:
+        times.append(time.process_time())
+        if iterate.iteration in ITERATIONS:
+            maps.append(np.array(iterate.rows))
+            per_iteration.append((times[-1] - times[-11]) / 10.0)
+
+    thalweg.minimize(objective, callback=note, iterations=max(ITERATIONS))
+    rows: list[dict[str, Any]] = []
+    for places, cpu in zip(maps, per_iteration, strict=True):
+        for count in threads:
+            with threadpoolctl.threadpool_limits(limits=count):
+                numba.set_num_threads(count)
+                side = float(np.ptp(places, axis=0).max())
+                timed = {name: 1e3 * best for name, best in _parts(objective, places).items()}
+                rows.append({"side": side, "threads": count, **timed, "CPU": 1e3 * cpu})
+    objective.destroy()
+    digits = load_digits().data
+    fits = []
+    for count in threads:
+        numba.set_num_threads(count)
+        TSNE(random_state=0, n_jobs=count).fit(digits)  # compiles
+        begin = time.perf_counter()
+        TSNE(random_state=0, n_jobs=count).fit(digits)
+        fits.append({"threads": count, "seconds": time.perf_counter() - begin})
+    numba.set_num_threads(threads[-1])
+    return {"data": images.name, "rows": len(images.values), "parts": rows, "digits": fits}
+
+
+def _parts(objective: Any, places: np.ndarray) -> dict[str, float]:
+    """Seconds of the attraction, of the repulsion, of both, and of a spectral direction."""
+    x = objective.layout.vec_from(places)
+    gradient, direction = x.duplicate(), x.duplicate()
+    slopes = np.empty_like(places)
+    metric = SpectralDirection()
+    metric.setup(objective, x)
+    objective.homotopy_parameter = 1.0
+    work: dict[str, Callable[[], Any]] = {
+        "attraction": lambda: objective.attraction.total_and_slopes(places, slopes),
+        "repulsion": lambda: objective.repulsion.total_and_slopes(places, slopes),
+        "evaluation": lambda: objective.value_and_gradient(x, gradient),
+        "spectral direction": lambda: metric.apply(gradient, direction),
+    }
+    found = {name: _quickest(part) for name, part in work.items()}
+    metric.destroy()
+    for vec in (x, gradient, direction):
+        vec.destroy()
+    return found
+
+
+def _quickest(work: Callable[[], Any]) -> float:
+    taken = []
+    for _ in range(REPETITIONS):
+        begin = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - begin)
+    return min(taken)
+
+
+def costs_section(found: dict[str, Any], stem: Any) -> list[str]:
+    """A row for each map and number of threads, and the digits."""
+    table = [
+        {
+            "map's side": f"{row['side']:.0f}",
+            "threads": row["threads"],
+            **{
+                f"{name}, ms": f"{row[name]:.1f}"
+                for name in ("attraction", "repulsion", "evaluation", "spectral direction")
+            },
+            "CPU of an iteration, ms": f"{row['CPU']:.1f}",
+        }
+        for row in found["parts"]
+    ]
+    fits = ", ".join(
+        f"{fit['seconds']:.2f} s with {fit['threads']} thread{'s' * (fit['threads'] > 1)}"
+        for fit in found["digits"]
+    )
+    return [
+        "## Costs of an evaluation",
+        "",
+        f"{found['data']}, {found['rows']:,} points, t-SNE with perplexity 30, exact neighbors: "
+        f"maps after {ITERATIONS[0]} and {ITERATIONS[1]} iterations, the quickest of "
+        f"{REPETITIONS} repetitions. An iteration has an evaluation, or now and then two, a "
+        "spectral direction, and L-BFGS's sums over vectors; its CPU seconds are of the run, which "
+        "uses all threads.",
+        "",
+        format_table(table, markdown=True),
+        "",
+        f"`TSNE().fit` of 1,797 digits, neighbors and affinities included: {fits}.",
+        "",
+    ]
