@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,8 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+
+from thalweg.report import write_map_page
 
 COLORS = plt.get_cmap("tab10").colors  # type: ignore[attr-defined]
 
@@ -81,3 +86,27 @@ def draw_trajectories(programs: dict[str, list[dict[str, float]]], stem: Path, p
     panels[0, 0].legend(fontsize=7)
     figure.tight_layout()
     return save(figure, stem, part)
+
+
+#: Points at row 700 of a page.
+POINTING = """<script>window.addEventListener("load", () => setTimeout(() => {
+  const place = {clientX: width / 2 + (places[1400] - middle[0]) * scale,
+    clientY: height / 2 - (places[1401] - middle[1]) * scale, bubbles: true};
+  canvas.dispatchEvent(new PointerEvent("pointermove", place));
+}, 200));</script></html>"""
+
+
+def photograph_page(path: Path, places: np.ndarray, **shown: Any) -> None:
+    """Write what a browser shows of a page of a map, where Chromium is installed."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "page.html"
+        write_map_page(page, places, **shown)
+        text = page.read_text(encoding="utf-8").replace("</html>", POINTING)
+        page.write_text(text, encoding="utf-8")
+        command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+        command += ["--window-size=1000,760", f"--user-data-dir={folder}/browser"]
+        command += ["--virtual-time-budget=3000", f"--screenshot={path.resolve()}", page.as_uri()]
+        subprocess.run(command, capture_output=True, timeout=300, check=False)

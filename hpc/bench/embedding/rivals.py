@@ -12,7 +12,7 @@ import numba
 import numpy as np
 import scipy.sparse
 from hpc.bench.embedding.data import SETS, Images
-from hpc.bench.embedding.pictures import draw_maps, draw_trajectories
+from hpc.bench.embedding.pictures import draw_maps, draw_trajectories, photograph_page
 
 import thalweg
 from thalweg.data import Dataset
@@ -60,16 +60,12 @@ def measure_rivals(images: Images, stem: Path, programs: tuple[str, ...]) -> dic
     Ours runs first, so that the peak memory is that of data, affinities and our run.
     """
     found, maps = _measured(images, programs)
-    caption = (
-        f"N = {found['rows']:,} · perplexity {PERPLEXITY:g} · "
-        f"KL divergence {found['programs']['thalweg']['kl']:.4g}"
-    )
     draw_embedding(
         stem.with_name(f"{stem.name}-map.png"),
         maps["thalweg"],
         images.labels,
         title=images.name,
-        caption=caption,
+        caption=_caption(found),
     )
     draw_trajectories(_curves(found), stem, "trajectories")
     return found
@@ -80,7 +76,21 @@ def measure_set(name: str, images: Images, stem: Path, programs: tuple[str, ...]
     found, maps = _measured(images, programs)
     draw_maps(maps, images.labels, stem, f"set-{name}")
     draw_trajectories(_curves(found), stem, f"trajectories-{name}")
+    if name == "digits":
+        photograph_page(
+            stem.with_name(f"{stem.name}-page.png"),
+            maps["thalweg"],
+            labels=images.labels,
+            title=images.name,
+            caption=_caption(found),
+            thumbnails=images.values.reshape(-1, 8, 8),
+        )
     return found
+
+
+def _caption(found: dict[str, Any]) -> str:
+    divergence = found["programs"]["thalweg"]["kl"]
+    return f"N = {found['rows']:,} · perplexity {PERPLEXITY:g} · KL divergence {divergence:.4g}"
 
 
 def _curves(found: dict[str, Any]) -> dict[str, list[dict[str, float]]]:
