@@ -40,6 +40,10 @@ TINY = 1e-280
 #: with the square root of the number of points.
 ROWS_PER_STEP = 15_000
 
+#: Side of a map, relative to one whose points are a unit apart, beyond which it is mostly empty:
+#: the maps of usual runs have 1 to 5 times that.
+INFLATED = 10.0
+
 
 class PairwiseEmbedding(
     RowObjective,
@@ -352,9 +356,10 @@ class PairwiseEmbedding(
 
         For SNE variants that is the KL divergence, at lambda = 1; for others
         ``refined_objective``, at lambda as it is.  Neither has the term of densities in it,
-        whose correlation is ``density_correlation``.
+        whose correlation is ``density_correlation``.  A map that is mostly empty is noted.
         """
         rows = self.layout.reading(x)
+        self._note_inflated(x)
         facts: dict[str, Any] = {}
         if self.density is not None:
             facts["density_correlation"] = self.density.total(rows)
@@ -368,6 +373,18 @@ class PairwiseEmbedding(
         else:
             repelled = math.log(total)
         return {**facts, "kl_divergence": attracted + repelled}
+
+    def _note_inflated(self, x: PETSc.Vec) -> None:
+        """Say where a map is so wide that its size counts for more than its neighborhoods."""
+        side = self.widest_side(x)
+        dense = self.layout.rows ** (1.0 / self.layout.columns)
+        if side > INFLATED * dense:
+            self.note(
+                f"the map is inflated: it is {side:,.0f} units wide, {side / dense:,.0f} times as "
+                "wide as if its points were a unit apart, where a lower objective tells of size "
+                "more than of neighbors; a higher perplexity, or a larger tol ([stop] decrease), "
+                "gives a smaller map"
+            )
 
     def fingerprint(self) -> str:
         """Changes with the shape, the two functions, lambda and the affinities."""

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 from sklearn.datasets import load_digits
 
+import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
@@ -17,6 +18,7 @@ from thalweg_embedding.affinities.build import (
 )
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.affinities.symmetric import check_weights, transposed
+from thalweg_embedding.objectives import t_sne
 
 every_rank_count = pytest.mark.ranks(1, 2, 3)
 
@@ -182,3 +184,16 @@ def test_groups_that_hardly_anything_holds_together_are_tied_too(comm):
     assert tied_together(data.layout, weights)[1] == 2
     wide = entropic_affinities(data, 30.0, "dense")  # more neighbors than the group has points
     assert tied_together(data.layout, wide)[1] == 1
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_map_whose_parts_drift_apart_is_said_to_be_inflated(comm):
+    apart = np.repeat(1e3 * np.eye(3), 12, axis=0)
+    apart += np.random.default_rng(0).normal(size=(36, 3))
+    data = Dataset.from_array(apart, comm=comm)
+    free = entropic_affinities(data, 3.0, "sparse")
+    drifting, usual = t_sne(data, comm, weights=free), t_sne(digits(comm), comm)
+    for objective, inflated in ((drifting, True), (usual, False)):
+        notes = thalweg.minimize(objective, iterations=150, decrease=0.0).notes
+        assert any("map is inflated: it is" in note for note in notes) == inflated
+        objective.destroy()
