@@ -6,7 +6,14 @@ from sklearn.datasets import load_digits
 
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
-from thalweg.parallel.pairs import nearest_neighbors
+from thalweg.parallel.pairs import nearest_neighbors, neighbors
+from thalweg.parallel.traffic import phases
+
+
+@pytest.fixture(autouse=True)
+def each_pair_once(monkeypatch):
+    """Few rows would meet all others on several ranks."""
+    monkeypatch.setattr(neighbors, "_WORK_OF_PAIR", 0)
 
 
 def brute_force(points, k):
@@ -87,9 +94,9 @@ def test_an_outlier_does_not_blur_the_others(comm):
     assert_exact(comm, points, 10)
 
 
-@pytest.mark.ranks(2, 3)
+@pytest.mark.ranks(2, 3, 4)
 def test_uneven_and_empty_blocks(comm):
-    counts = {2: [0, 60], 3: [50, 0, 10]}[comm.size]
+    counts = {2: [0, 60], 3: [50, 0, 10], 4: [1, 30, 0, 29]}[comm.size]
     assert_exact(comm, cloud(60, 3), 5, local_rows=counts[comm.rank])
     assert_exact(comm, cloud(2, 3), 1)
 
@@ -102,6 +109,34 @@ def test_results_are_the_same_bits_at_any_number_of_ranks(comm):
     together = nearest_neighbors(layout, layout.local(points), 15)
     for mine, whole in zip(together, alone, strict=True):
         assert np.array_equal(mine, layout.local(whole))
+
+
+@pytest.mark.ranks(2, 4)
+def test_blocks_meet_once_where_products_cost_more_than_pairs_that_go_back(comm, monkeypatch):
+    points = cloud(800, 30)
+    layout = Layout(comm, *points.shape)
+    sent, found = [], []
+    for work in (0, 10**9):
+        monkeypatch.setattr(neighbors, "_WORK_OF_PAIR", work)
+        before = phases()["other"].bytes
+        found.append(nearest_neighbors(layout, layout.local(points), 3))
+        sent.append(phases()["other"].bytes - before)
+    for once, every in zip(*found, strict=True):
+        assert np.array_equal(once, every)
+    rows = 800 // comm.size
+    assert sent[1] == pytest.approx((comm.size - 1) * rows * 240, rel=0.02, abs=500)
+    away = comm.size // 2 - 0.5 * (comm.rank >= comm.size // 2)  # half of the last block
+    pairs = 36 * rows * away
+    assert sent[0] == pytest.approx(comm.size // 2 * rows * 240 + pairs, rel=0.02, abs=500)
+
+
+def test_threads_find_the_same(monkeypatch):
+    points = cloud(3000, 8)
+    layout = Layout(MPI.COMM_SELF, *points.shape)
+    alone = nearest_neighbors(layout, points, 9)
+    monkeypatch.setattr("numba.get_num_threads", lambda: 3)
+    for mine, theirs in zip(nearest_neighbors(layout, points, 9), alone, strict=True):
+        assert np.array_equal(mine, theirs)
 
 
 @pytest.mark.ranks(1, 2)

@@ -124,35 +124,37 @@ def renew_limits(
 
 
 @kernel(writes=FOUND)
-def filter_candidates(
-    tile, first, own, start, distances, indices, lower, columns, counts, limits,
+def filter_rows(
+    tile, halves, own, start, distances, indices, lower, columns, counts, limits,
     points, theirs, norms, their_norms, scale, bound,
 ):  # fmt: skip
-    """Take the candidates from a tile of lower bounds, shape (rows, columns from ``first``).
+    """Take candidates for the rows of a tile of products, whose lower bounds are below the limits.
 
-    Row ``i`` has the global number ``own[i]``, and is no neighbor of itself.
+    The lower bounds are ``halves``, one of each column, less the products.  Row ``i`` has the
+    global number ``own[i]``, is no neighbor of itself, and the first column has ``start``.
     """
     k, capacity = distances.shape[1], lower.shape[1]
     width = tile.shape[1]
     for row in range(tile.shape[0]):
-        scores, itself = tile[row], own[row] - start - first
+        products, itself = tile[row], own[row] - start
         for low in range(0, width, CHUNK):
             limit = limits[row]
             high = min(low + CHUNK, width)
             near = np.int32(0)  # a sum, and a slice: so the comparison becomes vector code
             if high - low == CHUNK:
-                chunk = scores[low : low + CHUNK]
+                chunk, added = products[low : low + CHUNK], halves[low : low + CHUNK]
                 for t in range(CHUNK):
-                    near += np.int32(chunk[t] <= limit)
+                    near += np.int32(added[t] - chunk[t] <= limit)
             else:
                 for t in range(low, high):
-                    near += np.int32(scores[t] <= limit)
+                    near += np.int32(halves[t] - products[t] <= limit)
             if near == 0:
                 continue
             count = counts[row]
             for t in range(low, high):
-                if scores[t] <= limit and t != itself:
-                    lower[row, count], columns[row, count] = scores[t], first + t
+                score = halves[t] - products[t]
+                if score <= limit and t != itself:
+                    lower[row, count], columns[row, count] = score, t
                     count += 1
             counts[row] = count
             if count > capacity - CHUNK:
@@ -163,6 +165,47 @@ def filter_candidates(
                         row, start, distances, indices, lower, columns, counts, limits,
                         points, theirs, norms, their_norms, scale, bound,
                     )  # fmt: skip
+
+
+@kernel(writes=FOUND)
+def filter_columns(
+    tile, halves, own, start, distances, indices, lower, columns, counts, limits,
+    points, theirs, norms, their_norms, scale, bound,
+):  # fmt: skip
+    """Take candidates for the columns of a tile, as :func:`filter_rows` does for its rows.
+
+    ``halves`` are of the rows, of which the first has the global number ``start``; none of them is
+    a column.
+    """
+    k, capacity = distances.shape[1], lower.shape[1]
+    width = tile.shape[1]
+    for row in range(tile.shape[0]):
+        products, half = tile[row], halves[row]
+        for low in range(0, width, CHUNK):
+            high = min(low + CHUNK, width)
+            near = np.int32(0)
+            if high - low == CHUNK:
+                chunk, bounds = products[low : low + CHUNK], limits[low : low + CHUNK]
+                for t in range(CHUNK):
+                    near += np.int32(half - chunk[t] <= bounds[t])
+            else:
+                for t in range(low, high):
+                    near += np.int32(half - products[t] <= limits[t])
+            if near == 0:
+                continue
+            for t in range(low, high):
+                score = half - products[t]
+                if score <= limits[t]:
+                    lower[t, counts[t]], columns[t, counts[t]] = score, row
+                    counts[t] += 1
+                    if counts[t] < capacity:
+                        continue
+                    _prune(t, distances, lower, columns, counts, limits, norms, their_norms, bound)
+                    if counts[t] > k + CHUNK // 2:
+                        _evaluate(
+                            t, start, distances, indices, lower, columns, counts, limits,
+                            points, theirs, norms, their_norms, scale, bound,
+                        )  # fmt: skip
 
 
 @kernel(writes=FOUND)
@@ -178,6 +221,18 @@ def flush_candidates(
             row, start, distances, indices, lower, columns, counts, limits,
             points, theirs, norms, their_norms, scale, bound,
         )  # fmt: skip
+
+
+@kernel(writes=("distances", "indices"))
+def merge_pairs(found_distances, found_indices, start, distances, indices):
+    """Take pairs found elsewhere into the heaps; their numbers from ``start`` on, -1 for none."""
+    k = distances.shape[1]
+    for row in range(distances.shape[0]):
+        for c in range(found_indices.shape[1]):
+            if found_indices[row, c] >= 0:
+                distance, index = found_distances[row, c], start + found_indices[row, c]
+                if _worse(distances[row, 0], indices[row, 0], distance, index):
+                    _sink(distances[row], indices[row], k, distance, index)
 
 
 @kernel()

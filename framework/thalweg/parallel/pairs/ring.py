@@ -51,6 +51,9 @@ class RingBlock:
     own
         Whether the rows are this rank's own.  In a round that meets each pair once, the
         pairs are then those with ``i < j``.
+    holder, held
+        Rank that meets this rank's own block now, and which of this rank's rows, as local row
+        numbers, it pairs.
     contributions
         Where to add what the block's rows are to receive, shape ``(stop - start, ...)``;
         None if none was asked for.
@@ -62,6 +65,8 @@ class RingBlock:
     arrays: tuple[np.ndarray, ...]
     rows: slice
     own: bool
+    holder: int
+    held: slice
     each_pair_once: bool = False
     contributions: np.ndarray | None = None
     _pending: list[MPI.Request] = field(default_factory=list, repr=False)
@@ -213,6 +218,7 @@ class Ring:
                     start, stop = max(start, before), min(stop, end)
                     stop, blocks = max(start, stop), packed.views(buffer, owner)
                 first = int(self.layout.starts[owner])
+                holder = (comm.rank - step) % size
                 if step or not piece:  # the rank's own block is there as a whole
                     yield RingBlock(
                         owner=owner,
@@ -221,6 +227,8 @@ class Ring:
                         arrays=tuple(block[start - before : stop - before] for block in blocks),
                         rows=rows,
                         own=step == 0,
+                        holder=holder,
+                        held=_shares(self.layout, holder, step, each_pair_once)[1],
                         each_pair_once=each_pair_once,
                         contributions=None if returning is None else returning.target(step),
                         _pending=pending,
