@@ -14,6 +14,7 @@ import numpy as np
 from mpi4py import MPI
 
 from thalweg.errors import NumericalError
+from thalweg.parallel.layout import even_starts
 from thalweg.parallel.traffic import count_messages
 
 
@@ -24,7 +25,7 @@ def sum_over_ranks(comm: MPI.Comm, values: float | np.ndarray) -> float | np.nda
     order of the ranks does not matter; infinities and NaN add up as usual.
     """
     if not isinstance(values, np.ndarray):
-        return exact_sum(comm.allgather(float(values)))
+        return exact_sum(_of_each_rank(comm, values))
     array = np.ascontiguousarray(values, dtype=float)
     if comm.size == 1:
         return array.copy()
@@ -49,6 +50,8 @@ def exact_sum(terms: Sequence[float] | np.ndarray) -> float:
 def sum_large(comm: MPI.Comm, array: np.ndarray, step: int = 2**28) -> np.ndarray:
     """Sum of a large array over the ranks, in place, the same bits on every rank.  Collective.
 
+    Each rank sums a part, and all gather the parts: a rank sends 2 (1 - 1/P) times the array.
+
     Parameters
     ----------
     array
@@ -57,28 +60,34 @@ def sum_large(comm: MPI.Comm, array: np.ndarray, step: int = 2**28) -> np.ndarra
         Numbers in one message: MPI counts below 2**31.
     """
     if comm.size > 1:
-        count_messages(array.nbytes)
-        numbers = array.reshape(-1)
-        if not np.shares_memory(numbers, array) and array.size:
+        if not array.flags.c_contiguous:
             raise ValueError("the array must be C-contiguous")
+        count_messages(2 * array.nbytes * (comm.size - 1) // comm.size, 2 * (comm.size - 1))
+        numbers = array.reshape(-1)
         for first in range(0, array.size, step):
             part = numbers[first : first + step]
-            if comm.rank == 0:
-                comm.Reduce(MPI.IN_PLACE, part, op=MPI.SUM, root=0)
-            else:
-                comm.Reduce(part, None, op=MPI.SUM, root=0)
-            comm.Bcast(part, root=0)
+            starts = even_starts(len(part), comm.size)
+            counts = np.diff(starts)
+            own = np.empty(counts[comm.rank], part.dtype)
+            comm.Reduce_scatter(part, own, counts.tolist(), op=MPI.SUM)
+            comm.Allgatherv(own, [part, (counts, starts[:-1])])
     return array
 
 
 def max_over_ranks(comm: MPI.Comm, value: float) -> float:
     """Largest value over the ranks; NaN on any rank gives NaN.  Collective."""
-    return float(np.max(comm.allgather(float(value))))
+    return float(np.max(_of_each_rank(comm, value)))
 
 
 def min_over_ranks(comm: MPI.Comm, value: float) -> float:
     """Smallest value over the ranks; NaN on any rank gives NaN.  Collective."""
-    return float(np.min(comm.allgather(float(value))))
+    return float(np.min(_of_each_rank(comm, value)))
+
+
+def _of_each_rank(comm: MPI.Comm, value: float) -> np.ndarray:
+    found = np.empty(comm.size)
+    comm.Allgather(np.array([value], dtype=float), found)
+    return found
 
 
 def same_on_all_ranks(comm: MPI.Comm, values: Sequence[float], what: str) -> list[float]:
@@ -116,7 +125,9 @@ def same_on_all_ranks(comm: MPI.Comm, values: Sequence[float], what: str) -> lis
 
 def any_over_ranks(comm: MPI.Comm, flag: bool) -> bool:
     """Whether the flag is set on any rank.  Collective."""
-    return bool(comm.allreduce(bool(flag), op=MPI.LOR))
+    found = np.array([bool(flag)], dtype=np.int32)
+    comm.Allreduce(MPI.IN_PLACE, found, op=MPI.MAX)
+    return bool(found[0])
 
 
 def nth_over_ranks(comm: MPI.Comm, values: np.ndarray, n: int) -> float:
@@ -139,7 +150,7 @@ def nth_over_ranks(comm: MPI.Comm, values: np.ndarray, n: int) -> float:
     while low < high:
         middle = low + (high - low) // 2
         smaller = left <= middle
-        count = sum(comm.allgather(int(np.count_nonzero(smaller))))
+        count = int(sum_over_ranks(comm, np.count_nonzero(smaller)))
         if n < count:
             left, high = left[smaller], middle
         else:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
-from thalweg.parallel import exact_sum, nth_over_ranks, sum_over_ranks
+from thalweg.parallel import (
+    any_over_ranks,
+    exact_sum,
+    max_over_ranks,
+    min_over_ranks,
+    nth_over_ranks,
+    phases,
+    sum_large,
+    sum_over_ranks,
+)
 
 
 def test_finite_sums_are_exact():
@@ -40,3 +50,31 @@ def test_the_value_of_any_place_is_found_without_gathering(comm):
         mine = values[comm.rank :: comm.size] if comm.rank != 1 else values[:0]
         every = np.sort(np.concatenate(comm.allgather(mine)))
         assert [nth_over_ranks(comm, mine, n) for n in range(len(every))] == every.tolist()
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("shape", [(0,), (1,), (2, 1), (7, 3), (4, 5, 6)])
+def test_a_large_sum_has_one_value_on_all_ranks_and_no_rank_sends_more_than_others(comm, shape):
+    parts = [np.random.default_rng(rank).standard_normal(shape) for rank in range(comm.size)]
+    for step in (2**28, 5):
+        mine = parts[comm.rank].copy()
+        before = phases()["other"].bytes
+        assert sum_large(comm, mine, step) is mine
+        sent = phases()["other"].bytes - before
+        np.testing.assert_allclose(mine, sum(parts), rtol=1e-12, atol=1e-12)
+        assert len({array.tobytes() for array in comm.allgather(mine)}) == 1
+        assert set(comm.allgather(sent)) == {2 * mine.nbytes * (comm.size - 1) // comm.size}
+    with pytest.raises(ValueError, match="contiguous") if comm.size > 1 else nullcontext():
+        sum_large(comm, np.zeros((6, 4))[:, ::2])
+
+
+@pytest.mark.ranks(1, 3)
+def test_numbers_of_ranks_are_compared_and_flags_joined(comm):
+    mine = float([5, -2, 7][comm.rank])
+    every = comm.allgather(mine)
+    assert max_over_ranks(comm, mine) == max(every)
+    assert min_over_ranks(comm, np.float32(mine)) == min(every)
+    assert sum_over_ranks(comm, comm.rank) == comm.size * (comm.size - 1) / 2
+    assert math.isnan(max_over_ranks(comm, math.nan if comm.rank == 0 else mine))
+    assert any_over_ranks(comm, comm.rank == comm.size - 1)
+    assert not any_over_ranks(comm, False)
