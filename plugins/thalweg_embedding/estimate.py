@@ -41,6 +41,9 @@ PAIR_KEPT, PAIR_MADE, DRAWN_BYTES = 24.0, 30.0, 40.0
 #: Modes of the mesh per point while a map is not wide, the most of all, and bytes of one.
 MODES, MAX_MODES, MODE_BYTES = 4.0, 2.0**24, 28.0
 
+#: Rows of the mesh along an axis that points reach, for each mode that is kept.
+LINES = 1.5
+
 #: Operations of a pair where the repulsion is summed pair by pair.
 PAIR_WORK = 7.5
 
@@ -231,8 +234,9 @@ def _iterations(problem: Problem, edges: float, d: float, ranks: int) -> PhaseEs
         )  # fmt: skip
     modes = min(MAX_MODES, MODES * problem.rows)
     slabs = ranks > 1 and problem.rows >= SLAB_ROWS
-    # Columns of modes; those of both signs go together.
-    lines = max(1.0, 0.5 * modes ** (1.0 / d)) if d > 1.0 else 1.0
+    # Columns of modes, those of both signs go together, and in pencils lines of rows too.
+    columns = float(round(0.5 * modes ** (1.0 / d)))
+    lines = max(1.0, (0.0, 1.0, columns, LINES * columns * columns)[int(d)]) if d < 4.0 else 1.0
     shared = modes / min(ranks, lines)
     mesh = shared if slabs else modes
     # Points to their slabs and forces back; the mesh there and back, and its transposition.
@@ -254,6 +258,6 @@ def _iterations(problem: Problem, edges: float, d: float, ranks: int) -> PhaseEs
         sent=times * (moved * share + attraction + solves),
         messages=times * (ranks - 1) * (30.0 if slabs else 12.0) * (ranks > 1),
         operations=times * work, advice="use a larger repulsion_error",
-        note=f"the mesh has about {lines:,.0f} columns of modes, and no more ranks than that take "
-        "part in its transforms" if slabs and ranks > lines else "",
+        note=f"the mesh has about {lines:,.0f} parts, and no more ranks than that take part in its "
+        "transforms" if slabs and ranks > lines else "",
     )  # fmt: skip

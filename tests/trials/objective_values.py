@@ -16,6 +16,7 @@ from thalweg.config import read_configuration
 from thalweg.interfaces import ManifoldVariable
 from thalweg.job.building import build_objective, starting_point
 from thalweg.parallel import MPI, abort_on_error, sum_over_ranks
+from thalweg_embedding.pairs import mesh
 
 
 def _blobs(rows: int, dimension: int, **options: Any) -> dict[str, Any]:
@@ -27,6 +28,10 @@ CASES: dict[str, dict[str, Any]] = {
     "t-sne by slabs": {
         "data": _blobs(20_000, 6, clusters=5),
         "objective": {"name": "t-sne", "perplexity": 5},
+    },
+    "t-sne by pencils": {
+        "data": _blobs(20_000, 6, clusters=5),
+        "objective": {"name": "t-sne", "perplexity": 5, "dimensions": 3},
     },
     "elastic embedding by all pairs": {
         "data": _blobs(2_000, 6),
@@ -80,7 +85,13 @@ def differences(found: dict[str, float], alone: dict[str, float], slope: float) 
     return {name: abs(found[name] - alone[name]) / most for name, most in allowed.items()}
 
 
+def _pencils(ranks: int, dimensions: int, rows: int, modes: int) -> tuple[int, int]:
+    """Pencils of meshes that have rows enough for slabs."""
+    return (1, ranks) if dimensions < 3 else (min(2, ranks), max(1, ranks // 2))
+
+
 if __name__ == "__main__":
+    mesh.process_grid = _pencils
     with abort_on_error():
         for name in sys.argv[1:]:
             line = json.dumps(values_of(CASES[name], MPI.COMM_WORLD))

@@ -21,6 +21,7 @@ from thalweg.parallel.failures import (
 )
 from thalweg.parallel.kernels import code_key, kernel, run_clock
 from thalweg.parallel.layout import Layout
+from thalweg.parallel.pencils import RankGrid, Transposition, grid_shape
 from thalweg.parallel.petsc import (
     PETSc,
     command_line_options,
@@ -31,7 +32,6 @@ from thalweg.parallel.redistribution import (
     Relocation,
     RowMatrix,
     RowRoutes,
-    Transposition,
     swap_rows,
 )
 from thalweg.parallel.reductions import (
@@ -68,6 +68,7 @@ __all__ = [
     "Layout",
     "PETSc",
     "Phase",
+    "RankGrid",
     "Relocation",
     "Ring",
     "RingBlock",
@@ -89,6 +90,7 @@ __all__ = [
     "command_line_options",
     "component_labels",
     "exact_sum",
+    "grid_shape",
     "hessian_operator",
     "kernel",
     "limit_threads",

@@ -22,6 +22,13 @@ MPI_COUNT = 2**31 - 1
 DIGEST_BLOCK = 2**20
 
 
+def even_starts(rows: int, parts: int) -> np.ndarray:
+    """Where even parts of the rows begin, and the last ends; the first ones may have one more."""
+    numbers = np.arange(parts + 1, dtype=np.int64)
+    share, rest = divmod(rows, parts)
+    return share * numbers + np.minimum(numbers, rest)
+
+
 class Layout:
     """An array of ``rows x columns`` float64 in contiguous row blocks over a communicator.
 
@@ -52,14 +59,12 @@ class Layout:
         self.rows = int(rows)
         self.columns = int(columns)
         if local_rows is None:
-            share, rest = divmod(self.rows, comm.size)
-            counts = np.full(comm.size, share, dtype=np.int64)
-            counts[:rest] += 1
+            self.starts = even_starts(self.rows, comm.size)
         else:
             counts = np.asarray(comm.allgather(int(local_rows)), dtype=np.int64)
             if counts.sum() != self.rows:
                 raise ValueError(f"the ranks hold {counts.sum()} rows together, not {self.rows}")
-        self.starts = np.concatenate([[0], np.cumsum(counts)])
+            self.starts = np.concatenate([[0], np.cumsum(counts)])
 
     def __repr__(self) -> str:
         return f"Layout(rows={self.rows}, columns={self.columns}, ranks={self.comm.size})"

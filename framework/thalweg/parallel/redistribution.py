@@ -1,12 +1,9 @@
-"""Rows sent to ranks that their holder chooses, and arrays turned from row blocks to column blocks.
+"""Rows sent to ranks that their holder chooses, such as points to the rank of their part of space.
 
-Points go to the rank that holds their part of space; a Fourier transform of several axes needs
-each of them whole in turn.  Both are all-to-all exchanges whose messages shrink with the ranks.
+These are all-to-all exchanges whose messages shrink with the ranks.
 """
 
 from __future__ import annotations
-
-import itertools
 
 import numpy as np
 import scipy.sparse
@@ -60,14 +57,14 @@ class RowRoutes:
 
         ``block`` holds this rank's rows, of any dtype without Python objects.
         """
-        return _exchanged(self.comm, block[self.rows], self._sent, self.received)
+        return exchange_rows(self.comm, block[self.rows], self._sent, self.received)
 
     def give_back(self, values: np.ndarray) -> np.ndarray:
         """Values that the receivers return for the rows sent, in the order of :attr:`rows`.
 
         ``values`` are this rank's answers to what :meth:`deliver` brought, in that order.
         """
-        return _exchanged(self.comm, values, self.received, self._sent)
+        return exchange_rows(self.comm, values, self.received, self._sent)
 
 
 class Relocation:
@@ -181,61 +178,6 @@ class RowMatrix:
             self._exchange.destroy()
 
 
-class Transposition:
-    """An array in blocks of rows, turned to blocks of columns, and back.
-
-    The first axis, of length ``rows``, or the last, of length ``columns``, is shared out evenly
-    over the ranks; axes between are whole.
-
-    Parameters
-    ----------
-    comm
-        The ranks.
-    rows, columns
-        Lengths of the axes.
-
-    Attributes
-    ----------
-    rows, columns : Layout
-        Distribution of either axis.
-
-    Notes
-    -----
-    Each rank sends 1 - 1/P of its part, in P - 1 messages.
-    """
-
-    def __init__(self, comm: MPI.Comm, rows: int, columns: int) -> None:
-        self.rows, self.columns = Layout(comm, rows), Layout(comm, columns)
-
-    def to_columns(self, block: np.ndarray) -> np.ndarray:
-        """From shape (local rows, ..., columns) to (rows, ..., local columns).  Collective."""
-        if self.rows.comm.size == 1:
-            return block
-        between, bounds = block.shape[1:-1], self.columns.starts
-        width = int(np.prod(between, dtype=np.int64))
-        parts = [block[..., i:j].ravel() for i, j in itertools.pairwise(bounds)]
-        sent = len(block) * width * self.columns.counts()
-        received = self.rows.counts() * width * self.columns.local_rows
-        found = _exchanged(self.rows.comm, np.concatenate(parts), sent, received)
-        return found.reshape(self.rows.rows, *between, self.columns.local_rows)
-
-    def to_rows(self, block: np.ndarray) -> np.ndarray:
-        """From shape (rows, ..., local columns) to (local rows, ..., columns).  Collective."""
-        if self.rows.comm.size == 1:
-            return block
-        between, bounds = block.shape[1:-1], self.columns.starts
-        width = int(np.prod(between, dtype=np.int64))
-        sent = self.rows.counts() * width * block.shape[-1]
-        received = self.rows.local_rows * width * self.columns.counts()
-        found = _exchanged(self.rows.comm, block.ravel(), sent, received)
-        whole = np.empty((self.rows.local_rows, *between, self.columns.rows), block.dtype)
-        places = np.concatenate([[0], np.cumsum(received)])
-        for rank, (i, j) in enumerate(itertools.pairwise(bounds)):
-            part = found[places[rank] : places[rank + 1]]
-            whole[..., i:j] = part.reshape(*whole.shape[:-1], j - i)
-        return whole
-
-
 def swap_rows(comm: MPI.Comm, sent: np.ndarray, to: int, received: np.ndarray, source: int) -> None:
     """Send rows to one rank, and receive rows of the same type from one.  Collective on these.
 
@@ -254,10 +196,13 @@ def swap_rows(comm: MPI.Comm, sent: np.ndarray, to: int, received: np.ndarray, s
         )
 
 
-def _exchanged(
+def exchange_rows(
     comm: MPI.Comm, block: np.ndarray, sent: np.ndarray, received: np.ndarray
 ) -> np.ndarray:
-    """Rows of ``block`` in the order of ranks go to them; theirs come in the order of ranks."""
+    """Rows of ``block`` in the order of ranks go to them; theirs come in the order of ranks.
+
+    ``sent`` and ``received`` are the numbers of rows for, and from, each rank.  Collective.
+    """
     if comm.size == 1:
         return np.asarray(block)
     block = np.ascontiguousarray(block)

@@ -9,10 +9,13 @@ Klinteberg (2019), "A parallel nonuniform fast Fourier transform library based o
 All points lie in the lower half of the periodic mesh, so that nothing wraps round, and the
 transforms skip what is known to be zero.
 
-A mesh may lie on the ranks in slabs: each rank spreads its points to the rows of the mesh that they
-reach, these go to the ranks that have them for the transforms and are added there, and transforms
-along the first axis are taken after a transposition.  No rank then holds the whole mesh, and each
-sends about its share of it in each of these exchanges.
+A mesh may lie on the ranks in parts: each rank spreads its points to the lines of the mesh that
+they reach, these go to the ranks that have them for the transforms and are added there, and each
+axis is whole on a rank in turn, by transposition.  The parts are slabs, or pencils of a mesh of
+three dimensions that has fewer rows than there are ranks.  No rank then holds the whole mesh, and
+each sends about its share of it in each of these exchanges.
+
+Meshes and modes are arrays of three axes; those that a mesh does not have are of length 1.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -29,7 +32,17 @@ import numpy as np
 import scipy.fft
 from numba import prange
 
-from thalweg.parallel import MPI, RowRoutes, Transposition, kernel, sum_large, sum_over_ranks
+from thalweg.parallel import (
+    MPI,
+    Layout,
+    RankGrid,
+    RowRoutes,
+    grid_shape,
+    kernel,
+    rows_at,
+    sum_large,
+    sum_over_ranks,
+)
 from thalweg_embedding.pairs.cells import Cells
 
 #: Mesh points of a window's innermost axis are padded to this many: full vector registers.
@@ -100,7 +113,9 @@ def _semicircle(z: np.ndarray, taps: int, oversampling: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Reached:
-    """This rank's points, and the rows of the mesh, along its first axis, that they reach.
+    """This rank's points, and the rows and lines of the mesh that they reach.
+
+    Rows lie across the first axis, lines along the last; of two dimensions these are the same.
 
     Attributes
     ----------
@@ -112,9 +127,9 @@ class Reached:
     first, count
         First of the rows, and their number; of a mesh that is whole on all ranks, all rows.
     places
-        Rows of this rank's part of the mesh, counted from its first, that arrive by the routes.
+        Lines of this rank's part of the mesh, counted from its first, that arrive by the routes.
     routes
-        Routes of the rows to the ranks that transform them; None where the mesh is whole.
+        Routes of the lines to the ranks that transform them; None where the mesh is whole.
     """
 
     cells: Cells
@@ -123,6 +138,22 @@ class Reached:
     count: int
     places: np.ndarray
     routes: RowRoutes | None = None
+
+
+def process_grid(ranks: int, dimensions: int, rows: int, modes: int) -> tuple[int, int]:
+    """Shape of the grid of ranks over the first two of a mesh's three axes.
+
+    Rows of two dimensions lie along the second axis.  Three dimensions are in slabs, and in pencils
+    where there are more ranks than rows.
+
+    Parameters
+    ----------
+    ranks, dimensions
+        Number of ranks, and of the mesh's dimensions.
+    rows, modes
+        Rows of the mesh along an axis, and modes along the last.
+    """
+    return (1, ranks) if dimensions < 3 else grid_shape(ranks, rows, modes)
 
 
 class Mesh:
@@ -140,9 +171,15 @@ class Mesh:
         Window that spreads points.
     real
         Precision of the mesh.
-    slabs
-        Whether each rank has a slab of the mesh, and its points lie close together; else each has
+    shared
+        Whether each rank has a part of the mesh, and its points lie close together; else each has
         the whole.  A mesh of one dimension is always whole.
+
+    Attributes
+    ----------
+    grid : RankGrid
+        Ranks that share the transforms.  Those beyond the lines of a mesh, and in two dimensions
+        beyond its rows or modes along one axis, take no part in them.
     """
 
     def __init__(
@@ -154,10 +191,10 @@ class Mesh:
         count: int,
         window: Window,
         real: np.dtype,
-        slabs: bool = False,
+        shared: bool = False,
     ) -> None:
         self._comm = comm
-        self._slabs = slabs and dimensions > 1
+        self._shared = shared and dimensions > 1
         self._reach = reach
         self.dimensions = dimensions
         self.real = real
@@ -170,11 +207,14 @@ class Mesh:
         # Mesh points that the points of the box reach, in the axes that there are.
         self.used = min(self.size, math.ceil(reach / self.spacing) + window.taps + 1)
         self.kept = count // 2
-        #: Ranks that share the transforms, and how.
-        self.transforming = comm if self._slabs else MPI.COMM_SELF
-        self._transposition = Transposition(self.transforming, self.used, self.kept)
-        columns = self._transposition.columns
-        self._columns = slice(columns.start, columns.stop)
+        # Two axes are shared out at a time: before transforms the first two, of these lengths.
+        self._lengths = (self.used if dimensions > 2 else 1, self.used if dimensions > 1 else 1)
+        comm = comm if self._shared else MPI.COMM_SELF
+        self.grid = RankGrid(comm, process_grid(comm.size, dimensions, self.used, self.kept))
+        middle = self.size if dimensions > 1 else 1
+        self._across, self._along = self.grid.transpositions(*self._lengths, middle, self.kept)
+        self._middle = slice(self._along.columns.start, self._along.columns.stop)
+        self._columns = slice(self._across.columns.start, self._across.columns.stop)
         self._coefficients = window.coefficients.astype(real)
         numbers = np.arange(self.kept)
         self.wave = 2.0 * math.pi / period
@@ -186,21 +226,33 @@ class Mesh:
         ``cells`` has coordinates from the middle of the box.
         """
         groups = self._groups(cells)
-        if not self._slabs:
+        if not self._shared:
             return Reached(cells, groups, 0, self.used, np.arange(0))
-        first = stop = 0
-        if cells.order.size:
-            scale, shift, taps = self._places()
-            along = cells.points[0, : cells.order.size]
-            low, high = float(along.min()), float(along.max())
-            # A row more on either side, since compilers round in different ways.
-            first = max(0, math.floor(low * scale + shift - 0.5 * taps) - 1)
-            stop = min(self.used, math.ceil(high * scale + shift + 0.5 * taps) + 2)
-        rows = np.arange(first, stop)
-        layout = self._transposition.rows
-        routes = RowRoutes(self._comm, layout.owners(rows))
-        places = routes.deliver(rows) - layout.start
-        return Reached(cells, groups, first, stop - first, places, routes)
+        rows = self._range(cells, 0)
+        if self.dimensions == 2:
+            first, second, lines_in_row = range(1), rows, 1
+        else:
+            first, second, lines_in_row = rows, self._range(cells, 1), self.used
+        i = np.repeat(np.array(first, dtype=np.int64), len(second))
+        j = np.tile(np.array(second, dtype=np.int64), len(first))
+        begin, held = rows.start * lines_in_row, len(rows) * lines_in_row
+        owners = self.grid.owners(i, j, self._lengths)
+        routes = RowRoutes(self._comm, owners, i * self.used + j - begin)
+        i, j = np.divmod(routes.deliver(np.arange(begin, begin + held)), self.used)
+        width = self._across.rows.local_rows
+        places = (i - self._along.rows.start) * width + j - self._across.rows.start
+        return Reached(cells, groups, rows.start, len(rows), places, routes)
+
+    def _range(self, cells: Cells, axis: int) -> range:
+        """Mesh points along an axis that this rank's points reach."""
+        if not cells.order.size:
+            return range(0)
+        scale, shift, taps = self._places()
+        along = cells.points[axis, : cells.order.size]
+        low, high = float(along.min()), float(along.max())
+        # A row more on either side, since compilers round in different ways.
+        first = max(0, math.floor(low * scale + shift - 0.5 * taps) - 1)
+        return range(first, min(self.used, math.ceil(high * scale + shift + 0.5 * taps) + 2))
 
     def _shape(self, reached: Reached) -> list[int]:
         """Shape of the mesh rows that points reach, padded at their ends; always of three axes."""
@@ -220,9 +272,9 @@ class Mesh:
 
         Returns
         -------
-        complex ndarray, shape (size, ..., columns)
-            In the order of an FFT, the last axis with this rank's part of the wave numbers
-            0 ... kept - 1.
+        complex ndarray, shape (first, second, columns)
+            In the order of an FFT: all wave numbers of the first axis, this rank's of the second,
+            and of the last its part of 0 ... kept - 1.
         """
         mesh = np.zeros(self._shape(reached), dtype=self.real)
         cells = reached.cells
@@ -232,83 +284,86 @@ class Mesh:
         density = self._summed(mesh, reached)
         workers = numba.get_num_threads() if density.size > 2**17 else 1
         found = _rfft(density, self.size, workers)[..., : self.kept]
-        for axis in range(self.dimensions - 2, 0, -1):
-            found = _fft(found, self.size, axis, workers)
+        found = self._across.to_columns(found)
         if self.dimensions > 1:
-            found = _fft(self._transposition.to_columns(found), self.size, 0, workers)
-        return found
+            found = _fft(found, self.size, 1, workers)
+        found = self._along.to_columns(found)
+        return _fft(found, self.size, 0, workers) if self.dimensions > 2 else found
 
     def _summed(self, mesh: np.ndarray, reached: Reached) -> np.ndarray:
-        """This rank's rows of the mesh for transforms: the sum of what all ranks spread."""
+        """This rank's lines of the mesh for transforms: the sum of what all ranks spread."""
         if reached.routes is None:
-            mesh = sum_large(self._comm, mesh)
-        rows = mesh.reshape(mesh.shape[3 - self.dimensions :])[..., : self.used]
-        if reached.routes is None:
-            return rows
-        received = reached.routes.deliver(rows)
-        found = np.zeros((self._transposition.rows.local_rows, *rows.shape[1:]), self.real)
+            return np.asarray(sum_large(self._comm, mesh)[..., : self.used])
+        received = reached.routes.deliver(mesh.reshape(-1, mesh.shape[2])[:, : self.used])
+        shape = self._along.rows.local_rows, self._across.rows.local_rows, self.used
+        found = np.zeros((shape[0] * shape[1], self.used), self.real)
         begin = 0
         for count in reached.routes.received:
             found[reached.places[begin : begin + count]] += received[begin : begin + count]
             begin += count
-        return found
+        return found.reshape(shape)
 
     def influence(self, modes: np.ndarray) -> np.ndarray:
         """A function's modes for wave numbers of both signs, divided by the window's transform.
 
+        Collective.
+
         Parameters
         ----------
         modes
-            For wave numbers 0 ... count/2 in each dimension, divided by count^d; the last axis
-            with this rank's part of 0 ... kept - 1.
+            For wave numbers 0 ... count/2 in each dimension, divided by count^d: this rank's part
+            of the second axis, shared out over the rows of the grid, and of 0 ... kept - 1 in the
+            last axis.
 
         Returns
         -------
-        ndarray, shape (size, ..., columns)
+        ndarray, shape (first, second, columns)
             Factors of the modes of a density that give those of its potential.
         """
-        d, kept = self.dimensions, self.kept
-        modes = modes[(slice(kept),) * (d - 1)]
-        for axis in range(d):
-            shape = [1] * d
-            shape[axis] = -1
-            part = self._columns if axis == d - 1 else slice(None)
-            modes = modes * (self.deconvolution[part] ** 2).reshape(shape)
-        for axis in range(d - 1):
-            whole = np.zeros((*modes.shape[:axis], self.size, *modes.shape[axis + 1 :]))
-            at = (slice(None),) * axis
-            whole[(*at, slice(kept))] = modes
-            whole[(*at, slice(self.size - kept + 1, None))] = modes[(*at, slice(kept - 1, 0, -1))]
-            modes = whole
-        return np.ascontiguousarray(modes, dtype=self.real)
+        first, second = (np.abs(self._numbers(axis)) for axis in (0, 1))
+        whole = np.zeros((len(first), len(second), modes.shape[2]))
+        if not self.grid.takes_part:
+            return whole.astype(self.real)
+        outer, middle = first < self.kept, second < self.kept
+        half = Layout(self.grid.along, self.kept + 1 if self.dimensions > 1 else 1)
+        lines = rows_at(half, np.moveaxis(modes, 1, 0), second[middle])
+        whole[np.ix_(outer, middle)] = np.moveaxis(lines[:, first[outer]], 0, 1)
+        last = np.arange(self._columns.start, self._columns.stop)
+        for axis, numbers in enumerate((first, second, last)):
+            if axis >= 3 - self.dimensions:
+                shape = [1, 1, 1]
+                shape[axis] = -1
+                factors = self.deconvolution[np.minimum(numbers, self.kept - 1)] ** 2
+                whole *= factors.reshape(shape)
+        return np.ascontiguousarray(whole, dtype=self.real)
+
+    def _numbers(self, axis: int) -> np.ndarray:
+        """This rank's wave numbers along one of three axes."""
+        if axis == 2:
+            return np.arange(self._columns.start, self._columns.stop)
+        size = self.size if axis >= 3 - self.dimensions else 1
+        numbers = np.fft.fftfreq(size, 1.0 / size).astype(np.int64)
+        return numbers[self._middle] if axis == 1 else numbers
 
     def energy(self, density: np.ndarray, influence: np.ndarray) -> float:
         """Sum over all pairs of points, each with itself too (Parseval's identity).  Collective."""
-        density, influence = self._three(density), self._three(influence)
         sums = np.empty(density.shape[0] * density.shape[1])
         _energy(density, influence, self._columns.start, sums)
-        return float(sum_over_ranks(self.transforming, float(sums.sum())))
+        return float(sum_over_ranks(self.grid.comm, float(sums.sum())))
 
     def slope(self, density: np.ndarray, influence: np.ndarray, axis: int) -> np.ndarray:
         """Modes of half the potential's derivative along an axis."""
-        product = np.empty(density.shape, dtype=density.dtype)
-        along = 3 - self.dimensions + axis
-        where = (self.wave, along, self._columns.start)
-        _convolve(self._three(density), self._three(influence), *where, self._three(product))
+        product = np.empty_like(density)
+        axis += 3 - self.dimensions
+        _convolve(density, influence, self.wave * self._numbers(axis), axis, product)
         return product
 
     def waves(self, axis: int) -> np.ndarray:
         """Wave numbers along an axis in radians per unit, shaped to multiply modes."""
-        last = axis == self.dimensions - 1
-        numbers = np.fft.fftfreq(self.size, 1.0 / self.size)
-        if last:
-            numbers = np.arange(self._columns.start, self._columns.stop)
-        shape = [1] * self.dimensions
+        axis += 3 - self.dimensions
+        shape = [1, 1, 1]
         shape[axis] = -1
-        return (self.wave * numbers).reshape(shape).astype(self.real)
-
-    def _three(self, modes: np.ndarray) -> np.ndarray:
-        return modes.reshape((1,) * (3 - self.dimensions) + modes.shape)
+        return (self.wave * self._numbers(axis)).reshape(shape).astype(self.real)
 
     def at_points(self, series: Iterable[np.ndarray], reached: Reached) -> np.ndarray:
         """Real Fourier series at the points, as :meth:`interpolated` returns them.  Collective.
@@ -324,22 +379,25 @@ class Mesh:
         """
         found = [self._field(modes, reached) for modes in series]
         mesh = np.zeros((*self._shape(reached), len(found)), dtype=self.real)
-        used = mesh[..., : self.used, :]
         for number, field in enumerate(found):
-            used[..., number] = field.reshape(used.shape[:-1])
+            mesh[..., : self.used, number] = field
         return mesh
 
     def _field(self, modes: np.ndarray, reached: Reached) -> np.ndarray:
         workers = numba.get_num_threads() if modes.size > 2**17 else 1
-        if self.dimensions > 1:
+        if self.dimensions > 2:
             modes = _ifft(modes, 0, workers)[: self.used]
-            modes = self._transposition.to_rows(modes)
-        for axis in range(1, self.dimensions - 1):
-            modes = _ifft(modes, axis, workers)[(slice(None),) * axis + (slice(self.used),)]
-        field = _irfft(modes, self.size, workers)[..., : self.used]
-        if reached.routes is not None:
-            field = reached.routes.give_back(field[reached.places])
-        return field
+        modes = self._along.to_rows(modes)
+        if self.dimensions > 1:
+            modes = _ifft(modes, 1, workers)[:, : self.used]
+        field = _irfft(self._across.to_rows(modes), self.size, workers)[..., : self.used]
+        if reached.routes is None:
+            return field
+        lines = np.zeros([*self._shape(reached)[:2], self.used], dtype=self.real)
+        held = lines.reshape(-1, self.used)
+        field = np.ascontiguousarray(field).reshape(-1, self.used)
+        held[reached.routes.rows] = reached.routes.give_back(field[reached.places])
+        return lines
 
     def interpolated(self, fields: np.ndarray, reached: Reached) -> np.ndarray:
         """What :meth:`fields` returns, at the points, in the order of the cells.
@@ -492,18 +550,15 @@ def _interpolate(points, row, scale, shift, taps, coefficients, mesh, values):
 
 
 @kernel(parallel=True, fastmath=FAST)
-def _convolve(density, influence, wave, axis, first, product):
+def _convolve(density, influence, waves, axis, product):
     """Modes of half the derivative along ``axis`` of the influence's potential."""
     rows = density.shape[0] * density.shape[1]
     for row in prange(rows):
         a = row // density.shape[1]
         b = row % density.shape[1]
         for c in range(density.shape[2]):
-            k = a if axis == 0 else (b if axis == 1 else c + first)
-            length = density.shape[axis]
-            if axis < 2 and 2 * k > length:
-                k -= length
-            factor = density.real.dtype.type(0.5 * wave * k) * influence[a, b, c]
+            k = a if axis == 0 else (b if axis == 1 else c)
+            factor = density.real.dtype.type(0.5 * waves[k]) * influence[a, b, c]
             here = density[a, b, c]
             product[a, b, c] = complex(-factor * here.imag, factor * here.real)
 

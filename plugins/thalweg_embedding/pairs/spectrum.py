@@ -11,7 +11,7 @@ import numpy as np
 import scipy.fft
 import scipy.special
 
-from thalweg.parallel import MPI, Transposition
+from thalweg.parallel import RankGrid
 
 #: Squared distances to values, any shape, as NumPy arrays.
 Radial = Callable[[np.ndarray], np.ndarray]
@@ -94,23 +94,32 @@ class Spectrum:
         count = scipy.fft.next_fast_len(max(32, math.ceil(band * period / math.pi)))
         return cls(dimensions, period, count + count % 2, fade, decades)
 
-    def modes(self, radial: Radial, comm: MPI.Comm = MPI.COMM_SELF) -> np.ndarray:
+    def modes(self, radial: Radial, grid: RankGrid) -> np.ndarray:
         """Modes of a radial function, divided by count^d.  Collective.
+
+        Parameters
+        ----------
+        radial
+            The function.
+        grid
+            The ranks.
 
         Returns
         -------
-        ndarray, shape (count/2 + 1, ..., columns)
-            Real, for wave numbers 0 ... count/2 in each dimension; the last axis has this rank's
-            part of 0 ... count/2 - 1, shared out evenly.
+        ndarray of three axes, shape (first, second, columns)
+            Real, for wave numbers 0 ... count/2 in each dimension; the second axis has this rank's
+            part, shared out over the grid's rows, and the last its part of 0 ... count/2 - 1,
+            shared out over the grid's columns.  Axes that there are not are of length 1.
         """
         half = self.count // 2
-        transposition = Transposition(comm, half + 1, half)
+        lengths = [1] * (3 - self.dimensions) + [half + 1] * self.dimensions
+        across, along = grid.transpositions(lengths[0], lengths[1], lengths[1], half)
         places = np.arange(half + 1) * (self.period / self.count)
         images = np.stack([places, self.period - places])
         windows = _fading(images - 0.5 * self.period, self.fade, self.decades)
-        own = slice(transposition.rows.start, transposition.rows.stop)
-        parts = [own, *(slice(None),) * (self.dimensions - 1)] if self.dimensions > 1 else [...]
-        values = np.zeros([len(places[part]) for part in parts])
+        parts = [slice(part.start, part.stop) for part in (along.rows, across.rows)]
+        parts = [*parts, slice(None)][3 - self.dimensions :]
+        values = np.zeros((along.rows.local_rows, across.rows.local_rows, half + 1))
         for image in np.ndindex(*(2,) * self.dimensions):
             squared, window = np.zeros(()), np.ones(())
             for axis, side in enumerate(image):
@@ -119,12 +128,18 @@ class Spectrum:
                 squared = squared + (images[side, parts[axis]] ** 2).reshape(shape)
                 window = window * windows[side, parts[axis]].reshape(shape)
             values += radial(squared) * window
-        workers = numba.get_num_threads()
-        for axis in range(self.dimensions - 1, 0, -1):
-            if values.size:
-                values = scipy.fft.dct(values, type=1, axis=axis, workers=workers)
+        values = across.to_columns(_cosines(values, 2)[..., :half])
         if self.dimensions > 1:
-            values = transposition.to_columns(values[..., :half])
-        if values.size:
-            values = scipy.fft.dct(values, type=1, axis=0, workers=workers)
-        return np.asarray(values[..., :half] / float(self.count) ** self.dimensions)
+            values = _cosines(values, 1)
+        values = along.to_columns(values)
+        if self.dimensions > 2:
+            values = _cosines(values, 0)
+        return values / float(self.count) ** self.dimensions
+
+
+def _cosines(values: np.ndarray, axis: int) -> np.ndarray:
+    """Sums of cosines along an axis; of nothing where a rank has nothing."""
+    if not values.size:
+        return values
+    workers = numba.get_num_threads()
+    return np.asarray(scipy.fft.dct(values, type=1, axis=axis, workers=workers))

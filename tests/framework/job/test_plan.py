@@ -79,15 +79,19 @@ def phases(objective, **given):
     return {phase.name: phase for phase in found.phases}
 
 
-def test_a_plan_says_where_ranks_are_more_than_the_mesh_has_columns(tmp_path, capsys):
+@pytest.mark.parametrize(("dimensions", "parts"), [(2, "2,048"), (3, "24,576")])
+def test_a_plan_says_where_ranks_are_more_than_the_parts_of_a_mesh(
+    tmp_path, capsys, dimensions, parts
+):
     path = tmp_path / "a.toml"
-    path.write_text('[data]\nname = "blobs"\n[objective]\nname = "t-sne"\ndimensions = 3\n')
+    objective = f'[objective]\nname = "t-sne"\ndimensions = {dimensions}\n'
+    path.write_text(f'[data]\nname = "blobs"\n{objective}')
     shape = ["--rows", "100000000", "--columns", "20"]
-    for ranks, said in ((64, 0), (512, 1)):
+    for ranks, said in ((int(parts.replace(",", "")), 0), (30_000, 1)):
         assert main(["plan", str(path), "--ranks", str(ranks), *shape]) == 0
         printed = capsys.readouterr().out
         assert printed.count("no more ranks than that take part") == said
-    assert "the mesh has about 128 columns" in printed
+    assert f"the mesh has about {parts} parts" in printed
 
 
 def test_a_plan_follows_the_options_that_cost_most():

@@ -173,7 +173,7 @@ def test_modes_of_a_mesh_are_those_of_the_points(comm, taps, error):
     origin = np.exp(-1j * np.pi * taps / mesh.size)
     whole = layout.gather_rows(rows) + 25.0
     for k in ((0, 0), (3, 4), (-20, 7), (30, 45)):
-        found = modes[k] * np.prod(mesh.deconvolution[np.abs(k)])
+        found = modes[0][k] * np.prod(mesh.deconvolution[np.abs(k)])
         exact = np.exp(-1j * mesh.wave * (whole @ k)).sum() * origin ** sum(k)
         assert abs(found - exact) < error * np.sqrt(500)
 

@@ -7,8 +7,8 @@ import pytest
 
 from thalweg.parallel import MPI, Layout
 from thalweg.parallel.traffic import phases
-from thalweg_embedding.pairs import boxes, decomposition
-from thalweg_embedding.pairs.cells import bounding_box
+from thalweg_embedding.pairs import boxes, decomposition, mesh
+from thalweg_embedding.pairs.cells import Cells, bounding_box
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid import GridPairs
 
@@ -69,6 +69,48 @@ def test_slabs_give_what_one_rank_gives_and_the_same_bits_each_time(comm, shape)
             np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.ranks(4)
+@pytest.mark.parametrize("shape", ["cloud", "vertical"])
+def test_pencils_give_what_one_rank_gives_and_the_same_bits_each_time(comm, monkeypatch, shape):
+    whole = the_map(shape, 200, 3)
+    layout, alone = Layout(comm, 200, 3), Layout(MPI.COMM_SELF, 200, 3)
+    expected, wanted = everything(alone, whole, STUDENT, 1e-4)
+    # Grids that divide no side evenly, and one that leaves ranks without a part.
+    for grid in ((2, comm.size // 2), (comm.size - 1, 1)):
+        monkeypatch.setattr(
+            mesh, "process_grid", lambda ranks, *_, grid=grid: grid if ranks > 1 else (1, 1)
+        )
+        total, found = everything(layout, whole, STUDENT, 1e-4)
+        assert total == pytest.approx(expected, rel=1e-5)
+        for mine, theirs in zip(found, wanted, strict=True):
+            error = np.abs(mine - layout.local(theirs)).max(initial=0.0)
+            assert error <= 1e-4 * np.abs(theirs).max() + 1e-9
+        again, repeated = everything(layout, whole, STUDENT, 1e-4)
+        assert again == total
+        for mine, theirs in zip(found, repeated, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.ranks(4)
+def test_a_rank_has_its_share_of_a_mesh_in_pencils(comm, monkeypatch):
+    monkeypatch.setattr(mesh, "process_grid", lambda ranks, *_: (2, ranks // 2))
+    of_ranks = mesh.Mesh(comm, 3, 20.0, 45.0, 36, mesh.Window.of(1e-2), np.dtype("f4"), True)
+    rows = 20.0 * np.random.default_rng(comm.rank).random((50, 3)) - 10.0
+    cells = Cells.of(rows, np.zeros(3), 4.0, of_ranks.real)
+    reached = of_ranks.reached(cells)
+    before = phases()["other"].bytes
+    modes = of_ranks.modes(reached)
+    sent = phases()["other"].bytes - before
+    size, used, kept, parts = of_ranks.size, of_ranks.used, of_ranks.kept, comm.size // 2
+    part_of_modes = -(-kept // parts)
+    assert modes.shape[0] == size
+    assert modes.size <= size * -(-size // 2) * part_of_modes
+    # Lines of the mesh, and two transpositions of complex numbers.
+    rows_here = -(-used // 2)
+    turned = 8 * rows_here * (-(-used // parts) * kept + size * part_of_modes)
+    assert 0 < sent <= 4 * used * len(reached.routes.rows) + turned
+
+
 @pytest.mark.ranks(2, 3)
 @pytest.mark.parametrize("cut", [4.0, 2.0**-4, 2.0**-8])
 def test_the_halo_holds_all_near_pairs_wherever_a_split_cuts(comm, monkeypatch, cut):
@@ -116,11 +158,13 @@ def test_ranks_hold_and_send_their_share_and_density_is_the_same_to_the_bit(comm
     pairs.total_and_slopes(mine, slopes)
     sent = phases()["other"].bytes - before
     (box,) = pairs._boxes._kept.values()
-    mesh = box.mesh
+    placed = box.mesh
     halo = len(held.halo(box.split.radius)(held.points)) - len(held.points)
     halo = max(comm.allgather(halo))
     points = 16 * (2 * rows / comm.size + halo)  # there and back
     # Rows of the mesh there, and of two fields back; the transposed modes likewise.
-    largest = 4.0 / comm.size + 2.0 * mesh.window.taps / mesh.used
-    fields = 3 * 4 * mesh.used**2 * min(1.0, largest) + 3 * 8 * mesh.used * mesh.kept / comm.size
+    largest = 4.0 / comm.size + 2.0 * placed.window.taps / placed.used
+    fields = (
+        3 * 4 * placed.used**2 * min(1.0, largest) + 3 * 8 * placed.used * placed.kept / comm.size
+    )
     assert 0 < sent < 1.5 * (points + fields) + 4_000
