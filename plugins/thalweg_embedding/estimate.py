@@ -36,7 +36,7 @@ LAPLACIAN_EDGES, LAPLACIAN_BYTES = 12.0, 40.0
 
 #: Bytes for each entry of PaCMAP's sets of pairs: for the run, and while they are made; and for
 #: each point that is drawn.
-PAIR_KEPT, PAIR_MADE, DRAWN_BYTES = 24.0, 30.0, 40.0
+PAIR_KEPT, PAIR_MADE, DRAWN_BYTES = 20.0, 15.0, 24.0
 
 #: Modes of the mesh per point while a map is not wide, the most of all, and bytes of one.
 MODES, MAX_MODES, MODE_BYTES = 4.0, 2.0**24, 28.0
