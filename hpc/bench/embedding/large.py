@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from hpc.bench.embedding.data import Images
 from hpc.bench.embedding.pictures import draw_curves
 from hpc.bench.embedding.strategies import STRATEGIES, Curve, Note, curve_of, reached, run
@@ -12,6 +13,7 @@ from hpc.bench.embedding.strategies import STRATEGIES, Curve, Note, curve_of, re
 import thalweg
 from thalweg.data import Dataset
 from thalweg.report import format_table
+from thalweg_embedding import map_quality
 from thalweg_embedding.objectives import elastic_embedding, t_sne
 
 #: kappa of the spectral direction.
@@ -30,12 +32,14 @@ def measure_large(
         "rows": len(images.values),
         "seconds": seconds,
         "problems": {},
+        "quality": {},
     }
-    data = Dataset.from_array(images.values)
+    data = Dataset.from_array(images.values, labels=images.labels)
     elastic = elastic_embedding(data, data.comm, perplexity=50.0)
     student = t_sne(data, data.comm, weights=elastic.weights, exaggeration=1.0, init="random")
     for name, objective in {"EE": elastic, "t-SNE": student}.items():
         curves = found["problems"].setdefault(name, {})
+        measured = found["quality"].setdefault(name, {})
         for strategy in strategies or tuple(STRATEGIES):
             given: dict[str, Any] = {}
             if STRATEGIES[strategy][1] in ("spectral", "partial-hessian"):
@@ -44,16 +48,18 @@ def measure_large(
                 objective, strategy, seconds=seconds, decrease=1e-9, iterations=100_000, **given
             )
             curves[strategy] = curve_of(result)
+            measured[strategy] = map_quality(data, result.x)
             note(found)
         if name == "t-SNE":
-            curves[DEFAULTS] = _by_default(data, elastic.weights, seconds)
+            curves[DEFAULTS], places = _by_default(data, elastic.weights, seconds)
+            measured[DEFAULTS] = map_quality(data, places)
             note(found)
         objective.destroy()
     return found
 
 
-def _by_default(data: Dataset, weights: Any, seconds: float) -> Curve:
-    """Curve of the last stage of early exaggeration, the only one that others compare with."""
+def _by_default(data: Dataset, weights: Any, seconds: float) -> tuple[Curve, np.ndarray]:
+    """Map, and curve of the last stage of early exaggeration, with which others compare."""
     objective = t_sne(data, data.comm, weights=weights)
     result = thalweg.minimize(
         objective,
@@ -65,7 +71,7 @@ def _by_default(data: Dataset, weights: Any, seconds: float) -> Curve:
     )
     objective.destroy()
     exaggerated = result.trace["lambda"] < result.trace["lambda"][-1]
-    return curve_of(result, first=int(exaggerated.sum()))
+    return curve_of(result, first=int(exaggerated.sum())), result.x
 
 
 def large_section(found: dict[str, Any], stem: Path) -> list[str]:
@@ -85,6 +91,8 @@ def large_section(found: dict[str, Any], stem: Path) -> list[str]:
                 evaluations = reached(curve, goal)
                 row["evaluations to GD's end"] = evaluations and int(evaluations)
                 row["seconds to GD's end"] = reached(curve, goal, 1)
+            quality = found.get("quality", {}).get(problem, {}).get(strategy, {})
+            row |= {name: quality[name] for name in ("recall", "accuracy") if name in quality}
             table.append(row)
     return [
         "## 20,000 images" if found["rows"] == 20_000 else f"## {found['rows']:,} images",

@@ -25,12 +25,12 @@ class EigenvectorEstimator(  # type: ignore[misc]
     """Base of :class:`LaplacianEigenmaps` and :class:`LocallyLinearEmbedding`."""
 
     #: Builder of the objective, and parameters that set an option of another name.
-    build: ClassVar[Callable[..., EigenvectorEmbedding]]
-    names: ClassVar[dict[str, str]] = {"n_components": "dimensions"}
+    _build: ClassVar[Callable[..., EigenvectorEmbedding]]
+    _names: ClassVar[dict[str, str]] = {"n_components": "dimensions"}
 
     def _objective(self, dataset: Dataset) -> EigenvectorEmbedding:
-        build = type(self).build
-        options = check_parameters(self, declared_options(build), self.names)
+        build = type(self)._build
+        options = check_parameters(self, declared_options(build), self._names)
         # Where there are no more points, a point has fewer neighbors.
         options["n_neighbors"] = min(options["n_neighbors"], max(1, dataset.layout.rows - 1))
         return build(dataset, dataset.comm, **options)
@@ -101,7 +101,7 @@ class LaplacianEigenmaps(EigenvectorEstimator):
     objective_, n_iter_, n_features_in_
     """
 
-    build = staticmethod(laplacian_eigenmaps)
+    _build = staticmethod(laplacian_eigenmaps)
 
     n_components: int = 2
     _: KW_ONLY
@@ -141,8 +141,8 @@ class LocallyLinearEmbedding(EigenvectorEstimator):
     objective_, n_iter_, n_features_in_
     """
 
-    build = staticmethod(locally_linear_embedding)
-    names: ClassVar[dict[str, str]] = {"n_components": "dimensions", "reg": "regularization"}
+    _build = staticmethod(locally_linear_embedding)
+    _names: ClassVar[dict[str, str]] = {"n_components": "dimensions", "reg": "regularization"}
 
     n_components: int = 2
     _: KW_ONLY

@@ -127,13 +127,13 @@ class MapEstimator(  # type: ignore[misc]
     """
 
     #: Builder of the objective.
-    build: ClassVar[Callable[..., PairwiseEmbedding]]
+    _build: ClassVar[Callable[..., PairwiseEmbedding]]
 
     #: Options of it with which a run goes on from a map as it is.
-    going_on: ClassVar[Mapping[str, Any]] = {"exaggeration": 1.0}
+    _going_on: ClassVar[Mapping[str, Any]] = {"exaggeration": 1.0}
 
     #: Kinds of rows that it takes, as ``validate_data`` names them.
-    sparse_rows: ClassVar[Any] = "csr"
+    _sparse_rows: ClassVar[Any] = "csr"
 
     #: Whether X holds affinities.
     _of_affinities: ClassVar[bool] = False
@@ -165,7 +165,7 @@ class MapEstimator(  # type: ignore[misc]
         """
         options = [
             option
-            for option in declared_options(type(self).build)
+            for option in declared_options(type(self)._build)
             if option.name != "init" or isinstance(self.init, str)
         ]
         checked = check_parameters(self, options, {"n_components": "dimensions"})
@@ -252,7 +252,7 @@ class MapEstimator(  # type: ignore[misc]
             else:
                 dense = new.toarray() if scipy.sparse.issparse(new) else new
                 together = np.vstack([placed.points, dense])
-            self._fit(together, start=start, **self.going_on)
+            self._fit(together, start=start, **self._going_on)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
@@ -313,7 +313,7 @@ class MapEstimator(  # type: ignore[misc]
             return validate_data(
                 self,
                 X.values if isinstance(X, Dataset) else X,
-                accept_sparse=self.sparse_rows,
+                accept_sparse=self._sparse_rows,
                 dtype=(np.float64, np.float32),
                 reset=False,
                 ensure_min_samples=0 if empty else 1,
@@ -329,7 +329,7 @@ class MapEstimator(  # type: ignore[misc]
             X = validate_data(
                 self,
                 X,
-                accept_sparse=self.sparse_rows,
+                accept_sparse=self._sparse_rows,
                 dtype=(np.float64, np.float32),
                 ensure_min_samples=3,
             )
@@ -348,7 +348,7 @@ class MapEstimator(  # type: ignore[misc]
                 raise InputError(f"init must have shape {wanted}, not {start.shape}")
             if not np.isfinite(start).all():
                 raise InputError("init must be finite")
-        build = type(self).build
+        build = type(self)._build
         options = {"start": start, **self._checked(), **given}
         return dataset, build(dataset, dataset.comm, **options)
 
@@ -399,7 +399,7 @@ class MapEstimator(  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._of_affinities or self.metric == "precomputed"
-        tags.input_tags.sparse = bool(self.sparse_rows)
+        tags.input_tags.sparse = bool(self._sparse_rows)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -496,9 +496,9 @@ class PaCMAP(MapEstimator):
         And the attributes: as in :class:`MapEstimator`; ``random_state`` seeds the pairs too.
     """
 
-    build = staticmethod(pacmap)
-    going_on: ClassVar[Mapping[str, Any]] = {"stages": ()}
-    sparse_rows: ClassVar[Any] = False
+    _build = staticmethod(pacmap)
+    _going_on: ClassVar[Mapping[str, Any]] = {"stages": ()}
+    _sparse_rows: ClassVar[Any] = False
 
     _: KW_ONLY
     n_neighbors: int | None = None
@@ -534,7 +534,7 @@ class TSNE(PairwiseEstimator):
         And the attributes: as in :class:`PairwiseEstimator`.
     """
 
-    build = staticmethod(t_sne)
+    _build = staticmethod(t_sne)
 
     _: KW_ONLY
     degrees_of_freedom: float = 1.0
@@ -548,7 +548,7 @@ class SymmetricSNE(PairwiseEstimator):
     Parameters and attributes are those of :class:`PairwiseEstimator`.
     """
 
-    build = staticmethod(symmetric_sne)
+    _build = staticmethod(symmetric_sne)
 
     _: KW_ONLY
     lambda_: float | None = None
@@ -574,7 +574,7 @@ class UMAP(PairwiseEstimator):
         And the attributes: as in :class:`PairwiseEstimator`; ``density=1`` is densMAP's weight.
     """
 
-    build = staticmethod(umap_embedding)
+    _build = staticmethod(umap_embedding)
 
     _: KW_ONLY
     min_dist: float = 0.1
@@ -595,7 +595,7 @@ class LargeVis(PairwiseEstimator):
         And the attributes: as in :class:`PairwiseEstimator`.
     """
 
-    build = staticmethod(largevis_embedding)
+    _build = staticmethod(largevis_embedding)
 
     _: KW_ONLY
     lambda_: float | None = None
@@ -615,7 +615,7 @@ class NegTSNE(PairwiseEstimator):
         And the attributes: as in :class:`PairwiseEstimator`.
     """
 
-    build = staticmethod(negative_t_sne_embedding)
+    _build = staticmethod(negative_t_sne_embedding)
 
     _: KW_ONLY
     normalization: float = 1.0
@@ -637,7 +637,7 @@ class ElasticEmbedding(PairwiseEstimator):
         And the attributes: as in :class:`PairwiseEstimator`.
     """
 
-    build = staticmethod(elastic_embedding)
+    _build = staticmethod(elastic_embedding)
 
     _: KW_ONLY
     lambda_: float = 100.0

@@ -46,6 +46,15 @@ def test_scikit_learns_own_checks_pass(kind):
 
 
 @every_estimator
+def test_completion_offers_parameters_and_methods_alone(kind):
+    estimator = kind()
+    offered = {name for name in dir(estimator) if not name.startswith("_")}
+    others = offered - set(estimator.get_params())
+    assert all(callable(getattr(estimator, name)) for name in others), others
+    assert "build" not in others
+
+
+@every_estimator
 def test_a_map_keeps_neighbors_and_lowers_the_objective(kind):
     digits = load_digits()
     estimator = kind(random_state=0, max_iter=100)
