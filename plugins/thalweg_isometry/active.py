@@ -45,6 +45,20 @@ def holders(layout: Layout, pairs: np.ndarray) -> np.ndarray:
     return layout.owners(np.where(pairs.sum(axis=1) % 2, pairs[:, 0], pairs[:, 1]))
 
 
+def measured(secants: SecantSet, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Those of this rank's pairs whose points differ, and their squared lengths.  Collective."""
+    touched, where = np.unique(pairs, return_inverse=True)
+    points = secants.wanted_rows(touched)
+    where = where.reshape(pairs.shape)
+    lengths = np.empty(len(pairs))
+    for first in range(0, len(pairs), 4096):
+        part = where[first : first + 4096]
+        difference = points[part[:, 0]] - points[part[:, 1]]
+        lengths[first : first + 4096] = np.einsum("ij,ij->i", difference, difference)
+    distinct = lengths > 0.0
+    return np.sort(pairs[distinct], axis=1), lengths[distinct]
+
+
 @dataclass(frozen=True)
 class _Part:
     """This rank's secants whose other points one rank owns.
@@ -89,6 +103,8 @@ class ActiveSecants:
         Shape ``(m, 2)``, where :func:`holders` puts them.
     lengths
         Squared lengths ``||x_i - x_j||^2 > 0``, shape ``(m,)``.
+    exact
+        Whether the points are kept in double precision however many there are.
 
     Attributes
     ----------
@@ -96,7 +112,9 @@ class ActiveSecants:
         Numbers of secants and touched points, on all ranks.
     """
 
-    def __init__(self, secants: SecantSet, pairs: np.ndarray, lengths: np.ndarray) -> None:
+    def __init__(
+        self, secants: SecantSet, pairs: np.ndarray, lengths: np.ndarray, exact: bool = False
+    ) -> None:
         self.comm = comm = secants.comm
         layout = secants.layout
         self.lengths = np.asarray(lengths, dtype=float)
@@ -127,7 +145,7 @@ class ActiveSecants:
             scale = float(sum_over_ranks(comm, float(self.lengths.sum()))) / max(1, self.count)
             least = min_over_ranks(comm, float(self.lengths.min(initial=np.inf)))
             # Single precision would spoil secants that are much shorter than the others.
-            single = self.touched * secants.dimension > LARGE and least > 1e-4 * scale
+            single = self.touched * secants.dimension > LARGE and least > 1e-4 * scale and not exact
             self.points = np.ascontiguousarray(points, dtype=np.float32 if single else np.float64)
         given = np.split(place[asked], np.cumsum(routes.received)[:-1])
         self._parts = []
@@ -146,6 +164,13 @@ class ActiveSecants:
             ends = kernels.incidence(first, second, 0, count + others)
             part = _Part(owner, taker, here, nodes, given[taker], others, first, second, ends)
             self._parts.append(part)
+
+    @classmethod
+    def listed(cls, secants: SecantSet) -> ActiveSecants:
+        """All listed pairs of points that differ, in double precision.  Collective."""
+        layout, pairs = secants.layout, secants.listed_pairs
+        pairs = RowRoutes(layout.comm, holders(layout, pairs)).deliver(pairs)
+        return cls(secants, *measured(secants, pairs), exact=True)
 
     # -- numbers of all secants ------------------------------------------------------------
 
@@ -254,3 +279,22 @@ class ActiveSecants:
                 images, 0, len(images), part.first, part.second, weighted, scaled
             )
         return np.arange(len(images)), kernels.laplacian_times(images, 0, *part.incidence, scaled)
+
+
+def hinge_value(active: ActiveSecants, psi: np.ndarray, theta: float) -> float:
+    """Half the squared hinge ``sum_k max(0, |rho_k - 1| - theta)^2``."""
+    miss = np.maximum(np.abs(active.ratios(active.images(psi)) - 1.0) - theta, 0.0)
+    return 0.5 * active.dot(miss, miss)
+
+
+def hinge(active: ActiveSecants, psi: np.ndarray, theta: float) -> tuple[float, np.ndarray, float]:
+    """Half the squared hinge, its gradient, and the largest distortion."""
+
+    def misses(change: np.ndarray) -> np.ndarray:
+        return np.asarray(np.sign(change) * np.maximum(np.abs(change) - theta, 0.0))
+
+    images = active.images(psi)
+    ratios, adjoint = active.ratios_and_adjoint(lambda ratios: misses(ratios - 1.0), images)
+    change = ratios - 1.0
+    miss = misses(change)
+    return 0.5 * active.dot(miss, miss), 2.0 * adjoint, active.largest(change)

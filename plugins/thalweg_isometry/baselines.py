@@ -76,7 +76,7 @@ class SecantPCA(BaselineSearch[SecantPCAState]):
 
     most_points: Annotated[
         int,
-        Help("number of points, evenly spaced, whose secants are used", minimum=2),
+        Help("points, evenly spaced, whose secants are used where these are not listed", minimum=2),
     ] = 4000
 
     state_type: ClassVar[type[Any]] = SecantPCAState
@@ -101,8 +101,21 @@ class RandomProjection(BaselineSearch[SearchState]):
 def secant_directions(secants: SecantSet, most_points: int) -> np.ndarray:
     """Eigenvectors of ``sum v v^T``, most important first, as rows.  Collective.
 
-    The sum is ``X^T L X`` with L the Laplacian of the weights ``1 / ||x_i - x_j||^2``.
+    The sum is ``X^T L X`` with L the Laplacian of the weights ``1 / ||x_i - x_j||^2``.  It is over
+    all listed secants, times their own weights, or over those among ``most_points`` points.
     """
+    if secants.listed:
+        active = ActiveSecants.listed(secants)
+        images = active.images(np.eye(secants.dimension))
+        matrix = active.adjoint_times(np.ones(len(active.lengths)), images)
+    else:
+        matrix = _over_points(secants, most_points)
+    _, vectors = scipy.linalg.eigh(0.5 * (matrix + matrix.T))
+    vectors = secants.comm.bcast(vectors)
+    return np.ascontiguousarray(vectors[:, ::-1].T)
+
+
+def _over_points(secants: SecantSet, most_points: int) -> np.ndarray:
     layout = secants.layout
     stride = -(-layout.rows // most_points)
     chosen = np.arange(layout.start, layout.stop) % stride == 0
@@ -122,7 +135,4 @@ def secant_directions(secants: SecantSet, most_points: int) -> np.ndarray:
             counts = secants.counting(numbers[rows], other_numbers[here]) & (lengths > floor)
             weights = np.where(counts, 1.0 / np.where(counts, lengths, 1.0), 0.0)
             product[rows] += weights.sum(axis=1)[:, None] * points[rows] - weights @ others[here]
-    matrix = sum_large(secants.comm, points.T @ product)
-    _, vectors = scipy.linalg.eigh(0.5 * (matrix + matrix.T))
-    vectors = secants.comm.bcast(vectors)
-    return np.ascontiguousarray(vectors[:, ::-1].T)
+    return sum_large(secants.comm, points.T @ product)

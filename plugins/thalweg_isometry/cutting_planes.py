@@ -81,20 +81,6 @@ class Cuts:
         return Cuts(self.pairs[keep], self.lengths[keep], idle[keep], dropped), keep
 
 
-def measured(secants: SecantSet, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Those of this rank's pairs whose points differ, and their squared lengths.  Collective."""
-    touched, where = np.unique(pairs, return_inverse=True)
-    points = secants.wanted_rows(touched)
-    where = where.reshape(pairs.shape)
-    lengths = np.empty(len(pairs))
-    for first in range(0, len(pairs), 4096):
-        part = where[first : first + 4096]
-        difference = points[part[:, 0]] - points[part[:, 1]]
-        lengths[first : first + 4096] = np.einsum("ij,ij->i", difference, difference)
-    distinct = lengths > 0.0
-    return np.sort(pairs[distinct], axis=1), lengths[distinct]
-
-
 class Separation:
     """The oracle over nested subsets of the points, the last of which is all of them.
 

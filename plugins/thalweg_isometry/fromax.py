@@ -18,7 +18,7 @@ import numpy as np
 
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
-from thalweg_isometry.normal_equations import InnerSolver, kept_equations
+from thalweg_isometry.normal_equations import InnerSolver, bounded_forms
 from thalweg_isometry.search import SecantSearch
 from thalweg_isometry.search_state import Inner, SearchState
 
@@ -39,6 +39,7 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
     adjust: Literal["bracket", "published"] = "published"
     cuts_per_round: int = 3000
     all_below: int = 5000
+    smallest_subset: int = 800
     beta1: Annotated[float, Help("ADMM penalty of the constraint A(P) = q", above=0)] = 0.1
     beta2: Annotated[float, Help("ADMM penalty of the constraint Y = X^T", above=0)] = 0.1
     dual_step: Annotated[float, Help("step of the multipliers", above=0)] = 1.0
@@ -65,8 +66,7 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
         # The multipliers are not scaled, so that they hold for any penalties.
         raised = 2.0 ** (state.attempt_iterations // self.raise_after)
         beta1, beta2 = raised * self.beta1, raised * self.beta2
-        equations = kept_equations(state, self.inner_solver, beta1)
-        rows = equations.rows
+        forms = bounded_forms(state, self.inner_solver)
         delta = self.aim * state.target_delta
         goal = 0.5 * (1.0 + self.aim) * state.target_delta
         y = state.psi
@@ -76,19 +76,15 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
         gamma = state.gamma if len(state.gamma) else np.zeros_like(y)
         multiplier = state.dual.copy()
         ridge = beta2 * np.eye(rank)
-        image = rows.forward(p)
         worst, converged = np.inf, False
         used = 0
         while used < self.sweep:
             used += 1
-            q = 1.0 + np.clip(image + multiplier / beta1 - 1.0, -delta, delta)
-            right = x @ y + rows.adjoint(beta1 * q - multiplier)
-            before = p
-            p = equations.solve(0.5 * (right + right.T), p)
+            before, center = p, 0.5 * (x @ y + (x @ y).T)
+            p, excess = forms.nearest(center, multiplier / beta1, beta1, delta, p)
             x = np.linalg.solve(y @ y.T + ridge, (gamma.T + beta2 * y.T + p @ y.T).T).T
             y = np.linalg.solve(x.T @ x + ridge, x.T @ p - gamma + beta2 * x.T)
-            image = rows.forward(p)
-            multiplier = multiplier + self.dual_step * beta1 * (image - q)
+            multiplier = multiplier + self.dual_step * (beta1 * excess - multiplier)
             gamma = gamma + self.dual_step * beta2 * (y - x.T)
             worst = active.largest(active.ratios(active.images(y)) - 1.0)
             self.approach(state, y, worst)

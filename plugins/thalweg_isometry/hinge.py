@@ -19,7 +19,7 @@ import numpy as np
 from thalweg import InputError
 from thalweg.parallel import any_over_ranks
 from thalweg.plugins import Help
-from thalweg_isometry.active import ActiveSecants
+from thalweg_isometry.active import ActiveSecants, hinge
 from thalweg_isometry.descent import Memory, descend
 from thalweg_isometry.map_ranks import secant_moments
 from thalweg_isometry.search import SecantSearch
@@ -203,19 +203,6 @@ class HingeSearch(SecantSearch[HingeState]):
             iterations=done.evaluations,
             evaluations=done.evaluations,
         )
-
-
-def hinge(active: ActiveSecants, psi: np.ndarray, theta: float) -> tuple[float, np.ndarray, float]:
-    """Half the squared hinge, its gradient, and the largest distortion."""
-
-    def misses(change: np.ndarray) -> np.ndarray:
-        return np.asarray(np.sign(change) * np.maximum(np.abs(change) - theta, 0.0))
-
-    images = active.images(psi)
-    ratios, adjoint = active.ratios_and_adjoint(lambda ratios: misses(ratios - 1.0), images)
-    change = ratios - 1.0
-    miss = misses(change)
-    return 0.5 * active.dot(miss, miss), 2.0 * adjoint, active.largest(change)
 
 
 def lowering_row(active: ActiveSecants, psi: np.ndarray, theta: float) -> np.ndarray | None:

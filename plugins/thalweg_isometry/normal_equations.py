@@ -10,13 +10,14 @@ conjugate gradients on the operator.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import numpy as np
 import scipy.linalg
 
 from thalweg import InputError
-from thalweg.parallel import Layout, sum_large
+from thalweg.parallel import MPI, Layout, any_over_ranks, sum_large
 from thalweg.parallel.pairs import SecantSet
 from thalweg.plugins import Help
 
@@ -31,16 +32,26 @@ InnerSolver = Annotated[
 #: Largest matrices that are factored.
 LARGEST = 5000
 
+#: Secants that products work with at a time; more than so many are kept in single precision.
+BLOCK, MANY = 4096, 5000
+
+#: Newton's steps that find P and q together: the next iteration goes on from where they end.
+NEWTON_STEPS = 3
+
+#: Share of the residual at the start of conjugate gradients, and of the right-hand side, to which
+#: the residual falls: ADMM corrects the rest, which is as large as its own steps.
+REDUCTION, SMALLEST = 0.02, 1e-5
+
 
 class SecantRows:
-    """Unit secants of listed pairs, this rank's share of them.
+    """Unit secants, this rank's share of them.
 
     Parameters
     ----------
-    secants
-        The set that the pairs belong to.
-    pairs, lengths
-        Point numbers (m, 2) and squared lengths (m,) of this rank's.
+    comm
+        The ranks.
+    rows
+        This rank's, shape (m, dimension).
 
     Attributes
     ----------
@@ -48,28 +59,55 @@ class SecantRows:
         Number of secants on all ranks.
     """
 
-    def __init__(self, secants: SecantSet, pairs: np.ndarray, lengths: np.ndarray) -> None:
-        self.comm = secants.comm
-        self.count = sum(self.comm.allgather(len(pairs)))
-        self.layout = Layout(self.comm, self.count, secants.dimension, local_rows=len(pairs))
+    def __init__(self, comm: MPI.Comm, rows: np.ndarray) -> None:
+        self.comm, self.rows = comm, rows
+        self.count = sum(comm.allgather(len(rows)))
+        self.layout = Layout(comm, self.count, rows.shape[1], local_rows=len(rows))
+
+    @classmethod
+    def of(cls, secants: SecantSet, pairs: np.ndarray, lengths: np.ndarray) -> SecantRows:
+        """Those of listed pairs, shape (m, 2), of these squared lengths; if many, single precision.
+
+        Collective.
+        """
         touched, where = np.unique(pairs, return_inverse=True)
         points = secants.wanted_rows(touched) - secants.mean
         mine = where.reshape(pairs.shape)
-        self.rows = points[mine[:, 0]] - points[mine[:, 1]]
-        self.rows /= np.sqrt(lengths)[:, None]
+        many = sum(secants.comm.allgather(len(pairs))) > MANY
+        rows = np.empty((len(pairs), secants.dimension), dtype=np.float32 if many else np.float64)
+        for first in range(0, len(pairs), BLOCK):
+            part = slice(first, first + BLOCK)
+            unit = points[mine[part, 0]] - points[mine[part, 1]]
+            rows[part] = unit / np.sqrt(lengths[part])[:, None]
+        return cls(secants.comm, rows)
+
+    def some(self, which: np.ndarray) -> SecantRows:
+        """Only these of this rank's, by a mask of shape (m,).  Collective."""
+        return SecantRows(self.comm, self.rows[which])
+
+    def _blocks(self) -> list[slice]:
+        return [slice(k, k + BLOCK) for k in range(0, len(self.rows), BLOCK)]
 
     def forward(self, matrix: np.ndarray) -> np.ndarray:
-        """``A(P)`` of this rank's secants, shape ``(m,)``."""
-        return np.asarray(np.einsum("ij,ij->i", self.rows @ matrix, self.rows))
+        """``A(P)`` of this rank's secants, shape ``(m,)``, float64."""
+        found, matrix = np.empty(len(self.rows)), matrix.astype(self.rows.dtype)
+        for part in self._blocks():
+            rows = self.rows[part]
+            found[part] = np.einsum("ij,ij->i", rows @ matrix, rows)
+        return found
 
     def adjoint(self, weights: np.ndarray) -> np.ndarray:
-        """``A*(w)``, shape ``(dimension, dimension)``, on every rank."""
-        return sum_large(self.comm, self.rows.T @ (weights[:, None] * self.rows))
+        """``A*(w)``, shape ``(dimension, dimension)``, on every rank, float64."""
+        total = np.zeros(2 * self.rows.shape[1:])
+        for part in self._blocks():
+            rows = self.rows[part]
+            total += rows.T @ (weights[part, None].astype(rows.dtype) * rows)
+        return sum_large(self.comm, total)
 
     def gram(self) -> np.ndarray:
         """``A A*``: the squared cosines ``(v_k^T v_l)^2``, shape ``(m, m)``, on every rank."""
         everyone = self.layout.gather_rows(self.rows)
-        return self.layout.gather_rows((self.rows @ everyone.T) ** 2)
+        return self.layout.gather_rows((self.rows @ everyone.T).astype(float) ** 2)
 
 
 class NormalEquations(ABC):
@@ -124,11 +162,7 @@ class Cholesky(NormalEquations):
 
 
 class ConjugateGradient(NormalEquations):
-    """Conjugate gradients from the last solution, to a relative residual of ``tolerance``."""
-
-    def __init__(self, rows: SecantRows, beta: float, tolerance: float = 1e-5) -> None:
-        super().__init__(rows, beta)
-        self.tolerance = tolerance
+    """Conjugate gradients from the last solution."""
 
     def _times(self, matrix: np.ndarray) -> np.ndarray:
         return matrix + self.beta * self.rows.adjoint(self.rows.forward(matrix))
@@ -139,7 +173,7 @@ class ConjugateGradient(NormalEquations):
         residual = right - self._times(solution)
         direction = residual.copy()
         size = float(np.vdot(residual, residual))
-        goal = (self.tolerance * float(np.linalg.norm(right))) ** 2
+        goal = max(REDUCTION**2 * size, (SMALLEST * float(np.linalg.norm(right))) ** 2)
         for _ in range(200):
             if size <= goal:
                 break
@@ -153,7 +187,11 @@ class ConjugateGradient(NormalEquations):
         return 0.5 * (solution + solution.T)
 
 
-KINDS = {"woodbury": Woodbury, "cholesky": Cholesky, "cg": ConjugateGradient}
+KINDS: dict[str, Callable[[SecantRows, float], NormalEquations]] = {
+    "woodbury": Woodbury,
+    "cholesky": Cholesky,
+    "cg": ConjugateGradient,
+}
 
 
 def normal_equations(kind: str, rows: SecantRows, beta: float) -> NormalEquations:
@@ -172,15 +210,73 @@ def normal_equations(kind: str, rows: SecantRows, beta: float) -> NormalEquation
             kind = "cg"
     if kind not in KINDS:
         raise InputError(f"the inner solver must be auto, {', '.join(KINDS)}, not {kind!r}")
-    return KINDS[kind](rows, beta)
+    return KINDS[kind if rows.count else "cg"](rows, beta)  # without rows nothing is factored
 
 
-def kept_equations(state: SearchState, kind: str, beta: float) -> NormalEquations:
-    """The equations over the cuts of a search, factored once while these stand still."""
-    key = f"equations {beta!r}"
-    if key not in state.kept:
-        rows = state.kept.get("rows")
-        if rows is None:
-            rows = state.kept["rows"] = SecantRows(state.secants, state.pairs, state.lengths)
-        state.kept[key] = normal_equations(kind, rows, beta)
-    return cast(NormalEquations, state.kept[key])
+class BoundedForms:
+    """The cuts' bounds ``|v_k^T P v_k - 1| <= delta`` on a matrix, as the ADMM methods meet them.
+
+    Parameters
+    ----------
+    rows
+        The cuts.
+    kind
+        Name of the inner solver.
+    """
+
+    def __init__(self, rows: SecantRows, kind: str) -> None:
+        self.rows = rows
+        self._kind = kind
+        self._outside = np.empty(0, dtype=bool)
+        self._equations: NormalEquations | None = None
+
+    def nearest(
+        self, center: np.ndarray, shift: np.ndarray, beta: float, delta: float, start: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A matrix near C and near the bounds, and by how much it exceeds them.
+
+        The minimizer of ``1/2 ||P - C||_F^2 + beta/2 sum_k dist(A_k(P) + s_k, [1 - delta,
+        1 + delta])^2``, which is the augmented Lagrangian over P and q together.  Its equations,
+        at Newton's steps, are those of the secants outside of the bounds alone, which are few.
+
+        Parameters
+        ----------
+        center, shift
+            C, symmetric, and s.
+        beta, delta
+            Penalty and bound.
+        start
+            Where to begin.
+
+        Returns
+        -------
+        matrix, excess
+            P, and by how much ``A(P) + s`` lies above or below the bounds.
+        """
+        matrix, miss = start, self.rows.forward(start) + shift - 1.0
+        for step in range(NEWTON_STEPS):
+            outside = np.abs(miss) > delta
+            equations = self._equations
+            changed = not np.array_equal(outside, self._outside)
+            if (
+                equations is None
+                or equations.beta != beta
+                or any_over_ranks(self.rows.comm, changed)
+            ):
+                equations = normal_equations(self._kind, self.rows.some(outside), beta)
+                self._outside, self._equations = outside, equations
+            elif step:
+                break
+            bounds = (1.0 + np.sign(miss) * delta - shift)[outside]
+            right = center + beta * equations.rows.adjoint(bounds)
+            matrix = equations.solve(0.5 * (right + right.T), matrix)
+            miss = self.rows.forward(matrix) + shift - 1.0
+        return matrix, miss - np.clip(miss, -delta, delta)
+
+
+def bounded_forms(state: SearchState, kind: str) -> BoundedForms:
+    """The bounds at the cuts of a search, kept while these stand still."""
+    if "forms" not in state.kept:
+        rows = SecantRows.of(state.secants, state.pairs, state.lengths)
+        state.kept["forms"] = BoundedForms(rows, kind)
+    return cast(BoundedForms, state.kept["forms"])

@@ -2,7 +2,13 @@
 
 ``min ||P||_*  s.t.  |A(P) - 1| <= delta, P >= 0`` in the splitting (2.10-2.12) of Luo
 et al., with scaled multipliers Gamma and omega.  The P-step thresholds eigenvalues, so
-that P stays positive semidefinite, which thresholding singular values does not.
+that P stays positive semidefinite, which thresholding singular values does not; L and q
+are found together.
+
+The least nuclear norm over a few thousand cuts has a rank far too low for the other
+secants.  Therefore separation rounds take place whenever P is within the bounds at the
+cuts, long before it is the least; and where the rank is given, the leading eigenpairs of P
+(2.9) are the answer as soon as they are within all bounds.
 """
 
 from __future__ import annotations
@@ -15,10 +21,12 @@ import numpy as np
 from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
-from thalweg_isometry.map_ranks import truncated
-from thalweg_isometry.normal_equations import InnerSolver, kept_equations
+from thalweg_isometry.normal_equations import InnerSolver, bounded_forms
 from thalweg_isometry.search import SecantSearch
 from thalweg_isometry.search_state import Inner, SearchState
+
+#: What the first P-step takes from the eigenvalues, as a share of the largest.
+FIRST_STEP = 0.02
 
 
 @dataclass(kw_only=True)
@@ -30,10 +38,13 @@ class NuMaxState(SearchState):
     low, gamma
         The matrices L and Gamma of the attempt, if any.
     penalty
-        Factor of both penalties.
+        Factor of both penalties; 0 before the first iteration.
+    solved
+        Whether P is the least over the cuts, or iterations are used up.
     """
 
-    penalty: float = 1.0
+    penalty: float = 0.0
+    solved: bool = False
     low: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     gamma: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
@@ -44,6 +55,7 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
 
     cuts_per_round: int = 3000
     all_below: int = 5000
+    smallest_subset: int = 800
     beta1: Annotated[float, Help("ADMM penalty of the constraint P = L", above=0)] = 1.0
     beta2: Annotated[float, Help("ADMM penalty of the constraint A(L) = q", above=0)] = 1.0
     dual_step: Annotated[
@@ -60,84 +72,77 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
     aim: ClassVar[float] = 0.98
     state_type: ClassVar[type[Any]] = NuMaxState
 
-    def begin_attempt(self, state: NuMaxState) -> None:
-        """Forget the matrices."""
-        state.low = state.gamma = np.empty((0, 0))
-        state.penalty = 1.0
-
     def inner(self, state: NuMaxState, active: ActiveSecants) -> Inner:
-        """Some ADMM iterations; met when the residuals are small and the bounds hold."""
+        """Some ADMM iterations; met when the bounds hold, at the rank that is wanted if any."""
         ratio = self.beta2 / self.beta1
-        equations = kept_equations(state, self.inner_solver, ratio)
-        rows = equations.rows
-        delta = self.aim * state.target_delta
+        forms = bounded_forms(state, self.inner_solver)
+        delta, wanted = self.aim * state.target_delta, state.problem.wanted_rank
+        goal = 0.5 * (1.0 + self.aim) * state.target_delta
         low = state.low if len(state.low) else state.psi.T @ state.psi
         gamma = state.gamma if len(state.gamma) else np.zeros_like(low)
         omega = state.dual.copy()
-        image = rows.forward(low)
-        primal = dual = np.inf
-        factor = state.psi
+        if not state.penalty:
+            state.penalty = 1.0 / (FIRST_STEP * self.beta1 * float(np.linalg.norm(low, 2)))
+        rows = wanted or state.objective.layout.rows
+        psi, primal, dual, worst = state.psi, np.inf, np.inf, np.inf
         used = 0
         while used < self.sweep:
             used += 1
             values, vectors = np.linalg.eigh(low + gamma)
             values = np.maximum(values - 1.0 / (self.beta1 * state.penalty), 0.0)
-            kept = values > 0.0
-            factor = np.sqrt(values[kept])[:, None] * vectors[:, kept].T
+            factor = (np.sqrt(values) * vectors).T[values > 0.0]
             p = factor.T @ factor
-            q = 1.0 + np.clip(image - omega - 1.0, -delta, delta)
+            psi = factor[::-1][:rows]
+            worst = active.largest(active.ratios(active.images(psi)) - 1.0)
+            self.approach(state, psi, worst)
+            if wanted and worst <= goal:
+                break
             before = low
-            low = equations.solve(p - gamma + ratio * rows.adjoint(q + omega), low)
-            image = rows.forward(low)
+            low, excess = forms.nearest(p - gamma, -omega, ratio, delta, low)
             gamma = gamma - self.dual_step * (p - low)
-            omega = omega - self.dual_step * (image - q)
+            omega = omega - self.dual_step * (excess + omega)
             scale = max(1.0, float(np.linalg.norm(low)))
             primal = float(np.linalg.norm(p - low)) / scale
-            primal = max(primal, active.norm(image - q) / np.sqrt(max(1, rows.count)))
+            primal = max(primal, active.norm(excess + omega) / np.sqrt(max(1, active.count)))
             dual = float(np.linalg.norm(low - before)) / scale
             if max(primal, dual) < self.tolerance:
                 break
         exhausted = state.attempt_iterations + used >= self.limit
         solved = max(primal, dual) < self.tolerance
         if self.balance and not solved and state.attempt_iterations < self.limit // 2:
-            # Both penalties together, so that the equations stay as they are factored.
-            multiple = 2.0 if primal > 2.0 * dual else 0.5 if dual > 2.0 * primal else 1.0
+            # Both penalties together, so that the equations stay as they are.
+            less = 0.5 if not wanted else 1.0  # where the rank is given, P need not be the least
+            multiple = 2.0 if primal > 2.0 * dual else less if dual > 2.0 * primal else 1.0
             state.penalty *= multiple
             gamma, omega = gamma / multiple, omega / multiple
         state.dual = omega
         state.low, state.gamma = low, gamma
         state.residual, state.dual_residual = primal, dual
-        psi = factor[::-1][: state.objective.layout.rows]
-        change = active.ratios(active.images(psi)) - 1.0 if len(psi) else -np.ones(len(image))
-        worst = active.largest(change)
+        state.solved = solved or exhausted
+        within = worst <= state.target_delta
+        met = worst <= goal if wanted else within and state.solved
         return Inner(
             psi=psi,
-            met=worst <= state.target_delta and (solved or exhausted) and self._fits(state, psi),
-            failed=(exhausted or (solved and worst > state.target_delta))
-            or (solved and not self._fits(state, psi)),
+            met=met,
+            failed=state.solved and not within,
+            separate=within and not met,
             capped=exhausted and not solved,
             delta=worst,
             iterations=used,
             evaluations=used,
         )
 
-    def _fits(self, state: NuMaxState, psi: np.ndarray) -> bool:
-        wanted = state.problem.wanted_rank
-        return wanted is None or len(psi) <= wanted
-
     def _serve(self, state: NuMaxState) -> None:
-        if state.problem.wanted_rank is None:
-            state.ended = Status.CONVERGED.name
-        else:
+        if state.problem.wanted_rank is not None:
             super()._serve(state)
+        elif state.stride > 1:
+            state.served = state.psi
+            self._next_subset(state, len(state.psi))
+        elif state.solved:
+            state.ended = Status.CONVERGED.name
 
     def _fail(self, state: NuMaxState) -> None:
         if state.problem.wanted_rank is None:
             state.ended = Status.TARGET_NOT_REACHED.name
         else:
             super()._fail(state)
-
-    def _final(self, state: NuMaxState) -> np.ndarray:
-        psi = super()._final(state)
-        wanted = state.problem.wanted_rank
-        return psi if wanted is None else truncated(psi, wanted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -13,13 +14,14 @@ from thalweg.interfaces import Objective, SecantConstraints
 from thalweg.parallel import MPI, Layout, PETSc, sum_large, sum_over_ranks
 from thalweg.parallel.pairs import Ring, SecantSet, nearest_neighbors
 from thalweg.plugins import Help
+from thalweg_isometry.active import ActiveSecants, hinge, hinge_value
 from thalweg_isometry.certificate import Certificate, certify
 
 #: Largest number of rows of the variable where the rank is free.
 MAX_ROWS = 1024
 
-#: Pairs of points that an evaluation has at one time, of all and of listed ones.
-PAIRS_AT_ONCE, LISTED_AT_ONCE = 2**17, 2**12
+#: Pairs of points that an evaluation has at one time.
+PAIRS_AT_ONCE = 2**17
 
 
 class NearIsometry(Objective, SecantConstraints):
@@ -87,7 +89,10 @@ class NearIsometry(Objective, SecantConstraints):
 
     def value(self, x: PETSc.Vec) -> float:
         """f at ``x``, over all secants."""
-        return self._evaluate(self.layout.reading(x))[0]
+        psi = self.layout.reading(x)
+        if self._secants.listed:
+            return hinge_value(self._listed, psi, self._delta or 0.0)
+        return self._evaluate(psi)[0]
 
     def value_and_gradient(self, x: PETSc.Vec, gradient: PETSc.Vec) -> float:
         """f at ``x`` over all secants; its gradient overwrites ``gradient``."""
@@ -96,37 +101,17 @@ class NearIsometry(Objective, SecantConstraints):
             rows[...] = slope
         return value
 
-    def _evaluate(self, psi: np.ndarray) -> tuple[float, np.ndarray]:
-        secants = self._secants
-        points = secants.points[:].astype(float) - secants.mean
-        sums = self._over_listed if secants.listed else self._over_tiles
-        total, gradient = sums(points, points @ psi.T, self._delta or 0.0)
-        return float(sum_over_ranks(self.comm, total)), sum_large(self.comm, gradient)
+    @cached_property
+    def _listed(self) -> ActiveSecants:
+        return ActiveSecants.listed(self._secants)
 
-    def _over_listed(
-        self, points: np.ndarray, images: np.ndarray, theta: float
-    ) -> tuple[float, np.ndarray]:
-        """This rank's part of f and of its gradient, over listed secants."""
-        secants, start = self._secants, self._secants.layout.start
-        total, gradient = 0.0, np.zeros((images.shape[1], points.shape[1]))
-        for block in Ring(secants.layout).blocks(points, images):
-            others, other_images = block.arrays
-            pairs = secants.listed_pairs
-            pairs = pairs[(pairs[:, 1] >= block.start) & (pairs[:, 1] < block.start + len(others))]
-            for first in range(0, len(pairs), LISTED_AT_ONCE):
-                some = pairs[first : first + LISTED_AT_ONCE]
-                i, j = some[:, 0] - start, some[:, 1] - block.start
-                secant, image = points[i] - others[j], images[i] - other_images[j]
-                lengths, mapped = (np.einsum("ij,ij->i", each, each) for each in (secant, image))
-                distinct = lengths > 0.0
-                lengths[~distinct] = 1.0
-                own = secants.weights_of(some)
-                change = np.where(distinct, mapped / lengths - 1.0, 0.0) * own
-                miss = np.maximum(np.abs(change) - theta, 0.0)
-                total += 0.5 * float((miss**2).sum())
-                weights = 2.0 * np.sign(change) * miss * own / lengths
-                gradient += (weights[:, None] * image).T @ secant
-        return total, gradient
+    def _evaluate(self, psi: np.ndarray) -> tuple[float, np.ndarray]:
+        secants, theta = self._secants, self._delta or 0.0
+        if secants.listed:
+            return hinge(self._listed, psi, theta)[:2]
+        points = secants.points[:].astype(float) - secants.mean
+        total, gradient = self._over_tiles(points, points @ psi.T, theta)
+        return float(sum_over_ranks(self.comm, total)), sum_large(self.comm, gradient)
 
     def _over_tiles(
         self, points: np.ndarray, images: np.ndarray, theta: float

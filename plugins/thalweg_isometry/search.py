@@ -29,10 +29,10 @@ from thalweg.parallel import Layout, PETSc
 from thalweg.parallel.pairs import Scan
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
-from thalweg_isometry.active import ActiveSecants
+from thalweg_isometry.active import ActiveSecants, hinge_value, measured
 from thalweg_isometry.brackets import DeltaBracket, RankBracket, predicted_rank
 from thalweg_isometry.certificate import lower_bound
-from thalweg_isometry.cutting_planes import Cuts, Separation, measured
+from thalweg_isometry.cutting_planes import Cuts, Separation
 from thalweg_isometry.map_ranks import extended, guessed_rank, sampled_ratios, truncated
 from thalweg_isometry.rounds import SeparationRounds, Verdict
 from thalweg_isometry.search_state import Inner, S, SearchState
@@ -422,7 +422,4 @@ class SecantSearch(SeparationRounds[S]):
         if state.secants.n_pairs <= FEW_SECANTS:
             state.value = state.objective.value(state.x)
             return
-        change = np.abs(state.active.ratios(state.active.images(psi)) - 1.0)
-        theta = state.problem.wanted_delta or 0.0
-        miss = np.maximum(change - theta, 0.0)
-        state.value = 0.5 * state.active.dot(miss, miss)
+        state.value = hinge_value(state.active, psi, state.problem.wanted_delta or 0.0)

@@ -24,6 +24,9 @@ from thalweg.parallel import MPI, Layout, limit_threads
 from thalweg.parallel.pairs.secants import SecantSet
 from thalweg_isometry import NearIsometry
 
+#: Leading columns that are tried where further ones are not used.
+ONE_STAGE = (48, 64, 96, 128, 192, 256)
+
 
 def points_of(comm: MPI.Comm, folder: str, name: str, rows: int) -> tuple[np.ndarray, Layout]:
     """This rank's rows of a large set."""
@@ -45,14 +48,27 @@ def product_rate(threads: int) -> float:
     return best
 
 
+def fastest_columns(comm: MPI.Comm, secants: SecantSet, psi: np.ndarray) -> int:
+    """Number of leading columns in products with which a scan without a second stage is fastest."""
+    times = []
+    for columns in ONE_STAGE:
+        secants.scan(psi, n_leading=columns, fraction=0.001)
+        comm.Barrier()
+        began = time.perf_counter()
+        secants.scan(psi, n_leading=columns, fraction=0.03)
+        times.append(time.perf_counter() - began)
+    return ONE_STAGE[int(np.argmin(comm.bcast(times)))]
+
+
 def oracle(comm: MPI.Comm, folder: str, rows: int) -> dict[str, Any]:
-    """Time of complete separation rounds, by full products alone and with bounds on the tail."""
+    """Time of complete separation rounds: full products; leading columns in one stage, in two."""
     threads = limit_threads(comm)
     secants = SecantSet(*points_of(comm, folder, "mnist", rows))
     psi = secants.directions[:45] * 1.1
     rate = sum(comm.allgather(product_rate(threads)))
     found: dict[str, Any] = {"ranks": comm.size, "threads": threads, "product_rate": rate}
-    for name, n_leading in (("full", 0), ("bounded", None)):
+    one = fastest_columns(comm, secants, psi)
+    for name, n_leading in (("full", 0), ("one stage", one), ("bounded", None)):
         secants.scan(psi, n_leading=n_leading, fraction=0.01)
         times = []
         for repeat in range(3):

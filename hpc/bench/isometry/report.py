@@ -195,17 +195,21 @@ def _oracle(runs: list[dict[str, Any]]) -> str:
     for run in runs:
         if "error" in run:
             return str(run["error"])
-        for name in ("full", "bounded"):
+        for name, stages in (("full", "all"), ("one stage", "leading"), ("bounded", "two stages")):
+            if name not in run:
+                continue
             found = run[name]
             rows.append(
                 {
                     "ranks": run["ranks"],
-                    "columns in products": found["columns"],
+                    "columns": stages,
+                    "in products": found["columns"],
                     "seconds": round(found["seconds"], 2),
                     "GFLOP/s": round(found["rate"], 1),
                     "products alone": round(run["product_rate"], 1),
                     "share %": round(100 * found["share"]),
                     "times one rank": round(runs[0][name]["seconds"] / found["seconds"], 2),
+                    "times leading": _ratio(run.get("one stage"), found),
                     "delta": round(found["delta"], 6),
                     "pair": "{} {}".format(*found["pair"]),
                 }
@@ -213,9 +217,15 @@ def _oracle(runs: list[dict[str, Any]]) -> str:
     head = (
         "Complete separation rounds with one thread per rank.  The rate counts the operations of "
         "full products with all columns; with fewer columns the bounds spare most of them, so that "
-        "the share may exceed 100 %."
+        "the share may exceed 100 %.  `leading`: that number of leading columns with which a round "
+        "is fastest, and pairs that they leave undecided are measured; `two stages`: fewer leading "
+        "columns, and further ones for those pairs first, as every scan does."
     )
     return head + "\n\n" + format_table(rows, markdown=True)
+
+
+def _ratio(other: dict[str, Any] | None, found: dict[str, Any]) -> float | None:
+    return None if other is None else round(other["seconds"] / found["seconds"], 2)
 
 
 def _full(run: dict[str, Any]) -> str:

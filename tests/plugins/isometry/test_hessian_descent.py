@@ -10,8 +10,7 @@ from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg.testing import check_gradient, check_hessian_product
 from thalweg_isometry import LearnedJohnsonLindenstrauss
-from thalweg_isometry.active import ActiveSecants, holders
-from thalweg_isometry.cutting_planes import measured
+from thalweg_isometry.active import ActiveSecants, holders, measured
 from thalweg_isometry.gaussian_maps import GaussianMaps, density
 from thalweg_isometry.objective import NearIsometry
 

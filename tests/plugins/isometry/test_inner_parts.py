@@ -6,11 +6,13 @@ import scipy.optimize
 
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, phases
-from thalweg_isometry.active import ActiveSecants, holders
+from thalweg_isometry import NearIsometry
+from thalweg_isometry.active import ActiveSecants, hinge, holders
+from thalweg_isometry.baselines import secant_directions
 from thalweg_isometry.descent import descend
-from thalweg_isometry.hinge import hinge, lowering_row
+from thalweg_isometry.hinge import lowering_row
 from thalweg_isometry.nile_pro import _least, onto_l1_ball
-from thalweg_isometry.normal_equations import KINDS, SecantRows, normal_equations
+from thalweg_isometry.normal_equations import KINDS, BoundedForms, SecantRows, normal_equations
 from thalweg_isometry.secant_avoidance import avoiding
 
 
@@ -34,7 +36,7 @@ def some_secants(digits, secants_of):
 def test_points_and_rows_give_the_same_operator(comm, some_secants):
     secants, pairs, lengths, v, held = some_secants(comm)
     active = ActiveSecants(secants, pairs[held], lengths[held])
-    rows = SecantRows(secants, pairs[held], lengths[held])
+    rows = SecantRows.of(secants, pairs[held], lengths[held])
     psi = np.random.default_rng(5).standard_normal((3, 12))
     exact = ((v @ psi.T) ** 2).sum(axis=1)
     images = active.images(psi)
@@ -82,10 +84,12 @@ def test_ranks_share_the_secants_and_send_images_of_few_points(comm, secants_of)
 @pytest.mark.parametrize("kind", [*KINDS, "auto"])
 def test_inner_solvers_solve_the_normal_equations(comm, some_secants, kind):
     secants, pairs, lengths, v, held = some_secants(comm)
-    rows = SecantRows(secants, pairs[held], lengths[held])
+    rows = SecantRows.of(secants, pairs[held], lengths[held])
     right = np.random.default_rng(7).standard_normal((12, 12))
     right += right.T
-    solution = normal_equations(kind, rows, 0.7).solve(right, np.zeros((12, 12)))
+    equations, solution = normal_equations(kind, rows, 0.7), np.zeros((12, 12))
+    for _ in range(3):  # conjugate gradients go on from the last solution
+        solution = equations.solve(right, solution)
     image = solution + 0.7 * (v * np.einsum("ij,ij->i", v @ solution, v)[:, None]).T @ v
     np.testing.assert_allclose(image, right, atol=1e-3 if kind == "cg" else 1e-10)
 
@@ -93,7 +97,7 @@ def test_inner_solvers_solve_the_normal_equations(comm, some_secants, kind):
 def test_an_unknown_inner_solver_is_refused(some_secants):
     secants, pairs, lengths, *_ = some_secants(MPI.COMM_SELF)
     with pytest.raises(InputError, match="woodbury"):
-        normal_equations("qr", SecantRows(secants, pairs, lengths), 1.0)
+        normal_equations("qr", SecantRows.of(secants, pairs, lengths), 1.0)
 
 
 def test_the_l1_ball_projection_is_the_nearest_point():
@@ -222,3 +226,60 @@ def test_a_projection_turned_towards_a_secant_shortens_it_less():
     )
     outside = secant - (rows @ secant) @ rows
     assert np.linalg.norm(avoiding(rows, outside, 0.1) @ outside) > 0.0
+
+
+@pytest.mark.ranks(1, 3)
+def test_the_directions_of_listed_secants_are_of_all_of_them(comm, digits, secants_of):
+    pairs = np.stack([np.arange(40), np.arange(40) + 45], axis=1)
+    weights = np.linspace(0.5, 1.0, 40)
+    secants = secants_of(digits, comm, pairs=pairs, weights=weights)
+    found = secant_directions(secants, most_points=2)
+    v = digits[pairs[:, 0]] - digits[pairs[:, 1]]
+    v /= np.linalg.norm(v, axis=1)[:, None]
+    expected = np.linalg.svd(np.sqrt(weights)[:, None] * v)[2]
+    np.testing.assert_allclose(np.abs((found[:8] * expected[:8]).sum(axis=1)), 1.0, atol=1e-9)
+
+
+@pytest.mark.ranks(2)
+def test_the_objective_over_listed_secants_sends_images_of_few_points(comm, secants_of):
+    points = np.random.default_rng(1).standard_normal((400, 30))
+    pairs = np.stack([np.arange(20), np.arange(20) + 380], axis=1)
+    objective = NearIsometry(secants_of(points, comm, pairs=pairs), 0.1, 3)
+    x = objective.initial_point(0)
+    objective.value(x)
+    before = sum(phase.bytes for phase in phases().values())
+    value = objective.value(x)
+    sent = sum(phase.bytes for phase in phases().values()) - before
+    assert sent <= 8 * 3 * 20 + 64
+    v = points[pairs[:, 0]] - points[pairs[:, 1]]
+    image = v @ objective.solution(x).T
+    change = (image**2).sum(axis=1) / (v**2).sum(axis=1) - 1.0
+    assert value == pytest.approx(0.5 * (np.maximum(np.abs(change) - 0.1, 0.0) ** 2).sum())
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_matrix_near_bounds_is_the_minimizer(comm, some_secants, kind):
+    secants, pairs, lengths, v, held = some_secants(comm)
+    forms = BoundedForms(SecantRows.of(secants, pairs[held], lengths[held]), kind)
+    random = np.random.default_rng(13)
+    center = random.standard_normal((12, 12))
+    center = 0.3 * np.eye(12) + 0.1 * (center + center.T)
+    shift = 0.1 * random.standard_normal(len(pairs))
+    found, excess = center, np.empty(0)
+    for _ in range(4):  # an iteration goes on from the last one
+        found, excess = forms.nearest(center, shift[held], 2.0, 0.2, found)
+
+    def value(matrix):
+        miss = np.einsum("ij,ij->i", v @ matrix, v) + shift - 1.0
+        over = miss - np.clip(miss, -0.2, 0.2)
+        return 0.5 * np.linalg.norm(matrix - center) ** 2 + (over**2).sum(), over
+
+    least, over = value(found)
+    np.testing.assert_allclose(excess, over[held], atol=1e-4)
+    assert 0 < np.count_nonzero(over) < len(pairs)
+    slope = found - center + 2.0 * (v * over[:, None]).T @ v
+    assert np.abs(slope).max() < 1e-3
+    assert least < value(center)[0]
+    same, _ = forms.nearest(np.eye(12), np.zeros(held.sum()), 2.0, 0.2, np.eye(12))
+    np.testing.assert_allclose(same, np.eye(12), atol=1e-12)
