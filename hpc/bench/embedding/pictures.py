@@ -55,7 +55,13 @@ def draw_curves(problems: dict[str, Any], stem: Path, part: str) -> str:
     return save(figure, stem, part)
 
 
-def draw_maps(maps: dict[str, np.ndarray], labels: np.ndarray | None, stem: Path, part: str) -> str:
+def draw_maps(
+    maps: dict[str, np.ndarray],
+    labels: np.ndarray | None,
+    captions: dict[str, str],
+    stem: Path,
+    part: str,
+) -> str:
     """Maps side by side, each in its own scale, which is drawn as a bar."""
     figure, panels = plt.subplots(1, len(maps), figsize=(3.6 * len(maps), 3.9), squeeze=False)
     for axes, (name, places) in zip(panels[0], maps.items(), strict=True):
@@ -64,6 +70,7 @@ def draw_maps(maps: dict[str, np.ndarray], labels: np.ndarray | None, stem: Path
         axes.scatter(*places.T, s=size, linewidths=0.0, **colors)
         axes.set_aspect("equal")
         axes.set(xticks=[], yticks=[], title=name)
+        axes.set_xlabel(captions[name], fontsize=8)
         bar = 10.0 ** np.floor(np.log10(0.4 * float(np.ptp(places, axis=0).max())))
         low, left = places.min(axis=0)[1], places.min(axis=0)[0]
         axes.plot([left, left + bar], [low, low], color="black", linewidth=2.0)

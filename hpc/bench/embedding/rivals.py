@@ -74,7 +74,8 @@ def measure_rivals(images: Images, stem: Path, programs: tuple[str, ...]) -> dic
 def measure_set(name: str, images: Images, stem: Path, programs: tuple[str, ...]) -> dict[str, Any]:
     """The same of another set."""
     found, maps = _measured(images, programs)
-    draw_maps(maps, images.labels, stem, f"set-{name}")
+    captions = {program: _caption(found, program) for program in maps}
+    draw_maps(maps, images.labels, captions, stem, f"set-{name}")
     draw_trajectories(_curves(found), stem, f"trajectories-{name}")
     if name == "digits":
         photograph_page(
@@ -88,8 +89,8 @@ def measure_set(name: str, images: Images, stem: Path, programs: tuple[str, ...]
     return found
 
 
-def _caption(found: dict[str, Any]) -> str:
-    divergence = found["programs"]["thalweg"]["kl"]
+def _caption(found: dict[str, Any], program: str = "thalweg") -> str:
+    divergence = found["programs"][program]["kl"]
     return f"N = {found['rows']:,} · perplexity {PERPLEXITY:g} · KL divergence {divergence:.4g}"
 
 
