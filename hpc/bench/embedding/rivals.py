@@ -295,12 +295,10 @@ def rivals_section(found: dict[str, Any], stem: Path) -> list[str]:
     ]
     lines += [f"- At our end not as good in all as {name}." for name in missed]
     lines += [f"- {facts['missing']}." for facts in programs.values() if "missing" in facts]
-    pictures = [
-        f"![map]({stem.name}-map.png)",
-        "",
-        f"![{ON_THE_WAY}]({stem.name}-trajectories.png)",
-    ]
-    return [*lines, "", *pictures, ""]
+    pictures = [f"![map]({stem.name}-map.png)", ""]
+    if _curves(found):
+        pictures += [f"![{ON_THE_WAY}]({stem.name}-trajectories.png)", ""]
+    return [*lines, "", *pictures]
 
 
 def sets_section(found: dict[str, Any], stem: Path) -> list[str]:
@@ -320,7 +318,8 @@ def sets_section(found: dict[str, Any], stem: Path) -> list[str]:
                 set_of = f"{facts['data']}, {facts['rows']:,}"
                 table.append({"set": set_of, **_row(program, measured)})
         compared.append({"set": set_of, **_shares(facts["programs"])})
-        for picture, what in ((f"set-{name}", "maps"), (f"trajectories-{name}", ON_THE_WAY)):
+        shown = [(f"set-{name}", "maps"), (f"trajectories-{name}", ON_THE_WAY)]
+        for picture, what in shown if _curves(facts) else shown[:1]:
             pictures += [f"![{facts['data']}: {what}]({stem.name}-{picture}.png)", ""]
     shares = (
         "CPU seconds until our map is in all, KL divergence, recall and accuracy, as good as a "
