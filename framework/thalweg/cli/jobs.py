@@ -114,6 +114,7 @@ def plan_command(argv: list[str]) -> int:
 
     from thalweg.job.plan import bytes_of, plans
     from thalweg.parallel import MPI, on_root
+    from thalweg.parallel.message_costs import MessageCosts
 
     def predict() -> tuple[str, str, bool]:
         size = arguments.memory_per_rank
@@ -130,6 +131,12 @@ def plan_command(argv: list[str]) -> int:
         most = max(found, key=lambda each: each.memory)
         notes = dict.fromkeys(phase.note for each in found for phase in each.phases if phase.note)
         tables += [f"note: {note}" for note in notes]
+        if arguments.ranks > 1:
+            costs = MessageCosts.kept()
+            tables.append(
+                f"Seconds are for messages of {costs}, "
+                + ("measured by thalweg doctor." if costs.ranks else "which are assumed.")
+            )
         return "\n\n".join(tables), most.verdict(room), room is None or most.memory <= room
 
     table, verdict, fits = on_root(MPI.COMM_WORLD, predict)

@@ -12,11 +12,12 @@ from typing import Any
 from thalweg.config import Configuration, Method, read_configuration
 from thalweg.data.load import data_shape
 from thalweg.errors import InputError
+from thalweg.parallel.message_costs import MessageCosts
 from thalweg.plugins import PROCESS_BYTES, ObjectiveSpec, PhaseEstimate, Problem, peaks, plugins
 from thalweg.report import format_table
 
-#: Operations per second and core, bytes per second that a rank sends, seconds per message.
-SPEED, BANDWIDTH, LATENCY = 5e9, 1e9, 5e-6
+#: Operations per second and core.
+SPEED = 5e9
 
 #: Iterations where the configuration has no limit.
 ITERATIONS = 100
@@ -63,15 +64,16 @@ class Plan:
 
     def table(self) -> str:
         """The phases as a table."""
-        rows = []
+        rows, costs = [], MessageCosts.kept()
         for phase, peak in zip(self.phases, self.peaks(), strict=True):
+            moving = phase.sent / costs.bandwidth + phase.messages * costs.latency
             rows.append(
                 {
                     "phase": phase.name,
                     "GiB per rank": f"{peak / 2**30:.2f}",
                     "MB sent": f"{phase.sent / 1e6:,.1f}",
                     "messages": f"{phase.messages:,.0f}",
-                    "about s": f"{_seconds(phase):.2g}",
+                    "about s": f"{phase.operations / SPEED + moving:.2g}",
                 }
             )
         return format_table(rows)
@@ -207,11 +209,6 @@ def bytes_of(text: str) -> float:
     if not 0.0 < size < math.inf:
         raise InputError(f"--memory-per-rank needs a size such as 4GiB, not '{text}'")
     return size
-
-
-def _seconds(phase: PhaseEstimate) -> float:
-    moving = phase.sent / BANDWIDTH + phase.messages * LATENCY
-    return phase.operations / SPEED + moving
 
 
 def _gib(size: float) -> str:

@@ -2,7 +2,8 @@
 
 With slabs, a rank holds about N/P points wherever they are rows, and of the other points those
 within the near part's radius of its slab: the particle-mesh decomposition of molecular dynamics
-(Hockney and Eastwood 1988, "Computer simulation using particles").
+(Hockney and Eastwood 1988, "Computer simulation using particles").  Slabs of three dimensions are
+cut once more, into pencils, where there would be many more ranks than rows to cut between.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -15,7 +16,15 @@ from typing import Protocol
 
 import numpy as np
 
-from thalweg.parallel import MPI, Layout, Relocation, RowRoutes, kernel, sum_over_ranks
+from thalweg.parallel import (
+    MPI,
+    Layout,
+    Relocation,
+    RowRoutes,
+    grid_shape,
+    kernel,
+    sum_over_ranks,
+)
 
 #: Rows of a map from which several ranks take a slab each; below, all points go to all ranks,
 #: and a dozen exchanges are spared.
@@ -24,6 +33,9 @@ SLAB_ROWS = 20_000
 #: Share of the ranks' load that counts by width of their slabs, which is the mesh's, the rest by
 #: points: a rank has at most 4/3 of its share of the points, and four times that of the mesh.
 SHARE_OF_MESH = 0.25
+
+#: Fewest rows of a slab, of the grid between whose rows maps of three dimensions are cut.
+ROWS_OF_SLAB = 4
 
 #: Shortest side of a map whose density is measured.
 MIN_SIDE = 1e-6
@@ -84,7 +96,7 @@ class RowDecomposition:
         return values
 
     def density(self) -> float:  # noqa: D102
-        pairs = self._grid.pairs(self._layout.gather_rows(self.points), 0, self._grid.along)
+        pairs = self._grid.pairs(self._layout.gather_rows(self.points))
         return self._grid.density(pairs)
 
     def halo(self, radius: float) -> Callable[[np.ndarray], np.ndarray]:  # noqa: D102
@@ -101,49 +113,110 @@ class RowDecomposition:
 class SlabDecomposition:
     """Each rank sums over the points of a slab, cut so that all ranks have about as many.
 
-    Slabs lie across the first axis.  They end where rows of the grid end on which the density is
-    measured, so that it is the same at any number of ranks; a row that holds more than its share of
-    the points makes the ranks uneven.
+    Slabs lie across the first axis, and pencils, of which a slab of three dimensions may have
+    several, along the last.  They end where rows of the grid end on which the density is measured,
+    so that it is the same at any number of ranks; a row that holds more than its share of the
+    points makes the ranks uneven.
     """
 
     slabs = True
 
     def __init__(self, layout: Layout, rows: np.ndarray, center: np.ndarray, extent: float) -> None:
         self._comm = comm = layout.comm
-        self._center = center[0]
+        self._center = center
         self._grid = grid = _Grid(layout, center, extent)
-        row = grid.rows_of(rows)
+        slabs, pencils = slabs_and_pencils(comm.size, layout.columns, grid.along)
+        row = grid.cells(rows, 0)
         counts = np.bincount(row, minlength=grid.along)
         comm.Allreduce(MPI.IN_PLACE, counts)
         # Integers: the same cuts on all ranks.
-        load = (1.0 - SHARE_OF_MESH) * np.cumsum(counts) / max(layout.rows, 1)
-        load += SHARE_OF_MESH * np.arange(1, grid.along + 1) / grid.along
-        shares = np.arange(1, comm.size) / comm.size
-        self._cuts = np.concatenate([[0], np.searchsorted(load, shares) + 1, [grid.along]])
-        self._cuts = np.minimum(self._cuts, grid.along)
-        before = np.concatenate([[0], np.cumsum(counts)])[self._cuts]
-        self._occupied = np.diff(before) > 0
-        places = Relocation(layout, np.searchsorted(self._cuts[1:-1], row, side="right"))
+        self._cuts = _Cuts.of(counts[None], slabs)
+        part, counts = self._cuts.part_of(0, row), counts[None]
+        self._inner = None
+        if pencils > 1:
+            column = grid.cells(rows, 1)
+            counts = np.bincount(part * grid.along + column, minlength=slabs * grid.along)
+            counts = counts.reshape(slabs, grid.along)
+            comm.Allreduce(MPI.IN_PLACE, counts)
+            self._inner = _Cuts.of(counts, pencils)
+            part = part * pencils + self._inner.part_of(part, column)
+        self._occupied = (self._inner or self._cuts).sums(counts) > 0
+        places = Relocation(layout, part)
         self.from_rows, self.to_rows = places.forward, places.backward
         self.points = places.forward(rows)
 
     def density(self) -> float:  # noqa: D102
-        first, last = self._cuts[self._comm.rank : self._comm.rank + 2]
-        pairs = self._grid.pairs(self.points, int(first), int(last))
+        parts = 1 if self._inner is None else self._inner.parts
+        slab, pencil = divmod(self._comm.rank, parts)
+        ranges = [(0, 0)]
+        if slab < self._cuts.parts:
+            ranges = [self._cuts.range_of(0, slab)]
+            ranges += [] if self._inner is None else [self._inner.range_of(slab, pencil)]
+        pairs = self._grid.pairs(self.points, *ranges)
         return self._grid.density(float(sum_over_ranks(self._comm, pairs)))
 
     def halo(self, radius: float) -> Callable[[np.ndarray], np.ndarray]:  # noqa: D102
-        inner = self._grid.low + self._cuts[1:-1] * self._grid.side
-        radius = radius * (1.0 + 1e-6) + 1e-6 * self._grid.side
-        places = self.points[:, 0] - self._center
-        first = np.searchsorted(inner, places - radius, side="left")
-        last = np.searchsorted(inner, places + radius, side="right")
-        reached = last - first + 1
-        rows = np.repeat(np.arange(len(places)), reached)
-        ranks = np.arange(len(rows)) - np.repeat(np.cumsum(reached) - reached - first, reached)
+        radius = radius * (1.0 + 1e-6) / self._grid.side + 1e-6
+        rows, ranks = np.arange(len(self.points)), np.zeros(len(self.points), dtype=np.int64)
+        for axis, cuts in enumerate((self._cuts, self._inner)):
+            if cuts is not None:
+                places = self._grid.places(self.points[rows], axis)
+                first = cuts.part_of(ranks, places - radius, "left")
+                reached = cuts.part_of(ranks, places + radius) - first + 1
+                before = np.cumsum(reached) - reached
+                rows, ranks = np.repeat(rows, reached), np.repeat(ranks, reached)
+                ranks = (
+                    ranks * cuts.parts + np.arange(len(rows)) - np.repeat(before - first, reached)
+                )
         wanted = self._occupied[ranks] & (ranks != self._comm.rank)
         routes = RowRoutes(self._comm, ranks[wanted], rows[wanted])
         return lambda block: np.concatenate([block, routes.deliver(block)])
+
+
+def slabs_and_pencils(ranks: int, dimensions: int, rows: int) -> tuple[int, int]:
+    """Slabs of a map, and pencils of each; ``rows`` of the grid lie along each axis."""
+    if dimensions < 3:
+        return ranks, 1
+    return grid_shape(ranks, rows // ROWS_OF_SLAB, rows // ROWS_OF_SLAB)
+
+
+class _Cuts:
+    """Rows of cells of one or more slabs, each cut into parts; ``edges`` has a row for a slab."""
+
+    def __init__(self, edges: np.ndarray, length: int) -> None:
+        self.edges, self.parts, self._length = edges, edges.shape[1] - 1, length
+        # One ascending list of all slabs' inner edges: places lie between -1 and length + 1.
+        self._keys = (edges[:, 1:-1] + (length + 4.0) * np.arange(len(edges))[:, None]).ravel()
+
+    @classmethod
+    def of(cls, counts: np.ndarray, parts: int) -> _Cuts:
+        """Cuts of even load, where ``counts`` are the points by slab and row of cells."""
+        length = counts.shape[1]
+        shares = np.arange(1, parts) / parts
+        edges = np.zeros((len(counts), parts + 1), dtype=np.int64)
+        for slab, held in enumerate(counts):
+            load = (1.0 - SHARE_OF_MESH) * np.cumsum(held) / max(int(held.sum()), 1)
+            load += SHARE_OF_MESH * np.arange(1, length + 1) / length
+            edges[slab, 1:-1] = np.minimum(np.searchsorted(load, shares) + 1, length)
+        edges[:, -1] = length
+        return cls(edges, length)
+
+    def part_of(
+        self, slab: np.ndarray | int, places: np.ndarray, side: str = "right"
+    ) -> np.ndarray:
+        """Part of each place, in rows of cells from the slab's first, of the slab that it is in."""
+        keys = np.clip(places, -1.0, self._length + 1.0) + (self._length + 4.0) * slab
+        found = np.searchsorted(self._keys, keys, side=side)  # type: ignore[call-overload]
+        return np.asarray(found - slab * (self.parts - 1), dtype=np.int64)
+
+    def range_of(self, slab: int, part: int) -> tuple[int, int]:
+        """First row of cells of a part, and one past the last."""
+        return int(self.edges[slab, part]), int(self.edges[slab, part + 1])
+
+    def sums(self, counts: np.ndarray) -> np.ndarray:
+        """Points of all parts, slab by slab."""
+        before = np.pad(np.cumsum(counts, axis=1), ((0, 0), (1, 0)))
+        return np.diff(np.take_along_axis(before, self.edges, axis=1), axis=1).ravel()
 
 
 class _Grid:
@@ -155,16 +228,24 @@ class _Grid:
         self.along = max(16, math.ceil((4.0 * layout.rows) ** (1.0 / layout.columns)))
         self.low, self.side = -0.5 * extent, extent / self.along
 
-    def rows_of(self, points: np.ndarray) -> np.ndarray:
-        """Row of cells of each point, along the first axis."""
-        places = (points[:, 0] - self._center[0] - self.low) * (1.0 / self.side)
-        return np.clip(places.astype(np.int64), 0, self.along - 1)
+    def places(self, points: np.ndarray, axis: int) -> np.ndarray:
+        """Coordinates of points along an axis, in cells from the first."""
+        return np.asarray((points[:, axis] - self._center[axis] - self.low) * (1.0 / self.side))
 
-    def pairs(self, points: np.ndarray, first: int, last: int) -> float:
-        """Ordered pairs of points with a cell in common, where all lie in rows first to last."""
-        counts = np.zeros((last - first) * self.along ** (self._dimensions - 1), dtype=np.int32)
+    def cells(self, points: np.ndarray, axis: int) -> np.ndarray:
+        """Row of cells of each point, along an axis."""
+        return np.clip(self.places(points, axis).astype(np.int64), 0, self.along - 1)
+
+    def pairs(self, points: np.ndarray, *ranges: tuple[int, int]) -> float:
+        """Ordered pairs of points with a cell in common.
+
+        All lie in these ranges of cells along the first axes.
+        """
+        whole = (0, self.along)
+        lows, highs = np.array([*ranges, *[whole] * (self._dimensions - len(ranges))]).T
+        counts = np.zeros(int(np.prod(highs - lows)), dtype=np.int32)
         if len(points):
-            _count(points, self._center, self.low, 1.0 / self.side, self.along, first, counts)
+            _count(points, self._center, self.low, 1.0 / self.side, lows, highs, counts)
         found = counts.astype(float)
         return float(found @ (found - 1.0))
 
@@ -174,10 +255,11 @@ class _Grid:
 
 
 @kernel()
-def _count(points, center, low, scale, along, first, counts):
+def _count(points, center, low, scale, lows, highs, counts):
     for n in range(points.shape[0]):
         number = 0
         for axis in range(points.shape[1]):
-            cell = min(max(int((points[n, axis] - center[axis] - low) * scale), 0), along - 1)
-            number = number * along + cell - (first if axis == 0 else 0)
-        counts[min(max(number, 0), counts.size - 1)] += 1
+            cell = int((points[n, axis] - center[axis] - low) * scale)
+            cell = min(max(cell, lows[axis]), highs[axis] - 1)
+            number = number * (highs[axis] - lows[axis]) + cell - lows[axis]
+        counts[number] += 1

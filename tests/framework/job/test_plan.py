@@ -12,6 +12,7 @@ from thalweg.cli.main import main
 from thalweg.data.load import data_shape, load_data
 from thalweg.errors import InputError
 from thalweg.job.plan import bytes_of, plan, plans
+from thalweg.parallel.message_costs import MessageCosts
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -170,6 +171,25 @@ def test_the_command_prints_a_table_and_fails_by_a_sentence(tmp_path, capsys):
     for wrong in (["--ranks", "0"], ["--memory-per-rank", "much"], ["--set", "objective.name=jax"]):
         assert main(["plan", str(path), *wrong]) == 2
         assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_seconds_are_by_the_costs_of_messages_that_were_measured(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("THALWEG_CACHE", str(tmp_path))
+    path = tmp_path / "a.toml"
+    path.write_text('[data]\nname = "blobs"\n[objective]\nname = "mlp"\n')
+    command = ["plan", str(path), "--ranks", "8", "--rows", "1000", "--columns", "10"]
+    printed = []
+    for costs in (None, MessageCosts(3.0, 1e3, 4)):
+        if costs is not None:
+            costs.keep()
+        assert main(command) == 0
+        printed.append(capsys.readouterr().out)
+    assert "5 µs and 1 GB/s, which are assumed" in printed[0]
+    assert "3e+06 µs and 1e-06 GB/s, measured by thalweg doctor" in printed[1]
+    assert printed[0].splitlines()[2:-2] != printed[1].splitlines()[2:-2]
+    for wrong in ("{", "[]", '{"latency": -1, "bandwidth": 2, "ranks": 2}', '{"speed": 1}'):
+        (tmp_path / "message-costs.json").write_text(wrong)
+        assert MessageCosts.kept() == MessageCosts()
 
 
 def test_an_objective_without_an_estimate_is_named(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.spatial import cKDTree
 
 from thalweg.parallel import MPI, Layout
 from thalweg.parallel.traffic import phases
@@ -77,9 +78,10 @@ def test_pencils_give_what_one_rank_gives_and_the_same_bits_each_time(comm, monk
     expected, wanted = everything(alone, whole, STUDENT, 1e-4)
     # Grids that divide no side evenly, and one that leaves ranks without a part.
     for grid in ((2, comm.size // 2), (comm.size - 1, 1)):
-        monkeypatch.setattr(
-            mesh, "process_grid", lambda ranks, *_, grid=grid: grid if ranks > 1 else (1, 1)
-        )
+        for module, name in ((mesh, "process_grid"), (decomposition, "slabs_and_pencils")):
+            monkeypatch.setattr(
+                module, name, lambda ranks, *_, grid=grid: grid if ranks > 1 else (1, 1)
+            )
         total, found = everything(layout, whole, STUDENT, 1e-4)
         assert total == pytest.approx(expected, rel=1e-5)
         for mine, theirs in zip(found, wanted, strict=True):
@@ -89,6 +91,31 @@ def test_pencils_give_what_one_rank_gives_and_the_same_bits_each_time(comm, monk
         assert again == total
         for mine, theirs in zip(found, repeated, strict=True):
             np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.ranks(4)
+@pytest.mark.parametrize("grid", [(2, 2), (1, 3), (4, 1)])
+def test_points_in_pencils_are_shared_out_and_the_halo_has_all_that_are_near(
+    comm, monkeypatch, grid
+):
+    monkeypatch.setattr(decomposition, "slabs_and_pencils", lambda *_: grid)
+    rows = 3_000
+    whole = the_map("clusters", rows, 3)
+    layout, alone = Layout(comm, rows, 3), Layout(MPI.COMM_SELF, rows, 3)
+    mine = layout.local(whole).copy()
+    center, extent = bounding_box(layout, mine)
+    held = decomposition.decompose(layout, mine, center, extent)
+    assert len(held.points) < 2.0 * rows / (grid[0] * grid[1])
+    assert (len(held.points) == 0) == (comm.rank >= grid[0] * grid[1])
+    assert held.density() == decomposition.decompose(alone, whole, center, extent).density()
+    np.testing.assert_array_equal(held.to_rows(held.from_rows(mine)), mine)
+    for radius in (0.5, 5.0):
+        found = held.halo(radius)(held.points)
+        np.testing.assert_array_equal(found[: len(held.points)], held.points)
+        assert len(np.unique(found, axis=0)) == len(found)
+        if len(held.points):
+            near = cKDTree(held.points).query(whole)[0] <= radius
+            assert near.sum() == (cKDTree(held.points).query(found)[0] <= radius).sum()
 
 
 @pytest.mark.ranks(4)
@@ -168,3 +195,11 @@ def test_ranks_hold_and_send_their_share_and_density_is_the_same_to_the_bit(comm
         3 * 4 * placed.used**2 * min(1.0, largest) + 3 * 8 * placed.used * placed.kept / comm.size
     )
     assert 0 < sent < 1.5 * (points + fields) + 4_000
+
+
+def test_maps_of_three_dimensions_are_cut_into_pencils_where_slabs_would_be_thin():
+    chosen = decomposition.slabs_and_pencils
+    assert chosen(5_000, 2, 2_000) == (5_000, 1)
+    assert chosen(39, 3, 159) == (39, 1)
+    assert chosen(64, 3, 159) == (8, 8)
+    assert chosen(10_000, 3, 1_588) == (100, 100)
