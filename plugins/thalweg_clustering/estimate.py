@@ -63,8 +63,8 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         iterations = PhaseEstimate(
             "iterations", 8.0 * n * KEPT * k,
             8.0 * n * 2.0 * k + moments + 8.0 * (3.0 * BLOCK * size + 2.0 * size**2),
-            sent=times * (2.0 * moments + 8.0 * size**2) * min(1.0, ranks - 1.0),
-            messages=times * 9.0 * min(1.0, ranks - 1.0),
+            sent=times * 2.0 * problem.remote_share * (2.0 * moments + 8.0 * size**2),
+            messages=times * 18.0 * (ranks - 1),
             operations=times * 6.0 * n * size * (q + columns + k), advice="use fewer features",
         )  # fmt: skip
     return [load, start, iterations]

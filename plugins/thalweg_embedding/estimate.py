@@ -41,6 +41,12 @@ PAIR_KEPT, PAIR_MADE, DRAWN_BYTES = 20.0, 15.0, 24.0
 #: Modes of the mesh per point while a map is not wide, the most of all, and bytes of one.
 MODES, MAX_MODES, MODE_BYTES = 4.0, 2.0**24, 28.0
 
+#: Bytes that are sent of a mode for each field: lines of the mesh, and their transposition.
+MODE_SENT = 5.5
+
+#: Iterations in which a map grows from its start to as many modes.
+GROWING = 50.0
+
 #: Rows of the mesh along an axis that points reach, for each mode that is kept.
 LINES = 1.5
 
@@ -189,11 +195,12 @@ def _relocated(problem: Problem) -> bool:
 def _neighbors(problem: Problem, k: float) -> PhaseEstimate:
     n, columns, ranks = problem.local_rows, problem.columns, problem.ranks
     if problem.objective.get("neighbor_search") != "approximate":
-        blocks = 8.0 * n * columns * (3.0 if ranks > 1 else 1.0)
+        # Blocks go half of the way round, and the best pairs of their rows back.
+        blocks = (8.0 * columns * 3.0 + 44.0 * k) * n if ranks > 1 else 8.0 * n * columns
         return PhaseEstimate(
             "neighbors", 0.0, FOUND * n * k + blocks,
-            sent=8.0 * n * columns * (ranks - 1), messages=2.0 * (ranks - 1),
-            operations=2.0 * n * problem.rows * (columns + 40),
+            sent=n * (4.0 * columns + 6.0 * k) * (ranks - 1), messages=2.0 * (ranks - 1),
+            operations=n * problem.rows * (columns + 80),
             advice="use neighbor_search = 'approximate', whose work and messages fall with the "
             "ranks",
         )  # fmt: skip
@@ -239,8 +246,11 @@ def _iterations(problem: Problem, edges: float, d: float, ranks: int) -> PhaseEs
     lines = max(1.0, (0.0, 1.0, columns, LINES * columns * columns)[int(d)]) if d < 4.0 else 1.0
     shared = modes / min(ranks, lines)
     mesh = shared if slabs else modes
-    # Points to their slabs and forces back; the mesh there and back, and its transposition.
-    moved = 16.0 * d * n + 8.0 * (d + 1.0) * 1.5 * mesh if slabs else 8.0 * d * n + 4.0 * mesh
+    # Mean share of the modes that a map has, from its small start on.
+    steps = max(1.0, float(problem.iterations))
+    grown = 0.5 * steps / GROWING if steps < GROWING else 1.0 - 0.5 * GROWING / steps
+    # Points to their slabs and forces back; the density, and each column of forces.
+    moved = 16.0 * d * n + MODE_SENT * (d + 1.0) * grown * mesh if slabs else 8.0 * grown * mesh
     share = problem.remote_share
     if _relocated(problem):
         # Points to where affinities lie and slopes back, as right-hand sides and solutions.

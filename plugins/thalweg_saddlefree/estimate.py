@@ -50,8 +50,8 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     times = float(problem.iterations) * 1.2
     training = PhaseEstimate(
         "training", factors + kept, chunk + 3.0 * 8.0 * weights,
-        sent=times * 8.0 * weights * min(1.0, ranks - 1.0),
-        messages=times * 3.0 * min(1.0, ranks - 1.0), operations=times * 6.0 * n * weights,
+        sent=times * 2.0 * problem.remote_share * 8.0 * weights,
+        messages=times * 6.0 * (ranks - 1), operations=times * 6.0 * n * weights,
         advice="use precision = 'single', or a smaller network",
     )  # fmt: skip
     return [load, start, training]

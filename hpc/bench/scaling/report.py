@@ -11,6 +11,7 @@ from hpc.bench.scaling.cases import CASES, FEWER_RANKS, ROWS, configuration
 
 from thalweg.job.plan import Plan, plan
 from thalweg.report import format_table
+from thalweg.result import Status
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -30,15 +31,17 @@ THEORY = {
         "in an evaluation images of the points that a rank's S/P secants have on others, and sums "
         "for these, min(S/P, N (1 - 1/P)) r each; in scans blocks of points go round: N D/2"
     ),
-    "KDAC": "sums of features over rows, independent of N and P",
-    "network": "one sum of all weights, independent of N and P",
+    "KDAC": "sums of features over rows, 2 (1 - 1/P) times their size, whatever N is",
+    "network": "one sum of all weights, 2 (1 - 1/P) times their size, whatever N is",
 }
 
 #: Where each family stops first.
 WALLS = {
     "t-SNE": (
-        "Slabs: a mesh has at most 2,048 columns of modes to share out for its transforms, 128 in "
-        "three dimensions, and rows of cells are not divided: more ranks take no part. Centers of "
+        "Parts of a mesh: of two dimensions it has at most 2,048 columns of modes to share out for "
+        "its transforms, in pencils of three dimensions 24,576 parts, and rows of cells, of which "
+        "there are 2 sqrt(N) in two dimensions, are not divided: more ranks have no part of the "
+        "transforms, and no points beyond the rows. Centers of "
         "the cells by which rows are brought together, 16 for each rank, are on all ranks: 160,000 "
         "rows at 10,000 ranks. Rows move between three orders, the user's, that of the cells and "
         "that of the slabs, in exchanges whose messages grow as P where a rank's rows go anywhere. "
@@ -157,14 +160,15 @@ def _of_run(entry: dict[str, Any]) -> str:
     ran, first = entry["run"], entry["run"]["objective"][0]
     seconds = ran["seconds"]
     search = seconds["setup"] + seconds["optimize"]
+    status = ran.get("status", Status.CALLBACK.value)
     return (
         f"From data to a map on {entry['ranks']} ranks of a machine of two cores, which other "
         f"programs used too: {seconds['build']:,.0f} s to affinities, {search:,.0f} s for "
         f"{ran['iterations']} iterations of {ran['evaluations']} evaluations, and "
         f"{seconds['measure']:,.0f} s for the last value; {entry['cpu_seconds']:,.0f} s of a "
         f"processor for each rank. The objective fell from {first:.4g} to "
-        f"{ran['objective'][1]:.4g}. Of the ten nearest neighbors in the data "
-        f"{ran['neighbor_preservation']:.1%} are so in the map, and the nearest neighbor in the "
+        f"{ran['objective'][1]:.4g}; the run was not followed to its end ({status}). Of the ten "
+        f"nearest neighbors in the data {ran['neighbor_preservation']:.1%} are so in the map, and the nearest neighbor in the "
         f"map is of another cluster for {ran['nearest_neighbor_error']:.1%}."
     )
 

@@ -105,6 +105,7 @@ def run(case: str, rows: int, folder: Path | None = None) -> Ran:
         save_rows(comm, folder / "map.npy", data.layout.with_columns(2), result.solution)
         facts = {
             "iterations": result.iterations,
+            "status": result.status.value,
             "evaluations": result.evaluations,
             "objective": [float(result.trace["objective"][0]), result.objective],
             "seconds": {"build": built, **result.seconds},
