@@ -168,8 +168,9 @@ def _of_run(entry: dict[str, Any]) -> str:
         f"{seconds['measure']:,.0f} s for the last value; {entry['cpu_seconds']:,.0f} s of a "
         f"processor for each rank. The objective fell from {first:.4g} to "
         f"{ran['objective'][1]:.4g}; the run was not followed to its end ({status}). Of the ten "
-        f"nearest neighbors in the data {ran['neighbor_preservation']:.1%} are so in the map, and the nearest neighbor in the "
-        f"map is of another cluster for {ran['nearest_neighbor_error']:.1%}."
+        f"nearest neighbors in the data {ran['neighbor_preservation']:.1%} are so in the map, and "
+        "the nearest neighbor in the map is of another cluster for "
+        f"{ran['nearest_neighbor_error']:.1%}."
     )
 
 
