@@ -98,21 +98,29 @@ class NeighborPairs(PairSum):
         if self._single is not None and shift == 0.0:
             center, extent = bounding_box(self.layout, rows)
             if extent <= WIDEST_SINGLE:
-                points = self._points((rows - center).astype(np.float32)).T.copy()
-                return self._summed(functools.partial(self._in_single, points), slopes)
+                here = self._here((rows - center).astype(np.float32))
+                return self._summed(functools.partial(self._in_single, here), slopes)
         points = self._points(rows)
         run = specialize(neighbors_loops.first_order, self.function)
         own = points[: len(self._graph[0]) - 1]
         run = functools.partial(run, own, points.T.copy(), *self._graph, shift)
         return self._summed(run, slopes)
 
-    def _in_single(self, points: Rows, totals: np.ndarray, slopes: Rows) -> None:
-        """Totals and, unless they are empty, slopes of this rank's rows in single precision."""
+    def _in_single(self, here: Rows, totals: np.ndarray, slopes: Rows) -> None:
+        """Totals and, unless they are empty, slopes of this rank's rows in single precision.
+
+        Rows of other ranks are on their way while edges between rows of this rank are summed.
+        """
+        end = self._exchange.begin_fetch(here)
         graph, parts, others = self._once
+        count = len(here)
+        points = np.empty((2, count + len(self._exchange.plan.ghosts)), np.float32)
+        points[:, :count] = here.T
         out = np.empty((PARTS if slopes.size else 0, len(totals), 2), np.float32)
         run = specialize(neighbors_loops.first_order_once, self._single, "single")
         run(points, *graph, parts, totals, out)
         slopes[...] = 0.0
+        points[:, count:] = end().T
         if others is not None:
             found = np.empty_like(totals)
             run = specialize(neighbors_loops.first_order_single, self._single, "single")
@@ -123,8 +131,11 @@ class NeighborPairs(PairSum):
 
     def _points(self, rows: Rows) -> Rows:
         """Rows of the map where the graph's are, and the ghost rows.  Collective."""
-        here = rows if self._places is None else self._places.forward(rows)
-        return self._exchange.with_ghosts(here)
+        return self._exchange.with_ghosts(self._here(rows))
+
+    def _here(self, rows: Rows) -> Rows:
+        """Rows of the map where the graph's are.  Collective."""
+        return rows if self._places is None else self._places.forward(rows)
 
     def _summed(self, loop: Callable[..., None], slopes: Rows | None) -> float:
         """The total over the edges, and slopes for rows of the map.  Collective."""
