@@ -10,7 +10,7 @@ from abc import abstractmethod
 
 import numpy as np
 
-from thalweg.parallel import Layout, sum_large, sum_over_ranks
+from thalweg.parallel import Layout, any_over_ranks, sum_large, sum_over_ranks
 from thalweg.parallel.pairs import KernelSums
 from thalweg_clustering.kernels import KernelFunction, squared_distances, symmetric
 from thalweg_clustering.projected_kernel import DerivativeSums, PairWeights, ProjectedKernel
@@ -179,7 +179,7 @@ class StoredKernel(_ExactKernel):
         return self._kernel
 
     def _gamma_of(self, weights: PairWeights) -> np.ndarray:
-        if not all(self.layout.comm.allgather(weights.same_as(self._weights))):
+        if any_over_ranks(self.layout.comm, not weights.same_as(self._weights)):
             whole = self.layout.gather_rows(weights.factor)
             self._gamma = (weights.factor * weights.signs) @ whole.T
             self._weights = weights

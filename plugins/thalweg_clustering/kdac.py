@@ -29,6 +29,7 @@ from thalweg.interfaces import Alternation
 from thalweg.parallel import (
     Layout,
     PETSc,
+    any_over_ranks,
     max_over_ranks,
     min_over_ranks,
     sum_large,
@@ -314,7 +315,7 @@ class KDACObjective(PairSum, Alternation):
             blocks["scales"][:, 0], self.kernel.scales if self.kernel.scales is not None else []
         ):
             self.kernel.scales = blocks["scales"][:, 0]
-        if not all(self.comm.allgather(weights.same_as(self.weights))):
+        if any_over_ranks(self.comm, not weights.same_as(self.weights)):
             self.weights = weights
             # Of terms as large as these, with rounding errors that do not know each other.
             squares = float(((both**2) @ np.abs(sign)).sum())

@@ -120,7 +120,7 @@ class ActiveSecants:
         self.lengths = np.asarray(lengths, dtype=float)
         self.weights = secants.weights_of(pairs) if secants.weighted else None
         #: Distribution of the secants.
-        self.layout = Layout(comm, sum(comm.allgather(len(pairs))), local_rows=len(pairs))
+        self.layout = Layout(comm, int(sum_over_ranks(comm, len(pairs))), local_rows=len(pairs))
         self.count = self.layout.rows
         start, rank = layout.start, comm.rank
         own, other = pairs.T
@@ -135,7 +135,7 @@ class ActiveSecants:
         for ends in (own - start, other[owners == rank] - start, asked):
             used[ends] = True
         numbers, place = np.flatnonzero(used), np.cumsum(used) - 1
-        self.touched = sum(comm.allgather(len(numbers)))
+        self.touched = int(sum_over_ranks(comm, len(numbers)))
         #: This rank's touched points: centered, or sparse as they are.
         self.points: Any
         if isinstance(secants.points, SparseRows):

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.linalg
 
 from thalweg import InputError
-from thalweg.parallel import MPI, Layout, any_over_ranks, sum_large
+from thalweg.parallel import MPI, Layout, any_over_ranks, sum_large, sum_over_ranks
 from thalweg.parallel.pairs import SecantSet
 from thalweg.plugins import Help
 
@@ -61,7 +61,7 @@ class SecantRows:
 
     def __init__(self, comm: MPI.Comm, rows: np.ndarray) -> None:
         self.comm, self.rows = comm, rows
-        self.count = sum(comm.allgather(len(rows)))
+        self.count = int(sum_over_ranks(comm, len(rows)))
         self.layout = Layout(comm, self.count, rows.shape[1], local_rows=len(rows))
 
     @classmethod
@@ -73,7 +73,7 @@ class SecantRows:
         touched, where = np.unique(pairs, return_inverse=True)
         points = secants.wanted_rows(touched) - secants.mean
         mine = where.reshape(pairs.shape)
-        many = sum(secants.comm.allgather(len(pairs))) > MANY
+        many = sum_over_ranks(secants.comm, len(pairs)) > MANY
         rows = np.empty((len(pairs), secants.dimension), dtype=np.float32 if many else np.float64)
         for first in range(0, len(pairs), BLOCK):
             part = slice(first, first + BLOCK)

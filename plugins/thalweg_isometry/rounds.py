@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Generic
 import numpy as np
 
 from thalweg.interfaces import Solver
-from thalweg.parallel import RowRoutes, any_over_ranks
+from thalweg.parallel import RowRoutes, any_over_ranks, sum_over_ranks
 from thalweg.parallel.pairs import Scan
 from thalweg.plugins import Help
 from thalweg_isometry.active import holders
@@ -117,7 +117,7 @@ class SeparationRounds(Solver[S], Generic[S]):
         before = state.count
         self.add(state, pairs, scan.lengths)
         added = state.count - before
-        violated = sum(state.secants.comm.allgather(int((np.abs(scan.distortions) > goal).sum())))
+        violated = int(sum_over_ranks(state.secants.comm, (np.abs(scan.distortions) > goal).sum()))
         state.violated = violated
         if scan.complete or cut_short:
             if met:

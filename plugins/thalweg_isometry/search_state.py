@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from thalweg.interfaces import DISTRIBUTED, TRANSIENT, SecantConstraints, SolverState
-from thalweg.parallel import RowRoutes, any_over_ranks
+from thalweg.parallel import RowRoutes, any_over_ranks, sum_over_ranks
 from thalweg.parallel.pairs import SecantSet
 from thalweg_isometry.active import ActiveSecants, holders
 from thalweg_isometry.cutting_planes import Cuts, Separation
@@ -172,7 +172,7 @@ class SearchState(SolverState):
     def count(self) -> int:
         """Number of cuts on all ranks.  Collective."""
         if "count" not in self.kept:
-            self.kept["count"] = sum(self.secants.comm.allgather(len(self.pairs)))
+            self.kept["count"] = int(sum_over_ranks(self.secants.comm, len(self.pairs)))
         return cast(int, self.kept["count"])
 
     def _place_cuts(self) -> None:

@@ -30,11 +30,14 @@ from thalweg.interfaces import (
     require,
     value_over_all_rows,
 )
-from thalweg.parallel import PETSc, collective_cleanup, phase, run_clock
+from thalweg.parallel import PETSc, collective_cleanup, phase, run_clock, values_of_all_ranks
 from thalweg.plugins import citation, specs_of
 from thalweg.result import Result, Status, Trace
 
 _LOG = logging.getLogger("thalweg")
+
+#: As which numbers statuses travel.
+_STATUSES = tuple(Status)
 
 #: Trace columns that every run has; a homotopy parameter and the solver's own follow.
 COLUMNS: tuple[str, ...] = (
@@ -256,7 +259,7 @@ class _Run:
         self._record(state)
         bar.show(self.at.iteration, state.evaluations, state.value, state.gradient_norm)
         if self._more_stages():
-            status = self.objective.comm.bcast(self._stage_status(state), root=0)
+            status = self._agreed(self._stage_status(state))
             if not status.running and not status.failed:
                 self.state = self._next_stage(state)
                 return self._keep(self.state)
@@ -277,7 +280,7 @@ class _Run:
     def _keep(self, state: SolverState) -> bool:
         """Keep a copy of a finite iterate; put the last one back in place of another."""
         assert self.last_good is not None
-        finite = bool(self.objective.comm.bcast(_is_finite(state), root=0))
+        finite = bool(values_of_all_ranks(self.objective.comm, _is_finite(state))[0])
         if finite:
             self.last_good.save(state)
         else:
@@ -301,7 +304,7 @@ class _Run:
             status = Status.DIVERGED
         elif self._error(state) > 2.0 * Objective.value_error(self.objective, state.value):
             status = Status.NOISE_LIMIT
-        return self.objective.comm.bcast(status, root=0)  # type: ignore[no-any-return]
+        return self._agreed(status)
 
     def _error(self, state: SolverState) -> float:
         return float(self.objective.value_error(state.value))
@@ -313,22 +316,27 @@ class _Run:
         due = self.checkpoints is not None and (
             time.perf_counter() - self.last_checkpoint >= self.checkpoints.interval
         )
-        own = (self._elapsed(), due, self._stage_status(state))
-        facts = comm.allgather((self.signals.received, stop_requested, own))
+        own = _STATUSES.index(self._stage_status(state))
+        facts = (self.signals.received or 0, stop_requested, self._elapsed(), due, own)
+        signals, stops, *known = values_of_all_ranks(comm, np.array(facts, dtype=float)).T
         # Rank 0's word: on a mixed cluster, norms may differ in their last bits.
-        elapsed, due, status = facts[0][2]
+        elapsed, due, status = known[0][0], bool(known[1][0]), _STATUSES[int(known[2][0])]
         if status.running:
             budget = self.stop.budget(self.at.iteration, state.evaluations, elapsed, self.at.epoch)
-            if any(fact[1] for fact in facts):
+            if stops.any():
                 status = Status.CALLBACK
             elif not budget.running:
                 status = budget
-            elif signals := [fact[0] for fact in facts if fact[0] is not None]:
+            elif signals.any():
                 status = Status.INTERRUPTED
-                self.signals.received = signals[0]  # all ranks end in the same way
+                self.signals.received = int(signals[signals > 0][0])  # all ranks end in one way
         if due and status.running:
             self._save(state)
-        return comm.bcast(status, root=0)
+        return status
+
+    def _agreed(self, status: Status) -> Status:
+        """The status as rank 0 has it.  Collective."""
+        return _STATUSES[values_of_all_ranks(self.objective.comm, _STATUSES.index(status))[0]]
 
     def _elapsed(self) -> float:
         return self.at.elapsed + run_clock() - self.began

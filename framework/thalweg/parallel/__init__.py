@@ -43,6 +43,7 @@ from thalweg.parallel.reductions import (
     same_on_all_ranks,
     sum_large,
     sum_over_ranks,
+    values_of_all_ranks,
 )
 from thalweg.parallel.row_files import save_rows, write_rows
 from thalweg.parallel.threads import limit_threads, restored_thread_limits
@@ -115,6 +116,7 @@ __all__ = [
     "swap_rows",
     "temporary_options",
     "tiles",
+    "values_of_all_ranks",
     "write_rows",
 ]
 

@@ -29,6 +29,7 @@ from mpi4py import MPI
 
 import thalweg.errors
 from thalweg.errors import InputError, RankError, ThalwegError
+from thalweg.parallel.reductions import any_over_ranks
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -62,7 +63,9 @@ def raise_on_all_ranks(comm: MPI.Comm) -> Iterator[None]:
         yield
     except BaseException as caught:
         error = caught
-    _raise_lowest(comm, error, comm.allgather(_description(comm.rank, error)))
+    # What went wrong travels as Python objects, which are slow, only where something did.
+    if any_over_ranks(comm, error is not None):
+        _raise_lowest(comm, error, comm.allgather(_description(comm.rank, error)))
 
 
 def on_root(comm: MPI.Comm, action: Callable[[], T]) -> T:

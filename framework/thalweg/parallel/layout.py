@@ -61,7 +61,8 @@ class Layout:
         if local_rows is None:
             self.starts = even_starts(self.rows, comm.size)
         else:
-            counts = np.asarray(comm.allgather(int(local_rows)), dtype=np.int64)
+            counts = np.empty(comm.size, dtype=np.int64)
+            comm.Allgather(np.array([local_rows], dtype=np.int64), counts)
             if counts.sum() != self.rows:
                 raise ValueError(f"the ranks hold {counts.sum()} rows together, not {self.rows}")
             self.starts = np.concatenate([[0], np.cumsum(counts)])

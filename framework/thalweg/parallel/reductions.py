@@ -1,8 +1,8 @@
 """Sums and decisions over the ranks that come out the same on every rank.
 
-``Allreduce`` may round differently from rank to rank on a mixed cluster; a sum
-on one rank that is then broadcast cannot, so that no two ranks ever take
-different branches on one number.
+``Allreduce`` may round differently from rank to rank on a mixed cluster, and from one MPI
+library to another.  Here the ranks' numbers are exchanged as they are, and added in a fixed
+order, so that no two ranks ever take different branches on one number.
 """
 
 from __future__ import annotations
@@ -17,6 +17,30 @@ from thalweg.errors import NumericalError
 from thalweg.parallel.layout import even_starts
 from thalweg.parallel.traffic import count_messages
 
+#: Numbers, received from all ranks together, up to which one message is quicker than two.
+_SMALL = 2**15
+
+
+def values_of_all_ranks(comm: MPI.Comm, values: float | np.ndarray) -> np.ndarray:
+    """A number, or a small array, of every rank, in the order of ranks.  Collective.
+
+    Parameters
+    ----------
+    values
+        A float, or an array of the same shape and dtype on all ranks.
+
+    Returns
+    -------
+    ndarray, shape (comm.size, ...)
+    """
+    mine = np.ascontiguousarray(values) if np.ndim(values) else np.array(values)
+    if comm.size == 1:
+        return mine[None].copy()
+    count_messages(mine.nbytes)
+    found = np.empty((comm.size, *mine.shape), mine.dtype)
+    comm.Allgather(mine, found)
+    return found
+
 
 def sum_over_ranks(comm: MPI.Comm, values: float | np.ndarray) -> float | np.ndarray:
     """Sum of a float, or of a small array, over the ranks.  Collective.
@@ -25,17 +49,12 @@ def sum_over_ranks(comm: MPI.Comm, values: float | np.ndarray) -> float | np.nda
     order of the ranks does not matter; infinities and NaN add up as usual.
     """
     if not isinstance(values, np.ndarray):
-        return exact_sum(_of_each_rank(comm, values))
-    array = np.ascontiguousarray(values, dtype=float)
+        return exact_sum(values_of_all_ranks(comm, float(values)).tolist())
+    parts = values_of_all_ranks(comm, values.astype(float, copy=False))
     if comm.size == 1:
-        return array.copy()
-    count_messages(array.nbytes)
-    parts = np.empty((comm.size, *array.shape))
-    comm.Allgather(array, parts)
-    total = np.empty(array.size)
-    for index, column in enumerate(parts.reshape(comm.size, -1).T):
-        total[index] = exact_sum(column)
-    return total.reshape(array.shape)
+        return parts[0]
+    columns = parts.reshape(comm.size, -1).T.tolist()
+    return np.array([exact_sum(column) for column in columns]).reshape(values.shape)
 
 
 def exact_sum(terms: Sequence[float] | np.ndarray) -> float:
@@ -47,47 +66,61 @@ def exact_sum(terms: Sequence[float] | np.ndarray) -> float:
             return float(np.sum(terms))
 
 
-def sum_large(comm: MPI.Comm, array: np.ndarray, step: int = 2**28) -> np.ndarray:
+def sum_large(comm: MPI.Comm, array: np.ndarray, step: int = 2**22) -> np.ndarray:
     """Sum of a large array over the ranks, in place, the same bits on every rank.  Collective.
-
-    Each rank sums a part, and all gather the parts: a rank sends 2 (1 - 1/P) times the array.
 
     Parameters
     ----------
     array
-        C-contiguous, of the same shape on all ranks.
+        C-contiguous, of the same shape and dtype on all ranks.
     step
-        Numbers in one message: MPI counts below 2**31.
+        Numbers that are summed at once, of which a second copy is made.
+
+    Notes
+    -----
+    Each rank receives its part of the array from all others, adds the parts in the order of
+    ranks, and sends the sum to all: it sends and receives ``2 (P - 1) / P`` of the array, for P
+    ranks.  MPI's own ``Reduce_scatter`` sends as much, but the standard leaves the order of its
+    sums open, and libraries change it with the size and the place of the ranks.
     """
-    if comm.size > 1:
-        if not array.flags.c_contiguous:
-            raise ValueError("the array must be C-contiguous")
-        count_messages(2 * array.nbytes * (comm.size - 1) // comm.size, 2 * (comm.size - 1))
-        numbers = array.reshape(-1)
-        for first in range(0, array.size, step):
-            part = numbers[first : first + step]
-            starts = even_starts(len(part), comm.size)
-            counts = np.diff(starts)
-            own = np.empty(counts[comm.rank], part.dtype)
-            comm.Reduce_scatter(part, own, counts.tolist(), op=MPI.SUM)
-            comm.Allgatherv(own, [part, (counts, starts[:-1])])
+    if comm.size == 1:
+        return array
+    if not array.flags.c_contiguous:
+        raise ValueError("the array must be C-contiguous")
+    numbers = array.reshape(-1)
+    for first in range(0, array.size, step):
+        part = numbers[first : first + step]
+        if part.size * comm.size <= _SMALL:
+            part[:] = _sum_in_order(values_of_all_ranks(comm, part))
+            continue
+        starts = even_starts(part.size, comm.size)
+        counts, places = np.diff(starts), starts[:-1]
+        mine = part[starts[comm.rank] : starts[comm.rank + 1]]
+        others = comm.size - 1
+        count_messages(part.nbytes - mine.nbytes, others)
+        received = np.empty((comm.size, mine.size), part.dtype)
+        comm.Alltoallv([part, (counts, places)], received)
+        mine[:] = _sum_in_order(received)
+        count_messages(mine.nbytes * others, others)
+        comm.Allgatherv(MPI.IN_PLACE, [part, (counts, places)])
     return array
+
+
+def _sum_in_order(parts: np.ndarray) -> np.ndarray:
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total
 
 
 def max_over_ranks(comm: MPI.Comm, value: float) -> float:
     """Largest value over the ranks; NaN on any rank gives NaN.  Collective."""
-    return float(np.max(_of_each_rank(comm, value)))
+    return float(np.max(values_of_all_ranks(comm, float(value))))
 
 
 def min_over_ranks(comm: MPI.Comm, value: float) -> float:
     """Smallest value over the ranks; NaN on any rank gives NaN.  Collective."""
-    return float(np.min(_of_each_rank(comm, value)))
-
-
-def _of_each_rank(comm: MPI.Comm, value: float) -> np.ndarray:
-    found = np.empty(comm.size)
-    comm.Allgather(np.array([value], dtype=float), found)
-    return found
+    return float(np.min(values_of_all_ranks(comm, float(value))))
 
 
 def same_on_all_ranks(comm: MPI.Comm, values: Sequence[float], what: str) -> list[float]:
@@ -106,11 +139,7 @@ def same_on_all_ranks(comm: MPI.Comm, values: Sequence[float], what: str) -> lis
         On all ranks, where one differs from rank 0's by more than 1e-9 of it, or is NaN or
         infinite where rank 0's is not: the ranks would go different ways.
     """
-    mine = np.array(values, dtype=float)
-    if comm.size == 1:
-        return mine.tolist()
-    found = np.empty((comm.size, len(mine)))
-    comm.Allgather(mine, found)
+    found = values_of_all_ranks(comm, np.array(values, dtype=float))
     same = np.isclose(found, found[0], rtol=1e-9, atol=0.0, equal_nan=True)
     if not same.all():
         rank = int(np.argmin(same.all(axis=1)))
@@ -125,9 +154,7 @@ def same_on_all_ranks(comm: MPI.Comm, values: Sequence[float], what: str) -> lis
 
 def any_over_ranks(comm: MPI.Comm, flag: bool) -> bool:
     """Whether the flag is set on any rank.  Collective."""
-    found = np.array([bool(flag)], dtype=np.int32)
-    comm.Allreduce(MPI.IN_PLACE, found, op=MPI.MAX)
-    return bool(found[0])
+    return bool(values_of_all_ranks(comm, bool(flag)).any())
 
 
 def nth_over_ranks(comm: MPI.Comm, values: np.ndarray, n: int) -> float:
@@ -150,7 +177,7 @@ def nth_over_ranks(comm: MPI.Comm, values: np.ndarray, n: int) -> float:
     while low < high:
         middle = low + (high - low) // 2
         smaller = left <= middle
-        count = int(sum_over_ranks(comm, np.count_nonzero(smaller)))
+        count = int(values_of_all_ranks(comm, np.count_nonzero(smaller)).sum())
         if n < count:
             left, high = left[smaller], middle
         else:

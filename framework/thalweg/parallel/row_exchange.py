@@ -89,7 +89,8 @@ class RowExchange:
         self._forest.setGraph(layout.local_rows, None, remote.astype(PETSc.IntType))
         self._forest.setUp()
         wanted = np.bincount(plan.owners, minlength=layout.comm.size)
-        given = np.asarray(layout.comm.alltoall(wanted.tolist()))
+        given = np.empty_like(wanted)
+        layout.comm.Alltoall(wanted, given)
         self._rows_sent, self._receivers = int(given.sum()), int((given > 0).sum())
         self._owners = int((wanted > 0).sum())
         self._units: dict[tuple[int, int], MPI.Datatype] = {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thalweg.parallel import Layout, kernel
+from thalweg.parallel import Layout, kernel, values_of_all_ranks
 
 #: Coordinates are padded by so many zeros: vector code reads beyond the last point.
 PADDING = 32
@@ -82,7 +82,7 @@ def bounding_box(layout: Layout, rows: np.ndarray) -> tuple[np.ndarray, float]:
     if len(rows):
         low, high = corners(rows)
         mine = np.stack([high, -low])
-    high, low = np.max(layout.comm.allgather(mine), axis=0)
+    high, low = values_of_all_ranks(layout.comm, mine).max(axis=0)
     return 0.5 * (high - low), float((high + low).max())
 
 

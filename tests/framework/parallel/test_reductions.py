@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 
 from thalweg.parallel import (
+    MPI,
     any_over_ranks,
     exact_sum,
     max_over_ranks,
     min_over_ranks,
     nth_over_ranks,
     phases,
+    raise_on_all_ranks,
     sum_large,
     sum_over_ranks,
+    values_of_all_ranks,
 )
 
 
@@ -53,28 +56,57 @@ def test_the_value_of_any_place_is_found_without_gathering(comm):
 
 
 @pytest.mark.ranks(1, 2, 3)
-@pytest.mark.parametrize("shape", [(0,), (1,), (2, 1), (7, 3), (4, 5, 6)])
-def test_a_large_sum_has_one_value_on_all_ranks_and_no_rank_sends_more_than_others(comm, shape):
-    parts = [np.random.default_rng(rank).standard_normal(shape) for rank in range(comm.size)]
-    for step in (2**28, 5):
-        mine = parts[comm.rank].copy()
-        before = phases()["other"].bytes
-        assert sum_large(comm, mine, step) is mine
-        sent = phases()["other"].bytes - before
-        np.testing.assert_allclose(mine, sum(parts), rtol=1e-12, atol=1e-12)
-        assert len({array.tobytes() for array in comm.allgather(mine)}) == 1
-        assert set(comm.allgather(sent)) == {2 * mine.nbytes * (comm.size - 1) // comm.size}
+@pytest.mark.parametrize("size", [0, 1, 7, 20_000, 50_001])  # by one message, or in two steps
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_large_sums_have_the_bits_of_additions_in_the_order_of_ranks(comm, size, dtype):
+    numbers = np.random.default_rng(comm.rank).standard_normal(size) * 1e6
+    mine = numbers.astype(dtype).reshape(-1, 1)
+    parts = comm.allgather(mine)
+    before = phases()["other"].bytes
+    total = sum_large(comm, mine, step=30_000)
+    sent = phases()["other"].bytes - before
+    expected = parts[0].copy()
+    for part in parts[1:]:
+        expected += part
+    assert total is mine
+    assert total.tobytes() == expected.tobytes()
     with pytest.raises(ValueError, match="contiguous") if comm.size > 1 else nullcontext():
         sum_large(comm, np.zeros((6, 4))[:, ::2])
+    if size >= 20_000:
+        # Of the array each rank sends 2 (P - 1) / P, and no rank more than another.
+        assert abs(sent - 2 * (comm.size - 1) / comm.size * mine.nbytes) <= 16 * comm.size**2
 
 
-@pytest.mark.ranks(1, 3)
-def test_numbers_of_ranks_are_compared_and_flags_joined(comm):
-    mine = float([5, -2, 7][comm.rank])
-    every = comm.allgather(mine)
-    assert max_over_ranks(comm, mine) == max(every)
-    assert min_over_ranks(comm, np.float32(mine)) == min(every)
-    assert sum_over_ranks(comm, comm.rank) == comm.size * (comm.size - 1) / 2
-    assert math.isnan(max_over_ranks(comm, math.nan if comm.rank == 0 else mine))
+@pytest.mark.ranks(1, 2, 3)
+def test_numbers_of_all_ranks_keep_their_type_and_order(comm):
+    for mine in (3.5 * comm.rank, comm.rank == 1, 2**62 + comm.rank, np.arange(4) - comm.rank):
+        found = values_of_all_ranks(comm, mine)
+        assert found.dtype == np.asarray(mine).dtype
+        np.testing.assert_array_equal(found, np.array(comm.allgather(mine)))
     assert any_over_ranks(comm, comm.rank == comm.size - 1)
     assert not any_over_ranks(comm, False)
+    assert sum_over_ranks(comm, comm.rank) == comm.size * (comm.size - 1) / 2
+    assert max_over_ranks(comm, -float(comm.rank)) == 0.0
+    assert min_over_ranks(comm, np.float32(-comm.rank)) == 1.0 - comm.size
+    assert math.isnan(max_over_ranks(comm, math.nan if comm.rank == 0 else 1.0))
+
+
+@pytest.fixture
+def no_pickle():
+    def refused(*_):
+        raise AssertionError("a number was pickled")
+
+    MPI.pickle.__init__(refused, refused)
+    yield
+    MPI.pickle.__init__()
+
+
+@pytest.mark.ranks(2)
+def test_reductions_of_numbers_pickle_nothing(comm, no_pickle):
+    with pytest.raises(AssertionError, match="pickled"):
+        comm.allgather(0.5)
+    assert sum_over_ranks(comm, 0.5) == 1.0
+    assert max_over_ranks(comm, comm.rank) == 1.0
+    assert any_over_ranks(comm, comm.rank == 1)
+    with raise_on_all_ranks(comm):
+        pass

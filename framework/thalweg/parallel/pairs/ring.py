@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ from mpi4py import MPI
 
 from thalweg.errors import InputError
 from thalweg.parallel.layout import Layout
+from thalweg.parallel.reductions import values_of_all_ranks
 from thalweg.parallel.traffic import count_messages
 
 #: Arrays of a block start at multiples of this many bytes, which are also the unit of
@@ -156,6 +158,9 @@ class Ring:
         if self.layout.comm.size == 1:
             return
         mine = tuple((array.dtype.str, array.shape[1:]) for array in arrays)
+        digests = values_of_all_ranks(self.layout.comm, zlib.crc32(repr(mine).encode()))
+        if (digests == digests[0]).all():
+            return
         found = self.layout.comm.allgather(mine)
         for rank, other in enumerate(found):
             if other != found[0]:

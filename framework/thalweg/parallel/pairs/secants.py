@@ -57,7 +57,7 @@ from thalweg.parallel.pairs.sparse_rows import SparseRows
 from thalweg.parallel.pairs.worst_secants import Scan, WorstSecants
 from thalweg.parallel.principal import LARGE_DIMENSION, PrincipalFrame, row_blocks
 from thalweg.parallel.redistribution import RowRoutes
-from thalweg.parallel.reductions import any_over_ranks, max_over_ranks, sum_large
+from thalweg.parallel.reductions import any_over_ranks, max_over_ranks, sum_large, sum_over_ranks
 
 #: Points that all ranks hold, to estimate what a scan will cost.
 SAMPLE = 384
@@ -532,7 +532,7 @@ class SecantSet:
     @property
     def _listed_total(self) -> int:
         assert self._listed is not None
-        return int(sum(self.comm.allgather(len(self._listed))))
+        return int(sum_over_ranks(self.comm, len(self._listed)))
 
 
 def rescaled_points(points: np.ndarray, layout: Layout) -> np.ndarray:

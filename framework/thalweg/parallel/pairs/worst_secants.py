@@ -12,7 +12,7 @@ from thalweg.parallel.pairs import secant_kernels as kernels
 from thalweg.parallel.pairs.secant_bounds import Accuracy
 from thalweg.parallel.pairs.secant_tiles import STRIP, TILE, Block, Edges, Workspace
 from thalweg.parallel.redistribution import RowRoutes
-from thalweg.parallel.reductions import nth_over_ranks
+from thalweg.parallel.reductions import nth_over_ranks, sum_over_ranks, values_of_all_ranks
 
 #: Pairs that a rank may keep beyond its share, and what it may keep for each of its share.
 SPARE, SHARES = 4096, 2
@@ -224,13 +224,11 @@ class WorstSecants:
             self._choose(layout)
         i, j, value, length = self._found[0]
         if comm.size > 1 and not share:
-            some = Layout(comm, sum(comm.allgather(len(i))), local_rows=len(i))
+            some = Layout(comm, int(sum_over_ranks(comm, len(i))), local_rows=len(i))
             every = tuple(some.gather_rows(part) for part in (i, j, value, length))
             i, j, value, length = _worst([every], some.rows, 0)
-        pairs, coincident, measured = (
-            int(sum(c))
-            for c in zip(*comm.allgather((self.pairs, self.coincident, self.measured)), strict=True)
-        )
+        own = np.array([self.pairs, self.coincident, self.measured])
+        pairs, coincident, measured = values_of_all_ranks(comm, own).sum(axis=0).tolist()
         lower, upper = self._accuracy.interval(self._best)
         return Scan(
             delta=upper,
@@ -259,14 +257,14 @@ class WorstSecants:
             self._found = [tuple(routes.deliver(part) for part in self._found[0])]
             self._limit = self._max_pairs
             self._found = [self._worst()]
-        if sum(comm.allgather(len(self._found[0][0]))) <= self._max_pairs:
+        if int(sum_over_ranks(comm, len(self._found[0][0]))) <= self._max_pairs:
             return
         i, j, value, _ = self._found[0]
         size, number = np.abs(value), i * layout.rows + j
-        total = sum(comm.allgather(len(size)))
+        total = int(sum_over_ranks(comm, len(size)))
         least = nth_over_ranks(comm, size, total - self._max_pairs)
         stay = size > least
-        left = self._max_pairs - sum(comm.allgather(int(stay.sum())))
+        left = self._max_pairs - int(sum_over_ranks(comm, stay.sum()))
         same = size == least
         stay |= same & (number <= nth_over_ranks(comm, number[same], left - 1))
         self._found = [tuple(part[stay] for part in self._found[0])]
