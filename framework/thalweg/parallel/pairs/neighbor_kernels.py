@@ -1,9 +1,9 @@
-"""Compiled selection of nearest neighbors from lower bounds of their scores.
+"""Compiled selection of nearest neighbors from lower bounds of distances.
 
-Each row keeps its best pairs as a heap whose first entry is the worst, ordered by exact
-squared distance, then by row number; and *candidates* of the present block: a lower
-bound of the score and a column.  A row's limit is a score that no pair among the k best
-exceeds.
+Each row has a list of the best pairs so far, in no order.  When the list is full, its ``k`` least
+entries are kept, by exact squared distance, then by row number, and the greatest of these is the
+row's *limit*: pairs beyond it need not be looked at.  The *threshold* is the limit as the lower
+bounds have it.
 """
 
 # Numba's functions take arrays whose types are given by the callers alone.
@@ -16,230 +16,222 @@ import numpy as np
 
 from thalweg.parallel.kernels import kernel
 
-#: Columns that are compared at once before any of them is taken up.
-CHUNK = 64
-
-#: What the search writes to.
-FOUND = ("distances", "indices", "lower", "columns", "counts", "limits")
+#: What the search writes to: the lists of the rows, and those of the columns.
+LISTS = ("distances", "indices", "counts", "limits", "thresholds")
+ALL_LISTS = (*LISTS, *(f"their_{name}" for name in LISTS))
 
 
-@numba.njit(nogil=True)
+# In whatever order is quickest, the same for all pairs; of few coordinates one after the other.
+@numba.njit(nogil=True, fastmath={"reassoc", "nsz"})
 def _squared_distance(x, y):
-    # Four sums side by side; the order is fixed, and that of x and y does not matter.
-    a = b = c = d = 0.0
-    whole = len(x) // 4 * 4
-    for t in range(0, whole, 4):
-        a += (x[t] - y[t]) ** 2
-        b += (x[t + 1] - y[t + 1]) ** 2
-        c += (x[t + 2] - y[t + 2]) ** 2
-        d += (x[t + 3] - y[t + 3]) ** 2
-    for t in range(whole, len(x)):
-        a += (x[t] - y[t]) ** 2
-    return (a + b) + (c + d)
+    total = 0.0
+    for t in range(x.size):
+        difference = x[t] - y[t]
+        total += difference * difference
+    return total
 
 
 @numba.njit(nogil=True)
-def _worse(distance, index, other_distance, other_index):
-    return distance > other_distance or (distance == other_distance and index > other_index)
+def _before(distance, index, other_distance, other_index):
+    return distance < other_distance or (distance == other_distance and index < other_index)
 
 
 @numba.njit(nogil=True)
-def _sink(distances, indices, size, distance, index):
-    """Put a pair in the place of the worst of a heap."""
-    place = 0
-    while True:
-        child = 2 * place + 1
-        if child >= size:
-            break
-        if child + 1 < size and _worse(
-            distances[child + 1], indices[child + 1], distances[child], indices[child]
-        ):
-            child += 1
-        if not _worse(distances[child], indices[child], distance, index):
-            break
-        distances[place], indices[place] = distances[child], indices[child]
-        place = child
-    distances[place], indices[place] = distance, index
+def _select(distances, indices, low, high, place):
+    """Reorder pairs ``low`` to ``high`` so that ``place`` has the one that it has in order.
 
-
-@numba.njit(nogil=True)
-def _raised(score):
-    # To single precision, upwards, with an allowance for the rounding of double precision.
-    return np.float32(score + 2.0**-22 * abs(score))
-
-
-@numba.njit(nogil=True)
-def _limit(worst_distance, norm, scale):
-    if worst_distance == np.inf:
-        return np.float32(np.inf)
-    scaled = worst_distance * scale * scale
-    return _raised(0.5 * (scaled - norm * norm) + 2.0**-40 * (scaled + norm * norm))
-
-
-@numba.njit(nogil=True)
-def _evaluate(
-    row, start, distances, indices, lower, columns, counts, limits,
-    points, theirs, norms, their_norms, scale, bound,
-):  # fmt: skip
-    """Move a row's candidates, evaluated, into its heap."""
-    k = distances.shape[1]
-    for c in range(counts[row]):
-        if lower[row, c] <= limits[row]:
-            column = columns[row, c]
-            distance = _squared_distance(points[row], theirs[column])
-            index = start + column
-            if _worse(distances[row, 0], indices[row, 0], distance, index):
-                _sink(distances[row], indices[row], k, distance, index)
-                limits[row] = min(limits[row], _limit(distances[row, 0], norms[row], scale))
-    counts[row] = 0
-
-
-@numba.njit(nogil=True)
-def _prune(
-    row, distances, lower, columns, counts, limits, norms, their_norms, bound
-):  # fmt: skip
-    """Drop candidates that k others are certainly nearer than."""
-    k, count = distances.shape[1], counts[row]
-    upper = np.empty(count)
-    for c in range(count):
-        norm = their_norms[columns[row, c]]
-        upper[c] = lower[row, c] + 2.0 * bound * (norms[row] * norm + 0.5 * norm * norm)
-    limit = min(limits[row], _raised(np.partition(upper, k - 1)[k - 1]))
-    kept = 0
-    for c in range(count):
-        if lower[row, c] <= limit:
-            lower[row, kept], columns[row, kept] = lower[row, c], columns[row, c]
-            kept += 1
-    counts[row], limits[row] = kept, limit
-
-
-@kernel(writes=FOUND)
-def renew_limits(
-    distances, indices, lower, columns, counts, limits,
-    points, theirs, norms, their_norms, scale, bound,
-):  # fmt: skip
-    """Limits of a band of rows from the worst pairs of their heaps."""
-    for row in range(len(limits)):
-        limits[row] = _limit(distances[row, 0], norms[row], scale)
-
-
-@kernel(writes=FOUND)
-def filter_rows(
-    tile, halves, own, start, distances, indices, lower, columns, counts, limits,
-    points, theirs, norms, their_norms, scale, bound,
-):  # fmt: skip
-    """Take candidates for the rows of a tile of products, whose lower bounds are below the limits.
-
-    The lower bounds are ``halves``, one of each column, less the products.  Row ``i`` has the
-    global number ``own[i]``, is no neighbor of itself, and the first column has ``start``.
+    Those before it come before in order too (Hoare 1961).
     """
-    k, capacity = distances.shape[1], lower.shape[1]
-    width = tile.shape[1]
-    for row in range(tile.shape[0]):
-        products, itself = tile[row], own[row] - start
-        for low in range(0, width, CHUNK):
-            limit = limits[row]
-            high = min(low + CHUNK, width)
-            near = np.int32(0)  # a sum, and a slice: so the comparison becomes vector code
-            if high - low == CHUNK:
-                chunk, added = products[low : low + CHUNK], halves[low : low + CHUNK]
-                for t in range(CHUNK):
-                    near += np.int32(added[t] - chunk[t] <= limit)
+    while low < high:
+        middle = (low + high) // 2
+        distance, index = distances[middle], indices[middle]
+        i, j = low, high
+        while i <= j:
+            while _before(distances[i], indices[i], distance, index):
+                i += 1
+            while _before(distance, index, distances[j], indices[j]):
+                j -= 1
+            if i <= j:
+                distances[i], distances[j] = distances[j], distances[i]
+                indices[i], indices[j] = indices[j], indices[i]
+                i += 1
+                j -= 1
+        if place <= j:
+            high = j
+        elif place >= i:
+            low = i
+        else:
+            break
+
+
+@numba.njit(nogil=True)
+def _sort(distances, indices):
+    # By insertion at falling gaps (Shell 1959): short lists need no more.
+    gap = 1
+    while gap < distances.size // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for c in range(gap, distances.size):
+            distance, index, at = distances[c], indices[c], c
+            while at >= gap and _before(distance, index, distances[at - gap], indices[at - gap]):
+                distances[at], indices[at] = distances[at - gap], indices[at - gap]
+                at -= gap
+            distances[at], indices[at] = distance, index
+        gap //= 3
+
+
+@numba.njit(nogil=True)
+def _threshold(limit, scale):
+    # Half the square, upwards, with an allowance for both precisions and for underflow.
+    return np.float32(0.5 * limit * scale * scale * (1.0 + 2.0**-20) + 2.0**-100)
+
+
+@numba.njit(nogil=True)
+def _shorten(row, k, scale, distances, indices, counts, limits, thresholds):
+    """Keep the ``k`` best pairs of a row that has more, and set its limit."""
+    _select(distances[row], indices[row], 0, counts[row] - 1, k - 1)
+    counts[row] = k
+    limits[row] = distances[row, k - 1]
+    thresholds[row] = _threshold(limits[row], scale)
+
+
+@numba.njit(nogil=True)
+def _append(
+    row, distance, index, k, scale, distances, indices, counts, limits, thresholds
+):  # fmt: skip
+    count = counts[row]
+    distances[row, count], indices[row, count] = distance, index
+    counts[row] = count + 1
+    if count + 1 == distances.shape[1]:
+        _shorten(row, k, scale, distances, indices, counts, limits, thresholds)
+
+
+@kernel(writes=("limits", "thresholds"))
+def bound_limits(tile, top, slack, k, scale, limits, thresholds):
+    """Limits from a tile that has all pairs of the rows from ``top`` among each other.
+
+    Parameters
+    ----------
+    tile
+        Half the scaled squared distances, from below by at most ``slack``.
+    """
+    n = tile.shape[0]
+    if n <= k:
+        return
+    for i in range(n):
+        scores, low, high = tile[i], np.float32(0.0), np.float32(0.0)
+        for j in range(n):
+            high = max(high, scores[j])
+        # With the row itself, at least k + 1 scores are at most `high`: more are left each time.
+        for _ in range(16):
+            middle, count = np.float32(0.5) * (low + high), np.int32(0)
+            for j in range(n):
+                count += np.int32(scores[j] <= middle)
+            if count <= k:
+                low = middle
             else:
-                for t in range(low, high):
-                    near += np.int32(halves[t] - products[t] <= limit)
-            if near == 0:
+                high = middle
+                if count <= k + 1 + k // 16:
+                    break
+        row = top + i
+        limit = 2.0 * (high + slack) / (scale * scale) * (1.0 + 2.0**-20)
+        limits[row] = min(limits[row], limit)
+        thresholds[row] = min(thresholds[row], _threshold(limit, scale))
+
+
+@kernel(writes=ALL_LISTS)
+def filter_tile(
+    tile, top, left, triangle, k, scale,
+    points, numbers, distances, indices, counts, limits, thresholds,
+    their_points, their_numbers, their_distances, their_indices, their_counts, their_limits,
+    their_thresholds,
+):  # fmt: skip
+    """Measure the pairs of a tile that may be among the best of their row or of their column.
+
+    Parameters
+    ----------
+    tile
+        Lower bounds of half the scaled squared distances of the rows from ``top`` and the
+        columns from ``left``.
+    triangle
+        Whether these are the same rows, so that only the pairs above the diagonal count.
+    points, numbers, their_points, their_numbers
+        Values and global numbers of all rows and columns; a row is not its own neighbor.
+
+    Returns
+    -------
+    int
+        Pairs measured.
+    """
+    m, n = tile.shape
+    marks = np.zeros((n + 7) // 8 * 8, np.uint8)
+    groups = marks.view(np.uint64)
+    bounds = their_thresholds[left : left + n]
+    measured = 0
+    for i in range(m):
+        row, scores, bound = top + i, tile[i], thresholds[top + i]
+        for j in range(n):
+            marks[j] = np.uint8(scores[j] <= bound) | np.uint8(scores[j] <= bounds[j])
+        first = i + 1 if triangle else 0
+        for group in range(first // 8, groups.size):
+            if groups[group] == 0:
                 continue
-            count = counts[row]
-            for t in range(low, high):
-                score = halves[t] - products[t]
-                if score <= limit and t != itself:
-                    lower[row, count], columns[row, count] = score, t
-                    count += 1
-            counts[row] = count
-            if count > capacity - CHUNK:
-                _prune(row, distances, lower, columns, counts, limits, norms, their_norms, bound)
-                if counts[row] > k + CHUNK // 2:
-                    # Ties, or distances that single precision cannot tell apart.
-                    _evaluate(
-                        row, start, distances, indices, lower, columns, counts, limits,
-                        points, theirs, norms, their_norms, scale, bound,
+            for j in range(max(first, 8 * group), min(8 * group + 8, n)):
+                column = left + j
+                # Both thresholds may have fallen since.
+                if marks[j] == 0 or not (scores[j] <= thresholds[row] or scores[j] <= bounds[j]):
+                    continue
+                if numbers[row] == their_numbers[column]:
+                    continue
+                distance = _squared_distance(points[row], their_points[column])
+                measured += 1
+                if distance <= limits[row]:
+                    _append(
+                        row, distance, their_numbers[column], k, scale,
+                        distances, indices, counts, limits, thresholds,
                     )  # fmt: skip
+                if distance <= their_limits[column]:
+                    _append(
+                        column, distance, numbers[row], k, scale, their_distances,
+                        their_indices, their_counts, their_limits, their_thresholds,
+                    )  # fmt: skip
+    return measured
 
 
-@kernel(writes=FOUND)
-def filter_columns(
-    tile, halves, own, start, distances, indices, lower, columns, counts, limits,
-    points, theirs, norms, their_norms, scale, bound,
+@kernel(writes=LISTS)
+def merge_lists(
+    found_counts, found_distances, found_indices, k, scale,
+    distances, indices, counts, limits, thresholds,
 ):  # fmt: skip
-    """Take candidates for the columns of a tile, as :func:`filter_rows` does for its rows.
-
-    ``halves`` are of the rows, of which the first has the global number ``start``; none of them is
-    a column.
-    """
-    k, capacity = distances.shape[1], lower.shape[1]
-    width = tile.shape[1]
-    for row in range(tile.shape[0]):
-        products, half = tile[row], halves[row]
-        for low in range(0, width, CHUNK):
-            high = min(low + CHUNK, width)
-            near = np.int32(0)
-            if high - low == CHUNK:
-                chunk, bounds = products[low : low + CHUNK], limits[low : low + CHUNK]
-                for t in range(CHUNK):
-                    near += np.int32(half - chunk[t] <= bounds[t])
-            else:
-                for t in range(low, high):
-                    near += np.int32(half - products[t] <= limits[t])
-            if near == 0:
-                continue
-            for t in range(low, high):
-                score = half - products[t]
-                if score <= limits[t]:
-                    lower[t, counts[t]], columns[t, counts[t]] = score, row
-                    counts[t] += 1
-                    if counts[t] < capacity:
-                        continue
-                    _prune(t, distances, lower, columns, counts, limits, norms, their_norms, bound)
-                    if counts[t] > k + CHUNK // 2:
-                        _evaluate(
-                            t, start, distances, indices, lower, columns, counts, limits,
-                            points, theirs, norms, their_norms, scale, bound,
-                        )  # fmt: skip
+    """Add to each row's list the next ``found_counts[row]`` pairs found; shorten all lists."""
+    place = 0
+    for row in range(counts.size):
+        for _ in range(found_counts[row]):
+            if found_distances[place] <= limits[row]:
+                _append(
+                    row, found_distances[place], found_indices[place], k, scale,
+                    distances, indices, counts, limits, thresholds,
+                )  # fmt: skip
+            place += 1
+        if counts[row] >= k:
+            _shorten(row, k, scale, distances, indices, counts, limits, thresholds)
 
 
-@kernel(writes=FOUND)
-def flush_candidates(
-    start, distances, indices, lower, columns, counts, limits,
-    points, theirs, norms, their_norms, scale, bound,
-):  # fmt: skip
-    """Evaluate what candidates are left at the end of a block."""
-    for row in range(len(counts)):
-        if counts[row] > distances.shape[1]:
-            _prune(row, distances, lower, columns, counts, limits, norms, their_norms, bound)
-        _evaluate(
-            row, start, distances, indices, lower, columns, counts, limits,
-            points, theirs, norms, their_norms, scale, bound,
-        )  # fmt: skip
+@kernel(writes=("packed_distances", "packed_indices"))
+def pack_lists(distances, indices, counts, packed_distances, packed_indices):
+    """Put the lists one after the other."""
+    place = 0
+    for row in range(counts.size):
+        for c in range(counts[row]):
+            packed_distances[place], packed_indices[place] = distances[row, c], indices[row, c]
+            place += 1
 
 
-@kernel(writes=("distances", "indices"))
-def merge_pairs(found_distances, found_indices, start, distances, indices):
-    """Take pairs found elsewhere into the heaps; their numbers from ``start`` on, -1 for none."""
-    k = distances.shape[1]
-    for row in range(distances.shape[0]):
-        for c in range(found_indices.shape[1]):
-            if found_indices[row, c] >= 0:
-                distance, index = found_distances[row, c], start + found_indices[row, c]
-                if _worse(distances[row, 0], indices[row, 0], distance, index):
-                    _sink(distances[row], indices[row], k, distance, index)
-
-
-@kernel()
-def sort_rows(distances, indices):
-    """Turn each row's heap into a list, nearest first."""
-    for row in range(distances.shape[0]):
-        for size in range(distances.shape[1] - 1, 0, -1):
-            distance, index = distances[row, size], indices[row, size]
-            distances[row, size], indices[row, size] = distances[row, 0], indices[row, 0]
-            _sink(distances[row], indices[row], size, distance, index)
+@kernel(writes=("distances", "indices", "sorted_distances", "sorted_indices"))
+def sort_lists(distances, indices, order, sorted_distances, sorted_indices):
+    """The first pairs of each list, nearest first; list ``row`` goes to row ``order[row]``."""
+    k = sorted_distances.shape[1]
+    for row in range(order.size):
+        _sort(distances[row, :k], indices[row, :k])
+        sorted_distances[order[row]] = distances[row, :k]
+        sorted_indices[order[row]] = indices[row, :k]

@@ -1,48 +1,61 @@
 """Exact nearest neighbors of distributed points, by tiles of matrix products.
 
-Squared distances through norms and products cancel for close points, and in single
-precision badly so.  The products here give only a rigorous *lower bound* of each
-distance, which rules nearly all pairs out; what is left is evaluated in double precision
-from the coordinates' differences.  The answer is therefore exact, and the same to the
-bit at any number of ranks and threads.
+Each pair of rows is looked at once, for both of its rows.  Squared distances through norms and
+products cancel for close points, and in single precision badly so.  The products here, of the
+leading principal coordinates and of what is left of the norms, give only a rigorous *lower bound*
+of each distance, which rules nearly all pairs out; what is left is evaluated in double precision
+from the coordinates' differences.  The answer is therefore exact, and the same to the bit at any
+number of ranks and threads.
+
+Rows that lie together in space are taken together, and near parts first, so that the lists of
+neighbors soon have nearly their final lengths, and few other pairs pass the bound.
 """
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+import scipy.linalg
+import scipy.spatial
 import threadpoolctl
 
 from thalweg.errors import InputError
 from thalweg.parallel.failures import raise_on_all_ranks
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.pairs.neighbor_kernels import (
-    CHUNK,
-    filter_columns,
-    filter_rows,
-    flush_candidates,
-    merge_pairs,
-    renew_limits,
-    sort_rows,
+    bound_limits,
+    filter_tile,
+    merge_lists,
+    pack_lists,
+    sort_lists,
 )
 from thalweg.parallel.pairs.ring import Ring, RingBlock
 from thalweg.parallel.redistribution import swap_rows
-from thalweg.parallel.reductions import max_over_ranks, sum_over_ranks
+from thalweg.parallel.reductions import any_over_ranks, max_over_ranks, sum_over_ranks
+
+T = TypeVar("T")
 
 #: Half a unit in the last place of single precision, relative.
 _ROUNDING = 2.0**-24
 
-#: Rows and columns of a tile: 4 MiB of single-precision products.
-_TILE_ROWS = 512
-_TILE_COLUMNS = 2048
+#: Rows, and columns, of a tile: its products and points fit into a core's cache.
+_BAND = 512
 
-#: Products, of rows of one column each, that take as long as it takes to find one of the k best
-#: pairs of a row at another rank, send it and take it over.
-_WORK_OF_PAIR = 3000
+#: Bands that lie together in space, whose pairs come first and set limits for all others.
+_GROUP = 4
+
+#: Nanoseconds for a term of a product, and to measure a pair and each of its coordinates: their
+#: ratios decide how many principal coordinates the products take.
+_PRODUCT, _PAIR, _COORDINATE = 0.015, 15.0, 0.2
+
+#: Rows whose principal directions are taken, and queries and rows on which bounds are tried.
+_SAMPLE, _QUERIES, _TRIED = 512, 64, 4096
 
 
 def nearest_neighbors(
@@ -78,16 +91,12 @@ def nearest_neighbors(
 
     Notes
     -----
-    With x and y centered, ``s = |y|^2 / 2 - x.y`` orders the neighbors y of x.  Its
-    value from single-precision products of length d is off by at most
-    ``(d + c) u (|x| |y| + |y|^2 / 2)``, u the unit roundoff and c a small constant (the
-    standard bound on inner products).  Its part that is a product of norms rides along in one more
-    column.  A pair is dropped when it cannot be nearer than the k best pairs so far.
-
-    Where neighbors of all rows are sought, each product serves both its rows.  On several ranks
-    each pair of blocks meets once, and the k best pairs of a block's rows among those of another
-    rank go back to their owner, 12 k bytes for each; where a rank has little to multiply, each
-    meets all blocks instead.
+    With x and y centered, l their leading principal coordinates and t the norms of the others,
+    ``|x - y|^2 / 2 >= |x|^2 / 2 + |y|^2 / 2 - l_x.l_y - t_x t_y``.  In single precision the right
+    side, one product of r + 3 terms, is off by at most ``(r + c) u (|x|^2 + |y|^2)``, u the unit
+    roundoff and c a small constant (the standard bound on inner products), which is taken off.
+    Blocks go half-way around the ring.  A block comes with the limits of its rows, and what is
+    found for them returns to their owner at the end of the step.
     """
     if not 1 <= k < layout.rows:
         raise InputError(
@@ -99,170 +108,294 @@ def nearest_neighbors(
         wrong = np.flatnonzero(~np.isfinite(exact).all(axis=1))
         if len(wrong):
             raise InputError(f"row {layout.start + wrong[0]} has values that are not finite")
-    frame = _Frame.of(layout, exact)
-    work = layout.rows * (exact.shape[1] + 1.0) / layout.comm.size
-    once = rows is None and (layout.comm.size == 1 or work >= _WORK_OF_PAIR * k)
-    rows = np.arange(layout.local_rows) if rows is None else np.asarray(rows, dtype=np.int64)
-    mine = _Rows(exact[rows], layout.start + rows, frame, k)
-    search = _Search(frame)
+    some = any_over_ranks(layout.comm, rows is not None)
+    frame = _Frame(layout, exact, k)
+    order = _spatial_order(frame.coordinates(exact)[:, :-3])
+    points, numbers = exact[order], layout.start + order
+    if some:
+        rows = np.arange(layout.local_rows) if rows is None else np.asarray(rows, dtype=np.int64)
+        order = _spatial_order(frame.coordinates(exact[rows])[:, :-3])
+        own = _Points(frame, exact[rows[order]], layout.start + rows[order], k)
+    else:
+        own = _Points(frame, points, numbers, k)
     with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
-        for block in Ring(layout).blocks(exact, each_pair_once=once):
-            if once and block.own:
-                search.run(mine, mine, _tiles_of_triangle(len(rows)), block.poll)
-                continue
-            numbers = np.arange(block.start, block.stop)
-            theirs = _Rows(block.arrays[0], numbers, frame, k if once else 0)
-            paired = block.rows if once else slice(0, len(rows))
-            search.run(mine, theirs, _tiles(paired, len(numbers), once), block.poll)
-            if once:
-                _return_pairs(layout, theirs, block, mine)
-    sort_rows(mine.distances, mine.indices)
-    return mine.indices, mine.distances
+        for block in Ring(layout).blocks(points, numbers, each_pair_once=not some):
+            if block.own and not some:
+                _search(own, own, block.rows, block.poll)
+            elif some:
+                theirs = _Points(frame, block.arrays[0], block.arrays[1], 0)
+                _search(own, theirs, slice(0, len(own.exact)), block.poll)
+            else:
+                _visit(layout, own, frame, block)
+    return own.sorted(order)
 
 
-@dataclass(frozen=True)
 class _Frame:
-    """What rows are measured from, and in units of, and the relative error of their products."""
+    """Coordinates in which products bound distances; the leading ones differ between ranks."""
 
-    center: np.ndarray
-    scale: float
-    bound: float
-
-    @classmethod
-    def of(cls, layout: Layout, exact: np.ndarray) -> _Frame:
-        # Where the center lies decides on speed alone, not on the answer.
+    def __init__(self, layout: Layout, exact: np.ndarray, k: int) -> None:
         total = np.asarray(sum_over_ranks(layout.comm, exact.sum(axis=0)))
-        center = total / layout.rows
-        largest = float(np.abs(exact - center).max()) if exact.size else 0.0
+        self.center = total / layout.rows
+        largest = float(np.abs(exact - self.center).max()) if exact.size else 0.0
         largest = max_over_ranks(layout.comm, largest)
         # A power of two: scaling is exact, and squares stay within single precision.
-        scale = 2.0 ** -np.ceil(np.log2(largest)) if largest > 0 else 1.0
-        # Products and sums of columns + 2 terms, the rounding of both factors and of the
-        # added column, with an allowance for second-order terms and for those of double precision.
-        return cls(center, scale, (exact.shape[1] + 12) * _ROUNDING * 1.01)
+        self.scale = 2.0 ** -np.ceil(np.log2(largest)) if largest > 0 else 1.0
+        self.directions = self._leading(exact, k / layout.rows)
+
+    def coordinates(self, rows: np.ndarray) -> np.ndarray:
+        """Leading coordinates, the norm of the others, half the squared norm, and 1."""
+        centered = (rows - self.center) * self.scale
+        sizes = np.einsum("ij,ij->i", centered, centered)
+        leading, rest = centered, np.zeros(len(rows))
+        if self.directions is not None:
+            leading = centered @ self.directions.T
+            rest = sizes - np.einsum("ij,ij->i", leading, leading)
+            rest = np.sqrt(np.maximum(rest, 0.0) + (rows.shape[1] + 12) * 2.0**-52 * sizes)
+        return _factor(np.column_stack([leading, rest]), sizes)
+
+    def _leading(self, exact: np.ndarray, share: float) -> np.ndarray | None:
+        """As many principal directions as make the search quickest; None for all coordinates.
+
+        ``share`` is that of a row's neighbors among all rows.
+        """
+        n, d = exact.shape
+        if d <= 8 or n < 4 * _SAMPLE:
+            return None
+
+        def spread(count: int) -> np.ndarray:
+            return (exact[:: -(-n // count)] - self.center) * self.scale
+
+        sample = spread(_SAMPLE)
+        if d <= len(sample):
+            directions = scipy.linalg.eigh(sample.T @ sample)[1][:, ::-1].T
+        else:
+            values, vectors = scipy.linalg.eigh(sample @ sample.T)
+            kept = values > 1e-12 * values[-1]
+            directions = ((vectors[:, kept] / np.sqrt(values[kept])).T @ sample)[::-1]
+        queries, tried = spread(_QUERIES), spread(_TRIED)
+        squared = _squares(queries, tried)
+        place = max(1, math.ceil(share * len(tried)))  # the query itself comes first
+        limits = np.partition(squared, place, axis=1)[:, place : place + 1]
+        images, others = queries @ directions.T, tried @ directions.T
+        left = np.einsum("ij,ij->i", queries, queries), np.einsum("ij,ij->i", tried, tried)
+        bounds, step = np.zeros_like(squared), 4
+        best, cost = None, _PRODUCT * d
+        for r in range(step, min(len(directions), d - step) + 1, step):
+            one, other = images[:, r - step : r], others[:, r - step : r]
+            bounds += _squares(one, other)
+            left = left[0] - (one**2).sum(axis=1), left[1] - (other**2).sum(axis=1)
+            rest = np.sqrt(np.maximum(left[0], 0.0))[:, None] - np.sqrt(np.maximum(left[1], 0.0))
+            passing = np.mean(bounds + rest**2 <= limits)
+            # A pair passes by either of its rows.
+            now = _PRODUCT * r + 2.0 * passing * (_PAIR + _COORDINATE * d)
+            if now < cost:
+                best, cost = r, now
+        return None if best is None else np.ascontiguousarray(directions[:best])
 
 
-class _Rows:
-    """Rows with the global ``numbers``, and of each the ``k`` best pairs so far as a heap."""
-
-    def __init__(self, exact: np.ndarray, numbers: np.ndarray, frame: _Frame, k: int) -> None:
-        centered = (exact - frame.center) * frame.scale
-        self.exact, self.numbers = exact, numbers
-        self.norms = np.sqrt(np.einsum("ij,ij->i", centered, centered))
-        self.halves = (0.5 * (1.0 - frame.bound) * self.norms**2).astype(np.float32)
-        # The product of two such rows is an upper bound of their inner product.
-        self.wide = np.empty((len(exact), exact.shape[1] + 1), dtype=np.float32)
-        self.wide[:, :-1] = centered
-        self.wide[:, -1] = np.sqrt(frame.bound) * self.norms
-        self.indices = np.full((len(exact), k), -1, dtype=np.int64)
-        self.distances = np.full((len(exact), k), np.inf)
-        self._locks = [threading.Lock() for _ in range(0, len(exact), _TILE_COLUMNS)]
-
-    def lock(self, rows: slice) -> threading.Lock:
-        """What a thread holds while it finds pairs of these rows, which belong to one tile."""
-        return self._locks[rows.start // _TILE_COLUMNS]
+def _factor(coordinates: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Rows whose products with those of :func:`_opposite` bound half the squared distances."""
+    n, columns = coordinates.shape
+    wide = np.empty((n, columns + 2), dtype=np.float32)
+    wide[:, :-2], wide[:, -2], wide[:, -1] = coordinates, (0.5 - _error(columns)) * sizes, 1.0
+    return wide
 
 
-#: Rows and columns of a tile, and whether its columns are to have pairs too.
-_Tile = tuple[slice, slice, bool]
+def _opposite(factor: np.ndarray) -> np.ndarray:
+    return np.concatenate([-factor[:, :-2], factor[:, -1:], factor[:, -2:-1]], axis=1).T.copy()
 
 
-def _tiles(rows: slice, columns: int, both: bool) -> Iterator[_Tile]:
-    """All pairs of these rows and so many columns."""
-    for band in _cut(rows.start, rows.stop, _TILE_ROWS):
-        for part in _cut(0, columns, _TILE_COLUMNS):
-            yield band, part, both
+def _error(columns: int) -> float:
+    # Products and sums of columns + 2 terms, the rounding of both factors, with an allowance for
+    # second-order terms and for those of double precision.
+    return (columns + 12) * _ROUNDING * 1.01
 
 
-def _tiles_of_triangle(rows: int) -> Iterator[_Tile]:
-    """Each pair of so many rows once."""
-    for band in _cut(0, rows, _TILE_ROWS):
-        yield band, band, False
-        for part in _cut(band.stop, rows, _TILE_COLUMNS):
-            yield band, part, True
+def _squares(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    sizes = np.einsum("ij,ij->i", one, one)[:, None] + np.einsum("ij,ij->i", other, other)
+    return sizes - 2.0 * (one @ other.T)
 
 
-def _cut(start: int, stop: int, step: int) -> Iterator[slice]:
-    """The range, cut at multiples of ``step``."""
-    edges = range(start // step * step, stop, step) if stop > start else ()
-    for edge in edges:
-        yield slice(max(edge, start), min(edge + step, stop))
+def _spatial_order(points: np.ndarray) -> np.ndarray:
+    """An order of points in which each band of :data:`_BAND` lies together in space."""
+    if len(points) <= _BAND or not points.shape[1]:
+        return np.arange(len(points))
+    points = points[:, np.argsort(-points.var(axis=0), kind="stable")[:16]]
+    parts, found = [np.arange(len(points))], []
+    while parts:
+        part = parts.pop()
+        if len(part) <= _BAND:
+            found.append(part)
+            continue
+        axis = points[part].var(axis=0).argmax()
+        half = _BAND * (-(-len(part) // _BAND) // 2)
+        order = np.argpartition(points[part, axis], half)
+        parts += [part[order[half:]], part[order[:half]]]
+    return np.concatenate(found)
 
 
-class _Search:
-    """Finds the best pairs of rows tile by tile."""
+class _Points:
+    """Rows of a block, and a list of the best pairs so far of each.
 
-    def __init__(self, frame: _Frame) -> None:
-        import numba
+    Parameters
+    ----------
+    k
+        Pairs that a list is to have; 0 where none are asked for.
+    limits
+        Squared distances beyond which the owner of the rows needs no pairs.
+    """
 
-        self.frame = frame
-        self.threads = numba.get_num_threads()
-        self.compiled = False
-
-    def run(
-        self, mine: _Rows, theirs: _Rows, tiles: Iterable[_Tile], poll: Callable[[], None]
-    ) -> None:
-        """Search these tiles of pairs; ``theirs`` have places for pairs if a tile wants them."""
-
-        def search(tile: _Tile) -> None:
-            rows, columns, both = tile
-            products = mine.wide[rows] @ theirs.wide[columns].T
-            with mine.lock(rows):
-                self._take(filter_rows, products, mine, rows, theirs, columns)
-            if both:
-                with theirs.lock(columns):
-                    self._take(filter_columns, products, theirs, columns, mine, rows)
-
-        tiles = list(tiles)
-        if self.threads == 1 or len(tiles) < 2:
-            for tile in tiles:
-                search(tile)
-                poll()
-            return
-        if not self.compiled:
-            # One thread compiles the kernels.
-            search(tiles.pop(next((n for n, tile in enumerate(tiles) if tile[2]), 0)))
-            self.compiled = True
-        with ThreadPoolExecutor(self.threads) as pool:
-            for _ in pool.map(search, tiles):
-                poll()  # this thread alone calls MPI
-
-    def _take(
+    def __init__(
         self,
-        choose: Callable[..., None],
-        products: np.ndarray,
-        asked: _Rows,
-        rows: slice,
-        others: _Rows,
-        among: slice,
+        frame: _Frame,
+        exact: np.ndarray,
+        numbers: np.ndarray,
+        k: int,
+        limits: np.ndarray | None = None,
     ) -> None:
-        """Take pairs of the rows asked for into their heaps."""
-        count, k = rows.stop - rows.start, asked.indices.shape[1]
-        capacity = 2 * (k + CHUNK)
-        candidates = (
-            np.empty((count, capacity), dtype=np.float32),
-            np.empty((count, capacity), dtype=np.int32),
-            np.zeros(count, dtype=np.int64),
-            np.empty(count, dtype=np.float32),
-        )
-        found = asked.distances[rows], asked.indices[rows]
-        norms = asked.norms[rows], others.norms[among]
-        points = asked.exact[rows], others.exact[among], *norms, self.frame.scale, self.frame.bound
-        own, start = asked.numbers[rows], int(others.numbers[among.start])
-        renew_limits(*found, *candidates, *points)
-        choose(products, others.halves[among], own, start, *found, *candidates, *points)
-        flush_candidates(start, *found, *candidates, *points)
+        self.exact, self.numbers, self.k, self.scale = exact, numbers, k, frame.scale
+        self.coordinates = frame.coordinates(exact)
+        n, capacity = len(exact), k + max(8, k // 2) if k else 0
+        self.distances = np.empty((n, capacity))
+        self.indices = np.empty((n, capacity), dtype=np.int64)
+        self.counts = np.zeros(n, dtype=np.int64)
+        self.limits = np.full(n, np.inf if k else -np.inf) if limits is None else limits.copy()
+        scaled = 0.5 * self.limits * self.scale * self.scale
+        self.thresholds = (scaled * (1.0 + 2.0**-20) + 2.0**-100).astype(np.float32)
+
+    @property
+    def lists(self) -> tuple[np.ndarray, ...]:
+        return self.distances, self.indices, self.counts, self.limits, self.thresholds
+
+    def search_group(self, top: int) -> None:
+        """Search all pairs of some bands from row ``top``, which lie together in space."""
+        group = slice(top, top + _BAND * _GROUP)
+        near = (self.exact[group] - self.exact[group].mean(axis=0)) * self.scale
+        sizes = np.einsum("ij,ij->i", near, near)
+        factor = _factor(near, sizes)
+        tile = factor @ _opposite(factor)
+        slack = 4.0 * _error(near.shape[1]) * float(sizes.max())
+        bound_limits(tile, top, slack, self.k, self.scale, self.limits, self.thresholds)
+        both = self.exact, self.numbers, *self.lists
+        filter_tile(tile, top, top, True, self.k, self.scale, *both, *both)
+
+    def merge(self, counts: np.ndarray, distances: np.ndarray, indices: np.ndarray) -> None:
+        """Add pairs to the lists, of which the rows get so many each, and lower the limits."""
+        merge_lists(counts, distances, indices, self.k, self.scale, *self.lists)
+
+    def shorten(self) -> None:
+        """Lower the limits to the pairs known."""
+        self.merge(np.zeros_like(self.counts), np.empty(0), np.empty(0, dtype=np.int64))
+
+    def packed(self) -> tuple[np.ndarray, np.ndarray]:
+        """Distances and indices of all lists, one after the other."""
+        distances = np.empty(int(self.counts.sum()))
+        indices = np.empty(len(distances), dtype=np.int64)
+        pack_lists(self.distances, self.indices, self.counts, distances, indices)
+        return distances, indices
+
+    def sorted(self, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Indices and squared distances, nearest first, of rows that come in this order here."""
+        self.shorten()
+        indices = np.empty((len(order), self.k), dtype=np.int64)
+        distances = np.empty(indices.shape)
+        sort_lists(self.distances, self.indices, order, distances, indices)
+        return indices, distances
 
 
-def _return_pairs(layout: Layout, theirs: _Rows, block: RingBlock, mine: _Rows) -> None:
-    """Send a block's pairs to its owner, and take over those found for this rank's rows."""
-    k, owner, holder = theirs.indices.shape[1], block.owner, block.holder
-    # Numbers within a block are half as long.
-    numbers = np.where(theirs.indices < 0, -1, theirs.indices - layout.start).astype(np.int32)
-    count = block.held.stop - block.held.start
-    distances, indices = np.empty((count, k)), np.empty((count, k), dtype=np.int32)
-    swap_rows(layout.comm, theirs.distances, owner, distances, holder)
-    swap_rows(layout.comm, numbers, owner, indices, holder)
-    start = int(layout.starts[holder])
-    found = mine.distances[block.held], mine.indices[block.held]
-    merge_pairs(distances, indices, start, *found)
+@dataclass
+class _Bands:
+    """Rows cut into bands, and balls that hold the coordinates of each."""
+
+    slices: list[slice]
+    centers: np.ndarray
+    radii: np.ndarray
+
+    @classmethod
+    def of(cls, points: _Points, rows: slice) -> _Bands:
+        starts = range(rows.start, rows.stop, _BAND)
+        slices = [slice(start, min(start + _BAND, rows.stop)) for start in starts]
+        centers = np.empty((len(slices), points.coordinates.shape[1] - 2))
+        radii = np.empty(len(slices))
+        for band, part in enumerate(slices):
+            inside = points.coordinates[part, :-2].astype(float)
+            centers[band] = inside.mean(axis=0)
+            radii[band] = np.sqrt(((inside - centers[band]) ** 2).sum(axis=1).max())
+            # For coordinates in single precision.
+            radii[band] += 2.0**-20 * np.sqrt((inside**2).sum(axis=1).max())
+        return cls(slices, centers, radii)
+
+
+def _visit(layout: Layout, own: _Points, frame: _Frame, block: RingBlock) -> None:
+    """Search a block of another rank, and exchange what is found with those of its rows."""
+    points, numbers = block.arrays
+
+    def swap(sent: np.ndarray, received: np.ndarray, home: bool = True) -> np.ndarray:
+        ends = (block.owner, block.holder) if home else (block.holder, block.owner)
+        swap_rows(layout.comm, sent, ends[0], received, ends[1])
+        return received
+
+    limits = swap(own.limits[block.held], np.empty(len(points)), home=False)
+    theirs = _Points(frame, points, numbers, own.k, limits)
+    _search(own, theirs, block.rows, block.poll)
+    counts = np.zeros_like(own.counts)
+    swap(theirs.counts, counts[block.held])
+    total = int(counts.sum())
+    found = [swap(sent, np.empty(total, sent.dtype)) for sent in theirs.packed()]
+    own.merge(counts, *found)
+
+
+def _search(own: _Points, theirs: _Points, rows: slice, poll: Callable[[], None]) -> None:
+    """Look at the pairs of some rows with the columns ``theirs``, or among the rows, each once."""
+    ours = _Bands.of(own, rows)
+    others = ours if theirs is own else _Bands.of(theirs, slice(0, len(theirs.exact)))
+    if not ours.slices or not others.slices:
+        return
+    right = _opposite(theirs.coordinates)
+    apart = scipy.spatial.distance.cdist(ours.centers, others.centers)
+    gaps = 0.5 * np.maximum(apart - ours.radii[:, None] - others.radii, 0.0) ** 2
+    kept = threading.local()
+    held = [threading.Lock() for _ in ours.slices]
+    also = held if theirs is own else [threading.Lock() for _ in others.slices]
+
+    def search_tile(bands: tuple[int, int]) -> None:
+        a, b = bands
+        band, columns = ours.slices[a], others.slices[b]
+        if gaps[a, b] > max(own.thresholds[band].max(), theirs.thresholds[columns].max()):
+            return
+        if not hasattr(kept, "products"):
+            kept.products = np.empty(_BAND * _BAND, dtype=np.float32)
+        shape = band.stop - band.start, columns.stop - columns.start
+        tile = kept.products[: shape[0] * shape[1]].reshape(shape)
+        np.matmul(own.coordinates[band], right[:, columns], out=tile)
+        with held[a], also[b]:
+            filter_tile(
+                tile, band.start, columns.start, False, own.k, own.scale, own.exact, own.numbers,
+                *own.lists, theirs.exact, theirs.numbers, *theirs.lists,
+            )  # fmt: skip
+
+    a, b = np.divmod(np.arange(apart.size), apart.shape[1])
+    if theirs is own:
+        # These give limits for all others.
+        _run(own.search_group, list(range(0, len(own.exact), _BAND * _GROUP)), poll)
+        own.shorten()
+        other_group = a // _GROUP < b // _GROUP
+        a, b = a[other_group], b[other_group]
+    near = np.argsort(apart[a, b], kind="stable")
+    _run(search_tile, list(zip(a[near].tolist(), b[near].tolist(), strict=True)), poll)
+
+
+def _run(search: Callable[[T], None], tiles: list[T], poll: Callable[[], None]) -> None:
+    """Search the tiles, on as many threads as Numba may use; this thread alone calls MPI."""
+    import numba
+
+    threads = numba.get_num_threads()
+    if threads == 1 or len(tiles) < 2:
+        for tile in tiles:
+            search(tile)
+            poll()
+        return
+    search(tiles.pop(0))  # one thread compiles the kernels
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(search, tiles):
+            poll()
