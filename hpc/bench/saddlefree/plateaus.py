@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from hpc.bench.saddlefree.rivals import Rival, available
+from hpc.bench.saddlefree.soap import Soap
 from hpc.bench.saddlefree.training import DIGITS, DIVERGED, Watch, build_problem
 from sklearn.datasets import load_digits
 
@@ -73,8 +74,18 @@ class Plateau:
         return build_problem("deep-plain", None, DIGITS).train, 0.0
 
 
-LINEAR = {"adam": (3e-3, 1e-2, 3e-2), "nag": (3e-2, 1e-1, 3e-1), "muon": (3e-3, 1e-2, 3e-2)}
-CHAIN = {"adam": (3e-4, 1e-3, 3e-3), "nag": (1e-2, 3e-2, 1e-1), "muon": (3e-3, 1e-2, 3e-2)}
+LINEAR = {
+    "adam": (3e-3, 1e-2, 3e-2),
+    "nag": (3e-2, 1e-1, 3e-1),
+    "muon": (3e-3, 1e-2, 3e-2),
+    "soap": (3e-3, 1e-2, 3e-2),
+}
+CHAIN = {
+    "adam": (3e-4, 1e-3, 3e-3),
+    "nag": (1e-2, 3e-2, 1e-1),
+    "muon": (3e-3, 1e-2, 3e-2),
+    "soap": (1e-3, 3e-3, 1e-2),
+}
 
 #: Every method, in the order of the table.
 METHODS = (*OURS, *LINEAR)
@@ -86,6 +97,7 @@ NETWORKS = {
     "8 components": Plateau(0.3, LINEAR, [64, 32, 16, 8, 16, 32, 64], 2000),
     "32 components": Plateau(0.3, LINEAR, [64, 48, 40, 32, 40, 48, 64], 2000),
     "chain": Plateau(1.0, CHAIN),
+    "chain, from 0.8 times": Plateau(0.8, CHAIN),
 }
 
 
@@ -177,7 +189,8 @@ def _rival(
 ) -> list[list[float]]:
     course = Course(plateau, seed)
     settings = {"rate": rate, "batch": plateau.batch or 200}
-    rival = Rival(name, settings, seed, constant=True)
+    made = Soap if name == "soap" else partial(Rival, name)
+    rival = made(settings, seed, constant=True)
     layout = course.train.layout
     for updates, epochs, flat in rival.run(course.train, course.start, seconds, course.watch.now):
         if epochs == updates and updates % 10:

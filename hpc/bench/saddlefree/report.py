@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +172,7 @@ def _plateaus(found: dict[str, Any], stem: Path) -> list[str]:
         f"{linear[0].scale:g} times Glorot's weights, all rows in each update; their saddles are "
         "the networks that pass on some of the leading principal components. A chain of 30 layers "
         "of 50 tanh units without shortcuts, a classifier of 1,400 of these digits, from Glorot's "
-        "weights; batches of 200 for first-order methods. Single precision. "
+        "weights and from 0.8 times these; batches of 200 for first-order methods. Single precision. "
         f"Core-seconds, at most {found['seconds']:g}, until {100 * way:g} % of the way to the "
         "known minimum is made; over several seeds, mean (least to largest). First-order methods "
         "keep their rate; all rates tried are shown, and the best of each method is drawn.",
@@ -209,6 +210,9 @@ def _network(problem: str, found: dict[str, Any], stem: Path) -> list[str]:
         for limit in limits:
             row[f"train at {limit:g}"] = spread([reached(c, limit) for c in run["curves"]])
         row["test at the end"] = spread([end[4] for end in ends])
+        lowest = [min(curve, key=itemgetter(4)) for curve in run["curves"]]
+        row["lowest test"] = spread([point[4] for point in lowest])
+        row["reached at"] = f"{sum(point[0] for point in lowest) / len(lowest):.3g}"
         row["epochs"] = f"{ends[0][1]:.0f}"
         row["updates"] = int(ends[0][2])
         row["status"] = f"{run['status']} at {ends[0][0]:.0f}"
@@ -233,7 +237,8 @@ def _network(problem: str, found: dict[str, Any], stem: Path) -> list[str]:
         f"are {label}, measured off the clock; over several seeds, mean (least to largest). For "
         "full-batch methods the column of epochs counts gradient equivalents. In parentheses the "
         "settings tried, each for a tenth of the time with a schedule that fits it, and the "
-        "training error that they reached."
+        "training error that they reached. The lowest test error is that of the points of the "
+        "curves: what a run would have that stops where rows held out ask for it."
         + (" Started where the tuned Adam above had ended." if "-continued" in problem else ""),
         "",
         format_table(table, markdown=True),

@@ -12,12 +12,13 @@ import numpy as np
 from thalweg_saddlefree.networks.network import Network
 from thalweg_saddlefree.networks.objective import NetworkObjective
 
-#: Settings tried: for optax the peak of the learning rate, for kfac-jax the first damping;
-#: and data rows of an update.
+#: Settings tried: the peak of the learning rate, for kfac-jax the first damping; and data rows
+#: of an update.
 GRID: dict[str, list[dict[str, float]]] = {
     "adam": [{"rate": rate, "batch": 200} for rate in (3e-4, 1e-3, 3e-3)],
     "nag": [{"rate": rate, "batch": 200} for rate in (3e-3, 1e-2, 3e-2)],
     "muon": [{"rate": rate, "batch": 500} for rate in (3e-3, 1e-2, 3e-2)],
+    "soap": [{"rate": rate, "batch": 500} for rate in (3e-3, 1e-2, 3e-2)],
     "kfac-jax": [{"damping": 1.0, "batch": batch} for batch in (1000, 2500)],
 }
 
@@ -28,10 +29,11 @@ RISE = 0.05
 def available(name: str) -> bool:
     """Whether the packages of a rival are installed.
 
-    kfac-jax 0.0.8 needs JAX before 0.7 and is not among the extras; without it the record
-    keeps what it had.
+    kfac-jax 0.0.8, which needs JAX before 0.7, and heavyball, which needs PyTorch, are not
+    among the extras; without them the record keeps what it had.
     """
-    needed = ("jax", "optax", "kfac_jax") if name == "kfac-jax" else ("jax", "optax")
+    others = {"kfac-jax": ("jax", "optax", "kfac_jax"), "soap": ("torch", "heavyball")}
+    needed = others.get(name, ("jax", "optax"))
     return all(importlib.util.find_spec(package) is not None for package in needed)
 
 
@@ -92,6 +94,13 @@ def loss_of(network: Network, registered: bool = False) -> Callable[..., Any]:
         return total / len(inputs)
 
     return loss
+
+
+def schedule(part: float) -> float:
+    """Factor of the learning rate after a part of the time."""
+    if part < RISE:
+        return 0.1 + 0.9 * part / RISE
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, (part - RISE) / (1 - RISE))))
 
 
 class Rival:
@@ -168,7 +177,7 @@ class Rival:
             for first in range(0, rows - batch + 1, batch):
                 chosen = order[first : first + batch]
                 part = (inputs, targets) if batch == rows else (inputs[chosen], targets[chosen])
-                tree, memory = update(tree, memory, part, self._schedule(spent / seconds))
+                tree, memory = update(tree, memory, part, self._factor(spent / seconds))
                 jax.block_until_ready(tree)
                 done += 1
                 if (spent := clock() - self.began) >= seconds:
@@ -176,13 +185,8 @@ class Rival:
             flat = np.concatenate([np.asarray(leaf).ravel() for pair in tree for leaf in pair])
             yield done, done * batch / rows, flat
 
-    def _schedule(self, part: float) -> float:
-        """Factor of the learning rate after a part of the time."""
-        if self.constant:
-            return 1.0
-        if part < RISE:
-            return 0.1 + 0.9 * part / RISE
-        return 0.5 * (1 + math.cos(math.pi * min(1.0, (part - RISE) / (1 - RISE))))
+    def _factor(self, part: float) -> float:
+        return 1.0 if self.constant else schedule(part)
 
     def _update(self, network: Network, tree: Any, rows: Any) -> tuple[Any, Any]:
         """``update(tree, memory, rows, scale)``, and its first memory."""

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from hpc.bench.saddlefree.rivals import GRID, Rival, available
+from hpc.bench.saddlefree.soap import Soap
 from sklearn.datasets import load_digits
 
 import thalweg
@@ -278,7 +279,8 @@ def _rival(
     layout = problem.train.layout
     x = layout.vec_from(start)
     curve = [[0.0, 0.0, 0.0, *measured(problem, x)]]
-    rival, flat = Rival(name, settings, seed), start
+    rival = Soap(settings, seed) if name == "soap" else Rival(name, settings, seed)
+    flat = start
     for updates, epochs, flat in rival.run(problem.train, start, seconds, watch.now):
         spent = watch.now() - rival.began
         if spent >= curve[-1][0] + step or spent >= seconds:
