@@ -60,6 +60,9 @@ FIRST_STEPS = 10
 #: Batches of an epoch after which the damping does not fall until the epoch ends.
 LONG = 20
 
+#: Part of the promised decrease that all rows see where a batch has the best size.
+KEPT = 1 / 3
+
 #: Least damping in units of the curvature along the directions.
 LEAST_DAMPING = 1e-8
 
@@ -94,6 +97,8 @@ class SubspaceState(StochasticState):
         Value of the next batch from which on the step is taken back.
     size
         Rows of a batch in the present epoch.
+    noisy
+        Whether the last epochs kept less than :data:`KEPT` of what their steps promised.
     predicted, earlier
         Sums of the predicted decreases of this epoch's steps and of the last one's.
     in_use
@@ -112,6 +117,7 @@ class SubspaceState(StochasticState):
     bound: float = float("inf")
     highest: float = float("inf")
     size: float = 0.0
+    noisy: bool = False
     predicted: float = 0.0
     earlier: float = 0.0
     in_use: tuple[int, int] = field(default=(-1, -1), metadata=TRANSIENT)
@@ -307,6 +313,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         promised = 0.5 * (state.predicted + state.earlier)
         state.earlier, state.predicted = state.predicted, 0.0
         kept = (former - state.epoch_value) / promised if promised > 0 else float("nan")
+        state.noisy = kept < KEPT
         if math.isfinite(kept):
             factor = 2.0 * (1.0 - kept) / (1.0 + kept) if kept > -1.0 else self.growth
             state.size *= min(self.growth, max(1.0, factor))
@@ -485,7 +492,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         factor = self.damping_decay ** ((2 if fast else 1) * self.check_every)
         if state.ratio > 0.75:
             # In a long epoch it waits for what the epoch will show of noise.
-            if state.whole or state.batch < LONG:
+            if state.whole or (state.batch < LONG and not state.noisy):
                 state.damping *= factor
         elif not state.ratio >= 0.25:
             state.damping /= factor

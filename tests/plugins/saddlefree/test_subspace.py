@@ -188,6 +188,7 @@ def test_batches_grow_where_noise_asks_and_not_else():
         for _ in range(60):
             state = solver.step(state)
         assert (state.rows > 10) == grows, state.rows
+        assert state.noisy == grows
     for options, rows in (({"growth": 1.0}, 10), ({"largest_batch": 15}, 15)):
         solver, state = with_batches_of(10, problem, **options)
         for _ in range(60):
@@ -216,6 +217,14 @@ def test_the_damping_follows_every_first_step_until_a_prediction_fails():
         state.damping = 1.0
         solver._adapt(state, change=-ratio, predicted=-1.0)
         assert state.damping == pytest.approx(factor**power)
+    # Nor does it where steps kept little of what they promised; that of all rows is no noise.
+    state.noisy, state.damping = True, 1.0
+    solver._adapt(state, change=-1.2, predicted=-1.0)
+    assert state.damping == 1.0
+    state.whole = True
+    solver._adapt(state, change=-1.2, predicted=-1.0)
+    assert state.damping < 1.0
+    state.noisy = state.whole = False
     # Late in a long epoch, of whose noise nothing is known yet, it does not fall.
     state.damping, state.batch = 1.0, LONG
     solver._adapt(state, change=-1.2, predicted=-1.0)
