@@ -8,6 +8,7 @@ import numpy as np
 
 from thalweg.plugins import PhaseEstimate, Problem
 from thalweg_isometry.cutting_planes import MAX_CUTS, MIN_CUTS
+from thalweg_isometry.search import SecantSearch
 
 #: Rounds whose largest additions a run works with at once, and bytes of a secant on its rank.
 ROUNDS, SECANT_BYTES = 3.5, 140.0
@@ -19,8 +20,8 @@ FOUND_BYTES, SHARES, SPARE, PIECE = 100.0, 2.0, 4096.0, 4e6
 #: Bytes that a scan takes whatever the rows are: products of tiles, bounds, BLAS's buffers.
 CONSTANT = 12e6
 
-#: Evaluations per iteration.
-EVALUATIONS = 12.0
+#: Evaluations per iteration: between scans, and where all secants are cuts and none is needed.
+EVALUATIONS, WITHOUT_SCANS = 12.0, 70.0
 
 #: Bytes of compiled kernels, and of the libraries that they need.
 KERNELS = 50e6
@@ -59,16 +60,17 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     kept = min(float(np.clip(4.0 * rows, MIN_CUTS, MAX_CUTS)), pairs)
     active = min(ROUNDS * kept, pairs) / ranks
     touched = min(float(n), 2.0 * active)
-    times = float(problem.iterations)
+    few = pairs <= SecantSearch.all_below
+    times = float(problem.iterations) * (WITHOUT_SCANS if few else EVALUATIONS)
     others = rows * problem.remote_share  # of which a rank's secants end at these
     away = others * -math.expm1(-active / rows)
     search = PhaseEstimate(
         "search",
         persistent=SECANT_BYTES * active + 4.0 * touched * (columns + 3.0 * rank),
         temporary=8.0 * VECTORS * columns * rank,
-        sent=times * EVALUATIONS * rank * 4.0 * (2.0 * away + 2.0 * columns * (ranks > 1)),
-        messages=times * EVALUATIONS * 2.0 * (ranks - 1),
-        operations=times * EVALUATIONS * 4.0 * touched * rank * columns,
+        sent=times * rank * 4.0 * (2.0 * away + 2.0 * columns * (ranks > 1)),
+        messages=times * (2.0 * (ranks - 1) + 6.0 * (ranks > 1)),
+        operations=times * 4.0 * touched * rank * columns,
         advice="give a rank, or fewer rows",
     )  # fmt: skip
     width = columns + rank

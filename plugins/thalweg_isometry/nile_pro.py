@@ -35,6 +35,9 @@ class NileProSearch(SecantSearch[NileProState]):
     """Solver ``nile-pro``."""
 
     adjust: Literal["bracket", "published"] = "published"
+    cuts_per_round: int = 3000
+    all_below: int = 5000
+    smallest_subset: int = 800
     beta: Annotated[
         float | None, Help("penalty of q = A(Psi^T Psi); 200 over the number of secants", above=0)
     ] = None

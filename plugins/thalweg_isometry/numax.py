@@ -8,7 +8,7 @@ are found together.
 The least nuclear norm over a few thousand cuts has a rank far too low for the other
 secants.  Therefore separation rounds take place whenever P is within the bounds at the
 cuts, long before it is the least; and where the rank is given, the leading eigenpairs of P
-(2.9) are the answer as soon as they are within all bounds.
+(2.9), times a number, are the answer as soon as they are within all bounds.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from thalweg.parallel import max_over_ranks, min_over_ranks
 from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
@@ -89,11 +90,17 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
         while used < self.sweep:
             used += 1
             values, vectors = np.linalg.eigh(low + gamma)
-            values = np.maximum(values - 1.0 / (self.beta1 * state.penalty), 0.0)
+            less = 1.0 / (self.beta1 * state.penalty)
+            if wanted:  # no more than leaves P this rank: with less it would fit the cuts too well
+                less = min(less, max(0.0, values[-wanted - 1])) if wanted < len(values) else 0.0
+            values = np.maximum(values - less, 0.0)
             factor = (np.sqrt(values) * vectors).T[values > 0.0]
             p = factor.T @ factor
             psi = factor[::-1][:rows]
-            worst = active.largest(active.ratios(active.images(psi)) - 1.0)
+            ratios = active.ratios(active.images(psi))
+            if wanted:
+                psi, ratios = self._scaled(active, psi, ratios)
+            worst = active.largest(ratios - 1.0)
             self.approach(state, psi, worst)
             if wanted and worst <= goal:
                 break
@@ -111,8 +118,7 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
         solved = max(primal, dual) < self.tolerance
         if self.balance and not solved and state.attempt_iterations < self.limit // 2:
             # Both penalties together, so that the equations stay as they are.
-            less = 0.5 if not wanted else 1.0  # where the rank is given, P need not be the least
-            multiple = 2.0 if primal > 2.0 * dual else less if dual > 2.0 * primal else 1.0
+            multiple = 2.0 if primal > 2.0 * dual else 0.5 if dual > 2.0 * primal else 1.0
             state.penalty *= multiple
             gamma, omega = gamma / multiple, omega / multiple
         state.dual = omega
@@ -131,6 +137,17 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
             iterations=used,
             evaluations=used,
         )
+
+    @staticmethod
+    def _scaled(
+        active: ActiveSecants, psi: np.ndarray, ratios: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The map, cut off at a rank, times a number: lengthening and shortening are alike."""
+        low = min_over_ranks(active.comm, float(ratios.min(initial=np.inf)))
+        high = max_over_ranks(active.comm, float(ratios.max(initial=0.0)))
+        if not high > 0.0:
+            return psi, ratios
+        return np.sqrt(2.0 / (high + low)) * psi, ratios * (2.0 / (high + low))
 
     def _serve(self, state: NuMaxState) -> None:
         if state.problem.wanted_rank is not None:

@@ -47,6 +47,22 @@ def test_column_generation_ends_with_a_certificate_and_few_active_secants(
     assert result.trace["active"][-1] < 0.7 * 60 * 59 / 2
 
 
+@pytest.mark.parametrize("rank", [None, 12])
+@pytest.mark.parametrize("solver", ["hinge-lbfgs", "numax", "fromax", "nile-pro"])
+def test_a_search_that_begins_with_few_points_ends_with_all(
+    digits, true_delta, secants_of, solver, rank
+):
+    points = digits[:60]
+    objective = NearIsometry(secants_of(points, MPI.COMM_SELF), 0.4, rank)
+    result = thalweg.minimize(
+        objective, solver=solver, all_below=0, smallest_subset=15, **QUICK.get(solver, {})
+    )
+    assert result.status is Status.CONVERGED
+    assert true_delta(points, result.solution) <= 0.4
+    assert len(result.solution) == (rank or len(result.solution)) <= 16
+    assert len(np.unique(result.trace["points"])) > 1
+
+
 def test_the_own_method_needs_no_more_rank_than_the_published_ones(digits, secants_of):
     secants = secants_of(digits[:30], MPI.COMM_SELF)
     ranks = {
