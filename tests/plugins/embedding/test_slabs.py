@@ -71,26 +71,26 @@ def test_slabs_give_what_one_rank_gives_and_the_same_bits_each_time(comm, shape)
 
 
 @pytest.mark.ranks(4)
-@pytest.mark.parametrize("shape", ["cloud", "vertical"])
-def test_pencils_give_what_one_rank_gives_and_the_same_bits_each_time(comm, monkeypatch, shape):
-    whole = the_map(shape, 200, 3)
+@pytest.mark.parametrize(("shape", "grid"), [("cloud", (2, 2)), ("vertical", (3, 1))])
+def test_pencils_give_what_one_rank_gives_and_the_same_bits_each_time(
+    comm, monkeypatch, shape, grid
+):
+    """A grid whose parts divide no side evenly, and one that leaves a rank without a part."""
+    monkeypatch.setattr(boxes, "CUTS", (4.0,))  # else so few points are summed pair by pair
+    whole = 0.2 * the_map(shape, 200, 3)
     layout, alone = Layout(comm, 200, 3), Layout(MPI.COMM_SELF, 200, 3)
-    expected, wanted = everything(alone, whole, STUDENT, 1e-4)
-    # Grids that divide no side evenly, and one that leaves ranks without a part.
-    for grid in ((2, comm.size // 2), (comm.size - 1, 1)):
-        for module, name in ((mesh, "process_grid"), (decomposition, "slabs_and_pencils")):
-            monkeypatch.setattr(
-                module, name, lambda ranks, *_, grid=grid: grid if ranks > 1 else (1, 1)
-            )
-        total, found = everything(layout, whole, STUDENT, 1e-4)
-        assert total == pytest.approx(expected, rel=1e-5)
-        for mine, theirs in zip(found, wanted, strict=True):
-            error = np.abs(mine - layout.local(theirs)).max(initial=0.0)
-            assert error <= 1e-4 * np.abs(theirs).max() + 1e-9
-        again, repeated = everything(layout, whole, STUDENT, 1e-4)
-        assert again == total
-        for mine, theirs in zip(found, repeated, strict=True):
-            np.testing.assert_array_equal(mine, theirs)
+    expected, wanted = everything(alone, whole, STUDENT, 1e-3)
+    for module, name in ((mesh, "process_grid"), (decomposition, "slabs_and_pencils")):
+        monkeypatch.setattr(module, name, lambda ranks, *_: grid if ranks > 1 else (1, 1))
+    total, found = everything(layout, whole, STUDENT, 1e-3)
+    assert total == pytest.approx(expected, rel=1e-6)
+    for mine, theirs in zip(found, wanted, strict=True):
+        error = np.abs(mine - layout.local(theirs)).max(initial=0.0)
+        assert error <= 1e-5 * np.abs(theirs).max() + 1e-9
+    again, repeated = everything(layout, whole, STUDENT, 1e-3)
+    assert again == total
+    for mine, theirs in zip(found, repeated, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
 
 
 @pytest.mark.ranks(4)
