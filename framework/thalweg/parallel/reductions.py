@@ -33,7 +33,8 @@ def values_of_all_ranks(comm: MPI.Comm, values: float | np.ndarray) -> np.ndarra
     -------
     ndarray, shape (comm.size, ...)
     """
-    mine = np.ascontiguousarray(values) if np.ndim(values) else np.array(values)
+    array = isinstance(values, np.ndarray)
+    mine = np.ascontiguousarray(values) if array else np.array(values)
     if comm.size == 1:
         return mine[None].copy()
     count_messages(mine.nbytes)
@@ -107,7 +108,7 @@ def sum_large(comm: MPI.Comm, array: np.ndarray, step: int = 2**22) -> np.ndarra
 
 
 def _sum_in_order(parts: np.ndarray) -> np.ndarray:
-    total = parts[0].copy()
+    total = parts[0]  # nobody else has it
     for part in parts[1:]:
         total += part
     return total
@@ -115,12 +116,12 @@ def _sum_in_order(parts: np.ndarray) -> np.ndarray:
 
 def max_over_ranks(comm: MPI.Comm, value: float) -> float:
     """Largest value over the ranks; NaN on any rank gives NaN.  Collective."""
-    return float(np.max(values_of_all_ranks(comm, float(value))))
+    return float(values_of_all_ranks(comm, float(value)).max())
 
 
 def min_over_ranks(comm: MPI.Comm, value: float) -> float:
     """Smallest value over the ranks; NaN on any rank gives NaN.  Collective."""
-    return float(np.min(values_of_all_ranks(comm, float(value))))
+    return float(values_of_all_ranks(comm, float(value)).min())
 
 
 def same_on_all_ranks(comm: MPI.Comm, values: Sequence[float], what: str) -> list[float]:
@@ -154,7 +155,7 @@ def same_on_all_ranks(comm: MPI.Comm, values: Sequence[float], what: str) -> lis
 
 def any_over_ranks(comm: MPI.Comm, flag: bool) -> bool:
     """Whether the flag is set on any rank.  Collective."""
-    return bool(values_of_all_ranks(comm, bool(flag)).any())
+    return True in values_of_all_ranks(comm, bool(flag)).tolist()
 
 
 def nth_over_ranks(comm: MPI.Comm, values: np.ndarray, n: int) -> float:
