@@ -172,7 +172,7 @@ def _plateaus(found: dict[str, Any], stem: Path) -> list[str]:
         f"{linear[0].scale:g} times Glorot's weights, all rows in each update; their saddles are "
         "the networks that pass on some of the leading principal components. A chain of 30 layers "
         "of 50 tanh units without shortcuts, a classifier of 1,400 of these digits, from Glorot's "
-        "weights and from 0.8 times these; batches of 200 for first-order methods. Single "
+        "weights unless its name says otherwise; batches of 200 for first-order methods. Single "
         f"precision. Core-seconds, at most {found['seconds']:g}, until {100 * way:g} % of the way "
         "to the known minimum is made; over several seeds, mean (least to largest). First-order "
         "methods keep their rate; all rates tried are shown, and the best of each method is drawn.",
