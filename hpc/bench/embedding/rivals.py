@@ -318,7 +318,8 @@ def sets_section(found: dict[str, Any], stem: Path) -> list[str]:
             if "missing" not in measured:
                 set_of = f"{facts['data']}, {facts['rows']:,}"
                 table.append({"set": set_of, **_row(program, measured)})
-        compared.append({"set": set_of, **_shares(facts["programs"])})
+        if _curves(facts):  # records from before do not compare
+            compared.append({"set": set_of, **_shares(facts["programs"])})
         shown = [(f"set-{name}", "maps"), (f"trajectories-{name}", ON_THE_WAY)]
         for picture, what in shown if _curves(facts) else shown[:1]:
             pictures += [f"![{facts['data']}: {what}]({stem.name}-{picture}.png)", ""]
