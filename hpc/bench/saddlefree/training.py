@@ -34,6 +34,7 @@ from thalweg_saddlefree.subspace.saddle_free import SubspaceSaddleFree, Subspace
 OURS: dict[str, dict[str, Any]] = {
     "saddle-free-subspace": {},
     "saddle-free-subspace, Gauss-Newton": {"curvature": "gauss-newton"},
+    "saddle-free-subspace, at most 4000 rows": {"largest_batch": 4000},
     "saddle-free": {"steps": 100, "curvature_rows": "a quarter"},
     "hessian-free": {"steps": 100, "curvature_rows": "a quarter"},
     "lbfgs": {"memory": 20},

@@ -159,8 +159,8 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         Help("largest factor of the batch from one epoch to the next; 1 keeps it", minimum=1),
     ] = 4.0
     largest_batch: Annotated[
-        int | None, Help("upper bound of the batch; by default all rows", unit="rows", minimum=1)
-    ] = None
+        int | None, Help("upper bound of the batch; None: all rows", unit="rows", minimum=1)
+    ] = 10 * BATCH
     curvature_share: Annotated[
         float,
         Help(
