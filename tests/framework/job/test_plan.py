@@ -199,13 +199,13 @@ def test_an_objective_without_an_estimate_is_named(tmp_path):
 
 def test_planned_memory_is_within_a_quarter_of_what_was_measured(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
-    from hpc.bench.scaling.cases import CASES, configuration
+    from hpc.bench.scaling.cases import CASES, UNCERTIFIED, configuration
 
     measured = json.loads((ROOT / "hpc" / "results" / "scaling.json").read_text())
     assert {entry["ranks"] for entry in measured} >= {1, 2, 4}
     checked = 0
     for entry in measured:
-        if entry["case"] in CASES:
+        if entry["case"] in CASES and (entry["case"], entry["rows"]) not in UNCERTIFIED:
             section = configuration(entry["case"], entry["rows"])
             columns = section["data"]["dimension"]
             found = plan(section, entry["ranks"], rows=entry["rows"], columns=columns).memory
