@@ -47,9 +47,9 @@ CURVATURE_ROWS = 250
 #: decrease that its own batch promised is taken back.
 RISE = 2.0
 
-#: So is one after which the next batch's value is higher by more than so many times the
-#: value: where units are saturated, slopes tell nothing.
-BLOWUP = 4.0
+#: So is one after which the next batch's value is higher by more than so many times the usual
+#: one: where units are saturated, slopes tell nothing, and no damping leads out of there.
+BLOWUP = 1.0
 
 #: Dampings tried before a step that raises the objective is given up.
 TRIALS = 8
@@ -326,6 +326,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         state.last.set(0.0)
         state.bound = state.highest = float("inf")
         state.damping *= 4.0
+        state.predicted = state.earlier = 0.0  # what was lost is not the batches' noise
         state.value = state.objective.value_and_gradient(state.x, state.gradient)
         state.gradient_norm = state.gradient.norm()
         state.evaluations += 1
