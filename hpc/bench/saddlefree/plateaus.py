@@ -189,8 +189,7 @@ def _rival(
 ) -> list[list[float]]:
     course = Course(plateau, seed)
     settings = {"rate": rate, "batch": plateau.batch or 200}
-    made = Soap if name == "soap" else partial(Rival, name)
-    rival = made(settings, seed, constant=True)
+    rival = (Soap if name == "soap" else Rival)(name, settings, seed, constant=True)
     layout = course.train.layout
     for updates, epochs, flat in rival.run(course.train, course.start, seconds, course.watch.now):
         if epochs == updates and updates % 10:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from hpc.bench.saddlefree.rivals import schedule
+from hpc.bench.saddlefree.rivals import Rival, schedule
 
 from thalweg_saddlefree.networks.network import Network
 from thalweg_saddlefree.networks.objective import NetworkObjective
@@ -18,13 +18,8 @@ from thalweg_saddlefree.networks.objective import NetworkObjective
 RENEWED = 10
 
 
-class Soap:
-    """SOAP on the rows of an objective; see :class:`~hpc.bench.saddlefree.rivals.Rival`."""
-
-    def __init__(self, settings: dict[str, float], seed: int, constant: bool = False) -> None:
-        self.settings, self.seed, self.constant = settings, seed, constant
-        #: Reading of the clock at the first update.
-        self.began = 0.0
+class Soap(Rival):
+    """SOAP on the rows of an objective, in PyTorch."""
 
     def run(
         self,

@@ -280,7 +280,7 @@ def _rival(
     layout = problem.train.layout
     x = layout.vec_from(start)
     curve = [[0.0, 0.0, 0.0, *measured(problem, x)]]
-    rival = Soap(settings, seed) if name == "soap" else Rival(name, settings, seed)
+    rival = (Soap if name == "soap" else Rival)(name, settings, seed)
     flat = start
     for updates, epochs, flat in rival.run(problem.train, start, seconds, watch.now):
         spent = watch.now() - rival.began

@@ -51,6 +51,20 @@ def everything(layout, whole, function, tolerance):
     return total, found
 
 
+def agree(layout, found, wanted, tolerance):
+    """Assert that this rank's rows are those of one rank, relative to the largest entry."""
+    for mine, theirs in zip(found, wanted, strict=True):
+        error = np.abs(mine - layout.local(theirs)).max(initial=0.0)
+        assert error <= tolerance * np.abs(theirs).max() + 1e-9
+
+
+def same_bits(first, second):
+    """Assert that two evaluations gave the same total and the same arrays."""
+    assert first[0] == second[0]
+    for mine, theirs in zip(first[1], second[1], strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
 @pytest.mark.ranks(2, 3, 4)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_slabs_give_what_one_rank_gives_and_the_same_bits_each_time(comm, shape):
@@ -61,13 +75,8 @@ def test_slabs_give_what_one_rank_gives_and_the_same_bits_each_time(comm, shape)
         expected, wanted = everything(alone, whole, function, 1e-4)
         total, found = everything(layout, whole, function, 1e-4)
         assert total == pytest.approx(expected, rel=1e-5)
-        for mine, theirs in zip(found, wanted, strict=True):
-            error = np.abs(mine - layout.local(theirs)).max(initial=0.0)
-            assert error <= 1e-4 * np.abs(theirs).max() + 1e-9
-        again, repeated = everything(layout, whole, function, 1e-4)
-        assert again == total
-        for mine, theirs in zip(found, repeated, strict=True):
-            np.testing.assert_array_equal(mine, theirs)
+        agree(layout, found, wanted, 1e-4)
+        same_bits((total, found), everything(layout, whole, function, 1e-4))
 
 
 @pytest.mark.ranks(4)
@@ -84,13 +93,8 @@ def test_pencils_give_what_one_rank_gives_and_the_same_bits_each_time(
         monkeypatch.setattr(module, name, lambda ranks, *_: grid if ranks > 1 else (1, 1))
     total, found = everything(layout, whole, STUDENT, 1e-3)
     assert total == pytest.approx(expected, rel=1e-6)
-    for mine, theirs in zip(found, wanted, strict=True):
-        error = np.abs(mine - layout.local(theirs)).max(initial=0.0)
-        assert error <= 1e-5 * np.abs(theirs).max() + 1e-9
-    again, repeated = everything(layout, whole, STUDENT, 1e-3)
-    assert again == total
-    for mine, theirs in zip(found, repeated, strict=True):
-        np.testing.assert_array_equal(mine, theirs)
+    agree(layout, found, wanted, 1e-5)
+    same_bits((total, found), everything(layout, whole, STUDENT, 1e-3))
 
 
 @pytest.mark.ranks(4)
