@@ -7,8 +7,10 @@ are found together.
 
 The least nuclear norm over a few thousand cuts has a rank far too low for the other
 secants.  Therefore separation rounds take place whenever P is within the bounds at the
-cuts, long before it is the least; and where the rank is given, the leading eigenpairs of P
-(2.9), times a number, are the answer as soon as they are within all bounds.
+cuts, long before it is the least.  Where the rank is given, it is a further constraint on P:
+the P-step keeps the leading eigenpairs (2.9) of what it thresholds, and P is the answer as
+soon as it is within all bounds.  It then takes little from the eigenvalues: what it takes
+shortens secants, and only the cuts are held.
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from thalweg.parallel import max_over_ranks, min_over_ranks
 from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
@@ -26,8 +27,14 @@ from thalweg_isometry.normal_equations import InnerSolver, bounded_forms
 from thalweg_isometry.search import SecantSearch
 from thalweg_isometry.search_state import Inner, SearchState
 
-#: What the first P-step takes from the eigenvalues, as a share of the largest.
-FIRST_STEP = 0.02
+#: What the first P-step takes from the eigenvalues, as a share of the largest: where the rank
+#: is free, and where it is given.
+FIRST_STEP, GIVEN_RANK_STEP = 0.02, 0.001
+
+#: Iterations in which delta over the cuts has to come down by a hundredth of its target, or an
+#: attempt at a given rank is given up: such matrices are no convex set, and where it is empty
+#: the residuals need not fall.
+STALLED_AFTER = 200
 
 
 @dataclass(kw_only=True)
@@ -42,17 +49,21 @@ class NuMaxState(SearchState):
         Factor of both penalties; 0 before the first iteration.
     solved
         Whether P is the least over the cuts, or iterations are used up.
+    lowest, lowest_at
+        Delta over the cuts when it last came down, and after how many iterations.
     """
 
     penalty: float = 0.0
     solved: bool = False
+    lowest: float = float("inf")
+    lowest_at: int = 0
     low: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     gamma: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
 
 @dataclass(frozen=True)
 class NuMaxSearch(SecantSearch[NuMaxState]):
-    """Solver ``numax``; the rank is an outcome, not an option."""
+    """Solver ``numax``; the rank is an outcome where none is given."""
 
     cuts_per_round: int = 3000
     all_below: int = 5000
@@ -64,7 +75,11 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
     ] = 1.618
     tolerance: Annotated[float, Help("relative residuals to reach", above=0)] = 1e-4
     balance: Annotated[
-        bool, Help("whether the penalties follow the residuals, doubled or halved after a sweep")
+        bool,
+        Help(
+            "whether the penalties are doubled or halved after a sweep by the residuals, where "
+            "the rank is free"
+        ),
     ] = True
     inner_solver: InnerSolver = "auto"
     sweep: Annotated[int, Help("ADMM iterations per step", minimum=1)] = 25
@@ -82,25 +97,25 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
         low = state.low if len(state.low) else state.psi.T @ state.psi
         gamma = state.gamma if len(state.gamma) else np.zeros_like(low)
         omega = state.dual.copy()
+        if not np.isfinite(state.nearest_delta):  # a new attempt, or further cuts
+            state.lowest, state.lowest_at = np.inf, state.attempt_iterations
         if not state.penalty:
-            state.penalty = 1.0 / (FIRST_STEP * self.beta1 * float(np.linalg.norm(low, 2)))
+            share = GIVEN_RANK_STEP if wanted else FIRST_STEP
+            state.penalty = 1.0 / (share * self.beta1 * float(np.linalg.norm(low, 2)))
         rows = wanted or state.objective.layout.rows
         psi, primal, dual, worst = state.psi, np.inf, np.inf, np.inf
         used = 0
         while used < self.sweep:
             used += 1
             values, vectors = np.linalg.eigh(low + gamma)
-            less = 1.0 / (self.beta1 * state.penalty)
-            if wanted:  # no more than leaves P this rank: with less it would fit the cuts too well
-                less = min(less, max(0.0, values[-wanted - 1])) if wanted < len(values) else 0.0
-            values = np.maximum(values - less, 0.0)
+            values = np.maximum(values - 1.0 / (self.beta1 * state.penalty), 0.0)
+            values[:-rows] = 0.0
             factor = (np.sqrt(values) * vectors).T[values > 0.0]
             p = factor.T @ factor
-            psi = factor[::-1][:rows]
-            ratios = active.ratios(active.images(psi))
-            if wanted:
-                psi, ratios = self._scaled(active, psi, ratios)
-            worst = active.largest(ratios - 1.0)
+            psi = factor[::-1]
+            worst = active.largest(active.ratios(active.images(psi)) - 1.0)
+            if worst < state.lowest - 0.01 * goal:
+                state.lowest, state.lowest_at = worst, state.attempt_iterations + used
             self.approach(state, psi, worst)
             if wanted and worst <= goal:
                 break
@@ -116,7 +131,8 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
                 break
         exhausted = state.attempt_iterations + used >= self.limit
         solved = max(primal, dual) < self.tolerance
-        if self.balance and not solved and state.attempt_iterations < self.limit // 2:
+        late = state.attempt_iterations >= self.limit // 2
+        if self.balance and not (wanted or solved or late):
             # Both penalties together, so that the equations stay as they are.
             multiple = 2.0 if primal > 2.0 * dual else 0.5 if dual > 2.0 * primal else 1.0
             state.penalty *= multiple
@@ -125,29 +141,19 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
         state.low, state.gamma = low, gamma
         state.residual, state.dual_residual = primal, dual
         state.solved = solved or exhausted
+        stalled = state.attempt_iterations + used - state.lowest_at >= STALLED_AFTER
         within = worst <= state.target_delta
         met = worst <= goal if wanted else within and state.solved
         return Inner(
             psi=psi,
             met=met,
-            failed=state.solved and not within,
+            failed=(state.solved or (bool(wanted) and stalled)) and not within,
             separate=within and not met,
             capped=exhausted and not solved,
             delta=worst,
             iterations=used,
             evaluations=used,
         )
-
-    @staticmethod
-    def _scaled(
-        active: ActiveSecants, psi: np.ndarray, ratios: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The map, cut off at a rank, times a number: lengthening and shortening are alike."""
-        low = min_over_ranks(active.comm, float(ratios.min(initial=np.inf)))
-        high = max_over_ranks(active.comm, float(ratios.max(initial=0.0)))
-        if not high > 0.0:
-            return psi, ratios
-        return np.sqrt(2.0 / (high + low)) * psi, ratios * (2.0 / (high + low))
 
     def _serve(self, state: NuMaxState) -> None:
         if state.problem.wanted_rank is not None:

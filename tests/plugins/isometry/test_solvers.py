@@ -63,6 +63,14 @@ def test_a_search_that_begins_with_few_points_ends_with_all(
     assert len(np.unique(result.trace["points"])) > 1
 
 
+def test_numax_at_a_given_rank_fits_more_than_its_cuts(digits, true_delta, secants_of):
+    objective = NearIsometry(secants_of(digits, MPI.COMM_SELF), 0.4, 8)
+    result = thalweg.minimize(objective, solver="numax", all_below=0, cuts_per_round=100)
+    assert result.status is Status.CONVERGED
+    assert true_delta(digits, result.solution) <= 0.4
+    assert len(result.solution) == 8
+
+
 def test_the_own_method_needs_no_more_rank_than_the_published_ones(digits, secants_of):
     secants = secants_of(digits[:30], MPI.COMM_SELF)
     ranks = {
