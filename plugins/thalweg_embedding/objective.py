@@ -27,6 +27,7 @@ from thalweg.interfaces import (
 from thalweg.parallel import Layout, PETSc, Relocation, min_over_ranks, sum_over_ranks
 from thalweg.parallel.pairs import nearest_neighbors
 from thalweg_embedding.affinities.symmetric import Weights
+from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.density import DensityCorrelation
 from thalweg_embedding.pairs.pair_sum import PairSum
@@ -39,6 +40,9 @@ TINY = 1e-280
 #: Points from which a step may be longer than one map unit: it grows as the side of a map does,
 #: with the square root of the number of points.
 ROWS_PER_STEP = 15_000
+
+#: Terms of a point: its neighbors' and, in time, those of a mesh.
+TERMS_OF_POINT = 300
 
 #: Side of a map, relative to one whose points are a unit apart, beyond which it is mostly empty:
 #: the maps of usual runs have 1 to 5 times that.
@@ -140,6 +144,13 @@ class PairwiseEmbedding(
         self._stages = tuple(stages)
         self._stop = dict(stop or {})
         self.default_stage_iterations = stage_iterations
+
+    @property
+    def terms(self) -> float:
+        """Pairs of points of which an evaluation sums terms, or the like of them for a mesh."""
+        rows = self.layout.rows
+        all_pairs = isinstance(self.repulsion, AllPairs)
+        return rows * (2.0 * rows if all_pairs else TERMS_OF_POINT) / self.comm.size
 
     # -- value and gradient ----------------------------------------------------------------
 

@@ -30,7 +30,14 @@ from thalweg.interfaces import (
     require,
     value_over_all_rows,
 )
-from thalweg.parallel import PETSc, collective_cleanup, phase, run_clock, values_of_all_ranks
+from thalweg.parallel import (
+    PETSc,
+    collective_cleanup,
+    phase,
+    run_clock,
+    threads_for,
+    values_of_all_ranks,
+)
 from thalweg.plugins import citation, specs_of
 from thalweg.result import Result, Status, Trace
 
@@ -132,9 +139,9 @@ def drive(
     KeyboardInterrupt
         Ctrl-C, and no checkpoints; on all ranks.
     """
-    return _Run(objective, solver, stop or Stop(), callbacks, homotopy, checkpoints).run(
-        x, resume, progress
-    )
+    run = _Run(objective, solver, stop or Stop(), callbacks, homotopy, checkpoints)
+    with threads_for(objective.terms):
+        return run.run(x, resume, progress)
 
 
 class _Run:

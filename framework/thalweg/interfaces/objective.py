@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -83,6 +84,15 @@ class Objective(HasNotes, ABC):
         For instance ``{"decrease": 5e-3}``; the same as in the spec.  By default none.
         """
         return {}
+
+    @property
+    def terms(self) -> float:
+        """Terms, of a few nanoseconds each, that an evaluation sums on a rank; the same on all.
+
+        Where they are few, a run has one thread (see :func:`thalweg.parallel.threads_for`).  By
+        default infinite: it has all.
+        """
+        return math.inf
 
     @abstractmethod
     def initial_point(self, seed: int) -> PETSc.Vec:

@@ -46,7 +46,7 @@ from thalweg.parallel.reductions import (
     values_of_all_ranks,
 )
 from thalweg.parallel.row_files import save_rows, write_rows
-from thalweg.parallel.threads import limit_threads, restored_thread_limits
+from thalweg.parallel.threads import limit_threads, restored_thread_limits, threads_for
 from thalweg.parallel.traffic import Phase, phase, phases
 from thalweg.parallel.watchdog import Watchdog, beat
 
@@ -115,6 +115,7 @@ __all__ = [
     "sum_over_ranks",
     "swap_rows",
     "temporary_options",
+    "threads_for",
     "tiles",
     "values_of_all_ranks",
     "write_rows",

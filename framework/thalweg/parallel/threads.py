@@ -17,6 +17,10 @@ _LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZ
 #: Libraries that are loaded after the limit is set read it from these.
 _LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
+#: Terms of an evaluation, of 3 to 4 ns each, below which threads are not worth their wait for
+#: each other: of all its loops that is about a millisecond, and more on a busy machine.
+MANY_TERMS = 2.0**20
+
 #: Number of threads that the user asked for, before a limit was set.
 _ASKED = os.environ.get("OMP_NUM_THREADS", "")
 
@@ -68,6 +72,30 @@ def limit_threads(comm: MPI.Comm) -> int:
     most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     numba.set_num_threads(min(threads, most))
     return threads
+
+
+@contextmanager
+def threads_for(terms: float) -> Iterator[None]:
+    """One thread of BLAS, OpenMP and Numba in the block, where evaluations have few terms.
+
+    Parameters
+    ----------
+    terms
+        Terms of an evaluation on each rank; from :data:`MANY_TERMS` on, threads stay as they are.
+    """
+    import numba
+    import threadpoolctl
+
+    own = numba.get_num_threads()
+    if own == 1 or terms >= MANY_TERMS:
+        yield
+        return
+    with threadpoolctl.threadpool_limits(limits=1):
+        numba.set_num_threads(1)
+        try:
+            yield
+        finally:
+            numba.set_num_threads(own)
 
 
 @contextmanager

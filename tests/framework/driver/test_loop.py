@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
+import numba
 import numpy as np
 import pytest
+import threadpoolctl
 
 import thalweg
 from thalweg.driver import HomotopySchedule, Stop, drive
@@ -134,3 +138,27 @@ def test_x0_is_left_as_it_is(bowl, heavy_ball):
 def test_an_unknown_option_names_the_nearest(bowl):
     with pytest.raises(InputError, match="did you mean 'iterations'"):
         thalweg.minimize(bowl(MPI.COMM_SELF), solver="lbfgs", iteration=3)
+
+
+@pytest.mark.parametrize(("terms", "threads"), [(1_000.0, 1), (math.inf, 2)])
+def test_a_run_has_one_thread_where_evaluations_are_small(
+    monkeypatch, bowl, heavy_ball, terms, threads
+):
+    class Problem(bowl):
+        pass
+
+    Problem.terms = terms
+    set_threads, seen = [2], []
+    monkeypatch.setattr(numba, "get_num_threads", lambda: set_threads[-1])
+    monkeypatch.setattr(numba, "set_num_threads", set_threads.append)
+
+    def look(_):
+        pools = threadpoolctl.threadpool_info()
+        seen.append({set_threads[-1], *(pool["num_threads"] for pool in pools)})
+
+    with threadpoolctl.threadpool_limits(limits=2):
+        before = threadpoolctl.threadpool_info()
+        thalweg.minimize(Problem(MPI.COMM_SELF), None, heavy_ball(), callback=look, iterations=1)
+        assert threadpoolctl.threadpool_info() == before
+    assert seen == [{threads}, {threads}]
+    assert set_threads[-1] == 2

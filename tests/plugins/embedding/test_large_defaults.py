@@ -9,6 +9,7 @@ import scipy.sparse
 import thalweg
 from thalweg.config import read_configuration
 from thalweg.data import Dataset
+from thalweg.parallel.threads import MANY_TERMS
 from thalweg.plugins import ObjectiveSpec, plugins
 from thalweg_embedding import TSNE, UMAP, LargeVis, NegTSNE, PaCMAP, SymmetricSNE
 from thalweg_embedding.families import ELASTIC_EMBEDDING, T_SNE
@@ -54,6 +55,19 @@ def test_steps_are_capped_by_the_map_or_a_few_units(comm, rows, longest):
         x = objective.layout.vec_from(objective.layout.random_normal(0, spread))
         assert objective.length_scale(x) == min(longest, objective.widest_side(x))
         x.destroy()
+    objective.destroy()
+
+
+@pytest.mark.parametrize(
+    ("rows", "repulsion", "threads"),
+    [(500, "auto", False), (800, "auto", True), (1_797, "auto", False), (1_797, "exact", True),
+     (5_000, "auto", True)],
+)  # fmt: skip
+def test_only_maps_of_many_terms_have_several_threads(rows, repulsion, threads):
+    line = scipy.sparse.diags([1.0, 1.0], [-1, 1], shape=(rows, rows), format="csr") / (2 * rows)
+    data = Dataset.from_array(np.zeros((rows, 0)))
+    objective = t_sne(data, data.comm, weights=line, repulsion=repulsion)
+    assert (objective.terms >= MANY_TERMS) == threads
     objective.destroy()
 
 
