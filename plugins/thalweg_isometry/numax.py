@@ -66,6 +66,7 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
     """Solver ``numax``; the rank is an outcome where none is given."""
 
     cuts_per_round: int = 3000
+    per_row: int = 10  # few points have few rows: with less a round adds few cuts
     all_below: int = 5000
     smallest_subset: int = 800
     beta1: Annotated[float, Help("ADMM penalty of the constraint P = L", above=0)] = 1.0
@@ -123,10 +124,12 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
             low, excess = forms.nearest(p - gamma, -omega, ratio, delta, low)
             gamma = gamma - self.dual_step * (p - low)
             omega = omega - self.dual_step * (excess + omega)
+            # Both relative, to L and to the multiplier, so that they can be compared: a penalty
+            # that only followed the size of P would fall until Gamma swamps P.
             scale = max(1.0, float(np.linalg.norm(low)))
             primal = float(np.linalg.norm(p - low)) / scale
             primal = max(primal, active.norm(excess + omega) / np.sqrt(max(1, active.count)))
-            dual = float(np.linalg.norm(low - before)) / scale
+            dual = float(np.linalg.norm(low - before)) / max(1e-300, float(np.linalg.norm(gamma)))
             if max(primal, dual) < self.tolerance:
                 break
         exhausted = state.attempt_iterations + used >= self.limit

@@ -18,9 +18,12 @@ TABLE_3 = {
     0.1: (167, 0.0331, 0.0342, 2.664, 1.358),
 }
 
+#: The most seconds of a published method in Table 7.3, if that is more than others may take.
+QUARTER = 900.0
 
 #: Methods of the tables, the framework's own first.
-METHODS = ("hinge-lbfgs", "nile-pro", "fromax", "numax", "secant-pca", "random-projection")
+PUBLISHED = ("nile-pro", "fromax", "numax")
+METHODS = ("hinge-lbfgs", *PUBLISHED, "secant-pca", "random-projection")
 
 
 def table_3(
@@ -56,7 +59,8 @@ def table_3(
     for delta, solver, wanted in _cells(train.shape[1]):
         if delta not in deltas or solver not in methods or (quick and delta == 0.25):
             continue
-        one = measure(secants, solver, delta, wanted, seconds)
+        most = max(seconds, QUARTER) if solver in PUBLISHED and not quick else seconds
+        one = measure(secants, solver, delta, wanted, most)
         row = {**without_map(one), "reached": reached(one), "error": error(one["components"])}
         cells[delta, solver, wanted] = {**row, "published": _published(delta, solver)}
         found["rows"] = [cells[key] for key in _cells(train.shape[1]) if key in cells]
@@ -97,8 +101,7 @@ def figure_4(folder: Path | None, quick: bool, seconds: float) -> Iterator[dict[
     for rank in (10, 20, 40) if quick else (10, 20, 30, 45, 60):
         least: float | None = None
         for solver in METHODS:
-            published = solver in ("nile-pro", "fromax", "numax")
-            found = measure(secants, solver, least if published else None, rank, seconds)
+            found = measure(secants, solver, least if solver in PUBLISHED else None, rank, seconds)
             least = min(0.95, 1.1 * found["delta"]) if least is None else least
             psi = found["components"]
             index = NearestNeighbors(n_neighbors=10).fit(points @ psi.T)

@@ -39,6 +39,14 @@ def shapes(count: int, edge: int, seed: int = 0, disks: bool = False) -> np.ndar
     return np.array(list(found.values()))
 
 
+def translations(edge: int, side: int) -> np.ndarray:
+    """All binary images of one square in the frame."""
+    places = np.arange(edge - side + 1)
+    inside = ((lines := np.arange(edge)) >= places[:, None]) & (lines < places[:, None] + side)
+    images = inside[:, None, :, None] & inside[None, :, None, :]
+    return images.reshape(-1, edge * edge).astype(float)
+
+
 def mnist(folder: Path | None, part: str) -> tuple[np.ndarray, np.ndarray] | None:
     """Images (n, 28, 28) uint8 and labels of ``train`` or ``t10k``, or None without data."""
     if folder is None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from hpc.bench.isometry.run import measure, reached, without_map
-from hpc.bench.isometry.sets import fives, shapes
+from hpc.bench.isometry.sets import fives, shapes, translations
 
 #: Published: (points, delta) -> rank, seconds of FroMax, seconds of NILE-Pro (Table 7.1).
 TABLE_1 = {
@@ -57,6 +58,17 @@ def table_1(quick: bool, seconds: float) -> Iterator[list[dict[str, Any]]]:
             most = max(seconds, SHARE * times.get(solver, 0.0))
             found = without_map(measure(points, solver, delta, rank, most))
             rows.append({"points": count, **found, "published_seconds": times.get(solver)})
+            yield rows
+
+
+def one_square(quick: bool, seconds: float) -> Iterator[list[dict[str, Any]]]:
+    """NuMax on all translations of one square, whose side the paper does not give."""
+    rows: list[dict[str, Any]] = []
+    for edge, sides in ((7, (2, 3, 4)), (14, (5, 6, 7))):
+        for side, delta in product(() if quick and edge > 7 else sides, (0.4, 0.25, 0.1)):
+            points = translations(edge, side)
+            found = without_map(measure(points, "numax", delta, None, seconds))
+            rows.append({"edge": edge, "side": side, "images": len(points), **found})
             yield rows
 
 

@@ -71,6 +71,13 @@ def test_numax_at_a_given_rank_fits_more_than_its_cuts(digits, true_delta, secan
     assert len(result.solution) == 8
 
 
+def test_balanced_penalties_of_numax_stand_still(digits, true_delta, secants_of):
+    objective = NearIsometry(secants_of(digits[:30], MPI.COMM_SELF), 0.05, None)
+    result = thalweg.minimize(objective, solver="numax", iterations=12)
+    assert result.status is Status.CONVERGED
+    assert true_delta(digits[:30], result.solution) <= 0.05
+
+
 def test_the_own_method_needs_no_more_rank_than_the_published_ones(digits, secants_of):
     secants = secants_of(digits[:30], MPI.COMM_SELF)
     ranks = {
