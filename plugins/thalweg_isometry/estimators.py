@@ -68,6 +68,8 @@ class LinearIsometry(  # type: ignore[misc]
         The two points whose secant attains ``delta_``; None where every distance is kept.
     status_ : thalweg.Status
         ``TARGET_NOT_REACHED`` if delta cannot be had at the rank; the map is the best found.
+    notes_ : tuple of str
+        Sentences on what the run decided, and which rank failed.
     """
 
     _solver: ClassVar[str]
@@ -214,6 +216,7 @@ class LinearIsometry(  # type: ignore[misc]
         self.n_coincident_ = int(facts["n_coincident"])
         self.attaining_pair_ = None if facts["pair"] is None else tuple(facts["pair"])
         self.status_ = result.status
+        self.notes_ = result.notes
         self.n_iter_ = max(1, result.iterations)
         return self
 

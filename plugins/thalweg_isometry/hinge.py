@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from thalweg import InputError
-from thalweg.parallel import any_over_ranks
+from thalweg.parallel import any_over_ranks, min_over_ranks
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants, hinge
 from thalweg_isometry.descent import Memory, descend
@@ -37,6 +37,10 @@ DAMPING = 1.0
 
 #: Products that the search for one more row takes at most.
 LANCZOS = 24
+
+#: Squared length of a unit secant's image below which it vanishes; noise that is added there,
+#: as a share of the map's entries.
+VANISHED, NOISE = 1e-6, 0.03
 
 
 @dataclass(kw_only=True)
@@ -113,9 +117,18 @@ class HingeSearch(SecantSearch[HingeState]):
         return float(min(0.5, (EVALUATIONS / max(1, iterations)) ** 0.8))
 
     def begin_attempt(self, state: HingeState) -> None:
-        """Begin with the first margin, and forget the pairs, which may be of another rank."""
+        """Begin with the first margin, and forget the pairs, which may be of another rank.
+
+        Of a secant that the map makes zero, as of one-hot columns that lost their row, the hinge
+        has no gradient: some noise leaves this stationary point.
+        """
         state.stage = state.round_evaluations = state.round_left = state.margin_evaluations = 0
         state.steps = state.changes = np.empty((0, 0, 0))
+        psi = state.psi
+        ratios = state.active.ratios(state.active.images(psi))
+        if min_over_ranks(state.secants.comm, float(ratios.min(initial=1.0))) < VANISHED:
+            noise = np.random.default_rng(self.seed).standard_normal(psi.shape)
+            state.psi = psi + NOISE * np.sqrt(np.mean(psi**2)) * noise
 
     def _precondition(self, state: HingeState) -> Callable[[np.ndarray], np.ndarray]:
         """The inverse of the secants' second moments along principal directions, regularized.

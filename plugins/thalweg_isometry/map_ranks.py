@@ -41,8 +41,7 @@ def guessed_rank(secants: SecantSet, delta: float, adjust: str) -> int:
     _, points = secants.sample(200)
     points = points - points.mean(axis=0)
     upper = np.triu_indices(len(points), 1)
-    lengths = _squared(points)[upper]
-    good = lengths > 1e-9 * max(float(lengths.max(initial=0.0)), 1e-300)
+    lengths, good = _lengths(points)
     if not good.any():
         return 1
     mapped = np.zeros(int(good.sum()))
@@ -61,7 +60,7 @@ def secant_moments(secants: SecantSet) -> np.ndarray:
     steps = [o for o in (1, 2, 3, 5) if o < len(points)]
     differences = np.concatenate([points[o:] - points[:-o] for o in steps])
     lengths = np.einsum("ij,ij->i", differences, differences)
-    good = lengths > 1e-9 * lengths.max(initial=0.0)
+    good = lengths > 0.0
     if not good.any():
         return np.ones(len(secants.directions))
     parts = differences[good] @ secants.directions.T
@@ -71,13 +70,15 @@ def secant_moments(secants: SecantSet) -> np.ndarray:
 def sampled_ratios(points: np.ndarray, psi: np.ndarray) -> np.ndarray:
     """``||Psi v||^2`` of the secants among some points."""
     points = points - points.mean(axis=0)
-    images = points @ psi.T
-    upper = np.triu_indices(len(points), 1)
-    lengths, mapped = (_squared(rows)[upper] for rows in (points, images))
-    good = lengths > 1e-9 * max(float(lengths.max(initial=0.0)), 1e-300)
+    lengths, good = _lengths(points)
+    mapped, _ = _lengths(points @ psi.T)
     return np.asarray(mapped[good] / lengths[good])
 
 
-def _squared(rows: np.ndarray) -> np.ndarray:
+def _lengths(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Squared lengths of the secants, and which are longer than the rounding of their ends."""
     size = np.einsum("ij,ij->i", rows, rows)
-    return np.maximum(size[:, None] + size - 2.0 * rows @ rows.T, 0.0)
+    upper = np.triu_indices(len(rows), 1)
+    both = (size[:, None] + size)[upper]
+    lengths = np.maximum(both - 2.0 * (rows @ rows.T)[upper], 0.0)
+    return lengths, lengths > 1e-12 * both

@@ -111,9 +111,7 @@ class SecantSearch(SeparationRounds[S]):
         problem = cast(SecantConstraints, objective)
         secants = problem.secants
         if secants.weighted and not self.weighs:
-            raise InputError(
-                f"solver {type(self).__name__} takes no weights of secants; use hinge-lbfgs"
-            )
+            raise InputError("this solver takes no weights of secants; use hinge-lbfgs")
         rows = np.array(objective.layout.reading(x))
         given = rows[np.any(rows != 0.0, axis=1)]
         top = objective.layout.rows

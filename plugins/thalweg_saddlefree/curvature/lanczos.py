@@ -62,6 +62,7 @@ class LanczosAbsolute(AbsoluteSolver):
         super().__init__(slices, product, gradient, tolerance, limit)
         self.progress = progress
         self.basis = LanczosBasis(slices, gradient, dtype)
+        self._found: dict[tuple[float, int, bool], np.ndarray] = {}
 
     def largest(self) -> float:
         """Largest Ritz value in size; takes its steps in the basis itself."""
@@ -97,11 +98,16 @@ class LanczosAbsolute(AbsoluteSolver):
         return Direction(self.basis.combine(y), model, error, error <= self.tolerance)
 
     def _coordinates(self, damping: float, steps: int) -> np.ndarray:
-        matrix = self.basis.tridiagonal(steps)
-        _, sigma, right = scipy.linalg.svd(matrix, full_matrices=False)
-        if self.basis.complete:
-            refuse_singular(float(sigma[-1]), float(sigma[0]), damping)
-        return -self.gradient_norm * (right.T @ (right[:, 0] / np.hypot(sigma, damping)))
+        # An estimate of the error asks for those of earlier estimates again.
+        key = (damping, steps, self.basis.complete)
+        if key not in self._found:
+            matrix = self.basis.tridiagonal(steps)
+            _, sigma, right = scipy.linalg.svd(matrix, full_matrices=False)
+            if self.basis.complete:
+                refuse_singular(float(sigma[-1]), float(sigma[0]), damping)
+            scaled = right.T @ (right[:, 0] / np.hypot(sigma, damping))
+            self._found[key] = -self.gradient_norm * scaled
+        return self._found[key]
 
     def _slow(self, damping: float) -> bool:
         """Whether the last steps lowered the model by too little to go on."""

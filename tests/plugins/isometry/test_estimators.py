@@ -48,6 +48,7 @@ def test_attributes_are_certified(digits, true_delta, estimator):
     assert fitted.delta_ <= 0.4
     assert fitted.status_ is Status.CONVERGED
     assert 1 <= fitted.rank_lower_bound_ <= fitted.rank_
+    assert all("attempt" in note for note in fitted.notes_)
     assert fitted.n_secants_ == 24 * 23 // 2
     assert fitted.transform(points).shape == (24, fitted.rank_)
     np.testing.assert_allclose(fitted.transform(points), points @ fitted.components_.T)
@@ -72,6 +73,8 @@ def test_classes_are_taken_from_y(digits):
     assert fitted.n_secants_ == 2 * (20 * 19 // 2)
     with pytest.raises(InputError, match="give y"):
         NearIsometricEmbedding(secants="within-class").fit(digits[:40])
+    with pytest.raises(InputError, match="no two of the points of a class differ"):
+        NearIsometricEmbedding(secants="within-class").fit(digits[:40], np.arange(40))
 
 
 def test_sparse_rows_and_data_frames_are_mapped_as_arrays_are(digits):
@@ -205,6 +208,8 @@ def test_only_given_pairs_are_kept(digits):
     fitted = NearIsometricEmbedding(delta=0.2).fit(digits[:40], pairs=pairs)
     assert fitted.n_secants_ == 40
     assert fitted.rank_ < NearIsometricEmbedding(delta=0.2).fit(digits[:40]).rank_
+    with pytest.raises(InputError, match="no two of the points that are paired differ"):
+        NearIsometricEmbedding().fit(digits[:40], pairs=[[3, 3]])
     ends = digits[pairs[:, 0]] - digits[pairs[:, 1]]
     ratios = ((ends @ fitted.components_.T) ** 2).sum(axis=1) / (ends**2).sum(axis=1)
     assert np.abs(ratios - 1.0).max() <= 0.2

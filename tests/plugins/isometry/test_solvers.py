@@ -293,3 +293,17 @@ def test_the_trace_names_the_rank_that_its_delta_belongs_to(digits, true_delta, 
         if rank in by_rank:
             assert by_rank[rank] == pytest.approx(true_delta(digits, directions[:rank]), rel=1e-7)
     assert len(directions) in by_rank
+
+
+def test_short_secants_count_beside_those_of_an_outlier(secants_of):
+    points = np.random.default_rng(0).standard_normal((120, 20))
+    points[-1] = 1e6
+    result = thalweg.minimize(NearIsometry(secants_of(points, MPI.COMM_SELF), 0.4, None))
+    assert result.status is Status.CONVERGED
+    assert len(result.solution) < 15
+
+
+def test_secants_that_a_map_makes_zero_do_not_hold_the_search_up(secants_of):
+    points = np.eye(30)[np.random.default_rng(0).integers(0, 30, 100)]  # one-hot: principal
+    objective = NearIsometry(secants_of(points, MPI.COMM_SELF), 0.4, None)  # directions are columns
+    assert len(thalweg.minimize(objective).solution) < 15
