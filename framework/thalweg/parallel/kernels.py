@@ -16,12 +16,13 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import filelock
 import numpy as np
@@ -79,6 +80,36 @@ def _is_writable(folder: Path) -> bool:
     return True
 
 
+class CompileTime:
+    """Seconds during which threads of this process compile or load kernels, one or several."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._since = self._before = 0.0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._threads:
+                self._since = time.perf_counter()
+            self._threads += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._threads -= 1
+            if not self._threads:
+                self._before += time.perf_counter() - self._since
+
+    def rest(self) -> float:
+        """The time of the process's clock less these seconds."""
+        with self._lock:
+            return (self._since if self._threads else time.perf_counter()) - self._before
+
+
+#: Of all kernels.
+COMPILING = CompileTime()
+
+
 class Kernel:
     """A function compiled by Numba at its first call with given argument types.
 
@@ -99,9 +130,6 @@ class Kernel:
     calls, wherever they lie and whenever they were written: copies of a package share it, and
     what has changed is compiled again.  Numba itself tells versions and processors apart.
     """
-
-    #: Seconds that this process has spent on compiling and loading kernels.
-    seconds: ClassVar[float] = 0.0
 
     def __init__(
         self, function: Callable[..., Any], writes: Collection[str] | None = None, **options: Any
@@ -126,10 +154,9 @@ class Kernel:
                 arguments = self._protected(arguments)
             kinds = tuple(map(_kind, arguments))
             if kinds not in self._compiled:
-                began = time.perf_counter()
-                self._compile(tuple(map(self._typeof, arguments)))
+                with COMPILING:
+                    self._compile(tuple(map(self._typeof, arguments)))
                 self._compiled.add(kinds)
-                Kernel.seconds += time.perf_counter() - began
         return self.dispatcher(*arguments)
 
     def _protected(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -271,7 +298,7 @@ def run_clock() -> float:
 
     Differences of its values are what a method takes where its kernels are compiled.
     """
-    return time.perf_counter() - Kernel.seconds
+    return COMPILING.rest()
 
 
 def _called(function: FunctionType) -> list[tuple[FunctionType, Any]]:
