@@ -7,6 +7,7 @@ benchmarks report beside it.
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -141,8 +142,11 @@ def _clusters(data: Dataset, seed: int) -> tuple[np.ndarray, int]:
 
     def centers() -> np.ndarray:
         from sklearn.cluster import KMeans
+        from sklearn.exceptions import ConvergenceWarning
 
-        found: Any = KMeans(count, n_init=3, random_state=seed).fit(whole)
+        with warnings.catch_warnings():  # of fewer distinct points than clusters
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found: Any = KMeans(count, n_init=3, random_state=seed).fit(whole)
         return np.asarray(found.cluster_centers_)
 
     middle = on_root(data.comm, centers)

@@ -7,7 +7,7 @@ import numpy as np
 from thalweg.data import Dataset
 from thalweg.data import principal_components as projected
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, sum_over_ranks
+from thalweg.parallel import Layout, any_over_ranks, sum_over_ranks
 from thalweg_embedding.affinities.distances import SparseDataset
 
 #: Deviation of a start in map units.
@@ -16,6 +16,12 @@ START_SCALE = 1e-2
 #: The same for maps of many points, from random numbers and from principal components.
 LARGE_SCALE = 0.1
 UNFOLDED_SCALE = 1.0
+
+#: Deviations from the mean beyond which a principal component is an outlier's.
+FAR = 10.0
+
+#: Times that they are moved at most, which suffices for one point of 150.
+MOVES = 100
 
 
 class Start:
@@ -48,9 +54,11 @@ class Start:
 def principal_components(dataset: Dataset, dimensions: int, scale: float) -> np.ndarray:
     """This rank's rows of the leading principal components, the first of deviation ``scale``.
 
-    Signs are fixed by the largest entry of each direction.  Where the data have fewer
-    directions than ``dimensions``, or are constant, the missing columns are zero up to
-    random numbers a thousandth of ``scale``, so that no two points coincide.
+    Signs are fixed by the largest entry of each direction.  Outliers, further than ten
+    deviations, are moved nearer until none is left: beside them the others would coincide.
+    Where the data have fewer directions than ``dimensions``, or are constant, the missing
+    columns are zero up to random numbers a thousandth of ``scale``, so that no two points
+    coincide.
 
     Raises
     ------
@@ -65,7 +73,19 @@ def principal_components(dataset: Dataset, dimensions: int, scale: float) -> np.
         )
     rows = dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values
     scores = projected(rows.astype(float), layout, dimensions)
-    return scaled(scores, layout.with_columns(dimensions), scale)
+    return scaled(_without_outliers(scores, layout), layout.with_columns(dimensions), scale)
+
+
+def _without_outliers(rows: np.ndarray, layout: Layout) -> np.ndarray:
+    """Centered columns, their outliers moved to the limit again and again; collective."""
+    for _ in range(MOVES):
+        squares = np.asarray(sum_over_ranks(layout.comm, (rows**2).sum(axis=0)))
+        limit = FAR * np.sqrt(squares / layout.rows)
+        if not any_over_ranks(layout.comm, bool((np.abs(rows) > limit).any())):
+            break
+        rows = np.clip(rows, -limit, limit)
+        rows -= np.asarray(sum_over_ranks(layout.comm, rows.sum(axis=0))) / layout.rows
+    return rows
 
 
 def scaled(rows: np.ndarray, layout: Layout, scale: float) -> np.ndarray:

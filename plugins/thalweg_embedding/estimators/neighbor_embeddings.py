@@ -44,7 +44,9 @@ from thalweg_embedding.pacmap import pacmap
 
 
 def _places_new_points(estimator: MapEstimator) -> bool:
-    return not estimator._of_affinities and estimator.keep_data
+    if estimator._of_affinities or not estimator.keep_data:
+        raise AttributeError("the points of fit are needed, and keep_data=True, not affinities")
+    return True
 
 
 def _extends(estimator: MapEstimator) -> bool:
@@ -368,7 +370,7 @@ class MapEstimator(  # type: ignore[misc]
     def _new_points(
         self, dataset: Dataset, objective: PairwiseEmbedding, rows: np.ndarray
     ) -> PlacedMap | None:
-        if not _places_new_points(self):
+        if self._of_affinities or not self.keep_data:
             return None
         layout = objective.layout
         return PlacedMap(

@@ -94,11 +94,12 @@ class SpectralDirection(Preconditioner):
         if kappa is None:
             kappa = _usual_neighbors(layout, weights)
         share = SHIFT
+        least = min_over_ranks(layout.comm, float(degrees.min(initial=np.inf)))
         if kappa < layout.rows - 1:
             weights = strongest(layout, weights, kappa)
-        elif component_labels(layout, weights)[0] > 1:
+        elif component_labels(layout, weights > SHIFT_OF_PIECES * least / layout.rows)[0] > 1:
             share = SHIFT_OF_PIECES
-        smallest = scale * min_over_ranks(layout.comm, float(degrees.min(initial=np.inf)))
+        smallest = scale * least
         return LaplacianSolver(
             layout,
             weights,

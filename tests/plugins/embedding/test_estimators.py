@@ -207,8 +207,9 @@ def test_without_its_data_an_estimator_pickles_small_and_places_nothing():
     )
     sizes = [len(pickle.dumps(estimator)) for estimator in (whole, small)]
     assert sizes[1] < 0.1 * sizes[0]
-    with pytest.raises(AttributeError, match="has no attribute 'transform'"):
+    with pytest.raises(AttributeError, match="has no attribute 'transform'") as raised:
         small.transform(points)
+    assert "keep_data" in str(raised.value.__cause__)
     assert not hasattr(small, "inverse_transform")
 
 

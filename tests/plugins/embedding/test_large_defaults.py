@@ -19,6 +19,7 @@ from thalweg_embedding.objectives import (
     exaggerated_stages,
     t_sne,
 )
+from thalweg_embedding.start import principal_components
 
 
 def test_only_many_points_under_a_logarithm_are_exaggerated():
@@ -69,6 +70,15 @@ def test_only_maps_of_many_terms_have_several_threads(rows, repulsion, threads):
     objective = t_sne(data, data.comm, weights=line, repulsion=repulsion)
     assert (objective.terms >= MANY_TERMS) == threads
     objective.destroy()
+
+
+def test_points_do_not_start_at_one_place_beside_an_outlier(comm):
+    points = np.random.default_rng(0).normal(size=(200, 5))
+    points[-1] = 1e6
+    data = Dataset.from_array(points, comm=comm)
+    start = principal_components(data, 2, 1.0)
+    places = data.layout.gather_rows(start)[:-1]
+    assert places.std(axis=0).min() > 0.3
 
 
 @pytest.mark.parametrize(("init", "deviation"), [("random", 0.1), ("pca", 1.0)])

@@ -184,6 +184,19 @@ def test_pieces_of_a_graph_are_embedded_by_finite_steps(comm):
     assert result.objective < result.trace["objective"][0]
 
 
+def test_pieces_between_which_hardly_anything_attracts_count_as_pieces():
+    points = load_digits().data[:60].copy()
+    points[30:] += 20.0  # affinities of 1e-40 are not zero
+    data = Dataset.from_array(points)
+    objective = objectives.elastic_embedding(data, data.comm)
+    fixed_point, spectral = (
+        thalweg.minimize(objective, preconditioner=name, iterations=200)
+        for name in ("fixed-point", "spectral")
+    )
+    assert spectral.objective < 1.1 * fixed_point.objective
+    assert np.ptp(spectral.x) < 100.0
+
+
 @pytest.mark.parametrize("kind", PLAIN)
 def test_tao_types_without_a_place_for_it_run_by_default(comm, kind):
     objective = elastic(comm, rows=40)

@@ -43,6 +43,11 @@ def test_sizes_are_in_map_units_and_centers_need_no_classes():
     assert small["center_correlation"] > 0.5
 
 
+def test_points_that_all_coincide_have_a_quality_too():
+    facts = map_quality(np.ones((40, 3)), np.random.default_rng(0).normal(size=(40, 2)))
+    assert 0.0 <= facts["recall"] <= 1.0
+
+
 def test_a_map_that_is_not_finite_or_has_other_rows_is_refused():
     points, _ = clusters()
     for places in (points[:10, :2], np.full((200, 2), np.nan), points[:, 0]):

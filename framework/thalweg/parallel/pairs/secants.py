@@ -168,7 +168,10 @@ class SecantSet:
         _, sampled = self.sample(SAMPLE if self.dimension <= LARGE_DIMENSION else 2 * SAMPLE)
         self._frame = PrincipalFrame(self.points, self.layout, sampled)
         if self.layout.rows < 2 or not self._any_distinct():
-            among = {"all": f"the {self.layout.rows} points", "within-class": "the points of a class"}
+            among = {
+                "all": f"the {self.layout.rows} points",
+                "within-class": "the points of a class",
+            }
             raise InputError(
                 f"no two of {among.get(self.kind, 'the points that are paired')} differ; "
                 "give at least two distinct points"
