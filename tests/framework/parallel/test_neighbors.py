@@ -23,7 +23,7 @@ def recorded(monkeypatch, rows):
     met = np.zeros((rows, rows), dtype=np.int64)
 
     def recording(tile, top, left, triangle, k, scale, *sides):
-        one, other = sides[1][top : top + len(tile)], sides[8][left : left + tile.shape[1]]
+        one, other = sides[1][top : top + len(tile)], sides[7][left : left + tile.shape[1]]
         i, j = np.nonzero(np.triu(np.ones(tile.shape), 1 if triangle else -rows))
         met[np.minimum(one[i], other[j]), np.maximum(one[i], other[j])] += 1
         return search(tile, top, left, triangle, k, scale, *sides)
@@ -154,6 +154,15 @@ def test_results_are_the_same_bits_at_any_number_of_ranks(comm):
     together = nearest_neighbors(layout, layout.local(points), 15)
     for mine, whole in zip(together, alone, strict=True):
         assert np.array_equal(mine, layout.local(whole))
+
+
+@pytest.mark.ranks(1, 2)
+def test_points_in_single_precision_have_the_bits_of_the_same_in_double(comm):
+    layout = Layout(comm, 700, 20)
+    points = layout.random_normal(0, 1.0).astype(np.float32) + np.float32(100.0)
+    single, double = (nearest_neighbors(layout, kept, 9) for kept in (points, points.astype(float)))
+    for one, other in zip(single, double, strict=True):
+        assert np.array_equal(one, other)
 
 
 @pytest.mark.ranks(2, 4)

@@ -50,6 +50,9 @@ _BAND = 512
 #: Bands that lie together in space, whose pairs come first and set limits for all others.
 _GROUP = 4
 
+#: Most tiles that a thread takes at once.
+_TURN = 8
+
 #: Nanoseconds for a term of a product, and to measure a pair and each of its coordinates: their
 #: ratios decide how many principal coordinates the products take.
 _PRODUCT, _PAIR, _COORDINATE = 0.015, 15.0, 0.2
@@ -103,7 +106,9 @@ def nearest_neighbors(
             f"{k} nearest neighbors of each row need at least {max(k, 1) + 1} rows and a "
             f"number of at least 1; there are {layout.rows} rows"
         )
-    exact = np.ascontiguousarray(values, dtype=np.float64)
+    # In single precision they take half the memory; differences are those of double precision.
+    kept = np.float32 if values.dtype == np.float32 else np.float64
+    exact = np.ascontiguousarray(values, dtype=kept)
     with raise_on_all_ranks(layout.comm):
         wrong = np.flatnonzero(~np.isfinite(exact).all(axis=1))
         if len(wrong):
@@ -134,7 +139,8 @@ class _Frame:
     """Coordinates in which products bound distances; the leading ones differ between ranks."""
 
     def __init__(self, layout: Layout, exact: np.ndarray, k: int) -> None:
-        total = np.asarray(sum_over_ranks(layout.comm, exact.sum(axis=0)))
+        self.rows = layout.rows
+        total = np.asarray(sum_over_ranks(layout.comm, exact.sum(axis=0, dtype=float)))
         self.center = total / layout.rows
         largest = float(np.abs(exact - self.center).max()) if exact.size else 0.0
         largest = max_over_ranks(layout.comm, largest)
@@ -255,9 +261,8 @@ class _Points:
     ) -> None:
         self.exact, self.numbers, self.k, self.scale = exact, numbers, k, frame.scale
         self.coordinates = frame.coordinates(exact)
-        n, capacity = len(exact), k + max(8, k // 2) if k else 0
-        self.distances = np.empty((n, capacity))
-        self.indices = np.empty((n, capacity), dtype=np.int64)
+        n, capacity = len(exact), min(k + max(8, k), frame.rows - 1) if k else 0
+        self.pairs = np.empty((n, capacity, 2))
         self.counts = np.zeros(n, dtype=np.int64)
         self.limits = np.full(n, np.inf if k else -np.inf) if limits is None else limits.copy()
         scaled = 0.5 * self.limits * self.scale * self.scale
@@ -265,12 +270,12 @@ class _Points:
 
     @property
     def lists(self) -> tuple[np.ndarray, ...]:
-        return self.distances, self.indices, self.counts, self.limits, self.thresholds
+        return self.pairs, self.counts, self.limits, self.thresholds
 
     def search_group(self, top: int) -> None:
         """Search all pairs of some bands from row ``top``, which lie together in space."""
         group = slice(top, top + _BAND * _GROUP)
-        near = (self.exact[group] - self.exact[group].mean(axis=0)) * self.scale
+        near = (self.exact[group] - self.exact[group].mean(axis=0, dtype=float)) * self.scale
         sizes = np.einsum("ij,ij->i", near, near)
         factor = _factor(near, sizes)
         tile = factor @ _opposite(factor)
@@ -279,28 +284,40 @@ class _Points:
         both = self.exact, self.numbers, *self.lists
         filter_tile(tile, top, top, True, self.k, self.scale, *both, *both)
 
-    def merge(self, counts: np.ndarray, distances: np.ndarray, indices: np.ndarray) -> None:
+    def merge(self, counts: np.ndarray, found: np.ndarray) -> None:
         """Add pairs to the lists, of which the rows get so many each, and lower the limits."""
-        merge_lists(counts, distances, indices, self.k, self.scale, *self.lists)
+        merge_lists(counts, found, 0, len(counts), self.k, self.scale, *self.lists)
 
     def shorten(self) -> None:
         """Lower the limits to the pairs known."""
-        self.merge(np.zeros_like(self.counts), np.empty(0), np.empty(0, dtype=np.int64))
+        nothing = np.zeros_like(self.counts), np.empty((0, 2))
 
-    def packed(self) -> tuple[np.ndarray, np.ndarray]:
-        """Distances and indices of all lists, one after the other."""
-        distances = np.empty(int(self.counts.sum()))
-        indices = np.empty(len(distances), dtype=np.int64)
-        pack_lists(self.distances, self.indices, self.counts, distances, indices)
-        return distances, indices
+        def shorten(rows: tuple[int, int]) -> None:
+            merge_lists(*nothing, *rows, self.k, self.scale, *self.lists)
+
+        _run(shorten, self._parts())
+
+    def packed(self) -> np.ndarray:
+        """All lists, one after the other."""
+        packed = np.empty((int(self.counts.sum()), 2))
+        pack_lists(self.pairs, self.counts, packed)
+        return packed
 
     def sorted(self, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Indices and squared distances, nearest first, of rows that come in this order here."""
         self.shorten()
         indices = np.empty((len(order), self.k), dtype=np.int64)
         distances = np.empty(indices.shape)
-        sort_lists(self.distances, self.indices, order, distances, indices)
+
+        def sort(rows: tuple[int, int]) -> None:
+            sort_lists(self.pairs, order, *rows, distances, indices)
+
+        _run(sort, self._parts())
         return indices, distances
+
+    def _parts(self) -> list[tuple[int, int]]:
+        n = len(self.exact)
+        return [(top, min(top + _BAND, n)) for top in range(0, n, _BAND)]
 
 
 @dataclass
@@ -340,9 +357,7 @@ def _visit(layout: Layout, own: _Points, frame: _Frame, block: RingBlock) -> Non
     _search(own, theirs, block.rows, block.poll)
     counts = np.zeros_like(own.counts)
     swap(theirs.counts, counts[block.held])
-    total = int(counts.sum())
-    found = [swap(sent, np.empty(total, sent.dtype)) for sent in theirs.packed()]
-    own.merge(counts, *found)
+    own.merge(counts, swap(theirs.packed(), np.empty((int(counts.sum()), 2))))
 
 
 def _search(own: _Points, theirs: _Points, rows: slice, poll: Callable[[], None]) -> None:
@@ -385,7 +400,9 @@ def _search(own: _Points, theirs: _Points, rows: slice, poll: Callable[[], None]
     _run(search_tile, list(zip(a[near].tolist(), b[near].tolist(), strict=True)), poll)
 
 
-def _run(search: Callable[[T], None], tiles: list[T], poll: Callable[[], None]) -> None:
+def _run(
+    search: Callable[[T], None], tiles: list[T], poll: Callable[[], None] = lambda: None
+) -> None:
     """Search the tiles, on as many threads as Numba may use; this thread alone calls MPI."""
     import numba
 
@@ -395,7 +412,13 @@ def _run(search: Callable[[T], None], tiles: list[T], poll: Callable[[], None]) 
             search(tile)
             poll()
         return
-    search(tiles.pop(0))  # one thread compiles the kernels
+    search(tiles[0])  # one thread compiles the kernels
+    turn = max(1, min(_TURN, len(tiles) // (8 * threads)))
+
+    def search_some(first: int) -> None:
+        for tile in tiles[first : first + turn]:
+            search(tile)
+
     with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(search, tiles):
+        for _ in pool.map(search_some, range(1, len(tiles), turn)):
             poll()
