@@ -102,6 +102,7 @@ def drive(
     checkpoints: Checkpoints | None = None,
     resume: bool = False,
     progress: bool = False,
+    measure: bool = True,
 ) -> Result:
     """Minimize an objective with a solver.  Collective on ``objective.comm``.
 
@@ -127,6 +128,8 @@ def drive(
         starting point of the run that is resumed.
     progress
         Show a progress bar on rank 0's terminal.
+    measure
+        Whether the result has the objective's metrics, which may take long.
 
     Raises
     ------
@@ -139,7 +142,7 @@ def drive(
     KeyboardInterrupt
         Ctrl-C, and no checkpoints; on all ranks.
     """
-    run = _Run(objective, solver, stop or Stop(), callbacks, homotopy, checkpoints)
+    run = _Run(objective, solver, stop or Stop(), callbacks, homotopy, checkpoints, measure)
     with threads_for(objective.terms):
         return run.run(x, resume, progress)
 
@@ -155,8 +158,9 @@ class _Run:
         callbacks: Sequence[Callback],
         homotopy: HomotopySchedule | None,
         checkpoints: Checkpoints | None,
+        measure: bool,
     ) -> None:
-        self.objective, self.solver, self.stop = objective, solver, stop
+        self.objective, self.solver, self.stop, self.measure = objective, solver, stop, measure
         self.callbacks, self.homotopy, self.checkpoints = callbacks, homotopy, checkpoints
         require(objective, solver.requires, f"solver {type(solver).__name__}")
         self.preconditioner = preconditioner_of(solver)
@@ -492,7 +496,8 @@ class _Run:
         )
 
     def _metrics(self, state: SolverState, status: Status) -> Mapping[str, Any]:
-        if status is Status.INTERRUPTED:  # they may take longer than a signal leaves
+        # They may take longer than a signal leaves.
+        if not self.measure or status is Status.INTERRUPTED:
             return {}
         try:
             return self.objective.metrics(state.x)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import thalweg
+from thalweg.driver import Stop, drive
 from thalweg.errors import InputError
 from thalweg.interfaces import Preconditioner
 from thalweg.parallel import MPI
@@ -40,6 +41,18 @@ def test_x_and_solution_are_the_rows_of_this_rank(comm, bowl):
     assert result.gather().shape == (23, 1)
     with pytest.raises(InputError, match="'solution' or 'x', not 'y'"):
         result.gather("y")
+
+
+def test_metrics_that_take_long_can_be_left_out(bowl, heavy_ball):
+    class Measured(bowl):
+        def metrics(self, x):
+            return {"norm": x.norm()}
+
+    objective = Measured(MPI.COMM_SELF)
+    start = objective.layout.vec_from(np.ones((23, 2)))
+    given = (objective, heavy_ball())
+    assert not drive(*given, start.copy(), stop=Stop(iterations=2), measure=False).metrics
+    assert drive(*given, start, stop=Stop(iterations=2)).metrics["norm"] > 0
 
 
 @pytest.mark.ranks(1, 2)
