@@ -281,20 +281,22 @@ class ActiveSecants:
         return np.arange(len(images)), kernels.laplacian_times(images, 0, *part.incidence, scaled)
 
 
+def misses(change: np.ndarray, theta: float) -> np.ndarray:
+    """By how much changes of squared lengths exceed theta, with their signs."""
+    return np.asarray(np.sign(change) * np.maximum(np.abs(change) - theta, 0.0))
+
+
 def hinge_value(active: ActiveSecants, psi: np.ndarray, theta: float) -> float:
     """Half the squared hinge ``sum_k max(0, |rho_k - 1| - theta)^2``."""
-    miss = np.maximum(np.abs(active.ratios(active.images(psi)) - 1.0) - theta, 0.0)
+    miss = misses(active.ratios(active.images(psi)) - 1.0, theta)
     return 0.5 * active.dot(miss, miss)
 
 
 def hinge(active: ActiveSecants, psi: np.ndarray, theta: float) -> tuple[float, np.ndarray, float]:
     """Half the squared hinge, its gradient, and the largest distortion."""
-
-    def misses(change: np.ndarray) -> np.ndarray:
-        return np.asarray(np.sign(change) * np.maximum(np.abs(change) - theta, 0.0))
-
-    images = active.images(psi)
-    ratios, adjoint = active.ratios_and_adjoint(lambda ratios: misses(ratios - 1.0), images)
+    ratios, adjoint = active.ratios_and_adjoint(
+        lambda ratios: misses(ratios - 1.0, theta), active.images(psi)
+    )
     change = ratios - 1.0
-    miss = misses(change)
+    miss = misses(change, theta)
     return 0.5 * active.dot(miss, miss), 2.0 * adjoint, active.largest(change)

@@ -19,7 +19,7 @@ import numpy as np
 from thalweg import InputError
 from thalweg.parallel import any_over_ranks, min_over_ranks
 from thalweg.plugins import Help
-from thalweg_isometry.active import ActiveSecants, hinge
+from thalweg_isometry.active import ActiveSecants, hinge, misses
 from thalweg_isometry.descent import Memory, descend
 from thalweg_isometry.map_ranks import secant_moments
 from thalweg_isometry.search import SecantSearch
@@ -226,7 +226,7 @@ def lowering_row(active: ActiveSecants, psi: np.ndarray, theta: float) -> np.nda
     least eigenvalue, if that is negative.  The hinge is convex in the squared length of the row.
     """
     change = active.ratios(active.images(psi)) - 1.0
-    weights = np.sign(change) * np.maximum(np.abs(change) - theta, 0.0)
+    weights = misses(change, theta)
     if not any_over_ranks(active.comm, bool(weights.any())):
         return None
     dimension = psi.shape[1]
@@ -259,8 +259,7 @@ def lowering_row(active: ActiveSecants, psi: np.ndarray, theta: float) -> np.nda
     gain = active.gains(active.images(row))
 
     def slope(square: float) -> float:
-        there = change + square * gain
-        return active.dot(np.sign(there) * np.maximum(np.abs(there) - theta, 0.0), gain)
+        return active.dot(misses(change + square * gain, theta), gain)
 
     low, high = 0.0, 1.0 / max(active.largest(gain), 1e-300)
     while slope(high) < 0.0:

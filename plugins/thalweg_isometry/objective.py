@@ -14,7 +14,7 @@ from thalweg.interfaces import Objective, SecantConstraints
 from thalweg.parallel import MPI, Layout, PETSc, sum_large, sum_over_ranks
 from thalweg.parallel.pairs import Ring, SecantSet, nearest_neighbors
 from thalweg.plugins import Help
-from thalweg_isometry.active import ActiveSecants, hinge, hinge_value
+from thalweg_isometry.active import ActiveSecants, hinge, hinge_value, misses
 from thalweg_isometry.certificate import Certificate, certify
 
 #: Largest number of rows of the variable where the rank is free.
@@ -136,9 +136,9 @@ class NearIsometry(Objective, SecantConstraints):
                 counts = secants.counting(numbers[rows], other_numbers) & (lengths > floor)
                 lengths[~counts] = 1.0
                 change = np.where(counts, mapped / lengths - 1.0, 0.0)
-                miss = np.maximum(np.abs(change) - theta, 0.0)
+                miss = misses(change, theta)
                 total += 0.25 * float((miss**2).sum())  # every pair is met twice
-                weights = np.sign(change) * miss / lengths
+                weights = miss / lengths
                 product[rows] += weights.sum(axis=1)[:, None] * images[rows]
                 product[rows] -= weights @ other_images
         return total, 2.0 * product.T @ points

@@ -21,7 +21,7 @@ from thalweg_embedding.pairs.cells import Cells, bounding_box
 from thalweg_embedding.pairs.decomposition import Decomposition, decompose
 from thalweg_embedding.pairs.functions import STUDENT, PairFunction
 from thalweg_embedding.pairs.mesh import Mesh, Reached, Window
-from thalweg_embedding.pairs.specialize import specialize
+from thalweg_embedding.pairs.specialize import at_zero, specialize
 from thalweg_embedding.pairs.spectrum import Spectrum
 from thalweg_embedding.pairs.split import CUTS, Split, near_function, split_at
 
@@ -215,12 +215,11 @@ class Boxes:
         split, real = placed.box.split, placed.box.real
         points = self.near_points(placed)
         function = near_function(self.function, real == np.float32)
-        cut = real.type(split.cut)
         totals = np.zeros(-(-points.own.size // near.BLOCK))
         run = specialize(near.first_order, function, "near")
-        run(*points.arguments, cut, real.type(split.radius**2), totals, slopes)
-        itself = float(function.compiled(real.type(0.0), cut)[0])
-        return float(totals.sum()) - points.own.size * itself
+        squared = real.type(split.radius**2)
+        run(*points.arguments, real.type(split.cut), squared, totals, slopes)
+        return float(totals.sum()) - points.own.size * at_zero(function, split.cut, real.type)
 
     def _box(self, split: Split, reach: float, slabs: bool) -> Box:
         key = (split.cut, reach, slabs)

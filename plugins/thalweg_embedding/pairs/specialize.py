@@ -62,6 +62,14 @@ def radial(
     return values
 
 
+@functools.lru_cache(256)
+def at_zero(function: Any, parameter: float, real: type[np.floating[Any]]) -> float:
+    """A compiled function's value at distance 0, to the bit as loops in that precision find it."""
+    out = np.empty((2, 1))
+    specialize(_fill_with_parameter, function)(np.zeros(1, real), real(parameter), out)
+    return float(out[0, 0])
+
+
 def pair(d, parameter=0.0):  # pragma: no cover
     """Stand-in for the compiled function."""
     return d, 1.0, 0.0

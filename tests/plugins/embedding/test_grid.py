@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numba.core.dispatcher import Dispatcher
 
 from thalweg.errors import InputError
 from thalweg.parallel import Layout
@@ -62,6 +63,16 @@ def test_heavy_tails_and_repulsions_that_are_singular_but_for_an_offset(comm, fu
     slow.note = said.append
     slow.total(layout.random_normal(0, 20.0))
     assert said == []
+
+
+def test_all_that_is_compiled_is_kept_for_later_runs(comm, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("compiled anew in each process")
+
+    monkeypatch.setattr(Dispatcher, "_compile_for_args", refuse)
+    function = student_functions(0.0)[1]
+    layout = Layout(comm, 300, 2)
+    assert errors(layout, function, 1e-2, layout.random_normal(0, 30.0))[0] < 1e-3
 
 
 @pytest.mark.ranks(1, 2)
