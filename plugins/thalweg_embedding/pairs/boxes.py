@@ -214,12 +214,13 @@ class Boxes:
         """Near part of the sum over the points held, of a point with itself left out."""
         split, real = placed.box.split, placed.box.real
         points = self.near_points(placed)
-        function = near_function(self.function, real == np.float32)
+        single = bool(real == np.float32)
+        function = near_function(self.function, single)
         totals = np.zeros(-(-points.own.size // near.BLOCK))
         run = specialize(near.first_order, function, "near")
         squared = real.type(split.radius**2)
         run(*points.arguments, real.type(split.cut), squared, totals, slopes)
-        return float(totals.sum()) - points.own.size * at_zero(function, split.cut, real.type)
+        return float(totals.sum()) - points.own.size * at_zero(function, split.cut, single)
 
     def _box(self, split: Split, reach: float, slabs: bool) -> Box:
         key = (split.cut, reach, slabs)

@@ -63,9 +63,9 @@ def radial(
 
 
 @functools.lru_cache(256)
-def at_zero(function: Any, parameter: float, real: type[np.floating[Any]]) -> float:
+def at_zero(function: Any, parameter: float, single: bool) -> float:
     """A compiled function's value at distance 0, to the bit as loops in that precision find it."""
-    out = np.empty((2, 1))
+    real, out = np.float32 if single else np.float64, np.empty((2, 1))
     specialize(_fill_with_parameter, function)(np.zeros(1, real), real(parameter), out)
     return float(out[0, 0])
 
