@@ -105,8 +105,8 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
             state.penalty = 1.0 / (share * self.beta1 * float(np.linalg.norm(low, 2)))
         rows = wanted or state.objective.layout.rows
         psi, primal, dual, worst = state.psi, np.inf, np.inf, np.inf
-        used = 0
-        while used < self.sweep:
+        used, solved = 0, False
+        while used < self.sweep and not solved:
             used += 1
             values, vectors = np.linalg.eigh(low + gamma)
             values = np.maximum(values - 1.0 / (self.beta1 * state.penalty), 0.0)
@@ -130,10 +130,9 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
             primal = float(np.linalg.norm(p - low)) / scale
             primal = max(primal, active.norm(excess + omega) / np.sqrt(max(1, active.count)))
             dual = float(np.linalg.norm(low - before)) / max(1e-300, float(np.linalg.norm(gamma)))
-            if max(primal, dual) < self.tolerance:
-                break
+            # Small residuals are not yet the bounds, nor a proof that these cannot be met.
+            solved = max(primal, dual) < self.tolerance and worst <= state.target_delta
         exhausted = state.attempt_iterations + used >= self.limit
-        solved = max(primal, dual) < self.tolerance
         late = state.attempt_iterations >= self.limit // 2
         if self.balance and not (wanted or solved or late):
             # Both penalties together, so that the equations stay as they are.
@@ -150,7 +149,7 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
         return Inner(
             psi=psi,
             met=met,
-            failed=(state.solved or (bool(wanted) and stalled)) and not within,
+            failed=(exhausted or (bool(wanted) and stalled)) and not within,
             separate=within and not met,
             capped=exhausted and not solved,
             delta=worst,

@@ -78,6 +78,13 @@ def test_balanced_penalties_of_numax_stand_still(digits, true_delta, secants_of)
     assert true_delta(digits[:30], result.solution) <= 0.05
 
 
+def test_small_residuals_of_numax_are_no_failure(digits, true_delta, secants_of):
+    objective = NearIsometry(secants_of(digits[:20], MPI.COMM_SELF), 0.03, None)
+    result = thalweg.minimize(objective, solver="numax", tolerance=3e-3, iterations=20)
+    assert result.status is Status.CONVERGED
+    assert true_delta(digits[:20], result.solution) <= 0.03
+
+
 def test_the_own_method_needs_no_more_rank_than_the_published_ones(digits, secants_of):
     secants = secants_of(digits[:30], MPI.COMM_SELF)
     ranks = {
