@@ -128,8 +128,9 @@ def _one_square(table: list[dict[str, Any]]) -> str:
         for count in (60, 200)
     )
     head = (
-        "The rank that NuMax finds for all translations of one square, by delta; a star: out of "
-        f"time.  Published: {published}.  No side gives these ranks, and none so many images."
+        "The rank that NuMax finds for all translations of one square by pixels, by delta; a star: "
+        f"out of time.  Published: {published}.  So many different images need squares of several "
+        "sides, as above, or places between pixels: one pixel alone has 49 and 196 places."
     )
     return head + "\n\n" + format_table(rows, markdown=True)
 
