@@ -114,7 +114,7 @@ def _first(table: list[dict[str, Any]]) -> str:
 
 
 def _one_square(table: list[dict[str, Any]]) -> str:
-    ranks: dict[tuple[int, int, int], dict[str, str]] = {}
+    ranks: dict[tuple[int, float, int], dict[str, str]] = {}
     for r in table:
         at = ranks.setdefault((r["edge"], r["side"], r["images"]), {})
         served = r["rank"] if r["delta"] <= r["wanted_delta"] else "–"
@@ -128,9 +128,9 @@ def _one_square(table: list[dict[str, Any]]) -> str:
         for count in (60, 200)
     )
     head = (
-        "The rank that NuMax finds for all translations of one square by pixels, by delta; a star: "
-        f"out of time.  Published: {published}.  So many different images need squares of several "
-        "sides, as above, or places between pixels: one pixel alone has 49 and 196 places."
+        "The rank that NuMax finds for translations of one square, by delta; a star: out of time.  "
+        f"Published: {published}.  So many images of one side cannot differ at whole pixels (one "
+        "pixel alone has 49 and 196 places): where 60 or 200 are listed, squares lie between."
     )
     return head + "\n\n" + format_table(rows, markdown=True)
 

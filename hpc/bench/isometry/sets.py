@@ -47,6 +47,15 @@ def translations(edge: int, side: int) -> np.ndarray:
     return images.reshape(-1, edge * edge).astype(float)
 
 
+def moved_squares(count: int, edge: int, side: float, seed: int = 0) -> np.ndarray:
+    """Images of one square at random places between pixels, gray where it covers a part of one."""
+    starts = np.random.default_rng(seed).uniform(0.0, edge - side, (count, 2, 1))
+    lines = np.arange(edge)
+    covered = np.minimum(lines + 1.0, starts + side) - np.maximum(lines, starts)
+    rows, columns = np.clip(covered, 0.0, 1.0).swapaxes(0, 1)
+    return (rows[:, :, None] * columns[:, None, :]).reshape(count, -1)
+
+
 def mnist(folder: Path | None, part: str) -> tuple[np.ndarray, np.ndarray] | None:
     """Images (n, 28, 28) uint8 and labels of ``train`` or ``t10k``, or None without data."""
     if folder is None:
