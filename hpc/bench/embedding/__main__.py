@@ -2,8 +2,9 @@
 
 Parts: convergence (the strategies from one start), starts (from random ones), homotopy,
 large (MNIST 20,000), rivals (t-SNE against tsne-h2pack, openTSNE and scikit-learn on
-identical affinities), sets (the same on several data sets), costs (of an evaluation, by
-threads), neighbors (against pynndescent) and patches (a million points).
+identical affinities, meant for one thread), threads (the same for several), sets (the same on
+several data sets), costs (of an evaluation, by threads), neighbors (against pynndescent) and
+patches (a million points).
 COIL-20 and MNIST come from --data; without it, scikit-learn's digits take their places, and
 sets that are not generated are left out.  Results go to ``hpc/results`` as JSON,
 Markdown and PNG; parts that are not run keep what an earlier call found.
@@ -22,13 +23,13 @@ from typing import Any
 
 from hpc.bench.embedding.convergence import measure_convergence
 from hpc.bench.embedding.costs import measure_costs
-from hpc.bench.embedding.data import SETS, mnist, small_images
+from hpc.bench.embedding.data import SETS, Images, mnist, small_images
 from hpc.bench.embedding.homotopy import measure_homotopy
 from hpc.bench.embedding.large import measure_large
 from hpc.bench.embedding.neighbors import measure_neighbors
 from hpc.bench.embedding.patches import measure_patches
 from hpc.bench.embedding.report import SECTIONS, write_report
-from hpc.bench.embedding.rivals import RIVALS, measure_rivals, measure_set
+from hpc.bench.embedding.rivals import RIVALS, measure_rivals, measure_set, measure_threads
 from hpc.bench.embedding.starts import measure_starts
 from hpc.bench.embedding.strategies import Note
 
@@ -49,7 +50,7 @@ def main(argv: list[str]) -> int:
         "--part", action="append", choices=tuple(SECTIONS), help="only this; repeatable"
     )
     parser.add_argument("--data", type=Path, help="folder with coil20/, mnist/ and patches/")
-    parser.add_argument("--rows", type=int, help="points of the parts rivals and patches")
+    parser.add_argument("--rows", type=int, help="points of the parts rivals, threads and patches")
     parser.add_argument(
         "--rival", action="append", choices=tuple(RIVALS), help="only this; repeatable"
     )
@@ -100,6 +101,9 @@ def _measure(
     def convergence() -> dict[str, Any]:
         return measure_convergence(small(), *((300, 8.0) if quick else (600, 15.0)), note)
 
+    def images() -> Images:
+        return mnist(folder, options.rows or (3_000 if quick else 70_000))
+
     def sets() -> dict[str, Any]:
         chosen = tuple(options.rival or ("tsne-h2pack", "openTSNE"))
         measured = dict(before.get("sets", {}))  # other sets keep what an earlier call found
@@ -118,11 +122,8 @@ def _measure(
         "large": lambda: measure_large(
             mnist(folder, rows or 20_000), options.seconds or (20.0 if quick else 180.0), (), note
         ),
-        "rivals": lambda: measure_rivals(
-            mnist(folder, rows or (3_000 if quick else 70_000)),
-            stem,
-            tuple(options.rival or RIVALS),
-        ),
+        "rivals": lambda: measure_rivals(images(), stem, tuple(options.rival or RIVALS)),
+        "threads": lambda: measure_threads(images(), tuple(options.rival or RIVALS)),
         "sets": sets,
         "costs": lambda: measure_costs(mnist(folder, rows or 60_000)),
         "neighbors": lambda: measure_neighbors(mnist(folder, rows or 70_000)),

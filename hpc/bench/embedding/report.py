@@ -12,7 +12,7 @@ from hpc.bench.embedding.homotopy import homotopy_section
 from hpc.bench.embedding.large import large_section
 from hpc.bench.embedding.neighbors import neighbors_section
 from hpc.bench.embedding.patches import patches_section
-from hpc.bench.embedding.rivals import rivals_section, sets_section
+from hpc.bench.embedding.rivals import rivals_section, sets_section, threads_section
 from hpc.bench.embedding.starts import starts_section
 
 #: What each part writes, in the order of the report.
@@ -22,6 +22,7 @@ SECTIONS = {
     "homotopy": homotopy_section,
     "large": large_section,
     "rivals": rivals_section,
+    "threads": threads_section,
     "sets": sets_section,
     "costs": costs_section,
     "neighbors": neighbors_section,

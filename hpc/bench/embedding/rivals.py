@@ -71,6 +71,12 @@ def measure_rivals(images: Images, stem: Path, programs: tuple[str, ...]) -> dic
     return found
 
 
+def measure_threads(images: Images, programs: tuple[str, ...]) -> dict[str, Any]:
+    """The same with all threads of this process, without pictures."""
+    found, _ = _measured(images, programs)
+    return {**found, "threads": numba.get_num_threads()}
+
+
 def measure_set(name: str, images: Images, stem: Path, programs: tuple[str, ...]) -> dict[str, Any]:
     """The same of another set."""
     found, maps = _measured(images, programs)
@@ -270,13 +276,7 @@ ON_THE_WAY = "maps on the way, by CPU seconds of optimization"
 def rivals_section(found: dict[str, Any], stem: Path) -> list[str]:
     """The table of all programs, and of our map where it is as good as each of theirs."""
     programs = found["programs"]
-    table = [_row(f"{name}, at its end", facts) for name, facts in programs.items()]
-    for name, facts in programs.items():
-        reached = facts.get("thalweg as good")
-        if reached:
-            table.append(_row(f"thalweg, in all as good as {name}", reached))
-        if "thalweg then" in facts:
-            table.append(_row(f"thalweg, after the time of {name}", facts["thalweg then"]))
+    table = _table(programs)
     missed = [name for name, facts in programs.items() if facts.get("thalweg as good", 0) is None]
     lines = [
         "## t-SNE on identical affinities",
@@ -300,6 +300,38 @@ def rivals_section(found: dict[str, Any], stem: Path) -> list[str]:
     if _curves(found):
         pictures += [f"![{ON_THE_WAY}]({stem.name}-trajectories.png)", ""]
     return [*lines, "", *pictures]
+
+
+def _table(programs: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of all programs, and of our map where it is as good as each, and after its time."""
+    table = [_row(f"{name}, at its end", facts) for name, facts in programs.items()]
+    for name, facts in programs.items():
+        reached = facts.get("thalweg as good")
+        if reached:
+            table.append(_row(f"thalweg, in all as good as {name}", reached))
+        if "thalweg then" in facts:
+            table.append(_row(f"thalweg, after the time of {name}", facts["thalweg then"]))
+    return table
+
+
+def threads_section(found: dict[str, Any], stem: Path) -> list[str]:
+    """What matters of the table of all programs, with several threads."""
+    shown = ("program", "threads", "optimization, s", "CPU, s", "KL", "recall", "accuracy")
+    table = [
+        {name: row[name] for name in shown}
+        for row in ({**row, "threads": found["threads"]} for row in _table(found["programs"]))
+    ]
+    return [
+        f"## t-SNE on identical affinities, {found['threads']} threads",
+        "",
+        f"{found['data']}, {found['rows']:,} points: as in the table of one thread, but that every "
+        f"program has {found['threads']}. *After the time* of another counts CPU seconds.",
+        "",
+        format_table(table, markdown=True),
+        "",
+        f"Affinities took {found['affinities']:.1f} s.",
+        "",
+    ]
 
 
 def sets_section(found: dict[str, Any], stem: Path) -> list[str]:
