@@ -32,6 +32,7 @@ from thalweg_embedding.families import (
     ELASTIC_EMBEDDING,
     SYMMETRIC_SNE,
     T_ELASTIC_EMBEDDING,
+    T_SNE,
     Family,
     largevis,
     negative_t_sne,
@@ -71,6 +72,9 @@ MANY_ROWS = 1_000
 EXAGGERATION = 12.0
 STAGE_ITERATIONS = 16
 LATE_STAGES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+
+#: Points up to which maps of t-SNE go through the late stages twice.
+TWICE_ROWS = 5_000
 
 
 def embedding(
@@ -452,6 +456,9 @@ def exaggerated_stages(
     neighborhoods order themselves if it grows slowly.  Maps of more points gain nothing by that,
     and have factors at most twice the one before: 1/12, 1/6.45, 1/3.46, 1/1.86 and 1.
 
+    t-SNE with one degree of freedom and 1,000 to 5,000 points goes through the stages from 1/2 to 1
+    twice: the map shrinks and grows again, in better order.
+
     None asks for 12 where E- is a logarithm and the points are many, else for no stages: small
     maps, and those of the elastic embedding, unfold as well without.  ``unfold_first``: stages
     are wanted in any case.
@@ -466,7 +473,8 @@ def exaggerated_stages(
     if not late:
         return ()
     count = max(1, math.ceil(math.log(late[0] / first, ratio) - 1e-9))
-    return (*(first * (late[0] / first) ** (i / count) for i in range(count)), *late)
+    again = late if family is T_SNE and MANY_ROWS <= rows <= TWICE_ROWS else ()
+    return (*(first * (late[0] / first) ** (i / count) for i in range(count)), *late, *again)
 
 
 def _usual_scale(family: Family, rows: int, init: str) -> float:

@@ -12,9 +12,16 @@ from thalweg.data import Dataset
 from thalweg.parallel.threads import MANY_TERMS
 from thalweg.plugins import ObjectiveSpec, plugins
 from thalweg_embedding import TSNE, UMAP, LargeVis, NegTSNE, PaCMAP, SymmetricSNE
-from thalweg_embedding.families import ELASTIC_EMBEDDING, T_SNE
+from thalweg_embedding.families import (
+    ELASTIC_EMBEDDING,
+    SYMMETRIC_SNE,
+    T_SNE,
+    largevis,
+    student_sne,
+)
 from thalweg_embedding.objectives import (
     MANY_ROWS,
+    TWICE_ROWS,
     elastic_embedding,
     exaggerated_stages,
     t_sne,
@@ -25,7 +32,12 @@ from thalweg_embedding.start import principal_components
 def test_only_many_points_under_a_logarithm_are_exaggerated():
     factors = exaggerated_stages(T_SNE, MANY_ROWS, None)
     late = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-    assert factors == pytest.approx((1 / 12, 1 / 4.899, *late), rel=1e-3)
+    assert factors == pytest.approx((1 / 12, 1 / 4.899, *late, *late), rel=1e-3)
+    assert exaggerated_stages(T_SNE, TWICE_ROWS, None) == factors
+    once = exaggerated_stages(T_SNE, TWICE_ROWS + 1, None)
+    assert once == factors[: -len(late)]
+    for others in (largevis(), SYMMETRIC_SNE, student_sne(0.0)):
+        assert exaggerated_stages(others, MANY_ROWS, None) == once
     assert exaggerated_stages(T_SNE, 10, 4.0) == (0.25, *late)
     assert exaggerated_stages(T_SNE, 10, 2.0) == late
     assert exaggerated_stages(T_SNE, 10, 1.6) == (0.625, *late[2:])
