@@ -103,13 +103,9 @@ class PlacedMap:
         k = indices.shape[1]
         weights = self._weights(squared)
         places = np.einsum("nk,nkd->nd", weights, self.places[indices])
-        graph = (
-            np.arange(0, indices.size + 1, k),
-            indices.astype(
-                np.uint32
-            ).ravel(),  # as the known points have, so that they share a kernel
-            weights.ravel(),
-        )
+        # Of the type that the known points' edges have, so that they share a kernel.
+        columns = indices.astype(np.uint32).ravel()
+        graph = (np.arange(0, indices.size + 1, k), columns, weights.ravel())
         moving = squared[:, 0] > 0.0
         places[~moving] = self.places[indices[~moving, 0]]
         places = self._best_start(places, indices, graph, moving)

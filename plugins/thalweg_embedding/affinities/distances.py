@@ -30,8 +30,12 @@ from thalweg_embedding.affinities.other_metrics import METRICS, neighbors_by_des
 #: Metrics that become Euclidean ones of rows scaled to length 1; True where they are centered.
 ANGULAR = {"cosine": False, "correlation": True}
 
-#: Other metrics of an exact search: SciPy's, with two names that others use.
-ALIASES = {"manhattan": "cityblock", "l1": "cityblock", "l2": "euclidean"}
+#: Other metrics of an exact search: SciPy's, with the names that scikit-learn and pynndescent use.
+ALIASES = {
+    **dict.fromkeys(("l2", "minkowski"), "euclidean"),
+    **dict.fromkeys(("l1", "manhattan", "taxicab"), "cityblock"),
+    **dict.fromkeys(("linf", "linfinity", "linfty"), "chebyshev"),
+}
 OTHERS = ("braycurtis", "canberra", "chebyshev", "cityblock", "hamming", "jaccard", "sqeuclidean")
 
 #: Entries of a block of distances that is held at once.

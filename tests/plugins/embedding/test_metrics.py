@@ -121,7 +121,7 @@ def test_precomputed_distances_give_the_map_of_the_points(metric):
         np.testing.assert_allclose(placed, reference.transform(new), atol=1e-3)
 
 
-@pytest.mark.parametrize("metric", ["cosine", "manhattan"])
+@pytest.mark.parametrize("metric", ["cosine", "manhattan", "minkowski", "linf"])
 def test_new_points_are_placed_by_the_metric(metric):
     fitted = TSNE(perplexity=8.0, metric=metric, max_iter=30, random_state=0).fit(POINTS[:100])
     np.testing.assert_array_equal(fitted.transform(POINTS[:100]), fitted.embedding_)
