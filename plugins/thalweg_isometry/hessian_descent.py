@@ -25,6 +25,10 @@ from thalweg_isometry.search_state import Inner, SearchState
 #: Standard deviation over delta at which an attempt ends: lengths hardly vary any more.
 LEAST_DEVIATION = 0.02
 
+#: Relative decrease of the probability in an iteration below which the variance falls: one that is
+#: nearly least at a variance is no better a start at the next.
+ENOUGH = 1e-2
+
 #: Variances in a row without a lower delta of the means after which an attempt ends.
 STALLED = 6
 
@@ -69,9 +73,8 @@ class HessianDescent(SecantSearch[HessianDescentState]):
         state.variance = self.share * (1.0 / rank if fresh else state.variance)
         maps = GaussianMaps(active, (rank, state.secants.dimension), goal, state.variance)
         start = None if fresh else state.psi
-        found = thalweg.minimize(
-            maps, start, self.descent, seed=self.seed, iterations=self.sweep, decrease=None
-        )
+        stop = {"iterations": self.sweep, "decrease": ENOUGH, "window": 1}
+        found = thalweg.minimize(maps, start, self.descent, seed=self.seed, **stop)
         psi = np.array(found.x)
         maps.destroy()
         delta = active.largest(active.ratios(active.images(psi)) - 1.0)
