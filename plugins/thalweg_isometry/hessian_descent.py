@@ -73,8 +73,15 @@ class HessianDescent(SecantSearch[HessianDescentState]):
         state.variance = self.share * (1.0 / rank if fresh else state.variance)
         maps = GaussianMaps(active, (rank, state.secants.dimension), goal, state.variance)
         start = None if fresh else state.psi
-        stop = {"iterations": self.sweep, "decrease": ENOUGH, "window": 1}
-        found = thalweg.minimize(maps, start, self.descent, seed=self.seed, **stop)
+        found = thalweg.minimize(
+            maps,
+            start,
+            self.descent,
+            seed=self.seed,
+            iterations=self.sweep,
+            decrease=ENOUGH,
+            window=1,
+        )
         psi = np.array(found.x)
         maps.destroy()
         delta = active.largest(active.ratios(active.images(psi)) - 1.0)
