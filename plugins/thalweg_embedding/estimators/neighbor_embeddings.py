@@ -41,6 +41,7 @@ from thalweg_embedding.objectives import (
     umap_embedding,
 )
 from thalweg_embedding.pacmap import pacmap
+from thalweg_embedding.pairs.cells import bounding_box
 
 
 def _places_new_points(estimator: MapEstimator) -> bool:
@@ -350,6 +351,8 @@ class MapEstimator(  # type: ignore[misc]
                 raise InputError(f"init must have shape {wanted}, not {start.shape}")
             if not np.isfinite(start).all():
                 raise InputError("init must be finite")
+            if bounding_box(dataset.layout, start)[1] == 0.0:
+                raise InputError("init puts all points at one place, where no force acts")
         build = type(self)._build
         options = {"start": start, **self._checked(), **given}
         return dataset, build(dataset, dataset.comm, **options)

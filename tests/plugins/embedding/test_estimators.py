@@ -89,6 +89,8 @@ def test_precomputed_affinities_may_be_dense_or_sparse():
 def test_a_start_of_ones_own_must_have_the_maps_shape():
     with pytest.raises(InputError, match="init must have shape"):
         TSNE(init=np.zeros((3, 2))).fit(load_digits().data[:50])
+    with pytest.raises(InputError, match="all points at one place"):
+        TSNE(init=np.ones((50, 2))).fit(load_digits().data[:50])
 
 
 @pytest.mark.ranks(2, 3)
