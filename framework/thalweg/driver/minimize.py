@@ -84,7 +84,7 @@ def minimize(
     ------
     InputError
         An unknown name or option, a wrong type, range or shape; a preconditioner
-        that would have no place.
+        that would have no place; a callback that cannot be called.
     CapabilityError
         The parts do not fit together.
     CheckpointError
@@ -94,6 +94,11 @@ def minimize(
     KeyboardInterrupt
         Ctrl-C, and no checkpoints.
     """
+    if callback is not None and not callable(callback):
+        kind = type(callback).__name__
+        raise InputError(
+            f"callback must be a function of one argument, or None, not of type {kind}"
+        )
     algorithm, given = method_of_call(objective, solver, preconditioner, options)
     given = {**objective.default_stop, **given}
     stop = Stop(**resolve_options(STOP_OPTIONS, given, "the stopping rules"))

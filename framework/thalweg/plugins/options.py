@@ -305,6 +305,8 @@ def check_parameters(
 ) -> dict[str, Any]:
     """Parameters of a scikit-learn estimator, checked by the options that they set.
 
+    Its parameters ``solver_options`` and ``callback``, where it has them, are checked too.
+
     Parameters
     ----------
     estimator
@@ -356,4 +358,22 @@ def check_parameters(
         except InputError as error:
             raise InputError(str(error).replace("option", "parameter", 1)) from error
         checked[option.name] = value
+    _check_run_parameters(estimator)
     return checked
+
+
+def _check_run_parameters(estimator: Any) -> None:
+    owner = type(estimator).__name__
+    options = getattr(estimator, "solver_options", None)
+    named = isinstance(options, Mapping) and all(isinstance(name, str) for name in options)
+    if options is not None and not named:
+        raise InputError(
+            f"parameter 'solver_options' of {owner} must be a dictionary, with the names of "
+            f"options as keys, not {_shown(options)}"
+        )
+    callback = getattr(estimator, "callback", None)
+    if callback is not None and not callable(callback):
+        raise InputError(
+            f"parameter 'callback' of {owner} must be a function of one argument, or None, "
+            f"not {_shown(callback)}"
+        )

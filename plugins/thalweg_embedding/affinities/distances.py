@@ -6,7 +6,7 @@ that they have the exact, distributed search of the framework.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ from thalweg.parallel import (
     approximate_neighbors,
     max_over_ranks,
     raise_on_all_ranks,
+    values_of_all_ranks,
 )
 from thalweg.parallel.pairs import Ring, nearest_neighbors
 from thalweg_embedding.affinities.other_metrics import METRICS, neighbors_by_descent
@@ -43,6 +44,10 @@ BLOCK = 2**22
 
 #: Candidates among sparse rows beyond those asked for, since products of close rows cancel.
 SPARE = 8
+
+#: Rounding of given distances, as a share of the largest: what cancels in squares of single
+#: precision is about 3e-4 of the length of the rows.
+ROUNDING = 1e-3
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,7 @@ def nearest_by(
     ------
     InputError
         An unknown metric, a row without direction where angles count, distances that are
-        negative or too few.
+        negative, asymmetric or too few.
     """
     known = sorted({"precomputed", *ANGULAR, *ALIASES, *OTHERS, *METRICS})
     if metric not in known:
@@ -285,6 +290,7 @@ def _precomputed(dataset: Dataset, k: int) -> tuple[np.ndarray, np.ndarray]:
         raise InputError("precomputed distances must not be negative")
     own = layout.start + np.arange(layout.local_rows)
     if not sparse:
+        _check_symmetric(dataset)
         squared = np.array(held, dtype=float)
         squared *= squared
         squared[np.arange(layout.local_rows), own] = np.inf
@@ -306,3 +312,43 @@ def _precomputed(dataset: Dataset, k: int) -> tuple[np.ndarray, np.ndarray]:
     chosen = order[(first[:, None] + np.arange(k)).ravel()]
     shape = (layout.local_rows, k)
     return columns[chosen].astype(np.int64).reshape(shape), squared[chosen].reshape(shape)
+
+
+def _check_symmetric(dataset: Dataset) -> None:
+    """Refuse a dense matrix that differs from its transpose, or has a diagonal.  Collective."""
+    layout = dataset.layout
+    values = np.asarray(dataset.values)
+    limit = ROUNDING * max_over_ranks(layout.comm, float(values.max(initial=0.0)))
+    diagonal = values[np.arange(layout.local_rows), layout.start + np.arange(layout.local_rows)]
+    own = [(float(d), -float(layout.start + i)) for i, d in enumerate(diagonal)]
+    largest, row = _largest(layout, own, 2)
+    if largest > limit:
+        raise InputError(
+            f"precomputed distances must have a zero diagonal, but row {-int(row)} (counted from "
+            f"0) has the distance {largest:.6g} to itself; set the diagonal to 0"
+        )
+    found: list[tuple[float, ...]] = []
+    for start, block in _blocks(dataset):
+        for first, part in _parts(dataset, block.shape[0]):
+            there = part[:, start : start + len(block)]
+            back = block[:, layout.start + first : layout.start + first + len(part)].T
+            if there.size == 0:
+                continue
+            differences = np.abs(np.subtract(there, back, dtype=float))
+            at = np.unravel_index(np.argmax(differences), differences.shape)
+            pair = -float(layout.start + first + at[0]), -float(start + at[1])
+            found.append((float(differences[at]), *pair, float(there[at]), float(back[at])))
+    largest, *negative, one, other = _largest(layout, found, 5)
+    if largest > limit:
+        i, j = (-int(number) for number in negative)
+        raise InputError(
+            f"precomputed distances must be symmetric, but rows {i} and {j} (counted from 0) have "
+            f"{one:.6g} in row {i} and {other:.6g} in row {j}; give (D + D.T) / 2, or D + D.T if "
+            "D holds one triangle only"
+        )
+
+
+def _largest(layout: Layout, found: Sequence[tuple[float, ...]], width: int) -> tuple[float, ...]:
+    """The largest tuple of all ranks'.  Collective."""
+    mine = max(found, default=(-1.0,) * width)
+    return max(map(tuple, values_of_all_ranks(layout.comm, np.array(mine)).tolist()))

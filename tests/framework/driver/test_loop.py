@@ -124,6 +124,13 @@ def test_a_missing_capability_is_refused_by_name_before_any_work(bowl, heavy_bal
         drive(objective, Needy(), objective.initial_point(0))
 
 
+def test_a_callback_that_cannot_be_called_is_refused(bowl, heavy_ball):
+    with pytest.raises(
+        InputError, match="must be a function of one argument, or None, not of type"
+    ):
+        thalweg.minimize(bowl(MPI.COMM_SELF), solver=heavy_ball(), callback=3)
+
+
 def test_x0_of_another_shape_is_refused(bowl, heavy_ball):
     with pytest.raises(InputError, match=r"shape \(23, 2\)"):
         thalweg.minimize(bowl(MPI.COMM_SELF), np.zeros((3, 2)), solver=heavy_ball())

@@ -17,7 +17,7 @@ from thalweg.job.building import build_objective, built_method
 from thalweg.parallel import MPI, Layout
 from thalweg.plugins import ObjectiveSpec, SolverSpec, plugins
 from thalweg_clustering import KDAC
-from thalweg_embedding import LaplacianEigenmaps, LocallyLinearEmbedding
+from thalweg_embedding import TSNE, LaplacianEigenmaps, LocallyLinearEmbedding, PaCMAP
 from thalweg_isometry import NearIsometricEmbedding, NuMax
 
 #: What some objectives cannot be built without.
@@ -83,6 +83,29 @@ def test_a_former_name_of_a_parameter_is_told_its_new_one(estimator, former, now
     with pytest.raises(InputError, match=words):
         estimator(**{former: 3})
     assert clone(estimator()).get_params() == estimator().get_params()
+
+
+@pytest.mark.parametrize(
+    ("estimator", "name", "given", "words"),
+    [
+        (TSNE, "solver_options", ["memory", 5], r"must be a dictionary, .*, not \['memory', 5\]"),
+        (PaCMAP, "solver_options", [], r"must be a dictionary, .*, not \[\]"),
+        (NuMax, "solver_options", "limit", "must be a dictionary, .*, not 'limit'"),
+        (
+            NearIsometricEmbedding,
+            "solver_options",
+            {3: 1},
+            r"must be a dictionary, .* as keys, not \{3: 1\}",
+        ),
+        (TSNE, "callback", "print", "must be a function of one argument, or None, not 'print'"),
+        (PaCMAP, "callback", False, "must be a function of one argument, or None, not False"),
+    ],
+)
+def test_what_an_estimator_cannot_run_with_is_refused(estimator, name, given, words):
+    rows = np.random.default_rng(0).normal(size=(20, 3))
+    with pytest.raises(InputError, match=f"'{name}' of {estimator.__name__} {words}") as caught:
+        estimator(**{name: given}).fit(rows)
+    assert caught.value.exit_code == 2
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)

@@ -151,6 +151,16 @@ def test_a_sparse_matrix_is_embedded_as_its_dense_rows_are():
         (np.vstack([POINTS[:20], 0 * POINTS[:1] + 3]), "correlation", r"row 20 .* is constant"),
         (POINTS[:20], "precomputed", "must be a square matrix, not 20 x 64"),
         (-np.ones((20, 20)), "precomputed", "must not be negative"),
+        (
+            np.triu(1.0 - np.eye(9)) + 4.0 * np.eye(9)[:, ::-1] * (np.arange(9) > 6),
+            "precomputed",
+            r"rows 0 and 8 \(counted from 0\) have 5 in row 0 and 0 in row 8; give \(D \+ D.T\)",
+        ),
+        (
+            np.diag([0.0] * 7 + [0.5, 0.0]) + 1.0 - np.eye(9),
+            "precomputed",
+            r"row 7 \(counted from 0\) has the distance 0.5 to itself; set the diagonal to 0",
+        ),
         (POINTS[:20], "euclidan", "unknown metric 'euclidan'; did you mean 'euclidean'"),
     ],
 )
@@ -158,6 +168,17 @@ def test_what_a_metric_cannot_have_is_told(comm, monkeypatch, rows, metric, word
     monkeypatch.setitem(sys.modules, "pynndescent", None)  # a wrong name needs no import
     with pytest.raises(InputError, match=words):
         nearest_by(Dataset.from_array(rows, comm=comm), 4, metric)
+
+
+@pytest.mark.ranks(1, 3)
+def test_rounding_makes_no_distances_asymmetric(comm):
+    distances = cdist(POINTS, POINTS)
+    rounded = distances + 1e-5 * distances.max() * np.random.default_rng(0).random(distances.shape)
+    found, expected = (
+        nearest_by(Dataset.from_array(given, comm=comm), 4, "precomputed")[1]
+        for given in (rounded, distances)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-2)
 
 
 def test_a_perplexity_that_the_given_distances_cannot_have_is_said():
