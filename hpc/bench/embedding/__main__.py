@@ -130,7 +130,7 @@ def _measure(
         "patches": lambda: measure_patches(
             folder,
             rows or (20_000 if quick else 1_000_000),
-            40 if quick else 100,
+            40 if quick else 500,
             "tsne-h2pack" in (options.rival or ()),
         ),
     }

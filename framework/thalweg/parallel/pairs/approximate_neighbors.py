@@ -23,7 +23,7 @@ from numba import njit
 from thalweg.parallel.kernels import kernel
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.pairs.coarse_cells import CoarseCells
-from thalweg.parallel.pairs.neighbors import nearest_neighbors
+from thalweg.parallel.pairs.neighbors import nearest_neighbors, run_on_threads
 from thalweg.parallel.redistribution import Relocation, RowRoutes
 from thalweg.parallel.reductions import max_over_ranks, min_over_ranks, sum_over_ranks
 from thalweg.parallel.row_exchange import RowExchange, RowPlan
@@ -34,8 +34,11 @@ NEAREST_CELLS, COPIES = 8, 2
 #: Trees, and rows of a leaf: so many, or more where many neighbors are wanted.
 TREES, LEAF = 10, 256
 
-#: First neighbors whose first neighbors are tried, and how often.
-FRIENDS, ROUNDS = 20, 1
+#: First neighbors whose first neighbors are tried, how often at most, and what recall is enough.
+FRIENDS, ROUNDS, ENOUGH = 20, 3, 0.95
+
+#: Rows that one thread improves at a time.
+CHUNK = 128
 
 #: Numbers of rows fetched at a time in a round: at least, and for each of a rank's own.
 FETCHED, FETCHED_PER_OWN = 2**21, 4
@@ -108,10 +111,14 @@ def approximate_neighbors(
     if min_over_ranks(comm, places.own) < 4 * k:
         reason = "the rows lie so unevenly that some rank's part of space has hardly any"
         return ApproximateNeighbors(*nearest_neighbors(layout, values, k), 1.0, reason)
+    judged = _Judged(places, k)
     indices, squared = _by_trees(places, k, seed)
+    recall = judged.recall(squared)
     for _ in range(ROUNDS):
         _refine(places, indices, squared)
-    recall = _recall(places, squared)
+        recall = judged.recall(squared)
+        if recall >= ENOUGH:
+            break
     returned = places.moved.backward(places.moved.original_numbers(indices))
     distances = places.moved.backward(squared)
     order = np.lexsort((returned, distances))
@@ -166,27 +173,37 @@ def _by_trees(places: _Places, k: int, seed: int) -> tuple[np.ndarray, np.ndarra
     values = places.values
     found = np.full((places.own, k), -1, dtype=np.int64)
     squared = np.full((places.own, k), np.inf)
-    generator = np.random.default_rng([seed, places.layout.comm.rank])
     middle = values.mean(axis=0)
     single = np.asarray(values - middle, dtype=np.float32)
     squares = np.einsum("ij,ij->i", single, single)
-    size = max(LEAF, 4 * k)
-    for _ in range(TREES):
-        # Whoever splits a part keeps halves of the same size: leaves have size/2 to size rows.
-        parts = [np.arange(len(values))]
-        while parts:
-            part = parts.pop()
-            if len(part) > size:
-                one, other = generator.choice(len(part), 2, replace=False)
-                along = single[part] @ (single[part[one]] - single[part[other]])
-                half = len(part) // 2
-                order = np.argpartition(along, half)
-                parts += [part[np.sort(order[:half])], part[np.sort(order[half:])]]
-                continue
-            rows = part[: np.searchsorted(part, places.own)]  # parts ascend: copies come last
-            products = single[rows] @ single[part].T
-            _insert_leaf(values, squares, rows, part, products, found, squared)
+
+    def try_leaf(part: np.ndarray) -> None:
+        rows = part[: np.searchsorted(part, places.own)]  # parts ascend: copies come last
+        products = single[rows] @ single[part].T
+        _insert_leaf(values, squares, rows, part, products, found, squared)
+
+    for tree in range(TREES):
+        generator = np.random.default_rng([seed, places.layout.comm.rank, tree])
+        # No two leaves of a tree have a row in common.
+        run_on_threads(try_leaf, _leaves(single, max(LEAF, 4 * k), generator))
     return places.numbers[found], squared
+
+
+def _leaves(rows: np.ndarray, size: int, generator: np.random.Generator) -> list[np.ndarray]:
+    """Leaves of a random projection tree: numbers of size/2 to size rows, ascending."""
+    parts, leaves = [np.arange(len(rows))], []
+    while parts:
+        part = parts.pop()
+        if len(part) <= size:
+            leaves.append(part)
+            continue
+        # Whoever splits a part keeps halves of the same size.
+        one, other = generator.choice(len(part), 2, replace=False)
+        along = rows[part] @ (rows[part[one]] - rows[part[other]])
+        half = len(part) // 2
+        order = np.argpartition(along, half)
+        parts += [part[np.sort(order[:half])], part[np.sort(order[half:])]]
+    return leaves
 
 
 def _refine(places: _Places, indices: np.ndarray, squared: np.ndarray) -> None:
@@ -212,34 +229,52 @@ def _refine(places: _Places, indices: np.ndarray, squared: np.ndarray) -> None:
         fetching.destroy()
         at = wanted.positions(candidates)
         first = layout.start + (rows.start if rows.start < places.own else 0)
-        _improve(values, own[rows], first, candidates, at, indices[rows], squared[rows])
+
+        def improve(
+            chunk: slice,
+            rows: slice = rows,
+            values: np.ndarray = values,
+            first: int = first,
+            candidates: np.ndarray = candidates,
+            at: np.ndarray = at,
+        ) -> None:
+            here = slice(rows.start + chunk.start, rows.start + chunk.stop)
+            _improve(
+                values, own[here], first + chunk.start, candidates[chunk], at[chunk],
+                indices[here], squared[here],
+            )  # fmt: skip
+
+        starts = range(0, len(candidates), CHUNK)
+        run_on_threads(improve, [slice(s, min(s + CHUNK, len(candidates))) for s in starts])
 
 
-def _recall(places: _Places, squared: np.ndarray) -> float:
-    """Share of the neighbors of a sample of rows that were found.  Collective."""
-    layout, comm = places.layout, places.layout.comm
-    k = squared.shape[1]
-    chosen = np.linspace(0, layout.rows - 1, min(JUDGED, layout.rows)).astype(np.int64)
-    chosen = np.unique(chosen)
-    mine = chosen[(chosen >= layout.start) & (chosen < layout.stop)] - layout.start
-    sampled = Layout(comm, len(chosen), 1, local_rows=len(mine))
-    queries = sampled.gather_rows(np.ascontiguousarray(places.values[mine], dtype=float))
-    nearest = np.full((len(queries), k), np.inf)
-    for first in range(0, places.own, 4096):
-        last = min(first + 4096, places.own)  # without copies
-        block = np.asarray(places.values[first:last], dtype=float)
-        numbers = layout.start + first + np.arange(len(block))
-        for query in range(len(queries)):
-            found = ((block - queries[query]) ** 2).sum(axis=1)
-            found[numbers == chosen[query]] = np.inf
-            merged = np.concatenate([nearest[query], found])
-            nearest[query] = np.partition(merged, k - 1)[:k]
-    nearest.sort(axis=1)
-    # Merged two by two: what travels does not grow with the ranks.
-    nearest = comm.allreduce(nearest, op=_merge)
-    limits = sampled.local(nearest[:, -1])
-    hits = (squared[mine] <= limits[:, None] * (1.0 + 1e-12)).sum()
-    return float(sum_over_ranks(comm, float(hits))) / (len(chosen) * k)
+class _Judged:
+    """The distances of a sample of rows to their true neighbors.  Collective."""
+
+    def __init__(self, places: _Places, k: int) -> None:
+        self._layout = layout = places.layout
+        chosen = np.linspace(0, layout.rows - 1, min(JUDGED, layout.rows)).astype(np.int64)
+        chosen = np.unique(chosen)
+        self._mine = chosen[(chosen >= layout.start) & (chosen < layout.stop)] - layout.start
+        sampled = Layout(layout.comm, len(chosen), 1, local_rows=len(self._mine))
+        queries = sampled.gather_rows(np.ascontiguousarray(places.values[self._mine], dtype=float))
+        nearest = np.full((len(queries), k), np.inf)
+        names = np.full((len(queries), k), -1, dtype=np.int64)
+        own = places.values[: places.own]
+
+        def search(q: int) -> None:
+            _search_all(own, layout.start, queries[q], chosen[q], nearest[q], names[q])
+
+        run_on_threads(search, list(range(len(queries))))
+        # Merged two by two: what travels does not grow with the ranks.
+        nearest = layout.comm.allreduce(nearest, op=_merge)
+        self._limits = sampled.local(nearest[:, -1])[:, None]
+        self._total = len(chosen) * k
+
+    def recall(self, squared: np.ndarray) -> float:
+        """Share of their neighbors that were found."""
+        hits = (squared[self._mine] <= self._limits * (1.0 + 1e-12)).sum()
+        return float(sum_over_ranks(self._layout.comm, float(hits))) / self._total
 
 
 def _merge(ours: np.ndarray, theirs: np.ndarray, _: MPI.Datatype | None = None) -> np.ndarray:
@@ -273,13 +308,31 @@ def _insert(distance, candidate, distances, names):
 
 @njit(inline="always")
 def _distance(a, b, limit):
-    """Squared distance of two rows, or what is known of it when it exceeds the limit."""
-    total = 0.0
-    for c in range(a.size):
-        difference = float(a[c]) - float(b[c])
-        total += difference * difference
+    """Squared distance of two rows, or what is known of it when it exceeds the limit.
+
+    In four sums, which need not wait for one another; their order is the same wherever it is used.
+    """
+    one = two = three = four = total = 0.0
+    c = 0
+    while c + 4 <= a.size:
+        stop = min(c + 32, a.size - a.size % 4)
+        while c < stop:
+            first = float(a[c]) - float(b[c])
+            second = float(a[c + 1]) - float(b[c + 1])
+            third = float(a[c + 2]) - float(b[c + 2])
+            fourth = float(a[c + 3]) - float(b[c + 3])
+            one += first * first
+            two += second * second
+            three += third * third
+            four += fourth * fourth
+            c += 4
+        total = (one + two) + (three + four)
         if total >= limit:
-            break
+            return total
+    while c < a.size:
+        first = float(a[c]) - float(b[c])
+        total += first * first
+        c += 1
     return total
 
 
@@ -296,6 +349,17 @@ def _insert_leaf(values, squares, rows, part, products, found, squared):
                 distance = _distance(values[row], values[part[j]], squared[row, k - 1])
                 if distance < squared[row, k - 1]:
                     _insert(distance, part[j], squared[row], found[row])
+
+
+@kernel()
+def _search_all(values, first, query, number, squared, indices):
+    """Put all rows that are near enough into the ascending list of one query, but itself."""
+    k = squared.size
+    for n in range(values.shape[0]):
+        if first + n != number:
+            distance = _distance(query, values[n], squared[k - 1])
+            if distance < squared[k - 1]:
+                _insert(distance, first + n, squared, indices)
 
 
 @kernel()

@@ -295,7 +295,7 @@ class _Points:
         def shorten(rows: tuple[int, int]) -> None:
             merge_lists(*nothing, *rows, self.k, self.scale, *self.lists)
 
-        _run(shorten, self._parts())
+        run_on_threads(shorten, self._parts())
 
     def packed(self) -> np.ndarray:
         """All lists, one after the other."""
@@ -312,7 +312,7 @@ class _Points:
         def sort(rows: tuple[int, int]) -> None:
             sort_lists(self.pairs, order, *rows, distances, indices)
 
-        _run(sort, self._parts())
+        run_on_threads(sort, self._parts())
         return indices, distances
 
     def _parts(self) -> list[tuple[int, int]]:
@@ -392,33 +392,33 @@ def _search(own: _Points, theirs: _Points, rows: slice, poll: Callable[[], None]
     a, b = np.divmod(np.arange(apart.size), apart.shape[1])
     if theirs is own:
         # These give limits for all others.
-        _run(own.search_group, list(range(0, len(own.exact), _BAND * _GROUP)), poll)
+        run_on_threads(own.search_group, list(range(0, len(own.exact), _BAND * _GROUP)), poll)
         own.shorten()
         other_group = a // _GROUP < b // _GROUP
         a, b = a[other_group], b[other_group]
     near = np.argsort(apart[a, b], kind="stable")
-    _run(search_tile, list(zip(a[near].tolist(), b[near].tolist(), strict=True)), poll)
+    run_on_threads(search_tile, list(zip(a[near].tolist(), b[near].tolist(), strict=True)), poll)
 
 
-def _run(
-    search: Callable[[T], None], tiles: list[T], poll: Callable[[], None] = lambda: None
+def run_on_threads(
+    work: Callable[[T], None], tiles: list[T], poll: Callable[[], None] = lambda: None
 ) -> None:
-    """Search the tiles, on as many threads as Numba may use; this thread alone calls MPI."""
+    """Do some work on every tile, on as many threads as Numba may use; this one alone polls MPI."""
     import numba
 
     threads = numba.get_num_threads()
     if threads == 1 or len(tiles) < 2:
         for tile in tiles:
-            search(tile)
+            work(tile)
             poll()
         return
-    search(tiles[0])  # one thread compiles the kernels
+    work(tiles[0])  # one thread compiles the kernels
     turn = max(1, min(_TURN, len(tiles) // (8 * threads)))
 
-    def search_some(first: int) -> None:
+    def work_on_some(first: int) -> None:
         for tile in tiles[first : first + turn]:
-            search(tile)
+            work(tile)
 
     with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(search_some, range(1, len(tiles), turn)):
+        for _ in pool.map(work_on_some, range(1, len(tiles), turn)):
             poll()
