@@ -24,6 +24,7 @@ def summary(found: dict[str, Any]) -> str:
 *sought*:{_search(found)}{_patches(found)} {points} images of a digit, δ = {_listed(wanted)}, ranks
 {_listed(ours)} in
 {_listed([f"{s:.1f}" for s in seconds])} s (NILE-Pro's published ranks: {_listed(published)}).
+{_published(found)}
 """
 
 
@@ -49,6 +50,27 @@ def _patches(found: dict[str, Any]) -> str:
     return (
         f" {count:,} patches of 8 × 8 pixels, {count * (count - 1) // 2:,} pairs: {step['rank']} "
         f"after {step['seconds'] / 60:.0f} minutes on {ranks}."
+    )
+
+
+def _published(found: dict[str, Any]) -> str:
+    """When the methods of the papers certified the published ranks of Table 7.3."""
+    rows = [row for row in found.get("table_3", {}).get("rows", []) if row["wanted_rank"]]
+    runs = []
+    for method, name in (("numax", "NuMax"), ("fromax", "FroMax"), ("nile-pro", "NILE-Pro")):
+        served = [row for row in rows if row["method"] == method and row["reached"]]
+        if served:
+            seconds = [f"{row['seconds']:.0f}" for row in served]
+            text = f"{name} {_listed(seconds)} s"
+            if all(row["published"] for row in served):
+                hours = [f"{row['published']['hours']:.1f}" for row in served]
+                text += f" (published: {_listed(hours)} hours)"
+            runs.append(f"{text} at δ = {_listed([row['wanted_delta'] for row in served])}")
+    if not runs:
+        return ""
+    return (
+        f"{found['table_3']['points']:,} crops of 20 × 20 pixels, the published ranks given, all "
+        f"secants certified on one rank: {'; '.join(runs)}."
     )
 
 
