@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from mpi4py import MPI
 
 from thalweg.errors import InputError
+
+T = TypeVar("T")
 
 #: Variables in which launchers state how many ranks share a machine.
 _LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE")
@@ -20,6 +24,9 @@ _LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_N
 #: Terms of an evaluation, of 3 to 4 ns each, below which threads are not worth their wait for
 #: each other: of all its loops that is about a millisecond, and more on a busy machine.
 MANY_TERMS = 2.0**20
+
+#: Most items that a thread takes at once.
+_TURN = 8
 
 #: Number of threads that the user asked for, before a limit was set.
 _ASKED = os.environ.get("OMP_NUM_THREADS", "")
@@ -96,6 +103,30 @@ def threads_for(terms: float) -> Iterator[None]:
             yield
         finally:
             numba.set_num_threads(own)
+
+
+def run_on_threads(
+    work: Callable[[T], None], items: list[T], poll: Callable[[], None] = lambda: None
+) -> None:
+    """Do some work on every item, on as many threads as Numba may use; this one alone polls MPI."""
+    import numba
+
+    threads = numba.get_num_threads()
+    if threads == 1 or len(items) < 2:
+        for item in items:
+            work(item)
+            poll()
+        return
+    work(items[0])  # one thread compiles the kernels
+    turn = max(1, min(_TURN, len(items) // (8 * threads)))
+
+    def work_on_some(first: int) -> None:
+        for item in items[first : first + turn]:
+            work(item)
+
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(work_on_some, range(1, len(items), turn)):
+            poll()
 
 
 @contextmanager

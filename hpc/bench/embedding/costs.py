@@ -130,7 +130,7 @@ def costs_section(found: dict[str, Any], stem: Any) -> list[str]:
     ]
     fits = [
         {**fit, "seconds": f"{fit['seconds']:.2f}", "CPU seconds": f"{fit['CPU seconds']:.2f}"}
-        for fit in found.get("fits", ())
+        for fit in found["fits"]
     ]
     return [
         "## Costs of an evaluation",

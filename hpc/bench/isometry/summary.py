@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from hpc.bench.isometry.report import NAMES
+
 
 def summary(found: dict[str, Any]) -> str:
     """Markdown of the recorded results."""
@@ -57,11 +59,11 @@ def _published(found: dict[str, Any]) -> str:
     """When the methods of the papers certified the published ranks of Table 7.3."""
     rows = [row for row in found.get("table_3", {}).get("rows", []) if row["wanted_rank"]]
     runs = []
-    for method, name in (("numax", "NuMax"), ("fromax", "FroMax"), ("nile-pro", "NILE-Pro")):
+    for method in ("numax", "fromax", "nile-pro"):
         served = [row for row in rows if row["method"] == method and row["reached"]]
         if served:
             seconds = [f"{row['seconds']:.0f}" for row in served]
-            text = f"{name} {_listed(seconds)} s"
+            text = f"{NAMES[method]} {_listed(seconds)} s"
             if all(row["published"] for row in served):
                 hours = [f"{row['published']['hours']:.1f}" for row in served]
                 text += f" (published: {_listed(hours)} hours)"

@@ -17,16 +17,18 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import threadpoolctl
 from mpi4py import MPI
 from numba import njit
 
 from thalweg.parallel.kernels import kernel
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.pairs.coarse_cells import CoarseCells
-from thalweg.parallel.pairs.neighbors import nearest_neighbors, run_on_threads
+from thalweg.parallel.pairs.neighbors import nearest_neighbors
 from thalweg.parallel.redistribution import Relocation, RowRoutes
 from thalweg.parallel.reductions import max_over_ranks, min_over_ranks, sum_over_ranks
 from thalweg.parallel.row_exchange import RowExchange, RowPlan
+from thalweg.parallel.threads import run_on_threads
 
 #: Nearest cells whose ranks get a copy of a row, and most such ranks.
 NEAREST_CELLS, COPIES = 8, 2
@@ -184,8 +186,10 @@ def _by_trees(places: _Places, k: int, seed: int) -> tuple[np.ndarray, np.ndarra
 
     for tree in range(TREES):
         generator = np.random.default_rng([seed, places.layout.comm.rank, tree])
-        # No two leaves of a tree have a row in common.
-        run_on_threads(try_leaf, _leaves(single, max(LEAF, 4 * k), generator))
+        leaves = _leaves(single, max(LEAF, 4 * k), generator)
+        # No two leaves of a tree have a row in common; each thread has a product of its own.
+        with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
+            run_on_threads(try_leaf, leaves)
     return places.numbers[found], squared
 
 
@@ -229,23 +233,20 @@ def _refine(places: _Places, indices: np.ndarray, squared: np.ndarray) -> None:
         fetching.destroy()
         at = wanted.positions(candidates)
         first = layout.start + (rows.start if rows.start < places.own else 0)
+        _improve_on_threads(values, own[rows], first, candidates, at, indices[rows], squared[rows])
 
-        def improve(
-            chunk: slice,
-            rows: slice = rows,
-            values: np.ndarray = values,
-            first: int = first,
-            candidates: np.ndarray = candidates,
-            at: np.ndarray = at,
-        ) -> None:
-            here = slice(rows.start + chunk.start, rows.start + chunk.stop)
-            _improve(
-                values, own[here], first + chunk.start, candidates[chunk], at[chunk],
-                indices[here], squared[here],
-            )  # fmt: skip
 
-        starts = range(0, len(candidates), CHUNK)
-        run_on_threads(improve, [slice(s, min(s + CHUNK, len(candidates))) for s in starts])
+def _improve_on_threads(values, own, first, candidates, at, indices, squared) -> None:
+    """As :func:`_improve`, chunks of rows on all threads."""
+
+    def improve(start: int) -> None:
+        chunk = slice(start, start + CHUNK)
+        _improve(
+            values, own[chunk], first + start, candidates[chunk], at[chunk],
+            indices[chunk], squared[chunk],
+        )  # fmt: skip
+
+    run_on_threads(improve, list(range(0, len(own), CHUNK)))
 
 
 class _Judged:

@@ -16,9 +16,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import scipy.linalg
@@ -38,8 +36,7 @@ from thalweg.parallel.pairs.neighbor_kernels import (
 from thalweg.parallel.pairs.ring import Ring, RingBlock
 from thalweg.parallel.redistribution import swap_rows
 from thalweg.parallel.reductions import any_over_ranks, max_over_ranks, sum_over_ranks
-
-T = TypeVar("T")
+from thalweg.parallel.threads import run_on_threads
 
 #: Half a unit in the last place of single precision, relative.
 _ROUNDING = 2.0**-24
@@ -49,9 +46,6 @@ _BAND = 512
 
 #: Bands that lie together in space, whose pairs come first and set limits for all others.
 _GROUP = 4
-
-#: Most tiles that a thread takes at once.
-_TURN = 8
 
 #: Nanoseconds for a term of a product, and to measure a pair and each of its coordinates: their
 #: ratios decide how many principal coordinates the products take.
@@ -398,27 +392,3 @@ def _search(own: _Points, theirs: _Points, rows: slice, poll: Callable[[], None]
         a, b = a[other_group], b[other_group]
     near = np.argsort(apart[a, b], kind="stable")
     run_on_threads(search_tile, list(zip(a[near].tolist(), b[near].tolist(), strict=True)), poll)
-
-
-def run_on_threads(
-    work: Callable[[T], None], tiles: list[T], poll: Callable[[], None] = lambda: None
-) -> None:
-    """Do some work on every tile, on as many threads as Numba may use; this one alone polls MPI."""
-    import numba
-
-    threads = numba.get_num_threads()
-    if threads == 1 or len(tiles) < 2:
-        for tile in tiles:
-            work(tile)
-            poll()
-        return
-    work(tiles[0])  # one thread compiles the kernels
-    turn = max(1, min(_TURN, len(tiles) // (8 * threads)))
-
-    def work_on_some(first: int) -> None:
-        for tile in tiles[first : first + turn]:
-            work(tile)
-
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(work_on_some, range(1, len(tiles), turn)):
-            poll()
