@@ -11,7 +11,7 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import Capability, Minibatches, Objective, RowSet
-from thalweg.parallel import Layout, PETSc
+from thalweg.parallel import PETSc
 from thalweg_saddlefree.curvature import Slices
 
 
@@ -153,28 +153,33 @@ class LayeredCurvature(Capability):
 def draw_curvature_rows(objective: Objective, seed: int, counter: int, rows: int | None) -> None:
     """Let values and gradients see all data rows, and curvature products a sample of them.
 
-    Martens (2010), section 4.4: the sample hardly changes the direction and costs far less.
-    It depends on ``seed`` and ``counter`` alone, not on the ranks.
-
     Raises
     ------
     InputError
         ``rows`` is given, and the objective has no data rows.
     """
+    sample = curvature_sample(objective, seed, counter, rows)
+    if isinstance(objective, Minibatches):
+        objective.use_rows(None, sample)
+
+
+def curvature_sample(
+    objective: Objective, seed: int, counter: int, rows: int | None
+) -> RowSet | None:
+    """Data rows for curvature products; None for all.
+
+    Martens (2010), section 4.4: the sample hardly changes the direction and costs far less.
+    It depends on ``seed`` and ``counter`` alone, not on the ranks.
+    """
+    if rows is None:
+        return None
     if not isinstance(objective, Minibatches):
-        if rows is not None:
-            raise InputError(
-                f"{type(objective).__name__} has no data rows to sample; leave curvature_rows out"
-            )
-        return
+        raise InputError(
+            f"{type(objective).__name__} has no data rows to sample; leave the number of rows out"
+        )
     layout = objective.data_layout
-    if rows is None or rows >= layout.rows:
-        objective.use_rows(None)
-    else:
-        objective.use_rows(None, _sample(layout, seed, counter, rows))
-
-
-def _sample(layout: Layout, seed: int, counter: int, rows: int) -> RowSet:
+    if rows >= layout.rows:
+        return None
     stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(counter,)))
     chosen = np.sort(stream.choice(layout.rows, size=rows, replace=False))
     return RowSet(layout.own(chosen), rows)

@@ -186,6 +186,7 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
 
     def use_rows(self, values: RowSet | None, curvature: RowSet | None = None) -> None:
         """Restrict values and gradients, and curvature products, to some of the rows."""
+        super().use_rows(values, curvature)
         self._value_rows = values
         self._curvature_rows = values if curvature is None else curvature
 

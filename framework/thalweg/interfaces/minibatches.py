@@ -10,6 +10,8 @@ stores, or communicates, the order of all rows.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -55,6 +57,9 @@ class Minibatches(Capability):
     #: Work of a gradient over all rows, in the same unit.
     operations_per_gradient: int = 1
 
+    #: Arguments of the last :meth:`use_rows`.
+    rows_in_use: tuple[RowSet | None, RowSet | None] = (None, None)
+
     @property
     def work(self) -> float:
         """Work so far in gradient equivalents."""
@@ -69,6 +74,8 @@ class Minibatches(Capability):
     def use_rows(self, values: RowSet | None, curvature: RowSet | None = None) -> None:
         """Restrict later calls to some of the rows.
 
+        Subclasses call ``super().use_rows(values, curvature)`` too, which records the rows.
+
         Parameters
         ----------
         values
@@ -78,6 +85,23 @@ class Minibatches(Capability):
             are the first of ``values``, a product at the point of the last gradient
             reuses its forward pass.
         """
+        self.rows_in_use = (values, curvature)
+
+    @contextmanager
+    def temporary_rows(
+        self, values: RowSet | None, curvature: RowSet | None = None
+    ) -> Iterator[None]:
+        """Use some of the rows in a block, and afterwards those that were in use before it."""
+        before = self.rows_in_use
+        self.use_rows(values, curvature)
+        try:
+            if self.rows_in_use[1] is not curvature:
+                raise TypeError(
+                    f"{type(self).__name__}.use_rows must call super().use_rows(values, curvature)"
+                )
+            yield
+        finally:
+            self.use_rows(*before)
 
     def held_out_value(self, x: PETSc.Vec) -> float:
         """Objective over rows that are not trained on; NaN where there are none.  Collective."""

@@ -15,14 +15,14 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.interfaces import Capability, Objective, Preconditioner
+from thalweg.interfaces import Capability, Minibatches, Objective, Preconditioner
 from thalweg.parallel import MPI, PETSc, raise_on_all_ranks
 from thalweg.plugins import Help, check_declared
 from thalweg_saddlefree.capabilities import (
     AdaptiveDamping,
     LayerBlock,
     LayeredCurvature,
-    draw_curvature_rows,
+    curvature_sample,
 )
 from thalweg_saddlefree.kronecker.factors import Basis, LayerFactors, Moments
 
@@ -105,12 +105,14 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
     def update(self, x: PETSc.Vec) -> None:
         """Average the factors of the curvature rows at ``x``; invert them when it is time."""
         objective = self.objective
-        if self.rows is not None:
-            draw_curvature_rows(objective, self.seed, self.count, self.rows)
-        sums = self._sums(x)
-        total = objective.curvature_row_count
-        if self.rows is not None:
-            draw_curvature_rows(objective, self.seed, self.count, None)
+        if self.rows is None:
+            sums, total = self._sums(x), objective.curvature_row_count
+        else:
+            sample = curvature_sample(objective, self.seed, self.count, self.rows)
+            assert isinstance(objective, Minibatches)
+            # A solver's step goes on with the rows of its batch.
+            with objective.temporary_rows(None, sample):
+                sums, total = self._sums(x), objective.curvature_row_count
         self.count += 1
         keep = min(1.0 - 1.0 / self.count, self.decay)
         comm = objective.comm

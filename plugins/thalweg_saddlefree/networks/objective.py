@@ -165,6 +165,7 @@ class NetworkObjective(
 
     def use_rows(self, values: RowSet | None, curvature: RowSet | None = None) -> None:
         """Restrict values and gradients, and curvature products, to some of the rows."""
+        super().use_rows(values, curvature)
         everything = RowSet(np.arange(self.rows.local_rows), self.rows.rows)
         self._value_rows = everything if values is None else values
         self._curvature_rows = self._value_rows if curvature is None else curvature

@@ -1,5 +1,6 @@
 """The Kronecker metric: its factors are those of the Fisher matrix, on any number of ranks."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -10,6 +11,7 @@ from thalweg.interfaces import RowSet
 from thalweg.parallel import MPI, Layout
 from thalweg.testing import check_preconditioner
 from thalweg_saddlefree.capabilities import LayerBlock, LayerSample
+from thalweg_saddlefree.hessian_free import HessianFree
 from thalweg_saddlefree.kronecker.factors import Basis, LayerFactors, Moments
 from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner, owners
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
@@ -20,6 +22,7 @@ from thalweg_saddlefree.networks.losses import (
 )
 from thalweg_saddlefree.networks.network import Network
 from thalweg_saddlefree.networks.objective import NetworkObjective
+from thalweg_saddlefree.subspace.saddle_free import SubspaceSaddleFree
 
 LOSSES = {
     "squared": SquaredError(ACTIVATIONS["sigmoid"]),
@@ -28,15 +31,13 @@ LOSSES = {
 }
 
 
-def objective(comm, sizes=(4, 3, 2), loss="squared", rows=9, **options):
+def objective(comm, sizes=(4, 3, 2), loss="squared", rows=9, kind=NetworkObjective, **options):
     layout = Layout(comm, rows)
     stream = np.random.default_rng(8)
     inputs = stream.standard_normal((rows, sizes[0]))
     targets = np.eye(sizes[-1])[stream.integers(sizes[-1], size=rows)]
     network = Network(list(sizes), [ACTIVATIONS["tanh"]] * (len(sizes) - 2), LOSSES[loss])
-    return NetworkObjective(
-        comm, layout, network, layout.local(inputs), layout.local(targets), **options
-    )
+    return kind(comm, layout, network, layout.local(inputs), layout.local(targets), **options)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -151,6 +152,65 @@ def test_directions_do_not_depend_on_the_ranks(comm, corrected):
     np.testing.assert_allclose(found[0], found[1], rtol=1e-7, atol=1e-10)
     everywhere = comm.allgather(found[0])
     assert all(np.array_equal(everywhere[0], other) for other in everywhere)
+
+
+class Recording(NetworkObjective):
+    """Counts the rows that each evaluation sees."""
+
+    def evaluated(self, kind, rows):
+        self.__dict__.setdefault("seen", {}).setdefault(kind, set()).add(rows.total)
+
+    def value(self, x):
+        self.evaluated("value", self._value_rows)
+        return super().value(x)
+
+    def value_and_gradient(self, x, gradient):
+        self.evaluated("value", self._value_rows)
+        return super().value_and_gradient(x, gradient)
+
+    def curvature_forms(self, x, directions, hessian):
+        self.evaluated("curvature", self._curvature_rows)
+        return super().curvature_forms(x, directions, hessian)
+
+    def gauss_newton_product(self, x, direction, product):
+        self.evaluated("curvature", self._curvature_rows)
+        super().gauss_newton_product(x, direction, product)
+
+    def layer_samples(self, x, draw):
+        self.evaluated("metric", self._curvature_rows)
+        return super().layer_samples(x, draw)
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize(
+    ("solver", "seen"),
+    [
+        (SubspaceSaddleFree(batch=10, check_every=1), {"value": {10}, "curvature": {10}}),
+        (HessianFree(steps=4), {"value": {60}, "curvature": {60}}),
+        (HessianFree(steps=4, curvature_rows=20), {"value": {60}, "curvature": {20}}),
+    ],
+)
+def test_rows_of_the_metric_leave_the_solver_those_of_its_batch(comm, solver, seen):
+    problem = objective(comm, rows=60, kind=Recording)
+    solver = dataclasses.replace(solver, preconditioner=KroneckerPreconditioner(rows=15))
+    solver.preconditioner.setup(problem, problem.initial_point(0))
+    state = solver.init(problem, problem.initial_point(0))
+    for _ in range(4):
+        state = solver.step(state)
+    assert problem.seen == {**seen, "metric": {15}}
+
+
+def test_an_objective_that_does_not_record_its_rows_is_told():
+    class Forgetful(NetworkObjective):
+        def use_rows(self, values, curvature=None):
+            self._value_rows = self._curvature_rows = values
+
+    problem = objective(MPI.COMM_SELF, kind=Forgetful)
+    with (
+        pytest.raises(TypeError, match=r"super\(\).use_rows"),
+        problem.temporary_rows(None, RowSet(np.arange(2), 2)),
+    ):
+        pass
 
 
 @pytest.mark.ranks(1, 2)
