@@ -17,7 +17,7 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import BatchSchedule
-from thalweg.parallel import MPI
+from thalweg.parallel import MPI, PETSc
 from thalweg_saddlefree.jax_network import JaxNetwork
 from thalweg_saddlefree.jax_objective import import_jax
 from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
@@ -89,51 +89,62 @@ def saddle_free(
     Notes
     -----
     ``update`` computes with NumPy and cannot be traced: call it outside ``jax.jit``. The
-    gradients may be jitted as before.
+    gradients may be jitted as before. Apart from that it is pure: a state is never changed, keeps
+    one structure, and may be copied, stored or taken up again.
     """
     try:
         import optax
     except ImportError as error:
         raise InputError("this optimizer needs optax; install the extra 'jax'") from error
-    solver = SubspaceSaddleFree(
-        preconditioner=metric or KroneckerPreconditioner(), curvature_share=1.0, **options
-    )
-    built: list[JaxNetwork] = []
+    preconditioner = metric or KroneckerPreconditioner()
+    solver = SubspaceSaddleFree(preconditioner=preconditioner, curvature_share=1.0, **options)
+    jax = import_jax()
+    built: dict[Any, JaxNetwork] = {}
+
+    def prepared(params: Any) -> tuple[JaxNetwork, PETSc.Vec]:
+        """The network of parameters of these shapes, compiled once, and the point."""
+        leaves, tree = jax.tree_util.tree_flatten(params)
+        key = (tree, *(np.shape(leaf) for leaf in leaves))
+        if key not in built:
+            built[key] = JaxNetwork(comm, model, params, rows, loss, precision=precision)
+        network = built[key]
+        x = network.layout.vec_from(network.ravel(params))
+        preconditioner.setup(network, x)
+        return network, x
 
     def init(params: Any) -> SaddleFreeState:
-        network = JaxNetwork(comm, model, params, rows, loss, precision=precision)
-        built[:] = [network]
-        assert solver.preconditioner is not None
-        solver.preconditioner.setup(network, network.initial_point(0))
+        network, x = prepared(params)
+        x.destroy()
         last = np.zeros(network.layout.rows)
-        return SaddleFreeState(0, last, solver.damping, False, dict(solver.preconditioner.state()))
+        return SaddleFreeState(0, last, solver.damping, False, dict(preconditioner.state()))
 
     def update(
         grads: Any, state: SaddleFreeState, params: Any = None, **_: Any
     ) -> tuple[Any, SaddleFreeState]:
         if params is None:
             raise InputError("give the parameters too: update(grads, state, params)")
-        if not built:
-            raise InputError("call init(params) before update")
-        network, preconditioner = built[0], solver.preconditioner
-        assert preconditioner is not None
+        # Scripts may keep a state as arrays of JAX.
+        state = jax.tree_util.tree_map(
+            lambda leaf: np.asarray(leaf) if np.ndim(leaf) else np.asarray(leaf).item(), state
+        )
+        network, x = prepared(params)
         preconditioner.restore(state.metric)
         layout = network.layout
         schedule = BatchSchedule(network.data_layout.rows, batch, seed=solver.seed)
         epoch, number = divmod(state.steps, schedule.batches)
         inner = SubspaceState(
             objective=network,
-            x=layout.vec_from(network.ravel(params)),
+            x=x,
             value=float("nan"),
             gradient=layout.vec_from(network.ravel(grads)),
             last=layout.vec_from(state.last),
             damping=state.damping,
-            settled=bool(state.settled),
+            settled=state.settled,
             counter=state.steps,
             epoch=epoch,
             batch=number,
         )
-        vecs = [inner.x, inner.gradient]
+        vecs = [x, inner.gradient]
         try:
             network.use_rows(*inner.rows_of(schedule))
             solver.move(inner)
@@ -141,7 +152,6 @@ def saddle_free(
         finally:
             for vec in (*vecs, inner.last):
                 vec.destroy()
-        jax = import_jax()
         tree = network.unravel(step)
         updates = jax.tree_util.tree_map(
             lambda part, like: np.asarray(part, dtype=np.asarray(like).dtype), tree, params

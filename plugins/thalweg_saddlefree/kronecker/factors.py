@@ -118,20 +118,21 @@ class LayerFactors:
     damping: float = 0.0
 
     @classmethod
-    def zero(cls, block: LayerBlock, dtype: np.dtype) -> LayerFactors:
-        """Factors before the first average."""
+    def zero(cls, block: LayerBlock, dtype: np.dtype, corrected: bool) -> LayerFactors:
+        """Factors before the first average, of the shapes of later ones."""
         sizes = (block.inputs, block.outputs)
-        inputs, derivatives = (np.zeros((size, size), dtype, order="F") for size in sizes)
-        return cls(inputs, derivatives)
+        a, g, left, right = (np.zeros((size, size), dtype, order="F") for size in 2 * sizes)
+        return cls(a, g, np.zeros(sizes, dtype) if corrected else None, left, right)
 
     def average(self, mean: Moments, keep: float) -> None:
-        """Move towards new means over rows, keeping the part ``keep`` of the old ones."""
-        for old, new in ((self.inputs, mean.inputs), (self.derivatives, mean.derivatives)):
-            old *= keep
-            old += (1 - keep) * new
+        """Move towards new means over rows, keeping the part ``keep`` of the old ones.
+
+        The old arrays stay as they are, since a state of the preconditioner may hold them.
+        """
+        self.inputs = keep * self.inputs + (1 - keep) * mean.inputs
+        self.derivatives = keep * self.derivatives + (1 - keep) * mean.derivatives
         if self.scale is not None and mean.squares is not None:
-            self.scale *= keep
-            self.scale += (1 - keep) * mean.squares
+            self.scale = keep * self.scale + (1 - keep) * mean.squares
 
     def refresh(self, damping: float, corrected: bool) -> None:
         """Invert, or decompose, the factors at a damping.

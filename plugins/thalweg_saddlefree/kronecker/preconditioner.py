@@ -23,6 +23,7 @@ from thalweg_saddlefree.capabilities import (
     LayerBlock,
     LayeredCurvature,
     curvature_sample,
+    krylov_type,
 )
 from thalweg_saddlefree.kronecker.factors import Basis, LayerFactors, Moments
 
@@ -89,7 +90,12 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         self.objective, self.blocks = objective, tuple(objective.layers)
         self.owners = owners(self.blocks, objective.comm.size)
         #: Factors of this rank's layers, by layer.
-        self.factors: dict[int, LayerFactors] = {}
+        dtype, rank = krylov_type(objective), objective.comm.rank
+        self.factors = {
+            layer: LayerFactors.zero(block, dtype, self.corrected)
+            for layer, block in enumerate(self.blocks)
+            if self.owners[layer] == rank
+        }
         #: With eigenvalue correction, every layer's eigenvectors on every rank.
         self.bases: dict[int, Basis] = {}
         self.count = self.inverted = 0
@@ -121,9 +127,6 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
                 _sum_on(comm, array, self.owners[layer])
                 array /= total
             if self.owners[layer] == comm.rank:
-                if layer not in self.factors:
-                    block = self.blocks[layer]
-                    self.factors[layer] = LayerFactors.zero(block, moments.inputs.dtype)
                 self.factors[layer].average(moments, keep)
         # Factors change fastest at the beginning, when they are averages of few samples.
         wait = min(self.inverse_every, max(1, self.inverted // 2))
@@ -214,7 +217,7 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         self.factors = {
             layer: LayerFactors(**content)
             for layer, content in enumerate(state["layers"])
-            if content is not None and self.owners[layer] == rank
+            if self.owners[layer] == rank
         }
         if self.corrected and self.inverted:
             self._share_bases()

@@ -1,5 +1,7 @@
 """Networks in JAX: the same numbers as ours, convolutions, batches, and an optax wrapper."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -187,3 +189,43 @@ def test_a_script_for_optax_changes_one_line(comm):
     assert trained(ours) < 0.5 * trained(optax.adam(1e-2))
     with pytest.raises(InputError, match="give the parameters"):
         ours.update(start, ours.init(start))
+
+
+def test_updates_are_pure():
+    optax = pytest.importorskip("optax")
+    from thalweg_saddlefree.optax import saddle_free
+
+    stream = np.random.default_rng(1)
+
+    def tree(hidden):
+        kernels = {"a": (4, hidden), "b": (hidden, 3)}
+        return {k: {"kernel": stream.standard_normal(shape)} for k, shape in kernels.items()}
+
+    def structure(state):
+        return jax.tree_util.tree_structure(state)
+
+    optimizer = saddle_free(perceptron, data(60), "softmax", batch=30)
+    params, grads = tree(5), tree(5)
+    states, copies, steps = [optimizer.init(params)], [], []
+    for _ in range(4):
+        copies.append(copy.deepcopy(states[-1]))
+        step, state = optimizer.update(grads, states[-1], params)
+        states.append(state)
+        steps.append(step)
+    optimizer.init(tree(2))  # for other parameters
+    leaves = jax.tree_util.tree_leaves
+    for state, copied, step in zip(states, copies, steps, strict=False):
+        assert structure(state) == structure(states[-1])
+        again, _ = optimizer.update(grads, copied, params)
+        single, _ = optimizer.update(
+            grads, jax.tree_util.tree_map(jax.numpy.asarray, state), params
+        )
+        for one, other, third in zip(*map(leaves, (step, again, single)), strict=True):
+            np.testing.assert_array_equal(other, one)
+            np.testing.assert_allclose(third, one, rtol=1e-3, atol=1e-5)
+        for one, other in zip(leaves(state), leaves(copied), strict=True):
+            np.testing.assert_array_equal(other, one)
+    # A state that was read in another process needs no ``init``.
+    fresh = saddle_free(perceptron, data(60), "softmax", batch=30)
+    np.testing.assert_equal(fresh.update(grads, states[-2], params)[0], steps[-1])
+    assert optax.global_norm(steps[-1]) > 0

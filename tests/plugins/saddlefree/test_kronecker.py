@@ -1,5 +1,6 @@
 """The Kronecker metric: its factors are those of the Fisher matrix, on any number of ranks."""
 
+import copy
 import dataclasses
 import itertools
 
@@ -92,7 +93,7 @@ def dense(layer, damping):
 def test_the_damping_is_factored_and_averages_move():
     stream = np.random.default_rng(0)
     block = LayerBlock(0, 3, 2, bias=True)
-    layer = LayerFactors.zero(block, np.dtype(float))
+    layer = LayerFactors.zero(block, np.dtype(float), corrected=False)
     a_mean, g_mean = np.zeros((3, 3)), np.zeros((2, 2))
     for keep in (0.0, 0.5, 0.6):
         a, g = stream.standard_normal((6, 2)), stream.standard_normal((6, 2))
@@ -219,6 +220,32 @@ def test_it_is_a_preconditioner_with_a_memory(comm, corrected):
     problem = objective(comm, rows=12)
     metric = KroneckerPreconditioner(corrected=corrected, inverse_every=3)
     check_preconditioner(metric, problem, problem.initial_point(0))
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("corrected", [False, True])
+def test_a_state_stays_as_it_was_and_has_one_structure(comm, corrected):
+    """So that a caller may keep states and go back to any."""
+
+    def described(state):
+        return [
+            {name: None if part is None else np.shape(part) for name, part in layer.items()}
+            for layer in state["layers"]
+        ]
+
+    problem = objective(comm, rows=12)
+    x, metric = problem.initial_point(0), KroneckerPreconditioner(corrected=corrected)
+    metric.setup(problem, x)
+    states, copies = [], []
+    for number in range(4):
+        states.append(metric.state())
+        copies.append(copy.deepcopy(states[-1]))
+        metric.update(problem.initial_point(number))
+    metric.restore(states[2])
+    metric.update(problem.initial_point(7))
+    for state, copied in zip(states, copies, strict=True):
+        np.testing.assert_equal(dict(state), dict(copied))
+        assert described(state) == described(states[0])
 
 
 def test_inverses_are_renewed_when_the_damping_has_moved_far():
