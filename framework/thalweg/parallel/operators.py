@@ -5,6 +5,9 @@ They serve wherever PETSc or SLEPc takes a matrix: in KSP, TAO and eigenvalue so
 
 from __future__ import annotations
 
+import atexit
+import copy
+import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -22,7 +25,7 @@ class _HasHessianProduct(Protocol):
 
 
 class _ShellContext:
-    """Methods that PETSc calls for a Python matrix."""
+    """Methods that PETSc calls for a Python matrix, which holds its context."""
 
     def __init__(self, product: Product, diagonal: Callable[[PETSc.Vec], None] | None) -> None:
         self.product = product
@@ -51,7 +54,23 @@ class _ShellContext:
 
     def destroy(self, matrix: PETSc.Mat) -> None:
         """Let go of what the functions refer to."""
+        _borrowed.pop(self).incRef()
         self.__dict__.clear()
+
+
+#: The matrix of each context that PETSc has not destroyed.  PETSc does not count these references.
+_borrowed: weakref.WeakKeyDictionary[_ShellContext, PETSc.Mat] = weakref.WeakKeyDictionary()
+
+
+@atexit.register
+def _keep_matrices() -> None:
+    """Let PETSc keep the matrices that are left.
+
+    It would destroy them after the interpreter has ended, and call their contexts.
+    """
+    for matrix in _borrowed.values():
+        matrix.incRef()  # gone with the dictionary
+        matrix.incRef()
 
 
 def matrix_free(
@@ -77,13 +96,16 @@ def matrix_free(
     Notes
     -----
     PETSc counts references: call ``destroy`` on all ranks, at the same place, rather than
-    leave it to the garbage collector, whose order differs from rank to rank.  An error
+    leave it to the garbage collector, whose order differs from rank to rank.  What is left
+    when the interpreter ends stays as it is.  An error
     raised in ``product`` passes through PETSc as ``PETSc.Error`` with the original as its
     cause where PETSc keeps it.
     """
     local, total = layout.local_rows * layout.columns, layout.rows * layout.columns
     context = _ShellContext(product, diagonal)
     matrix = PETSc.Mat().createPython(((local, total), (local, total)), context, comm=layout.comm)
+    _borrowed[context] = copy.copy(matrix)
+    matrix.decRef()
     matrix.setBlockSize(max(1, layout.columns))
     matrix.setUp()
     matrix.setOption(PETSc.Mat.Option.SYMMETRIC, True)

@@ -1,5 +1,9 @@
 """Matrix-free operators behave as matrices in KSP, in TAO and in Lanczos methods."""
 
+import subprocess
+import sys
+import weakref
+
 import numpy as np
 import pytest
 
@@ -167,3 +171,39 @@ def test_a_shift_adds_to_products_and_diagonal_until_it_is_taken_off(comm):
     assert np.array_equal(layout.reading(result), square * layout.reading(x))
     for thing in (matrix, x, result):
         thing.destroy()
+
+
+#: A finished script whose matrix, and what refers to it, is left to PETSc.
+LEFT = """
+from thalweg.parallel import MPI, Layout, PETSc, matrix_free
+layout = Layout(MPI.COMM_WORLD, 6, 2)
+x, y = layout.vec_from(layout.random_normal(0)), layout.create_vec()
+matrix = matrix_free(layout, PETSc.Vec.copy)
+matrix.mult(x, y)
+{more}
+print("finished")
+"""
+IN_A_SOLVER = """
+solver = PETSc.KSP().create(layout.comm)
+solver.setOperators(matrix)
+"""
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize(
+    "more", ["", "matrix = matrix_free(layout, PETSc.Vec.copy)", IN_A_SOLVER + "matrix.destroy()"]
+)
+def test_a_script_that_destroys_nothing_ends_well(mpirun, ranks, more):
+    command = [sys.executable, "-c", LEFT.format(more=more)]
+    ended = mpirun(ranks, command) if ranks > 1 else subprocess.run(command, capture_output=True)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_a_destroyed_operator_frees_what_it_refers_to(comm):
+    layout = Layout(comm, 6, 2)
+    product = laplacian_product(layout)
+    freed = weakref.ref(product)
+    matrix = matrix_free(layout, product)
+    del product
+    matrix.destroy()
+    assert freed() is None
