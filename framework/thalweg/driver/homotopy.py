@@ -10,6 +10,10 @@ from thalweg.driver.stopping import Stop
 from thalweg.errors import InputError
 from thalweg.interfaces import Homotopy
 
+#: Share of each budget of a run that the stages before the last may use, so that any budget
+#: ends at the problem that is wanted.
+EARLY_STAGES = 0.8
+
 
 @dataclass(frozen=True)
 class HomotopySchedule:
@@ -25,7 +29,7 @@ class HomotopySchedule:
         Rules that end a stage and begin the next; by default a relative decrease of a
         single iteration below 1e-6, since no more than a start for the next stage is
         wanted.  The last stage ends by the rules of the run, whose limits hold over
-        all stages.
+        all stages; it begins at the latest when four fifths of one are used.
     """
 
     values: tuple[float, ...]

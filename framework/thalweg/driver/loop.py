@@ -14,7 +14,7 @@ import numpy as np
 from thalweg.driver.checkpoint import Checkpoints
 from thalweg.driver.checkpoint_content import restore_state, state_fields, vecs_in
 from thalweg.driver.evaluations import checked_evaluations
-from thalweg.driver.homotopy import HomotopySchedule
+from thalweg.driver.homotopy import EARLY_STAGES, HomotopySchedule
 from thalweg.driver.identity import name_of, preconditioner_of
 from thalweg.driver.progress import Progress, ProgressBar
 from thalweg.driver.signals import SignalWatch
@@ -193,17 +193,15 @@ class _Run:
         self.began = run_clock()
         self.last_checkpoint = time.perf_counter()
         with SignalWatch() as self.signals:
-            old = self.checkpoints.read(self.objective) if resume and self.checkpoints else None
-            if old is not None:
-                self._refuse_other_parts(old)
+            old = self._read() if resume else None
             comm = self.objective.comm
             with collective_cleanup(comm, self._free), checked_evaluations(self.objective):
                 self._start(x, old)
-                bar = ProgressBar(comm, self.stop, progress)
+                bar = ProgressBar(comm, self.stop, progress, self._last_stage + 1)
                 try:
-                    status = self._status(self.state)
+                    status = self._status(self.state) if self._follow() else Status.DIVERGED
                     while status.running:
-                        finite = self._advance(bar)
+                        finite = self._advance(bar) and self._follow()
                         status = self._status(self.state) if finite else Status.DIVERGED
                     status = self._confirmed(status)
                 finally:
@@ -216,15 +214,30 @@ class _Run:
                 )
                 return self._result(self.state, status, saved)
 
-    def _refuse_other_parts(self, saved: Mapping[str, Any]) -> None:
-        """Refuse a state that another solver made, though its fields may have the same names."""
+    def _read(self) -> dict[str, Any] | None:
+        """The newest checkpoint from which this run can go on, None where there is none."""
+        saved = self.checkpoints.read(self.objective) if self.checkpoints else None
+        if saved is None:
+            return None
         for part, name in self._parts().items():
+            # Fields of another solver's state may have the same names.
             before = saved.get("parts", {}).get(part, name)
             if before != name:
                 raise CheckpointError(
                     f"the checkpoint belongs to another run: its {part} was {before} and is now "
                     f"{name}"
                 )
+        cut = saved["progress"].get("cut")
+        if cut and self.stop.budget(*cut, share=EARLY_STAGES).running:
+            # These budgets would not have ended the early stages there: go on with them.
+            return self._uncut.read(self.objective)
+        return saved
+
+    @property
+    def _uncut(self) -> Checkpoints:
+        """Where the state is saved at which a budget ends the early stages of a homotopy."""
+        assert self.checkpoints is not None
+        return replace(self.checkpoints, folder=self.checkpoints.folder / "early-stages")
 
     def _parts(self) -> dict[str, str | None]:
         return {"solver": name_of(self.solver), "preconditioner": name_of(self.preconditioner)}
@@ -239,6 +252,9 @@ class _Run:
             self.prepared = True
         if saved is not None:
             self._enter_stage(int(saved["progress"]["stage"]))
+        elif self._more_stages() and not self.stop.budget(0, 0, 0.0, share=EARLY_STAGES).running:
+            self.at.cut = [0, 0, 0.0, 0]
+            self._enter_stage(self._last_stage)
         self.state = state = cast(SolverState, self.solver.init(self.objective, x))
         if saved is not None:
             restore_state(state, saved["state"])
@@ -267,13 +283,7 @@ class _Run:
             return False
         self.at.iteration += 1
         self._note_value(state)
-        self._record(state)
-        bar.show(self.at.iteration, state.evaluations, state.value, state.gradient_norm)
-        if self._more_stages():
-            status = self._agreed(self._stage_status(state))
-            if not status.running and not status.failed:
-                self.state = self._next_stage(state)
-                return self._keep(self.state)
+        bar.show(self._record(state))
         return True
 
     def _note_value(self, state: SolverState) -> None:
@@ -327,7 +337,10 @@ class _Run:
         due = self.checkpoints is not None and (
             time.perf_counter() - self.last_checkpoint >= self.checkpoints.interval
         )
-        own = _STATUSES.index(self._stage_status(state))
+        status = self._stage_status(state)
+        if self._more_stages() and not status.failed:
+            status = Status.RUNNING  # what ends a stage leads to the next
+        own = _STATUSES.index(status)
         facts = (self.signals.received or 0, stop_requested, self._elapsed(), due, own)
         signals, stops, *known = values_of_all_ranks(comm, np.array(facts, dtype=float)).T
         # Rank 0's word: on a mixed cluster, norms may differ in their last bits.
@@ -369,18 +382,44 @@ class _Run:
 
     # -- homotopy --------------------------------------------------------------------------
 
+    @property
+    def _last_stage(self) -> int:
+        return 0 if self.homotopy is None else len(self.homotopy.values) - 1
+
     def _more_stages(self) -> bool:
-        return self.homotopy is not None and self.at.stage + 1 < len(self.homotopy.values)
+        return self.at.stage < self._last_stage
+
+    def _follow(self) -> bool:
+        """Go on to the next stage where one has ended, to the last where a budget demands it.
+
+        Collective.  False if the objective is not finite there, and the iterate before is back.
+        """
+        while self._more_stages():
+            used = [self.at.iteration, self.state.evaluations, self._elapsed(), self.at.epoch]
+            cut = not self.stop.budget(*used, share=EARLY_STAGES).running
+            own = np.array((_STATUSES.index(self._stage_status(self.state)), cut))
+            number, cut = values_of_all_ranks(self.objective.comm, own)[0]
+            status = _STATUSES[number]
+            if status.failed or (status.running and not cut):
+                break
+            if cut and self.checkpoints is not None:
+                self._save(self.state, self._uncut)
+            self.at.cut = used if cut else []
+            self.state = self._next_stage(
+                self.state, self._last_stage if cut else self.at.stage + 1
+            )
+            if not self._keep(self.state):
+                return False
+        return True
 
     def _enter_stage(self, stage: int) -> None:
         self.at.stage = stage
         if self.homotopy is not None:
-            if stage >= len(self.homotopy.values):
-                stage = len(self.homotopy.values) - 1
-            cast(Homotopy, self.objective).homotopy_parameter = self.homotopy.values[stage]
+            value = self.homotopy.values[min(stage, self._last_stage)]
+            cast(Homotopy, self.objective).homotopy_parameter = value
 
-    def _next_stage(self, state: SolverState) -> SolverState:
-        self._enter_stage(self.at.stage + 1)
+    def _next_stage(self, state: SolverState, stage: int) -> SolverState:
+        self._enter_stage(stage)
         self.at.stage_start = self.at.iteration
         before = vecs_in(state_fields(state))
         cast(Homotopy, self.objective).escape_stationary_point(state.x)
@@ -414,7 +453,7 @@ class _Run:
 
     # -- record and checkpoint -------------------------------------------------------------
 
-    def _record(self, state: SolverState) -> None:
+    def _record(self, state: SolverState) -> dict[str, float]:
         row: dict[str, float] = {
             "iteration": self.at.iteration,
             "evaluations": state.evaluations,
@@ -434,15 +473,17 @@ class _Run:
         if isinstance(state, StochasticState):
             row.update(state.trace_row())
         self.trace.append({**row, **self.solver.trace_row(state)})
+        return row
 
     @phase("checkpoint")
-    def _save(self, state: SolverState) -> bool:
-        """Write a checkpoint, if there are any; False if none was written.
+    def _save(self, state: SolverState, checkpoints: Checkpoints | None = None) -> bool:
+        """Write a checkpoint, by default the run's, if there are any; False if none was written.
 
         A disk that is full ends no run: what was written stays, and at the next
         interval there may be room again.
         """
-        if self.checkpoints is None:
+        checkpoints = checkpoints or self.checkpoints
+        if checkpoints is None:
             return False
         began = time.perf_counter()
         at = replace(self.at, elapsed=self._elapsed())
@@ -455,7 +496,7 @@ class _Run:
             "trace": self.trace.to_array(),
         }
         try:
-            self.checkpoints.write(self.objective.comm, self.at.iteration, content)
+            checkpoints.write(self.objective.comm, self.at.iteration, content)
             written = True
         except StorageError as error:
             written = False
@@ -493,6 +534,7 @@ class _Run:
             notes=self._notes(state),
             citation=citation(specs_of(objective, preconditioner_of(self.solver), self.solver)),
             saved=saved,
+            stages_left=self._last_stage - self.at.stage if self._more_stages() else 0,
         )
 
     def _metrics(self, state: SolverState, status: Status) -> Mapping[str, Any]:
@@ -513,6 +555,10 @@ class _Run:
             noted.insert(1, self.preconditioner.notes)
         if self._more_stages():
             noted.append((self._stage_note(),))
+        if self.at.cut:
+            noted.append(
+                ("the stages before the last ended early, to leave it a share of the limit",)
+            )
         if self.unsaved:
             noted.append((f"no checkpoint could be written {self.unsaved[0]}",))
         if len(self.unsaved) > 1:

@@ -68,7 +68,7 @@ def minimize(
         Folder of checkpoints, and whether to continue from the newest.  With one, Ctrl-C,
         SIGTERM and SIGUSR1 end the run with a result; without, they have their usual
         effect after the run is cleaned up.  A run continues only with the same objective,
-        options and start; its stopping rules may change.
+        options and start; its stopping rules may change, and its budgets grow.
     progress
         Show a progress bar.
     **options

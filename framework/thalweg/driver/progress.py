@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +29,9 @@ class Progress:
         mini-batches, after the last epochs.
     epoch
         Epochs completed.
+    cut
+        Iterations, evaluations, seconds and epochs after which a budget ended the stages before
+        the last; empty where none did.
     """
 
     iteration: int = 0
@@ -35,13 +40,18 @@ class Progress:
     elapsed: float = 0.0
     values: list[float] = field(default_factory=list)
     epoch: int = 0
+    cut: list[float] = field(default_factory=list)
 
 
 class ProgressBar:
-    """A line on rank 0's stderr that follows the run; silent when it is no terminal."""
+    """A line on rank 0's stderr that follows the run; silent when it is no terminal.
 
-    def __init__(self, comm: MPI.Comm, stop: Stop, wanted: bool) -> None:
+    In a homotopy it shows the objective of the last stage, where that is known.
+    """
+
+    def __init__(self, comm: MPI.Comm, stop: Stop, wanted: bool, stages: int = 1) -> None:
         self._bar: Any = None
+        self._stages = stages
         if wanted and comm.rank == 0 and sys.stderr.isatty():
             from tqdm import tqdm
 
@@ -50,11 +60,17 @@ class ProgressBar:
             self._bar = tqdm(total=limit, unit=unit, dynamic_ncols=True, leave=False)
             self._by_evaluations = stop.evaluations is not None
 
-    def show(self, iterations: int, evaluations: int, value: float, gradient_norm: float) -> None:
-        """Move the bar to this point."""
+    def show(self, row: Mapping[str, float]) -> None:
+        """Move the bar to this row of the trace."""
         if self._bar is not None:
-            done = evaluations if self._by_evaluations else iterations
-            self._bar.set_postfix_str(f"f={value:.6g} |g|={gradient_norm:.2g}", refresh=False)
+            done = row["evaluations" if self._by_evaluations else "iteration"]
+            value, wanted = row["objective"], row.get("wanted_objective", math.nan)
+            shown = (
+                f"f={value if math.isnan(wanted) else wanted:.6g} |g|={row['gradient_norm']:.2g}"
+            )
+            if self._stages > 1:
+                shown = f"stage {row['stage'] + 1}/{self._stages} {shown}"
+            self._bar.set_postfix_str(shown, refresh=False)
             self._bar.update(done - self._bar.n)
 
     def close(self) -> None:

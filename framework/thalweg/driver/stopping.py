@@ -76,15 +76,24 @@ class Stop:
                 return Status.NOISE_LIMIT if error > tolerance > 0 else Status.SMALL_DECREASE
         return Status.RUNNING
 
-    def budget(self, iterations: int, evaluations: int, seconds: float, epochs: int = 0) -> Status:
-        """Status by the budgets."""
-        if self.epochs is not None and epochs >= self.epochs:
-            return Status.EPOCH_LIMIT
-        if self.iterations is not None and iterations >= self.iterations:
-            return Status.ITERATION_LIMIT
-        if self.evaluations is not None and evaluations >= self.evaluations:
-            return Status.EVALUATION_LIMIT
-        if self.seconds is not None and seconds >= self.seconds:
+    def budget(
+        self,
+        iterations: int,
+        evaluations: int,
+        seconds: float,
+        epochs: int = 0,
+        *,
+        share: float = 1.0,
+    ) -> Status:
+        """Status by the budgets, or by this share of each of them."""
+        for limit, used, status in (
+            (self.epochs, epochs, Status.EPOCH_LIMIT),
+            (self.iterations, iterations, Status.ITERATION_LIMIT),
+            (self.evaluations, evaluations, Status.EVALUATION_LIMIT),
+        ):
+            if limit is not None and used >= int(share * limit):
+                return status
+        if self.seconds is not None and seconds >= share * self.seconds:
             return Status.TIME_LIMIT
         return Status.RUNNING
 

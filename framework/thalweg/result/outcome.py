@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -54,6 +55,9 @@ class Result:
         Whether a checkpoint holds the final state.
     partial
         Whether this is the pickled result of one rank of several.
+    stages_left
+        Stages of a homotopy that the run did not come to; ``objective`` is then that of an
+        earlier value of the parameter.
     """
 
     x: np.ndarray
@@ -72,6 +76,15 @@ class Result:
     citation: str = ""
     saved: bool = False
     partial: bool = False
+    stages_left: int = 0
+
+    @property
+    def wanted_objective(self) -> float:
+        """The objective with the last value of the homotopy parameter, if there is one.
+
+        NaN where the run did not come to it, and the objective does not tell it.
+        """
+        return float(self.trace["wanted_objective"][-1]) if self.stages_left else self.objective
 
     @property
     def message(self) -> str:
@@ -80,6 +93,19 @@ class Result:
             return self.status.value
         state = "a checkpoint holds the state" if self.saved else "the state was not saved"
         return f"{self.status.value}; {state}"
+
+    def warn_unless_converged(self) -> None:
+        """Give scikit-learn's ConvergenceWarning where a limit or a failure ended the run.
+
+        For the ``fit`` of estimators, whose users do not see the status.
+        """
+        if self.status.limited or self.status.failed:
+            from sklearn.exceptions import ConvergenceWarning
+
+            text = f"{self.status.value} (iteration {self.iterations})"
+            if self.status.limited:
+                text += "; raise max_iter to go on to convergence"
+            warnings.warn(text, ConvergenceWarning, stacklevel=5)
 
     def gather(self, name: str = "solution") -> np.ndarray:
         """All rows of the solution on every rank, shape ``(rows, k)``.  Collective.

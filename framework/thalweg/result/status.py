@@ -47,6 +47,16 @@ class Status(Enum):
         }
 
     @property
+    def limited(self) -> bool:
+        """Whether a budget ended the run."""
+        return self in {
+            Status.ITERATION_LIMIT,
+            Status.EPOCH_LIMIT,
+            Status.EVALUATION_LIMIT,
+            Status.TIME_LIMIT,
+        }
+
+    @property
     def failed(self) -> bool:
         """Whether the run ended in a numerical failure."""
         return self in {Status.DIVERGED, Status.FAILED}

@@ -100,6 +100,7 @@ class MapEstimator(  # type: ignore[misc]
         Iterations, and relative decrease of the objective in the last
         ``n_iter_without_progress`` of them, at which to stop.  By default a run ends where little
         but the size of the map still changes; 1e-7 goes on to lower values, in maps ever wider.
+        Where ``max_iter`` ends it before, scikit-learn's ``ConvergenceWarning`` says so.
     callback
         Called with a :class:`thalweg.driver.Iterate` after each step, whose ``rows`` are the map;
         a true answer ends the run.
@@ -220,6 +221,7 @@ class MapEstimator(  # type: ignore[misc]
             self._placed = self._new_points(dataset, objective, result.x)
         finally:
             objective.destroy()
+        result.warn_unless_converged()
 
     @available_if(_extends)
     def partial_fit(self, X: Any, y: Any = None) -> MapEstimator:

@@ -427,6 +427,29 @@ def test_a_preconditioner_is_set_up_for_the_first_homotopy_parameter(comm, bowl,
     assert seen == [3.0, 3.0]
 
 
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize(
+    ("first", "stopped_at", "then"),
+    [(10, 10, 30), (10, 10, 11), (10, 9, 10), (10, 9, 100), (1, 1, 9)],
+)
+def test_a_run_whose_early_stages_a_limit_ended_resumes_to_the_bit(
+    comm, bowl, heavy_ball, folder, first, stopped_at, then
+):
+    rules = {
+        "solver": heavy_ball(),
+        "homotopy": HomotopySchedule((4.0, 2.0, 1.0), Stop(iterations=12, decrease=None)),
+        "decrease": None,
+    }
+    whole = thalweg.minimize(bowl(comm), iterations=then, **rules)
+    rules["checkpoint"] = folder
+    stopping = {"callback": lambda at: at.iteration == stopped_at}
+    thalweg.minimize(bowl(comm), iterations=first, **stopping, **rules)
+    resumed = thalweg.minimize(bowl(comm), iterations=then, resume=True, **rules)
+    np.testing.assert_array_equal(resumed.x, whole.x)
+    for column in ("iteration", "evaluations", "objective", "lambda"):
+        np.testing.assert_array_equal(resumed.trace[column], whole.trace[column])
+
+
 @pytest.mark.ranks(1)
 def test_a_checkpoint_of_another_version_of_a_plugin_is_refused(comm, bowl, folder, monkeypatch):
     rules = {"solver": "lbfgs", "checkpoint": folder}

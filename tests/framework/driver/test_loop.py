@@ -90,8 +90,45 @@ def test_homotopy_visits_each_value_and_ends_at_the_last(comm, bowl, heavy_ball)
     np.testing.assert_array_equal(wanted[stages == 2.0], result.trace["objective"][stages == 2.0])
     assert np.isnan(wanted[stages < 2.0]).all()  # this objective does not tell it
     assert result.notes == ()
-    early = thalweg.minimize(bowl(comm), solver=heavy_ball(), homotopy=schedule, iterations=3)
+    stopped = {"homotopy": schedule, "callback": lambda at: at.iteration == 3}
+    early = thalweg.minimize(bowl(comm), solver=heavy_ball(), **stopped)
     assert "ended at lambda = 4, in stage 1 of 3: its objective is that" in early.notes[0]
+    assert early.stages_left == 2
+    assert math.isnan(early.wanted_objective)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize(
+    ("budget", "last"),
+    [
+        ({"iterations": 0}, 1),
+        ({"iterations": 1}, 2),
+        ({"iterations": 3}, 1),
+        ({"iterations": 20}, 4),
+        ({"iterations": 200}, 80),
+        ({"evaluations": 20}, 3),
+        ({"seconds": 0.0}, 1),
+    ],
+)
+def test_any_budget_leaves_the_last_stage_a_fifth(comm, bowl, heavy_ball, budget, last):
+    schedule = HomotopySchedule((4.0, 2.0, 3.0, 1.0), Stop(iterations=40, decrease=None))
+    objective = bowl(comm)
+    rules = {"solver": heavy_ball(), "homotopy": schedule, "decrease": None}
+    result = thalweg.minimize(objective, **rules, **budget)
+    assert objective.homotopy_parameter == 1.0
+    assert result.stages_left == 0
+    assert result.objective == result.wanted_objective == result.trace["objective"][-1]
+    assert (result.trace["lambda"] == 1.0).sum() == last
+    assert any("ended early" in note for note in result.notes) == (last != 80)
+
+
+@pytest.mark.ranks(1, 2)
+def test_stages_that_have_converged_where_they_begin_lead_to_the_last(comm, bowl, heavy_ball):
+    stage = Stop(gradient=1e9, decrease=None)
+    rules = {"homotopy": HomotopySchedule((3.0, 2.0, 1.0), stage), "gradient": 1e-3}
+    result = thalweg.minimize(bowl(comm), solver=heavy_ball(rate=0.03), **rules)
+    assert result.stages_left == 0
+    assert np.allclose(result.x, 1.0, atol=1e-3)
 
 
 def test_a_logarithmic_schedule_has_the_ends_asked_for():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.datasets import load_digits
-from sklearn.exceptions import SkipTestWarning
+from sklearn.exceptions import ConvergenceWarning, SkipTestWarning
 from sklearn.neighbors import kneighbors_graph
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
@@ -66,6 +66,25 @@ def test_a_map_keeps_neighbors_and_lowers_the_objective(kind):
     stages = estimator.trace_["mid_near_weight" if kind is PaCMAP else "lambda"]
     assert (np.diff(values)[np.diff(stages) == 0] <= 0).all()
     assert estimator.objective_ == values[-1] < values[0]
+
+
+@pytest.mark.parametrize("kind", [TSNE, PaCMAP])
+@pytest.mark.parametrize("max_iter", [1, 25])
+def test_a_limit_ends_at_the_wanted_objective_and_is_warned_of(kind, max_iter):
+    points = load_digits().data[:1000]  # from which on maps are exaggerated
+    model = kind(max_iter=max_iter, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="limit of iterations .* raise max_iter"):
+        model.fit(points)
+    assert model.trace_[model.trace_.homotopy_parameter][-1] == 1.0 or kind is PaCMAP
+    assert model.trace_["wanted_objective"][-1] == model.objective_
+    if kind is TSNE:
+        assert model.objective_ == pytest.approx(model.kl_divergence_, rel=1e-3)
+
+
+def test_a_run_that_converges_warns_of_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TSNE(random_state=0).fit(load_digits().data[:90])
 
 
 def test_a_seed_repeats_a_map_to_the_bit():
