@@ -39,9 +39,10 @@ def run_command(argv: list[str]) -> int:
     if comm.rank == 0 and not arguments.quiet:
         for note in result.notes:
             print(f"note: {note}")
+        at = f" at the last {result.trace.homotopy_parameter}" if result.stages_left else ""
         print(
             f"{result.message}\n"
-            f"objective {result.objective:.10g} after {result.iterations} iterations, "
+            f"objective {result.wanted_objective:.10g}{at} after {result.iterations} iterations, "
             f"{result.evaluations} evaluations, {result.seconds['total']:.2f} s"
         )
         for name, value in result.metrics.items():
@@ -78,6 +79,12 @@ def compare_command(argv: list[str]) -> int:
     )
     if comm.rank == 0 and not arguments.quiet:
         print(format_table(comparison_rows(results)))
+        notes: dict[str, list[str]] = {}
+        for label, result in results.items():
+            for note in result.notes:
+                notes.setdefault(note, []).append(label)
+        for note, labels in notes.items():
+            print(f"note on {', '.join(labels)}: {note}")
         if arguments.out:
             _name_pictures(Path(arguments.out))
     statuses = [result.status for result in results.values()]

@@ -127,6 +127,8 @@ def _write_comparison(
             "folder": folders[label],
             "status": result.status.name.lower(),
             "objective": result.objective,
+            "wanted_objective": result.wanted_objective,
+            "stages_left": result.stages_left,
             "iterations": result.iterations,
             "evaluations": result.evaluations,
             "seconds": result.seconds["total"],

@@ -194,6 +194,8 @@ def summary(result: Result) -> dict[str, Any]:
         "status": result.status.name.lower(),
         "message": result.message,
         "objective": result.objective,
+        "wanted_objective": result.wanted_objective,
+        "stages_left": result.stages_left,
         "iterations": result.iterations,
         "evaluations": result.evaluations,
         "seconds": dict(result.seconds),

@@ -71,10 +71,7 @@ def draw_convergence(
 
 def _values(trace: Trace, best: float | None) -> np.ndarray:
     """The objective to draw: throughout a homotopy that of its last stage."""
-    values = trace["objective"].copy()
-    earlier = _earlier(trace)
-    if earlier:
-        values[:earlier] = trace["wanted_objective"][:earlier]
+    values = trace["objective" if trace.homotopy_parameter is None else "wanted_objective"]
     if best is not None:
         values -= best
     values[~np.isfinite(values)] = np.nan

@@ -77,11 +77,14 @@ SEARCH = ("setup", "optimize")
 
 
 def comparison_rows(results: Mapping[str, Result]) -> list[dict[str, Any]]:
-    """One row per method: value, compared metrics, iterations, evaluations, seconds, status."""
+    """One row per method: value, compared metrics, iterations, evaluations, seconds, status.
+
+    A run that did not come to the last stage of a homotopy has no value to compare.
+    """
     return [
         {
             "method": name,
-            "objective": float(result.objective),
+            "objective": math.nan if result.stages_left else float(result.objective),
             **{metric: result.metrics.get(metric) for metric in result.compared},
             "iterations": int(result.iterations),
             "evaluations": int(result.evaluations),

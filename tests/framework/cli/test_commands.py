@@ -6,12 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from thalweg.result import Trace
+from thalweg import job
+from thalweg.cli import jobs
+from thalweg.result import Result, Status, Trace
 
 CONFIG = """
 [data]
@@ -126,6 +129,23 @@ def test_compare_prints_a_table_and_leaves_a_picture(thalweg, config, tmp_path):
             starts.add(Trace.read_csv(stream)["objective"][0])
     assert len(starts) == 1
     assert (tmp_path / "cmp" / "convergence.png").exists()
+
+
+def test_of_a_run_in_an_early_stage_the_wanted_objective_is_printed(monkeypatch, capsys):
+    trace = Trace(("objective", "weight", "stage", "wanted_objective"))
+    trace.append({"objective": -0.05, "weight": 0.9, "stage": 1, "wanted_objective": 0.86})
+    facts = {"iterations": 9, "evaluations": 10, "seconds": {"total": 1.0}, "layout": None}
+    result = Result(np.zeros((1, 1)), -0.05, Status.CALLBACK, trace, **facts, stages_left=2)
+    result = replace(result, notes=("it ended early",))
+    monkeypatch.setattr(job, "run", lambda *_, **__: result)
+    jobs.run_command(["c.toml"])
+    assert "objective 0.86 at the last weight after 9 iterations" in capsys.readouterr().out
+    others = {"one": result, "two": result, "three": replace(result, notes=(), stages_left=0)}
+    monkeypatch.setattr(job, "compare", lambda *_, **__: others)
+    jobs.compare_command(["c.toml"])
+    *_, one, two, three, note = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in (one, two, three)] == ["–", "–", "-0.05"]
+    assert note == "note on one, two: it ended early"
 
 
 @pytest.mark.parametrize(

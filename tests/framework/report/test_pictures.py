@@ -134,6 +134,9 @@ def test_of_a_homotopy_the_wanted_objective_is_drawn_within_the_axes_and_stages_
         assert words == ["0.1", "1", "weight = 1"]
     draw_convergence(tmp_path / "two.png", {"one": staged, "other": trace([3.0, 2.0])})
     assert not figures[1].axes[0].patches
+    ended = Trace.from_array(staged.columns, staged.to_array()[:2])  # in the first stage
+    draw_convergence(tmp_path / "ended.png", {"one": ended})
+    np.testing.assert_array_equal(figures[2].axes[0].lines[0].get_ydata(), [5.0, 40.0])
 
 
 def test_negative_values_and_traces_without_rows_are_drawn(tmp_path):

@@ -1,5 +1,7 @@
 """Tables line up, in a terminal and in Markdown."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from thalweg.parallel import MPI, Layout
@@ -47,6 +49,8 @@ def test_a_comparison_names_method_value_cost_and_status():
     assert format_table([row]).splitlines()[-1].split() == [
         "lbfgs", "0.5", "7", "9", "1.23", "small_gradient",
     ]  # fmt: skip
+    (row,) = comparison_rows({"lbfgs": replace(result, stages_left=1)})
+    assert format_table([row]).splitlines()[-1].split()[1] == "–"  # another function's value
 
 
 def test_the_machine_is_described_without_names_or_paths():
