@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from thalweg.errors import StorageError
+from thalweg.errors import InputError, StorageError
 
-__all__ = ["atomic_write", "atomic_write_text", "flush", "storing", "temporary_name"]
+__all__ = [
+    "atomic_write",
+    "atomic_write_text",
+    "flush",
+    "refuse_special_file",
+    "storing",
+    "temporary_name",
+]
 
 
 @contextmanager
@@ -69,3 +77,9 @@ def flush(path: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def refuse_special_file(path: Path) -> None:
+    """Raise an :class:`InputError` for a device or a pipe, whose reader may wait for ever."""
+    if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+        raise InputError(f"'{path}' is a pipe or a device; give a file")

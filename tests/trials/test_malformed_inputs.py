@@ -6,6 +6,7 @@ import gzip
 import importlib
 import io
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -292,6 +293,10 @@ FILES: dict[str, bytes] = {
     "one-row.npy": saved(TABLE[:1]),
     "promises.npz": zipped(a=npy((2**26, 1000))),
     "promises-less-than-memory.npz": zipped(a=npy((10**7, 3))),
+    "shape-of-fractions.npz": zipped(
+        data=saved(np.ones(2)), indices=saved(np.zeros(2, int)), indptr=saved(np.arange(3)),
+        format=saved(np.array(b"csr")), shape=saved(np.array([2.5, 3.0])),
+    ),
     "negative.npz": zipped(a=npy((-12, 3))),
     "cut.npz": GOOD_NPZ[:-30],
     "damaged.npz": GOOD_NPZ[:60] + b"\0\1\2\3" + GOOD_NPZ[64:],
@@ -350,6 +355,51 @@ FILES: dict[str, bytes] = {
 }  # fmt: skip
 
 
+#: Pipes that nobody writes to, and the option that names one; "" is the configuration.
+PIPES = [
+    *((f"a.{end}", "data.path") for end in ("npy", "npz", "csv", "h5", "mat", "png", "parquet")),
+    ("a.csv", "data.labels"),
+    ("a.npy", "run.start"),
+    ("a.toml", ""),
+]
+
+
+@pytest.mark.parametrize(("name", "option"), PIPES)
+def test_pipes(name, option, tmp_path):
+    """In a process of its own, since a command that opens the pipe waits for ever."""
+    np.save(tmp_path / "good.npy", TABLE)
+    os.mkfifo(tmp_path / name)
+    text = GOOD.replace('name = "iris"\nrows = 20', 'path = "good.npy"')
+    (tmp_path / "c.toml").write_text(text)
+    given = ["c.toml", "--set", f"{option}={name}"] if option else [name]
+    command = [sys.executable, "-m", "thalweg.cli.main", "run", *given, "--out", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2, done.stderr
+    assert "is a pipe or a device; give a file" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["external.h5", "external.mat", "link.mat", "virtual.h5"])
+def test_hdf5_files_whose_numbers_are_elsewhere(name, refused, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["a"] = TABLE
+    with h5py.File(tmp_path / name, "w", userblock_size=512) as file:
+        if name.startswith("external"):
+            file.create_dataset("a", (12, 3), "f8", external=[("other.h5", 0, 288)])
+        elif name == "link.mat":
+            file["a"] = h5py.ExternalLink("other.h5", "a")
+        else:
+            layout = h5py.VirtualLayout((12, 3), "f8")
+            layout[:] = h5py.VirtualSource("gone.h5", "a", (12, 3))
+            file.create_virtual_dataset("a", layout, fillvalue=3)
+    if name.endswith(".mat"):
+        with open(tmp_path / name, "r+b") as stream:
+            stream.write(b"MATLAB 7.3 MAT-file")
+    (tmp_path / "c.toml").write_text(GOOD.replace('name = "iris"\nrows = 20', f'path = "{name}"'))
+    refused("run", "c.toml", "--out", "out")
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_data_files(name, refused, tmp_path):
     (tmp_path / name).write_bytes(FILES[name])
@@ -383,6 +433,9 @@ FOLDERS: dict[str, dict[str, bytes]] = {
     "zeros": {"a.png": bytes(100)},
 }
 
+#: What links in the folder point to.
+LINKS = {"gone": "nowhere", "itself": "link", "gone-picture": "a.png"}
+
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_folders_of_pictures(name, refused, tmp_path):
@@ -392,6 +445,15 @@ def test_folders_of_pictures(name, refused, tmp_path):
         (tmp_path / "data" / file).write_bytes(content)
     (tmp_path / "c.toml").write_text(GOOD.replace('name = "iris"\nrows = 20', 'path = "data"'))
     refused("run", "c.toml", "--out", "out")
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_folders_of_pictures_with_links_to_nothing(name, refused, tmp_path):
+    (tmp_path / "data" / "x").mkdir(parents=True)
+    (tmp_path / "data" / "x" / "a.png").write_bytes(picture())
+    (tmp_path / "data" / "link").symlink_to(LINKS[name])
+    (tmp_path / "c.toml").write_text(GOOD.replace('name = "iris"\nrows = 20', 'path = "data"'))
+    assert "link" in refused("run", "c.toml", "--out", "out")
 
 
 # -- labels ------------------------------------------------------------------------------------

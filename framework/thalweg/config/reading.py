@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from thalweg.config.configuration import Configuration, Method, Section
 from thalweg.config.sections import FIXED, SECTIONS
 from thalweg.driver.method import resolve_method, without_name
 from thalweg.errors import InputError, suggestion
+from thalweg.files import refuse_special_file
 from thalweg.plugins import ObjectiveSpec, plugins, resolve_options
 
 
@@ -54,6 +56,8 @@ def read_configuration(
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
+        if Path(os.path.realpath(path)).is_fifo():  # that of the shell's <(command) has no name
+            refuse_special_file(path)
         with open(path, "rb") as stream:
             return tomllib.load(stream)
     except OSError as error:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from thalweg.errors import InputError
+from thalweg.files import refuse_special_file
 from thalweg.plugins import FormatSpec, Option, plugins
 
 KEY = Option("key", str, None, "array to read, if the file holds several")
@@ -99,11 +100,14 @@ def format_of(path: Path) -> FormatSpec:
     Raises
     ------
     InputError
-        Nothing there, or a name that no format has.
+        Nothing there, a file that may not be read, or a name that no format has.
     """
     try:
         found = path.exists()
-    except OSError as error:  # a name that is too long, a folder that may not be searched
+        if found and not path.is_dir():
+            refuse_special_file(path)
+            path.open("rb").close()
+    except OSError as error:  # a name that is too long, or no permission
         raise InputError(f"the data '{path}' cannot be read: {error.strerror}") from error
     if not found:
         raise InputError(f"there is no file '{path}'{_similar_names(path)}")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from thalweg.data.hdf5 import stored_array
 from thalweg.data.numpy_files import choose_key
 from thalweg.data.source import Source
 from thalweg.errors import InputError
@@ -78,19 +79,22 @@ def _open_hdf5(path: Path) -> tuple[list[str], Any]:
         ) from error
     try:
         with h5py.File(path, "r") as file:
-            names = [name for name in file if isinstance(file[name], h5py.Dataset)]
+            # A link to another file, which MATLAB writes nowhere, is no variable of this one.
+            own = [name for name in file if isinstance(file.get(name, getlink=True), h5py.HardLink)]
+            names = [name for name in own if isinstance(file[name], h5py.Dataset)]
     except Exception as error:
         raise InputError(f"'{path}' is damaged: {error}") from error
 
     def fetch(key: str) -> np.ndarray:
         what = f"variable '{key}' of '{path}'"
         with h5py.File(path, "r") as file:
-            if file[key].dtype.kind not in "buif":
+            array = stored_array(file, key, path)
+            if array.dtype.kind not in "buif":
                 raise InputError(f"{what} is not a matrix of real numbers")
-            require_memory(8.0 * file[key].size, what, "save fewer rows")
+            require_memory(8.0 * array.size, what, "save fewer rows")
             try:
                 # MATLAB stores columns first: HDF5 shows the axes in reverse.
-                return np.asarray(file[key]).T
+                return np.asarray(array).T
             except Exception as error:
                 raise InputError(f"'{path}' is damaged: {error}") from error
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from thalweg.data.source import FileRows, Source, check_array, check_length
 from thalweg.errors import InputError, suggestion
+from thalweg.files import refuse_special_file
 from thalweg.parallel.memory import require_memory
 
 _MAGIC = b"\x93NUMPY"
@@ -56,6 +57,7 @@ def map_npy(path: Path) -> np.memmap:
     InputError
         Not an npy file, a damaged or truncated one, or one of objects.
     """
+    refuse_special_file(path)
     size = path.stat().st_size
     with path.open("rb") as stream:
         shape, fortran, dtype = _header(stream, f"'{path}'")
@@ -111,8 +113,10 @@ def _read_sparse(archive: zipfile.ZipFile, path: Path, options: Mapping[str, Any
     def part(name: str) -> np.ndarray:
         return _member(archive, name, path, None)[1]
 
-    kind = str(np.char.decode(part("format"), "ascii"))
-    shape = tuple(int(size) for size in part("shape"))
+    kind, sizes = str(part("format").astype(str)), part("shape")
+    if sizes.dtype.kind not in "iu":
+        raise InputError(f"{what} is damaged: its shape is {sizes.tolist()}")
+    shape = tuple(int(size) for size in sizes)
     places = {"csr": ("indices", "indptr"), "csc": ("indices", "indptr"), "coo": ("row", "col")}
     if kind not in places:
         raise InputError(f"{what} has the format '{kind}'; save its tocsr()")

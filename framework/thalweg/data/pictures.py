@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,13 +41,9 @@ def read_folder(path: Path, options: Mapping[str, Any]) -> Source:
     ------
     InputError
         No pictures, pictures of different size, some in subfolders and some
-        not, or a damaged one.
+        not, a damaged one, or a subfolder or link that cannot be read.
     """
-    paths = sorted(
-        p
-        for p in path.rglob("*")
-        if p.suffix.lower() in ENDINGS and p.is_file() and not p.name.startswith(".")
-    )
+    paths = sorted(_pictures(path))
     if not paths:
         raise InputError(f"folder '{path}' holds no pictures ({', '.join(ENDINGS)})")
     size, colored = None, False
@@ -80,6 +77,24 @@ def read_folder(path: Path, options: Mapping[str, Any]) -> Source:
         reader=PictureRows(tuple(paths), mode),
         labels=labels,
     )
+
+
+def _pictures(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
+    """Pictures in a folder and its subfolders, of which links to folders are some too."""
+    real = folder.resolve()
+    if real in above:  # a link to a folder that this one is in
+        return
+    entry = folder
+    try:
+        for entry in folder.iterdir():
+            hidden = entry.name.startswith(".")
+            mode = entry.lstat().st_mode if hidden else entry.stat().st_mode
+            if stat.S_ISDIR(mode):
+                yield from _pictures(entry, (*above, real))
+            elif stat.S_ISREG(mode) and not hidden and entry.suffix.lower() in ENDINGS:
+                yield entry
+    except OSError as error:  # what cannot be read must not be missing from the data
+        raise InputError(f"'{entry}' cannot be read: {error.strerror}") from error
 
 
 def read_picture(path: Path, options: Mapping[str, Any]) -> Source:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 
 import pytest
@@ -157,3 +158,15 @@ def test_every_method_is_the_same_run_when_read_again(tmp_path, kind):
         configuration = read_configuration(raw)
         written.write_text(configuration.to_toml())
         assert read_configuration(written).identity() == configuration.identity()
+
+
+@pytest.mark.timeout(60)
+def test_a_named_pipe_is_refused_and_that_of_the_shell_is_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(InputError, match="is a pipe or a device; give a file"):
+        read_configuration(tmp_path / "pipe.toml")
+    reading, writing = os.pipe()
+    os.write(writing, b'[data]\nname = "digits"\n[objective]\nname = "t-sne"\n')
+    os.close(writing)
+    assert read_configuration(f"/dev/fd/{reading}") == read_configuration(BASE)
+    os.close(reading)

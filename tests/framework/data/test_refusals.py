@@ -1,6 +1,8 @@
 """What cannot be data is refused on all ranks, in one sentence that says what to change."""
 
+import errno
 import gzip
+import os
 import re
 import struct
 import zipfile
@@ -56,6 +58,9 @@ def _fill(folder):
     np.savez(folder / "two.npz", points=TABLE, others=TABLE)
     stored = {"format": b"csr", "shape": (7, 3), "indptr": [0, 1, 2, 3, 3, 3, 3, 3]}
     np.savez(folder / "outside.npz", data=np.ones(3), indices=[0, 9, 1], **stored)
+    np.savez(
+        folder / "fraction.npz", data=np.ones(3), indices=[0, 0, 0], **{**stored, "shape": [7.5, 3]}
+    )
     np.savez(folder / "dia.npz", data=np.ones(3), **{**stored, "format": b"dia"})
     np.savez(folder / "objects.npz", a=np.array([None], dtype=object))
     (folder / "short.npz").write_bytes((folder / "two.npz").read_bytes()[:-40])
@@ -78,6 +83,12 @@ def _fill(folder):
     (folder / "sizes").mkdir()
     Image.new("L", (3, 4)).save(folder / "sizes" / "a.png")
     Image.new("L", (4, 4)).save(folder / "sizes" / "b.png")
+    (folder / "gone" / "x").mkdir(parents=True)
+    Image.new("L", (3, 4)).save(folder / "gone" / "x" / "a.png")
+    (folder / "gone" / "y").symlink_to("nowhere")
+    os.mkfifo(folder / "pipe.npy")
+    os.mkfifo(folder / "pipe.csv")
+    (folder / "zeros.csv").symlink_to("/dev/zero")
     (folder / "broken").mkdir()
     noise = np.random.default_rng(0).integers(0, 255, (32, 32), dtype=np.uint8)
     Image.fromarray(noise).save(folder / "broken" / "a.png")
@@ -101,6 +112,7 @@ CASES = [
     ({"path": "objects.npy"}, "never unpickled"),
     ({"path": "objects.npz"}, "never unpickled"),
     ({"path": "outside.npz"}, "is damaged, or not an npz file"),
+    ({"path": "fraction.npz"}, r"is damaged: its shape is \[7.5, 3.0\]"),
     ({"path": "dia.npz"}, "has the format 'dia'; save its tocsr"),
     ({"path": "empty.npy"}, "empty"),
     ({"path": "negative.npy"}, r"its header declares the shape \(-4, 3\)"),
@@ -153,6 +165,11 @@ CASES = [
     ({"path": "nothing"}, "holds no pictures"),
     ({"path": "sizes", "grey": True}, "'grey' of section .data. is now called 'gray'"),
     ({"path": "sizes"}, "'a.png' has 3 x 4 pixels, 'b.png' has 4 x 4"),
+    ({"path": "gone"}, "gone/y' cannot be read: No such file"),
+    ({"path": "pipe.npy"}, "pipe.npy' is a pipe or a device; give a file"),
+    ({"path": "pipe.csv"}, "pipe or a device"),
+    ({"path": "zeros.csv"}, "pipe or a device"),
+    ({"path": "good.npy", "labels": "pipe.csv"}, "pipe or a device"),
     ({"path": "broken"}, "damaged or truncated"),
     ({"name": "digit"}, "no data set is called 'digit'; did you mean 'digits'"),
     ({"name": "openml:"}, "openml:NAME"),
@@ -205,6 +222,117 @@ def test_hdf5_and_parquet_files_that_are_no_tables_of_numbers(comm, folder):
     ):
         with pytest.raises(InputError, match=match):
             load_data(section, comm, folder)
+
+
+def _hdf5_files(folder, h5py):
+    """Arrays whose numbers are elsewhere, in files of HDF5 and of MATLAB's."""
+    (folder / "secret.txt").write_bytes(bytes(96))
+    with h5py.File(folder / "part.h5", "w") as file:
+        file["x"] = TABLE
+        file.create_dataset("e", (4, 3), "f8", external=[(str(folder / "secret.txt"), 0, 96)])
+    for name, part, key, rows in (
+        ("whole", "part.h5", "x", 4),
+        ("missing", "parts/gone.h5", "x", 4),
+        ("no-key", "part.h5", "z", 4),
+        ("longer", "part.h5", "x", 6),
+        ("outside", "part.h5", "e", 4),
+    ):
+        layout = h5py.VirtualLayout((rows, 3), "f8")
+        layout[:] = h5py.VirtualSource(part, key, (rows, 3))
+        nested = h5py.VirtualLayout((rows, 3), "f8")
+        nested[:] = h5py.VirtualSource(".", "x", (rows, 3))
+        with h5py.File(folder / f"{name}.h5", "w") as file:
+            file.create_virtual_dataset("x", layout, fillvalue=3)
+            file.create_virtual_dataset("nested", nested, fillvalue=3)
+    blocks = h5py.h5s.create_simple((4, 3), (h5py.h5s.UNLIMITED, 3))
+    blocks.select_hyperslab((0, 0), (h5py.h5s.UNLIMITED, 1), (4, 3), (4, 3))
+    made = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    made.set_virtual(blocks, b"part-%b.h5", b"x", h5py.h5s.create_simple((4, 3)))
+    with h5py.File(folder / "pattern.h5", "w") as file:
+        h5py.h5d.create(file.id, b"x", h5py.h5t.IEEE_F64LE, blocks, made)
+    with h5py.File(folder / "linked.mat", "w", userblock_size=512) as file:
+        file["a"] = h5py.ExternalLink("part.h5", "x")
+        file.create_dataset("e", (4, 3), "f8", external=[(str(folder / "secret.txt"), 0, 96)])
+    with open(folder / "linked.mat", "r+b") as stream:
+        stream.write(b"MATLAB 7.3 MAT-file")
+
+
+@pytest.mark.ranks(1, 2)
+def test_numbers_that_are_not_in_a_file_of_numbers_are_refused(comm, folder):
+    h5py = pytest.importorskip("h5py")
+    if comm.rank == 0:
+        _hdf5_files(folder, h5py)
+    comm.Barrier()
+    for key in ("x", "nested"):
+        whole = load_data({"path": "whole.h5", "key": key}, comm, folder)
+        np.testing.assert_array_equal(whole.layout.gather_rows(whole.values), TABLE)
+        for name, match in (
+            ("missing", "'x' of 'parts/gone.h5' cannot be read: there is no such file"),
+            ("no-key", "'z' of 'part.h5' cannot be read"),
+            ("longer", "'x' of 'part.h5' cannot be read: it has 4 x 3 numbers, which are too few"),
+            ("outside", "array 'e' of .*has its numbers in another file, .*secret.txt"),
+        ):
+            with pytest.raises(InputError, match=match):
+                load_data({"path": f"{name}.h5", "key": key}, comm, folder)
+    for section, match in (
+        ({"path": "part.h5", "key": "e"}, "numbers in another file, .*secret.txt"),
+        ({"path": "part.h5", "key": "x", "labels": "e"}, "numbers in another file"),
+        ({"path": "pattern.h5"}, "a pattern for its sources, 'x' of 'part-%b.h5'"),
+        ({"path": "linked.mat", "key": "a"}, "no array 'a'"),
+        ({"path": "linked.mat", "key": "e"}, "numbers in another file"),
+    ):
+        with pytest.raises(InputError, match=match):
+            load_data(section, comm, folder)
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("part", ["", "x", "x/y"])
+def test_a_folder_that_may_not_be_read_is_named(comm, folder, monkeypatch, part):
+    closed = folder / "pictures" / part
+    if comm.rank == 0:
+        (folder / "pictures/x/y").mkdir(parents=True)
+        for place in ("z", "x/y"):
+            (folder / "pictures" / place).mkdir(exist_ok=True)
+            Image.new("L", (3, 4)).save(folder / "pictures" / place / "a.png")
+    comm.Barrier()
+
+    def listing(real):
+        def allowed(path="."):
+            if os.fspath(path) == str(closed):
+                raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            return real(path)
+
+        return allowed
+
+    # The superuser may read everything.
+    monkeypatch.setattr(os, "listdir", listing(os.listdir))
+    monkeypatch.setattr(os, "scandir", listing(os.scandir))
+    with pytest.raises(InputError, match=f"'{closed}' cannot be read: Permission denied"):
+        load_data({"path": "pictures"}, comm, folder)
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_file_that_may_not_be_read_is_not_called_damaged(comm, folder, monkeypatch):
+    real = type(folder).open
+
+    def forbidden(path, *mode, **options):
+        if path.name == "table.csv":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real(path, *mode, **options)
+
+    monkeypatch.setattr(type(folder), "open", forbidden)
+    with pytest.raises(InputError, match=r"table\.csv' cannot be read: Permission denied"):
+        load_data({"path": "table.csv"}, comm, folder)
+
+
+def test_links_to_folders_of_pictures_are_followed_once(comm, folder):
+    Image.new("L", (3, 4)).save(folder / "nothing" / "a.png")
+    (folder / "linked" / "y").mkdir(parents=True)
+    (folder / "linked" / "x").symlink_to(folder / "nothing")
+    (folder / "linked" / "y" / "above").symlink_to(folder / "linked")
+    dataset = load_data({"path": "linked"}, comm, folder)
+    assert dataset.values.shape == (1, 12)
+    assert dataset.label_names == ("x",)
 
 
 def test_mat_of_version_7_3_asks_for_h5py(comm, folder):
