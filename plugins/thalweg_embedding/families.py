@@ -43,6 +43,9 @@ class Family:
         Whether the attraction of a pair is bounded at any distance, as those of t-SNE and UMAP
         are.  Runs then start from principal components and pass stages of early
         exaggeration; by default where E- is a logarithm.
+    from_all_points
+        Whether the usual lambda belongs to samples of all N points, the repelled one included,
+        which it does not feel; it is then times (N - 1)/N.
     """
 
     name: str
@@ -52,12 +55,12 @@ class Family:
     lambda_: float | None = None
     affinity: str = "entropic"
     bounded: bool | None = None
+    from_all_points: bool = False
 
-    @property
-    def usual_lambda(self) -> float:
-        """Weight of the repulsion where the user gives none."""
+    def usual_lambda(self, rows: int) -> float:
+        """Weight of the repulsion of so many points where the user gives none."""
         if self.lambda_ is not None:
-            return self.lambda_
+            return self.lambda_ * ((rows - 1) / rows if self.from_all_points else 1.0)
         return 1.0 if self.normalized else 100.0
 
     @property
@@ -100,8 +103,10 @@ def umap(
 ) -> Family:
     """UMAP's kernel 1/(1 + a d^b), of McInnes, Healy and Melville (2018), and its cross-entropy.
 
-    With uniform repulsive weights lambda is the number of negative samples, by default 5: the
-    loss that UMAP's sampling minimizes (Damrich and Hamprecht 2021), with mean degrees.
+    In UMAP's algorithm both ends of a drawn edge attract each other, but only its head is repelled
+    by the five negative samples.  Its expected step is then along the negative gradient of E
+    with uniform repulsive weights and lambda = (5/2)(N - 1)/N, the default, where all points
+    have the same degree (Damrich and Hamprecht 2021).
 
     Raises
     ------
@@ -110,13 +115,13 @@ def umap(
     """
     a, b = _umap_curve(float(min_dist), float(spread))
     functions = cross_entropy_functions(a, b, OFFSET)
-    return Family("umap", *functions, False, lambda_=5.0, affinity="fuzzy", bounded=True)
+    return Family("umap", *functions, False, 2.5, "fuzzy", bounded=True, from_all_points=True)
 
 
 def largevis() -> Family:
     """LargeVis (Tang, Liu, Zhang and Mei 2016): kernel 1/(1 + d).
 
-    lambda = 35 is its five negative samples times their weight, 7.
+    lambda = 35 is its five negative samples times their weight, 7; both ends move.
     """
     functions = cross_entropy_functions(1.0, 1.0, OFFSET)
     return Family("largevis", *functions, False, lambda_=35.0, bounded=True)
@@ -134,7 +139,7 @@ def negative_t_sne(
     """Neg-t-SNE (Damrich, Boehm, Hamprecht and Kobak 2023), of its loss's expectation.
 
     The kernel 1/(1 + c (1 + d)) with c the normalization: the map goes from t-SNE's to UMAP's
-    and beyond as c grows.  lambda = 5 is the number of negative samples.
+    and beyond as c grows.  lambda = 5 is the number of negative samples; both ends of each move.
     """
     functions = cross_entropy_functions(float(normalization), 1.0, 1.0)
     return Family("neg-t-sne", *functions, False, lambda_=5.0, bounded=True)

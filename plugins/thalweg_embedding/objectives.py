@@ -129,8 +129,8 @@ def embedding(
     lambda_: Annotated[
         float | None,
         Help(
-            "weight of the repulsion; 1 for SNE variants, 100 for elastic embeddings, 5 for umap "
-            "and neg-t-sne, 35 for largevis",
+            "weight of the repulsion; 1 for SNE variants, 100 for elastic embeddings, 2.5 for "
+            "umap, 5 for neg-t-sne, 35 for largevis",
             minimum=0,
         ),
     ] = None,
@@ -233,7 +233,9 @@ def embedding(
         )
     kind = family.affinity if affinity == "auto" else affinity
     if lambda_ is None:
-        lambda_ = 1.0 if repulsive_weights == "complement" else family.usual_lambda
+        lambda_ = (
+            1.0 if repulsive_weights == "complement" else family.usual_lambda(dataset.layout.rows)
+        )
     layout = dataset.layout.with_columns(dimensions)
     require_room_for_map(layout)
     components = 1

@@ -145,7 +145,7 @@ def affinities_of(
     perplexities
         Several instead, whose affinities are averaged: multiscale affinities.
     n_neighbors
-        Neighbors of uniform and fuzzy affinities.
+        Neighbors of uniform and fuzzy affinities; the latter, as UMAP, count the point itself.
     graph
         Entropic affinities of all pairs, ``"dense"``, or of the 3 x perplexity nearest
         neighbors, ``"sparse"``; ``"auto"``: dense up to 1,000 points.
@@ -185,7 +185,7 @@ def affinities_of(
     elif not n_neighbors >= 2:
         raise InputError(f"n_neighbors must be at least 2, not {n_neighbors}")
     else:
-        k = min(k, n_neighbors)
+        k = min(k, n_neighbors - (kind == "fuzzy"))
     search = "exact" if dense else search
     places, cells = _placed(dataset, metric) if relocate and not dense else (None, None)
     if places is not None and search == "approximate":

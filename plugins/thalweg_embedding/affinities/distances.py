@@ -303,7 +303,7 @@ def _precomputed(dataset: Dataset, k: int) -> tuple[np.ndarray, np.ndarray]:
     counts = np.bincount(rows, minlength=layout.local_rows)
     fewest = -max_over_ranks(layout.comm, float(-counts.min(initial=layout.rows)))
     k = int(min(k, fewest))
-    if k < 2:
+    if fewest < 2:
         raise InputError(
             "each row of a sparse matrix of distances must hold those to at least 2 other points"
         )

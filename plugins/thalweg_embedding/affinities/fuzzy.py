@@ -24,18 +24,18 @@ def fuzzy_rows(squared: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     squared
-        Squared distances to the k neighbors in ascending order, shape (n, k).
+        Squared distances to the k - 1 nearest others in ascending order, shape (n, k - 1).
 
     Returns
     -------
-    ndarray of float64, shape (n, k)
+    ndarray of float64, shape (n, k - 1)
         Each row sums to log2 k, up to what the least width allows (McInnes, Healy and Melville
         2018, section 3.1).
     """
     memberships = np.empty(squared.shape)
     if squared.size:
         distances = np.sqrt(np.asarray(squared, dtype=float))
-        _solve(distances, math.log2(max(squared.shape[1], 2)), memberships)
+        _solve(distances, math.log2(squared.shape[1] + 1), memberships)
     return memberships
 
 

@@ -426,7 +426,7 @@ class PairwiseEstimator(MapEstimator):
         ``"entropic"``, ``"uniform"``, ``"fuzzy"``, or ``"precomputed"``: X holds symmetric
         non-negative affinities; ``"auto"``: what the method is known with.
     n_neighbors
-        Neighbors of uniform and fuzzy affinities.
+        Neighbors of uniform and fuzzy affinities; the latter count the point itself.
     graph
         Entropic affinities of all pairs (``"dense"``), of the nearest neighbors (``"sparse"``),
         or ``"auto"``: dense up to 1,000 points.
@@ -570,13 +570,14 @@ class UMAP(PairwiseEstimator):
     min_dist, spread
         Distances, in map units, below which points count as close, and over which that falls off.
     lambda_
-        Weight of the repulsion: the number of negative samples of each edge, by default 5; with
-        ``repulsive_weights="complement"`` 1.
+        Weight of the repulsion: half the number of negative samples of an edge, of which UMAP
+        moves the head alone, by default 2.5 (N - 1)/N; with ``repulsive_weights="complement"`` 1.
     repulsive_weights
-        ``"uniform"``: the loss that UMAP's sampling minimizes; ``"complement"``: the cross-entropy
-        of all pairs as stated, which repels far more.
+        ``"uniform"``: the loss that UMAP's sampling minimizes on average, where points have the
+        same degree; ``"complement"``: the cross-entropy of all pairs as stated, which repels far
+        more.
     n_neighbors
-        Neighbors of a point.
+        Neighbors of a point, itself included, as UMAP counts.
     n_components, metric, density, init, max_iter, tol, random_state, ...
         And the attributes: as in :class:`PairwiseEstimator`; ``density=1`` is densMAP's weight.
     """

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
+from scipy.optimize import brentq
 from sklearn.datasets import load_digits
+from sklearn.neighbors import NearestNeighbors
 
 import thalweg
 from thalweg.data import Dataset
@@ -117,9 +119,76 @@ def test_fuzzy_affinities_are_a_union_of_rows_of_one_size(comm):
     np.testing.assert_allclose(mu, mu.T, rtol=1e-12)
     assert mu.max() == pytest.approx(1.0)
     np.testing.assert_allclose(mu.max(axis=1), 1.0)  # the nearest neighbor is a member for sure
-    assert ((mu > 0).sum(axis=1) >= 8).all()
+    # Eight neighbors, the point itself among them: rows of seven others that sum to log2 8.
+    distances = np.sqrt(((DIGITS.data[:90, None] - DIGITS.data[:90]) ** 2).sum(axis=2))
+    rows = np.zeros_like(distances)
+    for row, others in zip(rows, distances, strict=True):
+        near = np.argsort(others)[1:8]
+        excess = others[near] - others[near[0]]
+        width = brentq(lambda s, excess=excess: np.exp(-excess / s).sum() - 3.0, 1e-3, 1e3)
+        row[near] = np.exp(-excess / width)
+    np.testing.assert_allclose(mu, rows + rows.T - rows * rows.T, rtol=1e-6)
     # Each row's own share sums to log2 k; the union is at least that, at most the sum of all.
     assert 90 * 3.0 <= made.total <= 2 * 90 * 3.0
+
+
+def sampled_steps(weights, rows):
+    """UMAP's mean step per epoch, by its rule: both ends attract, a sample repels the head."""
+    away = rows[:, None] - rows
+    d = (away**2).sum(axis=2) + np.eye(len(rows))
+    a, b = 1.57694, 0.895061
+    pull = -2 * a * b * d ** (b - 1) / (1 + a * d**b)
+    push = 2 * b / ((1e-3 + d) * (1 + a * d**b))
+    heads = (weights * pull)[..., None] * away  # of the pairs (head, tail)
+    steps = heads.sum(axis=1) - heads.sum(axis=0)
+    samples = 5 * weights.sum(axis=1) / len(rows)  # of each of the N points, itself included
+    return steps + samples[:, None] * (push[..., None] * away).sum(axis=1)
+
+
+def package_steps(weights, rows):
+    """The same as umap-learn takes them, over 20 runs of 1,000 epochs of tiny steps."""
+    layouts = pytest.importorskip("umap.layouts", exc_type=ImportError)
+    graph, stream = scipy.sparse.coo_matrix(weights), np.random.default_rng(0)
+    between = graph.data.max() / graph.data  # epochs from one step along an edge to the next
+    start, rate, steps = rows.astype(np.float32), 1e-4, np.zeros_like(rows)
+    for _ in range(20):
+        moved, state = start.copy(), stream.integers(-(2**31), 2**31, 3)
+        layouts.optimize_layout_euclidean(
+            moved, moved, graph.row, graph.col, 1000, len(rows), between, 1.57694, 0.895061, state,
+            initial_alpha=rate, move_other=True,
+        )  # fmt: skip
+        steps += moved - start
+    return steps * graph.data.max() / (rate * 0.5 * 1001 * 20)
+
+
+@pytest.mark.parametrize(("steps_of", "error"), [(sampled_steps, 2e-3), (package_steps, 3e-2)])
+@pytest.mark.filterwarnings("ignore")
+def test_umap_steps_along_the_gradient_on_average(steps_of, error):
+    stream, n = np.random.default_rng(0), 12
+    weights = np.triu(stream.random((n, n)), 1)
+    weights += weights.T
+    for _ in range(300):  # of equal degrees, which the objective's weights of repulsion stand for
+        weights /= np.sqrt(np.outer(weights.sum(axis=1), weights.sum(axis=1)))
+    rows = 4.0 * np.argwhere(np.ones((4, 3))) + stream.normal(size=(n, 2))
+    data = Dataset.from_array(weights)
+    objective = objectives.umap_embedding(data, data.comm, affinity="precomputed")
+    x, gradient = (objective.layout.vec_from(rows) for _ in range(2))
+    objective.value_and_gradient(x, gradient)
+    expected = -weights.sum() * objective.layout.gather(gradient)
+    steps = steps_of(weights, rows)
+    np.testing.assert_allclose(steps, expected, atol=error * np.abs(expected).max())
+    objective.destroy()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_fuzzy_affinities_are_those_of_umap():
+    umap_ = pytest.importorskip("umap.umap_", exc_type=ImportError)
+    points = np.random.default_rng(0).normal(size=(300, 5))
+    made = affinities_of(Dataset.from_array(points), "fuzzy", n_neighbors=8)
+    knn = NearestNeighbors(n_neighbors=8).fit(points).kneighbors(points)
+    theirs = umap_.fuzzy_simplicial_set(points, 8, None, "euclidean", {}, knn[1], knn[0])
+    mu = made.weights.toarray() * made.total
+    np.testing.assert_allclose(mu, theirs[0].toarray(), atol=1e-4)
 
 
 @pytest.mark.ranks(1, 2)
