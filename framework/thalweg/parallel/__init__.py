@@ -18,6 +18,7 @@ from thalweg.parallel.failures import (
     collective_cleanup,
     on_root,
     raise_on_all_ranks,
+    shared_seed,
 )
 from thalweg.parallel.kernels import code_key, kernel, run_clock
 from thalweg.parallel.layout import Layout
@@ -35,6 +36,7 @@ from thalweg.parallel.redistribution import (
     swap_rows,
 )
 from thalweg.parallel.reductions import (
+    agreed,
     any_over_ranks,
     exact_sum,
     max_over_ranks,
@@ -46,7 +48,7 @@ from thalweg.parallel.reductions import (
     values_of_all_ranks,
 )
 from thalweg.parallel.row_files import save_rows, write_rows
-from thalweg.parallel.threads import limit_threads, restored_thread_limits, threads_for
+from thalweg.parallel.threads import job_threads, limit_threads, restored_thread_limits, threads_for
 from thalweg.parallel.traffic import Phase, phase, phases
 from thalweg.parallel.watchdog import Watchdog, beat
 
@@ -82,6 +84,7 @@ __all__ = [
     "Transposition",
     "Watchdog",
     "abort_on_error",
+    "agreed",
     "any_over_ranks",
     "approximate_neighbors",
     "beat",
@@ -93,6 +96,7 @@ __all__ = [
     "exact_sum",
     "grid_shape",
     "hessian_operator",
+    "job_threads",
     "kernel",
     "limit_threads",
     "matrix_free",
@@ -111,6 +115,7 @@ __all__ = [
     "run_clock",
     "same_on_all_ranks",
     "save_rows",
+    "shared_seed",
     "sum_large",
     "sum_over_ranks",
     "swap_rows",

@@ -16,6 +16,7 @@ tools turn that into one outcome for all:
 from __future__ import annotations
 
 import functools
+import operator
 import os
 import sys
 import time
@@ -66,6 +67,38 @@ def raise_on_all_ranks(comm: MPI.Comm) -> Iterator[None]:
     # What went wrong travels as Python objects, which are slow, only where something did.
     if any_over_ranks(comm, error is not None):
         _raise_lowest(comm, error, comm.allgather(_description(comm.rank, error)))
+
+
+def shared_seed(comm: MPI.Comm, random_state: Any) -> int:
+    """A seed drawn from scikit-learn's ``random_state``, that of rank 0 on every rank.  Collective.
+
+    Parameters
+    ----------
+    random_state
+        None for NumPy's global stream, an integer, or a ``RandomState`` or ``Generator``, which
+        moves on.
+
+    Raises
+    ------
+    InputError
+        On all ranks, where a rank's is something else, or an integer outside 0 ... 2^32 - 1.
+    """
+    drawn = 0
+    with raise_on_all_ranks(comm):
+        if isinstance(random_state, np.random.Generator):
+            drawn = int(random_state.integers(2**31 - 1))
+        else:
+            stream = np.random if random_state is None else random_state
+            if not hasattr(stream, "randint"):
+                try:
+                    stream = np.random.RandomState(operator.index(random_state))
+                except (TypeError, ValueError) as error:
+                    raise InputError(
+                        "parameter 'random_state' must be None, an integer from 0 to 2^32 - 1, or "
+                        f"a generator of NumPy's, not {random_state!r}"
+                    ) from error
+            drawn = int(stream.randint(2**31 - 1))
+    return int(comm.bcast(drawn))
 
 
 def on_root(comm: MPI.Comm, action: Callable[[], T]) -> T:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TypeVar, cast
 
 import numpy as np
 from mpi4py import MPI
@@ -16,6 +17,8 @@ from mpi4py import MPI
 from thalweg.errors import NumericalError
 from thalweg.parallel.layout import even_starts
 from thalweg.parallel.traffic import count_messages
+
+T = TypeVar("T")
 
 #: Numbers, received from all ranks together, up to which one message is quicker than two.
 _SMALL = 2**15
@@ -122,6 +125,15 @@ def max_over_ranks(comm: MPI.Comm, value: float) -> float:
 def min_over_ranks(comm: MPI.Comm, value: float) -> float:
     """Smallest value over the ranks; NaN on any rank gives NaN.  Collective."""
     return float(values_of_all_ranks(comm, float(value)).min())
+
+
+def agreed(comm: MPI.Comm, value: T) -> T:
+    """Rank 0's value, on all ranks, of what every rank computed for itself.  Collective.
+
+    On different processors LAPACK and BLAS give the same input different bits.  What ranks
+    decide by such results, and matrices that all ranks are to have alike, are one rank's.
+    """
+    return value if comm.size == 1 else cast(T, comm.bcast(value))
 
 
 def same_on_all_ranks(comm: MPI.Comm, values: Sequence[float], what: str) -> list[float]:

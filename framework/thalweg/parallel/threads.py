@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -103,6 +104,41 @@ def threads_for(terms: float) -> Iterator[None]:
             yield
         finally:
             numba.set_num_threads(own)
+
+
+@contextmanager
+def job_threads(n_jobs: int | None) -> Iterator[None]:
+    """Threads of BLAS, OpenMP and Numba in the block, as scikit-learn's ``n_jobs`` counts them.
+
+    Parameters
+    ----------
+    n_jobs
+        Threads; None for as many as there are, -1 for all cores, -2 for all but one.
+
+    Raises
+    ------
+    InputError
+        Zero, or no integer.
+    """
+    if n_jobs is None:
+        yield
+        return
+    try:
+        count = 0 if isinstance(n_jobs, bool) else operator.index(n_jobs)
+    except TypeError:
+        count = 0
+    if count == 0:
+        raise InputError(
+            f"parameter 'n_jobs' must be an integer other than 0, or None, not {n_jobs!r}"
+        )
+    import numba
+    import threadpoolctl
+
+    count = count if count > 0 else max(1, len(os.sched_getaffinity(0)) + 1 + count)
+    most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    with restored_thread_limits(), threadpoolctl.threadpool_limits(limits=count):
+        numba.set_num_threads(min(count, most))
+        yield
 
 
 def run_on_threads(

@@ -8,12 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 import thalweg
 from thalweg.data import Dataset
-from thalweg.parallel import MPI, collective_call
+from thalweg.parallel import MPI, collective_call, shared_seed
 from thalweg.plugins import check_parameters, declared_options, refuse_former_names
 from thalweg_embedding.eigenmaps.build import laplacian_eigenmaps, locally_linear_embedding
 from thalweg_embedding.eigenmaps.objective import EigenvectorEmbedding
@@ -51,9 +50,7 @@ class EigenvectorEstimator(  # type: ignore[misc]
             checked = validate_data(self, X, dtype=(np.float64, np.float32), ensure_min_samples=3)
             dataset = Dataset.from_array(checked)
         objective = self._objective(dataset)
-        seed = int(
-            dataset.comm.bcast(int(check_random_state(self.random_state).randint(2**31 - 1)))
-        )
+        seed = shared_seed(dataset.comm, self.random_state)
         result = thalweg.minimize(objective, solver="eigen", seed=seed, method=self.eigen_solver)
         point = objective.layout.vec_from(result.x)
         self.embedding_ = objective.map_rows(point)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
-import numba
 import numpy as np
 import scipy.sparse
-import threadpoolctl
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -21,12 +16,7 @@ import thalweg
 from thalweg.data import Dataset
 from thalweg.driver import STOP_OPTIONS
 from thalweg.errors import InputError
-from thalweg.parallel import (
-    MPI,
-    collective_call,
-    raise_on_all_ranks,
-    restored_thread_limits,
-)
+from thalweg.parallel import MPI, collective_call, job_threads, raise_on_all_ranks, shared_seed
 from thalweg.plugins import check_parameters, declared_options
 from thalweg_embedding.affinities.build import perplexity_for
 from thalweg_embedding.affinities.distances import SparseDataset
@@ -52,24 +42,6 @@ def _places_new_points(estimator: MapEstimator) -> bool:
 
 def _extends(estimator: MapEstimator) -> bool:
     return _places_new_points(estimator) and estimator.metric != "precomputed"
-
-
-@contextmanager
-def _threads(n_jobs: int | None) -> Iterator[None]:
-    """So many threads of this process; None as it is, -1 all cores, -2 all but one."""
-    if n_jobs is None:
-        yield
-        return
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0:
-        raise InputError(
-            f"parameter 'n_jobs' must be an integer other than 0, or None, not {n_jobs!r}"
-        )
-    cores = len(os.sched_getaffinity(0))
-    count = n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
-    most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-    with restored_thread_limits(), threadpoolctl.threadpool_limits(limits=count):
-        numba.set_num_threads(min(count, most))
-        yield
 
 
 @dataclass(eq=False, repr=False)
@@ -116,7 +88,7 @@ class MapEstimator(  # type: ignore[misc]
         Threads of this process: None for those of ``OMP_NUM_THREADS`` or all cores, -1 for all
         cores.
     random_state
-        Seed of the start.
+        Seed of the start: an integer, a ``RandomState`` or a ``Generator``.
 
     Attributes
     ----------
@@ -198,7 +170,7 @@ class MapEstimator(  # type: ignore[misc]
         InputError
             Data or parameters that cannot be used; it is a ``ValueError``.
         """
-        with _threads(self.n_jobs):
+        with job_threads(self.n_jobs):
             self._fit(X)
         return self
 
@@ -210,7 +182,7 @@ class MapEstimator(  # type: ignore[misc]
                 solver=self.solver,
                 preconditioner=self.preconditioner,
                 callback=self.callback,
-                seed=self._seed(objective.comm),
+                seed=shared_seed(objective.comm, self.random_state),
                 iterations=self.max_iter,
                 decrease=self.tol,
                 window=self.n_iter_without_progress,
@@ -249,7 +221,7 @@ class MapEstimator(  # type: ignore[misc]
         assert placed is not None
         if placed.layout is not None or isinstance(X, Dataset):
             raise InputError("partial_fit extends maps of one process, from arrays or matrices")
-        with _threads(self.n_jobs):
+        with job_threads(self.n_jobs):
             new = self._checked_new_points(X, False)
             start = np.vstack([placed.places, placed.place(new)])
             if scipy.sparse.issparse(placed.points):
@@ -279,7 +251,7 @@ class MapEstimator(  # type: ignore[misc]
         assert placed is not None
         with raise_on_all_ranks(placed.layout.comm if placed.layout else MPI.COMM_SELF):
             new = self._checked_new_points(X, placed.layout is not None)
-        with _threads(self.n_jobs):
+        with job_threads(self.n_jobs):
             return placed.place(new).astype(self.embedding_.dtype)
 
     @available_if(_places_new_points)
@@ -358,10 +330,6 @@ class MapEstimator(  # type: ignore[misc]
         build = type(self)._build
         options = {"start": start, **self._checked(), **given}
         return dataset, build(dataset, dataset.comm, **options)
-
-    def _seed(self, comm: MPI.Comm) -> int:
-        drawn = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return int(comm.bcast(drawn))
 
     def _keep(self, result: thalweg.Result, dataset: Dataset, objective: PairwiseEmbedding) -> None:
         held = dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values
@@ -514,7 +482,7 @@ class PaCMAP(MapEstimator):
 
     def _fit(self, X: Any, **options: Any) -> None:
         comm = X.comm if isinstance(X, Dataset) else MPI.COMM_SELF
-        super()._fit(X, seed=self._seed(comm), **options)
+        super()._fit(X, seed=shared_seed(comm, self.random_state), **options)
 
     def _pulled_and_pushed(self, objective: Any) -> dict[str, Any]:
         pairs = objective.pairs

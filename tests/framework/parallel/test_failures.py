@@ -16,11 +16,13 @@ import pytest
 from thalweg.errors import InputError, NumericalError, RankError
 from thalweg.parallel import (
     abort_on_error,
+    agreed,
     collective_call,
     collective_cleanup,
     on_root,
     raise_on_all_ranks,
     same_on_all_ranks,
+    shared_seed,
 )
 
 ONE_RANK_MEETS = [
@@ -127,6 +129,30 @@ def test_a_replicated_number_must_be_the_same(comm):
             text = f"it differs between ranks: 1.0 on rank 0, {number!r} on rank 1"
             with pytest.raises(NumericalError, match=re.escape(text.replace("np.float64", ""))):
                 same_on_all_ranks(comm, [mine], "it")
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize(
+    "state", [None, 3, np.int64(3), np.random.RandomState, np.random.default_rng]
+)
+def test_ranks_draw_one_seed(comm, state):
+    mine = state(comm.rank) if callable(state) else state
+    seed = shared_seed(comm, mine)
+    assert comm.allgather(seed) == [seed] * comm.size
+    again = shared_seed(comm, state(comm.rank) if callable(state) else state)
+    assert (again == seed) == (state is not None)  # the global stream moves on
+    if state is not None:
+        assert shared_seed(comm, mine) == seed or callable(state)
+        wrong = "seed" if comm.rank == comm.size - 1 else mine
+        with pytest.raises(InputError, match="'random_state' must be None, an integer"):
+            shared_seed(comm, wrong)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_what_ranks_computed_for_themselves_becomes_one_ranks(comm):
+    mine = (1.0 + comm.rank, np.ones((2 + comm.rank, 3)))
+    number, matrix = agreed(comm, mine)
+    assert (number, matrix.shape) == (1.0, (2, 3))
 
 
 SCRIPT = """

@@ -4,11 +4,13 @@ import os
 import subprocess
 import sys
 
+import numba
+import numpy as np
 import pytest
 import threadpoolctl
 
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, limit_threads, threads
+from thalweg.parallel import MPI, job_threads, limit_threads, threads
 from thalweg.parallel.threads import cpu_quota, restored_thread_limits, threads_per_rank
 
 
@@ -84,6 +86,22 @@ def test_own_variable_must_be_a_positive_integer(monkeypatch, wrong):
     monkeypatch.setenv("THALWEG_THREADS", wrong)
     with pytest.raises(InputError, match="THALWEG_THREADS must be a positive integer"):
         threads_per_rank(MPI.COMM_SELF)
+
+
+@pytest.mark.parametrize("n_jobs", [1, np.int64(1), -1])
+def test_jobs_are_counted_as_scikit_learn_counts_them(n_jobs):
+    before = numba.get_num_threads()
+    with job_threads(n_jobs):
+        cores = len(os.sched_getaffinity(0))
+        most = numba.config.NUMBA_NUM_THREADS
+        assert numba.get_num_threads() == min(most, 1 if n_jobs > 0 else cores)
+    assert numba.get_num_threads() == before
+
+
+@pytest.mark.parametrize("wrong", [0, True, 1.0, "2", np.int64(0)])
+def test_jobs_must_be_counted(wrong):
+    with pytest.raises(InputError, match="'n_jobs' must be an integer other than 0"):
+        job_threads(wrong).__enter__()
 
 
 def test_a_limit_reaches_blas_numba_and_libraries_loaded_later_and_is_undone(monkeypatch):
