@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import logging
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import scipy.sparse
@@ -13,14 +12,12 @@ from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, sum_over_ranks
 from thalweg.parallel.laplacian import component_labels
-from thalweg.parallel.pairs import Ring, nearest_neighbors
 from thalweg.plugins import Help
 from thalweg_embedding.affinities.build import entropic_affinities, given_affinities
 from thalweg_embedding.affinities.symmetric import Weights, sum_of_parts, transposed
+from thalweg_embedding.eigenmaps.neighbors import neighbor_graph, reconstruction_weights
 from thalweg_embedding.eigenmaps.objective import EigenvectorEmbedding
 from thalweg_embedding.options import Dimensions, Perplexity
-
-_logger = logging.getLogger("thalweg.embedding")
 
 
 def laplacian_eigenmaps(
@@ -35,7 +32,7 @@ def laplacian_eigenmaps(
     n_neighbors: Annotated[
         int,
         Help(
-            "nearest neighbors of a point; doubled until their graph is connected",
+            "nearest neighbors of a point; nearest pairs connect components of their graph",
             minimum=1,
             formerly=("count",),
         ),
@@ -51,9 +48,8 @@ def laplacian_eigenmaps(
     Parameters
     ----------
     affinity
-        ``"neighbors"``: weight 1 between a point and its ``n_neighbors`` nearest, or twice, four
-        times ... as many, until the graph is in one piece, which is logged as a warning and
-        shows in the metrics;
+        ``"neighbors"``: weight 1 between a point and its ``n_neighbors`` nearest, and between the
+        nearest pairs of rows that connect the components of that graph, which a note tells;
         ``"entropic"``, with ``perplexity``; ``"precomputed"``: the data are weights.
     normalized
         Constraint with the degrees D, or X'X = I and X'1 = 0 without.
@@ -67,11 +63,12 @@ def laplacian_eigenmaps(
         tell which piece a point is in; as many neighbors as points.
     """
     layout = dataset.layout
-    facts: dict[str, Any] = {}
+    components = 1
     remedy = "connect the pieces, or embed each by itself"
     if weights is None:
         if affinity == "neighbors":
-            weights, facts = _connected_graph(dataset, n_neighbors)
+            one_way, components = neighbor_graph(dataset, n_neighbors)
+            weights = one_way.maximum(transposed(layout, one_way))
         elif affinity == "precomputed":
             weights = given_affinities(dataset, normalize=False).weights
         else:
@@ -98,7 +95,7 @@ def laplacian_eigenmaps(
         null,
         scaling,
         "laplacian-eigenmaps",
-        facts,
+        components,
     )
 
 
@@ -110,7 +107,7 @@ def locally_linear_embedding(
     n_neighbors: Annotated[
         int,
         Help(
-            "nearest neighbors of a point; doubled until their graph is connected",
+            "nearest neighbors of a point; nearest pairs connect components of their graph",
             minimum=1,
             formerly=("count",),
         ),
@@ -133,8 +130,8 @@ def locally_linear_embedding(
     Parameters
     ----------
     n_neighbors
-        Neighbors of a point; doubled until the neighbor graph is in one piece, which is
-        logged as a warning and shows in the metrics.
+        Neighbors of a point.  The nearest pairs of rows that connect the components of their
+        graph are neighbors of each other too, which a note tells.
     regularization
         Share of the trace that is added to the diagonal of each local Gram matrix.
 
@@ -144,8 +141,8 @@ def locally_linear_embedding(
         Fewer than 3 points, or as many neighbors as points.
     """
     layout = dataset.layout
-    _, facts = _connected_graph(dataset, n_neighbors)
-    combination = _reconstruction_weights(dataset, facts["neighbors"], regularization)
+    graph, components = neighbor_graph(dataset, n_neighbors)
+    combination = reconstruction_weights(dataset, graph, regularization)
     places = (np.arange(layout.local_rows), layout.start + np.arange(layout.local_rows))
     ones = np.ones(layout.local_rows)
     residual = scipy.sparse.csr_matrix((ones, places), shape=combination.shape) - combination
@@ -155,84 +152,8 @@ def locally_linear_embedding(
         np.full(layout.local_rows, 1.0 / np.sqrt(layout.rows)),
         ones,
         "lle",
-        facts,
+        components,
     )
-
-
-def _connected_graph(
-    dataset: Dataset, wanted: int
-) -> tuple[scipy.sparse.csr_matrix, dict[str, Any]]:
-    """Neighbor graph in one piece; the counts of neighbors asked for and taken, as metrics."""
-    layout = dataset.layout
-    if layout.rows < 3:
-        raise InputError(
-            f"an embedding needs at least 3 points, and the data have n_samples = {layout.rows}"
-        )
-    if not 1 <= wanted < layout.rows:
-        raise InputError(
-            f"the number of neighbors must be at least 1 and less than the {layout.rows} points, "
-            f"not {wanted}"
-        )
-    count = wanted
-    while True:
-        graph = _neighbor_graph(dataset, count)
-        pieces, _ = component_labels(layout, graph)
-        if count == wanted:
-            first = pieces
-        if pieces == 1:
-            break
-        count = min(2 * count, layout.rows - 1)
-    if count > wanted and layout.comm.rank == 0:
-        _logger.warning(
-            "the graph of the %d nearest neighbors has %d components; %d neighbors per point "
-            "are taken, which connect it",
-            wanted,
-            first,
-            count,
-        )
-    return graph, {"neighbors": count, "neighbors_wanted": wanted}
-
-
-def _neighbor_graph(dataset: Dataset, count: int) -> scipy.sparse.csr_matrix:
-    """Weight 1 between two points of which one is among the other's nearest."""
-    layout = dataset.layout
-    indices, _ = nearest_neighbors(layout, dataset.values, count)
-    starts = np.arange(0, indices.size + 1, count)
-    one_way = scipy.sparse.csr_matrix(
-        (np.ones(indices.size), indices.ravel(), starts), shape=(layout.local_rows, layout.rows)
-    )
-    return one_way.maximum(transposed(layout, one_way)).tocsr()
-
-
-def _reconstruction_weights(
-    dataset: Dataset, count: int, regularization: float
-) -> scipy.sparse.csr_matrix:
-    """This rank's rows of W."""
-    layout = dataset.layout
-    indices, _ = nearest_neighbors(layout, dataset.values, count)
-    neighbors = _rows_of(dataset, indices)
-    differences = neighbors - dataset.values[:, None, :].astype(float)
-    gram = np.einsum("nkd,nld->nkl", differences, differences, optimize=True)
-    trace = np.trace(gram, axis1=1, axis2=2)
-    # A point that coincides with all its neighbors is their mean.
-    added = np.where(trace > 0.0, regularization * trace, 1.0)
-    gram += added[:, None, None] * np.eye(count)
-    solved = np.linalg.solve(gram, np.ones((len(gram), count, 1)))[..., 0]
-    solved /= solved.sum(axis=1, keepdims=True)
-    starts = np.arange(0, indices.size + 1, count)
-    return scipy.sparse.csr_matrix(
-        (solved.ravel(), indices.ravel(), starts), shape=(layout.local_rows, layout.rows)
-    )
-
-
-def _rows_of(dataset: Dataset, indices: np.ndarray) -> np.ndarray:
-    """Data rows of these global numbers, shape (*indices.shape, features), from all ranks."""
-    layout = dataset.layout
-    found = np.empty((*indices.shape, layout.columns))
-    for block in Ring(layout).blocks(np.asarray(dataset.values)):
-        here = (indices >= block.start) & (indices < block.stop)
-        found[here] = block.arrays[0][indices[here] - block.start]
-    return found
 
 
 def _gram(layout, residual: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:  # type: ignore[no-untyped-def]

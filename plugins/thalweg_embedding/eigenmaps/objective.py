@@ -46,8 +46,8 @@ class EigenvectorEmbedding(RowObjective, SmallestEigenvectors):
         normalized Laplacian.
     name
         For fingerprints.
-    facts
-        On how the matrix was made, for the metrics.
+    components
+        Of the graph of nearest neighbors, before the nearest pairs of rows connected them.
     """
 
     default_solver: ClassVar[str] = "eigen"
@@ -59,7 +59,7 @@ class EigenvectorEmbedding(RowObjective, SmallestEigenvectors):
         null_vector: np.ndarray,
         scaling: np.ndarray,
         name: str,
-        facts: Mapping[str, Any] | None = None,
+        components: int = 1,
     ) -> None:
         super().__init__(layout.comm, layout)
         self.matrix = matrix
@@ -67,7 +67,12 @@ class EigenvectorEmbedding(RowObjective, SmallestEigenvectors):
         self.null_vector = null_vector
         self._scaling = scaling
         self._name = name
-        self._facts = dict(facts or {})
+        self._components = components
+        if components > 1:
+            self.note(
+                f"the graph of the nearest neighbors has {components} components; the nearest "
+                "pairs of rows that connect them are neighbors too"
+            )
 
     def rows_value_and_gradient(self, rows: np.ndarray, gradient: np.ndarray) -> float:  # noqa: D102
         inside = self._without_null(rows)
@@ -105,11 +110,11 @@ class EigenvectorEmbedding(RowObjective, SmallestEigenvectors):
         return signed(self.layout, turned) * self._scaling[:, None]
 
     def metrics(self, x: PETSc.Vec) -> Mapping[str, Any]:
-        """Rayleigh quotients of the map's columns, and facts on the graph."""
+        """Rayleigh quotients of the map's columns, and components of the graph of neighbors."""
         columns = self.map_rows(x) / self._scaling[:, None]
         image = self._product.multiply(columns)
         values = [float(v) for v in np.diag(self._inner(columns, image))]
-        return {"eigenvalues": values, **self._facts}
+        return {"eigenvalues": values, "components": self._components}
 
     def fingerprint(self) -> str:
         """Changes with the shape, the method and the graph."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import warnings
 
 import numpy as np
 import pytest
 import scipy.linalg
+from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits, make_swiss_roll
 from sklearn.exceptions import SkipTestWarning
 from sklearn.manifold import LocallyLinearEmbedding as Reference
@@ -15,8 +18,11 @@ from sklearn.utils.estimator_checks import check_estimator
 import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
+from thalweg.parallel import Layout
 from thalweg_embedding import LaplacianEigenmaps, LocallyLinearEmbedding
+from thalweg_embedding.eigenmaps import neighbors
 from thalweg_embedding.eigenmaps.build import laplacian_eigenmaps, locally_linear_embedding
+from thalweg_embedding.eigenmaps.neighbors import nearest_pairs
 
 BUILDERS = {"laplacian-eigenmaps": laplacian_eigenmaps, "lle": locally_linear_embedding}
 every_method = pytest.mark.parametrize("method", ["dense", "slepc", "arpack", "lobpcg"])
@@ -102,24 +108,71 @@ def test_eigenmaps_separate_two_kinds_of_digits():
     assert max(agreement, 1 - agreement) > 0.95
 
 
+def clusters(comm, rows, count=2):
+    points = np.random.default_rng(0).normal(size=(rows, 3))
+    points[:, 0] += 100.0 * np.sort(np.arange(rows) % count) ** 1.1
+    return Dataset.from_array(points, comm=comm)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("decimals", [0, 6])
+def test_components_are_connected_by_a_minimum_spanning_tree(comm, decimals):
+    points = clusters(comm, 60, 5).values.round(decimals)  # rounded to integers, distances repeat
+    layout = Layout(comm, 60)
+    labels = (np.arange(60) // 4)[layout.start : layout.stop]  # not what lies together
+    pairs = nearest_pairs(layout, points, 15, labels)
+    assert pairs.shape == (14, 2)
+    assert (pairs[:, 0] < pairs[:, 1]).all()
+    whole = layout.gather_rows(points)
+    distances = 1.0 + cdist(whole, whole)
+    distances[np.arange(60)[:, None] // 4 == np.arange(60) // 4] = 0.1
+    tree = minimum_spanning_tree(distances)
+    assert (tree.data >= 1.0).sum() == 14
+    lengths = np.linalg.norm(whole[pairs[:, 0]] - whole[pairs[:, 1]], axis=1)
+    np.testing.assert_allclose(np.sort(lengths), np.sort(tree.data)[-14:] - 1.0, rtol=1e-12)
+
+
+@pytest.mark.ranks(1, 2, 3)
 @every_problem
-def test_neighbors_are_doubled_until_the_graph_is_in_one_piece(comm, name, caplog):
-    points = np.random.default_rng(0).normal(size=(60, 3))
-    points[30:] += 100.0
-    objective = BUILDERS[name](Dataset.from_array(points), comm, n_neighbors=5)
+def test_nearest_pairs_alone_connect_clusters(comm, name):
+    dataset = clusters(comm, 60, 3)
+    objective = BUILDERS[name](dataset, comm, n_neighbors=5)
     result = thalweg.minimize(objective, solver="eigen")
-    assert np.isfinite(result.x).all()
-    assert (np.diff(objective.matrix.indptr) > 20).any()
-    assert result.metrics["neighbors_wanted"] == 5
-    assert result.metrics["neighbors"] == 40
-    assert "5 nearest neighbors has 2 components; 40 neighbors" in caplog.text
+    assert result.metrics["components"] == 3
+    assert any("has 3 components" in note for note in result.notes)
+    if name == "lle":
+        return
+    edges = dataset.layout.gather_rows(objective.matrix.toarray()) != 0.0
+    points = dataset.layout.gather_rows(dataset.values)
+    between = np.argwhere(np.triu(edges) & (cdist(points, points) > 50.0))
+    assert len(between) == 2
+    np.testing.assert_array_equal(between // 20, [[0, 1], [1, 2]])
+    assert edges.sum(axis=1).max() <= 1 + 5 * 4
 
 
 @every_problem
-def test_a_count_that_does_connect_the_graph_is_kept_and_nothing_is_said(comm, name, caplog):
+def test_memory_of_clusters_grows_with_the_points(comm, name):
+    tracemalloc.start()
+    for rows in (400, 2000):
+        BUILDERS[name](clusters(comm, rows), comm)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**27  # bytes; all local Gram matrices of half the points as neighbors: 30 GB
+
+
+def test_local_weights_do_not_depend_on_the_blocks(comm, monkeypatch):
+    points = clusters(comm, 80)
+    whole = locally_linear_embedding(points, comm).matrix.toarray()
+    monkeypatch.setattr(neighbors, "BLOCK", 500)
+    np.testing.assert_allclose(
+        locally_linear_embedding(points, comm).matrix.toarray(), whole, atol=1e-12
+    )
+
+
+@every_problem
+def test_a_connected_graph_is_left_as_it_is_and_nothing_is_said(comm, name, caplog):
     objective = BUILDERS[name](roll(comm, 60), comm, n_neighbors=9)
-    metrics = thalweg.minimize(objective, solver="eigen").metrics
-    assert metrics["neighbors"] == metrics["neighbors_wanted"] == 9
+    assert thalweg.minimize(objective, solver="eigen").metrics["components"] == 1
     assert not caplog.records
 
 
