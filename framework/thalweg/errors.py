@@ -7,6 +7,7 @@ escapes is a defect, shown with its traceback and the number of its rank.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 __all__ = [
@@ -57,6 +58,21 @@ class RankError(ThalwegError):
     """Another rank failed; its number and its error are in the text."""
 
     exit_code = 1
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong, on one line: the text of thalweg's own errors, others with their type."""
+    own = isinstance(error, ThalwegError)
+    return " ".join((str(error) if own else f"{type(error).__name__}: {error}").split())
+
+
+#: Control characters, ends of lines, and halves of characters outside Unicode's first plane.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Text of the user's or of a plugin, on one line that cannot steer a terminal."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def with_article(noun: str) -> str:

@@ -131,7 +131,6 @@ def plant(place: str, kind: str, rank: int) -> None:
         "metrics": (planted.calls, PairwiseEmbedding, "metrics", {}),
         "results": (planted.calls, directory.RunDirectory, "write_result", {}),
         "pictures": (planted.calls, running, "draw_pictures", {}),
-        "drawing": (planted.calls, running, "draw_run", {}),
         "close": (planted.calls, PairwiseEmbedding, "destroy", {}),
         "end": (planted.calls, running, "replace", {"when": 2}),
     }  # fmt: skip
@@ -156,7 +155,7 @@ def main() -> int:
     if MPI.COMM_WORLD.rank == 0:
         points = os.path.join(folder, "points.npy")
         np.save(points, np.random.default_rng(0).standard_normal((ROWS, 5)))
-        pictures = "true" if place in ("pictures", "drawing") else "false"
+        pictures = "true" if place == "pictures" else "false"
         watchdog = SLEEP if kind == "sleep" else 0
         with open(config, "w", encoding="utf-8") as file:
             file.write(

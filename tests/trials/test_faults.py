@@ -15,13 +15,12 @@ import pytest
 
 PLANT = Path(__file__).with_name("plant.py")
 
-#: Where all ranks pass; and where rank 0 alone does.
+#: Where all ranks pass.
 PLACES = (
     "configuration", "set-up", "method", "start", "evaluation", "evaluated",
     "preconditioner set-up", "preconditioner", "step", "status", "checkpoint", "metrics", "results",
     "pictures", "close", "end",
 )  # fmt: skip
-ON_ROOT = ("drawing",)
 
 #: Kinds of faults, and the codes with which a run may end that meets them.
 KINDS = {
@@ -48,7 +47,6 @@ SPOILED = {
 CASES = [
     *[(2, place, kind, 1, codes) for place in PLACES for kind, codes in KINDS.items()],
     *[(3, place, kind, 2, KINDS[kind]) for place in PLACES[3:12] for kind in ("input", "exit")],
-    *[(2, place, kind, 0, KINDS[kind]) for place in ON_ROOT for kind in ("value", "disk", "leave")],
     *[(2, place, kind, 0, KINDS[kind]) for place in PLACES[3:12:2] for kind in ("input", "pipe")],
     *[(n, place, kind, 1, codes) for (place, kind), codes in SPOILED.items() for n in (2, 3)],
 ]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from thalweg.diagnosis import libraries
 from thalweg.diagnosis.libraries import Finding, import_failure
-from thalweg.errors import ThalwegError
+from thalweg.errors import reason
 
 #: Distributions that thalweg cannot do without, in the order shown.
 NEEDED = (
@@ -57,11 +57,8 @@ def _guarded(check: Callable[[], Iterable[Finding]]) -> list[Finding]:
     # An unforeseen failure of a check is a finding as well.
     try:
         return list(check())
-    except ThalwegError as error:
-        problem = str(error)
     except Exception as error:
-        problem = f"{type(error).__name__}: {error}"
-    return [Finding(check.__name__.replace("_", " "), "", problem, broken=True)]
+        return [Finding(check.__name__.replace("_", " "), "", reason(error), broken=True)]
 
 
 def python_packages() -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from thalweg.interfaces import Homotopy, Objective
 from thalweg.job.building import build_objective, built_method, opened
 from thalweg.job.directory import MARKS, RunDirectory
 from thalweg.job.pictures import draw_compared
-from thalweg.job.running import draw_pictures, frames_for, run_method
+from thalweg.job.running import completed, frames_for, run_method
 from thalweg.parallel import (
     MPI,
+    attempted,
     collective_call,
     collective_cleanup,
     on_root,
@@ -67,7 +69,7 @@ def _compare(
     dataset, objective = build_objective(configuration, comm)
     results: dict[str, Result] = {}
     folders = method_folders([method.label for method in configuration.methods])
-    runs: list[tuple[Any, ...]] = []
+    runs: dict[str, tuple[Any, ...]] = {}
     with collective_cleanup(comm, objective.destroy):
         solvers = {
             method.label: built_method(configuration.with_method(method), objective)
@@ -93,13 +95,23 @@ def _compare(
             results[method.label] = result
             if sub is not None:
                 sub.write_result(comm, result, facts)
-                runs.append((sub, one, dataset, result, frames))
+            runs[method.label] = (sub, one, dataset, result, frames, facts)
             if result.status is Status.INTERRUPTED:
                 break
-    if directory is not None:
-        on_root(comm, lambda: _write_comparison(directory, results, folders, facts))
-        # A picture that cannot be drawn must not cost the results of any method.
-        _draw(comm, directory, configuration, results, runs)
+
+    def write() -> None:
+        if directory is not None:
+            _write_comparison(directory, results, folders, facts)
+
+    # Metrics and pictures that fail must not cost the results of any method; a comparison that a
+    # signal stopped is given no time for them.
+    on_root(comm, write)
+    if any(result.status is Status.INTERRUPTED for result in results.values()):
+        return results
+    results = {label: completed(comm, *runs[label]) for label in results}
+    on_root(comm, write)
+    if directory is not None and configuration.output["pictures"]:
+        _draw(comm, directory, configuration, results)
     return results
 
 
@@ -146,23 +158,20 @@ def _draw(
     comm: MPI.Comm,
     directory: RunDirectory,
     configuration: Configuration,
-    results: Mapping[str, Result],
-    runs: Sequence[tuple[Any, ...]],
+    results: dict[str, Result],
 ) -> None:
-    """Draw the convergence of all, and each method's own pictures.  Collective.
+    """Draw the convergence of all; what fails becomes a note of the last.  Collective."""
 
-    A comparison that a signal stopped is given no time for them.
-    """
-    if any(result.status is Status.INTERRUPTED for result in results.values()):
-        return
-    if configuration.output["pictures"]:
+    def draw() -> None:
         traces = {label: result.trace for label, result in results.items()}
-        name = configuration.objective["name"]
         path = directory.path / "convergence.png"
-        on_root(comm, lambda: draw_convergence(path, traces, title=name))
-        on_root(comm, lambda: draw_compared(directory.path))
-    for run in runs:
-        draw_pictures(comm, *run)
+        draw_convergence(path, traces, title=configuration.objective["name"])
+        draw_compared(directory.path)
+
+    failure = attempted(comm, lambda _: draw() if comm.rank == 0 else None, "the pictures")
+    if failure:
+        last = list(results)[-1]
+        results[last] = replace(results[last], notes=(*results[last].notes, failure))
 
 
 #: Longest name of a folder; file systems take 255 bytes.

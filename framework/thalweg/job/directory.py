@@ -167,12 +167,12 @@ class RunDirectory:
         if result.solution is not None and result.solution_layout is not None:
             path = self.path / "solution.npy"
             save_rows(comm, path, result.solution_layout, result.solution)
+        on_root(comm, lambda: self.write_trace(result.trace))
+        self.write_summary(comm, result, facts)
 
-        def write() -> None:
-            self.write_trace(result.trace)
-            self.write_json("result.json", {**summary(result), **facts})
-
-        on_root(comm, write)
+    def write_summary(self, comm: MPI.Comm, result: Result, facts: Mapping[str, Any]) -> None:
+        """Write ``result.json`` alone.  Collective; raises as :meth:`write_result`."""
+        on_root(comm, lambda: self.write_json("result.json", {**summary(result), **facts}))
 
     def write_trace(self, trace: Trace) -> None:
         """Write ``trace.csv``."""
@@ -181,8 +181,8 @@ class RunDirectory:
         self._write_text("trace.csv", text.getvalue())
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        """Write JSON that any reader accepts: what is not finite becomes null."""
-        self._write_text(name, json.dumps(_plain(content), indent=2, allow_nan=False) + "\n")
+        """Write :func:`as_json`."""
+        self._write_text(name, as_json(content) + "\n")
 
     def _write_text(self, name: str, text: str) -> None:
         atomic_write_text(self.path / name, text)
@@ -203,6 +203,17 @@ def summary(result: Result) -> dict[str, Any]:
         "notes": list(result.notes),
         "versions": versions(),
     }
+
+
+def as_json(content: Mapping[str, Any]) -> str:
+    """JSON that any reader accepts: what is not finite becomes null.
+
+    Raises
+    ------
+    TypeError
+        It holds what JSON has no place for.
+    """
+    return json.dumps(_plain(content), indent=2, allow_nan=False)
 
 
 def _plain(value: Any) -> Any:

@@ -23,11 +23,12 @@ from thalweg.job.building import (
     opened,
     starting_point,
 )
-from thalweg.job.directory import RunDirectory
+from thalweg.job.directory import RunDirectory, as_json
 from thalweg.job.pictures import Frames, draw_run, is_map
 from thalweg.job.profile import profile
 from thalweg.parallel import (
     MPI,
+    attempted,
     collective_call,
     collective_cleanup,
     on_root,
@@ -112,8 +113,8 @@ def _run(
             raise
     seconds = {"load": loading, **result.seconds, "total": result.seconds["total"] + loading}
     result = replace(result, seconds=seconds)
+    facts = {**facts, "profile": profile(comm, started)}
     if directory is not None:
-        facts = {**facts, "profile": profile(comm, started)}
         try:
             directory.write_result(comm, result, facts)
         except StorageError as error:
@@ -123,9 +124,7 @@ def _run(
                 f"{error}; a checkpoint holds the final state: free space on the disk, and resume "
                 "the run"
             ) from error
-        # A picture that cannot be drawn must not cost the results.
-        draw_pictures(comm, directory, configuration, dataset, result, frames)
-    return result
+    return completed(comm, directory, configuration, dataset, result, frames, facts)
 
 
 def run_method(
@@ -139,7 +138,7 @@ def run_method(
     resume: bool = False,
     quiet: bool = True,
 ) -> Result:
-    """Run one solver on a built objective; measures the result.  Collective.
+    """Run one solver on a built objective.  Collective.
 
     ``frames`` is shown every iterate.
     """
@@ -167,11 +166,31 @@ def run_method(
         resume=resume,
         progress=not quiet,
     )
-    return replace(
-        result,
-        metrics={**result.metrics, **_measure(result, dataset, comm)},
-        notes=(*(() if dataset is None else dataset.notes), *result.notes),
-    )
+    return replace(result, notes=(*(() if dataset is None else dataset.notes), *result.notes))
+
+
+def completed(
+    comm: MPI.Comm,
+    directory: RunDirectory | None,
+    configuration: Configuration,
+    dataset: Dataset | None,
+    result: Result,
+    frames: Frames | None,
+    facts: Mapping[str, Any],
+) -> Result:
+    """Measure a result, which is written already, and draw it.  Collective.
+
+    What fails at that becomes a note: it must not cost the results.
+    """
+    result = _measured(result, dataset, comm)
+    if directory is None:
+        return result
+    directory.write_summary(comm, result, facts)
+    failure = draw_pictures(comm, directory, configuration, dataset, result, frames)
+    if failure:
+        result = replace(result, notes=(*result.notes, failure))
+        directory.write_summary(comm, result, facts)
+    return result
 
 
 def frames_for(
@@ -191,13 +210,18 @@ def draw_pictures(
     dataset: Dataset | None,
     result: Result,
     frames: Frames | None,
-) -> None:
+) -> str:
     """Draw what a configuration asks for.  Collective; rank 0 draws.
 
     A run that a signal stopped is given no time for pictures.
+
+    Returns
+    -------
+    str
+        Why they were not drawn; empty if they were.
     """
     if result.status is Status.INTERRUPTED:
-        return
+        return ""
 
     def draw() -> None:
         if configuration.output["pictures"]:
@@ -214,7 +238,7 @@ def draw_pictures(
     if configuration.output["pictures"] and solution is not None and layout is not None:
         n_rows = len(solution) if layout.replicated else layout.rows
         whole = layout.gather_on_root(solution) if is_map(solution, n_rows, dataset) else None
-    on_root(comm, draw)
+    return attempted(comm, lambda _: draw() if comm.rank == 0 else None, "the pictures")
 
 
 def _schedule(configuration: Configuration, objective: Objective) -> HomotopySchedule | None:
@@ -225,14 +249,26 @@ def _schedule(configuration: Configuration, objective: Objective) -> HomotopySch
     return configuration.schedule(objective.homotopy_parameter)
 
 
-def _measure(result: Result, dataset: Dataset | None, comm: MPI.Comm) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _measured(result: Result, dataset: Dataset | None, comm: MPI.Comm) -> Result:
+    """The result with the metrics of plugins, and notes on those that failed."""
     solution, layout = result.solution, result.solution_layout
     if solution is None or layout is None or result.status is Status.INTERRUPTED:
-        return found
+        return result
     # A replicated solution with a row for each of the data is distributed as they are.
     if dataset is not None and layout.replicated and len(solution) == dataset.layout.rows:
         solution = dataset.layout.local(solution)
+    metrics, notes = dict(result.metrics), list(result.notes)
+
+    def measure(own: MPI.Comm) -> None:
+        shared = None if dataset is None else dataset.on_communicator(own)
+        found.update(spec.resolve()(solution, shared, own))
+        as_json(found)  # raises what result.json cannot hold
+
     for spec in (*CORE_METRICS, *plugins().specs(MetricSpec)):
-        found.update(spec.resolve()(solution, dataset, comm))
-    return found
+        found: dict[str, Any] = {}
+        failure = attempted(comm, measure, spec.origin)
+        if failure:
+            notes.append(failure)
+        else:
+            metrics.update(found)
+    return replace(result, metrics=metrics, notes=tuple(notes))

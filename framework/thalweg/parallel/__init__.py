@@ -14,6 +14,7 @@ from mpi4py import MPI
 from thalweg.lazy import lazy_names
 from thalweg.parallel.failures import (
     abort_on_error,
+    attempted,
     collective_call,
     collective_cleanup,
     on_root,
@@ -87,6 +88,7 @@ __all__ = [
     "agreed",
     "any_over_ranks",
     "approximate_neighbors",
+    "attempted",
     "beat",
     "code_key",
     "collective_call",

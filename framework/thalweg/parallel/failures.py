@@ -29,7 +29,7 @@ import numpy as np
 from mpi4py import MPI
 
 import thalweg.errors
-from thalweg.errors import InputError, RankError, ThalwegError
+from thalweg.errors import InputError, RankError, ThalwegError, reason
 from thalweg.parallel.reductions import any_over_ranks
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -261,6 +261,27 @@ def collective_call(comm_of: Callable[..., MPI.Comm]) -> Callable[[F], F]:
         return cast(F, call)
 
     return decorate
+
+
+def attempted(comm: MPI.Comm, action: Callable[[MPI.Comm], object], name: str) -> str:
+    """Run code of others; how it failed, the same sentence on all ranks, else "".  Collective.
+
+    ``action`` is given a duplicate of ``comm``, since a rank that fails may leave messages
+    which no rank receives.  Where the other ranks wait for the one that failed, the job ends, as in
+    :func:`abort_on_error`.  ``KeyboardInterrupt`` is raised.
+    """
+    own, text = comm.Dup(), ""
+    try:
+        with abort_on_error(comm):
+            action(own)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        text = f"{name} failed: {reason(error)}"
+    text = comm.bcast(text, root=0)
+    if not text:
+        own.Free()
+    return text
 
 
 class _Channel:

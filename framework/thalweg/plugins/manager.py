@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import os
+import types
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import pluggy
 
-from thalweg.errors import InputError, PluginError, suggestion, with_article
+from thalweg.errors import InputError, PluginError, reason, suggestion, with_article
 from thalweg.plugins.options import resolve_options
 from thalweg.plugins.specs import KINDS, Provider, Spec
 
@@ -69,14 +70,13 @@ class Plugins:
         provider = _provider(entry)
         try:
             self.register(entry.load(), provider)
-        except (Exception, SystemExit) as error:
-            reason = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}"
-            if not isinstance(error, PluginError):
-                reason += f": {error}"
-            self._break(provider, reason)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # extensions in Rust raise what is no Exception
+            self._break(provider, reason(error))
 
-    def _break(self, provider: Provider, reason: str) -> None:
-        self.broken.append(replace(provider, error=" ".join(reason.split())))
+    def _break(self, provider: Provider, text: str) -> None:
+        self.broken.append(replace(provider, error=text))
 
     def register(self, module: Any, provider: Provider) -> None:
         """Add the specs of a plugin module.
@@ -86,8 +86,10 @@ class Plugins:
         PluginError
             It is written for another version of the interface.
         TypeError
-            A misspelled hook, or a hook that returns something else than specs.
+            It is no module; a misspelled hook, or one that returns something else than specs.
         """
+        if not isinstance(module, types.ModuleType):
+            raise TypeError(f"a plugin is a module, not {module!r}")
         version = getattr(module, "THALWEG_API", API_VERSION)
         if version != API_VERSION:
             raise PluginError(

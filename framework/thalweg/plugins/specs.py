@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn
 
-from thalweg.errors import InputError, PluginError
+from thalweg.errors import InputError, PluginError, reason
 from thalweg.plugins.declared import declared_options
 from thalweg.plugins.options import Option
 
@@ -100,6 +100,11 @@ class Spec:
         return f"{self.kind} '{self.name}'"
 
     @property
+    def origin(self) -> str:
+        """Its name with its provider, for messages on what fails in its code."""
+        return self.owner if self.provider is None else f"{self.owner} of {self.provider}"
+
+    @property
     def shown_name(self) -> str:
         """The name as users write it, for instance ``"tao:TYPE"``."""
         return f"{self.name}:{self.variant.upper()}" if self.variant else self.name
@@ -118,11 +123,11 @@ class Spec:
         module, _, attribute = code.partition(":")
         try:
             return functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
-        except (Exception, SystemExit) as error:
-            origin = f" of {self.provider}" if self.provider is not None else ""
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             raise PluginError(
-                f"{self.owner}{origin} cannot be loaded from '{code}': {reason}"
+                f"{self.origin} cannot be loaded from '{code}': {reason(error)}"
             ) from error
 
     @functools.cached_property
@@ -141,7 +146,7 @@ class Spec:
             return declared_options(code)
         except Exception as error:
             raise PluginError(
-                f"the options of {self.owner} in '{self.load}' cannot be read: {error}"
+                f"the options of {self.origin} in '{self.load}' cannot be read: {error}"
             ) from error
 
     def build(self, *arguments: Any, options: Mapping[str, Any], **others: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from thalweg.errors import InputError, printable, reason
 from thalweg.files import atomic_write
 
 if TYPE_CHECKING:
@@ -62,7 +63,10 @@ _STYLE = {
 @contextmanager
 def style() -> Iterator[None]:
     """The style that all pictures share."""
-    import matplotlib
+    try:
+        import matplotlib
+    except ValueError as error:  # MPLBACKEND has a value that it does not know
+        raise InputError(f"matplotlib cannot be loaded: {reason(error)}") from error
 
     with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]
         yield
@@ -80,7 +84,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 def plain(text: str) -> str:
     """A text of the user's, in which a dollar sign begins no formula."""
-    return text.replace("$", r"\$")
+    return printable(text).replace("$", r"\$")
 
 
 def save_figure(figure: Figure, path: Path | str, **options: Any) -> None:

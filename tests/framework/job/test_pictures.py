@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
 import thalweg
-from thalweg.job import compare, comparison, pictures
 from thalweg.job.pictures import Frames
 from thalweg.parallel import MPI
 
@@ -17,30 +14,6 @@ CONFIG = {
     "objective": {"name": "elastic-embedding", "perplexity": 5},
     "stop": {"iterations": 3, "decrease": 0.0},
 }
-
-
-def broken(*arguments, **options):
-    raise RuntimeError("no font can be found")
-
-
-def test_a_picture_that_cannot_be_drawn_does_not_cost_the_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(pictures, "draw_convergence", broken)
-    with pytest.raises(RuntimeError, match="font"):
-        thalweg.run(CONFIG, tmp_path / "run", comm=MPI.COMM_SELF)
-    for name in ("result.json", "trace.csv", "solution.npy"):
-        assert (tmp_path / "run" / name).exists()
-
-
-@pytest.mark.parametrize("module", [pictures, comparison])
-def test_nor_does_it_cost_any_method_of_a_comparison(tmp_path, monkeypatch, module):
-    monkeypatch.setattr(module, "draw_convergence", broken)
-    methods = [{"solver": "lbfgs"}, {"solver": "gradient-descent"}]
-    with pytest.raises(RuntimeError, match="font"):
-        compare({**CONFIG, "method": methods}, tmp_path / "all", comm=MPI.COMM_SELF)
-    found = json.loads((tmp_path / "all" / "comparison.json").read_text())["methods"]
-    assert len(found) == 2
-    for row in found:
-        assert (tmp_path / "all" / row["folder"] / "result.json").exists()
 
 
 @pytest.mark.parametrize(

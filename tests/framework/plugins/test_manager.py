@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import sys
 import types
 
 import pytest
@@ -127,11 +128,60 @@ def test_a_plugin_that_fails_to_import_leaves_the_rest_working(monkeypatch):
     assert found.broken[0].error == "ImportError: no libfoo"
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), SystemExit("no"), RecursionError("deep")])
-def test_a_plugin_that_exits_at_import_leaves_the_rest_working(monkeypatch, error):
-    found = with_entries(monkeypatch, _Entry("bad", "dist-bad", error), _Entry("good", "dist-good"))
+class Panic(BaseException):
+    """What extensions in Rust raise."""
+
+
+ERRORS = [SystemExit(3), SystemExit("no"), RecursionError("deep"), Panic("at\nonce")]
+
+
+def raising(error):
+    def hook():
+        raise error
+
+    return hook
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("where", ["import", "hook"])
+def test_a_plugin_that_exits_leaves_the_rest_working(monkeypatch, error, where):
+    bad = _Entry("bad", "dist-bad", error)
+    if where == "hook":
+        made = module()
+        made.thalweg_solvers = hookimpl(raising(error))
+        bad.load = lambda: made
+    found = with_entries(monkeypatch, bad, _Entry("good", "dist-good"))
     assert found.find(SolverSpec, "good")
     assert found.broken[0].distribution == "dist-bad"
+    text = " ".join(str(error).split())
+    assert found.broken[0].error == f"{type(error).__name__}: {text}"
+
+
+def test_ctrl_c_is_no_failure_of_the_plugin_that_it_meets(monkeypatch):
+    with pytest.raises(KeyboardInterrupt):
+        with_entries(monkeypatch, _Entry("bad", "dist-bad", KeyboardInterrupt()))
+    lazy = types.ModuleType("lazy")
+    lazy.__getattr__ = lambda name: raising(KeyboardInterrupt())()
+    monkeypatch.setitem(sys.modules, "lazy", lazy)
+    with pytest.raises(KeyboardInterrupt):
+        SolverSpec(name="x", summary="", load="lazy:build").resolve()
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_code_that_exits_when_it_is_loaded_is_an_error_of_its_plugin(monkeypatch, error):
+    lazy = types.ModuleType("lazy")
+    lazy.__getattr__ = lambda name: raising(error)()
+    monkeypatch.setitem(sys.modules, "lazy", lazy)
+    with pytest.raises(PluginError, match=type(error).__name__):
+        SolverSpec(name="x", summary="", load="lazy:build").resolve()
+
+
+@pytest.mark.parametrize("thing", [3, None, "text", [], solver("x")])
+def test_an_entry_point_that_is_no_module_is_broken(monkeypatch, thing):
+    bad = _Entry("bad", "dist-bad")
+    bad.load = lambda: thing
+    found = with_entries(monkeypatch, bad)
+    assert "a plugin is a module, not" in found.broken[0].error
 
 
 @pytest.mark.parametrize(
