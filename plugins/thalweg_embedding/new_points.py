@@ -81,17 +81,35 @@ class PlacedMap:
     def _field(self) -> FixedField:
         return FixedField(self.repulsion, self.places)
 
+    @functools.cached_property
+    def _normalization(self) -> float:
+        """Z, the sum of g over all pairs of known points."""
+        own = len(self.places) * self.repulsion(0.0)[0]
+        return max(float(self._field.at(self.places)[0].sum()) - own, 1e-300)
+
     def place(self, new: Any) -> np.ndarray:
         """Places of this rank's new points, shape (M, d).  Collective.
 
-        Each minimizes its own share of the objective,
+        Each is a minimum of
 
-            sum_m p_m f(d_m) + lambda log sum_m g(d_m)   or   + lambda' sum_m g(d_m),
+            theta E(y) + (1 - theta) sum_m s_m f(d_m),
 
-        p its affinities to its nearest known points, which sum to 1, from the mean of
-        their places or from that of one of the nearest, whichever is lowest.  A point that is
-        one of the known points takes that one's place.  No new point feels another, so that
-        the result does not depend on what else is asked for.
+        where E is what the new point would add to the objective, times N/2:
+
+            E(y) = sum_m p_m f(d_m) + lambda (N/2) log(1 + 2 S/Z)   or   + lambda' S,
+            S = sum_m g(d_m),
+
+        Z the sum of g over the pairs of known points, and p its affinities to its k nearest known
+        points, which sum to 1.  The second term interpolates: with r_m the distances to these in
+        the data and R = r_k, s_m is proportional to ((R - r_m)/r_m)^2, a modified Shepard weight
+        (Franke and Nielson 1980), whose mean over the k points is (1 - theta)/theta.  It counts
+        within about R/10 of a known point, and as a point comes near one, its place comes near
+        that one's.  One that equals several known points, fewer than k, goes between their places.
+
+        Descent begins at the mean of the places by these weights or at the place of one of the
+        nearest, whichever is lowest.  Where two minima are equally low, or the k-th neighbor
+        changes, the place may jump.  No new point feels another, so that the result does not
+        depend on what else is asked for.
         """
         indices, squared = self._neighbors(new)
         found = np.empty((len(indices), self.places.shape[1]))
@@ -101,24 +119,23 @@ class PlacedMap:
 
     def _place(self, indices: np.ndarray, squared: np.ndarray) -> np.ndarray:
         k = indices.shape[1]
-        weights = self._weights(squared)
+        share, interpolating = _interpolation(squared)
+        weights = share[:, None] * self._weights(squared) + interpolating
         places = np.einsum("nk,nkd->nd", weights, self.places[indices])
         # Of the type that the known points' edges have, so that they share a kernel.
         columns = indices.astype(np.uint32).ravel()
         graph = (np.arange(0, indices.size + 1, k), columns, weights.ravel())
-        moving = squared[:, 0] > 0.0
-        places[~moving] = self.places[indices[~moving, 0]]
-        places = self._best_start(places, indices, graph, moving)
-        self._descend(places, graph, moving)
+        places = self._best_start(places, indices, graph, share)
+        self._descend(places, graph, share)
         return places
 
-    def _best_start(self, mean, indices, graph, moving):  # type: ignore[no-untyped-def]
+    def _best_start(self, mean, indices, graph, share):  # type: ignore[no-untyped-def]
         """Of the mean and the nearest known points' places, the lowest for each new point."""
-        best, lowest = mean.copy(), self._value_and_slope(mean, graph)[0]
+        best, lowest = mean.copy(), self._value_and_slope(mean, graph, share)[0]
         for nearest in indices[:, :STARTS].T:
             trial = self.places[nearest]
-            value, _ = self._value_and_slope(trial, graph)
-            better = moving & (value < lowest)
+            value, _ = self._value_and_slope(trial, graph, share)
+            better = value < lowest
             best[better], lowest[better] = trial[better], value[better]
         return best
 
@@ -133,7 +150,10 @@ class PlacedMap:
 
     def _neighbors(self, new: Any) -> tuple[np.ndarray, np.ndarray]:
         """Nearest known points in ascending order, and squared distances.  Collective."""
-        wanted = 3 * self.perplexity if self.affinity == "entropic" else self.n_neighbors
+        # Fuzzy affinities count the point itself.
+        wanted = float(self.n_neighbors - (self.affinity == "fuzzy"))
+        if self.affinity == "entropic":
+            wanted = 3.0 * self.perplexity
         k = min(len(self.places), max(3, round(wanted)))
         metric = ALIASES.get(self.metric, self.metric)
         if metric == "precomputed":
@@ -197,11 +217,12 @@ class PlacedMap:
                 found[rows] += weights[rows, column][:, None] * theirs
         return found
 
-    def _descend(self, places, graph, moving) -> None:  # type: ignore[no-untyped-def]
+    def _descend(self, places, graph, share) -> None:  # type: ignore[no-untyped-def]
         """Steps along the negative gradient, each point with a length of its own."""
         extent = float(np.ptp(self.places, axis=0).max(initial=0.0))
         length = np.ones(len(places))
-        value, slope = self._value_and_slope(places, graph)
+        moving = np.ones(len(places), dtype=bool)
+        value, slope = self._value_and_slope(places, graph, share)
         for _ in range(STEPS):
             if not moving.any():
                 return
@@ -209,26 +230,40 @@ class PlacedMap:
             size = np.sqrt((step**2).sum(axis=1))
             step *= np.minimum(1.0, 0.05 * extent / np.maximum(size, 1e-300))[:, None]
             trial = np.where(moving[:, None], places + step, places)
-            trial_value, trial_slope = self._value_and_slope(trial, graph)
+            trial_value, trial_slope = self._value_and_slope(trial, graph, share)
             better = moving & (trial_value < value)
             places[better] = trial[better]
             value[better], slope[better] = trial_value[better], trial_slope[better]
             length *= np.where(better, 1.5, 0.3)
             moving &= size > REST * extent
 
-    def _value_and_slope(self, places, graph):  # type: ignore[no-untyped-def]
+    def _value_and_slope(self, places, graph, share):  # type: ignore[no-untyped-def]
         columns = self.places.T.copy()
         pulled, pull = np.empty(len(places)), np.empty_like(places)
         attract = specialize(neighbors_loops.first_order, self.attraction)
         attract(places, columns, *graph, 0.0, pulled, pull)
         pushed, push = self._field.at(places)
+        rate = slope_rate = self.lambda_ * share
         if self.normalized:
-            pushed = np.maximum(pushed, 1e-300)
-            return (
-                pulled + self.lambda_ * np.log(pushed),
-                2.0 * (pull + self.lambda_ * push / pushed[:, None]),
-            )
-        return pulled + self.lambda_ * pushed, 2.0 * (pull + self.lambda_ * push)
+            rows, z = len(self.places), self._normalization
+            slope_rate = rate * rows / (z + 2.0 * pushed)
+            pushed = 0.5 * rows * np.log1p(2.0 * pushed / z)
+        return pulled + rate * pushed, 2.0 * (pull + slope_rate[:, None] * push)
+
+
+def _interpolation(squared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """theta, shape (n,), and (1 - theta) s, shape (n, k), of :meth:`PlacedMap.place`.
+
+    ``squared`` are squared distances to known points, in ascending order.
+    """
+    r = np.sqrt(squared)
+    reach = np.broadcast_to(r[:, -1:], r.shape)
+    r = np.divide(r, reach, out=np.ones_like(r), where=reach > 0.0)
+    # Times r_1, since 1/r_1 is infinite at a known point.
+    ratios = np.divide(r[:, :1], r, out=np.ones_like(r), where=r > 0.0)
+    weights = (ratios * (1.0 - r)) ** 2
+    total = r[:, 0] ** 2 + weights.mean(axis=1)
+    return r[:, 0] ** 2 / total, weights / (weights.shape[1] * total[:, None])
 
 
 def _dataset(rows: Any, layout: Layout | None) -> Dataset:

@@ -240,8 +240,9 @@ class MapEstimator(  # type: ignore[misc]
     def transform(self, X: Any) -> np.ndarray:
         """Places of new points in the map, which stays as it is; shape (n_new, n_components).
 
-        A point that was fitted gets its own place (see
-        :class:`~thalweg_embedding.new_points.PlacedMap`).  In a map fitted on several ranks
+        A point that was fitted gets its own place, one near it a place near by, and others the
+        minimum of their part of the objective (see
+        :meth:`~thalweg_embedding.new_points.PlacedMap.place`).  In a map fitted on several ranks
         this is a collective call: every rank gives its own new points, an array or its part
         of a :class:`thalweg.Dataset`, perhaps without rows, and gets their places.  With
         ``metric="precomputed"`` the distances to all fitted points are given.

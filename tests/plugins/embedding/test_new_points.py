@@ -1,0 +1,140 @@
+"""New points in a finished map: what their places minimize, and how they depend on the points."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.spatial.distance import cdist
+from sklearn.datasets import load_digits
+
+from thalweg.data import Dataset
+from thalweg_embedding import (
+    TSNE,
+    UMAP,
+    ElasticEmbedding,
+    LargeVis,
+    NegTSNE,
+    PaCMAP,
+    SymmetricSNE,
+)
+from thalweg_embedding.affinities.entropic import entropic_rows
+from thalweg_embedding.affinities.fuzzy import fuzzy_rows
+
+POINTS = load_digits().data
+
+
+def apart(rows):
+    """Median distance to the nearest neighbor in a map."""
+    return np.median(np.sort(cdist(rows, rows), axis=1)[:, 1])
+
+
+def shifted(points, size):
+    return points + size * np.random.default_rng(0).normal(size=points.shape)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        *[(kind, {}) for kind in (TSNE, SymmetricSNE, UMAP, LargeVis, NegTSNE, ElasticEmbedding)],
+        (PaCMAP, {}),
+        (PaCMAP, {"metric": "correlation"}),
+        (TSNE, {"metric": "cosine"}),
+        (TSNE, {"metric": "cityblock"}),
+        (TSNE, {"metric": "precomputed"}),
+        (TSNE, {"n_components": 3}),
+        (UMAP, {"repulsive_weights": "complement"}),
+    ],
+)
+def test_places_are_continuous_at_fitted_points(kind, options):
+    points = POINTS[:150]
+    measured = [cdist(p, points) if "precomputed" in options.values() else p
+                for p in (points, shifted(points, 1e-9), shifted(points, 1e-2))]  # fmt: skip
+    model = kind(random_state=0, max_iter=30, **options).fit(measured[0])
+    near = apart(model.embedding_)
+    np.testing.assert_array_equal(model.transform(measured[0]), model.embedding_)
+    for new, most in zip(measured[1:], (1e-6, 0.05), strict=True):
+        moved = np.linalg.norm(model.transform(new) - model.embedding_, axis=1)
+        assert moved.max() < most * near
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_places_are_continuous_on_ranks_and_by_a_mesh(comm, sparse):
+    stream = np.random.default_rng(0)
+    points = stream.normal(size=(6000, 4)).astype(np.float32)
+    model = TSNE(random_state=0, max_iter=0, perplexity=10.0)
+    if sparse:
+        if comm.size > 1:
+            pytest.skip("sparse rows of this test are one rank's")
+        model.fit(scipy.sparse.csr_matrix(points[:400]))
+    else:
+        model.fit(Dataset.from_array(points, comm=comm))
+        assert model._placed._field._box is not None
+    whole = model._placed.places
+    chosen = slice(10 * comm.rank, 10 * comm.rank + 10)
+    for size, most in ((0.0, 1e-9), (1e-6, 1e-5)):
+        new = shifted(points[chosen].astype(float), size)
+        found = model.transform(scipy.sparse.csr_matrix(new) if sparse else new)
+        np.testing.assert_allclose(found, whole[chosen], atol=most * np.ptp(whole))
+
+
+def test_duplicates_have_one_place_that_depends_continuously_on_the_point():
+    points = POINTS[:120].copy()
+    points[1:3] = points[0]
+    model = TSNE(random_state=0, max_iter=30).fit(points)
+    exact = model.transform(points[:1])
+    assert np.ptp(model.embedding_[:3], axis=0).max() < 0.5 * apart(model.embedding_[3:])
+    np.testing.assert_allclose(exact[0], model.embedding_[:3].mean(axis=0), atol=0.02)
+    moved = model.transform(shifted(points[:1], 1e-6))
+    np.testing.assert_allclose(moved, exact, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [TSNE, UMAP])
+@pytest.mark.parametrize("noise", [0.5, None])
+def test_a_place_minimizes_the_documented_sum(kind, noise):
+    """``noise``: the new points are fitted ones with so much noise, or other digits."""
+    points = POINTS[:150]
+    new = POINTS[150:170] if noise is None else shifted(points[:20], noise)
+    model = kind(random_state=0, max_iter=60).fit(points)
+    places = model.embedding_
+    n, k = len(points), 90 if kind is TSNE else 14
+    near = np.argsort(cdist(new, points), axis=1)[:, :k]
+    r = np.take_along_axis(cdist(new, points), near, 1)
+    p = entropic_rows(r**2, 30.0) if kind is TSNE else fuzzy_rows(r**2)
+    p /= p.sum(axis=1, keepdims=True)
+    franke_little = ((r[:, -1:] - r) / r) ** 2
+    theta = 1.0 / (1.0 + franke_little.mean(axis=1))
+    s = franke_little / franke_little.sum(axis=1, keepdims=True)
+    assert (theta.min() < 0.3) == (noise is not None)
+
+    def terms(d):
+        if kind is TSNE:
+            return np.log1p(d), 1.0 / (1.0 + d)
+        power = 1.57694 * (1e-3 + d) ** 0.895061
+        return np.log1p(power), np.log1p(1.0 / power)
+
+    z = terms(cdist(places, places, "sqeuclidean"))[1].sum() - n
+
+    def value(y):
+        f, g = terms(cdist(y, places, "sqeuclidean"))
+        f = np.take_along_axis(f, near, 1)
+        total = g.sum(axis=1)
+        repulsion = 0.5 * n * np.log1p(2.0 * total / z) if kind is TSNE else 2.5 / n * total
+        return theta * ((p * f).sum(axis=1) + repulsion) + (1.0 - theta) * (s * f).sum(axis=1)
+
+    found = model.transform(new)
+    lowest, step = value(found), 0.02 * apart(places)
+    for away in np.random.default_rng(0).normal(size=(20, *found.shape)):
+        assert (value(found + step * away) > lowest).all()
+
+
+@pytest.mark.parametrize("kind", [TSNE, PaCMAP])
+def test_places_do_not_depend_on_the_batch(kind):
+    model = kind(random_state=0, max_iter=20).fit(POINTS[:100])
+    together = model.transform(POINTS[100:700])
+    placed = dataclasses.replace(model._placed)
+    alone = np.vstack([placed.place(POINTS[row : row + 1]) for row in (100, 650, 699)])
+    np.testing.assert_allclose(together[[0, 550, 599]], alone, rtol=1e-9, atol=1e-9)
