@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,9 @@ class Dataset:
         Shape of a row seen as a picture, or None.
     notes
         Sentences on what the loader did that the user might not expect.
+    digest
+        Digest of the rows before their scaling, the bits of which depend on the number of ranks;
+        empty where the values are not scaled.
     """
 
     values: np.ndarray
@@ -42,6 +46,13 @@ class Dataset:
     label_names: tuple[str, ...] | None = None
     image_shape: tuple[int, ...] | None = None
     notes: tuple[str, ...] = ()
+    digest: str = ""
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """Digests of the data and the labels, the same at any rank count.  Collective."""
+        labels = "" if self.labels is None else self.layout.digest(self.labels.astype("<i8"))
+        return {"data": self.digest or self.layout.digest(self.values), "labels": labels}
 
     @property
     def comm(self) -> MPI.Comm:

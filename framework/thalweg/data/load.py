@@ -375,6 +375,8 @@ def _prepared(dataset: Dataset, options: Mapping[str, Any], chosen: np.ndarray |
     if stored.kind == "f":
         check_finite(values, layout, chosen, f"'{dataset.name}'")
     notes = dataset.notes
+    if options["scale"] == "standard" or options["components"] is not None:
+        dataset = replace(dataset, digest=layout.digest(values))
     if options["scale"] == "unit":
         scale_unit(values, layout, stored)
     elif options["scale"] == "standard":

@@ -91,18 +91,9 @@ def refuse_different_plugins(comm: MPI.Comm) -> None:
             )
 
 
-def data_digest(dataset: Dataset | None) -> str:
-    """Digest of a data set, the same at any rank count.  Collective."""
-    if dataset is None:
-        return ""
-    return dataset.layout.digest(dataset.values)
-
-
-def labels_digest(dataset: Dataset | None) -> str:
-    """Digest of the labels of a data set, empty where there are none."""
-    if dataset is None or dataset.labels is None:
-        return ""
-    return dataset.layout.digest(dataset.labels.astype("<i8"))
+def digests(dataset: Dataset | None) -> dict[str, str]:
+    """Digests that identify the data of a run.  Collective."""
+    return {"data": "", "labels": ""} if dataset is None else dataset.digests
 
 
 def starting_point(configuration: Configuration, objective: Objective) -> PETSc.Vec:

@@ -12,7 +12,7 @@ from typing import Any
 from thalweg.config import Configuration
 from thalweg.files import atomic_write_text
 from thalweg.interfaces import Homotopy, Objective
-from thalweg.job.building import build_objective, built_method, opened
+from thalweg.job.building import build_objective, built_method, digests, opened
 from thalweg.job.directory import MARKS, RunDirectory
 from thalweg.job.pictures import draw_compared
 from thalweg.job.running import completed, frames_for, run_method
@@ -67,6 +67,7 @@ def _compare(
     comm: MPI.Comm,
 ) -> dict[str, Result]:
     dataset, objective = build_objective(configuration, comm)
+    facts = {**facts, "digests": digests(dataset)}
     results: dict[str, Result] = {}
     folders = method_folders([method.label for method in configuration.methods])
     runs: dict[str, tuple[Any, ...]] = {}

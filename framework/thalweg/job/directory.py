@@ -41,6 +41,7 @@ MARKS = (
     "comparison.png",
     "convergence.png",
     "embedding.png",
+    "embedding.html",
     "animation.gif",
 )
 

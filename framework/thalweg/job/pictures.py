@@ -18,7 +18,25 @@ from thalweg.interfaces import Objective
 from thalweg.job.directory import RunDirectory
 from thalweg.parallel import MPI
 from thalweg.report import draw_comparison, draw_convergence, draw_embedding, write_map_page
+from thalweg.report.figures import ORIGIN
 from thalweg.result import Trace
+
+
+def own_picture(path: Path) -> Path:
+    """``path``, where a picture may be written: nothing is there, or a picture of thalweg's.
+
+    Raises
+    ------
+    InputError
+        There is another file.
+    """
+    if path.exists():
+        with path.open("rb") as stream:
+            if ORIGIN.encode() not in stream.read(4096):
+                raise InputError(
+                    f"'{path}' was not drawn by thalweg, and would be overwritten; rename it"
+                )
+    return path
 
 
 def draw_run(
@@ -36,7 +54,7 @@ def draw_run(
     list of Path
         The files written.
     """
-    files = [folder / "convergence.png"]
+    files = [own_picture(folder / "convergence.png")]
     title = f"{configuration.objective['name']} by {configuration.method}"
     if dataset is not None:
         title = f"{dataset.name}: {title}"
@@ -47,7 +65,7 @@ def draw_run(
         and np.isfinite(solution).all()
     ):
         assert dataset is not None
-        files.append(folder / "embedding.png")
+        files.append(own_picture(folder / "embedding.png"))
         caption = _caption(folder, configuration, len(solution))
         draw_embedding(files[1], solution, labels, dataset.label_names, title, caption)
     return files
@@ -60,16 +78,25 @@ def _caption(folder: Path, configuration: Configuration, rows: int) -> str:
         if isinstance(configuration.objective.get(option), int | float):
             parts.append(f"{option} {configuration.objective[option]:g}".replace("_", " "))
             break
-    try:
-        result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-        divergence = result["metrics"].get("kl_divergence")
-        name, value = "objective", result["objective"]
-        if divergence is not None:
-            name, value = "KL divergence", divergence
-        parts.append(f"{name} {value:.4g}")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        pass  # a picture is drawn all the same
+    for name, keys in (
+        ("KL divergence", ("metrics", "kl_divergence")),
+        ("objective", ("objective",)),
+    ):
+        value = _stated(folder, *keys)
+        if isinstance(value, int | float):
+            return " · ".join([*parts, f"{name} {value:.4g}"])
     return " · ".join(parts)
+
+
+def _stated(folder: Path, *keys: str) -> Any:
+    """An entry of ``result.json``, None where it or the file is missing or damaged."""
+    try:
+        found = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+        for key in keys:
+            found = found[key]
+        return found
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def draw_page(
@@ -91,7 +118,7 @@ def draw_page(
     pictures = None
     if dataset.image_shape is not None:
         pictures = np.asarray(dataset.values).reshape(len(solution), *dataset.image_shape)
-    file = folder / "embedding.html"
+    file = own_picture(folder / "embedding.html")
     write_map_page(
         file,
         solution,
@@ -136,7 +163,8 @@ def plot(folder: Path | str, page: bool = False) -> list[Path]:
     Raises
     ------
     InputError
-        The folder holds no finished run, or, with ``page``, one without a map.
+        The folder holds no finished run, one of other data or labels than there are now, a
+        file that would be overwritten, or, with ``page``, a run without a map.
     """
     folder = Path(folder)
     if (folder / "comparison.json").exists():
@@ -148,8 +176,8 @@ def plot(folder: Path | str, page: bool = False) -> list[Path]:
                 f"'{folder / 'comparison.json'}' is not what a comparison writes: {error}"
             ) from error
         traces = {method: _trace(one) for method, one in folders.items()}
-        draw_convergence(folder / "convergence.png", traces)
-        drawn = [folder / "convergence.png", *draw_compared(folder)]
+        drawn = [own_picture(folder / "convergence.png"), *draw_compared(folder)]
+        draw_convergence(drawn[0], traces)
         for one in folders.values():
             drawn += plot(one, page)
         return drawn
@@ -159,13 +187,17 @@ def plot(folder: Path | str, page: bool = False) -> list[Path]:
     solution: np.ndarray | None = None
     if configuration.data is not None:
         dataset = load_data(configuration.data, MPI.COMM_SELF)
+        for what, now in dataset.digests.items():
+            if _stated(folder, "digests", what) not in (None, now):
+                raise InputError(
+                    f"the {what} of the run in '{folder}' are not what they were; put them back, "
+                    "or run it again"
+                )
     if (folder / "solution.npy").exists():
         solution = np.array(map_npy(folder / "solution.npy"))
     labels = None if dataset is None else dataset.labels
-    drawn = draw_run(folder, configuration, dataset, trace, solution, labels)
-    if page:
-        drawn.append(draw_page(folder, configuration, dataset, solution))
-    return drawn
+    pages = [draw_page(folder, configuration, dataset, solution)] if page else []
+    return [*draw_run(folder, configuration, dataset, trace, solution, labels), *pages]
 
 
 def draw_compared(folder: Path) -> list[Path]:
@@ -184,8 +216,9 @@ def draw_compared(folder: Path) -> list[Path]:
         row["method"]: {**row["metrics"], "seconds": row["search_seconds"], "status": row["status"]}
         for row in found["methods"]
     }
-    draw_comparison(folder / "comparison.png", points, (metrics[0], metrics[1]))
-    return [folder / "comparison.png"]
+    file = own_picture(folder / "comparison.png")
+    draw_comparison(file, points, (metrics[0], metrics[1]))
+    return [file]
 
 
 def _comparison(folder: Path) -> dict[str, Any]:
@@ -243,4 +276,6 @@ class Frames:
 
         if labels is not None and len(labels) != len(self.frames[0]):
             labels = None
-        draw_animation(directory.path / "animation.gif", self.frames, labels, self.captions)
+        draw_animation(
+            own_picture(directory.path / "animation.gif"), self.frames, labels, self.captions
+        )

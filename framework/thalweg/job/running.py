@@ -17,9 +17,8 @@ from thalweg.interfaces import Homotopy, Objective, Solver
 from thalweg.job.building import (
     build_objective,
     built_method,
-    data_digest,
+    digests,
     given_start_digest,
-    labels_digest,
     opened,
     starting_point,
 )
@@ -115,6 +114,7 @@ def _run(
     result = replace(result, seconds=seconds)
     facts = {**facts, "profile": profile(comm, started)}
     if directory is not None:
+        facts = {**facts, "digests": digests(dataset)}
         try:
             directory.write_result(comm, result, facts)
         except StorageError as error:
@@ -148,8 +148,7 @@ def run_method(
         identity = {
             **configuration.identity(),
             **plugin_versions(objective, solver),
-            "data": data_digest(dataset),
-            "labels": labels_digest(dataset),
+            **digests(dataset),
             "objective": objective.fingerprint(),
             "start": given_start_digest(configuration, comm),
         }

@@ -10,7 +10,7 @@ import numpy as np
 
 from thalweg.files import atomic_write
 from thalweg.report.embedding_picture import scatter
-from thalweg.report.figures import new_figure, plain, style
+from thalweg.report.figures import ORIGIN, new_figure, plain, style
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -74,6 +74,7 @@ def draw_animation(
             append_images=pictures[1:],
             duration=[each] * (len(pictures) - 1) + [2000],
             loop=0,
+            comment=ORIGIN.encode(),
             format="GIF",
         )
 

@@ -87,9 +87,15 @@ def plain(text: str) -> str:
     return printable(text).replace("$", r"\$")
 
 
+#: Among the first bytes of each picture and page; a file without it is not thalweg's.
+ORIGIN = "drawn by thalweg"
+
+
 def save_figure(figure: Figure, path: Path | str, **options: Any) -> None:
     """Write a figure aside, then give it its name; the ending determines the format."""
     with atomic_write(path) as temporary:
+        if temporary.suffix == ".png":
+            options["metadata"] = {"Software": ORIGIN}
         figure.savefig(temporary, **options)
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import thalweg
-from thalweg.data import Dataset
-from thalweg.job.building import data_digest
+from thalweg.data import Dataset, load_data
 from thalweg.parallel import MPI
 
 POINTS = np.random.default_rng(0).standard_normal((11, 3))
@@ -20,8 +19,17 @@ POINTS = np.random.default_rng(0).standard_normal((11, 3))
 @pytest.mark.parametrize("kind", ["float64", "float32"])
 def test_the_digest_does_not_depend_on_the_ranks(comm, rows, kind):
     whole = POINTS[:rows].astype(kind)
-    alone = data_digest(Dataset.from_array(whole, comm=MPI.COMM_SELF))
-    assert data_digest(Dataset.from_array(whole, comm=comm)) == alone
+    alone = Dataset.from_array(whole, comm=MPI.COMM_SELF).digests["data"]
+    assert Dataset.from_array(whole, comm=comm).digests["data"] == alone
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("options", [{"scale": "standard"}, {"scale": "unit"}, {"components": 3}])
+def test_nor_on_the_bits_of_scaled_data(comm, options):
+    section = {"name": "digits", "rows": 100, **options}
+    digests = load_data(section, comm).digests
+    assert digests == load_data(section, MPI.COMM_SELF).digests
+    assert digests != load_data({**section, "sample": True}, comm).digests
 
 
 @pytest.mark.ranks(1, 2)
@@ -29,22 +37,22 @@ def test_every_entry_and_every_place_counts(comm):
     changed = [POINTS, -POINTS, POINTS[::-1], POINTS[:, ::-1], POINTS[:-1], POINTS + 1e-16]
     changed.append(POINTS.copy())
     changed[-1][7, 2] = np.nextafter(changed[-1][7, 2], 1)
-    digests = {data_digest(Dataset.from_array(points, comm=comm)) for points in changed}
+    digests = {Dataset.from_array(points, comm=comm).digests["data"] for points in changed}
     different = {points.tobytes() + bytes(points.shape) for points in changed}
     assert len(digests) == len(different)
 
 
 def test_blocks_of_rows_give_the_digest_of_the_whole(monkeypatch):
     dataset = Dataset.from_array(POINTS)
-    whole = data_digest(dataset)
+    whole = dataset.digests["data"]
     monkeypatch.setattr("thalweg.parallel.layout.DIGEST_BLOCK", 50)
-    assert data_digest(dataset) == whole
+    assert Dataset.from_array(POINTS).digests["data"] == whole
 
 
 def test_the_digest_takes_less_memory_than_the_data():
     dataset = Dataset.from_array(np.zeros((4000, 1000)))
     tracemalloc.start()
-    data_digest(dataset)
+    assert dataset.digests
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < dataset.values.nbytes
