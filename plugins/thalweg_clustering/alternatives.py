@@ -11,15 +11,17 @@ clustered
     do not touch), or the eigengap lambda_(k-1) - lambda_k, exceeds those of all 39 reference
     sets, drawn uniformly from the box of the principal axes of the same rows, as for the
     gap statistic of Tibshirani, Walther and Hastie (2001).  Rows without clusters pass by
-    chance with a probability of at most 1/20.  Along a line that is long for the kernel the
-    eigenvalue alone is large for any rows; in thin curved clusters the gap is small.
+    chance with a probability of at most 1/20; rows with clusters may fail where sigma is
+    large for the gaps between them, as half the median distance often is.  Along a line
+    that is long for the kernel the eigenvalue alone is large for any rows; in thin curved
+    clusters the gap is small.
 
 The first one that does not ends the search, and its reason is reported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,8 +96,10 @@ class Alternative:
         if all(own <= other for own, other in zip(self.separation, self.reference, strict=True)):
             (value, gap), (most, widest) = self.separation, self.reference
             return (
-                "the rows are no better separated than rows without clusters (eigenvalue "
-                f"{value:.4f}, reference {most:.4f}; eigengap {gap:.4f}, reference {widest:.4f})"
+                "the alternative is no better separated, in the kernel of width sigma = "
+                f"{self.measures['sigma']:.3g}, than rows without clusters would be (eigenvalue "
+                f"{value:.4f}, reference {most:.4f}; eigengap {gap:.4f}, reference {widest:.4f}); "
+                "a smaller sigma may show that it is"
             )
         return ""
 
@@ -127,6 +131,7 @@ def find_alternatives(
     max_overlap: float = 0.2,
     starts: Sequence[np.ndarray | None] = (),
     preparation: Preparation | None = None,
+    stop: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Alternatives:
     """Alternatives to the labelings given, one after another.  Collective.
@@ -146,6 +151,8 @@ def find_alternatives(
         Largest normalized mutual information with an earlier labeling.
     starts
         W to start each alternative from; None, or none, for the option ``init``.
+    stop
+        Stopping rules of each run, as :func:`thalweg.minimize` takes them.
     preparation, options
         See :func:`~thalweg_clustering.build.build_kdac`.
     """
@@ -160,13 +167,13 @@ def find_alternatives(
         objective = build_kdac(
             dataset, comm, **chosen, labelings=known, start=start, preparation=preparation
         )
-        alternative = solved(objective, solver, seed)
+        alternative = solved(objective, solver, seed, **(stop or {}))
         objection = alternative.objection(max_overlap)
         if objection and n_alternatives > 1:
             return Alternatives(tuple(found), alternative, objection)
         found.append(alternative)
         known.append(alternative.labels)
-    return Alternatives(tuple(found), None, f"as many as wanted were found: {n_alternatives}")
+    return Alternatives(tuple(found), None, f"as many as n_alternatives allows: {n_alternatives}")
 
 
 def solved(objective: KDACObjective, solver: Any, seed: int = 0, **stop: Any) -> Alternative:

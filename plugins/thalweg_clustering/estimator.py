@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from thalweg.data import Dataset
+from thalweg.data import Dataset, comm_of
+from thalweg.driver import STOP_OPTIONS
 from thalweg.errors import InputError
 from thalweg.interfaces import Solver
+from thalweg.parallel import collective_call, job_threads, raise_on_all_ranks, shared_seed
 from thalweg.plugins import Option, check_parameters, declared_options, refuse_former_names
 from thalweg_clustering.alternatives import Alternative, choose_clusters, find_alternatives
 from thalweg_clustering.build import Preparation, build_kdac
@@ -53,7 +54,8 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         constant; by default ``min(k, d - 1)``; ``"auto"``: by the eigengap of Phi (eq. 11).
     n_alternatives
         Maximum number of alternatives, one after another, each unlike all before; the
-        search ends before where nothing new is left.
+        search ends before at one that repeats a labeling, or that the kernel does not show to
+        be better separated than rows without clusters.
     task
         ``"alternative"``; ``"unsupervised"`` (without y), ``"supervised"``,
         ``"semi-supervised"`` (rows whose label is -1, "" or None are unknown).
@@ -89,8 +91,17 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         labeling.
     warm_start
         Whether ``fit`` starts from the subspaces that it found before.
+    max_iter
+        Maximum number of steps on W for an alternative; scikit-learn's ``ConvergenceWarning``
+        says where it ended a run.
+    verbose
+        1 shows a progress bar on a terminal.
+    n_jobs
+        Threads of this process: None for those of ``OMP_NUM_THREADS`` or all cores, -1 for all
+        cores.
     random_state
-        Seed of a random start, of features and of k-means.
+        Seed of a random start, of features and of k-means: an integer, a ``Generator``, a
+        ``RandomState``, or None for another one each time.
 
     Attributes
     ----------
@@ -99,7 +110,8 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         rank's samples where a distributed ``Dataset`` was given.
     alternatives_
         All alternatives, each an
-        :class:`~thalweg_clustering.alternatives.Alternative`.
+        :class:`~thalweg_clustering.alternatives.Alternative`; where the first one ended the
+        search, that one alone.
     stop_reason_
         Why there are no more.
     components_
@@ -169,7 +181,10 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     precision: str = "auto"
     max_overlap: float = 0.2
     warm_start: bool = False
-    random_state: int | np.random.RandomState | None = None
+    max_iter: int = 1000
+    verbose: int = 0
+    n_jobs: int | None = None
+    random_state: int | np.random.RandomState | np.random.Generator | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -181,6 +196,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         # The parameter lambda_ ends like a fitted attribute, so scikit-learn cannot tell.
         return hasattr(self, "labels_")
 
+    @collective_call(lambda self, X, *_, **__: comm_of(X))
     def fit(self, X: Any, y: Any = None) -> KDAC:
         """Find the alternative clusterings.  Collective where X is distributed.
 
@@ -200,11 +216,21 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
             A ``ValueError``: labels that do not fit the samples, a single cluster
             given, or a parameter out of its range.
         """
-        options = self._checked_options()
-        dataset, labelings = self._data(X, y)
+        comm = comm_of(X)
+        with raise_on_all_ranks(comm):
+            options = self._checked_options()
+            dataset, columns = self._data(X, y)
+        options["seed"] = shared_seed(comm, self.random_state)
+        with job_threads(self.n_jobs, comm):
+            return self._fit(dataset, columns, options)
+
+    def _fit(self, dataset: Dataset, columns: list[np.ndarray], options: dict[str, Any]) -> KDAC:
         preparation = Preparation()
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        options["seed"] = seed
+        partly = self.task == "semi-supervised"
+        labelings = [
+            given_labels(dataset.layout, column, "the clustering given (y)", partly)
+            for column in columns
+        ]
         if isinstance(self.kernel, KernelFunction):
             options["function"] = self.kernel
         if isinstance(self.n_clusters, str):
@@ -219,17 +245,21 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
                 for alternative in before
                 if wanted in (None, len(alternative.components))
             ]
+        stop = {"iterations": self.max_iter, "progress": bool(self.verbose)}
         search = find_alternatives(
             dataset, labelings, self.n_alternatives, self.solver, self.max_overlap, starts,
-            preparation, **options,
+            preparation, stop, **options,
         )  # fmt: skip
         self._preparation: Preparation = preparation
         self.stop_reason_ = search.reason
         self.alternatives_ = list(search.found)
         if search.refused is not None and not search.found:
-            warnings.warn(f"no alternative was found: {search.reason}", stacklevel=2)
+            because = f"labels_ is the labeling that ended the search: {search.reason}"
+            warnings.warn(because, stacklevel=2)
             self.alternatives_ = [search.refused]
         self.mean_ = preparation.mean
+        for alternative in self.alternatives_:
+            alternative.result.warn_unless_converged()
         self._describe(self.alternatives_[0])
         if self.degenerate_:
             because = self.alternatives_[0].measures["degenerate_because"]
@@ -303,14 +333,14 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
             Option("warm_start", bool, False, "start from what was found before"),
         )
         check_parameters(clean, own)
+        check_parameters(clean, STOP_OPTIONS, {"max_iter": "iterations"})
         options["lambda_"] = options.pop("lambda")
         if chosen:
             options["choose_components"] = True
         return options
 
     def _data(self, X: Any, y: Any) -> tuple[Dataset, list[np.ndarray]]:
-        wanted = self.task != "unsupervised"
-        partly = self.task == "semi-supervised"
+        """The rows, and the labelings given.  Not collective: it may fail on one rank alone."""
         if isinstance(X, Dataset):
             dataset = X
             self.n_features_in_ = X.layout.columns
@@ -319,7 +349,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         else:
             X = validate_data(self, X, dtype=np.float64, ensure_min_samples=3)
             dataset = Dataset.from_array(X)
-        if not wanted:
+        if self.task == "unsupervised":
             return dataset, []
         if y is None:
             raise InputError(
@@ -333,8 +363,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
                 f"X and y have inconsistent numbers of samples: {layout.rows} and "
                 f"{len(y) if y.ndim else 0}"
             )
-        what = "the clustering given (y)"
-        return dataset, [given_labels(layout, column, what, partly) for column in columns]
+        return dataset, columns
 
     def _new_samples(self, X: Any) -> np.ndarray:
         if isinstance(X, Dataset):

@@ -136,7 +136,8 @@ def given_labels(
         )
     if count != layout.local_rows:
         labels = layout.local(labels)
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+    finite = labels.dtype.kind != "f" or bool(np.isfinite(labels).all())
+    if any_over_ranks(layout.comm, not finite):
         raise InputError(f"{what} contains NaN or infinity; give each row a label")
     if labels.dtype == object:
         labels = np.array(["" if label is None else str(label) for label in labels], dtype=str)

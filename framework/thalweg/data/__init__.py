@@ -1,6 +1,6 @@
 """Data sets: what they are, and how they are read."""
 
-from thalweg.data.dataset import Dataset
+from thalweg.data.dataset import Dataset, comm_of
 from thalweg.data.labels import read_labels
 from thalweg.data.load import data_options, load_data
 from thalweg.data.scaling import check_magnitude
@@ -13,6 +13,7 @@ __all__ = [
     "FileRows",
     "Source",
     "check_magnitude",
+    "comm_of",
     "data_options",
     "data_sets",
     "load_data",

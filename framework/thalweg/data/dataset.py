@@ -117,6 +117,11 @@ class Dataset:
         return cls(np.ascontiguousarray(layout.local(values)), layout, labels, name, names)
 
 
+def comm_of(data: Any) -> MPI.Comm:
+    """The ranks that share the data: those of a Dataset, this process alone for all else."""
+    return data.comm if isinstance(data, Dataset) else MPI.COMM_SELF
+
+
 def _as_table(array: Any) -> np.ndarray:
     """Real numbers in rows and columns, of one of the two floating-point types."""
     if hasattr(array, "toarray"):

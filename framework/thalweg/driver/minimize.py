@@ -20,7 +20,7 @@ from thalweg.interfaces import (
     Preconditioner,
     Solver,
 )
-from thalweg.parallel import PETSc, collective_call
+from thalweg.parallel import PETSc, collective_call, raise_on_all_ranks
 from thalweg.plugins import resolve_options
 from thalweg.result import Result
 
@@ -94,14 +94,15 @@ def minimize(
     KeyboardInterrupt
         Ctrl-C, and no checkpoints.
     """
-    if callback is not None and not callable(callback):
-        kind = type(callback).__name__
-        raise InputError(
-            f"callback must be a function of one argument, or None, not of type {kind}"
-        )
-    algorithm, given = method_of_call(objective, solver, preconditioner, options)
-    given = {**objective.default_stop, **given}
-    stop = Stop(**resolve_options(STOP_OPTIONS, given, "the stopping rules"))
+    with raise_on_all_ranks(objective.comm):
+        if callback is not None and not callable(callback):
+            kind = type(callback).__name__
+            raise InputError(
+                f"callback must be a function of one argument, or None, not of type {kind}"
+            )
+        algorithm, given = method_of_call(objective, solver, preconditioner, options)
+        given = {**objective.default_stop, **given}
+        stop = Stop(**resolve_options(STOP_OPTIONS, given, "the stopping rules"))
     if homotopy is None and isinstance(objective, Homotopy):
         homotopy = HomotopySchedule.proposed_by(objective)
     x = starting_point(objective, x0, seed)

@@ -13,6 +13,7 @@ from typing import TypeVar
 from mpi4py import MPI
 
 from thalweg.errors import InputError
+from thalweg.parallel.failures import raise_on_all_ranks
 
 T = TypeVar("T")
 
@@ -107,8 +108,10 @@ def threads_for(terms: float) -> Iterator[None]:
 
 
 @contextmanager
-def job_threads(n_jobs: int | None) -> Iterator[None]:
+def job_threads(n_jobs: int | None, comm: MPI.Comm = MPI.COMM_SELF) -> Iterator[None]:
     """Threads of BLAS, OpenMP and Numba in the block, as scikit-learn's ``n_jobs`` counts them.
+
+    Collective where it begins.
 
     Parameters
     ----------
@@ -118,19 +121,20 @@ def job_threads(n_jobs: int | None) -> Iterator[None]:
     Raises
     ------
     InputError
-        Zero, or no integer.
+        Zero, or no integer, on any rank.
     """
-    if n_jobs is None:
+    with raise_on_all_ranks(comm):
+        try:
+            count = 0 if isinstance(n_jobs, bool) else operator.index(n_jobs or 0)
+        except TypeError:
+            count = 0
+        if count == 0 and n_jobs is not None:
+            raise InputError(
+                f"parameter 'n_jobs' must be an integer other than 0, or None, not {n_jobs!r}"
+            )
+    if count == 0:
         yield
         return
-    try:
-        count = 0 if isinstance(n_jobs, bool) else operator.index(n_jobs)
-    except TypeError:
-        count = 0
-    if count == 0:
-        raise InputError(
-            f"parameter 'n_jobs' must be an integer other than 0, or None, not {n_jobs!r}"
-        )
     import numba
     import threadpoolctl
 

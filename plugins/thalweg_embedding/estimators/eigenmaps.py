@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import validate_data
 
 import thalweg
-from thalweg.data import Dataset
-from thalweg.parallel import MPI, collective_call, shared_seed
+from thalweg.data import Dataset, comm_of
+from thalweg.parallel import collective_call, raise_on_all_ranks, shared_seed
 from thalweg.plugins import check_parameters, declared_options, refuse_former_names
 from thalweg_embedding.eigenmaps.build import laplacian_eigenmaps, locally_linear_embedding
 from thalweg_embedding.eigenmaps.objective import EigenvectorEmbedding
@@ -27,14 +27,7 @@ class EigenvectorEstimator(  # type: ignore[misc]
     _build: ClassVar[Callable[..., EigenvectorEmbedding]]
     _names: ClassVar[dict[str, str]] = {"n_components": "dimensions"}
 
-    def _objective(self, dataset: Dataset) -> EigenvectorEmbedding:
-        build = type(self)._build
-        options = check_parameters(self, declared_options(build), self._names)
-        # Where there are no more points, a point has fewer neighbors.
-        options["n_neighbors"] = min(options["n_neighbors"], max(1, dataset.layout.rows - 1))
-        return build(dataset, dataset.comm, **options)
-
-    @collective_call(lambda self, X, *_, **__: X.comm if isinstance(X, Dataset) else MPI.COMM_SELF)
+    @collective_call(lambda self, X, *_, **__: comm_of(X))
     def fit(self, X: Any, y: Any = None) -> EigenvectorEstimator:
         """Embed the rows of X, an array (n_samples, n_features) or a :class:`thalweg.Dataset`.
 
@@ -43,14 +36,17 @@ class EigenvectorEstimator(  # type: ignore[misc]
         InputError
             Data or parameters that cannot be used; it is a ``ValueError``.
         """
-        if isinstance(X, Dataset):
-            dataset = X
-            self.n_features_in_ = dataset.layout.columns
-        else:
-            checked = validate_data(self, X, dtype=(np.float64, np.float32), ensure_min_samples=3)
-            dataset = Dataset.from_array(checked)
-        objective = self._objective(dataset)
-        seed = shared_seed(dataset.comm, self.random_state)
+        build = type(self)._build
+        with raise_on_all_ranks(comm_of(X)):
+            if not isinstance(X, Dataset):
+                types = (np.float64, np.float32)
+                X = Dataset.from_array(validate_data(self, X, dtype=types, ensure_min_samples=3))
+            self.n_features_in_ = X.layout.columns
+            options = check_parameters(self, declared_options(build), self._names)
+        # Where there are no more points, a point has fewer neighbors.
+        options["n_neighbors"] = min(options["n_neighbors"], max(1, X.layout.rows - 1))
+        objective = build(X, X.comm, **options)
+        seed = shared_seed(X.comm, self.random_state)
         result = thalweg.minimize(objective, solver="eigen", seed=seed, method=self.eigen_solver)
         point = objective.layout.vec_from(result.x)
         self.embedding_ = objective.map_rows(point)

@@ -13,10 +13,17 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import thalweg
-from thalweg.data import Dataset
+from thalweg.data import Dataset, comm_of
 from thalweg.driver import STOP_OPTIONS
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, collective_call, job_threads, raise_on_all_ranks, shared_seed
+from thalweg.parallel import (
+    MPI,
+    Layout,
+    collective_call,
+    job_threads,
+    raise_on_all_ranks,
+    shared_seed,
+)
 from thalweg.plugins import check_parameters, declared_options
 from thalweg_embedding.affinities.build import perplexity_for
 from thalweg_embedding.affinities.distances import SparseDataset
@@ -153,7 +160,7 @@ class MapEstimator(  # type: ignore[misc]
         check_parameters(self, STOP_OPTIONS, names)
         return {"lambda_" if name == "lambda" else name: given for name, given in checked.items()}
 
-    @collective_call(lambda self, X, *_, **__: X.comm if isinstance(X, Dataset) else MPI.COMM_SELF)
+    @collective_call(lambda self, X, *_, **__: comm_of(X))
     def fit(self, X: Any, y: Any = None) -> MapEstimator:
         """Embed the rows of X.
 
@@ -170,7 +177,7 @@ class MapEstimator(  # type: ignore[misc]
         InputError
             Data or parameters that cannot be used; it is a ``ValueError``.
         """
-        with job_threads(self.n_jobs):
+        with job_threads(self.n_jobs, comm_of(X)):
             self._fit(X)
         return self
 
@@ -250,9 +257,10 @@ class MapEstimator(  # type: ignore[misc]
         check_is_fitted(self, "embedding_")
         placed = self._placed
         assert placed is not None
-        with raise_on_all_ranks(placed.layout.comm if placed.layout else MPI.COMM_SELF):
+        comm = placed.layout.comm if placed.layout else MPI.COMM_SELF
+        with raise_on_all_ranks(comm):
             new = self._checked_new_points(X, placed.layout is not None)
-        with job_threads(self.n_jobs):
+        with job_threads(self.n_jobs, comm):
             return placed.place(new).astype(self.embedding_.dtype)
 
     @available_if(_places_new_points)
@@ -300,37 +308,42 @@ class MapEstimator(  # type: ignore[misc]
             raise InputError(str(error)) from error
 
     def _objective(self, X: Any, given: Mapping[str, Any]) -> tuple[Dataset, PairwiseEmbedding]:
+        with raise_on_all_ranks(comm_of(X)):
+            dataset = self._dataset(X)
+            start = None
+            if not isinstance(self.init, str) and "start" not in given:
+                start = self._start(dataset.layout)
+            options = {"start": start, **self._checked(), **given}
+        if start is not None and bounding_box(dataset.layout, start)[1] == 0.0:
+            raise InputError("init puts all points at one place, where no force acts")
+        return dataset, type(self)._build(dataset, dataset.comm, **options)
+
+    def _dataset(self, X: Any) -> Dataset:
         if isinstance(X, Dataset):
-            dataset = X
-            self.n_features_in_ = dataset.layout.columns
-        else:
-            X = validate_data(
-                self,
-                X,
-                accept_sparse=self._sparse_rows,
-                dtype=(np.float64, np.float32),
-                ensure_min_samples=3,
-            )
-            dataset = SparseDataset.of(X) if scipy.sparse.issparse(X) else Dataset.from_array(X)
-        start: np.ndarray | None = None
-        if not isinstance(self.init, str) and "start" not in given:
-            try:
-                start = np.asarray(self.init, dtype=float)
-            except (TypeError, ValueError) as error:
-                raise InputError(
-                    "init must be a string or an array of numbers, and cannot be read as one: "
-                    f"{error}"
-                ) from error
-            wanted = (dataset.layout.local_rows, self.n_components)
-            if start.shape != wanted:
-                raise InputError(f"init must have shape {wanted}, not {start.shape}")
-            if not np.isfinite(start).all():
-                raise InputError("init must be finite")
-            if bounding_box(dataset.layout, start)[1] == 0.0:
-                raise InputError("init puts all points at one place, where no force acts")
-        build = type(self)._build
-        options = {"start": start, **self._checked(), **given}
-        return dataset, build(dataset, dataset.comm, **options)
+            self.n_features_in_ = X.layout.columns
+            return X
+        X = validate_data(
+            self,
+            X,
+            accept_sparse=self._sparse_rows,
+            dtype=(np.float64, np.float32),
+            ensure_min_samples=3,
+        )
+        return SparseDataset.of(X) if scipy.sparse.issparse(X) else Dataset.from_array(X)
+
+    def _start(self, layout: Layout) -> np.ndarray:
+        try:
+            start = np.asarray(self.init, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"init must be a string or an array of numbers, and cannot be read as one: {error}"
+            ) from error
+        wanted = (layout.local_rows, self.n_components)
+        if start.shape != wanted:
+            raise InputError(f"init must have shape {wanted}, not {start.shape}")
+        if not np.isfinite(start).all():
+            raise InputError("init must be finite")
+        return start
 
     def _keep(self, result: thalweg.Result, dataset: Dataset, objective: PairwiseEmbedding) -> None:
         held = dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values
@@ -482,8 +495,7 @@ class PaCMAP(MapEstimator):
     further_ratio: float = 2.0
 
     def _fit(self, X: Any, **options: Any) -> None:
-        comm = X.comm if isinstance(X, Dataset) else MPI.COMM_SELF
-        super()._fit(X, seed=shared_seed(comm, self.random_state), **options)
+        super()._fit(X, seed=shared_seed(comm_of(X), self.random_state), **options)
 
     def _pulled_and_pushed(self, objective: Any) -> dict[str, Any]:
         pairs = objective.pairs

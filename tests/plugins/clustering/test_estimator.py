@@ -1,15 +1,20 @@
 """KDAC as scikit-learn sees it, and several alternatives in turn."""
 
 import pickle
+import re
 
+import numba
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
+import thalweg
 from thalweg import Dataset
 from thalweg.parallel import MPI, Layout
 from thalweg.plugins import declared_options
+from thalweg.result import Status
 from thalweg_clustering import (
     EXPECTED_FAILURES,
     KDAC,
@@ -267,8 +272,62 @@ def test_bad_parameters_are_refused_by_their_declaration(parameters, text, views
         KDAC(**parameters).fit(points, given)
 
 
+def test_seeds_threads_and_steps_are_given_as_to_other_estimators(views, monkeypatch):
+    points, given, _ = views(100)
+
+    def fitted(**parameters):
+        return KDAC(2, 2, sigma=0.4, lambda_=0.3, init="random", **parameters).fit(points, given)
+
+    seeds = [3, np.int64(3), np.random.RandomState(3)]
+    first, *others = [fitted(random_state=seed).components_ for seed in seeds]
+    for other in others:
+        np.testing.assert_array_equal(other, first)
+    stream = np.random.default_rng(3)
+    drawn = [fitted(random_state=state) for state in (np.random.default_rng(3), stream, stream)]
+    np.testing.assert_array_equal(drawn[0].components_, drawn[1].components_)
+    assert not np.array_equal(drawn[1].components_, drawn[2].components_)
+    with pytest.raises(ValueError, match="'random_state' must be"):
+        fitted(random_state="three")
+
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        short = fitted(random_state=3, max_iter=np.int64(2))
+    assert short.n_iter_ == 2 < fitted(random_state=3).n_iter_
+    assert short.status_ is Status.ITERATION_LIMIT
+
+    threads = []
+    run = thalweg.minimize
+
+    def spied(*args, **options):
+        threads.append((numba.get_num_threads(), options["progress"]))
+        return run(*args, **options)
+
+    monkeypatch.setattr(thalweg, "minimize", spied)
+    before = numba.get_num_threads()
+    fitted(random_state=3, n_jobs=np.int64(1), verbose=1)
+    assert threads == [(1, True)]
+    assert numba.get_num_threads() == before
+    with pytest.raises(ValueError, match="'n_jobs' must be"):
+        fitted(n_jobs=0)
+
+
+def test_a_width_too_large_for_the_comparison_does_not_make_an_alternative_none():
+    stream = np.random.default_rng(5)
+    labels = stream.integers(0, 3, (3, 300))
+    corners = 5 * np.array([[0, 0], [1, 0], [0.5, 0.9]])
+    points = np.concatenate([corners[part] for part in labels], axis=1)
+    points += 0.5 * stream.standard_normal(points.shape)
+    with pytest.warns(UserWarning, match="labels_ is the labeling that ended the search") as caught:
+        model = KDAC(n_alternatives=2, random_state=0).fit(points, labels[0])
+    assert max(nmi(model.labels_, part) for part in labels[1:]) > 0.9
+    assert len(model.alternatives_) == 1
+    reason = "in the kernel of width sigma = .*a smaller sigma may show that it is"
+    assert re.search(reason, model.stop_reason_)
+    assert re.search(reason, str(caught[0].message))
+    assert "no alternative" not in str(caught[0].message)
+
+
 def test_every_parameter_is_an_option_or_belongs_to_the_estimator():
-    own = {"n_alternatives", "max_overlap", "warm_start", "solver"}
+    own = {"n_alternatives", "max_overlap", "warm_start", "solver", "max_iter", "verbose", "n_jobs"}
     names = {NAMES.get(name, name).rstrip("_") for name in KDAC().get_params()} - own
     assert names <= {option.name for option in declared_options(build_kdac)}
 

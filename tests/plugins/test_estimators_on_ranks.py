@@ -1,0 +1,104 @@
+"""Public methods of estimators that communicate: the default seed, and the error of one rank."""
+
+import numpy as np
+import pytest
+
+from thalweg import Dataset
+from thalweg.errors import ThalwegError
+from thalweg.parallel import MPI, raise_on_all_ranks, same_on_all_ranks
+from thalweg_clustering import KDAC
+from thalweg_embedding.estimators import (
+    TSNE,
+    UMAP,
+    ElasticEmbedding,
+    LaplacianEigenmaps,
+    LargeVis,
+    LocallyLinearEmbedding,
+    NegTSNE,
+    PaCMAP,
+    SymmetricSNE,
+)
+
+MAPS = (TSNE, UMAP, ElasticEmbedding, LargeVis, NegTSNE, PaCMAP, SymmetricSNE)
+EIGENVECTORS = (LaplacianEigenmaps, LocallyLinearEmbedding)
+
+#: Parameters that are wrong, and those of them that eigenvector estimators lack.
+WRONG = ({"n_components": 0}, {"random_state": "seven"}, {"random_state": -1})
+WRONG_OF_RUNS = ({"n_jobs": 0}, {"max_iter": -1}, {"solver": "downhill"})
+
+
+def rows(comm, bad=False):
+    """Eighty rows in two groups; a rank's may be bad."""
+    stream = np.random.default_rng(0)
+    points = stream.standard_normal((80, 4)) + 4.0 * (np.arange(80) % 2)[:, None] * [1, 0, 0, 0]
+    data = Dataset.from_array(points, (np.arange(80) // 2 % 2), comm)
+    if bad:
+        data.values[0, 0] = np.nan
+    return data
+
+
+def estimator(kind, **parameters):
+    quick = {"n_components": 1} if kind is KDAC else {"max_iter": 5} if kind in MAPS else {}
+    return kind(**{**quick, **parameters})
+
+
+def refused(comm, call):
+    """All ranks raise an error, and can go on."""
+    with pytest.raises((ThalwegError, ValueError)):
+        call()
+    comm.barrier()
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("kind", [*MAPS, *EIGENVECTORS, KDAC])
+def test_the_default_seed_is_one_on_all_ranks(comm, kind):
+    parameters = {"init": "random"} if kind in (*MAPS, KDAC) else {}
+    found = estimator(kind, **parameters).fit(rows(comm))
+    assert np.isfinite(found.embedding_).all()
+    same_on_all_ranks(comm, [found.objective_, found.n_iter_], "what a fit found")
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("kind", [*MAPS, *EIGENVECTORS, KDAC])
+def test_a_wrong_parameter_of_one_rank_is_an_error_on_all(comm, kind):
+    last = comm.rank == comm.size - 1
+    for wrong in (*WRONG, *(() if kind in EIGENVECTORS else WRONG_OF_RUNS)):
+        for method in ("fit", "fit_transform", *(("fit_predict",) if kind is KDAC else ())):
+            found = estimator(kind, **(wrong if last else {}))
+            refused(comm, lambda found=found, method=method: getattr(found, method)(rows(comm)))
+    refused(comm, lambda: estimator(kind).fit(rows(comm, bad=last)))
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("kind", [TSNE, PaCMAP])
+def test_a_wrong_argument_of_one_rank_for_a_finished_map_is_an_error_on_all(comm, kind):
+    found = estimator(kind).fit(rows(comm))
+    last = comm.rank == comm.size - 1
+    for wrong in (np.ones((2, 3)), np.full((2, 4), np.nan), "rows"):
+        refused(comm, lambda wrong=wrong: found.transform(wrong if last else np.ones((2, 4))))
+    for wrong in (np.ones((2, 3)), np.full((2, 2), np.nan), "places"):
+        refused(comm, lambda wrong=wrong: found.inverse_transform(wrong if last else [[0.0, 0.0]]))
+    if last:
+        found.n_jobs = 0
+    refused(comm, lambda: found.transform(np.ones((2, 4))))
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("labels", [np.zeros(73), np.full(80, np.nan), 7, np.zeros((2, 2, 2))])
+def test_wrong_labels_of_one_rank_are_an_error_on_all(comm, labels):
+    last = comm.rank == comm.size - 1
+    given = labels if last else rows(comm).labels
+    for method in ("fit", "fit_predict", "fit_transform"):
+        refused(comm, lambda method=method: getattr(estimator(KDAC), method)(rows(comm), given))
+
+
+@pytest.mark.ranks(1, 2)
+def test_predictions_need_no_other_rank(comm):
+    found = estimator(KDAC).fit(rows(comm))
+    labels = rows(comm).layout.gather_rows(found.labels_)
+    with raise_on_all_ranks(comm):
+        if comm.rank == 0:
+            with pytest.raises(ValueError, match="features"):
+                found.predict(np.ones((2, 7)))
+            assert len(found.predict(np.ones((3, 4)))) == len(found.transform(np.ones((3, 4)))) == 3
+    np.testing.assert_array_equal(found.predict(rows(MPI.COMM_SELF).values), labels)
