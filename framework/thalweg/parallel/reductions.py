@@ -70,7 +70,9 @@ def exact_sum(terms: Sequence[float] | np.ndarray) -> float:
             return float(np.sum(terms))
 
 
-def sum_large(comm: MPI.Comm, array: np.ndarray, step: int = 2**22) -> np.ndarray:
+def sum_large(
+    comm: MPI.Comm, array: np.ndarray, step: int = 2**22, root: int | None = None
+) -> np.ndarray:
     """Sum of a large array over the ranks, in place, the same bits on every rank.  Collective.
 
     Parameters
@@ -79,6 +81,8 @@ def sum_large(comm: MPI.Comm, array: np.ndarray, step: int = 2**22) -> np.ndarra
         C-contiguous, of the same shape and dtype on all ranks.
     step
         Numbers that are summed at once, of which a second copy is made.
+    root
+        Rank that needs the sum: on the others the array then holds no sum.  None: all do.
 
     Notes
     -----
@@ -105,8 +109,14 @@ def sum_large(comm: MPI.Comm, array: np.ndarray, step: int = 2**22) -> np.ndarra
         received = np.empty((comm.size, mine.size), part.dtype)
         comm.Alltoallv([part, (counts, places)], received)
         mine[:] = _sum_in_order(received)
-        count_messages(mine.nbytes * others, others)
-        comm.Allgatherv(MPI.IN_PLACE, [part, (counts, places)])
+        if root is None:
+            count_messages(mine.nbytes * others, others)
+            comm.Allgatherv(MPI.IN_PLACE, [part, (counts, places)])
+        elif comm.rank == root:
+            comm.Gatherv(MPI.IN_PLACE, [part, (counts, places)], root)
+        else:
+            count_messages(mine.nbytes)
+            comm.Gatherv(mine, None, root)
     return array
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import Capability, Minibatches, Objective, Preconditioner
-from thalweg.parallel import MPI, PETSc, raise_on_all_ranks
+from thalweg.parallel import MPI, PETSc, raise_on_all_ranks, sum_large
 from thalweg.plugins import Help, check_declared
 from thalweg_saddlefree.capabilities import (
     AdaptiveDamping,
@@ -124,7 +124,9 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         comm = objective.comm
         for layer, moments in enumerate(sums):
             for array in moments.arrays():
-                _sum_on(comm, array, self.owners[layer])
+                # Column-major memory is handed over as it lies.
+                memory = array.T if array.flags.f_contiguous else array
+                sum_large(comm, memory, root=self.owners[layer])
                 array /= total
             if self.owners[layer] == comm.rank:
                 self.factors[layer].average(moments, keep)
@@ -236,15 +238,3 @@ def owners(blocks: tuple[LayerBlock, ...], ranks: int) -> list[int]:
         owner[layer] = rank
         load[rank] += cost[layer]
     return owner
-
-
-def _sum_on(comm: MPI.Comm, array: np.ndarray, owner: int) -> None:
-    """Sum a matrix over the ranks, in place, on its owner alone.  Collective."""
-    if comm.size == 1:
-        return
-    # Column-major memory is handed over as it lies.
-    memory = array.T if array.flags.f_contiguous else array
-    if comm.rank == owner:
-        comm.Reduce(MPI.IN_PLACE, memory, op=MPI.SUM, root=owner)
-    else:
-        comm.Reduce(memory, None, op=MPI.SUM, root=owner)

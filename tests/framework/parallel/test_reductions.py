@@ -62,6 +62,11 @@ def test_large_sums_have_the_bits_of_additions_in_the_order_of_ranks(comm, size,
     numbers = np.random.default_rng(comm.rank).standard_normal(size) * 1e6
     mine = numbers.astype(dtype).reshape(-1, 1)
     parts = comm.allgather(mine)
+    for root in range(comm.size):
+        alone = mine.copy()
+        sum_large(comm, alone, step=30_000, root=root)
+        if comm.rank == root:
+            assert alone.tobytes() == sum(parts[1:], parts[0]).tobytes()
     before = phases()["other"].bytes
     total = sum_large(comm, mine, step=30_000)
     sent = phases()["other"].bytes - before

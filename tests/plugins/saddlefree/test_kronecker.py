@@ -155,6 +155,28 @@ def test_directions_do_not_depend_on_the_ranks(comm, corrected):
     assert all(np.array_equal(everywhere[0], other) for other in everywhere)
 
 
+@pytest.mark.ranks(2, 3)
+def test_moments_are_added_in_the_order_of_ranks(comm):
+    problem = objective(comm, sizes=(24, 24, 24, 24))
+    stream = np.random.default_rng(comm.rank)
+    samples = [
+        LayerSample(layer, *(10.0**comm.rank * stream.standard_normal((2, 5, 1, 24))))
+        for layer in range(3)
+    ]
+    problem.layer_samples = lambda x, draw: samples
+    x = problem.initial_point(0)
+    metric = KroneckerPreconditioner()
+    metric.setup(problem, x)
+    metric.update(x)
+    for sample, block, owner in zip(samples, problem.layers, metric.owners, strict=True):
+        own = Moments.zero(block, np.dtype(float), squares=False)
+        own.add(sample, block, None)
+        first, *others = comm.allgather(own.inputs)
+        if owner == comm.rank:
+            mean = sum(others, first) / problem.curvature_row_count
+            assert metric.factors[sample.layer].inputs.tobytes() == mean.tobytes()
+
+
 class Recording(NetworkObjective):
     """Counts the rows that each evaluation sees."""
 
