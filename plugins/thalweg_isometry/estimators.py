@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout, collective_call
+from thalweg.parallel import MPI, Layout, collective_call, sum_over_ranks
 from thalweg.parallel.pairs import SecantSet
 from thalweg.plugins import check_parameters, declared_options, refuse_former_names
 from thalweg_isometry.certificate import Certificate, certify
@@ -26,6 +26,12 @@ from thalweg_isometry.objective import (
     delta_or_default,
     secant_set,
 )
+
+#: Distance of the mean from the origin, over that of the entries from it, which is far.
+FAR = 10.0
+
+#: Rows whose entries are summed at a time.
+BLOCK = 4096
 
 
 @refuse_former_names(declared_options(build))
@@ -58,6 +64,9 @@ class LinearIsometry(  # type: ignore[misc]
         The map Psi.
     rank_ : int
         Its rows.
+    offset_ : ndarray of shape (n_features,)
+        What :meth:`transform` takes from rows: zeros, but the mean where rows lie far from the
+        origin, where rounding of their images would change short distances.
     delta_ : float
         Its isometry constant over all secants, certified over every one.
     rank_lower_bound_ : int
@@ -109,6 +118,7 @@ class LinearIsometry(  # type: ignore[misc]
             self.n_features_in_ = X.layout.columns
         else:
             X = self._validated(X, reset=True, ensure_min_samples=2)
+        self._set_offset(X)
         return self._solve(self._secant_set(X, y, pairs, weights))
 
     def partial_fit(self, X: Any, y: Any = None) -> LinearIsometry:
@@ -152,6 +162,7 @@ class LinearIsometry(  # type: ignore[misc]
             else:
                 X = np.concatenate([points, X])
             y = None if y is None else np.concatenate([classes, y])
+        self._set_offset(X)
         start = self.components_ if known else None
         self._solve(self._secant_set(X, y), start, cuts)
         self._seen = (X, y, self._cuts)
@@ -221,7 +232,10 @@ class LinearIsometry(  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """Map rows: ``X @ components_.T``, shape (n_samples, rank_).
+        """Map rows: ``(X - offset_) @ components_.T``, shape (n_samples, rank_), float64.
+
+        ``delta_`` holds for these images up to their rounding, in double precision whatever the
+        type of X: single precision may change a short distance by more than the map does.
 
         Parameters
         ----------
@@ -231,12 +245,17 @@ class LinearIsometry(  # type: ignore[misc]
         """
         check_is_fitted(self)
         if isinstance(X, Dataset):
-            return np.asarray(X.values @ self.components_.T)
-        X = self._validated(X)
-        return np.asarray(X @ self.components_.T.astype(X.dtype))
+            X = self._validated(X.values, ensure_min_samples=0)
+        else:
+            X = self._validated(X)
+        if self.offset_.any():
+            X = (X.toarray() if scipy.sparse.issparse(X) else X) - self.offset_
+        return np.asarray(X @ self.components_.T)
 
     def inverse_transform(self, X: Any) -> np.ndarray:
-        """Points of least norm that :meth:`transform` maps to X, shape (n_samples, n_features).
+        """Points nearest to ``offset_`` that :meth:`transform` maps to X.
+
+        Float64, shape (n_samples, n_features).
 
         Parameters
         ----------
@@ -249,10 +268,23 @@ class LinearIsometry(  # type: ignore[misc]
             Another number of columns than ``rank_``.
         """
         check_is_fitted(self)
-        X = check_array(X, dtype=(np.float64, np.float32))
+        X = check_array(X, dtype=np.float64)
         if X.shape[1] != self.rank_:
             raise InputError(f"the images must have {self.rank_} columns, not {X.shape[1]}")
-        return np.asarray(X @ np.linalg.pinv(self.components_).T.astype(X.dtype))
+        return np.asarray(X @ np.linalg.pinv(self.components_).T + self.offset_)
+
+    def _set_offset(self, X: Any) -> None:
+        """Their mean, where rows lie far from the origin.  Collective."""
+        self.offset_ = np.zeros(self.n_features_in_)
+        if scipy.sparse.issparse(X):
+            return  # most of their entries are zero
+        comm, values = (X.comm, X.values) if isinstance(X, Dataset) else (MPI.COMM_SELF, X)
+        rows = sum_over_ranks(comm, len(values))
+        mean = np.asarray(sum_over_ranks(comm, values.sum(axis=0, dtype=float))) / rows
+        parts = (values[k : k + BLOCK] for k in range(0, len(values), BLOCK))
+        total = sum_over_ranks(comm, sum(float(np.abs(part - mean).sum()) for part in parts))
+        if np.abs(mean).max() > FAR * total / (rows * len(mean)):
+            self.offset_ = mean
 
     def score(self, X: Any, y: Any = None) -> float:
         """The isometry constant over all secants of X, certified, times -1.

@@ -169,6 +169,8 @@ def test_points_that_cannot_be_used_are_refused_on_all_ranks(comm):
         secants(points, comm)
     with pytest.raises(InputError, match="at least two distinct points"):
         secants(np.ones((40, 5)), comm)
+    with pytest.raises(InputError, match="int64 that float64 cannot hold"):
+        secants(2**53 + np.arange(40).reshape(-1, 1), comm)
     with pytest.raises(InputError, match="rank x 5"):
         secants(cloud(40, 5), comm).scan(np.ones((2, 4)))
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from scipy.spatial.distance import pdist
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -52,6 +53,44 @@ def test_attributes_are_certified(digits, true_delta, estimator):
     assert fitted.n_secants_ == 24 * 23 // 2
     assert fitted.transform(points).shape == (24, fitted.rank_)
     np.testing.assert_allclose(fitted.transform(points), points @ fitted.components_.T)
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize(
+    ("kind", "center", "near"),
+    [
+        ("float32", 100.0, 5e-5),
+        ("float32", 0.0, 1e-6),
+        ("float64", 1e8, 1e-7),
+        ("float16", 100.0, 0.5),
+        ("int8", 100.0, 3.0),
+    ],
+)
+def test_the_certified_delta_holds_for_what_transform_returns(comm, kind, center, near):
+    stream = np.random.default_rng(0)
+    points = center + stream.normal(size=(60, 30))
+    points = np.concatenate([points, points[:20] + near * stream.normal(size=(20, 30))])
+    points = points.astype(kind)
+    shared = Dataset.from_array(points, comm=comm)
+    before = pdist(points.astype(float), "sqeuclidean")
+    some = before > 0.0
+    for rows in (points, shared):
+        fitted = NearIsometricEmbedding(delta=0.4).fit(rows)
+        assert fitted.delta_ <= 0.4
+        images = fitted.transform(rows)
+        if rows is shared:
+            images = shared.layout.gather_rows(images)
+        found = np.abs(pdist(images, "sqeuclidean")[some] / before[some] - 1.0).max()
+        assert found == pytest.approx(fitted.delta_, rel=1e-5)
+        assert fitted.offset_.any() == (center > 0.0)
+    back = fitted.transform(fitted.inverse_transform(images))
+    np.testing.assert_allclose(back, images, rtol=1e-7, atol=1e-6)
+
+
+def test_rows_near_the_origin_are_multiplied_alone(digits):
+    fitted = SecantPCA(rank=5).fit(digits[:30])
+    assert not fitted.offset_.any()
+    np.testing.assert_array_equal(fitted.transform(digits), digits @ fitted.components_.T)
 
 
 def test_integer_images_are_converted_with_care(digits, true_delta):

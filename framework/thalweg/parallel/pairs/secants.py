@@ -577,7 +577,13 @@ def exact_points(points: np.ndarray) -> np.ndarray:
     elif points.dtype.kind not in "fiub":
         raise InputError(f"the points hold {points.dtype}, not real numbers")
     elif points.dtype not in (np.float32, np.float64):
-        points = points.astype(np.float32 if points.dtype == np.float16 else np.float64)
+        given, points = points, points.astype(np.float32 if points.itemsize == 2 else np.float64)
+        with np.errstate(invalid="ignore"):
+            exact = points.astype(given.dtype) == given
+        if not (exact | ~np.isfinite(points)).all():
+            raise InputError(
+                f"the points hold {given.dtype} that float64 cannot hold without loss; round them"
+            )
     if not np.isfinite(points).all():
         raise InputError("the points hold a number that is not finite; remove NaN and infinity")
     return np.ascontiguousarray(points)
