@@ -45,24 +45,28 @@ class Evaluator:
     point, or again for the point where they start: that costs one evaluation.
     A value that is not finite is replaced by one so large that any solver backs
     off, since external line searches do not all handle infinity.
+
+    ``known`` says that value and gradient of the state belong to its origin.  Of a state without
+    a gradient values alone are evaluated.
     """
 
-    def __init__(
-        self, objective: Objective, x: PETSc.Vec, value: float, gradient: PETSc.Vec | None
-    ) -> None:
-        self.objective, self.layout = objective, objective.layout
+    def __init__(self, state: ExternalState, known: bool) -> None:
+        x, value, gradient = state.origin, state.origin_value, state.gradient
+        self.objective, self.layout = state.objective, state.objective.layout
+        self.values_alone = gradient is None
         self.evaluations = 0
         self.products = 0
         self.finite = True  # at the point evaluated last
         self.best = value
         self._unused = [Evaluation(x.duplicate(), x.duplicate()) for _ in range(REMEMBERED)]
         self._recent: list[Evaluation] = []  # the newest first
-        if gradient is not None:
-            known = self._unused.pop()
-            x.copy(known.x)
-            gradient.copy(known.gradient)
-            known.value = value
-            self._recent.append(known)
+        if known:
+            entry = self._unused.pop()
+            x.copy(entry.x)
+            if gradient is not None:
+                gradient.copy(entry.gradient)
+            entry.value = value
+            self._recent.append(entry)
 
     def evaluate(self, x: PETSc.Vec, gradient: PETSc.Vec | None = None) -> float:
         """Value at ``x``, and its gradient if a vector is given.  Collective."""
@@ -81,21 +85,22 @@ class Evaluator:
 
     def take(self, x: PETSc.Vec, state: ExternalState) -> bool:
         """Make ``x`` the state's iterate, unless the objective is not finite there.  Collective."""
-        assert state.gradient is not None
         found = self._find(x)
         if not found.finite:
             return False
         x.copy(state.x)
-        found.gradient.copy(state.gradient)
-        state.value, state.gradient_norm = found.value, state.gradient.norm()
+        state.value, state.gradient_norm = found.value, math.nan
+        if state.gradient is not None:
+            found.gradient.copy(state.gradient)
+            state.gradient_norm = state.gradient.norm()
         return True
 
     def _evaluate(self, x: PETSc.Vec, entry: Evaluation) -> None:
         x.copy(entry.x)
-        entry.value = self.objective.value_and_gradient(entry.x, entry.gradient)
+        gradient = None if self.values_alone else entry.gradient
+        entry.value, norm = _evaluated(self.objective, entry.x, gradient)
         self.evaluations += 1
-        norm = entry.gradient.norm() if math.isfinite(entry.value) else math.nan
-        entry.finite = self.finite = math.isfinite(norm)
+        entry.finite = self.finite = _finite(entry.value, norm, gradient)
         if not entry.finite:
             entry.value = self.best + 1e8 * (1.0 + abs(self.best))
             entry.gradient.set(0.0)
@@ -200,9 +205,8 @@ class ExternalSolver(Solver[ExternalState]):
     def init(self, objective: Objective, x: PETSc.Vec) -> ExternalState:
         """One evaluation at ``x``; the external solver starts with the first step."""
         self.check(objective)
-        gradient = x.duplicate()
-        value = objective.value_and_gradient(x, gradient)
-        norm = gradient.norm()
+        gradient = None if self.derivative_free else x.duplicate()
+        value, norm = _evaluated(objective, x, gradient)
         state = ExternalState(
             objective=objective,
             x=x,
@@ -214,7 +218,7 @@ class ExternalSolver(Solver[ExternalState]):
             origin_value=value,
             memory=self._preconditioner_state(),
         )
-        if not math.isfinite(value) or not math.isfinite(norm):
+        if not _finite(value, norm, gradient):
             state.outcome = Status.DIVERGED
         return state
 
@@ -241,7 +245,7 @@ class ExternalSolver(Solver[ExternalState]):
                 break
             # The external solver has ended.  Restarted it may make progress; where a
             # restarted one does not move at all, the run ends.
-            if state.since == 0:
+            if state.since == 0 or state.x.equal(state.origin):
                 state.outcome = (
                     Status.SMALL_GRADIENT if state.gradient_norm == 0 else Status.PRECISION_LIMIT
                 )
@@ -296,10 +300,9 @@ class ExternalSolver(Solver[ExternalState]):
 
     def reset(self, state: ExternalState) -> ExternalState:
         """Evaluate again, and restart from here."""
-        assert state.gradient is not None
         self._renew(state)
-        state.value = state.objective.value_and_gradient(state.x, state.gradient)
-        state.origin_value, state.gradient_norm = state.value, state.gradient.norm()
+        state.value, state.gradient_norm = _evaluated(state.objective, state.x, state.gradient)
+        state.origin_value = state.value
         state.evaluations += 1
         state.outcome = Status.RUNNING
         return state
@@ -307,6 +310,20 @@ class ExternalSolver(Solver[ExternalState]):
     def destroy(self, state: ExternalState) -> None:
         """End the external loop.  Collective."""
         self._stop(state)
+
+
+def _evaluated(
+    objective: Objective, x: PETSc.Vec, gradient: PETSc.Vec | None
+) -> tuple[float, float]:
+    """Value at ``x``, and the norm of its gradient; NaN where there is no vector for that."""
+    if gradient is None:
+        return objective.value(x), math.nan
+    value = objective.value_and_gradient(x, gradient)
+    return value, gradient.norm()
+
+
+def _finite(value: float, norm: float, gradient: PETSc.Vec | None) -> bool:
+    return math.isfinite(value) and (gradient is None or math.isfinite(norm))
 
 
 def _copied(value: Any) -> Any:

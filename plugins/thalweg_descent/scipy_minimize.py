@@ -80,6 +80,11 @@ class ScipyMinimize(ExternalSolver):
         fitting = ", ".join(sorted(METHODS))
         raise InputError(f"SciPy has no method '{self.method}' that fits; these fit: {fitting}")
 
+    @property
+    def derivative_free(self) -> bool:
+        """Whether the method works with values alone."""
+        return self.method in WITHOUT_GRADIENT
+
     def check(self, objective: Objective) -> None:
         """The Newton methods need a Hessian product."""
         method = self.method
@@ -89,10 +94,7 @@ class ScipyMinimize(ExternalSolver):
 
     def start(self, state: ExternalState, known: bool) -> RunningSolver:
         """SciPy at ``state.origin``."""
-        evaluator = Evaluator(
-            state.objective, state.origin, state.origin_value, state.gradient if known else None
-        )
-        return _RunningScipy(self.method, evaluator, state)
+        return _RunningScipy(self.method, Evaluator(state, known), state)
 
 
 class _RunningScipy(RunningSolver):
@@ -129,8 +131,13 @@ class _RunningScipy(RunningSolver):
                 if not np.array_equal(arrays[0], self.seen) and self._take(arrays[0], state):
                     return True
                 repeated += 1
-                if kind == "end" or repeated >= MAX_REPEATED:
+                if kind == "end":
                     return False
+                if repeated >= max(MAX_REPEATED, *self.shape):
+                    # The best vertex of a simplex may stay while the others come nearer: an
+                    # iteration that moves nothing.
+                    state.step_length = 0.0
+                    return self.evaluator.values_alone and self.evaluator.finite
             else:
                 return False
 
@@ -158,8 +165,10 @@ class _RunningScipy(RunningSolver):
         with self.layout.writing(vec) as rows:
             rows[...] = self.layout.local(whole.reshape(self.layout.rows, self.layout.columns))
 
-    def _evaluate(self, whole: np.ndarray) -> tuple[float, np.ndarray]:
+    def _evaluate(self, whole: np.ndarray) -> float | tuple[float, np.ndarray]:
         self._scatter(whole, self.point)
+        if self.evaluator.values_alone:
+            return self.evaluator.evaluate(self.point)
         value = self.evaluator.evaluate(self.point, self.given)
         return value, self.layout.gather(self.given).ravel()
 
@@ -195,12 +204,8 @@ def _run_scipy(
     def whole(x: np.ndarray) -> np.ndarray:
         return np.array(x, dtype=float).ravel()
 
-    def value_and_gradient(x: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = ask(("evaluate", [whole(x)]))
-        return value, gradient
-
-    def value_only(x: np.ndarray) -> float:
-        return float(value_and_gradient(x)[0])
+    def evaluate(x: np.ndarray) -> Any:
+        return ask(("evaluate", [whole(x)]))
 
     def product(x: np.ndarray, direction: np.ndarray) -> np.ndarray:
         return np.asarray(ask(("product", [whole(x), whole(direction)])))
@@ -211,12 +216,11 @@ def _run_scipy(
     more: dict[str, Any] = {}
     if method in WITH_PRODUCT or (method in MAY_USE_PRODUCT and products):
         more["hessp"] = product
-    without = method in WITHOUT_GRADIENT
     result = scipy.optimize.minimize(
-        value_only if without else value_and_gradient,
+        evaluate,
         start,
         method=method,
-        jac=None if without else True,
+        jac=None if method in WITHOUT_GRADIENT else True,
         callback=show,
         options=METHODS[method],
         **more,

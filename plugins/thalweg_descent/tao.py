@@ -82,15 +82,8 @@ class Tao(ExternalSolver):
 
     def start(self, state: ExternalState, known: bool) -> RunningSolver:
         """TAO at ``state.origin``."""
-        evaluator = Evaluator(
-            state.objective,
-            state.origin,
-            state.origin_value,
-            state.gradient if known else None,
-        )
-        return _RunningTao(
-            self.type, evaluator, None if self._plain else self.preconditioner, state
-        )
+        preconditioner = None if self._plain else self.preconditioner
+        return _RunningTao(self.type, Evaluator(state, known), preconditioner, state)
 
 
 class _RunningTao(RunningSolver):

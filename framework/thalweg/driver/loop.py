@@ -267,6 +267,8 @@ class _Run:
             raise NumericalError(f"the objective is {state.value} at the starting point")
         elif not _is_finite(state):
             raise NumericalError("the gradient is not finite at the starting point")
+        if saved is None:
+            self._measure_gradient(state)
         self.last_good = _Point(state)
         self.seconds["setup"] += run_clock() - began
         if saved is None:
@@ -278,6 +280,7 @@ class _Run:
         """One step; False if it left the finite numbers, and the iterate before is back."""
         began = run_clock()
         self.state = state = self.solver.step(self.state)
+        self._measure_gradient(state)
         self.seconds["optimize"] += run_clock() - began
         if not self._keep(state):
             return False
@@ -285,6 +288,16 @@ class _Run:
         self._note_value(state)
         bar.show(self._record(state))
         return True
+
+    def _measure_gradient(self, state: SolverState) -> None:
+        """Norm of the gradient, for the rule on it, where the solver works with values alone."""
+        rules = [self.stop] if self.homotopy is None else [self.stop, self.homotopy.stage]
+        if self.solver.derivative_free and any(rule.gradient is not None for rule in rules):
+            gradient = state.x.duplicate()
+            self.objective.value_and_gradient(state.x, gradient)
+            state.gradient_norm = gradient.norm()
+            state.evaluations += 1
+            gradient.destroy()
 
     def _note_value(self, state: SolverState) -> None:
         """Keep the values that the rule on the decrease compares: of iterations, or of epochs."""
@@ -441,7 +454,7 @@ class _Run:
         if self._more_stages():
             assert self.homotopy is not None
             rules = self.homotopy.stage
-        if not self.solver.decreases:
+        if self.solver.derivative_free or not self.solver.decreases:
             rules = replace(rules, decrease=None)
         norm = state.gradient_norm
         if isinstance(state, StochasticState) and not state.whole:

@@ -88,6 +88,15 @@ class Solver(ABC, Generic[S]):
 
     preconditioner: Preconditioner | None = None
 
+    @property
+    def derivative_free(self) -> bool:
+        """Whether steps use values alone.
+
+        The best of them may stay for long before it falls: the rule on the decrease does not
+        hold.  A gradient is evaluated where a rule asks for its norm.
+        """
+        return False
+
     @classmethod
     def takes_preconditioner(cls, options: Mapping[str, Any]) -> bool:
         """Whether, with these options, a preconditioner other than the identity has a place.

@@ -56,6 +56,8 @@ class Valley(RowObjective, HessianProduct):
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("fault", ["value", "gradient"])
 def test_nan_after_the_start_is_a_failure_that_keeps_the_last_good_iterate(comm, solver, fault):
+    if (solver, fault) == ("scipy:Nelder-Mead", "gradient"):
+        pytest.skip("it evaluates no gradient")
     fails_and_keeps_the_last_good_iterate(comm, solver, fault)
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import thalweg
+from thalweg.driver import HomotopySchedule, Stop
 from thalweg.errors import CapabilityError, InputError
-from thalweg.interfaces import RowObjective
-from thalweg.parallel import MPI, Layout
+from thalweg.interfaces import Homotopy, RowObjective
+from thalweg.parallel import MPI, Layout, sum_over_ranks
 from thalweg.result import Status
 from thalweg_descent.coroutine import Coroutine
 from thalweg_descent.scipy_minimize import METHODS, WITH_PRODUCT, WITHOUT_GRADIENT, ScipyMinimize
@@ -22,6 +23,20 @@ SEVERAL_RANKS = [
     *("scipy:L-BFGS-B", "scipy:TNC", "scipy:trust-krylov", "scipy:SLSQP"),
 ]
 FAST = [n for n in (*TAO, *SCIPY) if n.partition(":")[2] not in WITHOUT_GRADIENT]
+
+
+class Tilted(RowObjective, Homotopy):
+    """(x² − 1)² / 4 + tilt x."""
+
+    homotopy_parameter = 0.0
+
+    def __init__(self, comm):
+        super().__init__(comm, Layout(comm, 1, 1))
+
+    def rows_value_and_gradient(self, x, gradient):
+        gradient[...] = x * (x**2 - 1) + self.homotopy_parameter
+        value = ((x**2 - 1) ** 2 / 4 + self.homotopy_parameter * x).sum()
+        return sum_over_ranks(self.comm, float(value))
 
 
 def minimize(objective, solver, **options):
@@ -44,6 +59,32 @@ def test_methods_without_gradient_get_along_in_few_dimensions(rosenbrock, solver
     assert result.objective < 1e-8
 
 
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("solver", [f"scipy:{method}" for method in WITHOUT_GRADIENT])
+def test_methods_without_gradient_evaluate_none_that_no_rule_asks_for(comm, rosenbrock, solver):
+    class Values(rosenbrock):
+        def value_and_gradient(self, x, gradient):
+            raise AssertionError("no rule asks for a gradient")
+
+    result = minimize(Values(comm, rows=1), solver, gradient=None)
+    assert result.status is Status.PRECISION_LIMIT
+    assert result.objective < 1e-8
+    assert np.isnan(result.trace["gradient_norm"]).all()
+    homotopy = HomotopySchedule((1.0, 0.5), Stop(iterations=20, decrease=None))
+    tilted = minimize(Tilted(comm), solver, gradient=None, iterations=200, homotopy=homotopy)
+    assert tilted.gather() == pytest.approx(-1.19148788, abs=1e-6)  # x^3 - x + 0.5 = 0
+
+
+def test_a_best_vertex_that_stays_is_not_the_end(quadratic):
+    objective = quadratic(MPI.COMM_SELF, rows=60, columns=1, condition=100.0)
+    start = 1.0 + np.arange(60)[:, None] % 3
+    rules = {"gradient": None, "decrease": 1e-3, "window": 1, "iterations": 6}
+    result = minimize(objective, "scipy:Nelder-Mead", x0=start, **rules)
+    assert 0.0 in result.trace["step_length"]  # for a hundred of SciPy's iterations
+    assert result.status is Status.ITERATION_LIMIT
+    assert result.objective < result.trace["objective"][2]
+
+
 @pytest.mark.parametrize("solver", [*TAO, *SCIPY])
 def test_the_state_holds_value_and_gradient_of_its_iterate(chain, solver):
     objective = chain(MPI.COMM_SELF, rows=3, columns=1)
@@ -52,7 +93,11 @@ def test_the_state_holds_value_and_gradient_of_its_iterate(chain, solver):
     def look(iterate):
         value = objective.value_and_gradient(iterate.state.x, gradient)
         assert value == iterate.objective
-        assert gradient.equal(iterate.state.gradient)
+        assert iterate.gradient_norm == gradient.norm()
+        if solver.partition(":")[2] in WITHOUT_GRADIENT:
+            assert iterate.state.gradient is None
+        else:
+            assert gradient.equal(iterate.state.gradient)
 
     minimize(objective, solver, iterations=6, callback=look)
 
