@@ -138,7 +138,6 @@ def build_kdac(
             "choose sigma, lambda and, if none is given, the components: by tightness, "
             "balance and novelty of the clusters, or by the paper's rule, the highest CQ where "
             "the condition for a local minimum holds",
-            formerly=("search",),
         ),
     ] = "none",
     approximation: Annotated[
@@ -150,7 +149,7 @@ def build_kdac(
     ] = "auto",
     features: Annotated[
         int | None,
-        Help("frequencies or landmarks; by default 256", minimum=1, formerly=("fourier_features",)),
+        Help("frequencies or landmarks; by default 256", minimum=1),
     ] = None,
     precision: Annotated[
         Literal["auto", "single", "double"],

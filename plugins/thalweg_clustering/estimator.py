@@ -17,7 +17,7 @@ from thalweg.driver import STOP_OPTIONS
 from thalweg.errors import InputError
 from thalweg.interfaces import Solver
 from thalweg.parallel import collective_call, job_threads, raise_on_all_ranks, shared_seed
-from thalweg.plugins import Option, check_parameters, declared_options, refuse_former_names
+from thalweg.plugins import Option, check_parameters, declared_options
 from thalweg_clustering.alternatives import Alternative, choose_clusters, find_alternatives
 from thalweg_clustering.build import Preparation, build_kdac
 from thalweg_clustering.kernels import KernelFunction
@@ -33,7 +33,6 @@ EXPECTED_FAILURES = {
 NAMES = {"n_clusters": "clusters", "n_components": "components", "random_state": "seed"}
 
 
-@refuse_former_names(declared_options(build_kdac), NAMES)
 @dataclass(eq=False, repr=False)
 class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     """Alternative clustering: clusters of high quality unlike the clusterings given.

@@ -110,7 +110,7 @@ def embedding(
     ] = "auto",
     neighbor_search: Annotated[
         Literal["exact", "approximate"],
-        Help("how nearest neighbors are found", formerly=("neighbours",)),
+        Help("how nearest neighbors are found"),
     ] = "exact",
     init: Annotated[
         Literal["auto", "random", "pca", "spectral"],

@@ -16,7 +16,7 @@ from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, collective_call, sum_over_ranks
 from thalweg.parallel.pairs import SecantSet
-from thalweg.plugins import check_parameters, declared_options, refuse_former_names
+from thalweg.plugins import check_parameters, declared_options
 from thalweg_isometry.certificate import Certificate, certify
 from thalweg_isometry.objective import (
     NearIsometry,
@@ -34,7 +34,6 @@ FAR = 10.0
 BLOCK = 4096
 
 
-@refuse_former_names(declared_options(build))
 @dataclass(eq=False, repr=False)
 class LinearIsometry(  # type: ignore[misc]
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator

@@ -83,9 +83,7 @@ class HingeSearch(SecantSearch[HingeState]):
         Sequence[float],
         Help("shares of delta at which the hinge sets in, tried in turn", above=0, below=1),
     ] = (0.9, 0.98)
-    max_evaluations: Annotated[
-        int, Help("evaluations per margin", minimum=1, formerly=("patience",))
-    ] = 400
+    max_evaluations: Annotated[int, Help("evaluations per margin", minimum=1)] = 400
     memory: Annotated[int, Help("number of curvature pairs of L-BFGS", minimum=1)] = 12
 
     aim: ClassVar[float] = 0.9

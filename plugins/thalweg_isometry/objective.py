@@ -203,7 +203,7 @@ def build(
     ] = "all",
     n_neighbors: Annotated[
         int,
-        Help("number of neighbors, with secants = neighbors", minimum=1, formerly=("neighbours",)),
+        Help("number of neighbors, with secants = neighbors", minimum=1),
     ] = 10,
 ) -> NearIsometry:
     """The objective for a data set.  Collective.

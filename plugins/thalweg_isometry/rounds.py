@@ -35,7 +35,6 @@ class SeparationRounds(Solver[S], Generic[S]):
             "largest number of secants that a separation round adds; 4 per point, but at least "
             "30,000 and at most 500,000",
             minimum=1,
-            formerly=("columns",),
         ),
     ] = None
     per_row: Annotated[int, Help("of those, the most for one point in one tile", minimum=1)] = 3

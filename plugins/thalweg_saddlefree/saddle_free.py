@@ -120,7 +120,6 @@ class SaddleFree(Solver[SaddleFreeState]):
         Help(
             "how |H| is applied: one Lanczos basis, a differential equation, or shifted solves",
             choices=tuple(METHODS),
-            formerly=("way",),
         ),
     ] = "lanczos"
     curvature: Annotated[

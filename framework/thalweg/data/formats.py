@@ -13,7 +13,7 @@ from thalweg.plugins import FormatSpec, Option, plugins
 KEY = Option("key", str, None, "array to read, if the file holds several")
 DELIMITER = Option("delimiter", str, None, "delimiter of a text table, detected by default")
 HEADER = Option("header", bool, None, "whether a text table has a header, detected by default")
-GRAY = Option("gray", bool, False, "read colored pictures as gray", formerly=("grey",))
+GRAY = Option("gray", bool, False, "read colored pictures as gray")
 DISTINCT = Option("distinct", bool, False, "of a single picture, keep each color once")
 
 FOLDER = FormatSpec(

@@ -18,7 +18,7 @@ from thalweg.interfaces import (
     missing_capabilities,
     require,
 )
-from thalweg.plugins import Option, PreconditionerSpec, SolverSpec, plugins, unknown_option
+from thalweg.plugins import Option, PreconditionerSpec, SolverSpec, plugins
 
 #: A name and options, under ``"name"`` and their own names.
 Section = Mapping[str, Any]
@@ -176,9 +176,6 @@ def _sorted(
     for option, value in given.items():
         owners = [k for k, (_, known) in enumerate(places) if option in {o.name for o in known}]
         if not owners:
-            for owner, known in places:
-                if any(option in o.formerly for o in known):
-                    raise unknown_option(option, known, owner)
             every = [o.name for _, known in places for o in known]
             listed = ", ".join(owner for owner, known in places if known)
             raise InputError(f"no option '{option}' in {listed}{suggestion(option, every)}")

@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from thalweg.parallel.pairs.coarse_cells import CoarseCells
     from thalweg.parallel.pairs.kernel_sums import KernelSums
     from thalweg.parallel.pairs.secants import SecantSet
-    from thalweg.parallel.pairs.tiles import Tile, tiles
     from thalweg.parallel.row_exchange import RowExchange, RowPlan, rows_at
 
 __all__ = [
@@ -81,7 +80,6 @@ __all__ = [
     "RowPlan",
     "RowRoutes",
     "SecantSet",
-    "Tile",
     "Transposition",
     "Watchdog",
     "abort_on_error",
@@ -123,7 +121,6 @@ __all__ = [
     "swap_rows",
     "temporary_options",
     "threads_for",
-    "tiles",
     "values_of_all_ranks",
     "write_rows",
 ]

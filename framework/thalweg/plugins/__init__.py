@@ -8,7 +8,6 @@ from thalweg.plugins.options import (
     SWITCHED_OFF,
     Option,
     check_parameters,
-    refuse_former_names,
     resolve_options,
     unknown_option,
 )
@@ -51,7 +50,6 @@ __all__ = [
     "hookimpl",
     "peaks",
     "plugins",
-    "refuse_former_names",
     "resolve_options",
     "specs_of",
     "unknown_option",

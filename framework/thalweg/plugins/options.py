@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import builtins
-import functools
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from thalweg.errors import InputError, suggestion
-
-C = TypeVar("C", bound=type)
 
 _WORDS = {
     int: "an integer",
@@ -46,8 +43,6 @@ class Limits:
         The only values allowed.
     finite
         Whether infinity is refused, as NaN always is.
-    formerly
-        Names that the option had before: giving one is an error that states the new name.
     """
 
     unit: str = ""
@@ -57,7 +52,6 @@ class Limits:
     below: float | None = None
     choices: tuple[Any, ...] | None = None
     finite: bool = True
-    formerly: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,8 +98,6 @@ class Option(Limits):
                 f"option '{self.name}' must have a type (int, float, bool, str or list), "
                 f"a default and a help text"
             )
-        if isinstance(self.formerly, str):
-            raise TypeError(f"'formerly' of option '{self.name}' must be a tuple of strings")
         if not self.keyword:
             object.__setattr__(self, "keyword", self.name)
         if self.default is not None:
@@ -227,8 +219,7 @@ def resolve_options(
     Raises
     ------
     InputError
-        An unknown option (the nearest are named), one under a former name, a wrong
-        type or range.
+        An unknown option (the nearest are named), a wrong type or range.
     """
     known = {option.name: option for option in options}
     for name in given:
@@ -241,63 +232,10 @@ def resolve_options(
 
 
 def unknown_option(name: str, known: Iterable[Option], owner: str) -> InputError:
-    """The error for an option that does not exist; for a former name, it names the new one."""
-    options = list(known)
-    for option in options:
-        if name in option.formerly:
-            return InputError(f"option '{name}' of {owner} is now called '{option.name}'")
+    """The error for an option that does not exist, with the nearest that does."""
     return InputError(
-        f"{owner} has no option '{name}'{suggestion(name, (option.name for option in options))}"
+        f"{owner} has no option '{name}'{suggestion(name, (option.name for option in known))}"
     )
-
-
-def refuse_former_names(
-    options: Iterable[Option], names: Mapping[str, str] | None = None
-) -> Callable[[C], C]:
-    """Decorator of an estimator class: a keyword that was renamed is refused with its new name.
-
-    Parameters
-    ----------
-    options, names
-        As for :func:`check_parameters`.
-
-    Examples
-    --------
-    >>> option = Option("n_neighbors", int, 5, "neighbors of a point", formerly=("count",))
-    >>> @refuse_former_names([option])
-    ... class Estimator:
-    ...     def __init__(self, n_neighbors=5):
-    ...         self.n_neighbors = n_neighbors
-    >>> Estimator(count=7)
-    Traceback (most recent call last):
-        ...
-    thalweg.errors.InputError: parameter 'count' of Estimator is now called 'n_neighbors'
-    """
-    parameter_of = {option: parameter for parameter, option in (names or {}).items()}
-    present = {
-        old: parameter_of.get(option.name, option.keyword)
-        for option in options
-        for old in option.formerly
-    }
-
-    def decorate(estimator: C) -> C:
-        init = estimator.__init__  # type: ignore[misc]
-        known = inspect.signature(init).parameters
-
-        @functools.wraps(init)
-        def checked(self: Any, *args: Any, **kwargs: Any) -> None:
-            for name in kwargs:
-                if name not in known and present.get(name) in known:
-                    owner = type(self).__name__
-                    raise InputError(
-                        f"parameter '{name}' of {owner} is now called '{present[name]}'"
-                    )
-            init(self, *args, **kwargs)
-
-        estimator.__init__ = checked  # type: ignore[misc]
-        return estimator
-
-    return decorate
 
 
 def check_parameters(

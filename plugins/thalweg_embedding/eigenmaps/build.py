@@ -34,13 +34,10 @@ def laplacian_eigenmaps(
         Help(
             "nearest neighbors of a point; nearest pairs connect components of their graph",
             minimum=1,
-            formerly=("count",),
         ),
     ] = 10,
     perplexity: Perplexity = None,
-    normalized: Annotated[
-        bool, Help("constraint with the degrees D", formerly=("normalised",))
-    ] = True,
+    normalized: Annotated[bool, Help("constraint with the degrees D")] = True,
     weights: Weights | None = None,
 ) -> EigenvectorEmbedding:
     """Belkin and Niyogi (2003): least sum w d with X'DX = I, X'D1 = 0.  Collective.
@@ -109,7 +106,6 @@ def locally_linear_embedding(
         Help(
             "nearest neighbors of a point; nearest pairs connect components of their graph",
             minimum=1,
-            formerly=("count",),
         ),
     ] = 12,
     regularization: Annotated[
@@ -117,7 +113,6 @@ def locally_linear_embedding(
         Help(
             "share of the trace added to the diagonal of local Gram matrices",
             above=0,
-            formerly=("regularisation",),
         ),
     ] = 1e-3,
 ) -> EigenvectorEmbedding:

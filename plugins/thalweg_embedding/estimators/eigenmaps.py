@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 import thalweg
 from thalweg.data import Dataset, comm_of
 from thalweg.parallel import collective_call, raise_on_all_ranks, shared_seed
-from thalweg.plugins import check_parameters, declared_options, refuse_former_names
+from thalweg.plugins import check_parameters, declared_options
 from thalweg_embedding.eigenmaps.build import laplacian_eigenmaps, locally_linear_embedding
 from thalweg_embedding.eigenmaps.objective import EigenvectorEmbedding
 
@@ -66,7 +66,6 @@ class EigenvectorEstimator(  # type: ignore[misc]
         return int(self.embedding_.shape[1])
 
 
-@refuse_former_names(declared_options(laplacian_eigenmaps))
 @dataclass(eq=False, repr=False)
 class LaplacianEigenmaps(EigenvectorEstimator):
     """Laplacian eigenmaps (Belkin and Niyogi 2003).
@@ -111,7 +110,6 @@ class LaplacianEigenmaps(EigenvectorEstimator):
         return tags
 
 
-@refuse_former_names(declared_options(locally_linear_embedding), {"reg": "regularization"})
 @dataclass(eq=False, repr=False)
 class LocallyLinearEmbedding(EigenvectorEstimator):
     """Locally linear embedding (Roweis and Saul 2000).

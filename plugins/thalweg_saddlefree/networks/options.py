@@ -34,7 +34,6 @@ Initialization = Annotated[
     Help(
         "scheme of the starting weights",
         choices=tuple(INITIALIZATIONS),
-        formerly=("initialisation",),
     ),
 ]
 Scale = Annotated[float, Help("factor of the starting weights", above=0.0)]

@@ -163,7 +163,7 @@ CASES = [
     ({"path": "wrong.mat"}, "not a mat file"),
     ({"path": "data.xyz"}, "is not recognized from its name"),
     ({"path": "nothing"}, "holds no pictures"),
-    ({"path": "sizes", "grey": True}, "'grey' of section .data. is now called 'gray'"),
+    ({"path": "sizes", "grey": True}, "has no option 'grey'; did you mean 'gray'"),
     ({"path": "sizes"}, "'a.png' has 3 x 4 pixels, 'b.png' has 4 x 4"),
     ({"path": "gone"}, "gone/y' cannot be read: No such file"),
     ({"path": "pipe.npy"}, "pipe.npy' is a pipe or a device; give a file"),

@@ -6,7 +6,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 import thalweg
 from thalweg.config import read_configuration
@@ -16,8 +15,7 @@ from thalweg.interfaces import HessianProduct, RowObjective
 from thalweg.job.building import build_objective, built_method
 from thalweg.parallel import MPI, Layout
 from thalweg.plugins import ObjectiveSpec, SolverSpec, plugins
-from thalweg_clustering import KDAC
-from thalweg_embedding import TSNE, LaplacianEigenmaps, LocallyLinearEmbedding, PaCMAP
+from thalweg_embedding import TSNE, PaCMAP
 from thalweg_isometry import NearIsometricEmbedding, NuMax
 
 #: What some objectives cannot be built without.
@@ -55,34 +53,6 @@ def parts(solver):
         options.pop("preconditioner", None)
         found[type(part)] = options
     return found
-
-
-def test_a_former_name_of_an_option_is_told_its_new_one_by_a_call_and_a_file():
-    words = "option 'way' of solver 'saddle-free' is now called 'method'"
-    with pytest.raises(InputError, match=words):
-        thalweg.minimize(Sphere(), solver="saddle-free", way="ode")
-    raw = {"objective": {"name": "rosenbrock"}, "solver": {"name": "saddle-free", "way": "ode"}}
-    with pytest.raises(InputError, match=words):
-        read_configuration(raw)
-
-
-@pytest.mark.parametrize(
-    ("estimator", "former", "now"),
-    [
-        (LaplacianEigenmaps, "count", "n_neighbors"),
-        (LaplacianEigenmaps, "normalised", "normalized"),
-        (LocallyLinearEmbedding, "regularisation", "reg"),
-        (NearIsometricEmbedding, "neighbours", "n_neighbors"),
-        (NuMax, "neighbours", "n_neighbors"),
-        (KDAC, "search", "tuning"),
-        (KDAC, "fourier_features", "features"),
-    ],
-)
-def test_a_former_name_of_a_parameter_is_told_its_new_one(estimator, former, now):
-    words = f"parameter '{former}' of {estimator.__name__} is now called '{now}'"
-    with pytest.raises(InputError, match=words):
-        estimator(**{former: 3})
-    assert clone(estimator()).get_params() == estimator().get_params()
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout, sum_over_ranks
-from thalweg.parallel.pairs import Ring, tiles
+from thalweg.parallel import MPI, Layout, Ring, sum_over_ranks
 
 
 def blocks(comm, kind):
@@ -81,35 +80,19 @@ def test_pieces_of_blocks_meet_the_same_pairs(comm, kind):
 
 @pytest.mark.ranks(1, 2, 3, 4)
 @kinds
-@pytest.mark.parametrize("memory", [8, 40, 1e6])
-def test_a_round_with_each_pair_once_meets_each_pair_once(comm, kind, memory):
+def test_a_round_with_each_pair_once_meets_each_pair_once(comm, kind):
     layout = blocks(comm, kind)
     met = np.zeros((layout.rows, layout.rows))
     index = np.arange(layout.start, layout.stop)
     for block in Ring(layout).blocks(index, each_pair_once=True):
         (theirs,) = block.arrays
         assert np.array_equal(theirs, np.arange(block.start, block.stop))
-        for tile in tiles(block, bytes_per_pair=8, memory=memory):
-            rows, columns = index[tile.rows], theirs[tile.columns]
-            assert len(rows) * len(columns) <= max(1, memory / 8)
-            for i in rows:
-                for j in columns:
-                    if not tile.diagonal or i < j:
-                        met[min(i, j), max(i, j)] += 1
+        for i in index[block.rows]:
+            for j in theirs:
+                if not block.own or i < j:
+                    met[min(i, j), max(i, j)] += 1
     met = sum_over_ranks(comm, met)
     assert np.array_equal(met, np.triu(np.ones_like(met), 1))
-
-
-@pytest.mark.ranks(1, 2, 3)
-@kinds
-def test_tiles_cover_an_ordered_round_once(comm, kind):
-    layout = blocks(comm, kind)
-    met = np.zeros((layout.local_rows, layout.rows))
-    for block in Ring(layout).blocks(np.zeros((layout.local_rows, 2))):
-        for tile in tiles(block, memory=50):
-            assert not tile.diagonal
-            met[tile.rows, block.start : block.stop][:, tile.columns] += 1
-    assert (met == 1).all()
 
 
 @pytest.mark.ranks(2, 3, 4)

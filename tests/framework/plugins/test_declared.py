@@ -30,7 +30,7 @@ class Searching:
 class Descent(Searching):
     """A solver as a plugin writes it."""
 
-    memory: Annotated[int, Help("pairs", minimum=1, formerly=("pairs",))] = 10
+    memory: Annotated[int, Help("pairs", minimum=1)] = 10
     share: float = 0.25
     cap: Annotated[float | None, Help("cap", unit="m", above=0)] = 1.0
     rule: Annotated[Literal["wolfe", "armijo"], Help("rule")] = "wolfe"
@@ -48,7 +48,7 @@ def by_name(code):
 def test_a_dataclass_declares_its_options():
     found = by_name(Descent)
     assert list(found) == ["share", "memory", "cap", "rule", "sizes"]
-    assert found["memory"] == Option("memory", int, 10, "pairs", minimum=1, formerly=("pairs",))
+    assert found["memory"] == Option("memory", int, 10, "pairs", minimum=1)
     assert found["cap"] == Option("cap", float, 1.0, "cap", unit="m", above=0, optional=True)
     assert found["rule"].choices == ("wolfe", "armijo")
     assert (found["sizes"].type, found["sizes"].entries) == (list, float)

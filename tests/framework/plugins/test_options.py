@@ -13,7 +13,7 @@ OPTIONS = (
     Option("memory", int, 10, "pairs kept", minimum=1, maximum=100),
     Option("search", str, "wolfe", "line search", choices=("wolfe", "armijo")),
     Option("exact", bool, False, "no approximation"),
-    Option("layers", list, None, "sizes", minimum=1, formerly=("sizes",)),
+    Option("layers", list, None, "sizes", minimum=1),
     Option("file", str, None, "a file"),
     Option("wait", float, None, "time", minimum=0, finite=False),
 )
@@ -69,7 +69,6 @@ def test_numpy_scalars_are_taken():
         ({"layers": [1, float("inf")]}, "must be finite"),
         ({"layers": [[1]]}, "must hold numbers"),
         ({"layers": b"ab"}, "must be a list"),
-        ({"sizes": [1]}, "option 'sizes' of solver 'x' is now called 'layers'"),
         ({"file": "a\0b"}, "null characters"),
         ({"search": "a\nb" * 100}, "one of wolfe, armijo"),
     ],
@@ -93,7 +92,6 @@ def test_infinity_is_taken_where_it_means_something():
         {"default": "many"},
         {"default": 0},
         {"help": None},
-        {"formerly": "sizes"},
     ],
 )
 def test_a_declaration_that_is_not_consistent_is_a_type_error(facts):

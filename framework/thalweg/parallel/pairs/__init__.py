@@ -5,7 +5,6 @@ from thalweg.parallel.pairs.neighbors import nearest_neighbors
 from thalweg.parallel.pairs.ring import Ring, RingBlock
 from thalweg.parallel.pairs.secants import SecantSet, checked_components
 from thalweg.parallel.pairs.sparse_rows import SparseRows
-from thalweg.parallel.pairs.tiles import Tile, tiles
 from thalweg.parallel.pairs.worst_secants import Scan
 
 __all__ = [
@@ -15,8 +14,6 @@ __all__ = [
     "Scan",
     "SecantSet",
     "SparseRows",
-    "Tile",
     "checked_components",
     "nearest_neighbors",
-    "tiles",
 ]
