@@ -42,8 +42,13 @@ from thalweg_embedding.pairs.cells import bounding_box
 
 
 def _places_new_points(estimator: MapEstimator) -> bool:
-    if estimator._of_affinities or not estimator.keep_data:
-        raise AttributeError("the points of fit are needed, and keep_data=True, not affinities")
+    if estimator._of_affinities:
+        raise AttributeError("new points are placed by distances, and affinities were fitted")
+    if not estimator.keep_data or getattr(estimator, "_placed", estimator) is None:
+        raise AttributeError(
+            "new points are placed among the fitted ones, which keep_data=False does not keep; "
+            "fit again with keep_data=True"
+        )
     return True
 
 
@@ -90,7 +95,8 @@ class MapEstimator(  # type: ignore[misc]
         direction where the solver has a place for it.
     keep_data
         Whether the fitted estimator holds X, by reference where it can, which
-        :meth:`transform` and :meth:`partial_fit` need; without, it pickles small.
+        :meth:`transform` and :meth:`partial_fit` need, and its affinities; without, it pickles
+        small.
     n_jobs
         Threads of this process: None for those of ``OMP_NUM_THREADS`` or all cores, -1 for all
         cores.
@@ -428,7 +434,8 @@ class PairwiseEstimator(MapEstimator):
         Of SNE variants: the final value, evaluated once more with a hundredth of its error.
     affinities_ : scipy.sparse.csr_matrix or ndarray
         This rank's rows of the weights, which sum to 1 over all ranks.  Saved by
-        ``scipy.sparse.save_npz``, they serve as X with ``affinity="precomputed"``.
+        ``scipy.sparse.save_npz``, they serve as X with ``affinity="precomputed"``.  Not with
+        ``keep_data=False``.
     embedding_, objective_, n_iter_, trace_, notes_
         As in :class:`MapEstimator`.
     """
@@ -448,8 +455,10 @@ class PairwiseEstimator(MapEstimator):
 
     def _keep(self, result: thalweg.Result, dataset: Dataset, objective: PairwiseEmbedding) -> None:
         super()._keep(result, dataset, objective)
-        weights, places = objective.weights, objective.places
-        self.affinities_ = weights if places is None else places.backward_matrix(weights)
+        self.__dict__.pop("affinities_", None)
+        if self.keep_data:
+            weights, places = objective.weights, objective.places
+            self.affinities_ = weights if places is None else places.backward_matrix(weights)
         if "kl_divergence" in result.metrics:
             self.kl_divergence_ = float(result.metrics["kl_divergence"])
 
