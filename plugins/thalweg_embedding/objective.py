@@ -140,7 +140,7 @@ class PairwiseEmbedding(
         self._last = (math.nan, math.nan, math.nan)  # value and terms of the last evaluation
         self._lambda = float(lambda_)
         self._final_lambda = float(lambda_)
-        self._start = start if start is not None else Start(layout)
+        self.start = start if start is not None else Start(layout)
         self._stages = tuple(stages)
         self._stop = dict(stop or {})
         self.default_stage_iterations = stage_iterations
@@ -156,7 +156,7 @@ class PairwiseEmbedding(
 
     def initial_point(self, seed: int) -> PETSc.Vec:
         """The start chosen at construction, by default small random numbers."""
-        return self.layout.vec_from(self._start.rows(seed))
+        return self.layout.vec_from(self.start.rows(seed))
 
     def rows_value(self, rows: np.ndarray) -> float:  # noqa: D102
         attracted = self.attraction.total(rows)

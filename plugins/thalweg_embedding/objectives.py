@@ -53,6 +53,7 @@ from thalweg_embedding.pairs.pair_sum import PairSum
 from thalweg_embedding.plugin import STOP
 from thalweg_embedding.start import (
     LARGE_SCALE,
+    NOISE,
     START_SCALE,
     UNFOLDED_SCALE,
     Start,
@@ -298,6 +299,7 @@ def embedding(
         leading = points and dimensions <= dataset.layout.columns
         init = "pca" if family.staged and leading and start is None else "random"
     scale_of_start = init_scale or _usual_scale(family, layout.rows, init)
+    noise = NOISE * scale_of_start if start is None else 0.0
     if start is None and init == "pca":
         start = principal_components(dataset, dimensions, scale_of_start)
     elif start is None and init == "spectral":
@@ -311,7 +313,7 @@ def embedding(
         lambda_=lambda_,
         repulsion_scale=scale,
         constant=_negative_entropy(layout, weights) if family.normalized else 0.0,
-        start=Start(layout, start, scale_of_start),
+        start=Start(layout, start, scale_of_start, noise),
         stages=exaggerated_stages(family, layout.rows, exaggeration, density > 0.0),
         stage_iterations=STAGE_ITERATIONS,
         stop=STOP if family.staged else None,

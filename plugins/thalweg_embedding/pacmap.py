@@ -20,7 +20,7 @@ from thalweg_embedding.options import Dimensions
 from thalweg_embedding.pairs.combined import CombinedPairs
 from thalweg_embedding.pairs.parametric import pacmap_functions
 from thalweg_embedding.plugin import STOP
-from thalweg_embedding.start import START_SCALE, Start, principal_components
+from thalweg_embedding.start import NOISE, START_SCALE, Start, principal_components
 
 #: Weights of mid-near pairs in the stages; in the paper they fall from 1000 to 3 in a hundred
 #: steps, stay there for another hundred, and are 0 from then on.
@@ -175,10 +175,11 @@ def pacmap(
     )
     if init == "auto":
         init = "pca" if dimensions <= dataset.layout.columns else "random"
+    noise = NOISE * init_scale if start is None else 0.0
     if start is None and init == "pca":
         start = principal_components(dataset, dimensions, init_scale)
     objective = PaCMAPObjective(
-        layout, pairs, start=Start(layout, start, init_scale), stages=stages
+        layout, pairs, start=Start(layout, start, init_scale, noise), stages=stages
     )
     for sentence in sentences:
         objective.note(sentence)

@@ -17,6 +17,9 @@ START_SCALE = 1e-2
 LARGE_SCALE = 0.1
 UNFOLDED_SCALE = 1.0
 
+#: Random numbers that are added to a start which is computed, as a share of its scale.
+NOISE = 1e-3
+
 #: Deviations from the mean beyond which a principal component is an outlier's.
 FAR = 10.0
 
@@ -35,19 +38,31 @@ class Start:
         This rank's rows of a map to start from, or None for random numbers.
     scale
         Standard deviation of the random numbers, in map units.
+    noise
+        Standard deviation of those that are added to given rows.
     """
 
     def __init__(
-        self, layout: Layout, given: np.ndarray | None = None, scale: float = START_SCALE
+        self,
+        layout: Layout,
+        given: np.ndarray | None = None,
+        scale: float = START_SCALE,
+        noise: float = 0.0,
     ) -> None:
         self._layout = layout
         self._given = given
         self._scale = scale
+        self._noise = noise
+
+    @property
+    def random(self) -> bool:
+        """Whether the rows are random numbers and nothing else."""
+        return self._given is None
 
     def rows(self, seed: int) -> np.ndarray:
         """This rank's rows, shape (local_rows, d); the same at any number of ranks."""
         if self._given is not None:
-            return self._given.copy()
+            return self._given + self._layout.random_normal(seed, self._noise)
         return self._layout.random_normal(seed, self._scale)
 
 
@@ -57,8 +72,7 @@ def principal_components(dataset: Dataset, dimensions: int, scale: float) -> np.
     Signs are fixed by the largest entry of each direction.  Outliers, further than ten
     deviations, are moved nearer until none is left: beside them the others would coincide.
     Where the data have fewer directions than ``dimensions``, or are constant, the missing
-    columns are zero up to random numbers a thousandth of ``scale``, so that no two points
-    coincide.
+    columns are zero.
 
     Raises
     ------
@@ -89,11 +103,7 @@ def _without_outliers(rows: np.ndarray, layout: Layout) -> np.ndarray:
 
 
 def scaled(rows: np.ndarray, layout: Layout, scale: float) -> np.ndarray:
-    """The same rows with the largest deviation of a column ``scale``, and a little noise.
-
-    Collective.
-    """
+    """The same rows with the largest deviation of a column ``scale``.  Collective."""
     squares = np.asarray(sum_over_ranks(layout.comm, (rows**2).sum(axis=0)))
     deviation = float(np.sqrt(squares.max(initial=0.0) / max(1, layout.rows)))
-    rows = rows * (scale / deviation if deviation > 0.0 else 0.0)
-    return np.asarray(rows + layout.random_normal(0, 1e-3 * scale))
+    return np.asarray(rows * (scale / deviation if deviation > 0.0 else 0.0))

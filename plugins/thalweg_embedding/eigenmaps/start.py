@@ -17,7 +17,7 @@ def eigenvectors(
 ) -> np.ndarray:
     """This rank's rows of the first eigenvectors of the weights' normalized Laplacian.  Collective.
 
-    The first column has deviation ``scale``; random numbers a thousandth of it are added.
+    The first column has deviation ``scale``.
     ``places``: where the rows of ``weights`` lie, if not where those of ``layout`` do.
 
     Raises

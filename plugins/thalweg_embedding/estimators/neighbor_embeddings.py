@@ -101,7 +101,11 @@ class MapEstimator(  # type: ignore[misc]
         Threads of this process: None for those of ``OMP_NUM_THREADS`` or all cores, -1 for all
         cores.
     random_state
-        Seed of the start: an integer, a ``RandomState`` or a ``Generator``.
+        Seed, an integer, a ``RandomState`` or a ``Generator``, of a random start, or of the random
+        numbers, a thousandth of its size, that are added to principal components and eigenvectors:
+        maps from these differ little, and ``init="random"`` shows other local minima.  A seed
+        repeats a map to the bit on as many ranks.  None draws random starts anew, and repeats
+        the others.
 
     Attributes
     ----------
@@ -190,12 +194,15 @@ class MapEstimator(  # type: ignore[misc]
     def _fit(self, X: Any, **options: Any) -> None:
         dataset, objective = self._objective(X, options)
         try:
+            seed = shared_seed(objective.comm, self.random_state)
+            if objective.comm.bcast(self.random_state is None and not objective.start.random):
+                seed = 0
             result = thalweg.minimize(
                 objective,
                 solver=self.solver,
                 preconditioner=self.preconditioner,
                 callback=self.callback,
-                seed=shared_seed(objective.comm, self.random_state),
+                seed=seed,
                 iterations=self.max_iter,
                 decrease=self.tol,
                 window=self.n_iter_without_progress,

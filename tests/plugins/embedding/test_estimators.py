@@ -93,6 +93,29 @@ def test_a_seed_repeats_a_map_to_the_bit():
     np.testing.assert_array_equal(first, second)
 
 
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("init", ["pca", "spectral"])
+def test_seeds_give_maps_of_equal_quality_that_differ(comm, init):
+    points = Dataset.from_array(load_digits().data[:100], comm=comm)
+    chosen = {"init": init, "max_iter": 100}
+    seeds = [None, None, 0, 0, 1, np.random.default_rng(5)]
+    fits = [TSNE(random_state=seed, **chosen).fit(points) for seed in seeds]
+    maps = [points.layout.gather_rows(fit.embedding_) for fit in fits]
+    same = np.array([[np.array_equal(one, other) for other in maps] for one in maps])
+    expected = np.eye(6, dtype=bool)
+    expected[[0, 1, 2, 3], [1, 0, 3, 2]] = True
+    np.testing.assert_array_equal(same, expected)
+    values = [fit.objective_ for fit in fits]
+    assert max(values) < 1.02 * min(values)
+
+
+def test_a_start_of_ones_own_is_left_as_it_is():
+    start = np.random.default_rng(0).normal(size=(40, 2))
+    for seed in (None, 7):
+        model = TSNE(init=start, max_iter=0, random_state=seed).fit(load_digits().data[:40])
+        np.testing.assert_array_equal(model.embedding_, start)
+
+
 def test_precomputed_affinities_may_be_dense_or_sparse():
     points = load_digits().data[:80]
     graph = kneighbors_graph(points, 8)
