@@ -39,22 +39,21 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     some = 0.0 if options.get("sigma") else min(float(rows), MEDIAN_ROWS)
     start = PhaseEstimate(
         "start", MEDIAN_COPIES * 4.0 * some**2 / ranks,
-        sent=8.0 * sample * columns / ranks * (ranks - 1), messages=4.0 * (ranks - 1),
-        operations=2000.0 * sample**2,
+        sent=8.0 * sample * columns / ranks * (ranks - 1),
     )  # fmt: skip
     times = float(problem.iterations)
     if kind == "exact" and rows <= stored:
         iterations = PhaseEstimate(
             "iterations", 0.0, STORED_MATRICES * 8.0 * n * rows,
-            sent=times * 8.0 * n * (q + k) * (ranks - 1), messages=times * 6.0 * (ranks - 1),
-            operations=times * 40.0 * n * rows, advice="lower stored_rows",
+            sent=times * 8.0 * n * (q + k) * (ranks - 1),
+            advice="lower stored_rows",
         )  # fmt: skip
     elif kind == "exact":
         width = q + columns + k + 2.0
         iterations = PhaseEstimate(
             "iterations", 8.0 * n * (BASIS * k + 4.0 * k), 3.0 * 8.0 * n * width,
             sent=times * 10.0 * 8.0 * n * width * (ranks - 1) / 2.0,
-            messages=times * 10.0 * (ranks - 1), operations=times * 10.0 * 12.0 * n * rows,
+
             advice="use approximation = 'fourier'",
         )  # fmt: skip
     else:
@@ -64,7 +63,6 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
             "iterations", 8.0 * n * KEPT * k,
             8.0 * n * 2.0 * k + moments + 8.0 * (3.0 * BLOCK * size + 2.0 * size**2),
             sent=times * 2.0 * problem.remote_share * (2.0 * moments + 8.0 * size**2),
-            messages=times * 18.0 * (ranks - 1),
-            operations=times * 6.0 * n * size * (q + columns + k), advice="use fewer features",
+            advice="use fewer features",
         )  # fmt: skip
     return [load, start, iterations]

@@ -50,9 +50,6 @@ GROWING = 50.0
 #: Rows of the mesh along an axis that points reach, for each mode that is kept.
 LINES = 1.5
 
-#: Operations of a pair where the repulsion is summed pair by pair.
-PAIR_WORK = 7.5
-
 #: Evaluations per iteration, and iterations of a solve with the Laplacian.
 EVALUATIONS, SOLVES, INNER = 1.2, 1, 5
 
@@ -85,7 +82,7 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         found.append(
             PhaseEstimate(
                 "affinities", 8.0 * n * problem.rows, DENSE_BYTES * n * problem.rows,
-                operations=3.0 * n * problem.rows * columns, advice="use graph = 'sparse'",
+                advice="use graph = 'sparse'",
             )
         )  # fmt: skip
         edges = float(problem.rows)
@@ -122,8 +119,6 @@ def estimate_pacmap(problem: Problem) -> list[PhaseEstimate]:
             "pairs", PAIR_KEPT * n * edges,
             n * (PAIR_MADE * edges + DRAWN_BYTES * drawn + 16.0 * columns),
             sent=share * n * (8.0 * columns * drawn + 12.0 * edges),
-            messages=(drawn + 9.0) * (ranks - 1),
-            operations=n * (3.0 * columns * drawn + 200.0 * edges),
             advice="use a smaller n_neighbors",
         ),
     ]  # fmt: skip
@@ -136,8 +131,7 @@ def estimate_pacmap(problem: Problem) -> list[PhaseEstimate]:
     found.append(
         PhaseEstimate(
             "iterations", 8.0 * n * d * MAP_ARRAYS, 16.0 * n * d + 8.0 * d * ghosts,
-            sent=times * 8.0 * d * (ghosts + solves), messages=times * 12.0 * (ranks - 1),
-            operations=times * n * (6.0 * edges + LAPLACIAN_EDGES * 80.0),
+            sent=times * 8.0 * d * (ghosts + solves),
             advice="use fewer further_ratio or n_neighbors",
         )
     )  # fmt: skip
@@ -199,10 +193,8 @@ def _neighbors(problem: Problem, k: float) -> PhaseEstimate:
         blocks = (8.0 * columns * 3.0 + 44.0 * k) * n if ranks > 1 else 8.0 * n * columns
         return PhaseEstimate(
             "neighbors", 0.0, FOUND * n * k + blocks,
-            sent=n * (4.0 * columns + 6.0 * k) * (ranks - 1), messages=2.0 * (ranks - 1),
-            operations=n * problem.rows * (columns + 80),
-            advice="use neighbor_search = 'approximate', whose work and messages fall with the "
-            "ranks",
+            sent=n * (4.0 * columns + 6.0 * k) * (ranks - 1),
+            advice="use neighbor_search = 'approximate', whose messages fall with the ranks",
         )  # fmt: skip
     copies = COPIES if ranks > 1 else 0.0
     lists = 0.0 if _relocated(problem) else 40.0 * k  # they go back to where their rows came from
@@ -210,8 +202,6 @@ def _neighbors(problem: Problem, k: float) -> PhaseEstimate:
     return PhaseEstimate(
         "neighbors", 0.0, FOUND * n * k + held,
         sent=problem.remote_share * n * (8.0 * columns * (1.0 + copies + 2.0) + lists),
-        messages=40.0 * (ranks - 1),
-        operations=n * (10.0 * 2.0 * max(256.0, 4.0 * k) + 800.0) * (columns + 10),
         advice="use a smaller perplexity, or [data] components or dtype = 'float32'",
     )  # fmt: skip
 
@@ -221,8 +211,8 @@ def _affinities(problem: Problem, k: float) -> PhaseEstimate:
     remote = min(problem.remote_share, BORDER_EDGES if _relocated(problem) else 1.0)
     return PhaseEstimate(
         "affinities", KEPT * n * k, (MADE + SENT * (problem.ranks > 1) - KEPT) * n * k,
-        sent=24.0 * n * k * remote, messages=3.0 * (problem.ranks - 1),
-        operations=400.0 * n * k, advice="use a smaller perplexity",
+        sent=24.0 * n * k * remote,
+        advice="use a smaller perplexity",
     )  # fmt: skip
 
 
@@ -236,7 +226,7 @@ def _iterations(problem: Problem, edges: float, d: float, ranks: int) -> PhaseEs
         return PhaseEstimate(
             "iterations", 8.0 * n * d * MAP_ARRAYS + 8.0 * n * problem.rows * weighted,
             8.0 * n * d * 4.0, sent=times * 8.0 * d * n * (ranks - 1),
-            messages=times * (ranks - 1), operations=times * PAIR_WORK * n * problem.rows,
+
             advice="use repulsion = 'grid' or 'auto', and equal repulsive weights",
         )  # fmt: skip
     modes = min(MAX_MODES, MODES * problem.rows)
@@ -261,13 +251,11 @@ def _iterations(problem: Problem, edges: float, d: float, ranks: int) -> PhaseEs
         ghosts = GHOSTS * n * min(edges, ranks - 1.0)
         attraction = 8.0 * d * ghosts * share
         solves = SOLVES * INNER * 8.0 * d * n * min(LAPLACIAN_EDGES, ranks - 1.0) * share
-    work = n * edges * 12.0 + 60.0 * n * d + 100.0 * shared + LAPLACIAN_EDGES * n * 80.0
     return PhaseEstimate(
         "iterations", 8.0 * n * d * MAP_ARRAYS,
         MODE_BYTES * mesh + 120.0 * n + 8.0 * d * ghosts,
         sent=times * (moved * share + attraction + solves),
-        messages=times * (ranks - 1) * (30.0 if slabs else 12.0) * (ranks > 1),
-        operations=times * work, advice="use a larger repulsion_error",
+        advice="use a larger repulsion_error",
         note=f"the mesh has about {lines:,.0f} parts, and no more ranks than that take part in its "
         "transforms" if slabs and ranks > lines else "",
     )  # fmt: skip

@@ -26,8 +26,8 @@ EVALUATIONS, WITHOUT_SCANS = 12.0, 70.0
 #: Bytes of compiled kernels, and of the libraries that they need.
 KERNELS = 50e6
 
-#: Complete scans of a run, and operations per secant, leading column and scan.
-SCANS, SCAN_WORK = 8.0, 2.0
+#: Complete scans of a run.
+SCANS = 8.0
 
 #: Bytes of a listed pair on every rank, and more while the list is made.
 LISTED, LISTING = 8.0, 24.0
@@ -47,8 +47,8 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     load = PhaseEstimate("load", KERNELS + 8.0 * n * columns * 3.0)
     frame = PhaseEstimate(
         "directions", 16.0 * columns**2, 32.0 * columns**2 + 8.0 * 4096.0 * columns,
-        sent=8.0 * columns**2 * min(1.0, ranks - 1.0), messages=2.0 * min(1.0, ranks - 1.0),
-        operations=2.0 * n * columns**2, advice="use [data] components",
+        sent=8.0 * columns**2 * min(1.0, ranks - 1.0),
+        advice="use [data] components",
     )  # fmt: skip
     pairs, listed = 0.5 * float(rows) * (rows - 1.0), PhaseEstimate("neighbors", 0.0)
     kind = options.get("secants", "all")
@@ -69,8 +69,6 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         persistent=SECANT_BYTES * active + 4.0 * touched * (columns + 3.0 * rank),
         temporary=8.0 * VECTORS * columns * rank,
         sent=times * rank * 4.0 * (2.0 * away + 2.0 * columns * (ranks > 1)),
-        messages=times * (2.0 * (ranks - 1) + 6.0 * (ranks > 1)),
-        operations=times * 4.0 * touched * rank * columns,
         advice="give a rank, or fewer rows",
     )  # fmt: skip
     width = columns + rank
@@ -82,8 +80,7 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     kept = kept if ranks == 1 else min(kept, SHARES * kept / ranks + SPARE)
     scans = PhaseEstimate(
         "scans", 0.0, block + moving + FOUND_BYTES * 2.0 * kept + labels + CONSTANT,
-        sent=SCANS * 4.0 * n * width * (ranks - 1) * around, messages=SCANS * (ranks - 1),
-        operations=SCANS * SCAN_WORK * pairs / ranks * (0.3 * columns + rank),
+        sent=SCANS * 4.0 * n * width * (ranks - 1) * around,
     )  # fmt: skip
     found = [load, frame, search, scans]
     return [load, listed, *found[1:]] if kind == "neighbors" else found
@@ -94,7 +91,6 @@ def _neighbors(problem: Problem, pairs: float) -> PhaseEstimate:
     n, columns, ranks = problem.local_rows, problem.columns, problem.ranks
     return PhaseEstimate(
         "neighbors", LISTED * pairs, LISTING * pairs + 8.0 * n * columns * 3.0,
-        sent=8.0 * (n * columns + pairs / ranks) * (ranks - 1), messages=3.0 * (ranks - 1),
-        operations=2.0 * n * problem.rows * (columns + 40),
+        sent=8.0 * (n * columns + pairs / ranks) * (ranks - 1),
         advice="lower n_neighbors: every rank keeps the list of pairs",
     )  # fmt: skip

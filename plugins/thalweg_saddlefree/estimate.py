@@ -20,7 +20,7 @@ CLASSES, HIDDEN = 10.0, 64.0
 def estimate(problem: Problem) -> list[PhaseEstimate]:
     """Loading, replicated weights, and gradients over this rank's rows."""
     options = problem.objective
-    n, columns, ranks = problem.local_rows, float(problem.columns), problem.ranks
+    n, columns = problem.local_rows, float(problem.columns)
     auto = options["name"] == "autoencoder"
     sizes = [float(size) for size in options.get("layers") or (columns, HIDDEN, CLASSES)]
     if auto and sizes[-1] != columns:
@@ -51,7 +51,7 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     training = PhaseEstimate(
         "training", factors + kept, chunk + 3.0 * 8.0 * weights,
         sent=times * 2.0 * problem.remote_share * 8.0 * weights,
-        messages=times * 6.0 * (ranks - 1), operations=times * 6.0 * n * weights,
+
         advice="use precision = 'single', or a smaller network",
     )  # fmt: skip
     return [load, start, training]

@@ -106,7 +106,7 @@ def plan_command(argv: list[str]) -> int:
     """Run ``thalweg plan``; returns the exit code, 2 where the run would not fit."""
     parser = CommandParser(
         prog="thalweg plan",
-        description="Predict memory, messages and time of a run from the shapes of its data.",
+        description="Predict memory and bytes sent of a run from the shapes of its data.",
         allow_abbrev=False,
     )
     parser.add_argument("config", metavar="CONFIG.toml", help="configuration file")
@@ -121,7 +121,6 @@ def plan_command(argv: list[str]) -> int:
 
     from thalweg.job.plan import bytes_of, plans
     from thalweg.parallel import MPI, on_root
-    from thalweg.parallel.message_costs import MessageCosts
 
     def predict() -> tuple[str, str, bool]:
         size = arguments.memory_per_rank
@@ -138,12 +137,6 @@ def plan_command(argv: list[str]) -> int:
         most = max(found, key=lambda each: each.memory)
         notes = dict.fromkeys(phase.note for each in found for phase in each.phases if phase.note)
         tables += [f"note: {note}" for note in notes]
-        if arguments.ranks > 1:
-            costs = MessageCosts.kept()
-            tables.append(
-                f"Seconds are for messages of {costs}, "
-                + ("measured by thalweg doctor." if costs.ranks else "which are assumed.")
-            )
         return "\n\n".join(tables), most.verdict(room), room is None or most.memory <= room
 
     table, verdict, fits = on_root(MPI.COMM_WORLD, predict)

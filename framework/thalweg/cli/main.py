@@ -19,7 +19,7 @@ from thalweg.errors import InputError, ThalwegError, suggestion
 COMMANDS = {
     "run": ("thalweg.cli.jobs:run_command", "run a configuration"),
     "compare": ("thalweg.cli.jobs:compare_command", "run several methods on one objective"),
-    "plan": ("thalweg.cli.jobs:plan_command", "predict memory, messages and time of a run"),
+    "plan": ("thalweg.cli.jobs:plan_command", "predict memory and bytes sent of a run"),
     "plot": ("thalweg.cli.jobs:plot_command", "draw the pictures of a run directory again"),
     "cite": ("thalweg.cli.jobs:cite_command", "print the references of a run's methods in BibTeX"),
     "list": (

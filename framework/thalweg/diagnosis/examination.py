@@ -42,7 +42,6 @@ def examine() -> list[Finding]:
             libraries.launcher,
             libraries.mpi_libraries,
             cores,
-            messages,
             libraries.petsc,
             libraries.blas,
             libraries.matrix_products,
@@ -88,20 +87,6 @@ def cores() -> Iterator[Finding]:
         f"ranks {len(threads)}, threads per rank {each}"
     )
     yield Finding("cores", value)
-
-
-def messages() -> Iterator[Finding]:
-    """What messages between the ranks of this run cost, kept for plans."""
-    from mpi4py import MPI
-
-    from thalweg.parallel.message_costs import MessageCosts
-
-    found = MessageCosts.measured(MPI.COMM_WORLD)
-    if found is None:
-        return
-    if MPI.COMM_WORLD.rank == 0:
-        found.keep()
-    yield Finding("messages", f"{found} between {found.ranks} ranks, kept for thalweg plan")
 
 
 def kernel_cache() -> Iterator[Finding]:

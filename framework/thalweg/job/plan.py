@@ -1,4 +1,4 @@
-"""Predicted memory, messages and time of a configured run, from the shapes of its data."""
+"""Predicted memory and bytes sent of a configured run, from the shapes of its data."""
 
 from __future__ import annotations
 
@@ -12,12 +12,8 @@ from typing import Any
 from thalweg.config import Configuration, Method, read_configuration
 from thalweg.data.load import data_shape
 from thalweg.errors import InputError
-from thalweg.parallel.message_costs import MessageCosts
 from thalweg.plugins import PROCESS_BYTES, ObjectiveSpec, PhaseEstimate, Problem, peaks, plugins
 from thalweg.report import format_table
-
-#: Operations per second and core.
-SPEED = 5e9
 
 #: Iterations where the configuration has no limit.
 ITERATIONS = 100
@@ -64,18 +60,14 @@ class Plan:
 
     def table(self) -> str:
         """The phases as a table."""
-        rows, costs = [], MessageCosts.kept()
-        for phase, peak in zip(self.phases, self.peaks(), strict=True):
-            moving = phase.sent / costs.bandwidth + phase.messages * costs.latency
-            rows.append(
-                {
-                    "phase": phase.name,
-                    "GiB per rank": f"{peak / 2**30:.2f}",
-                    "MB sent": f"{phase.sent / 1e6:,.1f}",
-                    "messages": f"{phase.messages:,.0f}",
-                    "about s": f"{phase.operations / SPEED + moving:.2g}",
-                }
-            )
+        rows = [
+            {
+                "phase": phase.name,
+                "GiB per rank": f"{peak / 2**30:.2f}",
+                "MB sent": f"{phase.sent / 1e6:,.1f}",
+            }
+            for phase, peak in zip(self.phases, self.peaks(), strict=True)
+        ]
         return format_table(rows)
 
     def verdict(self, available: float | None) -> str:

@@ -57,10 +57,8 @@ class PhaseEstimate:
         Bytes that stay in memory until the run's end.
     temporary
         Further bytes while the phase lasts.
-    sent, messages
-        Bytes and messages that the rank sends during the phase.
-    operations
-        Arithmetic operations of the phase.
+    sent
+        Bytes that the rank sends during the phase.
     advice
         Advice where the phase does not fit into memory.
     note
@@ -71,8 +69,6 @@ class PhaseEstimate:
     persistent: float = 0.0
     temporary: float = 0.0
     sent: float = 0.0
-    messages: float = 0.0
-    operations: float = 0.0
     advice: str = "use more ranks or fewer rows"
     note: str = ""
 

@@ -12,7 +12,6 @@ from thalweg.cli.main import main
 from thalweg.data.load import data_shape, load_data
 from thalweg.errors import InputError
 from thalweg.job.plan import bytes_of, plan, plans
-from thalweg.parallel.message_costs import MessageCosts
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -33,7 +32,7 @@ def test_every_family_says_what_it_takes_without_reading_data(name):
     alone, some, many = (found.memory for found in plans)
     assert alone > 1e9 * 128 * 8
     assert alone > some > many
-    assert all(phase.sent == 0.0 == phase.messages for phase in plans[0].phases)
+    assert all(phase.sent == 0.0 for phase in plans[0].phases)
     assert sum(phase.sent for phase in plans[1].phases) > 0.0
     text = plans[1].verdict(4e9)
     assert "does not fit into 3.73 GiB per rank" in text
@@ -100,8 +99,8 @@ def test_a_plan_follows_the_options_that_cost_most():
     several = phases({"name": "t-sne", "perplexities": [10, 300]})
     assert several["affinities"].temporary == pytest.approx(10 * usual["affinities"].temporary)
     exact = phases({"name": "t-sne", "repulsion": "exact"})["iterations"]
-    assert exact.operations > 100 * usual["iterations"].operations
-    assert phases({"name": "t-sne"}, stop={"iterations": 0})["iterations"].operations == 0.0
+    assert exact.temporary < usual["iterations"].temporary  # it has no mesh
+    assert phases({"name": "t-sne"}, stop={"iterations": 0})["iterations"].sent == 0.0
     small = {"rows": 500, "columns": 20}
     for name, first in (("t-sne", "affinities"), ("umap", "neighbors")):  # UMAP's are never dense
         found = plan({"data": {"name": "blobs"}, "objective": {"name": name}}, 4, **small)
@@ -113,10 +112,9 @@ def test_secants_between_neighbors_are_few_and_those_within_classes_fewer():
         phases({"name": "near-isometry", "delta": 0.4, "secants": kind})
         for kind in ("all", "neighbors", "within-class")
     )
-    assert near["scans"].operations < 1e-3 * every["scans"].operations
     assert near["neighbors"].persistent > 8e6  # every rank keeps the list
     assert "neighbors" not in every
-    assert within["scans"].operations < 0.2 * every["scans"].operations
+    assert within["scans"].temporary > every["scans"].temporary  # the labels of all rows
 
 
 def test_each_method_of_a_comparison_is_planned_and_the_largest_decides(tmp_path, capsys):
@@ -139,12 +137,6 @@ def test_each_method_of_a_comparison_is_planned_and_the_largest_decides(tmp_path
     assert "plain\n" in printed
     assert "curved\n" in printed
     assert "A run of the method '" in printed
-
-
-@pytest.mark.parametrize("options", [{"kernel": "squared"}, {"local_scaling": True}])
-def test_clustering_is_planned_by_the_sums_that_it_takes(options):
-    exact = phases({"name": "kdac", **options})["iterations"]
-    assert exact.operations > 50 * phases({"name": "kdac"})["iterations"].operations
 
 
 def test_sizes_are_read_as_they_are_written():
@@ -171,25 +163,6 @@ def test_the_command_prints_a_table_and_fails_by_a_sentence(tmp_path, capsys):
     for wrong in (["--ranks", "0"], ["--memory-per-rank", "much"], ["--set", "objective.name=jax"]):
         assert main(["plan", str(path), *wrong]) == 2
         assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_seconds_are_by_the_costs_of_messages_that_were_measured(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("THALWEG_CACHE", str(tmp_path))
-    path = tmp_path / "a.toml"
-    path.write_text('[data]\nname = "blobs"\n[objective]\nname = "mlp"\n')
-    command = ["plan", str(path), "--ranks", "8", "--rows", "1000", "--columns", "10"]
-    printed = []
-    for costs in (None, MessageCosts(3.0, 1e3, 4)):
-        if costs is not None:
-            costs.keep()
-        assert main(command) == 0
-        printed.append(capsys.readouterr().out)
-    assert "5 µs and 1 GB/s, which are assumed" in printed[0]
-    assert "3e+06 µs and 1e-06 GB/s, measured by thalweg doctor" in printed[1]
-    assert printed[0].splitlines()[2:-2] != printed[1].splitlines()[2:-2]
-    for wrong in ("{", "[]", '{"latency": -1, "bandwidth": 2, "ranks": 2}', '{"speed": 1}'):
-        (tmp_path / "message-costs.json").write_text(wrong)
-        assert MessageCosts.kept() == MessageCosts()
 
 
 def test_an_objective_without_an_estimate_is_named(tmp_path):
