@@ -63,11 +63,12 @@ class RankError(ThalwegError):
 def reason(error: BaseException) -> str:
     """What went wrong, on one line: the text of thalweg's own errors, others with their type."""
     own = isinstance(error, ThalwegError)
-    return " ".join((str(error) if own else f"{type(error).__name__}: {error}").split())
+    text = str(error) if own else f"{type(error).__name__}: {error}"
+    return printable(" ".join(text.split()))
 
 
-#: Control characters, ends of lines, and halves of characters outside Unicode's first plane.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+#: Control characters but tabs, ends of lines, and surrogates, which no encoding has.
+_CONTROL = re.compile("[\x00-\x08\n-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def printable(text: str) -> str:

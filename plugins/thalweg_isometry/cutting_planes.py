@@ -215,7 +215,7 @@ def scan_progress(
     """A progress bar: pairs, pairs per second, time left; on rank 0 and only on a terminal."""
     done = 0 if before is None else before.n_pairs // secants.comm.size
     total = int(fraction * secants.n_pairs)
-    if secants.comm.rank or not sys.stderr.isatty() or total < 10**8:
+    if secants.comm.rank or not getattr(sys.stderr, "isatty", bool)() or total < 10**8:
         yield None
         return
     from tqdm import tqdm

@@ -130,7 +130,7 @@ def plant(place: str, kind: str, rank: int) -> None:
         "checkpoint": (planted.calls, content.ContentWriter, "_encode_vec", {"when": 2}),
         "metrics": (planted.calls, PairwiseEmbedding, "metrics", {}),
         "results": (planted.calls, directory.RunDirectory, "write_result", {}),
-        "pictures": (planted.calls, running, "draw_pictures", {}),
+        "pictures": (planted.calls, running, "completed", {}),
         "close": (planted.calls, PairwiseEmbedding, "destroy", {}),
         "end": (planted.calls, running, "replace", {"when": 2}),
     }  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from thalweg.errors import InputError
+from thalweg.errors import InputError, printable
 from thalweg.plugins import CommandParser
 
 
@@ -38,7 +38,7 @@ def run_command(argv: list[str]) -> int:
     )
     if comm.rank == 0 and not arguments.quiet:
         for note in result.notes:
-            print(f"note: {note}")
+            print(f"note: {printable(note)}")
         at = f" at the last {result.trace.homotopy_parameter}" if result.stages_left else ""
         print(
             f"{result.message}\n"
@@ -46,7 +46,8 @@ def run_command(argv: list[str]) -> int:
             f"{result.evaluations} evaluations, {result.seconds['total']:.2f} s"
         )
         for name, value in result.metrics.items():
-            print(f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}")
+            text = f"{value:.6g}" if isinstance(value, float) else str(value)
+            print(printable(f"{name} {text}"))
     if arguments.profile:
         table = profile_table(profile(comm))
         if comm.rank == 0:
@@ -84,7 +85,7 @@ def compare_command(argv: list[str]) -> int:
             for note in result.notes:
                 notes.setdefault(note, []).append(label)
         for note, labels in notes.items():
-            print(f"note on {', '.join(labels)}: {note}")
+            print(printable(f"note on {', '.join(labels)}: {note}"))
         if arguments.out:
             _name_pictures(Path(arguments.out))
     statuses = [result.status for result in results.values()]
@@ -99,7 +100,7 @@ def _name_pictures(folder: Path) -> None:
     if pictures:
         print("\npictures:")
         for picture in pictures:
-            print(f"  {picture}")
+            print(f"  {printable(str(picture))}")
 
 
 def plan_command(argv: list[str]) -> int:
@@ -132,7 +133,7 @@ def plan_command(argv: list[str]) -> int:
             columns=arguments.columns,
             changes=arguments.changes,
         )
-        titles = [f"{each.label}\n" if each.label else "" for each in found]
+        titles = [f"{printable(each.label)}\n" if each.label else "" for each in found]
         tables = [title + each.table() for title, each in zip(titles, found, strict=True)]
         most = max(found, key=lambda each: each.memory)
         notes = dict.fromkeys(phase.note for each in found for phase in each.phases if phase.note)
@@ -194,7 +195,7 @@ def _folder_command(
     lines = on_root(MPI.COMM_WORLD, lambda: action(job, *given))
     if MPI.COMM_WORLD.rank == 0:
         for line in lines:
-            print(line)
+            print(printable(str(line)))
     return 0
 
 

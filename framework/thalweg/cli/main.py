@@ -6,14 +6,16 @@ Subcommands import what they need when they run, so that ``--help`` is quick.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from thalweg.errors import InputError, ThalwegError, suggestion
+from thalweg.diagnosis.examination import NEEDED
+from thalweg.errors import InputError, ThalwegError, printable, suggestion
 
 #: Subcommands of the framework: code and one line of help.  Plugins add theirs.
 COMMANDS = {
@@ -47,17 +49,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         place = argv.index("--")
         _pass_to_petsc(argv[place + 1 :])
         argv = argv[:place]
-    comm = _world()
+    comm = None
     try:
-        with _collective_exit(comm):
-            return _within_memory(argv)
+        with _sentences():
+            _check_surroundings()
+            comm = _world()
+            with _collective_exit(comm), _sentences():
+                return _dispatch(argv)
     except ThalwegError as error:
         if comm is None or comm.rank == 0:
-            print(f"thalweg: {error}", file=sys.stderr, flush=True)
+            print(f"thalweg: {printable(str(error))}", file=sys.stderr, flush=True)
         return error.exit_code
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output went away, as `head` does
-        return 0
     except KeyboardInterrupt:
         return 130
     except Exception as error:
@@ -66,21 +68,62 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def script() -> None:
     """The console script: :func:`main`, and the end of the process."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:  # it is closed; else a file of the run would take the number
+            os.open(os.devnull, os.O_RDWR)
+        stream = getattr(sys, name) or open(os.devnull, "r+")  # noqa: SIM115
+        setattr(sys, name, stream if name == "stdin" else _Output(stream))
     code = main()
-    comm = _world()
+    sys.stdout.flush()
+    failure = getattr(sys.stdout, "failure", None)
+    if failure is not None and not isinstance(failure, BrokenPipeError):
+        print(f"thalweg: the output cannot be written: {failure.strerror}", file=sys.stderr)
+        code = code or (0 if sys.argv[1:2] in (["run"], ["compare"]) else 2)
+    sys.stderr.flush()
+    comm = _world() if "mpi4py.MPI" in sys.modules else None
     alone = code in (1, 130)  # a defect or an interrupt: other ranks may not come here
     if comm is not None and not alone and not os.environ.get("PETSC_OPTIONS"):
         # PETSc's end is collective, and waits for ever where one rank still has a vector that the
         # others have freed.  We leave none, but an objective's own libraries may.  It is left
         # out, unless options ask for what it prints.
-        from thalweg.parallel import MPI
+        from mpi4py import MPI
 
-        with contextlib.suppress(OSError, ValueError):  # nobody reads any more
-            sys.stdout.flush()
-            sys.stderr.flush()
         MPI.Finalize()
         os._exit(code)
     sys.exit(code)
+
+
+class _Output:
+    """A stream that keeps its first failure, which must not cost a finished run its exit code."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+        self.failure: OSError | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.stream, name)
+        return functools.partial(self._attempt, found) if name in ("write", "flush") else found
+
+    def _attempt(self, action: Callable[..., Any], *arguments: str) -> Any:
+        try:
+            return action(*arguments)
+        except OSError as error:
+            self.failure = self.failure or error
+            # What is buffered still would fail again, at the latest at the end of the process.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
+
+
+def _check_surroundings() -> None:
+    """Raise where libraries would fail, with a traceback, when they are imported."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise InputError("the working folder is gone; change to one that is there") from error
+    threads = os.environ.get("NUMBA_NUM_THREADS", "")
+    if threads.lstrip("-").isdigit() and int(threads) < 1:
+        raise InputError(f"NUMBA_NUM_THREADS must be a positive integer, not '{threads}'")
 
 
 def _pass_to_petsc(options: list[str]) -> None:
@@ -89,14 +132,22 @@ def _pass_to_petsc(options: list[str]) -> None:
     os.environ["PETSC_OPTIONS"] = f"{given} {' '.join(options)}".strip()
 
 
-def _within_memory(argv: list[str]) -> int:
+@contextlib.contextmanager
+def _sentences() -> Iterator[None]:
+    """Turn errors of the machine and of its packages into what a user can act on."""
     try:
-        return _dispatch(argv)
+        yield
     except MemoryError as error:
         raise InputError(
             f"the memory is exhausted ({str(error) or 'no size is known'}); use fewer rows or "
             f"dimensions, or more machines"
         ) from error
+    except ImportError as error:
+        name = (error.name or "").partition(".")[0].replace("sklearn", "scikit-learn")
+        if name not in NEEDED:
+            raise
+        text = f"{name} cannot be imported ({error}); install it, or see 'thalweg doctor'"
+        raise InputError(text) from error
 
 
 def _dispatch(argv: list[str]) -> int:
@@ -156,7 +207,7 @@ def _world() -> Any | None:
     """The world communicator if there are several ranks, else None."""
     if "mpi4py.MPI" not in sys.modules and not any(v in os.environ for v in RANK_VARIABLES):
         return None
-    from thalweg.parallel import MPI
+    from mpi4py import MPI
 
     return MPI.COMM_WORLD if MPI.COMM_WORLD.size > 1 else None
 
@@ -177,12 +228,14 @@ def _collective_exit(comm: Any | None) -> contextlib.AbstractContextManager[None
 
 def _crash(comm: Any | None, error: BaseException) -> int:
     """A defect: its traceback; on several ranks with the rank's number, and all are ended."""
-    if comm is not None:
-        print(f"thalweg: rank {comm.rank} of {comm.size} failed:", file=sys.stderr)
-    traceback.print_exception(error)
-    sys.stderr.flush()
-    if comm is not None:
-        comm.Abort(1)
+    try:
+        if comm is not None:
+            print(f"thalweg: rank {comm.rank} of {comm.size} failed:", file=sys.stderr)
+        traceback.print_exception(error)
+        sys.stderr.flush()
+    finally:
+        if comm is not None:
+            comm.Abort(1)
     return 1
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from thalweg.diagnosis import libraries
 from thalweg.diagnosis.libraries import Finding, import_failure
-from thalweg.errors import reason
+from thalweg.errors import PluginError, reason
 
 #: Distributions that thalweg cannot do without, in the order shown.
 NEEDED = (
@@ -47,6 +47,7 @@ def examine() -> list[Finding]:
             libraries.matrix_products,
             libraries.slepc,
             kernel_cache,
+            plugin_code,
         ):
             findings += _guarded(check)
     return findings + _guarded(plugins)
@@ -103,6 +104,19 @@ def kernel_cache() -> Iterator[Finding]:
             f"{preferred} cannot be written, so kernels may be compiled again in later runs",
             "set THALWEG_CACHE to a folder that can be",
         )
+
+
+def plugin_code() -> Iterator[Finding]:
+    """What plugins name and cannot be loaded."""
+    from thalweg.plugins import plugins as found
+    from thalweg.plugins.specs import KINDS
+
+    for spec in (spec for kind in KINDS for spec in found().specs(kind)):
+        try:
+            spec.resolve()
+            spec.declared_options  # noqa: B018
+        except PluginError as error:
+            yield Finding(spec.owner, "", str(error), "fix its plugin or uninstall it", True)
 
 
 def plugins() -> Iterator[Finding]:

@@ -20,12 +20,18 @@ from thalweg.interfaces import (
     Preconditioner,
     Solver,
 )
-from thalweg.parallel import PETSc, collective_call, raise_on_all_ranks
+from thalweg.parallel import MPI, PETSc, collective_call, raise_on_all_ranks
 from thalweg.plugins import resolve_options
 from thalweg.result import Result
 
 
-@collective_call(lambda objective, *_, **__: objective.comm)
+def _comm_of(objective: Objective, *_: Any, **__: Any) -> MPI.Comm:
+    if not isinstance(objective, Objective):
+        raise InputError(f"objective must be an Objective, not of type {type(objective).__name__}")
+    return objective.comm
+
+
+@collective_call(_comm_of)
 def minimize(
     objective: Objective,
     x0: np.ndarray | PETSc.Vec | None = None,

@@ -52,7 +52,7 @@ class ProgressBar:
     def __init__(self, comm: MPI.Comm, stop: Stop, wanted: bool, stages: int = 1) -> None:
         self._bar: Any = None
         self._stages = stages
-        if wanted and comm.rank == 0 and sys.stderr.isatty():
+        if wanted and comm.rank == 0 and getattr(sys.stderr, "isatty", bool)():
             from tqdm import tqdm
 
             limit = stop.iterations if stop.evaluations is None else stop.evaluations

@@ -207,13 +207,7 @@ def summary(result: Result) -> dict[str, Any]:
 
 
 def as_json(content: Mapping[str, Any]) -> str:
-    """JSON that any reader accepts: what is not finite becomes null.
-
-    Raises
-    ------
-    TypeError
-        It holds what JSON has no place for.
-    """
+    """JSON that any reader accepts: what is not finite becomes null."""
     return json.dumps(_plain(content), indent=2, allow_nan=False)
 
 

@@ -168,6 +168,7 @@ def run_method(
     return replace(result, notes=(*(() if dataset is None else dataset.notes), *result.notes))
 
 
+@phase("complete")
 def completed(
     comm: MPI.Comm,
     directory: RunDirectory | None,
@@ -177,15 +178,33 @@ def completed(
     frames: Frames | None,
     facts: Mapping[str, Any],
 ) -> Result:
-    """Measure a result, which is written already, and draw it.  Collective.
+    """Measure and draw a result, which is written already.  Collective; rank 0 draws.
 
-    What fails at that becomes a note: it must not cost the results.
+    What fails becomes a note.  A run that a signal stopped is given no time for this.
     """
+    if result.status is Status.INTERRUPTED:
+        return result
     result = _measured(result, dataset, comm)
     if directory is None:
         return result
     directory.write_summary(comm, result, facts)
-    failure = draw_pictures(comm, directory, configuration, dataset, result, frames)
+
+    def draw(_: MPI.Comm) -> None:
+        if configuration.output["pictures"] and comm.rank == 0:
+            draw_run(directory.path, configuration, dataset, result.trace, whole, labels)
+        if frames is not None and comm.rank == 0:
+            frames.draw(directory, labels)
+
+    # Only what is drawn is gathered, and only where it is drawn.
+    solution, layout = result.solution, result.solution_layout
+    whole = labels = None
+    drawn = frames is not None or configuration.output["pictures"]
+    if drawn and dataset is not None and dataset.labels is not None:
+        labels = dataset.layout.gather_on_root(dataset.labels)
+    if configuration.output["pictures"] and solution is not None and layout is not None:
+        n_rows = len(solution) if layout.replicated else layout.rows
+        whole = layout.gather_on_root(solution) if is_map(solution, n_rows, dataset) else None
+    failure = attempted(comm, draw, "the pictures")
     if failure:
         result = replace(result, notes=(*result.notes, failure))
         directory.write_summary(comm, result, facts)
@@ -201,45 +220,6 @@ def frames_for(
     return Frames(objective)
 
 
-@phase("pictures")
-def draw_pictures(
-    comm: MPI.Comm,
-    directory: RunDirectory,
-    configuration: Configuration,
-    dataset: Dataset | None,
-    result: Result,
-    frames: Frames | None,
-) -> str:
-    """Draw what a configuration asks for.  Collective; rank 0 draws.
-
-    A run that a signal stopped is given no time for pictures.
-
-    Returns
-    -------
-    str
-        Why they were not drawn; empty if they were.
-    """
-    if result.status is Status.INTERRUPTED:
-        return ""
-
-    def draw() -> None:
-        if configuration.output["pictures"]:
-            draw_run(directory.path, configuration, dataset, result.trace, whole, labels)
-        if frames is not None:
-            frames.draw(directory, labels)
-
-    # Only what is drawn is gathered, and only where it is drawn.
-    solution, layout = result.solution, result.solution_layout
-    whole = labels = None
-    drawn = frames is not None or configuration.output["pictures"]
-    if drawn and dataset is not None and dataset.labels is not None:
-        labels = dataset.layout.gather_on_root(dataset.labels)
-    if configuration.output["pictures"] and solution is not None and layout is not None:
-        n_rows = len(solution) if layout.replicated else layout.rows
-        whole = layout.gather_on_root(solution) if is_map(solution, n_rows, dataset) else None
-    return attempted(comm, lambda _: draw() if comm.rank == 0 else None, "the pictures")
-
-
 def _schedule(configuration: Configuration, objective: Objective) -> HomotopySchedule | None:
     if not isinstance(objective, Homotopy):
         return configuration.schedule(1.0)
@@ -251,7 +231,7 @@ def _schedule(configuration: Configuration, objective: Objective) -> HomotopySch
 def _measured(result: Result, dataset: Dataset | None, comm: MPI.Comm) -> Result:
     """The result with the metrics of plugins, and notes on those that failed."""
     solution, layout = result.solution, result.solution_layout
-    if solution is None or layout is None or result.status is Status.INTERRUPTED:
+    if solution is None or layout is None:
         return result
     # A replicated solution with a row for each of the data is distributed as they are.
     if dataset is not None and layout.replicated and len(solution) == dataset.layout.rows:

@@ -22,14 +22,14 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 from mpi4py import MPI
 
 import thalweg.errors
-from thalweg.errors import InputError, RankError, ThalwegError, reason
+from thalweg.errors import InputError, RankError, ThalwegError, printable, reason
 from thalweg.parallel.reductions import any_over_ranks
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -266,9 +266,8 @@ def collective_call(comm_of: Callable[..., MPI.Comm]) -> Callable[[F], F]:
 def attempted(comm: MPI.Comm, action: Callable[[MPI.Comm], object], name: str) -> str:
     """Run code of others; how it failed, the same sentence on all ranks, else "".  Collective.
 
-    ``action`` is given a duplicate of ``comm``, since a rank that fails may leave messages
-    which no rank receives.  Where the other ranks wait for the one that failed, the job ends, as in
-    :func:`abort_on_error`.  ``KeyboardInterrupt`` is raised.
+    It is given a duplicate of ``comm``, since messages of a rank that fails may stay there.  Where
+    the others wait for that rank the job ends, as in :func:`abort_on_error`.
     """
     own, text = comm.Dup(), ""
     try:
@@ -348,19 +347,20 @@ def _free_channel(comm: MPI.Comm, keyval: int, channel: _Channel) -> None:
 def _end_job(comm: MPI.Comm, error: BaseException) -> NoReturn:
     """Say which rank failed and how, and end all ranks."""
     if isinstance(error, ThalwegError):
-        text = f"thalweg: rank {comm.rank}: {error}\n"
+        text = f"thalweg: rank {comm.rank}: {printable(str(error))}\n"
     else:
         trace = "".join(traceback.format_exception(error))
         text = f"thalweg: rank {comm.rank} of {comm.size} failed:\n{trace}"
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            if stream is sys.stderr:
-                stream.write(text)
-            stream.flush()
-        except (OSError, ValueError):  # no process reads it any more
-            pass
-    time.sleep(0.2)  # for the launcher to pass the text on
-    end_all_ranks(comm, exit_code(error))
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            # A stream may be closed, or None, and there may be no process that reads it.
+            with suppress(OSError, ValueError, AttributeError):
+                if stream is sys.stderr:
+                    stream.write(text)
+                stream.flush()
+        time.sleep(0.2)  # for the launcher to pass the text on
+    finally:
+        end_all_ranks(comm, exit_code(error))
 
 
 def exit_code(error: BaseException) -> int:

@@ -52,7 +52,9 @@ def preferred_cache_folder() -> Path:
     chosen = os.environ.get("THALWEG_CACHE")
     if chosen:
         return Path(chosen).absolute()
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    # An empty HOME is the root folder to expanduser; a relative path is passed over.
+    user = os.path.expanduser("~") if os.environ.get("HOME", "unset") else ""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(user, ".cache")
     return Path(home) / "thalweg"
 
 

@@ -64,14 +64,16 @@ class Watchdog:
                 return
             if time.monotonic() - self._last > self.seconds:
                 break
-        sys.stderr.write(
-            f"thalweg: {self._name}: nothing moved for {self.seconds:g} s "
-            "([run] watchdog); its threads are here:\n"
-        )
-        faulthandler.dump_traceback(file=sys.__stderr__ or 2, all_threads=True)
-        sys.stderr.flush()
-        time.sleep(_GRACE)
-        os._exit(1)
+        try:
+            sys.stderr.write(
+                f"thalweg: {self._name}: nothing moved for {self.seconds:g} s "
+                "([run] watchdog); its threads are here:\n"
+            )
+            faulthandler.dump_traceback(file=sys.__stderr__ or 2, all_threads=True)
+            sys.stderr.flush()
+            time.sleep(_GRACE)
+        finally:  # the standard error may be closed
+            os._exit(1)
 
 
 _current: Watchdog | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.metadata
 import os
@@ -69,7 +70,8 @@ class Plugins:
     def _load(self, entry: importlib.metadata.EntryPoint) -> None:
         provider = _provider(entry)
         try:
-            self.register(entry.load(), provider)
+            with contextlib.chdir(os.curdir):  # a plugin must not change where results go
+                self.register(entry.load(), provider)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # extensions in Rust raise what is no Exception

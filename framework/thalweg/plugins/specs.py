@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn
 
-from thalweg.errors import InputError, PluginError, reason
+from thalweg.errors import InputError, PluginError, printable, reason
 from thalweg.plugins.declared import declared_options
 from thalweg.plugins.options import Option
 
@@ -81,6 +81,8 @@ class Spec:
             raise TypeError(f"the name of a {self.kind} must be a string, not {self.name!r}")
         if not isinstance(self.summary, str):
             raise TypeError(f"the summary of {self.owner} must be a string, not {self.summary!r}")
+        if printable(self.name + self.summary) != self.name + self.summary:
+            raise TypeError(f"{self.owner} has control characters in its name or summary")
         if not isinstance(self.load, str) or not _CODE.fullmatch(self.load):
             raise TypeError(
                 f"'load' of {self.owner} must be 'package.module:attribute', not {self.load!r}"

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.errors import InputError
+from thalweg.errors import InputError, printable
 from thalweg.files import atomic_write
 from thalweg.report.figures import class_colors
 
@@ -76,6 +76,7 @@ def write_map_page(
             raise InputError(f"there are {len(rows)} {what} for {len(points)} points")
     if np.abs(points).max(initial=0.0) > LARGEST:
         raise InputError(f"a page shows coordinates of at most {LARGEST:g}; scale the map")
+    title, caption = printable(title), printable(caption)
     center = 0.5 * (points.max(axis=0) + points.min(axis=0)) if len(points) else np.zeros(2)
     facts: dict[str, Any] = {
         "title": title,
@@ -89,7 +90,7 @@ def write_map_page(
             raise InputError("labels must be integers of at least 0, one for each point")
         count = int(labels.max()) + 1
         names = [str(number) for number in range(count)] if label_names is None else label_names
-        facts["names"] = [str(name) for name in names[:count]]
+        facts["names"] = [printable(str(name)) for name in names[:count]]
         facts["colors"] = np.rint(255 * class_colors(count)).astype(int).tolist()
         facts["labels"] = _encoded(np.ascontiguousarray(labels, dtype="<u4"))
     if thumbnails is not None and len(points):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from thalweg.errors import printable
 from thalweg.result import Result
 
 
@@ -29,9 +30,9 @@ def format_table(rows: Sequence[Mapping[str, Any]], markdown: bool = False) -> s
         return ""
     headings = list(rows[0])
     cells = [[format_cell(row.get(heading)) for heading in headings] for row in rows]
-    shown = list(headings)
+    shown = [printable(heading) for heading in headings]
     if markdown:
-        shown, *cells = [[t.replace("|", "\\|") for t in line] for line in (headings, *cells)]
+        shown, *cells = [[t.replace("|", "\\|") for t in line] for line in (shown, *cells)]
     numeric = [
         all(_is_number(row.get(heading)) or row.get(heading) is None for row in rows)
         for heading in headings
@@ -52,7 +53,7 @@ def format_table(rows: Sequence[Mapping[str, Any]], markdown: bool = False) -> s
         lines = [shown, rule, *cells]
         return "\n".join("| " + " | ".join(aligned(line)) + " |" for line in lines)
     rule = ["─" * width for width in widths]
-    return "\n".join("  ".join(aligned(line)).rstrip() for line in (headings, rule, *cells))
+    return "\n".join("  ".join(aligned(line)).rstrip() for line in (shown, rule, *cells))
 
 
 def format_cell(value: Any) -> str:
@@ -69,7 +70,7 @@ def format_cell(value: Any) -> str:
         return str(value)
     if isinstance(value, float):
         return f"{value:.6g}"
-    return str(value)
+    return printable(str(value))
 
 
 #: Phases of a run that belong to the search.

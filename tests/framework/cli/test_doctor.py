@@ -33,7 +33,7 @@ def test_on_several_ranks_it_reports_once_and_counts_them(mpirun, monkeypatch, t
 
 def test_a_broken_plugin_makes_the_installation_broken_and_tells_why(monkeypatch, capsys):
     sick = Provider("sick", "thalweg-sick", "0.3", "ImportError: no module named 'x'")
-    found = types.SimpleNamespace(providers=[], broken=[sick])
+    found = types.SimpleNamespace(providers=[], broken=[sick], specs=lambda kind: [])
     monkeypatch.setattr("thalweg.plugins.plugins", lambda: found)
     assert installation.doctor_command([]) == 2
     text = capsys.readouterr().out

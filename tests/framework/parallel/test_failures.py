@@ -181,3 +181,45 @@ def test_a_rank_that_fails_alone_ends_the_job(mpirun, fault, watchdog, code, tex
     done = mpirun(2, [sys.executable, "-c", script])
     assert done.returncode == code, done.stderr
     assert text in done.stderr
+
+
+WITHOUT_STREAMS = """
+from thalweg.parallel import MPI, abort_on_error
+with abort_on_error():
+    if MPI.COMM_WORLD.rank == 1:
+        raise RuntimeError("only here")
+    MPI.COMM_WORLD.Barrier()
+"""
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
+def test_a_rank_without_streams_brings_the_others_down(tmp_path, mpirun, closed):
+    (tmp_path / "fail.py").write_text(WITHOUT_STREAMS)
+    command = ["bash", "-c", f"exec {sys.executable} fail.py {closed}"]
+    done = mpirun(2, command, seconds=60, cwd=tmp_path)
+    assert done.returncode not in (0, -9)
+
+
+FAILING_RUN = """
+import sys
+from thalweg.cli import main
+from thalweg.interfaces import Objective
+from thalweg.job import running
+from thalweg.parallel import MPI
+
+def run_method(*arguments, **options):
+    if MPI.COMM_WORLD.rank == 1:
+        raise RuntimeError("only here")
+    MPI.COMM_WORLD.Barrier()
+
+running.run_method = run_method
+main.script()
+"""
+
+
+def test_nor_does_the_program_need_streams_for_that(tmp_path, mpirun):
+    (tmp_path / "fail.py").write_text(FAILING_RUN)
+    (tmp_path / "c.toml").write_text('[objective]\nname = "rosenbrock"\n')
+    command = ["bash", "-c", f"exec {sys.executable} fail.py run c.toml <&- >&- 2>&-"]
+    done = mpirun(2, command, seconds=60, cwd=tmp_path)
+    assert done.returncode not in (0, -9)
