@@ -105,6 +105,7 @@ class PlacedMap:
         (Franke and Nielson 1980), whose mean over the k points is (1 - theta)/theta.  It counts
         within about R/10 of a known point, and as a point comes near one, its place comes near
         that one's.  One that equals several known points, fewer than k, goes between their places.
+        Left out are a correlation of densities, and by how much repulsive weights differ.
 
         Descent begins at the mean of the places by these weights or at the place of one of the
         nearest, whichever is lowest.  Where two minima are equally low, or the k-th neighbor
@@ -125,19 +126,15 @@ class PlacedMap:
         # Of the type that the known points' edges have, so that they share a kernel.
         columns = indices.astype(np.uint32).ravel()
         graph = (np.arange(0, indices.size + 1, k), columns, weights.ravel())
-        places = self._best_start(places, indices, graph, share)
-        self._descend(places, graph, share)
-        return places
-
-    def _best_start(self, mean, indices, graph, share):  # type: ignore[no-untyped-def]
-        """Of the mean and the nearest known points' places, the lowest for each new point."""
-        best, lowest = mean.copy(), self._value_and_slope(mean, graph, share)[0]
+        value_and_slope = functools.partial(self._value_and_slope, graph=graph, share=share)
+        lowest, _ = value_and_slope(places)
         for nearest in indices[:, :STARTS].T:
             trial = self.places[nearest]
-            value, _ = self._value_and_slope(trial, graph, share)
+            value, _ = value_and_slope(trial)
             better = value < lowest
-            best[better], lowest[better] = trial[better], value[better]
-        return best
+            places[better], lowest[better] = trial[better], value[better]
+        self._descend(places, value_and_slope)
+        return places
 
     def _weights(self, squared: np.ndarray) -> np.ndarray:
         """Affinities of new points to their nearest known ones; rows sum to 1."""
@@ -217,12 +214,12 @@ class PlacedMap:
                 found[rows] += weights[rows, column][:, None] * theirs
         return found
 
-    def _descend(self, places, graph, share) -> None:  # type: ignore[no-untyped-def]
+    def _descend(self, places, value_and_slope) -> None:  # type: ignore[no-untyped-def]
         """Steps along the negative gradient, each point with a length of its own."""
         extent = float(np.ptp(self.places, axis=0).max(initial=0.0))
         length = np.ones(len(places))
         moving = np.ones(len(places), dtype=bool)
-        value, slope = self._value_and_slope(places, graph, share)
+        value, slope = value_and_slope(places)
         for _ in range(STEPS):
             if not moving.any():
                 return
@@ -230,7 +227,7 @@ class PlacedMap:
             size = np.sqrt((step**2).sum(axis=1))
             step *= np.minimum(1.0, 0.05 * extent / np.maximum(size, 1e-300))[:, None]
             trial = np.where(moving[:, None], places + step, places)
-            trial_value, trial_slope = self._value_and_slope(trial, graph, share)
+            trial_value, trial_slope = value_and_slope(trial)
             better = moving & (trial_value < value)
             places[better] = trial[better]
             value[better], slope[better] = trial_value[better], trial_slope[better]

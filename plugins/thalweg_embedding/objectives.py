@@ -96,7 +96,11 @@ def embedding(
         ),
     ] = "auto",
     n_neighbors: Annotated[
-        int, Help("nearest neighbors of a point in uniform and fuzzy affinities", minimum=2)
+        int,
+        Help(
+            "nearest neighbors of a point in uniform and fuzzy affinities; these count itself",
+            minimum=2,
+        ),
     ] = 15,
     metric: Annotated[
         str,

@@ -288,7 +288,7 @@ def test_a_map_has_the_precision_of_its_points_and_any_number_of_threads():
     chosen = {"random_state": 0, "max_iter": 10}
     whole = TSNE(**chosen, n_jobs=1).fit(points)
     before = numba.get_num_threads()
-    single = TSNE(**chosen, n_jobs=-1).fit(points.astype(np.float32))
+    single = TSNE(**chosen, n_jobs=np.int64(-1)).fit(points.astype(np.float32))
     assert numba.get_num_threads() == before
     assert single.embedding_.dtype == single.transform(points[:2]).dtype == np.float32
     assert whole.embedding_.dtype == np.float64
