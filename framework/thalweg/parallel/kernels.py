@@ -112,6 +112,17 @@ class CompileTime:
 COMPILING = CompileTime()
 
 
+def _in_forked_child() -> None:
+    # GNU's OpenMP ends a child, or waits for ever, that uses threads as its parent has done.
+    numba = sys.modules.get("numba")
+    with contextlib.suppress(ValueError):  # no loop has run on threads
+        if numba is not None and numba.threading_layer() == "omp":
+            Kernel.serial, os.environ["THALWEG_THREADS"] = True, "1"
+
+
+os.register_at_fork(after_in_child=_in_forked_child)
+
+
 class Kernel:
     """A function compiled by Numba at its first call with given argument types.
 
@@ -131,7 +142,11 @@ class Kernel:
     Compiled code is found by what the source files say of the function and of those that it
     calls, wherever they lie and whenever they were written: copies of a package share it, and
     what has changed is compiled again.  Numba itself tells versions and processors apart.
+    A process forked after loops ran on threads of OpenMP has kernels without.
     """
+
+    #: Whether loops run without threads.
+    serial = False
 
     def __init__(
         self, function: Callable[..., Any], writes: Collection[str] | None = None, **options: Any
@@ -151,6 +166,8 @@ class Kernel:
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the kernel, compiling it first if these types are new."""
+        if self.serial and self._options.get("parallel"):
+            return self._alone(*arguments)
         if self._compiles:
             if self._reads:
                 arguments = self._protected(arguments)
@@ -160,6 +177,13 @@ class Kernel:
                     self._compile(tuple(map(self._typeof, arguments)))
                 self._compiled.add(kinds)
         return self.dispatcher(*arguments)
+
+    @functools.cached_property
+    def _alone(self) -> Kernel:
+        alone = Kernel(self.__wrapped__, **{**self._options, "parallel": False})  # type: ignore[attr-defined]
+        alone._reads = self._reads
+        alone._folder = self._folder / "serial"  # Numba's files do not tell the two apart
+        return alone
 
     def _protected(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         passed = list(arguments)

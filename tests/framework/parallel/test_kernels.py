@@ -342,3 +342,54 @@ def test_the_clock_of_a_run_stands_still_while_one_thread_or_two_compile(cache, 
     compiled(np.arange(4.0))
     assert next(ticks) == 3
     assert kernels.run_clock() - before == 3  # of 4 ticks, one of which was spent on compiling
+
+
+FORKED = """
+import multiprocessing
+import sys
+import numpy as np
+import thalweg
+from thalweg.parallel.kernels import Kernel
+
+config = {
+    "data": {"name": "digits", "rows": 200},
+    "objective": {"name": "t-sne", "perplexity": 8},
+    "stop": {"iterations": 3},
+}
+
+def fit(file):
+    np.save(file, thalweg.run(config).x)
+    print(Kernel.serial, thalweg.parallel.limit_threads(thalweg.parallel.MPI.COMM_SELF))
+
+def in_child(file):
+    child = multiprocessing.get_context("fork").Process(target=fit, args=(file,))
+    child.start()
+    child.join(200)
+    child.kill()
+    assert child.exitcode == 0, child.exitcode
+
+if __name__ == "__main__":
+    if sys.argv[1] == "after":
+        fit("parent.npy")
+    in_child("child.npy")
+    if sys.argv[1] == "before":
+        fit("parent.npy")
+"""
+
+
+@pytest.mark.parametrize("when", ["after", "before"])
+def test_a_process_forked_after_a_fit_works_without_threads(tmp_path, when):
+    (tmp_path / "forked.py").write_text(FORKED)
+    done = subprocess.run(
+        [sys.executable, "-u", "forked.py", when],
+        cwd=tmp_path,
+        env={**os.environ, "THALWEG_THREADS": "2", "NUMBA_THREADING_LAYER": "omp"},
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = ["False 2", "True 1"] if when == "after" else ["False 2", "False 2"]
+    assert done.stdout.splitlines() == lines
+    parent, child = (np.load(tmp_path / f"{name}.npy") for name in ("parent", "child"))
+    assert np.allclose(parent, child, rtol=1e-6, atol=1e-8)
