@@ -329,7 +329,7 @@ class NystromKernel(FeatureKernel):
                 " is not; use approximation 'exact'"
             )
         super().__init__(layout, points, sigma, function)
-        self.rounding = 1e-6 if single and function.gaussian else 1e-9
+        self.seed, self.rounding = seed, 1e-6 if single and function.gaussian else 1e-9
         self.description = f"the Nystrom approximation with {min(landmarks, layout.rows)} landmarks"
         stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(landmarks,)))
         chosen = np.sort(stream.permutation(layout.rows)[: min(landmarks, layout.rows)])

@@ -17,7 +17,6 @@ on the ranks that hold these rows.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
@@ -468,6 +467,10 @@ class KDACObjective(PairSum, Alternation):
             return "all rows, or all but one, are in one cluster; try another sigma or lambda"
         return ""
 
+    def identity(self) -> dict[str, Any]:
+        """The arguments; not the numbers of a start, which may have been computed."""
+        return {**super().identity(), "start": isinstance(self.start, str) and self.start}
+
     def metrics(self, x: PETSc.Vec) -> Mapping[str, Any]:
         """The columns of Table 1, the eigengap, condition (10) and the sizes of the clusters.
 
@@ -483,20 +486,6 @@ class KDACObjective(PairSum, Alternation):
     def solution_layout(self) -> Layout:
         """The rows of the data, not those of W."""
         return self.rows
-
-    def fingerprint(self) -> str:
-        """Shape, options and a digest of what is known of the rows."""
-        digest = hashlib.sha256()
-        for labeling in self.labelings:
-            for part in self.comm.allgather(
-                hashlib.sha256(np.ascontiguousarray(labeling.labels).tobytes()).digest()
-            ):
-                digest.update(part)
-        return (
-            f"KDAC/{self.task}/{self.kernel.function.name}/{self.rows.rows}x{self.layout.rows}/"
-            f"q{self.layout.columns}/k{self.clusters}/sigma{self.kernel.sigma!r}/"
-            f"lambda{self.penalty!r}/{digest.hexdigest()[:12]}"
-        )
 
 
 def best_gap(spectrum: np.ndarray, largest: int) -> int:

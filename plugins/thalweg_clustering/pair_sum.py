@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import EigenvectorFixedPoint, HessianProduct, Objective
-from thalweg.parallel import MPI, Layout, PETSc, sum_large, sum_over_ranks
+from thalweg.parallel import MPI, Identified, Layout, PETSc, sketch, sum_large, sum_over_ranks
 from thalweg_clustering.kernels import KernelFunction, symmetric
 from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
 
@@ -166,7 +167,7 @@ class PairSum(StiefelObjective):
 
 
 @dataclass(frozen=True)
-class LinkSum:
+class LinkSum(Identified):
     """-sum_l w_l k(beta_l) over a few pairs of rows, the same on every rank.
 
     Attributes
@@ -184,6 +185,11 @@ class LinkSum:
     left: np.ndarray
     right: np.ndarray
     weights: np.ndarray
+
+    def identity(self) -> tuple[Any, ...]:
+        """The rows of the pairs, and their weights; the kernel is that of all pairs."""
+        rows = np.hstack([self.left, self.right])
+        return self.weights, sketch(Layout(MPI.COMM_SELF, *rows.shape), rows)
 
     def _beta(self, w: np.ndarray) -> np.ndarray:
         a, b = self.left @ (w / self.sigma), self.right @ (w / self.sigma)

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from thalweg.parallel import Layout, sum_large, sum_over_ranks
+from thalweg.parallel import Identified, Layout, sketch, sum_large, sum_over_ranks
 from thalweg.parallel.pairs import KernelSums
 from thalweg_clustering.kernels import KernelFunction, symmetric
 
@@ -65,7 +66,7 @@ class DerivativeSums:
         return cls((k, first, second), (1.0, 1.0, 1.0))
 
 
-class ProjectedKernel(ABC):
+class ProjectedKernel(Identified, ABC):
     """Sums over all pairs of rows of a kernel of the projected rows W'x / sigma.
 
     Parameters
@@ -86,6 +87,9 @@ class ProjectedKernel(ABC):
     #: Relative rounding error of a value, in units of the sum of absolute terms.
     rounding: float = 1e-13
 
+    #: Seed of an approximation.
+    seed: int | None = None
+
     def __init__(
         self, layout: Layout, points: np.ndarray, sigma: float, function: KernelFunction
     ) -> None:
@@ -95,6 +99,11 @@ class ProjectedKernel(ABC):
         self.function = function
         #: Factors c of the squared distances, this rank's rows; None without local scaling.
         self.scales: np.ndarray | None = None
+
+    def identity(self) -> dict[str, Any]:
+        """Rows, width and function of the kernel, and its approximation."""
+        facts = f"{self.sigma:.9g}", self.function, self.description, self.seed
+        return {"points": sketch(self.layout, self.points), "facts": facts}
 
     @abstractmethod
     def row_sums(self, w: np.ndarray) -> np.ndarray:

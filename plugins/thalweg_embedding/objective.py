@@ -24,7 +24,15 @@ from thalweg.interfaces import (
     RepulsiveBlocks,
     RowObjective,
 )
-from thalweg.parallel import Layout, PETSc, Relocation, min_over_ranks, sum_over_ranks
+from thalweg.parallel import (
+    Layout,
+    PETSc,
+    Relocation,
+    RowMatrix,
+    min_over_ranks,
+    sketch,
+    sum_over_ranks,
+)
 from thalweg.parallel.pairs import nearest_neighbors
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.pairs.all_pairs import AllPairs
@@ -397,16 +405,14 @@ class PairwiseEmbedding(
                 "gives a smaller map"
             )
 
-    def fingerprint(self) -> str:
-        """Changes with the shape, the two functions, lambda and the affinities."""
-        degrees = self.attractive_degrees()
-        mean = float(sum_over_ranks(self.comm, float(degrees.sum()))) / max(1, self.layout.rows)
-        digest = self.layout.digest(np.round(degrees / mean, 6) if mean else degrees)
-        return (
-            f"{super().fingerprint()}/{self.attraction.function.name}/"
-            f"{self.repulsion.function.name}/{self.normalized}/{self._final_lambda:.17g}/{digest}"
-            + (f"/density {self._density_weight:.17g}" if self.density is not None else "")
-        )
+    def identity(self) -> dict[str, Any]:
+        """The arguments, but the start, stages and rules, and what follows from the weights."""
+        product = RowMatrix(self.layout, self.weights, self.places)
+        image = product.multiply(self.layout.random_normal(0))
+        product.destroy()
+        left_out = ("stages", "stage_iterations", "stop", "constant", "density", "places", "start")
+        given = {k: v for k, v in super().identity().items() if k not in left_out}
+        return {**given, "weights": sketch(self.layout, image)}
 
     def destroy(self) -> None:
         """Free what the sums hold.  Collective."""

@@ -108,15 +108,6 @@ class PaCMAPObjective(PairwiseEmbedding):
                 f"the weight of mid-near pairs must be a finite number of at least 0, not {value!r}"
             )
 
-    def fingerprint(self) -> str:
-        """Changes with the shape and the three sets."""
-        drawn = (self.pairs.mid_near, self.pairs.further)
-        digests = [
-            self.layout.digest(np.asarray(matrix @ np.sqrt(1.0 + np.arange(self.layout.rows))))
-            for matrix in drawn
-        ]
-        return "/".join([super().fingerprint(), *digests])
-
 
 def _attraction_weights(mid_near: float) -> tuple[float, float]:
     """w_NB and w_MN."""

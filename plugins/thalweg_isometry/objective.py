@@ -160,11 +160,6 @@ class NearIsometry(Objective, SecantConstraints):
         rows = np.array(self.layout.reading(x))
         return rows[np.any(rows != 0.0, axis=1)]
 
-    def fingerprint(self) -> str:
-        """Text that differs between problems with other points or targets."""
-        shape = f"{self._secants.n_points}x{self._secants.dimension}"
-        return f"near-isometry/{shape}/{self._secants.n_pairs}/{self._delta}/{self._rank}"
-
 
 def check_targets(dimension: int, delta: float | None, rank: int | None) -> None:
     """Refuse a delta or rank that makes no sense.

@@ -24,6 +24,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import numpy as np
 
 from thalweg import InputError
+from thalweg.errors import CheckpointError
 from thalweg.interfaces import Objective, SecantConstraints
 from thalweg.parallel import Layout, PETSc
 from thalweg.parallel.pairs import Scan
@@ -134,6 +135,7 @@ class SecantSearch(SeparationRounds[S]):
                 x=x,
                 value=0.0,
                 psi=psi,
+                set_digest=secants.digest,
                 target_rank=rank,
                 target_delta=delta if delta is not None else 1.0,
                 failed_rank=low,
@@ -205,6 +207,8 @@ class SecantSearch(SeparationRounds[S]):
 
     def status(self, state: S) -> Status:
         """Running until the bracket is closed."""
+        if state.set_digest != state.secants.digest:
+            raise CheckpointError("the checkpoint belongs to another run, whose data differ")
         return Status[state.ended] if state.ended else Status.RUNNING
 
     def trace_row(self, state: S) -> Mapping[str, float]:

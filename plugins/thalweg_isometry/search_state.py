@@ -70,9 +70,12 @@ class SearchState(SolverState):
         Name of the status once the search is over.
     separation
         The oracle.
+    set_digest
+        Digest of the secants, to which all scans belong.
     """
 
     psi: np.ndarray
+    set_digest: str
     target_rank: int
     target_delta: float
     failed_rank: int = 0

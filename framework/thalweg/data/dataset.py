@@ -11,11 +11,12 @@ import numpy as np
 from thalweg.data.labels import encode_labels
 from thalweg.data.scaling import largest_value, refuse_magnitude
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout
+from thalweg.parallel import MPI, Identified, Layout
+from thalweg.parallel.identity import DATA
 
 
 @dataclass(frozen=True)
-class Dataset:
+class Dataset(Identified):
     """Rows of numbers, distributed, with optional labels.
 
     Attributes
@@ -58,6 +59,11 @@ class Dataset:
     def comm(self) -> MPI.Comm:
         """The ranks that hold the rows."""
         return self.layout.comm
+
+    def identity(self) -> dict[str, Any]:
+        """Rows and labels, whatever they are called."""
+        digests = {what: DATA + digest for what, digest in self.digests.items()}
+        return {**digests, "layout": self.layout, "sparse": getattr(self, "sparse", None)}
 
     def gather_labels(self) -> np.ndarray | None:
         """Labels of all rows on every rank, shape ``(layout.rows,)``, or None.  Collective."""

@@ -27,8 +27,9 @@ from thalweg.errors import CheckpointError, StorageError
 from thalweg.files import atomic_write_text, flush, storing
 from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, on_root, raise_on_all_ranks
+from thalweg.parallel.identity import DATA
 
-FORMAT = 3
+FORMAT = 4
 
 #: Name of a version's folder, and of one that is being written.
 VERSION = re.compile(r"\d{9}(-\d+)?")
@@ -256,9 +257,12 @@ class Checkpoints:
         ours = json.loads(json.dumps(dict(self.identity or {})))
         for key in sorted({*theirs, *ours}):
             if theirs.get(key) != ours.get(key):
+                both = theirs.get(key), ours.get(key)
+                data = all(str(text).startswith(DATA) for text in both)
                 raise CheckpointError(
-                    f"the checkpoint in '{version}' belongs to another run: "
-                    f"{key} was {theirs.get(key)!r} and is now {ours.get(key)!r}"
+                    f"the checkpoint in '{version}' belongs to another run"
+                    f"{', whose data differ' if data else ''}: "
+                    f"{key} was {both[0]!r} and is now {both[1]!r}"
                 )
 
 

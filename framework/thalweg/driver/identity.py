@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
 from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from thalweg.driver.homotopy import HomotopySchedule
 from thalweg.interfaces import Objective, Preconditioner, Solver
 from thalweg.parallel import PETSc
+from thalweg.parallel.identity import identity_texts
 from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, Provider, SolverSpec, plugins
 
 
@@ -31,13 +28,24 @@ def identity_of(
         Identity of the starting point, as of :func:`start_of`.
     """
     return {
-        "objective": objective.fingerprint(),
+        **objective_identity(objective),
         **plugin_versions(objective, solver),
-        **_described("solver", solver),
-        **_described("preconditioner", preconditioner_of(solver)),
-        "homotopy": None if homotopy is None else _plain(homotopy),
+        **identity_texts(objective.comm, {"solver": solver, "homotopy": homotopy})[0],
         **start,
     }
+
+
+def objective_identity(objective: Objective) -> dict[str, Any]:
+    """Identity of a problem and its data.  Collective; what cannot be digested is noted."""
+    content = {"objective": {"layout": objective.layout, **objective.identity()}}
+    texts, unseen = identity_texts(objective.comm, content)
+    if unseen:
+        objective.note(
+            "a checkpoint of another problem is not recognized as such where it differs in "
+            f"{', '.join(unseen)} alone, which cannot be digested; override identity() of the "
+            "objective, or give it arrays"
+        )
+    return {**texts, "objective": type(objective).__qualname__}
 
 
 def plugin_versions(objective: Objective, solver: Solver[Any]) -> dict[str, str]:
@@ -66,12 +74,7 @@ def start_of(objective: Objective, x: PETSc.Vec, given: bool, seed: int) -> dict
     """
     if not given:
         return {"seed": seed}
-    return {"x0": objective.layout.digest(objective.layout.reading(x))}
-
-
-def digest_of(array: np.ndarray) -> str:
-    """Sixteen hexadecimal digits that tell one array from another."""
-    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:16]
+    return {"start": objective.layout.digest(objective.layout.reading(x))}
 
 
 def preconditioner_of(solver: Solver[Any]) -> Preconditioner | None:
@@ -82,29 +85,3 @@ def preconditioner_of(solver: Solver[Any]) -> Preconditioner | None:
 def name_of(part: object) -> str | None:
     """Name of a solver or a preconditioner in a checkpoint."""
     return None if part is None else type(part).__qualname__
-
-
-def _described(role: str, part: object) -> dict[str, Any]:
-    """Type of a part, and its options where it is a dataclass."""
-    options = {f"{role}.{key}": value for key, value in _options(part).items()}
-    return {role: name_of(part), **options}
-
-
-def _options(part: object) -> dict[str, Any]:
-    if not dataclasses.is_dataclass(part):
-        return {}
-    names = [field.name for field in dataclasses.fields(part) if field.init]
-    return {name: _plain(getattr(part, name)) for name in names if name != "preconditioner"}
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON can hold it; of what is no option of a simple kind, the type."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if dataclasses.is_dataclass(value):
-        return {"type": name_of(value), **_options(value)}
-    return name_of(value)

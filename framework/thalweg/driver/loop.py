@@ -43,6 +43,9 @@ from thalweg.result import Result, Status, Trace
 
 _LOG = logging.getLogger("thalweg")
 
+#: Relative change of the value at a restored point that other ranks or machines may cause.
+RESTORED_ERROR = 1e-5
+
 #: As which numbers statuses travel.
 _STATUSES = tuple(Status)
 
@@ -239,6 +242,20 @@ class _Run:
         assert self.checkpoints is not None
         return replace(self.checkpoints, folder=self.checkpoints.folder / "early-stages")
 
+    def _refuse_other_value(self, state: SolverState) -> None:
+        """Refuse a state whose value is another now: an identity may not see all of the data."""
+        if not self.solver.decreases or isinstance(state, StochasticState):
+            return  # whose values may be those of a part of the problem
+        known, value = state.value, float(self.objective.value(state.x))
+        largest = max(abs(known), abs(value))
+        terms = max(largest, abs(self.trace["objective"][0]))  # which may have canceled
+        allowed = RESTORED_ERROR * largest + 10.0 * float(self.objective.value_error(terms))
+        if not values_of_all_ranks(self.objective.comm, abs(value - known) <= allowed)[0]:
+            raise CheckpointError(
+                f"the checkpoint belongs to another run: the objective at its point was {known!r} "
+                f"and is now {value!r}; the data, or the code, are others"
+            )
+
     def _parts(self) -> dict[str, str | None]:
         return {"solver": name_of(self.solver), "preconditioner": name_of(self.preconditioner)}
 
@@ -263,6 +280,7 @@ class _Run:
             self.at = Progress(**saved["progress"])
             self.trace = Trace.from_array(self.trace.columns, saved["trace"])
             self.seconds = dict(saved["seconds"])
+            self._refuse_other_value(state)
         elif not math.isfinite(state.value):
             raise NumericalError(f"the objective is {state.value} at the starting point")
         elif not _is_finite(state):

@@ -53,7 +53,7 @@ def minimize(
     objective
         Function to minimize.
     x0
-        This rank's rows of the starting point, shape ``(local_rows, columns)``, or
+        This rank's rows of the starting point, shape ``(local_rows, columns)`` or flat, or
         a ``Vec``; by default ``objective.initial_point(seed)``.  Left as it is.
     solver
         A name, or a solver object; by default ``objective.default_solver``.
@@ -73,8 +73,9 @@ def minimize(
     checkpoint, resume
         Folder of checkpoints, and whether to continue from the newest.  With one, Ctrl-C,
         SIGTERM and SIGUSR1 end the run with a result; without, they have their usual
-        effect after the run is cleaned up.  A run continues only with the same objective,
-        options and start; its stopping rules may change, and its budgets grow.
+        effect after the run is cleaned up.  A run continues only with the same objective and
+        data (see :meth:`thalweg.interfaces.Objective.identity`), options and start; its stopping
+        rules may change, and its budgets grow.
     progress
         Show a progress bar.
     **options
@@ -136,18 +137,33 @@ def starting_point(objective: Objective, x0: np.ndarray | PETSc.Vec | None, seed
     Raises
     ------
     InputError
-        ``x0`` has another shape than this rank's rows, or is not finite.
+        ``x0`` has another shape than this rank's rows, or holds what are no finite real numbers.
     """
     if x0 is None:
         return objective.initial_point(seed)
-    if isinstance(x0, PETSc.Vec):
-        return x0.copy()
     layout = objective.layout
-    block = np.asarray(x0, dtype=float)
-    wanted = (layout.local_rows, layout.columns)
-    fits = block.size == wanted[0] * wanted[1] and block.ndim <= 2
-    if not all(objective.comm.allgather(fits)):
-        raise InputError(f"x0 must have shape {wanted}, this rank's rows, not {block.shape}")
-    if not all(objective.comm.allgather(bool(np.isfinite(block).all()))):
-        raise InputError("x0 must be finite")
+    with raise_on_all_ranks(objective.comm):
+        block = checked_rows(x0, (layout.local_rows, layout.columns), "x0")
     return layout.vec_from(block)
+
+
+def checked_rows(given: Any, shape: tuple[int, int], name: str) -> np.ndarray:
+    """Finite real numbers as an array of this shape or flat; else an ``InputError``."""
+    if isinstance(given, PETSc.Vec):
+        if not given.handle:
+            raise InputError(f"{name} is a Vec that was destroyed; give one that holds numbers")
+        given = given.getArray(readonly=True)
+    try:
+        array = np.asanyarray(given)  # masks included
+    except ValueError as error:
+        raise InputError(f"{name} must be an array of shape {shape}: {error}") from error
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{name} must hold real numbers, not {array.dtype}")
+    if np.ma.is_masked(array):
+        raise InputError(f"{name} has masked entries; fill them in")
+    if array.shape not in (shape, (shape[0] * shape[1],)):
+        raise InputError(f"{name} must have shape {shape}, not {array.shape}")
+    finite = np.isfinite(array).reshape(shape).all(axis=1)
+    if not finite.all():
+        raise InputError(f"{name} is not finite in row {int(np.argmin(finite))}")
+    return np.array(array, dtype=float).reshape(shape)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from thalweg.interfaces.capabilities import AttractiveLaplacian
-from thalweg.parallel import MPI, Layout, PETSc
+from thalweg.parallel import MPI, Identified, Layout, PETSc
 
 _LOG = logging.getLogger("thalweg")
 
@@ -38,7 +39,7 @@ class HasNotes:
             notes.append(sentence)
 
 
-class Objective(HasNotes, ABC):
+class Objective(HasNotes, Identified, ABC):
     """A function of a distributed variable, with its gradient.
 
     The variable is a PETSc ``Vec`` laid out by :attr:`layout`: distributed by
@@ -60,9 +61,18 @@ class Objective(HasNotes, ABC):
     #: Name of the solver that is taken where the user names none, the same as in the spec.
     default_solver: ClassVar[str] = "lbfgs"
 
+    #: Positional and named arguments of the constructor.
+    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
+
     #: Names of the metrics by which methods are compared beside the value: columns of the table
     #: of a comparison, which draws the second against the first.
     compared_metrics: ClassVar[tuple[str, ...]] = ()
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Record the arguments, by which a checkpoint is told from that of other data."""
+        objective = super().__new__(cls)
+        objective._arguments = args, kwargs
+        return objective
 
     def __init__(self, comm: MPI.Comm, layout: Layout) -> None:
         self.comm = comm
@@ -153,9 +163,16 @@ class Objective(HasNotes, ABC):
             _LOG.warning(sentence)
         super().note(sentence)
 
-    def fingerprint(self) -> str:
-        """Text that differs between two problems whose checkpoints must not be mixed."""
-        return f"{type(self).__qualname__}/{self.layout.rows}x{self.layout.columns}"
+    def identity(self) -> dict[str, Any]:
+        """What tells this problem from others of its class; by default the constructor's arguments.
+
+        Nested arrays, data sets, numbers, strings, functions, dataclasses, ``Identified``.  A
+        checkpoint holds digests, and is refused where they differ.  May be collective.
+        """
+        args, kwargs = self._arguments
+        bound = inspect.signature(type(self).__init__).bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        return dict(list(bound.arguments.items())[1:])
 
     def destroy(self) -> None:
         """Free what PETSc and MPI hold.  Collective."""

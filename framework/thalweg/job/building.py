@@ -12,8 +12,8 @@ import numpy as np
 from thalweg.config import Configuration, read_configuration
 from thalweg.data import Dataset, load_data
 from thalweg.data.numpy_files import map_npy
-from thalweg.driver.identity import digest_of
 from thalweg.driver.method import build_method
+from thalweg.driver.minimize import checked_rows
 from thalweg.errors import InputError, PluginError
 from thalweg.interfaces import Objective, Solver
 from thalweg.job.directory import RunDirectory
@@ -111,30 +111,10 @@ def starting_point(configuration: Configuration, objective: Objective) -> PETSc.
     path = Path(configuration.run["start"])
 
     def read() -> np.ndarray:
-        stored = _mapped(path)
-        wanted = (layout.rows, layout.columns)
-        if stored.dtype.kind not in "fiu":
-            raise InputError(f"the starting point '{path}' must hold numbers, not {stored.dtype}")
-        if stored.shape != wanted:
-            raise InputError(
-                f"the starting point '{path}' must have shape {wanted}, not {stored.shape}"
-            )
-        whole = np.array(stored, dtype=float)
-        if not np.isfinite(whole).all():
-            row = int(np.flatnonzero(~np.isfinite(whole).all(axis=1))[0])
-            raise InputError(f"the starting point '{path}' is not finite in row {row}")
-        return whole
+        return checked_rows(_mapped(path), (layout.rows, layout.columns), f"the point '{path}'")
 
     whole: np.ndarray = on_root(objective.comm, read)
     return layout.vec_from(layout.local(whole))
-
-
-def given_start_digest(configuration: Configuration, comm: MPI.Comm) -> str:
-    """Digest of a given starting point, empty if none is given.  Collective."""
-    if configuration.run["start"] is None:
-        return ""
-    path = Path(configuration.run["start"])
-    return str(on_root(comm, lambda: digest_of(_mapped(path))))
 
 
 def _mapped(path: Path) -> np.ndarray:

@@ -11,14 +11,13 @@ from typing import Any
 from thalweg.config import Configuration
 from thalweg.data import Dataset
 from thalweg.driver import Checkpoints, HomotopySchedule, drive
-from thalweg.driver.identity import plugin_versions
+from thalweg.driver.identity import objective_identity, plugin_versions, start_of
 from thalweg.errors import StorageError
 from thalweg.interfaces import Homotopy, Objective, Solver
 from thalweg.job.building import (
     build_objective,
     built_method,
     digests,
-    given_start_digest,
     opened,
     starting_point,
 )
@@ -142,22 +141,23 @@ def run_method(
 
     ``frames`` is shown every iterate.
     """
-    comm = objective.comm
     checkpoints = None
+    x = starting_point(configuration, objective)
     if directory is not None:
         identity = {
+            # Bits of scaled data depend on the number of ranks; their digest is that before.
+            **({} if dataset is not None and dataset.digest else objective_identity(objective)),
             **configuration.identity(),
             **plugin_versions(objective, solver),
             **digests(dataset),
-            "objective": objective.fingerprint(),
-            "start": given_start_digest(configuration, comm),
+            **start_of(objective, x, configuration.run["start"] is not None, 0),
         }
         interval = configuration.run["checkpoint"]
         checkpoints = Checkpoints(directory.checkpoint, interval, identity)
     result = drive(
         objective,
         solver,
-        starting_point(configuration, objective),
+        x,
         stop=configuration.stopping(),
         callbacks=() if frames is None else (frames,),
         homotopy=_schedule(configuration, objective),

@@ -21,6 +21,7 @@ from thalweg.parallel.failures import (
     raise_on_all_ranks,
     shared_seed,
 )
+from thalweg.parallel.identity import Identified, sketch
 from thalweg.parallel.kernels import code_key, kernel, run_clock
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.pencils import RankGrid, Transposition, grid_shape
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MPI",
     "CoarseCells",
+    "Identified",
     "KernelSums",
     "LaplacianSolver",
     "Layout",
@@ -116,6 +118,7 @@ __all__ = [
     "same_on_all_ranks",
     "save_rows",
     "shared_seed",
+    "sketch",
     "sum_large",
     "sum_over_ranks",
     "swap_rows",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -10,7 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from thalweg.interfaces import Capability, RowObjective
-from thalweg.parallel import Layout, PETSc, RowMatrix, sum_over_ranks
+from thalweg.parallel import Layout, PETSc, RowMatrix, sketch, sum_over_ranks
 
 
 class SmallestEigenvectors(Capability):
@@ -45,7 +44,7 @@ class EigenvectorEmbedding(RowObjective, SmallestEigenvectors):
         Map rows are those of Y times this, shape (local_rows,): D^(-1/2) where A is a
         normalized Laplacian.
     name
-        For fingerprints.
+        For identities.
     components
         Of the graph of nearest neighbors, before the nearest pairs of rows connected them.
     """
@@ -116,12 +115,10 @@ class EigenvectorEmbedding(RowObjective, SmallestEigenvectors):
         values = [float(v) for v in np.diag(self._inner(columns, image))]
         return {"eigenvalues": values, "components": self._components}
 
-    def fingerprint(self) -> str:
-        """Changes with the shape, the method and the graph."""
-        diagonal = self.matrix.diagonal(k=self.layout.start) if self.layout.local_rows else ()
-        whole = self.layout.gather_rows(np.asarray(diagonal, dtype=float))
-        digest = hashlib.sha256(np.round(whole, 8).tobytes()).hexdigest()[:16]
-        return f"{super().fingerprint()}/{self._name}/{digest}"
+    def identity(self) -> dict[str, Any]:
+        """The method and the matrix, of which the rest follows."""
+        image = self._product.multiply(self.layout.random_normal(0))
+        return {"name": self._name, "matrix": sketch(self.layout, image)}
 
     def destroy(self) -> None:
         """Free the matrix's exchange.  Collective."""

@@ -35,6 +35,9 @@ class CombinedPairs(PairSum):
         self.function = first.function
         self.relative_error = first.relative_error + second.relative_error
 
+    def identity(self) -> tuple[PairSum, PairSum]:  # noqa: D102
+        return self._first, self._second
+
     @property
     def note(self):  # type: ignore[no-untyped-def, override]
         """Called with a sentence on what a sum fell back to."""

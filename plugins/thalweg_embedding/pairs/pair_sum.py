@@ -5,9 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
+from thalweg.parallel import Identified
 from thalweg_embedding.pairs.functions import PairFunction
 
 #: This rank's rows of an array that is distributed as the map is, shape (local_rows, d).
@@ -28,7 +30,7 @@ class SecondOrder(IntEnum):
         return self >= SecondOrder.CONVEX_PRODUCT
 
 
-class PairSum(ABC):
+class PairSum(Identified, ABC):
     """T(X) = sum over ordered pairs n != m of c_nm phi(d_nm), d_nm = ||x_n - x_m||^2.
 
     ``c`` are fixed symmetric weights, phi a :class:`PairFunction`.  Every method takes
@@ -43,6 +45,10 @@ class PairSum(ABC):
 
     #: Relative error of a total that goes beyond rounding, as an estimate.
     relative_error: float = 0.0
+
+    def identity(self) -> Any:
+        """phi: ways to sum it are approximations of one sum."""
+        return self.function
 
     @abstractmethod
     def first_order(self, rows: Rows, slopes: Rows | None, shift: float) -> float:

@@ -9,10 +9,10 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import GaussNewtonProduct, HessianProduct, Objective
-from thalweg.parallel import MPI, Layout, PETSc
+from thalweg.parallel import MPI, Identified, Layout, PETSc
 
 
-class Function(ABC):
+class Function(Identified, ABC):
     """A twice differentiable function of ``size`` numbers; arrays have shape ``(size,)``."""
 
     #: Least size, of which every size must be a multiple where ``in_groups``.
@@ -124,10 +124,6 @@ class FunctionObjective(Objective, HessianProduct):
         point, along = self.layout.reading(x)[:, 0], self.layout.reading(direction)[:, 0]
         with self.layout.writing(product) as target:
             target[:, 0] = self.function.hessian_product(point, along)
-
-    def fingerprint(self) -> str:
-        """Function and size."""
-        return f"{type(self.function).__name__}/{self.function.size}"
 
 
 class LeastSquaresObjective(FunctionObjective, GaussNewtonProduct):

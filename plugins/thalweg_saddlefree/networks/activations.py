@@ -7,8 +7,10 @@ from abc import ABC, abstractmethod
 import numpy as np
 from scipy.special import expit
 
+from thalweg.parallel import Identified
 
-class Activation(ABC):
+
+class Activation(Identified, ABC):
     """``a = phi(z)``, applied to arrays in place."""
 
     @abstractmethod

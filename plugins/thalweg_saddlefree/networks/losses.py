@@ -7,10 +7,11 @@ from abc import ABC, abstractmethod
 import numpy as np
 from scipy.special import expit
 
+from thalweg.parallel import Identified
 from thalweg_saddlefree.networks.activations import Activation
 
 
-class Loss(ABC):
+class Loss(Identified, ABC):
     """A loss summed over rows; arrays have shape ``(rows, outputs)``.
 
     ``output`` is what the network answers, computed once from z and handed to

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from thalweg.errors import InputError
+from thalweg.parallel import Identified
 from thalweg_saddlefree.networks.activations import Activation
 from thalweg_saddlefree.networks.losses import Loss
 
@@ -39,7 +40,7 @@ class Linearized:
     output: np.ndarray
 
 
-class Network:
+class Network(Identified):
     """A chain of fully connected layers ``a[l] = phi_l(a[l-1] W[l] + b[l])``.
 
     Parameters

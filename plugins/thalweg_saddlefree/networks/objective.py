@@ -24,6 +24,7 @@ from thalweg.parallel import (
     PETSc,
     any_over_ranks,
     exact_sum,
+    sketch,
     sum_large,
     sum_over_ranks,
 )
@@ -319,12 +320,11 @@ class NetworkObjective(
         kind = np.float64 if self.dtype == np.float64 else np.float32
         return 8 * float(np.finfo(kind).eps) * abs(value)
 
-    def fingerprint(self) -> str:
-        """Layers, activations, loss, rows and weight decay."""
-        sizes = "-".join(map(str, self.network.sizes))
-        kinds = "-".join(type(activation).__name__ for activation in self.network.activations)
-        loss = type(self.network.loss).__name__
-        return f"network/{sizes}/{kinds}/{loss}/{self.rows.rows}/{self.l2!r}/{self.dtype}"
+    def identity(self) -> dict[str, Any]:
+        """The arguments; rows may have been scaled, to bits that depend on the number of ranks."""
+        rows = {"inputs": self.inputs, "targets": self.targets}
+        sketches = {name: sketch(self.rows, block) for name, block in rows.items()}
+        return {**super().identity(), **sketches, "held_out": None, "memory": None}
 
     # -- parts -----------------------------------------------------------------------------
 

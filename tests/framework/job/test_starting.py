@@ -65,7 +65,7 @@ def test_a_file_beside_the_configuration_is_found(tmp_path, monkeypatch):
     [
         (POINT[:-1], r"must have shape \(60, 2\), not \(59, 2\)"),
         (np.where(np.arange(60)[:, None] == 7, np.nan, POINT), "not finite in row 7"),
-        (np.full((60, 2), "a"), "must hold numbers"),
+        (np.full((60, 2), "a"), "must hold real numbers"),
     ],
 )
 def test_a_point_that_cannot_be_used_is_refused(tmp_path, point, message):

@@ -9,6 +9,7 @@ from sklearn.datasets import load_digits
 
 import thalweg
 from thalweg.data import Dataset
+from thalweg.driver.identity import objective_identity
 from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg_embedding.affinities.distances import SparseDataset
@@ -134,8 +135,8 @@ def test_ranks_may_have_no_points_and_sets_no_pairs(comm, rows, ratio):
 
 def test_a_run_passes_the_three_phases_and_ends_at_the_wanted_objective(comm):
     objective = pacmap(digits(comm), comm)
-    prints = {objective.fingerprint(), pacmap(digits(comm), comm, seed=1).fingerprint()}
-    assert len(prints) == 2
+    other = pacmap(digits(comm), comm, seed=1)
+    assert objective_identity(objective) != objective_identity(other)
     result = thalweg.minimize(objective, preconditioner="spectral", iterations=120)
     weights = result.trace["mid_near_weight"]
     assert weights[0] == 1000.0

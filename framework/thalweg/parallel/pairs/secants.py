@@ -23,6 +23,8 @@ True
 from __future__ import annotations
 
 import copy
+import functools
+import hashlib
 import itertools
 import math
 from collections.abc import Callable
@@ -34,6 +36,7 @@ import scipy.sparse
 
 from thalweg.errors import InputError
 from thalweg.parallel.failures import raise_on_all_ranks
+from thalweg.parallel.identity import Identified, identity_texts
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.pairs import secant_kernels as kernels
 from thalweg.parallel.pairs.ring import Ring
@@ -69,7 +72,7 @@ PIECE = 4e6
 LARGEST_COMPONENT = 1e100
 
 
-class SecantSet:
+class SecantSet(Identified):
     """The secants of a set of points whose rows are distributed over the ranks.
 
     Parameters
@@ -158,6 +161,7 @@ class SecantSet:
         self._prepare()
 
     def _prepare(self) -> None:
+        self.__dict__.pop("digest", None)  # of a set of which this is a part
         self._last: tuple[bytes, Scan] | None = None
         self._remembered: tuple[bytes, Scan] | None = None
         #: Images under the map whose scan goes on with a further part.
@@ -203,6 +207,17 @@ class SecantSet:
         return part
 
     # -- facts about the set ---------------------------------------------------------------
+
+    def identity(self) -> dict[str, Any]:
+        """The points, and which pairs are secants."""
+        listed = self._listed is not None and (self._keys, self._weights)
+        return {"points": self.points, "labels": self._labels, "listed": listed}
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Digest of :meth:`identity`, the same at any number of ranks.  Collective."""
+        texts, _ = identity_texts(self.comm, {"layout": self.layout, "set": self})
+        return hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:16]
 
     @property
     def n_points(self) -> int:
