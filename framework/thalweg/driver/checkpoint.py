@@ -9,6 +9,7 @@ nothing.  Only folders with the name and the manifest of a version are ever remo
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -153,7 +154,7 @@ class Checkpoints:
     def latest_name(self) -> str | None:
         """Content of the file ``latest``, None where there is none.  Not collective."""
         try:
-            return (self.folder / "latest").read_text(encoding="utf-8").strip()
+            return _regular(self.folder / "latest").read_text(encoding="utf-8").strip()
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
@@ -180,7 +181,7 @@ class Checkpoints:
             raise CheckpointError(
                 f"'{self.folder / 'latest'}' is damaged: it names {name!r}{self._advice('')}"
             )
-        if not (self.folder / name / MANIFEST).is_file():
+        if (self.folder / name).is_symlink() or not (self.folder / name / MANIFEST).is_file():
             raise CheckpointError(
                 f"the checkpoint in '{self.folder / name}' is damaged: it has no {MANIFEST}"
                 f"{self._advice(name)}"
@@ -223,7 +224,7 @@ class Checkpoints:
             advice = on_root(comm, lambda: self._advice(version.name))
             raise CheckpointError(f"{error}{advice}") from error
         arrays = on_root(comm, lambda: _read_arrays(version, head["files"]))
-        return dict(ContentReader(objective, version, arrays).decode(head["tree"]))
+        return dict(ContentReader(objective, version, arrays, head["files"]).decode(head["tree"]))
 
     def _read_manifest(self) -> tuple[Path | None, dict[str, Any]]:
         version = self.latest()
@@ -231,11 +232,17 @@ class Checkpoints:
             return None, {}
         damaged = f"the checkpoint in '{version}' is damaged: {MANIFEST}"
         try:
-            head = json.loads((version / MANIFEST).read_text(encoding="utf-8"))
+            head = json.loads(_regular(version / MANIFEST).read_text(encoding="utf-8"))
             stored = head["format"]
             if stored == FORMAT:
                 digest = head.pop("digest")
                 intact = digest == _digest_of(head)
+                dict(head["identity"])
+                for name, facts in head["files"].items():
+                    if not ENTRY_NAME.fullmatch(name) or (
+                        len(facts["sha256"]) != _part_count(facts["bytes"])
+                    ):
+                        raise ValueError(name)
         except OSError as error:
             raise CheckpointError(f"{damaged} cannot be read: {error.strerror or error}") from error
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -266,10 +273,17 @@ class Checkpoints:
                 )
 
 
+def _regular(path: Path) -> Path:
+    """The path, unless a link or a pipe is there: it could lead elsewhere, or wait."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return path
+
+
 def _is_ours(folder: Path) -> bool:
     """Whether a folder holds the manifest of a version, complete or begun."""
     try:
-        head = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        head = json.loads(_regular(folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return False
     return not folder.is_symlink() and isinstance(head, dict) and "format" in head
@@ -294,8 +308,12 @@ def _digest_of(head: Mapping[str, Any]) -> str:
 def _parts(sizes: Mapping[str, int]) -> Iterable[tuple[str, int]]:
     """Parts of files that have a digest each: the name, and the part's number."""
     for name in sorted(sizes):
-        for number in range(max(1, -(-sizes[name] // DIGEST_BYTES))):
+        for number in range(_part_count(sizes[name])):
             yield name, number
+
+
+def _part_count(size: int) -> int:
+    return max(1, -(-size // DIGEST_BYTES))
 
 
 def _digest_part(path: Path, number: int) -> str:
@@ -337,16 +355,13 @@ def _verify(comm: MPI.Comm, folder: Path, files: Mapping[str, Any]) -> None:
     """
     damaged = f"the checkpoint in '{folder}' is damaged"
     with raise_on_all_ranks(comm):
-        for name in files:
-            if not ENTRY_NAME.fullmatch(name):
-                raise CheckpointError(f"{damaged}: it names a file {name!r}")
         sizes = {name: int(facts["bytes"]) for name, facts in files.items()}
         for turn, (name, number) in enumerate(_parts(sizes)):
             if turn % comm.size != comm.rank:
                 continue
             path = folder / name
             try:
-                size = path.stat().st_size
+                size = _regular(path).stat().st_size
                 if size != sizes[name]:
                     raise CheckpointError(
                         f"{damaged}: {name} has {size} bytes instead of {sizes[name]}"

@@ -7,14 +7,15 @@ run may continue on another number of ranks.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from thalweg.errors import CheckpointError, suggestion
+from thalweg.errors import CheckpointError, ThalwegError, suggestion
 from thalweg.interfaces import Objective, SolverState
 from thalweg.parallel import MPI, Layout, PETSc, raise_on_all_ranks, write_rows
 from thalweg.result import Status
@@ -69,6 +70,19 @@ def restore_state(state: SolverState, saved: Mapping[str, Any]) -> None:
             vec.destroy()
     for name, value in saved.items():
         setattr(state, name, value)
+
+
+@contextmanager
+def refusing_malformed() -> Iterator[None]:
+    """Turn the errors of content that is not what a run saves into ``CheckpointError``."""
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, ThalwegError):
+            raise
+        raise CheckpointError(
+            f"the checkpoint does not hold what this run saves: {error!r}"
+        ) from error
 
 
 def vecs_in(value: Any) -> list[PETSc.Vec]:
@@ -189,9 +203,13 @@ class ContentReader:
     """Inverse of :class:`ContentWriter`, for the ranks of now."""
 
     def __init__(
-        self, objective: Objective, folder: Path, arrays: Mapping[str, np.ndarray]
+        self,
+        objective: Objective,
+        folder: Path,
+        arrays: Mapping[str, np.ndarray],
+        files: Container[str],
     ) -> None:
-        self.objective, self.folder, self.arrays = objective, folder, arrays
+        self.objective, self.folder, self.arrays, self.files = objective, folder, arrays, files
 
     def decode(self, node: Any) -> Any:
         """The value that JSON stands for.  Collective.
@@ -219,11 +237,11 @@ class ContentReader:
             comm = self.objective.comm
             same = len(counts) == comm.size
             layout = Layout(comm, sum(counts), local_rows=counts[comm.rank] if same else None)
-            return np.array(layout.local(self._mapped(file, sum(counts))))
+            return np.array(layout.local(self._mapped(file, counts)))
         return self._decode_vec(**node)
 
     def _decode_vec(self, vec: str, replicated: bool | None, rows: list[int]) -> PETSc.Vec:
-        own, whole = self.objective.layout, self._mapped(vec, sum(rows))
+        own, whole = self.objective.layout, self._mapped(vec, rows)
         n_rows, columns = whole.shape
         comm = own.comm if replicated is None else self.objective.comm
         if replicated:
@@ -236,13 +254,18 @@ class ContentReader:
             layout = Layout(comm, n_rows, columns)
         return layout.vec_from(layout.local(whole))
 
-    def _mapped(self, file: str, rows: int) -> np.ndarray:
-        path = self.folder / file
+    def _mapped(self, file: str, counts: list[int]) -> np.ndarray:
+        if file not in self.files or not all(type(n) is int and n >= 0 for n in counts):
+            raise ValueError(f"no digest covers {file!r}, or its rows are not counts")
+        path, rows = self.folder / file, sum(counts)
         with raise_on_all_ranks(self.objective.comm):
             try:
                 # Nothing empty can be mapped.
                 mode: Any = "r" if rows else None
-                return np.asarray(np.load(path, mmap_mode=mode, allow_pickle=False))
+                array = np.asarray(np.load(path, mmap_mode=mode, allow_pickle=False))
+                if array.shape[:1] != (rows,):
+                    raise ValueError(f"it has the shape {array.shape} instead of {rows} rows")
+                return array
             except (OSError, ValueError, EOFError) as error:
                 raise CheckpointError(
                     f"the checkpoint in '{self.folder}' is damaged: {file}: {error}"

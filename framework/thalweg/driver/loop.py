@@ -12,7 +12,12 @@ from typing import Any, cast
 import numpy as np
 
 from thalweg.driver.checkpoint import Checkpoints
-from thalweg.driver.checkpoint_content import restore_state, state_fields, vecs_in
+from thalweg.driver.checkpoint_content import (
+    refusing_malformed,
+    restore_state,
+    state_fields,
+    vecs_in,
+)
 from thalweg.driver.evaluations import checked_evaluations
 from thalweg.driver.homotopy import EARLY_STAGES, HomotopySchedule
 from thalweg.driver.identity import name_of, preconditioner_of
@@ -196,7 +201,8 @@ class _Run:
         self.began = run_clock()
         self.last_checkpoint = time.perf_counter()
         with SignalWatch() as self.signals:
-            old = self._read() if resume else None
+            with refusing_malformed():
+                old = self._read() if resume else None
             comm = self.objective.comm
             with collective_cleanup(comm, self._free), checked_evaluations(self.objective):
                 self._start(x, old)
@@ -268,18 +274,24 @@ class _Run:
             self.preconditioner.setup(self.objective, x)
             self.prepared = True
         if saved is not None:
-            self._enter_stage(int(saved["progress"]["stage"]))
+            with refusing_malformed():
+                self._enter_stage(int(saved["progress"]["stage"]))
         elif self._more_stages() and not self.stop.budget(0, 0, 0.0, share=EARLY_STAGES).running:
             self.at.cut = [0, 0, 0.0, 0]
             self._enter_stage(self._last_stage)
         self.state = state = cast(SolverState, self.solver.init(self.objective, x))
         if saved is not None:
-            restore_state(state, saved["state"])
-            if self.preconditioner is not None:
-                self.preconditioner.restore(saved["preconditioner"])
-            self.at = Progress(**saved["progress"])
-            self.trace = Trace.from_array(self.trace.columns, saved["trace"])
-            self.seconds = dict(saved["seconds"])
+            with refusing_malformed():
+                restore_state(state, saved["state"])
+                if self.preconditioner is not None:
+                    self.preconditioner.restore(saved["preconditioner"])
+                kinds = {name: type(value) for name, value in vars(self.at).items()}
+                numbers = {key: kinds[key](value) for key, value in saved["progress"].items()}
+                self.at = Progress(**numbers)
+                self.trace = Trace.from_array(self.trace.columns, saved["trace"])
+                self.seconds = {name: float(saved["seconds"][name]) for name in self.seconds}
+                list(map(float, (state.value, *self.at.values)))
+                self.objective.layout.reading(state.x)
             self._refuse_other_value(state)
         elif not math.isfinite(state.value):
             raise NumericalError(f"the objective is {state.value} at the starting point")

@@ -70,7 +70,8 @@ class Trace:
     def from_array(cls, columns: Sequence[str], values: np.ndarray) -> Trace:
         """Inverse of :meth:`to_array`."""
         trace = cls(columns)
-        trace._rows = [tuple(float(v) for v in row) for row in np.atleast_2d(values) if len(row)]
+        rows = np.asarray(values, dtype=float).reshape(-1, len(columns))
+        trace._rows = [tuple(float(v) for v in row) for row in rows]
         return trace
 
     def write_csv(self, stream: TextIO) -> None:

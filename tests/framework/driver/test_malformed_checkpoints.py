@@ -1,0 +1,184 @@
+"""Checkpoints with right digests and wrong content are refused, and no file beside is read."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+import thalweg
+from thalweg.driver import checkpoint
+from thalweg.errors import CheckpointError
+
+BESIDE = "../../beside.npy"
+
+
+def state(tree):
+    return tree["dict"]["state"]["dict"]
+
+
+def put(name, value):
+    def change(head):
+        state(head["tree"])[name] = value
+
+    return change
+
+
+def vec(**changes):
+    return lambda head: state(head["tree"])["x"].update(changes)
+
+
+def whole(tree):
+    return lambda head: head.update(tree=tree)
+
+
+def part(name, value):
+    return lambda head: head["tree"]["dict"].update({name: value})
+
+
+def files(value):
+    return lambda head: head.update(files=value)
+
+
+def first_file(**changes):
+    return lambda head: head["files"]["state.x.npy"].update(changes)
+
+
+def progress(**changes):
+    return lambda head: head["tree"]["dict"]["progress"]["dict"].update(changes)
+
+
+CHANGES = {
+    "rows too many": vec(rows=[24]),
+    "rows negative": vec(rows=[-23]),
+    "rows of both signs": vec(rows=[24, -1]),
+    "rows a string": vec(rows="23"),
+    "rows strings": vec(rows=["23"]),
+    "rows huge": vec(rows=[10**30]),
+    "rows a bool": vec(rows=[True]),
+    "vec with another key": vec(more=1),
+    "vec outside": vec(vec=BESIDE),
+    "vec outside by its path": vec(vec=os.path.abspath(os.sep + "beside.npy")),
+    "vec that no digest covers": vec(vec="planted.npy"),
+    "vec a number": vec(vec=3),
+    "vec a list": vec(vec=["state.x.npy"]),
+    "own rows outside": put("past", {"own rows": [BESIDE, [23]]}),
+    "own rows without counts": put("past", {"own rows": ["state.x.npy"]}),
+    "state none": part("state", None),
+    "state a list": part("state", {"list": [1]}),
+    "x a list": put("x", {"list": [1.0]}),
+    "x none": put("x", None),
+    "value a string": put("value", "low"),
+    "value none": put("value", None),
+    "tree none": whole(None),
+    "tree empty": whole({}),
+    "tree an empty dict": whole({"dict": {}}),
+    "tree a list": whole([]),
+    "tree a stored list": whole({"list": []}),
+    "tree of a string": whole({"dict": "state"}),
+    "tree of an unknown kind": put("past", {"pickle": "cos"}),
+    "status unknown": put("outcome", {"status": "FINE"}),
+    "status a list": put("outcome", {"status": ["RUNNING"]}),
+    "array unknown": put("past", {"array": "nothing"}),
+    "array a list": put("past", {"array": []}),
+    "progress with another counter": progress(more=1),
+    "progress of strings": progress(iteration="many"),
+    "progress with bad values": progress(values={"list": ["low"]}),
+    "stage a string": progress(stage="first"),
+    "no progress": part("progress", None),
+    "no seconds": part("seconds", {"dict": {}}),
+    "trace a number": part("trace", 3.0),
+    "trace of other columns": part("trace", {"list": [1.0, 2.0]}),
+    "parts a list": part("parts", {"list": []}),
+    "files none": files(None),
+    "files a list": files([]),
+    "files without bytes": files({"state.x.npy": {"sha256": []}}),
+    "files of strings": files({"state.x.npy": "digest"}),
+    "files outside": files({BESIDE: {"bytes": 1, "sha256": ["0"]}}),
+    "bytes negative": first_file(bytes=-1),
+    "bytes huge": first_file(bytes=10**30),
+    "bytes a string": first_file(bytes="many"),
+    "digests too few": first_file(sha256=[]),
+    "digests a number": first_file(sha256=1),
+    "identity a list": lambda head: head.update(identity=["objective"]),
+}
+
+
+def resealed(folder, change):
+    """Change a manifest, and make its digest right again, as an attacker would."""
+    manifest = folder / (folder / "latest").read_text().strip() / checkpoint.MANIFEST
+    head = json.loads(manifest.read_text())
+    del head["digest"]
+    change(head)
+    head["digest"] = checkpoint._digest_of(head)
+    manifest.write_text(json.dumps(head))
+    return manifest.parent
+
+
+@pytest.fixture
+def rules(comm, bowl, heavy_ball, folder):
+    """A folder with a checkpoint, and files that none of its digests covers."""
+    given = {"solver": heavy_ball(), "checkpoint": folder, "iterations": 3, "decrease": None}
+    thalweg.minimize(bowl(comm), **given)
+    if comm.rank == 0:
+        np.save(folder.parent / "beside.npy", np.ones((23, 2)))
+        np.save(folder / "000000003" / "planted.npy", np.ones((23, 2)))
+    comm.Barrier()
+    return given
+
+
+def refused(comm, bowl, rules, message="checkpoint"):
+    with pytest.raises(CheckpointError, match=message) as caught:
+        thalweg.minimize(bowl(comm), **rules, resume=True)
+    assert caught.value.exit_code == 2
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_malformed_content_is_one_sentence(comm, bowl, folder, rules, name):
+    resealed(folder, CHANGES[name])
+    refused(comm, bowl, rules)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("name", ["rows of both signs", "x a list", "array unknown", "no seconds"])
+def test_malformed_content_is_refused_on_all_ranks(comm, bowl, folder, rules, name):
+    if comm.rank == 0:
+        resealed(folder, CHANGES[name])
+    comm.Barrier()
+    refused(comm, bowl, rules)
+
+
+def unchanged(head):
+    pass
+
+
+def as_link(path):
+    path.rename(path.with_name("there"))
+    path.symlink_to("there")
+
+
+def as_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("replace", [as_link, as_pipe])
+@pytest.mark.parametrize("name", ["state.x.npy", "arrays.npz", "checkpoint.json", "../latest"])
+def test_only_regular_files_are_read(comm, bowl, folder, rules, name, replace):
+    replace(resealed(folder, unchanged) / name)
+    refused(comm, bowl, rules, "regular file|no checkpoint.json")
+
+
+def test_a_version_elsewhere_is_not_read(comm, bowl, folder, rules):
+    version = folder / "000000003"
+    version.rename(folder.parent / "elsewhere")
+    version.symlink_to(folder.parent / "elsewhere")
+    refused(comm, bowl, rules, "damaged")
+
+
+def test_a_resealed_checkpoint_is_read(comm, bowl, folder, rules):
+    resealed(folder, put("step_length", 0.5))
+    assert thalweg.minimize(bowl(comm), **rules, resume=True).iterations == 3
