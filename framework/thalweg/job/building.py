@@ -41,7 +41,8 @@ def opened(
 ) -> Iterator[tuple[Configuration, RunDirectory | None, dict[str, Any]]]:
     """Open a run, or a comparison of several methods.  Collective.
 
-    The configuration, the directory of the results, if any, and the facts that these state.
+    The configuration, the directory of the results, if any, and the facts that these state.  In
+    the end the directory is closed, and given up where the run fails.
     """
     configuration: Configuration = on_root(comm, lambda: read_configuration(config, changes))
     given = configuration.run
@@ -55,7 +56,15 @@ def opened(
         refuse_different_plugins(comm)
         if directory is not None and not resume:
             on_root(comm, directory.refuse_other_run)
-        yield configuration, directory, {"ranks": comm.size, "threads": limit_threads(comm)}
+        try:
+            yield configuration, directory, {"ranks": comm.size, "threads": limit_threads(comm)}
+        except Exception:
+            if directory is not None and comm.rank == 0:
+                directory.give_up()
+            raise
+        finally:
+            if directory is not None:
+                directory.close()
 
 
 def build_objective(

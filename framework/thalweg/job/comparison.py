@@ -76,16 +76,15 @@ def _compare(
             method.label: built_method(configuration.with_method(method), objective)
             for method in configuration.methods
         }
+        parts = {}
         if directory is not None:
-            on_root(comm, lambda: directory.claim(configuration, False))
+            parts = {label: directory.part(name) for label, name in folders.items()}
+        on_root(comm, functools.partial(_claim, directory, parts, configuration))
         _warm_up(objective, configuration.run["seed"])
         own = objective.homotopy_parameter if isinstance(objective, Homotopy) else None
         for method in configuration.methods:
             one = configuration.with_method(method)
-            sub = None
-            if directory is not None:
-                sub = RunDirectory(directory.path / folders[method.label], resumable=False)
-                on_root(comm, functools.partial(sub.claim, one, False))
+            sub = parts.get(method.label)
             if own is not None:
                 assert isinstance(objective, Homotopy)
                 objective.homotopy_parameter = own
@@ -114,6 +113,20 @@ def _compare(
     if directory is not None and configuration.output["pictures"]:
         _draw(comm, directory, configuration, results)
     return results
+
+
+def _claim(
+    directory: RunDirectory | None,
+    parts: Mapping[str, RunDirectory],
+    configuration: Configuration,
+) -> None:
+    """Claim all folders before any method runs, since a refusal must not cost a result."""
+    if directory is not None:
+        for part in parts.values():
+            part.refuse_other_run()
+        directory.claim(configuration, False)
+        for method in configuration.methods:
+            parts[method.label].claim(configuration.with_method(method), False)
 
 
 def _warm_up(objective: Objective, seed: int) -> None:

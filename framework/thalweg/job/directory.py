@@ -8,14 +8,16 @@ import math
 import os
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from thalweg.config import Configuration, Method
-from thalweg.errors import CheckpointError, InputError
+from thalweg.errors import CheckpointError, InputError, StorageError
 from thalweg.files import atomic_write_text
+from thalweg.lock import FolderLock
 from thalweg.parallel import MPI, on_root, save_rows
 from thalweg.plugins import (
     ObjectiveSpec,
@@ -45,6 +47,9 @@ MARKS = (
     "animation.gif",
 )
 
+#: What a run writes once it has begun.
+WRITTEN = {*MARKS, "checkpoint/latest"} - {"config.toml", "checkpoint"}
+
 
 class RunDirectory:
     """A folder for one run's files.  Its methods are called on rank 0 alone, but one.
@@ -66,16 +71,26 @@ class RunDirectory:
             raise InputError(f"the name of the output folder must not be empty, as {str(path)!r}")
         self.path = Path(path)
         self.resumable = resumable
+        self.lock = FolderLock(self.path)
+        self._parts: list[RunDirectory] = []
         self._claimed = self._made = False
-        self._before: bytes | None = None  # config.toml of the run that is resumed
+        self._before: str | None = None  # config.toml of the run that is resumed
+
+    def __str__(self) -> str:
+        return repr(str(self.path))  # a line break in a name is none in a message
+
+    def part(self, name: str) -> RunDirectory:
+        """Folder of one of the methods that a comparison runs."""
+        self._parts.append(RunDirectory(self.path / name, resumable=False))
+        return self._parts[-1]
 
     @property
     def checkpoint(self) -> Path:
         """Folder of the checkpoints."""
         return self.path / "checkpoint"
 
-    def refuse_other_run(self) -> None:
-        """Raise if the folder cannot take a new run.
+    def refuse_other_run(self, resume: bool = False) -> None:
+        """Raise if the folder cannot take a new run, or what is left of one to be resumed.
 
         Raises
         ------
@@ -84,61 +99,80 @@ class RunDirectory:
         """
         try:
             if self.path.exists() and not self.path.is_dir():
-                raise InputError(f"the output folder '{self.path}' is a file")
+                raise InputError(f"the output folder {self} is a file")
             held = [mark for mark in MARKS if os.path.lexists(self.path / mark)]
         except OSError as error:  # a name that is too long, a folder that may not be searched
             raise InputError(
-                f"the output folder '{self.path}' cannot be used: {error.strerror}"
+                f"the output folder {self} cannot be used: {error.strerror}"
             ) from error
         if held and held[0] not in ("config.toml", "result.json", "comparison.json", "checkpoint"):
             raise InputError(
-                f"the output folder '{self.path}' has a file {held[0]} already, which would be "
+                f"the output folder {self} has a file {held[0]} already, which would be "
                 f"overwritten; choose another folder"
             )
         if held:
             advice = ", or give --resume to continue it" if self.resumable else ""
+            if resume:
+                advice = ", since without its config.toml it cannot be resumed"
             raise InputError(
-                f"the output folder '{self.path}' holds another run ({held[0]}); "
-                f"choose another{advice}"
+                f"the output folder {self} holds another run ({held[0]}); choose another{advice}"
             )
 
     def claim(self, configuration: Configuration, resume: bool) -> None:
-        """Make the folder this run's, and write its configuration there.
+        """Make the folder this run's until it is closed, and write its configuration there.
 
         Raises
         ------
         InputError
-            The folder cannot be made, or holds another run and ``resume`` is false.
+            The folder cannot be made, holds another run and ``resume`` is false, or another
+            process is writing there.
         CheckpointError
             To be resumed is a run with another configuration.
         """
-        if not resume or not (self.path / "config.toml").exists():
-            self.refuse_other_run()
-        if (self.path / "config.toml").exists():
-            self._compare(configuration)
+        self._check(configuration, resume)
+        file = self.path / "config.toml"
         try:
-            self._claimed = not (self.path / "config.toml").exists()
-            self._before = None if self._claimed else (self.path / "config.toml").read_bytes()
             self._made = not self.path.exists()
             self.path.mkdir(parents=True, exist_ok=True)
+            self.lock.acquire()
+            self._check(configuration, resume)  # what another run has left until then
+            self._before = file.read_text(encoding="utf-8") if file.exists() else None
+            self._claimed = True
             self._write_text("config.toml", configuration.to_toml())
         except OSError as error:
             raise InputError(
-                f"cannot write into the output folder '{self.path}': {error.strerror}"
+                f"cannot write into the output folder {self}: {error.strerror}"
             ) from error
 
+    def _check(self, configuration: Configuration, resume: bool) -> None:
+        if resume and (self.path / "config.toml").exists():
+            self._compare(configuration)
+        else:
+            self.refuse_other_run(resume)
+
+    def close(self) -> None:
+        """Let others write into the folder."""
+        for part in self._parts:
+            part.close()
+        self.lock.release()
+
     def give_up(self) -> None:
-        """Leave the folder as it was before :meth:`claim`, unless it holds a new checkpoint.
+        """Leave the folder as it was before :meth:`claim`, unless it holds what the run wrote.
 
         A run that did not begin must not prevent the next.
         """
-        if self._before is not None:
-            (self.path / "config.toml").write_bytes(self._before)
-        if self._claimed and not (self.checkpoint / "latest").exists():
-            (self.path / "config.toml").unlink(missing_ok=True)
-            if self.checkpoint.is_dir() and not any(self.checkpoint.iterdir()):
-                self.checkpoint.rmdir()
-            if self._made and not any(self.path.iterdir()):
+        for part in self._parts:
+            part.give_up()
+        with suppress(OSError, StorageError):  # a full disk, of which the run's error tells
+            if self._before is not None:
+                self._write_text("config.toml", self._before)
+            elif self._claimed and not any((self.path / name).exists() for name in WRITTEN):
+                (self.path / "config.toml").unlink(missing_ok=True)
+                if self.checkpoint.is_dir():
+                    self.checkpoint.rmdir()
+        self.close()
+        with suppress(OSError):  # which it is where the folder is not empty
+            if self._made:
                 self.path.rmdir()
 
     def _compare(self, configuration: Configuration) -> None:
@@ -147,13 +181,13 @@ class RunDirectory:
         try:
             theirs = read_configuration(self.path / "config.toml").identity()
         except (InputError, tomllib.TOMLDecodeError) as error:
-            raise CheckpointError(f"the run in '{self.path}' cannot be resumed: {error}") from error
+            raise CheckpointError(f"the run in {self} cannot be resumed: {error}") from error
         ours = configuration.identity()
         # Names first: another solver differs in its options too.
         for key in sorted({*theirs, *ours}, key=lambda key: (not key.endswith(".name"), key)):
             if theirs.get(key) != ours.get(key):
                 raise CheckpointError(
-                    f"the folder '{self.path}' holds another run: {key} was "
+                    f"the folder {self} holds another run: {key} was "
                     f"{theirs.get(key)!r} and is now {ours.get(key)!r}"
                 )
 

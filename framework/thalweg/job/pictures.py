@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -164,9 +165,19 @@ def plot(folder: Path | str, page: bool = False) -> list[Path]:
     ------
     InputError
         The folder holds no finished run, one of other data or labels than there are now, a
-        file that would be overwritten, or, with ``page``, a run without a map.
+        file that would be overwritten, or, with ``page``, a run without a map; or another
+        process is writing there.
     """
-    folder = Path(folder)
+    with closing(RunDirectory(folder)) as directory:
+        if directory.path.is_dir():
+            try:
+                directory.lock.acquire()
+            except OSError as error:
+                raise InputError(f"cannot write into {directory}: {error.strerror}") from error
+        return _plot(directory.path, page)
+
+
+def _plot(folder: Path, page: bool) -> list[Path]:
     if (folder / "comparison.json").exists():
         try:
             methods = _comparison(folder)["methods"]

@@ -99,16 +99,10 @@ def _run(
         if directory is not None:
             on_root(comm, lambda: directory.claim(configuration, resume))
         loading = time.perf_counter() - began
-        try:
-            frames = frames_for(configuration, objective, directory)
-            result = run_method(
-                configuration, dataset, objective, solver, directory, frames,
-                resume=resume, quiet=quiet,
-            )  # fmt: skip
-        except Exception:
-            if directory is not None and comm.rank == 0:
-                directory.give_up()
-            raise
+        frames = frames_for(configuration, objective, directory)
+        result = run_method(
+            configuration, dataset, objective, solver, directory, frames, resume=resume, quiet=quiet
+        )
     seconds = {"load": loading, **result.seconds, "total": result.seconds["total"] + loading}
     result = replace(result, seconds=seconds)
     facts = {**facts, "profile": profile(comm, started)}

@@ -1,0 +1,67 @@
+"""The lock of a folder: one process at a time writes there, on whatever host."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from thalweg.errors import InputError
+
+#: Seconds from one sign of life of a lock's owner to the next, and those after which an owner
+#: without one is dead.
+BEAT, LEASE = 5.0, 120.0
+
+
+class FolderLock:
+    """The file ``.lock`` of a folder, which names the host and the process that write there.
+
+    Network file systems need not have locks of their own, so its being there is the lock.  Its
+    owner refreshes it.  That of a process which died on this host is taken over at once, and that
+    of one on another host, of which nothing else is known, after :data:`LEASE` seconds without a
+    sign of life: a batch system may start a killed job again anywhere.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / ".lock"
+        self._lease: Any = None
+
+    def acquire(self) -> None:
+        """Take the lock.
+
+        Raises
+        ------
+        InputError
+            Its owner lives, as it shows within :data:`BEAT` seconds.
+        OSError
+            The folder is not there, or nothing can be written there.
+        """
+        from filelock import SoftFileLease, Timeout
+
+        lease = SoftFileLease(
+            self.file, lease_duration=LEASE, heartbeat_interval=BEAT, thread_local=False
+        )
+        stamps = set()
+
+        def alive() -> bool:
+            with suppress(FileNotFoundError):
+                stamps.add(self.file.stat().st_mtime_ns)
+            return len(stamps) > 1
+
+        try:
+            lease.acquire(timeout=LEASE + BEAT, poll_interval=0.1, cancel_check=alive)
+        except Timeout as error:
+            owner, who = lease.owner, "another process"
+            if owner is not None:
+                who = f"process {owner.pid} on host {owner.hostname}"
+            raise InputError(
+                f"{who} is writing into the folder {str(self.file.parent)!r}: wait for its end, "
+                f"or choose another folder; if there is no such process, remove {str(self.file)!r}"
+            ) from error
+        self._lease = lease
+
+    def release(self) -> None:
+        """Give the lock back, if this object has it."""
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
