@@ -1,28 +1,44 @@
-"""Evaluations that are compared between ranks, and reported to the watchdog."""
+"""Evaluations that are compared between ranks, checked, and reported to the watchdog."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from thalweg.interfaces import Objective
+import numpy as np
+
+from thalweg.errors import NumericalError
+from thalweg.interfaces import Objective, Preconditioner, RowObjective
 from thalweg.parallel import PETSc, beat, phase, same_on_all_ranks
+
+#: A NaN of its own, which output that a function is to overwrite holds before the call.
+UNWRITTEN = np.uint64(0x7FF8_1DEA_0000_0001)
+
+#: Products that an objective may offer.
+PRODUCTS = ("hessian_product", "gauss_newton_product")
 
 
 @contextmanager
-def checked_evaluations(objective: Objective) -> Iterator[None]:
+def checked_evaluations(
+    objective: Objective, preconditioner: Preconditioner | None = None
+) -> Iterator[None]:
     """While the block runs, compare what the objective gives over the ranks.
 
     A value that is not the same on all ranks, and in a replicated variable a gradient whose
     norm is not, would send the ranks different ways, and leave them waiting for each other.
+    Gradients, products and the preconditioner's solutions must be written whole.
 
     Raises
     ------
     NumericalError
-        On all ranks, by an evaluation whose value differs between ranks.
+        On all ranks, by an evaluation whose value differs between ranks; on a rank where an entry
+        of a gradient, a product or a solution is left as it was.
     """
-    value, value_and_gradient = objective.value, objective.value_and_gradient
+    value = objective.value
+    method = "value_and_gradient"
+    name = f"rows_{method}" if isinstance(objective, RowObjective) else method
+    value_and_gradient = _overwriting(objective, objective, method, name)
     replicated = objective.layout.replicated
 
     def checked_value(x: PETSc.Vec) -> float:
@@ -40,21 +56,47 @@ def checked_evaluations(objective: Objective) -> Iterator[None]:
         what = "the objective's value, or the norm of its gradient,"
         return same_on_all_ranks(objective.comm, found, what)[0]
 
-    with (
-        _replaced(objective, "value", checked_value),
-        _replaced(objective, "value_and_gradient", checked_value_and_gradient),
-    ):
+    with ExitStack() as stack:
+        stack.enter_context(_replaced(objective, "value", checked_value))
+        stack.enter_context(_replaced(objective, method, checked_value_and_gradient))
+        outputs = [(objective, product) for product in PRODUCTS if hasattr(objective, product)]
+        for owner, output in (*outputs, (preconditioner, "apply")):
+            if owner is not None:
+                checked = _overwriting(objective, owner, output, output)
+                stack.enter_context(_replaced(owner, output, checked))
         yield
+
+
+def _overwriting(objective: Objective, owner: Any, method: str, name: str) -> Callable[..., Any]:
+    """A method that is to overwrite its last argument, and fails where it does not."""
+    function, layout = getattr(owner, method), objective.layout
+
+    def checked(*vecs: PETSc.Vec) -> Any:
+        with layout.writing(vecs[-1]) as rows:
+            rows[...] = UNWRITTEN.view(float)
+        answer = function(*vecs)
+        rows = layout.reading(vecs[-1])
+        with np.errstate(invalid="ignore"):
+            suspect = np.isnan(rows.sum())
+        if suspect and (rows.view(np.uint64) == UNWRITTEN).any():
+            what = "gradient" if owner is objective and method not in PRODUCTS else "result"
+            raise NumericalError(
+                f"{type(owner).__name__}.{name} does not overwrite all entries of the {what} that "
+                "it is given, as by `gradient[...] = ...`"
+            )
+        return answer
+
+    return checked
 
 
 @contextmanager
 def _replaced(objective: Any, name: str, function: Callable[..., float]) -> Iterator[None]:
     outer = vars(objective).get(name)
-    setattr(objective, name, function)
+    object.__setattr__(objective, name, function)  # it may be a frozen dataclass
     try:
         yield
     finally:
         if outer is None:
-            delattr(objective, name)
+            object.__delattr__(objective, name)
         else:
-            setattr(objective, name, outer)
+            object.__setattr__(objective, name, outer)

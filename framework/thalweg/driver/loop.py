@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from thalweg.driver.agreement import status_along_gradient
 from thalweg.driver.checkpoint import Checkpoints
 from thalweg.driver.checkpoint_content import (
     refusing_malformed,
@@ -28,6 +29,7 @@ from thalweg.errors import CheckpointError, NumericalError, StorageError
 from thalweg.interfaces import (
     STOCHASTIC_COLUMNS,
     Homotopy,
+    ManifoldVariable,
     Objective,
     Solver,
     SolverState,
@@ -204,7 +206,8 @@ class _Run:
             with refusing_malformed():
                 old = self._read() if resume else None
             comm = self.objective.comm
-            with collective_cleanup(comm, self._free), checked_evaluations(self.objective):
+            checks = checked_evaluations(self.objective, self.preconditioner)
+            with collective_cleanup(comm, self._free), checks:
                 self._start(x, old)
                 bar = ProgressBar(comm, self.stop, progress, self._last_stage + 1)
                 try:
@@ -352,23 +355,44 @@ class _Run:
         return finite
 
     def _confirmed(self, status: Status) -> Status:
-        """Evaluate again where a solver found no descent, to tell a fault from noise.
+        """Evaluate again where a solver found no descent, to tell faults from noise.
 
-        An objective that is no longer finite makes every step fail.
+        An objective that is no longer finite makes every step fail, and so does a gradient that
+        is not that of the value.
         """
-        state = self.state
-        if status is not Status.PRECISION_LIMIT or state.gradient is None:
+        state, values = self.state, self.at.values
+        flat = status is Status.SMALL_DECREASE and min(values) == max(values)
+        if not (flat or status is Status.PRECISION_LIMIT) or state.gradient is None:
             return status
         gradient = state.x.duplicate()
         value = self.objective.value_and_gradient(state.x, gradient)
-        finite = math.isfinite(value) and math.isfinite(gradient.norm())
-        gradient.destroy()
         self.confirming += 1
-        if not finite:
+        error = self._error(state)
+        if not (math.isfinite(value) and math.isfinite(gradient.norm())):
             status = Status.DIVERGED
-        elif self._error(state) > 2.0 * Objective.value_error(self.objective, state.value):
+        elif isinstance(self.objective, ManifoldVariable):
+            pass  # it is not to be moved along its gradient
+        elif (found := self._along(gradient, value, error)).failed:
+            status = found
+        elif not flat and error > 2.0 * Objective.value_error(self.objective, state.value):
             status = Status.NOISE_LIMIT
+        gradient.destroy()
         return self._agreed(status)
+
+    def _along(self, gradient: PETSc.Vec, value: float, error: float) -> Status:
+        """Whether the values along the gradient are those that it predicts."""
+        x = self.state.x.duplicate()
+
+        def change(step: float) -> float:
+            x.waxpy(step, gradient, self.state.x)
+            self.confirming += 1
+            return self.objective.value(x) - value
+
+        norms = np.array([gradient.norm(), max(1.0, self.state.x.norm())])
+        norms = values_of_all_ranks(self.objective.comm, norms)[0]
+        status = status_along_gradient(change, value, error, *norms.tolist())
+        x.destroy()
+        return status
 
     def _error(self, state: SolverState) -> float:
         return float(self.objective.value_error(state.value))

@@ -208,9 +208,16 @@ class RowObjective(Objective):
 
     def value(self, x: PETSc.Vec) -> float:
         """Objective at ``x``."""
-        return float(self.rows_value(self.layout.reading(x)))
+        return self._number(self.rows_value(self.layout.reading(x)), "rows_value")
 
     def value_and_gradient(self, x: PETSc.Vec, gradient: PETSc.Vec) -> float:
         """Objective at ``x``; its gradient overwrites ``gradient``."""
         with self.layout.writing(gradient) as block:
-            return float(self.rows_value_and_gradient(self.layout.reading(x), block))
+            found = self.rows_value_and_gradient(self.layout.reading(x), block)
+        return self._number(found, "rows_value_and_gradient")
+
+    def _number(self, value: Any, method: str) -> float:
+        if value is None or isinstance(value, bool | np.bool_ | str):
+            kind = f"{type(self).__name__}.{method}"
+            raise TypeError(f"{kind} must return the objective's value, a number, not {value!r}")
+        return float(value)

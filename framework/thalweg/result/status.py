@@ -30,6 +30,10 @@ class Status(Enum):
         "below; the last finite iterate is kept"
     )
     FAILED = "failed: the solver could not take a step"
+    INCONSISTENT = (
+        "failed: no step lowers the objective as its gradient predicts; value and gradient do not "
+        "belong together, compare them by thalweg.testing.check_gradient"
+    )
 
     @property
     def running(self) -> bool:
@@ -59,7 +63,7 @@ class Status(Enum):
     @property
     def failed(self) -> bool:
         """Whether the run ended in a numerical failure."""
-        return self in {Status.DIVERGED, Status.FAILED}
+        return self in {Status.DIVERGED, Status.FAILED, Status.INCONSISTENT}
 
     @property
     def exit_code(self) -> int:

@@ -10,7 +10,7 @@ import pytest
 import thalweg
 from thalweg.driver import Stop
 from thalweg.errors import NumericalError
-from thalweg.interfaces import HessianProduct, RowObjective
+from thalweg.interfaces import HessianProduct, Preconditioner, RowObjective
 from thalweg.parallel import Layout, sum_over_ranks
 from thalweg.result import Status
 
@@ -59,6 +59,101 @@ def test_nan_after_the_start_is_a_failure_that_keeps_the_last_good_iterate(comm,
     if (solver, fault) == ("scipy:Nelder-Mead", "gradient"):
         pytest.skip("it evaluates no gradient")
     fails_and_keeps_the_last_good_iterate(comm, solver, fault)
+
+
+def spoiled(fault):
+    """An objective whose value and gradient do not belong together, or are not given."""
+
+    class Spoiled(Valley):
+        def rows_value_and_gradient(self, rows, gradient):
+            given = gradient if fault != "unset" else np.empty_like(gradient)
+            value = super().rows_value_and_gradient(rows, given)
+            if fault == "sign":
+                gradient *= -1.0
+            return {"constant": 1.0, "zero": 0.0, "bool": True, "none": None}.get(fault, value)
+
+    return Spoiled
+
+
+DESCENT = [solver for solver in SOLVERS if solver != "scipy:Nelder-Mead"]
+
+
+@pytest.mark.ranks(1)
+@pytest.mark.parametrize("solver", [*DESCENT, "saddle-free"])
+@pytest.mark.parametrize("fault", ["sign", "constant", "zero"])
+def test_a_gradient_that_is_not_that_of_the_value_is_a_failure(comm, solver, fault):
+    says_that_value_and_gradient_contradict_each_other(comm, solver, fault)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("solver", ["lbfgs", "tao:nls", "scipy:BFGS"])
+def test_a_wrong_gradient_is_a_failure_on_several_ranks_too(comm, solver):
+    says_that_value_and_gradient_contradict_each_other(comm, solver, "sign")
+
+
+def says_that_value_and_gradient_contradict_each_other(comm, solver, fault):
+    with np.errstate(over="ignore"):
+        result = thalweg.minimize(spoiled(fault)(comm), solver=solver)
+    assert result.status.exit_code == 3
+    if (solver, fault) != ("scipy:SLSQP", "sign"):  # it goes up for ever
+        assert result.status is Status.INCONSISTENT
+        assert "thalweg.testing.check_gradient" in result.message
+
+
+@pytest.mark.ranks(1)
+@pytest.mark.parametrize("solver", DESCENT)
+@pytest.mark.parametrize("kind", ["single", "noisy", "kinks"])
+def test_values_that_only_round_or_have_kinks_are_no_contradiction(comm, solver, kind):
+    class Rough(Valley):
+        def rows_value_and_gradient(self, rows, gradient):
+            if kind == "kinks":
+                gradient[...] = np.sign(rows)
+                return float(np.abs(rows).sum())
+            rounded = rows.astype(np.float32) if kind == "single" else rows
+            value = super().rows_value_and_gradient(rounded, gradient)
+            if kind == "single":
+                gradient[...] = gradient.astype(np.float32)
+                return float(np.float32(value))
+            return value + 1e-8 * math.sin(1e9 * value)  # beyond what it states
+
+    result = thalweg.minimize(Rough(comm), solver=solver, decrease=None, iterations=400)
+    assert not result.status.failed
+
+
+@pytest.mark.ranks(1)
+def test_a_solver_that_leaves_a_large_decrease_behind_has_failed(comm):
+    objective = Valley(comm)
+    start = np.full((7, 2), 1e30)  # of which the first step is lost in rounding
+    result = thalweg.minimize(objective, start, solver="lbfgs")
+    assert result.status is Status.FAILED
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_a_gradient_that_is_not_written_is_named(comm):
+    message = r"Spoiled\.rows_value_and_gradient does not overwrite all entries of the gradient"
+    with pytest.raises(NumericalError, match=message):
+        thalweg.minimize(spoiled("unset")(comm))
+
+
+@pytest.mark.ranks(1)
+@pytest.mark.parametrize("fault", ["bool", "none"])
+def test_a_value_that_is_no_number_is_named(comm, fault):
+    with pytest.raises(TypeError, match=r"Spoiled\.rows_value_and_gradient must return the obj"):
+        thalweg.minimize(spoiled(fault)(comm))
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("solver", ["lbfgs", "tao:lmvm"])
+def test_a_solution_that_a_preconditioner_does_not_write_is_named(comm, solver):
+    class Forgets(Preconditioner):
+        def setup(self, objective, x):
+            pass
+
+        def apply(self, residual, direction):
+            direction = residual.copy()  # noqa: F841
+
+    with pytest.raises(NumericalError, match=r"Forgets\.apply does not overwrite"):
+        thalweg.minimize(Valley(comm), solver=solver, preconditioner=Forgets())
 
 
 @pytest.mark.ranks(2)
