@@ -10,15 +10,6 @@ from pathlib import Path
 
 from thalweg.errors import InputError, StorageError
 
-__all__ = [
-    "atomic_write",
-    "atomic_write_text",
-    "flush",
-    "refuse_special_file",
-    "storing",
-    "temporary_name",
-]
-
 
 @contextmanager
 def atomic_write(path: Path | str) -> Iterator[Path]:

@@ -32,9 +32,8 @@ class FolderLock:
         Raises
         ------
         InputError
-            Its owner lives, as it shows within :data:`BEAT` seconds.
-        OSError
-            The folder is not there, or nothing can be written there.
+            Its owner lives, as it shows within :data:`BEAT` seconds; or nothing can be written
+            into the folder.
         """
         from filelock import SoftFileLease, Timeout
 
@@ -58,6 +57,9 @@ class FolderLock:
                 f"{who} is writing into the folder {str(self.file.parent)!r}: wait for its end, "
                 f"or choose another folder; if there is no such process, remove {str(self.file)!r}"
             ) from error
+        except OSError as error:
+            folder = repr(str(self.file.parent))
+            raise InputError(f"cannot write into the folder {folder}: {error.strerror}") from error
         self._lease = lease
 
     def release(self) -> None:

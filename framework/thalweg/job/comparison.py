@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -78,8 +77,9 @@ def _compare(
         }
         parts = {}
         if directory is not None:
+            # All folders before any method runs: a refusal must not cost a result.
             parts = {label: directory.part(name) for label, name in folders.items()}
-        on_root(comm, functools.partial(_claim, directory, parts, configuration))
+            on_root(comm, lambda: directory.claim(configuration, False))
         _warm_up(objective, configuration.run["seed"])
         own = objective.homotopy_parameter if isinstance(objective, Homotopy) else None
         for method in configuration.methods:
@@ -113,20 +113,6 @@ def _compare(
     if directory is not None and configuration.output["pictures"]:
         _draw(comm, directory, configuration, results)
     return results
-
-
-def _claim(
-    directory: RunDirectory | None,
-    parts: Mapping[str, RunDirectory],
-    configuration: Configuration,
-) -> None:
-    """Claim all folders before any method runs, since a refusal must not cost a result."""
-    if directory is not None:
-        for part in parts.values():
-            part.refuse_other_run()
-        directory.claim(configuration, False)
-        for method in configuration.methods:
-            parts[method.label].claim(configuration.with_method(method), False)
 
 
 def _warm_up(objective: Objective, seed: int) -> None:

@@ -80,7 +80,7 @@ class RunDirectory:
         return repr(str(self.path))  # a line break in a name is none in a message
 
     def part(self, name: str) -> RunDirectory:
-        """Folder of one of the methods that a comparison runs."""
+        """Folder of the next method that a comparison runs, claimed with this one."""
         self._parts.append(RunDirectory(self.path / name, resumable=False))
         return self._parts[-1]
 
@@ -139,6 +139,8 @@ class RunDirectory:
             self._before = file.read_text(encoding="utf-8") if file.exists() else None
             self._claimed = True
             self._write_text("config.toml", configuration.to_toml())
+            for part, method in zip(self._parts, configuration.methods, strict=True):
+                part.claim(configuration.with_method(method), False)
         except OSError as error:
             raise InputError(
                 f"cannot write into the output folder {self}: {error.strerror}"
@@ -148,7 +150,8 @@ class RunDirectory:
         if resume and (self.path / "config.toml").exists():
             self._compare(configuration)
         else:
-            self.refuse_other_run(resume)
+            for directory in (*self._parts, self):
+                directory.refuse_other_run(resume)
 
     def close(self) -> None:
         """Let others write into the folder."""

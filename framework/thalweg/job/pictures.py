@@ -170,10 +170,7 @@ def plot(folder: Path | str, page: bool = False) -> list[Path]:
     """
     with closing(RunDirectory(folder)) as directory:
         if directory.path.is_dir():
-            try:
-                directory.lock.acquire()
-            except OSError as error:
-                raise InputError(f"cannot write into {directory}: {error.strerror}") from error
+            directory.lock.acquire()
         return _plot(directory.path, page)
 
 
