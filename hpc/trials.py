@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from thalweg.report import describe_machine, format_table
+from hpc.machine import describe_machine
+
+from thalweg.report import format_table
 
 TOP = Path(__file__).resolve().parents[1]
 CAMPAIGNS = TOP / "tests" / "trials"

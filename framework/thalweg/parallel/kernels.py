@@ -2,8 +2,8 @@
 
 The compiled code is kept in a cache folder, by the content of its source.  The first
 process that needs a kernel compiles it under a lock; the others wait for it and load the
-result.  Later runs find a mark that says so, and load without waiting for each other.  What
-nobody has loaded for two months is removed.
+result.  Later runs find a mark that says so, and load without waiting for each other.  The
+folder may be removed at any time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import functools
 import hashlib
 import inspect
 import os
-import shutil
 import sys
 import tempfile
 import threading
@@ -29,9 +28,6 @@ import numpy as np
 
 #: Seconds to wait for another process that compiles the same kernel, before compiling it too.
 TIMEOUT = 300.0
-
-#: Days after which code that no process has loaded meanwhile is removed from the cache.
-UNUSED_DAYS = 60
 
 #: NumPy's numbers of types of objects, strings and records, which say nothing of what is in them.
 _STRUCTURED = np.dtype(object).num
@@ -227,12 +223,8 @@ class Kernel:
                 for lock in self.locks:
                     held.enter_context(_locked(lock))
                 self._load_or_compile(types)
-            _remove_unused(self._folder)
-        # The times of the mark and of the folder say when the code was last used.
-        with contextlib.suppress(OSError):
-            if not mark.exists() or mark.stat().st_mtime < time.time() - 86_400.0:
+            with contextlib.suppress(OSError):
                 mark.touch()
-                os.utime(self._folder / self._content)
 
     def _keep_in_cache(self) -> None:
         from numba.core import caching
@@ -297,26 +289,6 @@ class Kernel:
             # The kernel calls a function that was cached from a script or notebook which is gone.
             self.dispatcher._cache.flush()
             self.dispatcher.compile(types)
-
-
-@functools.cache
-def _remove_unused(folder: Path) -> None:
-    """Remove code that was last loaded :data:`UNUSED_DAYS` ago; once in a process that compiles.
-
-    Code is found by the content of its source, so that each change of a file leaves the code of
-    the one before.
-    """
-    oldest = time.time() - 86_400.0 * UNUSED_DAYS
-    # Another process may remove it, or begin to use it: that costs a compilation, no more.
-    with contextlib.suppress(OSError):
-        for entry in list(folder.iterdir()):
-            with contextlib.suppress(OSError):
-                if entry.stat().st_mtime >= oldest or entry.suffix == ".lock":
-                    continue
-                if entry.is_dir():
-                    shutil.rmtree(entry, ignore_errors=True)
-                else:
-                    entry.unlink()
 
 
 def run_clock() -> float:

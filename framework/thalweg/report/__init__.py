@@ -4,14 +4,12 @@ from thalweg.report.animation import draw_animation
 from thalweg.report.comparison_picture import draw_comparison
 from thalweg.report.convergence_picture import draw_convergence
 from thalweg.report.embedding_picture import draw_embedding
-from thalweg.report.machine import describe_machine, versions
+from thalweg.report.machine import versions
 from thalweg.report.map_page import write_map_page
 from thalweg.report.quality import (
     CORE_METRICS,
     embedding_quality,
-    nearest_neighbor_error,
     nearest_rows,
-    neighbor_preservation,
     sampled_rows,
     trustworthiness,
 )
@@ -20,16 +18,13 @@ from thalweg.report.tables import comparison_rows, format_table, search_seconds
 __all__ = [
     "CORE_METRICS",
     "comparison_rows",
-    "describe_machine",
     "draw_animation",
     "draw_comparison",
     "draw_convergence",
     "draw_embedding",
     "embedding_quality",
     "format_table",
-    "nearest_neighbor_error",
     "nearest_rows",
-    "neighbor_preservation",
     "sampled_rows",
     "search_seconds",
     "trustworthiness",

@@ -74,51 +74,6 @@ def embedding_quality(solution: np.ndarray, dataset: Dataset | None, comm: MPI.C
     return found
 
 
-def neighbor_preservation(
-    values: np.ndarray,
-    embedding: np.ndarray,
-    layout: Layout,
-    neighbors: int = NEIGHBORS,
-    seed: int = 0,
-) -> float:
-    """Share of a row's nearest neighbors that are its neighbors in the embedding too.
-
-    Parameters
-    ----------
-    values, embedding
-        This rank's rows of the data and of the embedding.
-    neighbors
-        How many are compared; fewer if there are not as many other rows.
-
-    Returns
-    -------
-    float
-        Mean over the sampled rows, 1 at best; equal on all ranks.
-    """
-    count = min(neighbors, layout.rows - 1)
-    sample = _sample(layout, values.shape[1], seed)
-    before = nearest_rows(values, sample, layout, count)
-    after = nearest_rows(embedding, sample, layout, count)
-    return _share_kept(before, after)
-
-
-def nearest_neighbor_error(
-    embedding: np.ndarray, labels: np.ndarray, layout: Layout, seed: int = 0
-) -> float:
-    """Share of rows whose nearest other row in the embedding has another label.
-
-    Parameters
-    ----------
-    embedding
-        This rank's rows.
-    labels
-        All labels, shape ``(layout.rows,)``.
-    """
-    sample = _sample(layout, embedding.shape[1], seed)
-    nearest = nearest_rows(embedding, sample, layout, 1)[:, 0]
-    return float(np.mean(labels[nearest] != labels[sample]))
-
-
 def trustworthiness(
     values: np.ndarray,
     embedding: np.ndarray,

@@ -27,9 +27,8 @@ from hpc.bench.clustering.report import write_report
 from hpc.bench.clustering.rivals import measure_rivals
 from hpc.bench.clustering.sets import authors_problems, generated_problems
 from hpc.bench.clustering.table import measure_set, without_search
+from hpc.machine import describe_machine
 from threadpoolctl import threadpool_limits
-
-from thalweg.report import describe_machine
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 #: Of the JSON file; what an earlier call found in another one is not kept.

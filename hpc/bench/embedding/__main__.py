@@ -32,9 +32,9 @@ from hpc.bench.embedding.report import SECTIONS, write_report
 from hpc.bench.embedding.rivals import RIVALS, measure_rivals, measure_set, measure_threads
 from hpc.bench.embedding.starts import measure_starts
 from hpc.bench.embedding.strategies import Note
+from hpc.machine import describe_machine
 
 from thalweg.parallel import MPI, limit_threads
-from thalweg.report import describe_machine
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 

@@ -22,9 +22,9 @@ from hpc.bench.isometry.neighbors import METHODS, TABLE_3, figure_4, table_3
 from hpc.bench.isometry.report import write_report
 from hpc.bench.isometry.sets import LARGE_SETS
 from hpc.bench.isometry.tables import figure_2, one_square, table_1, table_2
+from hpc.machine import describe_machine
 
 from thalweg.parallel import MPI, limit_threads
-from thalweg.report import describe_machine
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 

@@ -21,9 +21,8 @@ from hpc.bench.saddlefree.plateaus import NETWORKS, measure_plateaus
 from hpc.bench.saddlefree.rates import measure_rates
 from hpc.bench.saddlefree.report import write_report
 from hpc.bench.saddlefree.training import METHODS, PROBLEMS, measure_training
+from hpc.machine import describe_machine
 from threadpoolctl import threadpool_info, threadpool_limits
-
-from thalweg.report import describe_machine
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 PARTS = ("directions", "escape", "plateaus", "rates", "training")

@@ -131,28 +131,6 @@ def test_a_kernel_that_cannot_be_cached_runs(cache):
     assert kernel()(called_back)(1.0) == 2.0
 
 
-def test_only_code_that_nobody_loads_any_more_is_removed(cache):
-    folder = cache / "kernels"
-    kernel()(total)(np.arange(3.0))
-    (used,) = (entry for entry in folder.iterdir() if entry.is_dir())
-    (mark,) = folder.glob("*.compiled")
-    old = time.time() - 86_400.0 * (kernels.UNUSED_DAYS + 1)
-    for name in ("total-1234", "total-5678"):
-        (folder / name).mkdir()
-        (folder / name / "code.nbi").write_bytes(b"code")
-    (folder / "1234.compiled").touch()
-    for entry in (used, mark, folder / "total-1234", folder / "1234.compiled"):
-        os.utime(entry, (old, old))
-    kernels._remove_unused.cache_clear()
-    later = kernel()(total)
-    assert later(np.arange(3.0)) == 3.0  # loads, which counts as use
-    later(np.arange(3))  # compiles, which removes
-    assert compilations(later) == 1
-    left = {entry.name for entry in folder.iterdir()}
-    assert {used.name, mark.name, "total-5678"} <= left
-    assert not {"total-1234", "1234.compiled"} & left
-
-
 def test_callers_of_a_kernel_that_is_compiled_keep_nothing_alive(cache):
     # Vectors kept on the rank that compiles made PETSc wait for ever at the end of the process.
     def total(values):

@@ -9,8 +9,6 @@ from thalweg.data import Dataset, load_data
 from thalweg.parallel import Layout
 from thalweg.report import (
     embedding_quality,
-    nearest_neighbor_error,
-    neighbor_preservation,
     quality,
     trustworthiness,
 )
@@ -28,24 +26,22 @@ def neighbors(values, count):
     return NearestNeighbors(n_neighbors=count).fit(values).kneighbors(return_distance=False)
 
 
-@pytest.mark.ranks(1, 2, 3)
-def test_neighbor_preservation_counts_common_neighbors(comm):
-    values, embedding, _ = made()
+def measured(comm, values, embedding, labels):
     layout = Layout(comm, *values.shape)
-    found = neighbor_preservation(layout.local(values), layout.local(embedding), layout, 7)
-    before, after = neighbors(values, 7), neighbors(embedding, 7)
-    wanted = np.mean([len(set(a) & set(b)) / 7 for a, b in zip(before, after, strict=True)])
-    assert found == pytest.approx(wanted, abs=1e-12)
-    assert neighbor_preservation(layout.local(values), layout.local(values), layout) == 1.0
+    dataset = Dataset(layout.local(values), layout, labels=layout.local(labels))
+    return embedding_quality(layout.local(embedding), dataset, comm)
 
 
 @pytest.mark.ranks(1, 2, 3)
-def test_nearest_neighbor_error_leaves_the_row_itself_out(comm):
-    _, embedding, labels = made()
-    layout = Layout(comm, *embedding.shape)
-    found = nearest_neighbor_error(layout.local(embedding), labels, layout)
+def test_common_neighbors_are_counted_and_the_row_itself_is_none(comm):
+    values, embedding, labels = made()
+    found = measured(comm, values, embedding, labels)
+    before, after = neighbors(values, 10), neighbors(embedding, 10)
+    wanted = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(before, after, strict=True)])
+    assert found["neighbor_preservation"] == pytest.approx(wanted, abs=1e-12)
     wanted = np.mean(labels[neighbors(embedding, 1)[:, 0]] != labels)
-    assert found == pytest.approx(wanted, abs=1e-12)
+    assert found["nearest_neighbor_error"] == pytest.approx(wanted, abs=1e-12)
+    assert measured(comm, values, values, labels)["neighbor_preservation"] == 1.0
 
 
 @pytest.mark.ranks(1, 2)
@@ -60,12 +56,11 @@ def test_trustworthiness_is_the_published_one(comm):
 def test_a_sample_has_its_neighbors_sought_among_all_rows(comm, monkeypatch):
     monkeypatch.setattr(quality, "SAMPLE", 200)
     values, embedding, labels = made(900)
-    layout = Layout(comm, *values.shape)
-    local = layout.local(values), layout.local(embedding)
-    sampled = neighbor_preservation(*local, layout)
+    sampled = measured(comm, values, embedding, labels)["neighbor_preservation"]
     monkeypatch.setattr(quality, "SAMPLE", 900)
-    assert sampled == pytest.approx(neighbor_preservation(*local, layout), abs=0.05)
-    assert nearest_neighbor_error(local[1], labels, layout) < 0.4
+    found = measured(comm, values, embedding, labels)
+    assert sampled == pytest.approx(found["neighbor_preservation"], abs=0.05)
+    assert found["nearest_neighbor_error"] < 0.4
 
 
 @pytest.mark.ranks(1, 2, 3)
