@@ -262,15 +262,15 @@ class Checkpoints:
 
     def _compare(self, theirs: Mapping[str, Any], version: Path) -> None:
         ours = json.loads(json.dumps(dict(self.identity or {})))
-        for key in sorted({*theirs, *ours}):
-            if theirs.get(key) != ours.get(key):
-                both = theirs.get(key), ours.get(key)
-                data = all(str(text).startswith(DATA) for text in both)
-                raise CheckpointError(
-                    f"the checkpoint in '{version}' belongs to another run"
-                    f"{', whose data differ' if data else ''}: "
-                    f"{key} was {both[0]!r} and is now {both[1]!r}"
-                )
+        pairs = {key: (theirs.get(key), ours.get(key)) for key in sorted({*theirs, *ours})}
+        others = [key for key, (before, now) in pairs.items() if before != now]
+        data = [key for key in others if all(str(text).startswith(DATA) for text in pairs[key])]
+        for key in (*data, *others):  # data first, from which other values may follow
+            raise CheckpointError(
+                f"the checkpoint in '{version}' belongs to another run"
+                f"{', whose data differ' if data else ''}: "
+                f"{key} was {pairs[key][0]!r} and is now {pairs[key][1]!r}"
+            )
 
 
 def _regular(path: Path) -> Path:

@@ -20,6 +20,9 @@ from mpi4py import MPI
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.reductions import sum_over_ranks
 
+#: Length of lists of numbers that stand for themselves.
+SHORT = 20
+
 #: How texts of arrays begin.
 DATA = "data "
 
@@ -61,7 +64,7 @@ def identity_texts(comm: MPI.Comm, content: Any) -> tuple[dict[str, Any], list[s
     found = _Content()
     found.add("", content)
     heads = {
-        path: (a.dtype.str, a.shape[1:], len(a), comm.size > 1 and zlib.crc32(a.tobytes()))
+        path: (a.dtype.str, a.shape[1:], len(a), comm.size > 1 and zlib.crc32(_bytes_of(a)))
         for path, a in found.arrays.items()
     }
     layouts = [layout.counts().tolist() for layout in found.layouts if layout.comm.size > 1]
@@ -78,6 +81,10 @@ def identity_texts(comm: MPI.Comm, content: Any) -> tuple[dict[str, Any], list[s
             layout = Layout(comm, sum(sizes), local_rows=sizes[comm.rank])
         texts[path] = DATA + layout.digest(found.arrays.get(path, np.empty(0)))
     return comm.bcast((texts, sorted({path for part in every for path in part[3]})))
+
+
+def _bytes_of(array: np.ndarray) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 class _Content:
@@ -119,7 +126,10 @@ class _Content:
         elif isinstance(value, list | tuple | set | frozenset):
             entries = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
             if all(isinstance(entry, int | float) for entry in entries):
-                self.arrays[path] = np.array(entries, dtype=float)
+                if len(entries) <= SHORT:
+                    self.texts[path] = [float(entry) for entry in entries]
+                else:
+                    self.arrays[path] = np.array(entries, dtype=float)
             else:
                 self.add(path, {str(number): entry for number, entry in enumerate(entries)})
         elif dataclasses.is_dataclass(value):

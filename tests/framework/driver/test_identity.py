@@ -25,7 +25,7 @@ START = np.arange(46.0).reshape(23, 2)
         ({"memory": 4}, r"solver\.memory was 10 and is now 4"),
         ({"seed": 1}, "seed was 0 and is now 1"),
         ({"x0": START}, "seed was 0 and is now None"),
-        ({"homotopy": HomotopySchedule((2.0, 1.0))}, "homotopy was None"),
+        ({"homotopy": HomotopySchedule((2.0, 1.0))}, "run: homotopy was None"),
     ],
 )
 def test_another_method_or_start_is_refused(comm, bowl, folder, change, message):
@@ -240,3 +240,11 @@ def test_rows_may_be_flat_or_of_another_kind(comm, bowl, kind):
     found = [thalweg.minimize(objective, start, iterations=2).x for start in starts]
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_stages_of_another_homotopy_are_no_other_data(comm, bowl, folder):
+    first, other = (HomotopySchedule((value, 1.0)) for value in (2.0, 3.0))
+    thalweg.minimize(bowl(comm), homotopy=first, checkpoint=folder, iterations=3)
+    message = r"run: homotopy\.values was \[2\.0, 1\.0\] and is now \[3\.0, 1\.0\]"
+    with pytest.raises(CheckpointError, match=message):
+        thalweg.minimize(bowl(comm), homotopy=other, checkpoint=folder, resume=True)
