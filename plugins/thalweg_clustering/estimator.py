@@ -258,7 +258,9 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
             self.alternatives_ = [search.refused]
         self.mean_ = preparation.mean
         for alternative in self.alternatives_:
-            alternative.result.warn_unless_converged()
+            # A solver may also end by a limit of its own, as ism does by its rounds.
+            if alternative.result.iterations >= self.max_iter:
+                alternative.result.warn_unless_converged()
         self._describe(self.alternatives_[0])
         if self.degenerate_:
             because = self.alternatives_[0].measures["degenerate_because"]
