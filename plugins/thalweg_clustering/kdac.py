@@ -373,7 +373,8 @@ class KDACObjective(PairSum, Alternation):
         q = self.layout.columns
         rotated = matrix @ w
         gap = float(spectrum[q] - spectrum[q - 1])
-        clusters = kmeans(self.rows, unit_rows(subspace.vectors), self.clusters, self.seed)
+        places = self._places(subspace, blocks["degrees"])
+        clusters = kmeans(self.rows, places, self.clusters, self.seed)
         counts = np.bincount(clusters.labels, minlength=self.clusters).astype(float)
         sizes = np.asarray(sum_over_ranks(self.comm, counts)).astype(int)
         reason = self._degenerate_because(blocks["degrees"][:, 0], sizes)
@@ -431,6 +432,25 @@ class KDACObjective(PairSum, Alternation):
         outcome = self.outcome(x)
         x.destroy()
         return outcome
+
+    def _places(self, subspace: Subspace, degrees: np.ndarray) -> np.ndarray:
+        """Rows of U at length one, for k-means.
+
+        A row more like itself than like all others together is nearly a component of the
+        kernel, and a column of U may show it alone.  Its place is that without its own
+        similarity, which for a column of eigenvalue lambda is the share k(0) / (lambda d).
+        """
+        vectors = subspace.vectors
+        function = self.kernel.function
+        if (
+            function.normalized
+            and self.has_embedding
+            and not isinstance(self.kernel, FeatureKernel)
+        ):
+            own = function.value(np.zeros(1)) / degrees
+            values = np.maximum(subspace.values[: vectors.shape[1]], np.finfo(float).tiny)
+            vectors = np.where(own > 0.5, vectors * np.maximum(1.0 - own / values, 0.0), vectors)
+        return unit_rows(vectors)
 
     def _approximation(self, w: np.ndarray, blocks: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """The objective of evenly spread rows by features and by exact sums; noted."""

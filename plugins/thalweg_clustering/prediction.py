@@ -6,7 +6,8 @@ extensions for LLE, Isomap, MDS, Eigenmaps, and spectral clustering", NIPS 2003)
     u(x) = (sum_j k(x, x_j) u_j / sqrt(d(x) d_j) - mean) / lambda,
 
 which at the rows that were clustered is U itself.  The label is that of the nearest center of
-k-means, as it is there.  Columns of U whose eigenvalue is tiny are left out, since their
+k-means, as it is there; of a row more like one row than like all others together, that of the
+one.  Columns of U whose eigenvalue is tiny are left out, since their
 extension would be noise.  Kernels that are not normalized may have few eigenvalues that are not
 zero: for these, a row belongs to the cluster with the largest mean similarity.
 """
@@ -108,7 +109,7 @@ class Predictor:
         found = np.empty(len(z), dtype=np.int64)
         for first in range(0, len(z), BLOCK):
             rows = z[first : first + BLOCK]
-            lost = np.ones(len(rows), bool)  # the kernel sees no row: the nearest decides
+            lost = np.ones(len(rows), bool)  # the kernel sees no row, or one: the nearest decides
             chosen = np.zeros(len(rows), dtype=np.int64)
             if self.function is not None:
                 similar = self.similarity(rows)
@@ -116,7 +117,8 @@ class Predictor:
                 if self.centers is None:
                     lost[:], chosen = False, extended.argmax(axis=1)
                 else:
-                    lost = similar.max(axis=1) < 1e-200
+                    most = similar.max(axis=1)
+                    lost = (most < 1e-200) | (2.0 * most > similar.sum(axis=1))
                     chosen = squared_distances(unit_rows(extended), self.centers).argmin(axis=1)
             if lost.any():
                 chosen[lost] = self.labels[squared_distances(rows[lost], self.z).argmin(axis=1)]

@@ -1,5 +1,6 @@
 """Alternative clustering end to end: what is found, at any number of ranks, and bad input."""
 
+import dataclasses
 import importlib
 import tracemalloc
 
@@ -11,6 +12,7 @@ from thalweg import Dataset, InputError
 from thalweg.parallel import MPI, Layout, phases
 from thalweg_clustering.build import build_kdac
 from thalweg_clustering.kdac import best_gap
+from thalweg_clustering.prediction import Predictor
 from thalweg_clustering.prepared_data import given_labels
 
 
@@ -141,6 +143,36 @@ def test_the_eigengap_chooses_the_dimension_of_the_subspace(views, make):
     fixed = make(MPI.COMM_SELF, points, given, 2, 0.5, 0.3)
     wanted = thalweg.minimize(fixed, solver="ism").metrics["eigengap_components"]
     assert objective.layout.columns == wanted
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("stored_rows", [0, 1000])
+@pytest.mark.parametrize(("near", "seed"), [(0, 2), (1, 3)])
+def test_a_row_like_no_other_joins_the_cluster_beside_it(comm, near, seed, stored_rows):
+    """A column of U shows that row alone, which k-means could put with either cluster."""
+    stream = np.random.default_rng(seed)
+    truth = np.arange(60) % 2
+    points = stream.standard_normal((60, 3)) + 8.0 * truth[:, None] * [1, 0, 0]
+    last = [8.0 * near, 4.0 + points[truth == near, 1].max(), 0.0]
+    data = Dataset.from_array(np.vstack([points, last]), None, comm)
+    objective = build_kdac(
+        data, comm, task="unsupervised", clusters=2, components=2, sigma=1.0,
+        stored_rows=stored_rows,
+    )  # fmt: skip
+    x = objective.layout.vec_from(np.eye(3)[:, :2])
+    outcome = objective.outcome(x)
+    x.destroy()
+    names = ("labels", "embedding", "degrees")
+    labels, embedding, degrees = (data.layout.gather_rows(outcome[name]) for name in names)
+    assert degrees[-1] < 1.01
+    np.testing.assert_array_equal(labels == labels[0], np.append(truth, near) == truth[0])
+    z = data.layout.gather_rows(objective.kernel.points)[:, :2]
+    values, function = outcome["embedding_values"][:2], objective.kernel.function
+    predictor = Predictor.of(z, labels, embedding, values, degrees, function)
+    np.testing.assert_array_equal(predictor.predict(z), labels)
+    # In a prediction the row beside it decides, not a center.
+    swapped = dataclasses.replace(predictor, centers=predictor.centers[::-1])
+    np.testing.assert_array_equal(swapped.predict(z) == labels, degrees < 2.0)
 
 
 @pytest.mark.ranks(1, 2)
