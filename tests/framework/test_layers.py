@@ -23,8 +23,8 @@ LAZY = "thalweg.lazy"
 
 MESSAGE_PASSING = {"mpi4py", "petsc4py"}
 
-#: Looks at the libraries themselves, also where the parallel layer cannot be imported.
-DIAGNOSIS = CORE / "diagnosis"
+#: These look at the libraries themselves, also where the parallel layer cannot be imported.
+WITHOUT_PETSC = {CORE / "diagnosis", CORE / "cli"}
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def test_only_the_parallel_layer_imports_mpi_and_petsc():
         for one in found
         if one.package in MESSAGE_PASSING
         and CORE / "parallel" not in one.path.parents
-        and not (DIAGNOSIS in one.path.parents and one.deferred)
+        and not (WITHOUT_PETSC & set(one.path.parents) and one.deferred)
     ]
     assert wrong == []
     # SLEPc need not be there: only a function that was asked for it imports it.
