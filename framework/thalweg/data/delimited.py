@@ -59,9 +59,7 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     if not columns:
         raise InputError(f"'{path}' has no columns besides the labels")
 
-    labels = None
-    if at is not None:
-        labels = _texts(body, delimiter, at, width, path)
+    labels = None if at is None else _texts(body, delimiter, at, width, path)
     if len(columns) == 1 and chosen is None and labels is None and _is_text(fields[-1][0]):
         # A file of one column of text is a list of labels.
         array = _texts(body, delimiter, columns[0], width, path)
@@ -173,7 +171,16 @@ def _numbers(
             quotechar='"',
         )
     except (ValueError, IndexError) as error:
-        _diagnose(body, delimiter, columns, names, width, path)
+        for where, fields in _rows(body, delimiter, width, path):
+            for column in columns:
+                name = f"column {column}" + (f" ('{names[column]}')" if names else "")
+                if not fields[column].strip():
+                    raise InputError(f"{where} has nothing in {name}") from error
+                if _is_text(fields[column]):
+                    raise InputError(
+                        f"{where} has the string '{fields[column]}' in {name}, where a number "
+                        f"should be; make that column the labels, or choose others by 'columns'"
+                    ) from error
         raise InputError(f"'{path}' cannot be read as a table of numbers: {error}") from error
     # loadtxt with usecols does not mind longer lines; we do.
     if delimiter != " " and any(line.count(delimiter) != width - 1 for line in body):
@@ -191,28 +198,6 @@ def _rows(
         if len(fields) != width:
             raise InputError(f"{where} has {len(fields)} fields, the first has {width}")
         yield where, fields
-
-
-def _diagnose(
-    body: list[str],
-    delimiter: str,
-    columns: list[int],
-    names: Sequence[str],
-    width: int,
-    path: Path,
-) -> None:
-    """Say which field cannot be read."""
-    for where, fields in _rows(body, delimiter, width, path):
-        for column in columns:
-            field = fields[column]
-            name = f"column {column}" + (f" ('{names[column]}')" if names else "")
-            if not field.strip():
-                raise InputError(f"{where} has nothing in {name}")
-            if _is_text(field):
-                raise InputError(
-                    f"{where} has the string '{field}' in {name}, where a number should be; make "
-                    f"that column the labels, or choose others by 'columns'"
-                )
 
 
 def _texts(body: list[str], delimiter: str, column: int, width: int, path: Path) -> np.ndarray:

@@ -16,68 +16,64 @@ HEADER = Option("header", bool, None, "whether a text table has a header, detect
 GRAY = Option("gray", bool, False, "read colored pictures as gray")
 DISTINCT = Option("distinct", bool, False, "of a single picture, keep each color once")
 
-FOLDER = FormatSpec(
-    name="folder",
-    summary="folder of pictures, one row per picture; subfolders are labels",
-    load="thalweg.data.pictures:read_folder",
-    pattern="",
-    options=(GRAY,),
+
+def _core(name: str, summary: str, code: str, pattern: str, *options: Option) -> FormatSpec:
+    load = f"thalweg.data.{code}"
+    return FormatSpec(name=name, summary=summary, load=load, pattern=pattern, options=options)
+
+
+FOLDER = _core(
+    "folder",
+    "folder of pictures, one row per picture; subfolders are labels",
+    "pictures:read_folder",
+    "",
+    GRAY,
 )
 
 #: Formats of the core, described as a plugin describes its own.
 CORE: tuple[FormatSpec, ...] = (
-    FormatSpec(
-        name="idx",
-        summary="IDX, the format of MNIST, also compressed",
-        load="thalweg.data.idx:read_idx",
-        pattern=r"([-.]idx\d*([-.]ubyte)?|[-.]ubyte)(\.gz)?",
+    _core(
+        "idx",
+        "IDX, the format of MNIST, also compressed",
+        "idx:read_idx",
+        r"([-.]idx\d*([-.]ubyte)?|[-.]ubyte)(\.gz)?",
     ),
-    FormatSpec(
-        name="npy",
-        summary="NumPy array, of which each rank reads its own rows",
-        load="thalweg.data.numpy_files:read_npy",
-        pattern=r"\.npy",
+    _core(
+        "npy",
+        "NumPy array, of which each rank reads its own rows",
+        "numpy_files:read_npy",
+        r"\.npy",
     ),
-    FormatSpec(
-        name="npz",
-        summary="NumPy arrays under keys",
-        load="thalweg.data.numpy_files:read_npz",
-        pattern=r"\.npz",
-        options=(KEY,),
+    _core("npz", "NumPy arrays under keys", "numpy_files:read_npz", r"\.npz", KEY),
+    _core(
+        "hdf5",
+        "HDF5 arrays, of which each rank reads its own rows (with h5py)",
+        "hdf5:read_hdf5",
+        r"\.(h5|hdf5|hdf)",
+        KEY,
     ),
-    FormatSpec(
-        name="hdf5",
-        summary="HDF5 arrays, of which each rank reads its own rows (with h5py)",
-        load="thalweg.data.hdf5:read_hdf5",
-        pattern=r"\.(h5|hdf5|hdf)",
-        options=(KEY,),
+    _core(
+        "parquet",
+        "Parquet table, of which each rank reads its own groups of rows (with pyarrow)",
+        "parquet:read_parquet",
+        r"\.(parquet|pq)",
     ),
-    FormatSpec(
-        name="parquet",
-        summary="Parquet table, of which each rank reads its own groups of rows (with pyarrow)",
-        load="thalweg.data.parquet:read_parquet",
-        pattern=r"\.(parquet|pq)",
+    _core("mat", "MATLAB variables", "matlab:read_mat", r"\.mat", KEY),
+    _core(
+        "csv",
+        "text table: csv, tsv and the like, also compressed",
+        "delimited:read_delimited",
+        r"\.(csv|tsv|txt|dat|data)(\.gz)?",
+        DELIMITER,
+        HEADER,
     ),
-    FormatSpec(
-        name="mat",
-        summary="MATLAB variables",
-        load="thalweg.data.matlab:read_mat",
-        pattern=r"\.mat",
-        options=(KEY,),
-    ),
-    FormatSpec(
-        name="csv",
-        summary="text table: csv, tsv and the like, also compressed",
-        load="thalweg.data.delimited:read_delimited",
-        pattern=r"\.(csv|tsv|txt|dat|data)(\.gz)?",
-        options=(DELIMITER, HEADER),
-    ),
-    FormatSpec(
-        name="picture",
-        summary="a single picture, one row per pixel",
-        load="thalweg.data.pictures:read_picture",
-        pattern=r"\.(png|jpe?g|bmp|gif|tiff?|pgm|ppm|webp)",
-        options=(GRAY, DISTINCT),
+    _core(
+        "picture",
+        "a single picture, one row per pixel",
+        "pictures:read_picture",
+        r"\.(png|jpe?g|bmp|gif|tiff?|pgm|ppm|webp)",
+        GRAY,
+        DISTINCT,
     ),
     FOLDER,
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.data.numpy_files import choose_key
+from thalweg.data.numpy_files import choose_keys
 from thalweg.data.source import Rows, Source, check_array
 from thalweg.errors import InputError
 from thalweg.parallel.memory import require_memory
@@ -62,9 +62,7 @@ def read_hdf5(path: Path, options: Mapping[str, Any]) -> Source:
     try:
         with h5py.File(path, "r") as file:
             file.visititems(note)
-            wanted = options.get("labels")
-            labels_key = wanted if isinstance(wanted, str) and wanted in names else None
-            key = choose_key([n for n in names if n != labels_key], options.get("key"), path)
+            key, labels_key = choose_keys(names, options, path)
             labels = None if labels_key is None else _whole(stored_array(file, labels_key, path))
             array = stored_array(file, key, path)
             if h5py.check_string_dtype(array.dtype):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.data.hdf5 import stored_array
-from thalweg.data.numpy_files import choose_key
+from thalweg.data.numpy_files import choose_keys
 from thalweg.data.source import Source
 from thalweg.errors import InputError
 from thalweg.parallel.memory import require_memory
@@ -30,9 +30,7 @@ def read_mat(path: Path, options: Mapping[str, Any]) -> Source:
     with path.open("rb") as stream:
         modern = stream.read(10) == b"MATLAB 7.3"
     names, fetch = _open_hdf5(path) if modern else _open_version5(path)
-    wanted = options.get("labels")
-    labels_key = wanted if isinstance(wanted, str) and wanted in names else None
-    key = choose_key([name for name in names if name != labels_key], options.get("key"), path)
+    key, labels_key = choose_keys(names, options, path)
     array = fetch(key)
     labels = None if labels_key is None else fetch(labels_key)
     return Source.of(array, f"variable '{key}' of '{path}'", labels)

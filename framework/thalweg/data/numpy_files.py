@@ -89,9 +89,7 @@ def read_npz(path: Path, options: Mapping[str, Any]) -> Source:
             found = [name.removesuffix(".npy") for name in archive.namelist()]
             if {"format", "shape", "data"} <= set(found) and options.get("key") is None:
                 return _read_sparse(archive, path, options)
-            wanted = options.get("labels")
-            labels_key = wanted if isinstance(wanted, str) and wanted in found else None
-            key = choose_key([n for n in found if n != labels_key], options.get("key"), path)
+            key, labels_key = choose_keys(found, options, path)
             wanted_rows = None if options.get("sample") else options.get("rows")
             rows, array = _member(archive, key, path, wanted_rows)
             labels = None if labels_key is None else _member(archive, labels_key, path, None)[1]
@@ -139,20 +137,25 @@ def _read_sparse(archive: zipfile.ZipFile, path: Path, options: Mapping[str, Any
     return Source.of(matrix.toarray(), what, None, shape[0])
 
 
-def choose_key(found: Sequence[str], wanted: str | None, path: Path) -> str:
-    """``wanted``, or the only key there is.
+def choose_keys(
+    found: Sequence[str], options: Mapping[str, Any], path: Path
+) -> tuple[str, str | None]:
+    """The array that ``key`` names, or the only one, and that of the labels, if there is one.
 
     Raises
     ------
     InputError
-        No such key (the nearest are named), or several and none chosen.
+        No such array (the nearest are named), or several and none chosen.
     """
+    wanted, labels = options.get("key"), options.get("labels")
+    labels = labels if labels in found else None
+    found = [name for name in found if name != labels]
+    if wanted is None and len(found) == 1:
+        return found[0], labels
+    if wanted in found:
+        return wanted, labels
     if wanted is not None:
-        if wanted not in found:
-            raise InputError(f"'{path}' has no array '{wanted}'{suggestion(wanted, found)}")
-        return wanted
-    if len(found) == 1:
-        return found[0]
+        raise InputError(f"'{path}' has no array '{wanted}'{suggestion(wanted, found)}")
     if not found:
         raise InputError(f"'{path}' holds no array")
     listed = ", ".join(sorted(found))

@@ -16,11 +16,7 @@ CORE: tuple[DataSpec, ...] = tuple(
         variant="dataset" if name == "openml" else "",
     )
     for module, name, summary in (
-        (
-            "scikit_learn",
-            "digits",
-            "1,797 handwritten digits of 8 x 8 pixels, 10 classes (scikit-learn)",
-        ),
+        ("scikit_learn", "digits", "1,797 digits of 8 x 8 pixels, 10 classes (scikit-learn)"),
         ("scikit_learn", "iris", "150 flowers, 4 measurements, 3 species (scikit-learn)"),
         ("scikit_learn", "wine", "178 wines, 13 measurements, 3 cultivars (scikit-learn)"),
         ("scikit_learn", "breast-cancer", "569 tumors, 30 measurements, 2 classes (scikit-learn)"),
