@@ -12,16 +12,7 @@ from thalweg.diagnosis.libraries import Finding, import_failure
 from thalweg.errors import PluginError, reason
 
 #: Distributions that thalweg cannot do without, in the order shown.
-NEEDED = (
-    "numpy",
-    "scipy",
-    "mpi4py",
-    "petsc4py",
-    "numba",
-    "scikit-learn",
-    "matplotlib",
-    "pluggy",
-)
+NEEDED = ("numpy", "scipy", "mpi4py", "petsc4py", "numba", "scikit-learn", "matplotlib", "pluggy")
 
 #: Distributions that it uses where they are.
 OPTIONAL = ("slepc4py", "pynndescent", "jax")
@@ -95,15 +86,11 @@ def kernel_cache() -> Iterator[Finding]:
     from thalweg.parallel.kernels import cache_folder, preferred_cache_folder
 
     preferred, folder = preferred_cache_folder(), cache_folder()
-    if folder == preferred:
-        yield Finding("kernel cache", str(folder))
-    else:
-        yield Finding(
-            "kernel cache",
-            str(folder),
-            f"{preferred} cannot be written, so kernels may be compiled again in later runs",
-            "set THALWEG_CACHE to a folder that can be",
-        )
+    problem = advice = ""
+    if folder != preferred:
+        problem = f"{preferred} cannot be written, so kernels may be compiled again in later runs"
+        advice = "set THALWEG_CACHE to a folder that can be"
+    yield Finding("kernel cache", str(folder), problem, advice)
 
 
 def plugin_code() -> Iterator[Finding]:
@@ -126,10 +113,7 @@ def plugins() -> Iterator[Finding]:
     for provider in found().providers:
         yield Finding(f"plugin {provider.name}", f"{provider.distribution} {provider.version}")
     for provider in found().broken:
-        yield Finding(
-            f"plugin {provider.name}",
-            f"{provider.distribution} {provider.version}",
-            f"not loaded: {provider.error}",
-            f"fix {provider.distribution} or uninstall it",
-            True,
-        )
+        value = f"{provider.distribution} {provider.version}"
+        advice = f"fix {provider.distribution} or uninstall it"
+        problem = f"not loaded: {provider.error}"
+        yield Finding(f"plugin {provider.name}", value, problem, advice, True)

@@ -62,22 +62,15 @@ def import_failure(name: str) -> Finding | None:
 
         package = name.partition(".")[0]
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        problem = f"{package} cannot be imported ({reason})"
+        advice = "load the modules that it was built with, or run scripts/setup"
         if "numpy" in str(error).lower() or "_ARRAY_API" in str(error):
             other = "numpy<2" if numpy.__version__.startswith("2") else "numpy>=2"
-            return Finding(
-                name,
-                "",
-                f"{package} was compiled for another NumPy than {numpy.__version__} ({reason})",
-                f"pip install '{other}', or run scripts/setup, which keeps the two together",
-                True,
+            problem = (
+                f"{package} was compiled for another NumPy than {numpy.__version__} ({reason})"
             )
-        return Finding(
-            name,
-            "",
-            f"{package} cannot be imported ({reason})",
-            "load the modules that it was built with, or run scripts/setup",
-            True,
-        )
+            advice = f"pip install '{other}', or run scripts/setup, which keeps the two together"
+        return Finding(name, "", problem, advice, True)
     return None
 
 
@@ -108,29 +101,20 @@ def launcher() -> Iterator[Finding]:
     answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20)
     family, major = launcher_family(answer.stdout + answer.stderr)
     shown = f"{path} ({family or 'of an unknown MPI'}{f' {major}' if major else ''})"
-    same = family is None or (
-        family == vendor and (vendor != "Open MPI" or major in ("", str(version[0])))
-    )
-    if vendor == "MPICH" and family == "Intel MPI":  # one binary interface
-        same = True
+    same = family in (None, vendor) or (vendor, family) == ("MPICH", "Intel MPI")  # one interface
+    if family == vendor == "Open MPI":
+        same = major in ("", str(version[0]))
+    problem = advice = ""
     if not same:
-        yield Finding(
-            "mpirun",
-            shown,
+        problem = (
             f"mpirun belongs to {family} {major}, but mpi4py to {vendor} {version[0]}: "
-            "it would start ranks that do not see each other",
-            f"put the mpirun of {vendor} {version[0]} first on PATH",
-            True,
+            "it would start ranks that do not see each other"
         )
+        advice = f"put the mpirun of {vendor} {version[0]} first on PATH"
     elif family == "Open MPI" and os.getuid() == 0 and not _root_allowed():
-        yield Finding(
-            "mpirun",
-            shown,
-            "Open MPI refuses to start ranks as root by default",
-            "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-        )
-    else:
-        yield Finding("mpirun", shown)
+        problem = "Open MPI refuses to start ranks as root by default"
+        advice = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
+    yield Finding("mpirun", shown, problem, advice, not same)
 
 
 def find_mpirun() -> str | None:
@@ -155,13 +139,8 @@ def launcher_family(text: str) -> tuple[str | None, str]:
 
 
 def _root_allowed() -> bool:
-    return any(
-        os.environ.get(f"{owner}_ALLOW_RUN_AS_ROOT") and os.environ.get(f"{owner}_{confirm}")
-        for owner, confirm in (
-            ("OMPI", "ALLOW_RUN_AS_ROOT_CONFIRM"),
-            ("PRTE", "ALLOW_RUN_AS_ROOT_CONFIRM"),
-        )
-    )
+    names = (f"{owner}_ALLOW_RUN_AS_ROOT" for owner in ("OMPI", "PRTE"))
+    return any(os.environ.get(name) and os.environ.get(f"{name}_CONFIRM") for name in names)
 
 
 def mpi_libraries(maps: Path = Path("/proc/self/maps")) -> Iterator[Finding]:
@@ -187,19 +166,12 @@ def petsc() -> Iterator[Finding]:
 
     version = ".".join(map(str, PETSc.Sys.getVersion()))
     scalar, integer = np.dtype(PETSc.ScalarType), np.dtype(PETSc.IntType)
-    yield Finding(
-        "PETSc",
-        f"{version}, scalars {scalar}, indices {integer}",
-        *(
-            ()
-            if scalar == np.float64
-            else (
-                f"thalweg needs a PETSc of real double precision, not {scalar}",
-                "use a PETSc configured with --with-scalar-type=real --with-precision=double",
-                True,
-            )
-        ),
-    )
+    problem = advice = ""
+    if scalar != np.float64:
+        problem = f"thalweg needs a PETSc of real double precision, not {scalar}"
+        advice = "use a PETSc configured with --with-scalar-type=real --with-precision=double"
+    value = f"{version}, scalars {scalar}, indices {integer}"
+    yield Finding("PETSc", value, problem, advice, bool(problem))
     there = {
         label: any(PETSc.Sys.hasExternalPackage(name) for name in names)
         for label, names in EXTERNAL.items()
@@ -218,15 +190,14 @@ def blas(maps: Path = Path("/proc/self/maps")) -> Iterator[Finding]:
         return
     loaded = set(re.findall(r"\S*/lib\S*(?:blas|blis|mkl_rt)\S*", maps.read_text()))
     paths = sorted(path for path in loaded if ".libs/" not in path)
+    problem = advice = ""
     if any(re.search(r"/blas/libblas\.so", path) for path in paths):
-        yield Finding(
-            "BLAS",
-            ", ".join(paths),
-            "PETSc runs on the reference BLAS, which makes factorizations several times slower",
-            "install an optimized one (Debian and Ubuntu: libopenblas0-pthread)",
+        problem = (
+            "PETSc runs on the reference BLAS, which makes factorizations several times slower"
         )
-    elif paths:
-        yield Finding("BLAS", ", ".join(paths))
+        advice = "install an optimized one (Debian and Ubuntu: libopenblas0-pthread)"
+    if paths:
+        yield Finding("BLAS", ", ".join(paths), problem, advice)
 
 
 def matrix_products(cpuinfo: Path = Path("/proc/cpuinfo")) -> Iterator[Finding]:
@@ -238,24 +209,16 @@ def matrix_products(cpuinfo: Path = Path("/proc/cpuinfo")) -> Iterator[Finding]:
     import scipy.linalg  # noqa: F401
     from threadpoolctl import threadpool_info
 
-    chosen = {
-        library["architecture"]
-        for library in threadpool_info()
-        if library["internal_api"] == "openblas"
-    }
-    if not chosen:
-        return
-    value = f"OpenBLAS for {', '.join(sorted(chosen))}"
+    found = [each for each in threadpool_info() if each["internal_api"] == "openblas"]
+    chosen = {library["architecture"] for library in found}
+    problem = advice = ""
     newer = cpuinfo.exists() and "avx512dq" in cpuinfo.read_text()
     if newer and chosen & {"Haswell", "Zen", "Sandybridge"}:
-        yield Finding(
-            "matrix products",
-            value,
-            "the processor has AVX-512, at which they run up to twice as fast",
-            "export OPENBLAS_CORETYPE=SkylakeX",
-        )
-    else:
-        yield Finding("matrix products", value)
+        problem = "the processor has AVX-512, at which they run up to twice as fast"
+        advice = "export OPENBLAS_CORETYPE=SkylakeX"
+    if chosen:
+        value = f"OpenBLAS for {', '.join(sorted(chosen))}"
+        yield Finding("matrix products", value, problem, advice)
 
 
 def slepc() -> Iterator[Finding]:

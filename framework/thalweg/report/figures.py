@@ -23,17 +23,9 @@ FAINT = "#c8c8c8"
 
 #: Up to ten classes: strong, of similar weight, distinct in print as well.
 _TEN = (
-    "#1f77b4",
-    "#ff7f0e",
-    "#2ca02c",
-    "#d62728",
-    "#9467bd",
-    "#8c564b",
-    "#e377c2",
-    "#4d4d4d",
-    "#bcbd22",
-    "#17becf",
-)
+    "#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd",
+    "#8c564b", "#e377c2", "#4d4d4d", "#bcbd22", "#17becf",
+)  # fmt: skip
 
 _STYLE = {
     "font.family": "sans-serif",
