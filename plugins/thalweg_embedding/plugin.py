@@ -8,83 +8,46 @@ from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, SolverSpec, hooki
 #: that the cap shortens lowers the objective by little, so that many count together.
 STOP = {"iterations": 500, "decrease": 1e-2, "window": 20}
 
+#: What ``thalweg list`` says of the embeddings that attract neighbors and repel all points.
+SUMMARIES = {
+    "elastic-embedding": "elastic embedding: neighbors attract by d, all points repel by exp(-d)",
+    "s-sne": "symmetric SNE: KL divergence between affinities, Gaussian kernel in the map",
+    "t-sne": "t-SNE: KL divergence between affinities, Student kernel in the map",
+    "t-ee": "elastic embedding with t-SNE's kernels: log(1 + d) and 1/(1 + d)",
+    "umap": "UMAP: cross-entropy of fuzzy affinities, over all pairs and without sampling",
+    "largevis": "LargeVis: cross-entropy of entropic affinities with t-SNE's kernel",
+    "neg-t-sne": "Neg-t-SNE: t-SNE by negative sampling, its loss summed over all pairs",
+    "pacmap": "PaCMAP: neighbors, mid-near and further pairs, chosen once, in three phases",
+}
+
+
+def _pairwise(name: str, code: str, *estimators: str, staged: bool = True) -> ObjectiveSpec:
+    return ObjectiveSpec(
+        name=name,
+        summary=SUMMARIES[name],
+        load=f"thalweg_embedding.{code}",
+        aliases=estimators,
+        preconditioner="spectral",
+        stop=STOP if staged else {},
+        estimate=f"thalweg_embedding.estimate:estimate{'_pacmap' if name == 'pacmap' else ''}",
+    )
+
 
 @hookimpl
 def thalweg_objectives() -> list[ObjectiveSpec]:
     """The embeddings."""
-    code = "thalweg_embedding.objectives:"
-    eigenmaps = "thalweg_embedding.eigenmaps.build:"
-    estimate = "thalweg_embedding.estimate:estimate"
+    code, eigenmaps = "objectives:", "thalweg_embedding.eigenmaps.build:"
     return [
-        ObjectiveSpec(
-            name="elastic-embedding",
-            summary="elastic embedding: neighbors attract by d, all points repel by exp(-d)",
-            load=code + "elastic_embedding",
-            aliases=("ElasticEmbedding",),
-            preconditioner="spectral",
-            estimate=estimate,
+        _pairwise(
+            "elastic-embedding", code + "elastic_embedding", "ElasticEmbedding", staged=False
         ),
-        ObjectiveSpec(
-            name="s-sne",
-            summary="symmetric SNE: KL divergence between affinities, Gaussian kernel in the map",
-            load=code + "symmetric_sne",
-            aliases=("SymmetricSNE",),
-            preconditioner="spectral",
-            stop=STOP,
-            estimate=estimate,
-        ),
-        ObjectiveSpec(
-            name="t-sne",
-            summary="t-SNE: KL divergence between affinities, Student kernel in the map",
-            load=code + "t_sne",
-            aliases=("TSNE",),
-            preconditioner="spectral",
-            stop=STOP,
-            estimate=estimate,
-        ),
-        ObjectiveSpec(
-            name="t-ee",
-            summary="elastic embedding with t-SNE's kernels: log(1 + d) and 1/(1 + d)",
-            load=code + "t_elastic_embedding",
-            preconditioner="spectral",
-            estimate=estimate,
-        ),
-        ObjectiveSpec(
-            name="umap",
-            summary="UMAP: cross-entropy of fuzzy affinities, over all pairs and without sampling",
-            load=code + "umap_embedding",
-            aliases=("UMAP",),
-            preconditioner="spectral",
-            stop=STOP,
-            estimate=estimate,
-        ),
-        ObjectiveSpec(
-            name="largevis",
-            summary="LargeVis: cross-entropy of entropic affinities with t-SNE's kernel",
-            load=code + "largevis_embedding",
-            aliases=("LargeVis",),
-            preconditioner="spectral",
-            stop=STOP,
-            estimate=estimate,
-        ),
-        ObjectiveSpec(
-            name="neg-t-sne",
-            summary="Neg-t-SNE: t-SNE by negative sampling, its loss summed over all pairs",
-            load=code + "negative_t_sne_embedding",
-            aliases=("NegTSNE",),
-            preconditioner="spectral",
-            stop=STOP,
-            estimate=estimate,
-        ),
-        ObjectiveSpec(
-            name="pacmap",
-            summary="PaCMAP: neighbors, mid-near and further pairs, chosen once, in three phases",
-            load="thalweg_embedding.pacmap:pacmap",
-            aliases=("PaCMAP",),
-            preconditioner="spectral",
-            stop=STOP,
-            estimate="thalweg_embedding.estimate:estimate_pacmap",
-        ),
+        _pairwise("s-sne", code + "symmetric_sne", "SymmetricSNE"),
+        _pairwise("t-sne", code + "t_sne", "TSNE"),
+        _pairwise("t-ee", code + "t_elastic_embedding", staged=False),
+        _pairwise("umap", code + "umap_embedding", "UMAP"),
+        _pairwise("largevis", code + "largevis_embedding", "LargeVis"),
+        _pairwise("neg-t-sne", code + "negative_t_sne_embedding", "NegTSNE"),
+        _pairwise("pacmap", "pacmap:pacmap", "PaCMAP"),
         ObjectiveSpec(
             name="laplacian-eigenmaps",
             summary="Laplacian eigenmaps: neighbors close together, with orthonormal coordinates",

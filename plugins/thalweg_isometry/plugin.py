@@ -4,6 +4,18 @@ from __future__ import annotations
 
 from thalweg.plugins import CommandSpec, ObjectiveSpec, SolverSpec, hookimpl
 
+#: What ``thalweg list`` says of the solvers, each after "near-isometry".
+SUMMARIES = {
+    "hinge-lbfgs": ": squared hinge on the factor, L-BFGS, cutting planes",
+    "numax": ": least nuclear norm, by ADMM with eigenvalue thresholding",
+    "fromax": ": a factor near a matrix within the bounds, by ADMM",
+    "nile-pro": ": the largest distortion itself, by ADMM with l1-ball steps",
+    "secant-avoidance": ": an orthogonal projection turned away from the worst secant",
+    "hessian-descent": ": the probability that Gaussian maps fail, by saddle-free steps",
+    "secant-pca": ", baseline: principal directions of the secants",
+    "random-projection": ", baseline: Gaussian random projection",
+}
+
 
 @hookimpl
 def thalweg_objectives() -> list[ObjectiveSpec]:
@@ -22,56 +34,23 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
 @hookimpl
 def thalweg_solvers() -> list[SolverSpec]:
     """The published methods, the framework's own, and the baselines."""
-    methods = {
-        "hinge-lbfgs": (
-            "near-isometry: squared hinge on the factor, L-BFGS, cutting planes",
-            "hinge:HingeSearch",
-            "NearIsometricEmbedding",
-        ),
-        "numax": (
-            "near-isometry: least nuclear norm, by ADMM with eigenvalue thresholding",
-            "numax:NuMaxSearch",
-            "NuMax",
-        ),
-        "fromax": (
-            "near-isometry: a factor near a matrix within the bounds, by ADMM",
-            "fromax:FroMaxSearch",
-            "FroMax",
-        ),
-        "nile-pro": (
-            "near-isometry: the largest distortion itself, by ADMM with l1-ball steps",
-            "nile_pro:NileProSearch",
-            "NILEPro",
-        ),
-        "secant-avoidance": (
-            "near-isometry: an orthogonal projection turned away from the worst secant",
-            "secant_avoidance:SecantAvoidance",
-            "SecantAvoidanceProjection",
-        ),
-        "hessian-descent": (
-            "near-isometry: the probability that Gaussian maps fail, by saddle-free steps",
-            "hessian_descent:HessianDescent",
-            "LearnedJohnsonLindenstrauss",
-        ),
-        "secant-pca": (
-            "near-isometry, baseline: principal directions of the secants",
-            "baselines:SecantPCA",
-            "SecantPCA",
-        ),
-        "random-projection": (
-            "near-isometry, baseline: Gaussian random projection",
-            "baselines:RandomProjection",
-            "JohnsonLindenstrauss",
-        ),
-    }
     return [
         SolverSpec(
             name=name,
-            summary=summary,
+            summary=f"near-isometry{SUMMARIES[name]}",
             load=f"thalweg_isometry.{code}",
             aliases=(estimator,),
         )
-        for name, (summary, code, estimator) in methods.items()
+        for name, code, estimator in (
+            ("hinge-lbfgs", "hinge:HingeSearch", "NearIsometricEmbedding"),
+            ("numax", "numax:NuMaxSearch", "NuMax"),
+            ("fromax", "fromax:FroMaxSearch", "FroMax"),
+            ("nile-pro", "nile_pro:NileProSearch", "NILEPro"),
+            ("secant-avoidance", "secant_avoidance:SecantAvoidance", "SecantAvoidanceProjection"),
+            ("hessian-descent", "hessian_descent:HessianDescent", "LearnedJohnsonLindenstrauss"),
+            ("secant-pca", "baselines:SecantPCA", "SecantPCA"),
+            ("random-projection", "baselines:RandomProjection", "JohnsonLindenstrauss"),
+        )
     ]
 
 
