@@ -79,6 +79,7 @@ def tally(report: Path) -> dict[str, Any]:
     counts: dict[str, Any] = dict.fromkeys(("cases", "passed", "skipped", "hangs", "tracebacks"), 0)
     tree = ElementTree.parse(report)
     slowest = 0.0
+    mutations = []
     for case in tree.iter("testcase"):
         noted = {p.get("name"): p.get("value") for p in case.iter("property")}
         number = int(noted.get("cases") or 1)
@@ -88,8 +89,12 @@ def tally(report: Path) -> dict[str, Any]:
         counts["hangs"] += int(noted.get("hang") or 0)
         counts["tracebacks"] += int(noted.get("traceback") or 0)
         slowest = max(slowest, float(noted.get("slowest") or 0))
+        if noted.get("mutation"):
+            mutations.append(json.loads(str(noted["mutation"])))
     if slowest:
         counts["note"] = f"a run ended at most {slowest:.1f} s after one rank had failed"
+    if mutations:
+        counts["mutations"] = mutations
     seconds = sum(float(suite.get("time") or 0) for suite in tree.iter("testsuite"))
     return counts | {"seconds": round(seconds)}
 
@@ -106,6 +111,39 @@ def suite_rows(found: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def mutation_report(cases: list[dict[str, Any]]) -> list[str]:
+    """Markdown about the places of numerical code that were changed, and what came of it."""
+    folders: dict[str, list[dict[str, Any]]] = {}
+    for case in cases:
+        folders.setdefault(str(Path(case["file"]).parent), []).append(case)
+    rows = []
+    for folder, here in [*sorted(folders.items()), ("all", cases)]:
+        row: dict[str, Any] = {"folder": folder, "modules": len({case["file"] for case in here})}
+        row["places"] = sum({case["file"]: case["places"] for case in here}.values())
+        row["changed"] = len(here)
+        for outcome in ("noticed", "harmless", "not noticed"):
+            row[outcome] = sum(case["outcome"] == outcome for case in here)
+        rows.append(row)
+    text = ["## Mutations", ""]
+    text += [
+        f"A sign, a factor or two indices can be changed at {rows[-1]['places']:,} places of "
+        f"numerical code.  A seed drew {len(cases)} of them, so many of each module; each was "
+        "changed by itself, and the tests that reach it ran until one failed.  Nothing is known "
+        "of the places that were not drawn.",
+        "",
+    ]
+    text += [format_table(rows, markdown=True), ""]
+    for outcome in ("harmless", "not noticed"):
+        listed = [case for case in cases if case["outcome"] == outcome]
+        if listed:
+            text += [f"{outcome.capitalize()}:", ""]
+        for case in listed:
+            reason = f": {case['reason']}" if case.get("reason") else ""
+            text.append(f"- `{case['file']}`, line {case['line']}, `{case['text']}`{reason}")
+        text += [""] if listed else []
+    return text
+
+
 def report(found: dict[str, Any]) -> str:
     """Markdown of all that is recorded."""
     campaigns = found.get("campaigns", {})
@@ -119,6 +157,8 @@ def report(found: dict[str, Any]) -> str:
     ]
     text += [format_table(rows, markdown=True), ""]
     text += [f"{row['campaign']}: {row['note']}\n" for row in campaigns.values() if "note" in row]
+    for row in campaigns.values():
+        text += mutation_report(row["mutations"]) if "mutations" in row else []
     if "suite" in found:
         text += ["## The test suite in each environment", ""]
         text += ["`scripts/trials --suite NAME` ran all tests once.", ""]

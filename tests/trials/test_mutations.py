@@ -1,0 +1,489 @@
+"""Mutations of numerical code: a sign, a factor of two, a swapped index must fail some test.
+
+Each case changes one place of a module: it forks this process, puts the changed code into the
+functions that are loaded, and runs the tests that call them, the quickest first, until one fails.
+What all tests on one rank let pass meets those on two and three ranks, in a copy of the sources.
+Places are drawn by a seed; ``THALWEG_MUTATIONS`` says how many of each module.  A change that
+keeps the meaning is listed in :data:`HARMLESS`, with the reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import gc
+import hashlib
+import importlib
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+#: Places that are changed in each module.
+PLACES = int(os.environ.get("THALWEG_MUTATIONS", "1"))
+
+#: Selects the tests on one rank.
+ONE_RANK = "not ranks2 and not ranks3 and not ranks4"
+
+#: Folders of numerical code, and the tests that are to notice a change in them.
+FAMILIES = {
+    "framework/thalweg/parallel": ["tests/framework/parallel"],
+    "framework/thalweg/report/quality.py": ["tests/framework/report"],
+    "framework/thalweg/interfaces": ["tests/framework/testing", "tests/framework/interfaces"],
+    "plugins/thalweg_descent": ["tests/plugins/descent"],
+    "plugins/thalweg_embedding": ["tests/plugins/embedding"],
+    "plugins/thalweg_clustering": ["tests/plugins/clustering"],
+    "plugins/thalweg_saddlefree": ["tests/plugins/saddlefree"],
+    "plugins/thalweg_isometry": ["tests/plugins/isometry"],
+}
+
+#: Modules without numbers that a user sees: declarations, pictures, predictions of cost, libraries
+#: that the tests do without.
+LEFT_OUT = {
+    "__init__", "plugin", "options", "settings", "pictures", "estimate", "memory", "command",
+    "failures", "watchdog", "traffic", "threads", "kernels", "message_costs", "petsc",
+    "row_files", "jax_objective", "jax_network", "optax",
+}  # fmt: skip
+
+#: Changes that keep the meaning: file and changed line, with the reason.
+HARMLESS: dict[tuple[str, str], str] = {}
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A piece of a source file, and what takes its place."""
+
+    file: str
+    line: int
+    start: int
+    end: int
+    text: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.file}:{self.line}:{self.start}"
+
+    def apply(self, source: str) -> str:
+        lines = source.splitlines(keepends=True)
+        line = lines[self.line - 1].encode()
+        changed = line[: self.start] + self.text.encode() + line[self.end :]
+        lines[self.line - 1] = changed.decode()
+        return "".join(lines)
+
+    def changed_line(self) -> str:
+        source = (ROOT / self.file).read_text(encoding="utf-8")
+        return self.apply(source).splitlines()[self.line - 1].strip()
+
+
+def numeric_nodes(tree: ast.AST) -> list[ast.AST]:
+    """Nodes inside functions that compute: no messages, annotations or checks of input."""
+    found: list[ast.AST] = []
+
+    def visit(node: ast.AST, inside: bool) -> None:
+        if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr | ast.arguments):
+            return
+        if inside:
+            found.append(node)
+        for child in ast.iter_child_nodes(node):
+            visit(child, inside or isinstance(node, ast.FunctionDef))
+
+    visit(tree, False)
+    return found
+
+
+def mutations_of(path: Path) -> list[Mutation]:
+    """All places of a module where a sign, a factor or two indices can be changed."""
+    source = path.read_text(encoding="utf-8")
+    lines = [line.encode() for line in source.splitlines()]
+    file = str(path.relative_to(ROOT))
+    found = []
+
+    def between(left: ast.expr, right: ast.expr, old: bytes, new: str) -> None:
+        if left.end_lineno == right.lineno:
+            start = lines[right.lineno - 1].find(old, left.end_col_offset, right.col_offset)
+            if start >= 0:
+                found.append(Mutation(file, right.lineno, start, start + len(old), new))
+
+    for node in numeric_nodes(ast.parse(source)):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+            old, new = (b"+", "-") if isinstance(node.op, ast.Add) else (b"-", "+")
+            text = ast.unparse(node)
+            if (
+                not any(
+                    isinstance(n, ast.Constant | ast.List | ast.Tuple | ast.Starred)
+                    and not isinstance(getattr(n, "value", None), float)
+                    for n in (node.left, node.right)
+                )
+                and '"' not in text
+                and "'" not in text
+            ):
+                between(node.left, node.right, old, new)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
+            for side in (node.left, node.right):
+                if isinstance(side, ast.Constant) and isinstance(side.value, float):
+                    text = f"{2.0 * side.value!r}"
+                    place = (side.lineno, side.col_offset, side.end_col_offset or 0)
+                    found.append(Mutation(file, *place, text))
+        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add | ast.Sub):
+            text = ast.unparse(node.value)
+            if (
+                not isinstance(node.value, ast.Constant | ast.List | ast.Tuple)
+                and "'" not in text
+                and '"' not in text
+            ):
+                old, new = (b"+=", "-=") if isinstance(node.op, ast.Add) else (b"-=", "+=")
+                between(node.target, node.value, old, new)
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            if not isinstance(node.operand, ast.Constant):
+                place = (node.lineno, node.col_offset, node.col_offset + 1)
+                found.append(Mutation(file, *place, "+"))
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):
+            indices = node.slice.elts
+            if len(indices) == 2 and all(isinstance(index, ast.Name) for index in indices):
+                first, second = indices
+                if first.lineno == second.end_lineno:
+                    text = f"{ast.unparse(second)}, {ast.unparse(first)}"
+                    place = (first.lineno, first.col_offset, second.end_col_offset or 0)
+                    found.append(Mutation(file, *place, text))
+    return found
+
+
+@functools.cache
+def places() -> dict[str, list[Mutation]]:
+    """All places of each module that is not left out."""
+    found = {}
+    for folder in FAMILIES:
+        top = ROOT / folder
+        for path in [top] if top.is_file() else sorted(top.rglob("*.py")):
+            if path.stem not in LEFT_OUT and (here := mutations_of(path)):
+                found[str(path.relative_to(ROOT))] = here
+    return found
+
+
+def chosen() -> list[Mutation]:
+    """Some places of each module, the same every time; more hold those that fewer do."""
+    cases = []
+    for file, here in places().items():
+        drawn = random.Random(file).sample(here, len(here))[:PLACES]
+        cases += sorted(drawn, key=lambda mutation: (mutation.line, mutation.start))
+    return cases
+
+
+# -- code that is changed, and who calls it -----------------------------------------------------
+
+#: Name of a piece of code: its file, name and first line.
+Key = tuple[str, str, int]
+
+
+def key(code: CodeType) -> Key:
+    return code.co_filename.removeprefix(f"{ROOT}/"), code.co_name, code.co_firstlineno
+
+
+def changed_code(old: CodeType, new: CodeType) -> dict[Key, CodeType]:
+    """The new code of each function that differs, from the outermost to the innermost."""
+    found = {}
+    for before, after in zip(old.co_consts, new.co_consts, strict=True):
+        if isinstance(before, CodeType) and before != after:
+            found |= {key(before): after} | changed_code(before, after)
+    return found
+
+
+def apply_to_loaded(mutation: Mutation, folder: Path) -> None:
+    """Change the functions that are loaded; each must have been."""
+    path = ROOT / mutation.file
+    source = path.read_text(encoding="utf-8")
+    # A file of its own: kernels are compiled anew where files differ.
+    file = folder / path.name
+    file.write_text(mutation.apply(source), encoding="utf-8")
+    new = changed_code(
+        compile(source, str(path), "exec"), compile(file.read_text("utf-8"), str(file), "exec")
+    )
+    done = 0
+    for thing in gc.get_objects():
+        if isinstance(thing, FunctionType) and (code := new.get(key(thing.__code__))):
+            thing.__code__ = code
+            done += 1
+    assert done, f"no function that is loaded has {mutation.name}"
+
+
+def innermost(mutation: Mutation) -> Key:
+    """The piece of code that holds the place."""
+    path = ROOT / mutation.file
+    source = path.read_text(encoding="utf-8")
+    old, new = (compile(text, str(path), "exec") for text in (source, mutation.apply(source)))
+    return list(changed_code(old, new))[-1]
+
+
+class Calls:
+    """A plugin for pytest: which test calls which code, and how long it takes."""
+
+    def __init__(self) -> None:
+        from thalweg.parallel.kernels import Kernel
+
+        self.tests: dict[str, dict[str, Any]] = {}
+        self._fixtures: dict[str, set[Key]] = {}
+        self._names: dict[int, set[Key]] = {}
+        self._seen: set[int] = set()
+        self._kernel = Kernel.__call__.__code__
+
+    def _trace(self, frame: Any, event: str, argument: Any) -> None:
+        code = frame.f_code
+        self._seen.add(id(code))
+        if id(code) not in self._names:
+            ours = code.co_filename.startswith((f"{ROOT}/framework", f"{ROOT}/plugins"))
+            self._names[id(code)] = {key(code)} if ours else set()
+        if code is self._kernel:
+            # Compiled code is not traced.
+            kernel = frame.f_locals["self"]
+            self._seen.add(id(kernel))
+            if id(kernel) not in self._names:
+                self._names[id(kernel)] = {key(called.__code__) for called, _ in kernel._called}
+
+    def _taken(self) -> set[Key]:
+        seen, self._seen = self._seen, set()
+        return set().union(*(self._names[name] for name in seen))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
+        if fixturedef.scope == "function":
+            return (yield)
+        # All tests that ask for it depend on what it calls, not only the first.
+        self._extra |= self._taken()
+        try:
+            return (yield)
+        finally:
+            self._fixtures[fixturedef.argname] = self._taken()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
+        for thing in list(vars(item.module).values()):
+            if hasattr(thing, "cache_clear"):
+                thing.cache_clear()
+        self._extra: set[Key] = set()
+        start = time.process_time()
+        sys.settrace(self._trace)
+        threading.settrace(self._trace)
+        try:
+            return (yield)
+        finally:
+            sys.settrace(None)
+            threading.settrace(None)  # type: ignore[arg-type]
+            calls = self._taken() | self._extra
+            for name in item.fixturenames:
+                calls |= self._fixtures.get(name, set())
+            test = self.tests.setdefault(item.nodeid, {})
+            test |= {"seconds": time.process_time() - start, "calls": sorted(calls)}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed or report.skipped:
+            self.tests.setdefault(report.nodeid, {})["left_out"] = True
+
+
+class Order:
+    """A plugin for pytest: runs all tests of new files, then some others in their order."""
+
+    def __init__(self, tests: list[str], new: list[str]) -> None:
+        self.places = {test: place for place, test in enumerate(tests)}
+        self.new = new
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        place = self.places | {
+            item.nodeid: -1 for item in items if item.nodeid.partition("::")[0] in self.new
+        }
+        items[:] = sorted(
+            (item for item in items if item.nodeid in place), key=lambda item: place[item.nodeid]
+        )
+
+
+def run_forked(work: Callable[[], int], output: Path, cpu_seconds: int, seconds: float) -> int:
+    """Exit code of a function that runs in a child; negative where it was killed at a limit."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads
+        child = os.fork()
+    if not child:
+        code = 70
+        try:
+            os.setsid()
+            resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
+            descriptor = os.open(output, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+            for standard in (1, 2):
+                os.dup2(descriptor, standard)
+            sys.stdout = sys.stderr = os.fdopen(os.dup(1), "w")
+            code = work()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            os._exit(code)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    os.killpg(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def run_pytest(files: list[str], plugin: object, *options: str) -> int:
+    """Run the tests on one rank in these files, in this process."""
+    os.environ["THALWEG_THREADS"] = "1"
+    os.environ.pop("PYTEST_ADDOPTS", None)
+    os.chdir(ROOT)
+    options += ("-q", "--tb=short", "-p", "no:cacheprovider", "-o", "timeout=300", "-k", ONE_RANK)
+    code = 0
+    # With more than 20 files some tests would run in a process beside this one.
+    for start in range(0, len(files), 15):
+        found = int(pytest.main([*options, *files[start : start + 15]], plugins=[plugin]))
+        if found not in (0, 1, 5) or (found == 1 and "-x" in options):
+            return found
+        code = max(code, found % 5)
+    return code
+
+
+def digest(*folders: str) -> str:
+    """Digest of the Python files in these folders."""
+    files = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+    files += [ROOT / folder for folder in folders if folder.endswith(".py")]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def record(folder: str, kept: Any, scratch: Path) -> dict[str, Any]:
+    """What the tests of a family call; recorded once while the sources stay as they are.
+
+    Files of tests that are new or have changed since count as calling everything.
+    """
+    name, sources = f"thalweg/calls-{folder.replace('/', '-')}", digest("framework", "plugins")
+    found = kept.get(name, {})
+    if found.get("sources") == sources:
+        return dict(found)
+    output = scratch / "record.json"
+
+    def work() -> int:
+        calls = Calls()
+        code = run_pytest(test_files(folder), calls)
+        output.write_text(json.dumps(calls.tests))
+        return code
+
+    code = run_forked(work, scratch / "record.txt", 7200, 7200.0)
+    assert code in (0, 1), (scratch / "record.txt").read_text()[-3000:]
+    tests = json.loads(output.read_text())
+    files = {file: digest(file) for file in test_files(folder)}
+    found = {"sources": sources, "tests": tests, "files": files}
+    kept.set(name, found)
+    return found
+
+
+def test_files(folder: str) -> list[str]:
+    found = [path for tests in FAMILIES[folder] for path in (ROOT / tests).rglob("test_*.py")]
+    return sorted(str(path.relative_to(ROOT)) for path in found)
+
+
+# -- the campaign -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def loaded() -> None:
+    """All modules that are changed are loaded, and come from this folder."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for file in places():
+            module = importlib.import_module(".".join(Path(file).with_suffix("").parts[1:]))
+            assert Path(str(module.__file__)).resolve() == ROOT / file
+
+
+@pytest.fixture(scope="session")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mutated")
+    for part in ("framework", "plugins"):
+        ignored = shutil.ignore_patterns("__pycache__", "*.png")
+        shutil.copytree(ROOT / part, folder / part, ignore=ignored)
+    return folder
+
+
+def noticed_on_ranks(mutation: Mutation, tests: list[str], copy: Path) -> str:
+    """A test on two or three ranks that fails with the changed file, or nothing."""
+    target = copy / mutation.file
+    source = target.read_text(encoding="utf-8")
+    target.write_text(mutation.apply(source), encoding="utf-8")
+    paths = os.pathsep.join(str(copy / part) for part in ("framework", "plugins"))
+    environment = dict(os.environ) | {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line", "-p", "no:cacheprovider"]
+    command += ["-k", "ranks2 or ranks3", *tests]
+    try:
+        where = [sys.executable, "-c", "import thalweg.errors as e; print(e.__file__)"]
+        seen = subprocess.run(where, env=environment, capture_output=True, text=True)
+        assert seen.stdout.startswith(str(copy)), seen
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900
+        )
+    except subprocess.TimeoutExpired:
+        return "time limit on ranks"
+    finally:
+        target.write_text(source, encoding="utf-8")
+    assert done.returncode in (0, 1, 5), done.stdout[-3000:]
+    return "" if done.returncode != 1 else done.stdout.splitlines()[-2]
+
+
+@pytest.mark.usefixtures("loaded")
+@pytest.mark.parametrize("mutation", [pytest.param(case, id=case.name) for case in chosen()])
+def test_a_mutation_is_noticed(
+    mutation: Mutation, copy: Path, trial: Any, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    line = mutation.changed_line()
+    reason = HARMLESS.get((mutation.file, line))
+    note = {"file": mutation.file, "line": mutation.line, "text": line}
+    note |= {"outcome": "harmless", "reason": reason, "places": len(places()[mutation.file])}
+    if reason:
+        trial.note("mutation", json.dumps(note))
+        pytest.skip(reason)
+    folder = next(folder for folder in FAMILIES if mutation.file.startswith(folder))
+    found = record(folder, request.config.cache, tmp_path)
+    # JSON has made lists of the keys.
+    place = list(innermost(mutation))
+    new = [file for file in test_files(folder) if digest(file) != found["files"].get(file)]
+    tests = [
+        test
+        for test, said in found["tests"].items()
+        if place in said.get("calls", ()) and not said.get("left_out")
+    ]
+    tests.sort(key=lambda test: found["tests"][test]["seconds"])
+    files = list(dict.fromkeys([*new, *(test.partition("::")[0] for test in tests)]))
+    limit = 120 + 5 * sum(found["tests"][test]["seconds"] for test in tests) + 120 * len(new)
+    output = tmp_path / "output.txt"
+
+    def work() -> int:
+        apply_to_loaded(mutation, tmp_path)
+        return run_pytest(files, Order(tests, new), "-x")
+
+    code = 0
+    if files:
+        code = run_forked(work, output, int(limit), 1500.0)
+        assert code <= 1, output.read_text()[-3000:]
+    by = f"ended by {signal.Signals(-code).name}" if code < 0 else ""
+    if code == 1:
+        said = output.read_text().splitlines()
+        by = next((text for text in said if text.startswith(("FAILED", "ERROR"))), said[-1])
+    by = by or noticed_on_ranks(mutation, files or FAMILIES[folder], copy)
+    note |= {"outcome": "noticed" if by else "not noticed", "by": by, "tests": len(tests)}
+    trial.note("mutation", json.dumps(note))
+    print(json.dumps(note))
+    assert by, f"no test notices {mutation.file}:{mutation.line}: {line}"
