@@ -11,7 +11,7 @@ from thalweg.errors import InputError
 from thalweg.interfaces import Preconditioner, RowObjective
 from thalweg.parallel import MPI, Layout
 from thalweg.result import Status
-from thalweg_descent.direction import Metric
+from thalweg_descent.direction import Metric, Move
 from thalweg_descent.gradient_descent import GradientDescent
 from thalweg_descent.identity import Identity
 from thalweg_descent.lbfgs import LBFGS, LimitedMemory
@@ -198,6 +198,71 @@ def test_the_blocked_recursion_is_the_bfgs_formula():
     rule.compute(memory, metric, layout.vec_from(gradient), direction)
     expected = -dense_lbfgs(pairs[-4:], base) @ gradient
     np.testing.assert_allclose(direction.getArray(), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("curvature", [0.1, 0.3, -1.0])
+def test_powell_damping_bends_the_change_to_a_fifth_of_the_models_curvature(curvature):
+    # Nocedal and Wright, procedure 18.2, where the model is the identity.
+    layout = Layout(MPI.COMM_SELF, 4, 1)
+    old_x, s = np.random.default_rng(2).standard_normal((2, 4))
+    step = 0.5
+    old_gradient = -s / step
+    gradient = old_gradient + curvature * s
+    move = Move(
+        step,
+        slope=old_gradient @ s / step,
+        new_slope=gradient @ s / step,
+        first_try=False,
+        x=layout.vec_from(old_x + s),
+        gradient=layout.vec_from(gradient),
+        old_x=layout.vec_from(old_x),
+        old_gradient=layout.vec_from(old_gradient),
+    )
+    rule = LimitedMemory(damping="powell")
+    memory = rule.start(move.x)
+    rule.update(memory, Metric(lambda residual, out: residual.copy(out), True), move)
+    product = max(curvature, 0.2) * (s @ s)
+    assert memory["steps"][0].dot(memory["changes"][0]) == pytest.approx(product, rel=1e-12)
+
+
+def test_conjugate_directions_follow_the_papers_formulas():
+    layout = Layout(MPI.COMM_SELF, 5, 1)
+    old, change, last = np.random.default_rng(3).standard_normal((3, 5))
+    new = old + change
+    product, square = last @ change, old @ old
+    if product < 0:
+        last, product = -last, -product
+    expected = {
+        "fletcher-reeves": new @ new / square,
+        "polak-ribiere+": max(0.0, new @ change / square),
+        "dai-yuan": new @ new / product,
+        # Hager and Zhang (2005), eqs. (1.3) and (1.6).
+        "hager-zhang": max(
+            (change - 2 * last * (change @ change) / product) @ new / product,
+            -1 / (np.linalg.norm(last) * min(0.01, math.sqrt(square))),
+        ),
+    }
+    for beta, value in expected.items():
+        rule = NonlinearCG(beta=beta).direction()
+        memory = {
+            "change": layout.vec_from(change),
+            "direction": layout.vec_from(last),
+            "z": layout.vec_from(old),
+            "old_zg": square,
+        }
+        gradient = layout.vec_from(new)
+        assert rule._beta(memory, gradient, gradient, new @ new) == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize("solver", [GradientDescent, LBFGS])
+def test_the_first_step_moves_a_row_by_a_tenth_of_the_length_scale(chain, solver):
+    objective = chain(MPI.COMM_SELF, coupling=0.1)
+    start = objective.layout.random_normal(4)
+    places = []
+    minimize(objective, solver(), x0=start, iterations=1, callback=lambda i: places.append(+i.rows))
+    assert np.linalg.norm(places[1] - places[0], axis=1).max() == pytest.approx(
+        0.1 * np.abs(start).max(), rel=1e-12
+    )
 
 
 def test_powell_damping_keeps_pairs_that_show_negative_curvature(chain):

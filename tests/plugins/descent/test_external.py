@@ -1,5 +1,6 @@
 """TAO and SciPy behind the same interface: every type, any rank count, resumed to the bit."""
 
+import itertools
 import math
 
 import numpy as np
@@ -89,8 +90,11 @@ def test_a_best_vertex_that_stays_is_not_the_end(quadratic):
 def test_the_state_holds_value_and_gradient_of_its_iterate(chain, solver):
     objective = chain(MPI.COMM_SELF, rows=3, columns=1)
     gradient = objective.layout.create_vec()
+    rows, moves = [], []
 
     def look(iterate):
+        rows.append(iterate.rows.copy())
+        moves.append(iterate.state.step_length)
         value = objective.value_and_gradient(iterate.state.x, gradient)
         assert value == iterate.objective
         assert iterate.gradient_norm == gradient.norm()
@@ -100,6 +104,8 @@ def test_the_state_holds_value_and_gradient_of_its_iterate(chain, solver):
             assert gradient.equal(iterate.state.gradient)
 
     minimize(objective, solver, iterations=6, callback=look)
+    expected = [np.linalg.norm(b - a) for a, b in itertools.pairwise(rows)]
+    np.testing.assert_allclose(moves[1:], expected, rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("solver", [*TAO, *SCIPY])

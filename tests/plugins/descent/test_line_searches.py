@@ -76,9 +76,10 @@ def test_strong_wolfe_conditions_hold(name, first, curvature):
 
 @pytest.mark.parametrize("first", [1e-6, 1e-2, 1.0, 1e3, 1e8])
 @pytest.mark.parametrize("name", CURVES)
-def test_backtracking_meets_armijos_condition(name, first):
+@pytest.mark.parametrize("armijo", [1e-4, 0.4])
+def test_backtracking_meets_armijos_condition(name, first, armijo):
     line = line_of(Curve(*CURVES[name]))
-    search = Backtracking()
+    search = Backtracking(armijo=armijo)
     trial = search.search(line, first)
     assert trial is not None
     assert trial.step <= first
