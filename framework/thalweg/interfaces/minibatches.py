@@ -276,13 +276,7 @@ class StochasticState(SolverState):
 
     def trace_row(self) -> dict[str, float]:
         """Values of :data:`STOCHASTIC_COLUMNS`."""
-        return dict(
-            zip(
-                STOCHASTIC_COLUMNS,
-                (self.epoch, self.epoch_value, self.held_out_value, self.work),
-                strict=True,
-            )
-        )
+        return {name: getattr(self, name) for name in STOCHASTIC_COLUMNS}
 
     def rows_of(self, schedule: BatchSchedule, share: float = 1.0) -> tuple[RowSet, RowSet]:
         """Rows of the batch that comes next, and the first ``share`` of them."""

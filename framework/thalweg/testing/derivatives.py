@@ -10,12 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from thalweg.interfaces import (
-    GaussNewtonProduct,
-    HessianDiagonal,
-    HessianProduct,
-    Objective,
-)
+from thalweg.interfaces import GaussNewtonProduct, HessianDiagonal, HessianProduct, Objective
 from thalweg.parallel import PETSc
 from thalweg.testing.probes import (
     check_symmetric,
@@ -78,19 +73,8 @@ def check_gradient(
         steepest.scale(x.getSize() ** 0.5 / size)
         probes.append(steepest)
     for number, direction in enumerate(probes):
-        tangent(objective, x, direction)
-        wanted = gradient.dot(direction)
-        # Along a random direction the derivative is about as large as the gradient.
-        scale = max(abs(wanted), size * 1e-3)
-        _compare_with_differences(
-            lambda step, v=direction: _value_at(objective, x, step, v),  # type: ignore[misc]
-            x,
-            wanted,
-            scale,
-            abs(value),
-            tolerance,
-            "along itself" if size > 0 and number == directions else f"along direction {number}",
-        )
+        where = "along itself" if size > 0 and number == directions else f"along direction {number}"
+        _check_along(objective, x, value, gradient, direction, tolerance, where)
         direction.destroy()
     for vec in (before, gradient):
         vec.destroy()
@@ -190,22 +174,25 @@ def check_hessian_diagonal(
     diagonal.destroy()
 
 
-def _value_at(objective: Objective, x: PETSc.Vec, step: float, direction: PETSc.Vec) -> float:
-    point = moved(objective, x, step, direction)
-    value = float(objective.value(point))
-    point.destroy()
-    return value
-
-
-def _compare_with_differences(
-    function: Callable[[float], float],
+def _check_along(
+    objective: Objective,
     x: PETSc.Vec,
-    wanted: float,
-    scale: float,
-    height: float,
+    value: float,
+    gradient: PETSc.Vec,
+    direction: PETSc.Vec,
     tolerance: float,
     where: str,
 ) -> None:
+    def function(step: float) -> float:
+        point = moved(objective, x, step, direction)
+        found = float(objective.value(point))
+        point.destroy()
+        return found
+
+    tangent(objective, x, direction)
+    wanted = gradient.dot(direction)
+    # Along a random direction the derivative is about as large as the gradient.
+    scale = max(abs(wanted), gradient.norm() * 1e-3)
     tried = []
     for step in step_sizes(x):
         # Fourth order: (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h.
@@ -214,11 +201,10 @@ def _compare_with_differences(
         found = (8 * near - far) / (12 * step)
         if not np.isfinite(found):
             continue
-        error = abs(found - wanted)
-        allowed = tolerance * max(scale, abs(found)) + _ROUNDING * height / step
-        if error <= allowed:
+        error, size = abs(found - wanted), max(scale, abs(found))
+        if error <= tolerance * size + _ROUNDING * abs(value) / step:
             return
-        tried.append((error / max(scale, abs(found), 1e-300), found))
+        tried.append((error / max(size, 1e-300), found))
     assert tried, "the value is not finite next to the point checked, at any step"
     error, found = min(tried)
     raise AssertionError(

@@ -114,10 +114,8 @@ class _Suite:
             return
         if isinstance(spec, ObjectiveSpec):
             self.check_objective(spec)
-        elif isinstance(spec, PreconditionerSpec):
-            self.check_preconditioner(spec)
-        elif isinstance(spec, SolverSpec):
-            self.check_solver(spec)
+        elif isinstance(spec, PreconditionerSpec | SolverSpec):
+            self.check_method(spec)
         elif isinstance(spec, DataSpec):
             self.run(f"{name}: data", lambda: _check_data(spec, self.comm))
         elif isinstance(spec, MetricSpec):
@@ -146,39 +144,33 @@ class _Suite:
         self.run(f"{name}: capabilities", lambda: ", ".join(check_capabilities(objective, x)))
         self.run(f"{name}: results", lambda: _check_results(objective, x))
         if self.comm.size > 1:
-            self.run(
-                f"{name}: one rank and {self.comm.size}", lambda: check_ranks(build, self.comm)
-            )
+            ranks = f"{name}: one rank and {self.comm.size}"
+            self.run(ranks, lambda: check_ranks(build, self.comm))
         x.destroy()
         objective.destroy()
 
-    def check_preconditioner(self, spec: PreconditionerSpec) -> None:
-        def check() -> str:
-            objective = self.fitting(spec.resolve().requires, spec.owner)
-            x = objective.initial_point(0)
-            preconditioner = _build(spec)
-            assert isinstance(preconditioner, Preconditioner), (
-                f"it builds a {type(preconditioner).__name__}, not a Preconditioner"
-            )
-            check_preconditioner(preconditioner, objective, x)
-            preconditioner.destroy()
-            return f"on {type(objective).__name__}"
+    def check_method(self, spec: PreconditionerSpec | SolverSpec) -> None:
+        kind = Solver if isinstance(spec, SolverSpec) else Preconditioner
 
-        self.run(f"{spec.owner}: symmetric, positive definite, linear", check)
-
-    def check_solver(self, spec: SolverSpec) -> None:
-        def build() -> Solver[Any]:
-            solver = _build(spec)
-            assert isinstance(solver, Solver), f"it builds a {type(solver).__name__}, not a Solver"
-            return solver
+        def build() -> Any:
+            part = _build(spec)
+            found = type(part).__name__
+            assert isinstance(part, kind), f"it builds a {found}, not a {kind.__name__}"
+            return part
 
         def check() -> str:
             objective = self.fitting(spec.resolve().requires, spec.owner)
             x = objective.initial_point(0)
-            check_solver(build, objective, x)
+            if kind is Solver:
+                check_solver(build, objective, x)
+            else:
+                preconditioner = build()
+                check_preconditioner(preconditioner, objective, x)
+                preconditioner.destroy()
             return f"on {type(objective).__name__}"
 
-        self.run(f"{spec.owner}: steps and resumption", check)
+        promised = "symmetric, positive definite, linear"
+        self.run(f"{spec.owner}: {'steps and resumption' if kind is Solver else promised}", check)
 
     def fitting(self, requires: tuple[Any, ...], owner: str) -> Objective:
         """An objective that has what is required: the module's, the reference, or any other."""
@@ -300,14 +292,9 @@ def _build(spec: Spec) -> Any:
             assert choices, f"variant '{spec.variant}' has neither a default nor choices"
             options[spec.variant] = choices[0]
         if spec.resolve().preconditioned:
-            others["preconditioner"] = _identity()
+            known = {spec.name: spec for spec in plugins().specs(PreconditionerSpec)}
+            others["preconditioner"] = _build(known["identity"]) if "identity" in known else None
     return spec.build(options=options, **others)
-
-
-def _identity() -> Preconditioner | None:
-    """The preconditioner called identity, if one is installed."""
-    known = {spec.name: spec for spec in plugins().specs(PreconditionerSpec)}
-    return _build(known["identity"]) if "identity" in known else None  # type: ignore[no-any-return]
 
 
 def _check_results(objective: Objective, x: Any) -> str:

@@ -67,12 +67,17 @@ def check_resumption(
     AssertionError
         The final iterates or traces differ.
     """
+
+    def run(iterations: int, saved: Checkpoints | None = None, resume: bool = False) -> Result:
+        rules, start = Stop(iterations=iterations, decrease=None), copied(x)
+        return drive(objective, build(), start, stop=rules, checkpoints=saved, resume=resume)
+
     made = on_root(objective.comm, lambda: tempfile.mkdtemp(prefix="thalweg-check-"))
     checkpoints = Checkpoints(Path(made))
     try:
-        whole = _run(build, objective, x, 2 * steps, None, False)
-        _run(build, objective, x, steps, checkpoints, False)
-        resumed = _run(build, objective, x, 2 * steps, checkpoints, True)
+        whole = run(2 * steps)
+        run(steps, checkpoints)
+        resumed = run(2 * steps, checkpoints, resume=True)
     finally:
         objective.comm.Barrier()
         if objective.comm.rank == 0:
@@ -184,19 +189,6 @@ def _check_field(value: Any, name: str, where: str) -> None:
         )
         if isinstance(value, np.ndarray):
             assert not value.dtype.hasobject, f"state field '{name}' is an array of objects"
-
-
-def _run(
-    build: Callable[[], Solver[Any]],
-    objective: Objective,
-    x: PETSc.Vec,
-    iterations: int,
-    checkpoints: Checkpoints | None,
-    resume: bool,
-) -> Result:
-    solver = build()
-    rules = Stop(iterations=iterations, decrease=None)
-    return drive(objective, solver, copied(x), stop=rules, checkpoints=checkpoints, resume=resume)
 
 
 def check_same_start(objective: Objective, seed: int = 0) -> None:
