@@ -64,10 +64,7 @@ def restore_state(state: SolverState, saved: Mapping[str, Any]) -> None:
         raise CheckpointError(
             f"the checkpoint lacks the field '{missing[0]}' of the solver's state"
         )
-    keep = {id(vec) for vec in vecs_in(dict(saved))}
-    for vec in vecs_in(own):
-        if id(vec) not in keep:
-            vec.destroy()
+    destroy_vecs(own, kept=saved)
     for name, value in saved.items():
         setattr(state, name, value)
 
@@ -85,22 +82,22 @@ def refusing_malformed() -> Iterator[None]:
         ) from error
 
 
-def vecs_in(value: Any) -> list[PETSc.Vec]:
-    """Every vector in nested lists, tuples and dicts, each once."""
-    found: dict[int, PETSc.Vec] = {}
+def destroy_vecs(value: Any, kept: Any = ()) -> None:
+    """Destroy the vectors in nested lists, tuples and dicts that are not among those kept."""
+    keep = vecs_in(kept)
+    for number, vec in vecs_in(value).items():
+        if number not in keep:
+            vec.destroy()
 
-    def walk(item: Any) -> None:
-        if isinstance(item, PETSc.Vec):
-            found[id(item)] = item
-        elif isinstance(item, Mapping):
-            for entry in item.values():
-                walk(entry)
-        elif isinstance(item, list | tuple):
-            for entry in item:
-                walk(entry)
 
-    walk(value)
-    return list(found.values())
+def vecs_in(value: Any) -> dict[int, PETSc.Vec]:
+    """Every vector in nested lists, tuples and dicts, by its ``id``."""
+    if isinstance(value, PETSc.Vec):
+        return {id(value): value}
+    entries = value.values() if isinstance(value, Mapping) else value
+    if not isinstance(value, Mapping | list | tuple):
+        return {}
+    return {number: vec for entry in entries for number, vec in vecs_in(entry).items()}
 
 
 # -- storage -------------------------------------------------------------------------------------

@@ -35,30 +35,26 @@ def checked_evaluations(
         On all ranks, by an evaluation whose value differs between ranks; on a rank where an entry
         of a gradient, a product or a solution is left as it was.
     """
-    value = objective.value
     method = "value_and_gradient"
     name = f"rows_{method}" if isinstance(objective, RowObjective) else method
     value_and_gradient = _overwriting(objective, objective, method, name)
-    replicated = objective.layout.replicated
+    what = "the objective's value"
 
-    def checked_value(x: PETSc.Vec) -> float:
-        with phase("evaluate"):
-            found = value(x)
-        beat()
-        return same_on_all_ranks(objective.comm, [found], "the objective's value")[0]
+    def compared(function: Callable[..., float], what: str) -> Callable[..., float]:
+        def call(x: PETSc.Vec, *gradient: PETSc.Vec) -> float:
+            with phase("evaluate"):
+                found = [function(x, *gradient)]
+            beat()
+            if gradient and objective.layout.replicated and objective.comm.size > 1:
+                found.append(gradient[0].norm())
+            return same_on_all_ranks(objective.comm, found, what)[0]
 
-    def checked_value_and_gradient(x: PETSc.Vec, gradient: PETSc.Vec) -> float:
-        with phase("evaluate"):
-            found = [value_and_gradient(x, gradient)]
-        beat()
-        if replicated and objective.comm.size > 1:
-            found.append(gradient.norm())
-        what = "the objective's value, or the norm of its gradient,"
-        return same_on_all_ranks(objective.comm, found, what)[0]
+        return call
 
     with ExitStack() as stack:
-        stack.enter_context(_replaced(objective, "value", checked_value))
-        stack.enter_context(_replaced(objective, method, checked_value_and_gradient))
+        stack.enter_context(_replaced(objective, "value", compared(objective.value, what)))
+        checked = compared(value_and_gradient, f"{what}, or the norm of its gradient,")
+        stack.enter_context(_replaced(objective, method, checked))
         outputs = [(objective, product) for product in PRODUCTS if hasattr(objective, product)]
         for owner, output in (*outputs, (preconditioner, "apply")):
             if owner is not None:

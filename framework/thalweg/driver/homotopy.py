@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from thalweg.driver.stopping import Stop
@@ -58,7 +57,5 @@ class HomotopySchedule:
         if first <= 0 or last <= 0 or stages < 1:
             raise InputError("homotopy needs positive ends and at least one stage")
         ratio = math.log(last / first)
-        values: Sequence[float] = [
-            first * math.exp(ratio * k / max(1, stages - 1)) for k in range(stages - 1)
-        ] + [last]
-        return cls(tuple(values)) if stage is None else cls(tuple(values), stage)
+        early = [first * math.exp(ratio * k / (stages - 1)) for k in range(stages - 1)]
+        return cls((*early, last), *(() if stage is None else (stage,)))

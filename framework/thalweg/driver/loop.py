@@ -14,10 +14,10 @@ import numpy as np
 from thalweg.driver.agreement import status_along_gradient
 from thalweg.driver.checkpoint import Checkpoints
 from thalweg.driver.checkpoint_content import (
+    destroy_vecs,
     refusing_malformed,
     restore_state,
     state_fields,
-    vecs_in,
 )
 from thalweg.driver.evaluations import checked_evaluations
 from thalweg.driver.homotopy import EARLY_STAGES, HomotopySchedule
@@ -183,11 +183,9 @@ class _Run:
             for value in homotopy.values:
                 cast(Homotopy, objective).check_homotopy(value)
         if isinstance(objective, Homotopy):
-            columns = (*columns, objective.homotopy_name)
-            if homotopy is not None:
-                columns = (*columns, *STAGE_COLUMNS)
+            columns += (objective.homotopy_name, *(STAGE_COLUMNS if homotopy is not None else ()))
         if solver.stochastic:
-            columns = (*columns, *STOCHASTIC_COLUMNS)
+            columns += STOCHASTIC_COLUMNS
         self.trace = Trace((*columns, *solver.trace_columns))
         self.at = Progress()
         self.state: Any = None  # the solver's, from its init on
@@ -348,10 +346,7 @@ class _Run:
         """Keep a copy of a finite iterate; put the last one back in place of another."""
         assert self.last_good is not None
         finite = bool(values_of_all_ranks(self.objective.comm, _is_finite(state))[0])
-        if finite:
-            self.last_good.save(state)
-        else:
-            self.last_good.restore(state)
+        (self.last_good.save if finite else self.last_good.restore)(state)
         return finite
 
     def _confirmed(self, status: Status) -> Status:
@@ -444,8 +439,7 @@ class _Run:
             state.x.getArray(readonly=True).reshape(-1, max(1, state.x.getBlockSize())),
             state,
         )
-        answers = [callback(iterate) for callback in self.callbacks]
-        return any(bool(answer) for answer in answers)
+        return True in [bool(callback(iterate)) for callback in self.callbacks]
 
     # -- homotopy --------------------------------------------------------------------------
 
@@ -472,9 +466,8 @@ class _Run:
             if cut and self.checkpoints is not None:
                 self._save(self.state, self._uncut)
             self.at.cut = used if cut else []
-            self.state = self._next_stage(
-                self.state, self._last_stage if cut else self.at.stage + 1
-            )
+            stage = self._last_stage if cut else self.at.stage + 1
+            self.state = self._next_stage(self.state, stage)
             if not self._keep(self.state):
                 return False
         return True
@@ -488,13 +481,10 @@ class _Run:
     def _next_stage(self, state: SolverState, stage: int) -> SolverState:
         self._enter_stage(stage)
         self.at.stage_start = self.at.iteration
-        before = vecs_in(state_fields(state))
+        before = state_fields(state)
         cast(Homotopy, self.objective).escape_stationary_point(state.x)
         state = cast(SolverState, self.solver.reset(state))
-        kept = {id(vec) for vec in vecs_in(state_fields(state))}
-        for vec in before:
-            if id(vec) not in kept:
-                vec.destroy()
+        destroy_vecs(before, kept=state_fields(state))
         self.at.values = [state.value]
         return state
 
@@ -521,14 +511,9 @@ class _Run:
     # -- record and checkpoint -------------------------------------------------------------
 
     def _record(self, state: SolverState) -> dict[str, float]:
-        row: dict[str, float] = {
-            "iteration": self.at.iteration,
-            "evaluations": state.evaluations,
-            "seconds": self._elapsed(),
-            "objective": state.value,
-            "gradient_norm": state.gradient_norm,
-            "step_length": state.step_length,
-        }
+        counts = (self.at.iteration, state.evaluations, self._elapsed())
+        measures = (state.value, state.gradient_norm, state.step_length)
+        row: dict[str, float] = dict(zip(COLUMNS, (*counts, *measures), strict=True))
         if isinstance(self.objective, Homotopy):
             parameter = self.objective.homotopy_parameter
             row[self.objective.homotopy_name] = parameter
@@ -552,27 +537,24 @@ class _Run:
         checkpoints = checkpoints or self.checkpoints
         if checkpoints is None:
             return False
-        began = time.perf_counter()
-        at = replace(self.at, elapsed=self._elapsed())
+        began, failures = time.perf_counter(), len(self.unsaved)
         content = {
             "parts": self._parts(),
             "state": state_fields(state),
             "preconditioner": dict(self.preconditioner.state()) if self.preconditioner else {},
-            "progress": vars(at),
+            "progress": vars(replace(self.at, elapsed=self._elapsed())),
             "seconds": self.seconds,
             "trace": self.trace.to_array(),
         }
         try:
             checkpoints.write(self.objective.comm, self.at.iteration, content)
-            written = True
         except StorageError as error:
-            written = False
             self.unsaved.append(f"at iteration {self.at.iteration}: {error}")
             if self.objective.comm.rank == 0:
                 _LOG.warning("the run continues without a checkpoint %s", self.unsaved[-1])
         self.last_checkpoint = time.perf_counter()
         self.seconds["checkpoint"] += self.last_checkpoint - began
-        return written
+        return len(self.unsaved) == failures
 
     @phase("measure")
     def _result(self, state: SolverState, status: Status, saved: bool) -> Result:
@@ -585,6 +567,7 @@ class _Run:
             self.confirming += 1
         metrics = dict(self._metrics(state, status))
         solution = np.array(objective.solution(state.x))
+        seconds = {**self.seconds, "measure": run_clock() - began, "total": self._elapsed()}
         return Result(
             x=rows,
             objective=value,
@@ -592,7 +575,7 @@ class _Run:
             trace=self.trace,
             iterations=self.at.iteration,
             evaluations=int(state.evaluations) + self.confirming,
-            seconds=self._phases(run_clock() - began),
+            seconds=seconds,
             layout=objective.layout,
             metrics=metrics,
             compared=objective.compared_metrics,
@@ -621,7 +604,14 @@ class _Run:
         if self.preconditioner is not None:
             noted.insert(1, self.preconditioner.notes)
         if self._more_stages():
-            noted.append((self._stage_note(),))
+            assert self.homotopy is not None
+            name, values = cast(Homotopy, self.objective).homotopy_name, self.homotopy.values
+            note = (
+                f"the run ended at {name} = {values[self.at.stage]:g}, in stage "
+                f"{self.at.stage + 1} of {len(values)}: its objective is that of this {name}, "
+                f"not of {values[-1]:g}"
+            )
+            noted.append((note,))
         if self.at.cut:
             noted.append(
                 ("the stages before the last ended early, to leave it a share of the limit",)
@@ -632,27 +622,14 @@ class _Run:
             noted.append((f"nor {len(self.unsaved) - 1} times later, last {self.unsaved[-1]}",))
         return tuple(dict.fromkeys(sentence for notes in noted for sentence in notes))
 
-    def _stage_note(self) -> str:
-        assert self.homotopy is not None
-        name, values = cast(Homotopy, self.objective).homotopy_name, self.homotopy.values
-        return (
-            f"the run ended at {name} = {values[self.at.stage]:g}, in stage {self.at.stage + 1} of "
-            f"{len(values)}: its objective is that of this {name}, not of {values[-1]:g}"
-        )
-
     def _free(self) -> None:
         if self.state is not None:
             self.solver.destroy(self.state)
-            for vec in vecs_in(state_fields(self.state)):
-                vec.destroy()
+            destroy_vecs(state_fields(self.state))
         if self.last_good is not None:
             self.last_good.x.destroy()
         if self.prepared and self.preconditioner is not None:
             self.preconditioner.destroy()
-
-    def _phases(self, measuring: float) -> dict[str, float]:
-        phases = {**self.seconds, "measure": measuring}
-        return {**phases, "total": self._elapsed()}
 
 
 class _Point:

@@ -11,13 +11,7 @@ from typing import Any
 
 from thalweg.driver.stopping import STOP_OPTIONS
 from thalweg.errors import InputError, suggestion
-from thalweg.interfaces import (
-    Objective,
-    Preconditioner,
-    Solver,
-    missing_capabilities,
-    require,
-)
+from thalweg.interfaces import Objective, Preconditioner, Solver, missing_capabilities, require
 from thalweg.plugins import Option, PreconditionerSpec, SolverSpec, plugins
 
 #: A name and options, under ``"name"`` and their own names.
@@ -133,9 +127,14 @@ def method_of_call(
     """
     if isinstance(solver, Solver):
         if preconditioner is not None:
-            raise InputError(_no_place(solver))
-        groups = _sorted(given, (("the stopping rules", STOP_OPTIONS),))
-        return solver, groups[0]
+            part = type(solver).__name__
+            if not solver.preconditioned:
+                raise InputError(f"solver {part} takes no preconditioner; leave it out")
+            raise InputError(
+                f"the solver is an object already: give it its preconditioner, as in "
+                f"{part}(preconditioner=...), or name the solver"
+            )
+        return solver, _sorted(given, (("the stopping rules", STOP_OPTIONS),))[0]
     name = objective.default_solver if solver is None else solver
     spec, fixed = plugins().find(SolverSpec, name)
     code = spec.resolve()
@@ -155,17 +154,6 @@ def method_of_call(
     chosen, inner = resolve_method({"name": name, **own}, section, {"name": "identity"})
     outer = named if isinstance(named, Preconditioner) else inner
     return build_method(objective, chosen, outer), stop
-
-
-def _no_place(solver: Solver[Any]) -> str:
-    """Why no preconditioner is taken beside a solver object."""
-    name = type(solver).__name__
-    if solver.preconditioned:
-        return (
-            f"the solver is an object already: give it its preconditioner, as in "
-            f"{name}(preconditioner=...), or name the solver"
-        )
-    return f"solver {name} takes no preconditioner; leave it out"
 
 
 def _sorted(

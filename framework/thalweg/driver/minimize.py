@@ -14,12 +14,7 @@ from thalweg.driver.loop import Callback, drive
 from thalweg.driver.method import method_of_call
 from thalweg.driver.stopping import STOP_OPTIONS, Stop
 from thalweg.errors import InputError
-from thalweg.interfaces import (
-    Homotopy,
-    Objective,
-    Preconditioner,
-    Solver,
-)
+from thalweg.interfaces import Homotopy, Objective, Preconditioner, Solver
 from thalweg.parallel import MPI, PETSc, collective_call, raise_on_all_ranks
 from thalweg.plugins import resolve_options
 from thalweg.result import Result
