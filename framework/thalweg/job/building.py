@@ -20,10 +20,10 @@ from thalweg.job.directory import RunDirectory
 from thalweg.parallel import (
     MPI,
     PETSc,
-    Watchdog,
     command_line_options,
     limit_threads,
     on_root,
+    watchdog,
 )
 from thalweg.parallel.memory import require_vectors
 from thalweg.plugins import ObjectiveSpec, plugins
@@ -46,7 +46,7 @@ def opened(
     """
     configuration: Configuration = on_root(comm, lambda: read_configuration(config, changes))
     given = configuration.run
-    with Watchdog(comm, given["watchdog"]), command_line_options(given["petsc"]):
+    with watchdog(given["watchdog"]), command_line_options(given["petsc"]):
         if several and not configuration.methods:
             raise InputError("a comparison needs [[method]] tables")
         if configuration.methods and not several:

@@ -52,7 +52,7 @@ from thalweg.parallel.reductions import (
 from thalweg.parallel.row_files import save_rows, write_rows
 from thalweg.parallel.threads import job_threads, limit_threads, restored_thread_limits, threads_for
 from thalweg.parallel.traffic import Phase, phase, phases
-from thalweg.parallel.watchdog import Watchdog, beat
+from thalweg.parallel.watchdog import beat, watchdog
 
 if TYPE_CHECKING:
     from thalweg.parallel.laplacian import LaplacianSolver, component_labels
@@ -83,7 +83,6 @@ __all__ = [
     "RowRoutes",
     "SecantSet",
     "Transposition",
-    "Watchdog",
     "abort_on_error",
     "agreed",
     "any_over_ranks",
@@ -125,6 +124,7 @@ __all__ = [
     "temporary_options",
     "threads_for",
     "values_of_all_ranks",
+    "watchdog",
     "write_rows",
 ]
 
