@@ -19,7 +19,8 @@ def run_command(argv: list[str]) -> int:
     parser.add_argument(
         "--profile", action="store_true", help="print seconds, messages and bytes by phase"
     )
-    arguments = parser.parse_args(argv)
+    given = vars(parser.parse_args(argv))
+    profiled = given.pop("profile")
 
     from thalweg.driver.signals import watch_from_now_on
     from thalweg.job import run
@@ -28,15 +29,8 @@ def run_command(argv: list[str]) -> int:
 
     watch_from_now_on()
     comm = MPI.COMM_WORLD
-    result = run(
-        arguments.config,
-        arguments.out,
-        changes=arguments.changes,
-        resume=arguments.resume,
-        quiet=arguments.quiet,
-        comm=comm,
-    )
-    if comm.rank == 0 and not arguments.quiet:
+    result = run(**given, comm=comm)
+    if comm.rank == 0 and not given["quiet"]:
         for note in result.notes:
             print(f"note: {printable(note)}")
         at = f" at the last {result.trace.homotopy_parameter}" if result.stages_left else ""
@@ -48,7 +42,7 @@ def run_command(argv: list[str]) -> int:
         for name, value in result.metrics.items():
             text = f"{value:.6g}" if isinstance(value, float) else str(value)
             print(printable(f"{name} {text}"))
-    if arguments.profile:
+    if profiled:
         table = profile_table(profile(comm))
         if comm.rank == 0:
             print(table)
@@ -61,7 +55,7 @@ def compare_command(argv: list[str]) -> int:
         "compare",
         "Run every [[method]] of a configuration on the same objective from the same start.",
     )
-    arguments = parser.parse_args(argv)
+    given = vars(parser.parse_args(argv))
 
     from thalweg.driver.signals import watch_from_now_on
     from thalweg.job import compare
@@ -71,14 +65,8 @@ def compare_command(argv: list[str]) -> int:
 
     watch_from_now_on()
     comm = MPI.COMM_WORLD
-    results = compare(
-        arguments.config,
-        arguments.out,
-        changes=arguments.changes,
-        quiet=arguments.quiet,
-        comm=comm,
-    )
-    if comm.rank == 0 and not arguments.quiet:
+    results = compare(**given, comm=comm)
+    if comm.rank == 0 and not given["quiet"]:
         print(format_table(comparison_rows(results)))
         notes: dict[str, list[str]] = {}
         for label, result in results.items():
@@ -86,8 +74,8 @@ def compare_command(argv: list[str]) -> int:
                 notes.setdefault(note, []).append(label)
         for note, labels in notes.items():
             print(printable(f"note on {', '.join(labels)}: {note}"))
-        if arguments.out:
-            _name_pictures(Path(arguments.out))
+        if given["out"]:
+            _name_pictures(Path(given["out"]))
     statuses = [result.status for result in results.values()]
     if Status.INTERRUPTED in statuses:
         return Status.INTERRUPTED.exit_code
@@ -118,21 +106,15 @@ def plan_command(argv: list[str]) -> int:
     parser.add_argument("--rows", type=int, metavar="N", help="rows instead of those of the data")
     parser.add_argument("--columns", type=int, metavar="D", help="columns instead of the data's")
     _add_changes(parser)
-    arguments = parser.parse_args(argv)
+    given = vars(parser.parse_args(argv))
+    size = given.pop("memory_per_rank")
 
     from thalweg.job.plan import bytes_of, plans
     from thalweg.parallel import MPI, on_root
 
     def predict() -> tuple[str, str, bool]:
-        size = arguments.memory_per_rank
         room = None if size is None else bytes_of(size)
-        found = plans(
-            arguments.config,
-            arguments.ranks,
-            rows=arguments.rows,
-            columns=arguments.columns,
-            changes=arguments.changes,
-        )
+        found = plans(**given)
         titles = [f"{printable(each.label)}\n" if each.label else "" for each in found]
         tables = [title + each.table() for title, each in zip(titles, found, strict=True)]
         most = max(found, key=lambda each: each.memory)

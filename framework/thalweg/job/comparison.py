@@ -12,7 +12,7 @@ from thalweg.config import Configuration
 from thalweg.files import atomic_write_text
 from thalweg.interfaces import Homotopy, Objective
 from thalweg.job.building import build_objective, built_method, digests, opened
-from thalweg.job.directory import MARKS, RunDirectory
+from thalweg.job.directory import MARKS, RunDirectory, summary
 from thalweg.job.pictures import draw_compared
 from thalweg.job.running import completed, frames_for, run_method
 from thalweg.parallel import (
@@ -55,64 +55,58 @@ def compare(
     """
     comm = MPI.COMM_WORLD if comm is None else comm
     with opened(config, out, changes, comm, several=True) as (configuration, directory, facts):
-        return _compare(configuration, directory, facts, quiet, comm)
+        dataset, objective = build_objective(configuration, comm)
+        facts = {**facts, "digests": digests(dataset)}
+        results: dict[str, Result] = {}
+        folders = method_folders([method.label for method in configuration.methods])
+        runs: dict[str, tuple[Any, ...]] = {}
+        with collective_cleanup(comm, objective.destroy):
+            solvers = {
+                method.label: built_method(configuration.with_method(method), objective)
+                for method in configuration.methods
+            }
+            parts = {}
+            if directory is not None:
+                # All folders before any method runs: a refusal must not cost a result.
+                parts = {label: directory.part(name) for label, name in folders.items()}
+                on_root(comm, lambda: directory.claim(configuration, False))
+            _warm_up(objective, configuration.run["seed"])
+            own = objective.homotopy_parameter if isinstance(objective, Homotopy) else None
+            for method in configuration.methods:
+                one = configuration.with_method(method)
+                sub = parts.get(method.label)
+                if own is not None:
+                    assert isinstance(objective, Homotopy)
+                    objective.homotopy_parameter = own
+                frames = frames_for(one, objective, sub)
+                result = run_method(
+                    one, dataset, objective, solvers[method.label], sub, frames, quiet=quiet
+                )
+                results[method.label] = result
+                if sub is not None:
+                    sub.write_result(comm, result, facts)
+                runs[method.label] = (sub, one, dataset, result, frames, facts)
+                if result.status is Status.INTERRUPTED:
+                    break
 
+        def write() -> None:
+            if directory is not None:
+                _write_comparison(directory, results, folders, facts)
 
-def _compare(
-    configuration: Configuration,
-    directory: RunDirectory | None,
-    facts: Mapping[str, Any],
-    quiet: bool,
-    comm: MPI.Comm,
-) -> dict[str, Result]:
-    dataset, objective = build_objective(configuration, comm)
-    facts = {**facts, "digests": digests(dataset)}
-    results: dict[str, Result] = {}
-    folders = method_folders([method.label for method in configuration.methods])
-    runs: dict[str, tuple[Any, ...]] = {}
-    with collective_cleanup(comm, objective.destroy):
-        solvers = {
-            method.label: built_method(configuration.with_method(method), objective)
-            for method in configuration.methods
-        }
-        parts = {}
-        if directory is not None:
-            # All folders before any method runs: a refusal must not cost a result.
-            parts = {label: directory.part(name) for label, name in folders.items()}
-            on_root(comm, lambda: directory.claim(configuration, False))
-        _warm_up(objective, configuration.run["seed"])
-        own = objective.homotopy_parameter if isinstance(objective, Homotopy) else None
-        for method in configuration.methods:
-            one = configuration.with_method(method)
-            sub = parts.get(method.label)
-            if own is not None:
-                assert isinstance(objective, Homotopy)
-                objective.homotopy_parameter = own
-            frames = frames_for(one, objective, sub)
-            result = run_method(
-                one, dataset, objective, solvers[method.label], sub, frames, quiet=quiet
-            )
-            results[method.label] = result
-            if sub is not None:
-                sub.write_result(comm, result, facts)
-            runs[method.label] = (sub, one, dataset, result, frames, facts)
-            if result.status is Status.INTERRUPTED:
-                break
-
-    def write() -> None:
-        if directory is not None:
-            _write_comparison(directory, results, folders, facts)
-
-    # Metrics and pictures that fail must not cost the results of any method; a comparison that a
-    # signal stopped is given no time for them.
-    on_root(comm, write)
-    if any(result.status is Status.INTERRUPTED for result in results.values()):
+        # Metrics and pictures that fail must not cost the results of any method; a comparison that
+        # a signal stopped is given no time for them.
+        on_root(comm, write)
+        if any(result.status is Status.INTERRUPTED for result in results.values()):
+            return results
+        results = {label: completed(comm, *runs[label]) for label in results}
+        on_root(comm, write)
+        if directory is not None and configuration.output["pictures"]:
+            _draw(comm, directory, configuration, results)
         return results
-    results = {label: completed(comm, *runs[label]) for label in results}
-    on_root(comm, write)
-    if directory is not None and configuration.output["pictures"]:
-        _draw(comm, directory, configuration, results)
-    return results
+
+
+#: Facts on a result that the table of a comparison leaves to that of the run.
+OF_RUN = ("message", "seconds", "notes", "versions")
 
 
 def _warm_up(objective: Objective, seed: int) -> None:
@@ -137,15 +131,9 @@ def _write_comparison(
         {
             "method": label,
             "folder": folders[label],
-            "status": result.status.name.lower(),
-            "objective": result.objective,
-            "wanted_objective": result.wanted_objective,
-            "stages_left": result.stages_left,
-            "iterations": result.iterations,
-            "evaluations": result.evaluations,
+            **{key: value for key, value in summary(result).items() if key not in OF_RUN},
             "seconds": result.seconds["total"],
             "search_seconds": float(search_seconds(result)),
-            "metrics": dict(result.metrics),
         }
         for label, result in results.items()
     ]

@@ -79,45 +79,30 @@ def run(
     began = time.perf_counter()
     opening = opened(config, out, changes, comm, several=False, resume=resume)
     with opening as (configuration, directory, facts):
-        return _run(configuration, directory, facts, resume, quiet, comm, began)
-
-
-def _run(
-    configuration: Configuration,
-    directory: RunDirectory | None,
-    facts: Mapping[str, Any],
-    resume: bool,
-    quiet: bool,
-    comm: MPI.Comm,
-    began: float,
-) -> Result:
-    started = phases()
-    with phase("load"):
-        dataset, objective = build_objective(configuration, comm)
-    with collective_cleanup(comm, objective.destroy):
-        solver = built_method(configuration, objective)
+        started = phases()
+        with phase("load"):
+            dataset, objective = build_objective(configuration, comm)
+        with collective_cleanup(comm, objective.destroy):
+            solver = built_method(configuration, objective)
+            if directory is not None:
+                on_root(comm, lambda: directory.claim(configuration, resume))
+            loading = time.perf_counter() - began
+            frames = frames_for(configuration, objective, directory)
+            parts = (configuration, dataset, objective, solver, directory, frames)
+            result = run_method(*parts, resume=resume, quiet=quiet)
+        seconds = {"load": loading, **result.seconds, "total": result.seconds["total"] + loading}
+        result = replace(result, seconds=seconds)
+        facts = {**facts, "profile": profile(comm, started)}
         if directory is not None:
-            on_root(comm, lambda: directory.claim(configuration, resume))
-        loading = time.perf_counter() - began
-        frames = frames_for(configuration, objective, directory)
-        result = run_method(
-            configuration, dataset, objective, solver, directory, frames, resume=resume, quiet=quiet
-        )
-    seconds = {"load": loading, **result.seconds, "total": result.seconds["total"] + loading}
-    result = replace(result, seconds=seconds)
-    facts = {**facts, "profile": profile(comm, started)}
-    if directory is not None:
-        facts = {**facts, "digests": digests(dataset)}
-        try:
-            directory.write_result(comm, result, facts)
-        except StorageError as error:
-            if not result.saved:
-                raise
-            raise StorageError(
-                f"{error}; a checkpoint holds the final state: free space on the disk, and resume "
-                "the run"
-            ) from error
-    return completed(comm, directory, configuration, dataset, result, frames, facts)
+            facts = {**facts, "digests": digests(dataset)}
+            try:
+                directory.write_result(comm, result, facts)
+            except StorageError as error:
+                if not result.saved:
+                    raise
+                advice = "a checkpoint holds the final state: free space on the disk, and resume"
+                raise StorageError(f"{error}; {advice} the run") from error
+        return completed(comm, directory, configuration, dataset, result, frames, facts)
 
 
 def run_method(
