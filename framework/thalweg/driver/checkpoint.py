@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import itertools
 import json
 import re
 import shutil
@@ -305,11 +306,10 @@ def _digest_of(head: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(head, sort_keys=True).encode()).hexdigest()
 
 
-def _parts(sizes: Mapping[str, int]) -> Iterable[tuple[str, int]]:
-    """Parts of files that have a digest each: the name, and the part's number."""
-    for name in sorted(sizes):
-        for number in range(_part_count(sizes[name])):
-            yield name, number
+def _parts(comm: MPI.Comm, sizes: Mapping[str, int]) -> Iterable[tuple[str, int]]:
+    """This rank's share of the parts of files that have a digest each: name and number."""
+    parts = ((name, number) for name in sorted(sizes) for number in range(_part_count(sizes[name])))
+    return itertools.islice(parts, comm.rank, None, comm.size)
 
 
 def _part_count(size: int) -> int:
@@ -332,16 +332,12 @@ def _digests(comm: MPI.Comm, folder: Path) -> dict[str, Any]:
     known = on_root(comm, sizes)
     mine: dict[tuple[str, int], str] = {}
     with raise_on_all_ranks(comm), storing(folder):
-        for turn, (name, number) in enumerate(_parts(known)):
-            if turn % comm.size == comm.rank:
-                mine[name, number] = _digest_part(folder / name, number)
+        for name, number in _parts(comm, known):
+            mine[name, number] = _digest_part(folder / name, number)
     found = {key: value for part in comm.allgather(mine) for key, value in part.items()}
     return {
-        name: {
-            "bytes": known[name],
-            "sha256": [found[part] for part in _parts({name: known[name]})],
-        }
-        for name in sorted(known)
+        name: {"bytes": size, "sha256": [found[name, k] for k in range(_part_count(size))]}
+        for name, size in sorted(known.items())
     }
 
 
@@ -356,9 +352,7 @@ def _verify(comm: MPI.Comm, folder: Path, files: Mapping[str, Any]) -> None:
     damaged = f"the checkpoint in '{folder}' is damaged"
     with raise_on_all_ranks(comm):
         sizes = {name: int(facts["bytes"]) for name, facts in files.items()}
-        for turn, (name, number) in enumerate(_parts(sizes)):
-            if turn % comm.size != comm.rank:
-                continue
+        for name, number in _parts(comm, sizes):
             path = folder / name
             try:
                 size = _regular(path).stat().st_size
