@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from thalweg.config.sections import FIXED
+from thalweg.config.sections import FIXED, SECTIONS
 from thalweg.driver import HomotopySchedule, Stop
 from thalweg.plugins import (
     SWITCHED_OFF,
@@ -62,9 +62,7 @@ class Configuration:
     @property
     def method(self) -> str:
         """Solver and preconditioner in words, such as ``"lbfgs + spectral"``."""
-        second = None if self.preconditioner is None else self.preconditioner["name"]
-        first = str(self.solver["name"])
-        return first if second in (None, "identity") else f"{first} + {second}"
+        return method_label(self.solver, self.preconditioner)
 
     def stopping(self) -> Stop:
         """The stopping rules."""
@@ -117,26 +115,24 @@ class Configuration:
         import tomli_w
 
         tables: dict[str, Any] = {}
-        for name in ("data", "objective", "preconditioner", "solver", "homotopy"):
+        for name in SECTIONS[:-1]:
             section = getattr(self, name)
             if section is not None:
                 tables[name] = _written(section, name)
-        for name in ("stop", "run", "output"):
-            tables[name] = _written(getattr(self, name), name)
-        if self.methods:
-            tables["method"] = [
-                {
-                    "label": method.label,
-                    "solver": _written(method.solver, "solver"),
-                    **(
-                        {"preconditioner": _written(method.preconditioner, "preconditioner")}
-                        if method.preconditioner is not None
-                        else {}
-                    ),
-                }
-                for method in self.methods
-            ]
+        for method in self.methods:
+            table: dict[str, Any] = {"label": method.label}
+            table["solver"] = _written(method.solver, "solver")
+            if method.preconditioner is not None:
+                table["preconditioner"] = _written(method.preconditioner, "preconditioner")
+            tables.setdefault("method", []).append(table)
         return tomli_w.dumps(tables)
+
+
+def method_label(solver: Section, preconditioner: Section | None) -> str:
+    """Solver and preconditioner in words, without the identity."""
+    second = None if preconditioner is None else preconditioner["name"]
+    first = str(solver["name"])
+    return first if second in (None, "identity") else f"{first} + {second}"
 
 
 def _written(section: Section, name: str) -> dict[str, Any]:

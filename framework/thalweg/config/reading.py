@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from thalweg.config.configuration import Configuration, Method, Section
+from thalweg.config.configuration import Configuration, Method, Section, method_label
 from thalweg.config.sections import FIXED, SECTIONS
 from thalweg.driver.method import resolve_method, without_name
 from thalweg.errors import InputError, suggestion
@@ -156,19 +156,13 @@ def _methods(tables: Sequence[Any], base: Method, objective: ObjectiveSpec) -> t
         solver, preconditioner = _method_parts(
             table.get("solver", {}), table.get("preconditioner"), base, objective
         )
-        label = table.get("label") or _label(solver, preconditioner)
+        label = table.get("label") or method_label(solver, preconditioner)
         if not isinstance(label, str) or "/" in label or label.startswith("."):
             raise InputError(f"the label of a [[method]] must be a plain name, not {label!r}")
         if label in {method.label for method in methods}:
             raise InputError(f"two [[method]] tables are called '{label}'; give them a label")
         methods.append(Method(label, solver, preconditioner))
     return tuple(methods)
-
-
-def _label(solver: Section, preconditioner: Section | None) -> str:
-    if preconditioner is None or preconditioner["name"] == "identity":
-        return str(solver["name"])
-    return f"{solver['name']} + {preconditioner['name']}"
 
 
 def _method_parts(

@@ -181,7 +181,7 @@ def predicted(problem: Problem) -> Plan:
             f"{spec.owner} does not say what it takes; name a function of its plugin in the "
             "field 'estimate' of its ObjectiveSpec"
         )
-    return Plan(problem, tuple(spec.resolve_estimate()(problem)))
+    return Plan(problem, tuple(spec.resolve(spec.estimate)(problem)))
 
 
 def bytes_of(text: str) -> float:

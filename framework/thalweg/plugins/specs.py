@@ -111,17 +111,15 @@ class Spec:
         """The name as users write it, for instance ``"tao:TYPE"``."""
         return f"{self.name}:{self.variant.upper()}" if self.variant else self.name
 
-    def resolve(self) -> Any:
-        """Import and return the code that :attr:`load` names.
+    def resolve(self, code: str = "") -> Any:
+        """Import and return the code that :attr:`load` names, or another attribute of the spec.
 
         Raises
         ------
         PluginError
             The code cannot be imported, or has no such attribute.
         """
-        return self._imported(self.load)
-
-    def _imported(self, code: str) -> Any:
+        code = code or self.load
         module, _, attribute = code.partition(":")
         try:
             return functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
@@ -183,16 +181,6 @@ class ObjectiveSpec(Spec):
     preconditioner: str = "identity"
     stop: Mapping[str, Any] = field(default_factory=dict)
     estimate: str = ""
-
-    def resolve_estimate(self) -> Any:
-        """Import and return the code that :attr:`estimate` names.
-
-        Raises
-        ------
-        PluginError
-            The code cannot be imported, or has no such attribute.
-        """
-        return self._imported(self.estimate)
 
     def build(self, *arguments: Any, options: Mapping[str, Any], **others: Any) -> Any:
         """Call the code with options; the objective keeps the name in its ``label``."""
