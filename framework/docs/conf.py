@@ -124,12 +124,7 @@ def _gallery() -> None:
     """The pictures of recorded results, each with the page that explains it."""
     results = ROOT / "hpc" / "results"
     folder = os.path.relpath(results, PAGES)
-    lines = [
-        "# Gallery",
-        "",
-        "Pictures of recorded benchmarks; the reports have the numbers.",
-        "",
-    ]
+    lines = ["# Gallery", "", "Pictures of recorded benchmarks; the reports have the numbers.", ""]
     reports = sorted(results.glob("*.md"))
     for report in reports:
         _include(report, f"results-{report.stem}")

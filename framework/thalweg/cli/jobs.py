@@ -137,11 +137,7 @@ def plot_command(argv: list[str]) -> int:
     description = "Draw the pictures of a run or of a comparison again."
     html = "write the map as a page as well: embedding.html, with pan, zoom and labels"
     return _folder_command(
-        "plot",
-        argv,
-        description,
-        lambda job, folder, page: job.plot(folder, page),
-        html=html,
+        "plot", argv, description, lambda job, folder, page: job.plot(folder, page), html=html
     )
 
 
@@ -154,11 +150,7 @@ def cite_command(argv: list[str]) -> int:
 
 
 def _folder_command(
-    command: str,
-    argv: list[str],
-    description: str,
-    action: Callable[..., list[Any]],
-    **flags: str,
+    command: str, argv: list[str], description: str, action: Callable[..., list[Any]], **flags: str
 ) -> int:
     """A command on a run directory: rank 0 acts and prints what that gives, a line each.
 

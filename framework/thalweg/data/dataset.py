@@ -82,11 +82,7 @@ class Dataset(Identified):
 
     @classmethod
     def from_array(
-        cls,
-        array: Any,
-        labels: Any = None,
-        comm: MPI.Comm = MPI.COMM_SELF,
-        name: str = "data",
+        cls, array: Any, labels: Any = None, comm: MPI.Comm = MPI.COMM_SELF, name: str = "data"
     ) -> Dataset:
         """Data set of an array that every rank of ``comm`` has whole.
 

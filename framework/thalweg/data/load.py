@@ -307,9 +307,7 @@ def _column_numbers(wanted: list[Any], columns: int, what: str) -> list[int]:
 # -- named data sets -------------------------------------------------------------------------
 
 
-def _set_options(
-    section: Mapping[str, Any],
-) -> tuple[DataSpec, dict[str, Any], dict[str, Any]]:
+def _set_options(section: Mapping[str, Any]) -> tuple[DataSpec, dict[str, Any], dict[str, Any]]:
     """The data set, its own options, and all that the section may have."""
     spec, filled = find_data_set(section["name"])
     allowed = data_options(section["name"])

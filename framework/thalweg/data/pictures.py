@@ -71,11 +71,7 @@ def read_folder(path: Path, options: Mapping[str, Any]) -> Source:
     mode = "RGB" if colored and not options.get("gray") else "L"
     shape = (size[1], size[0], 3) if mode == "RGB" else (size[1], size[0])
     return Source(
-        len(paths),
-        shape,
-        np.dtype(np.uint8),
-        reader=PictureRows(tuple(paths), mode),
-        labels=labels,
+        len(paths), shape, np.dtype(np.uint8), reader=PictureRows(tuple(paths), mode), labels=labels
     )
 
 

@@ -96,11 +96,7 @@ class Source:
 
     @classmethod
     def of(
-        cls,
-        array: np.ndarray,
-        what: str,
-        labels: np.ndarray | None = None,
-        rows: int | None = None,
+        cls, array: np.ndarray, what: str, labels: np.ndarray | None = None, rows: int | None = None
     ) -> Source:
         """Source of an array that rank 0 has in memory, or of its first rows out of ``rows``.
 

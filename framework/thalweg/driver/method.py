@@ -19,9 +19,7 @@ Section = Mapping[str, Any]
 
 
 def resolve_method(
-    solver: Section,
-    preconditioner: Section | None,
-    default_preconditioner: Section,
+    solver: Section, preconditioner: Section | None, default_preconditioner: Section
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """Check names and options, and fill in the defaults.
 

@@ -230,10 +230,7 @@ def missing_capabilities(
 
 
 def require(
-    objective: object,
-    requires: Iterable[type[Capability]],
-    what: str,
-    fitting: Iterable[str] = (),
+    objective: object, requires: Iterable[type[Capability]], what: str, fitting: Iterable[str] = ()
 ) -> None:
     """Refuse, in one sentence, an objective that lacks a capability.
 

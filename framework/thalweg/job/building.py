@@ -17,14 +17,7 @@ from thalweg.driver.minimize import checked_rows
 from thalweg.errors import InputError, PluginError
 from thalweg.interfaces import Objective, Solver
 from thalweg.job.directory import RunDirectory
-from thalweg.parallel import (
-    MPI,
-    PETSc,
-    command_line_options,
-    limit_threads,
-    on_root,
-    watchdog,
-)
+from thalweg.parallel import MPI, PETSc, command_line_options, limit_threads, on_root, watchdog
 from thalweg.parallel.memory import require_vectors
 from thalweg.plugins import ObjectiveSpec, plugins
 

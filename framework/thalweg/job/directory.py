@@ -19,14 +19,7 @@ from thalweg.errors import CheckpointError, InputError, StorageError
 from thalweg.files import atomic_write_text
 from thalweg.lock import FolderLock
 from thalweg.parallel import MPI, on_root, save_rows
-from thalweg.plugins import (
-    ObjectiveSpec,
-    PreconditionerSpec,
-    SolverSpec,
-    Spec,
-    citation,
-    plugins,
-)
+from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, SolverSpec, Spec, citation, plugins
 from thalweg.report import versions
 from thalweg.result import Result, Trace
 

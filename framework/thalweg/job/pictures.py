@@ -101,10 +101,7 @@ def _stated(folder: Path, *keys: str) -> Any:
 
 
 def draw_page(
-    folder: Path,
-    configuration: Configuration,
-    dataset: Dataset | None,
-    solution: np.ndarray | None,
+    folder: Path, configuration: Configuration, dataset: Dataset | None, solution: np.ndarray | None
 ) -> Path:
     """Write ``embedding.html``, a page of the map of a run.  Called on one rank.
 

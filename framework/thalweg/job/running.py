@@ -14,13 +14,7 @@ from thalweg.driver import Checkpoints, HomotopySchedule, drive
 from thalweg.driver.identity import objective_identity, plugin_versions, start_of
 from thalweg.errors import StorageError
 from thalweg.interfaces import Homotopy, Objective, Solver
-from thalweg.job.building import (
-    build_objective,
-    built_method,
-    digests,
-    opened,
-    starting_point,
-)
+from thalweg.job.building import build_objective, built_method, digests, opened, starting_point
 from thalweg.job.directory import RunDirectory, as_json
 from thalweg.job.pictures import Frames, draw_run, is_map
 from thalweg.job.profile import profile

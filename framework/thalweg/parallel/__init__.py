@@ -25,18 +25,8 @@ from thalweg.parallel.identity import Identified, sketch
 from thalweg.parallel.kernels import code_key, kernel, run_clock
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.pencils import RankGrid, Transposition, grid_shape
-from thalweg.parallel.petsc import (
-    PETSc,
-    command_line_options,
-    options_prefix,
-    temporary_options,
-)
-from thalweg.parallel.redistribution import (
-    Relocation,
-    RowMatrix,
-    RowRoutes,
-    swap_rows,
-)
+from thalweg.parallel.petsc import PETSc, command_line_options, options_prefix, temporary_options
+from thalweg.parallel.redistribution import Relocation, RowMatrix, RowRoutes, swap_rows
 from thalweg.parallel.reductions import (
     agreed,
     any_over_ranks,

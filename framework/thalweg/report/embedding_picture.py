@@ -10,15 +10,7 @@ import numpy as np
 
 from thalweg.parallel import MPI, Layout
 from thalweg.parallel.principal import principal_components
-from thalweg.report.figures import (
-    INK,
-    PLAIN,
-    class_colors,
-    new_figure,
-    plain,
-    save_figure,
-    style,
-)
+from thalweg.report.figures import INK, PLAIN, class_colors, new_figure, plain, save_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

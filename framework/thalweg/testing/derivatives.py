@@ -131,12 +131,7 @@ def check_gauss_newton_product(objective: Objective, x: PETSc.Vec, *, seed: int 
 
 
 def check_hessian_diagonal(
-    objective: Objective,
-    x: PETSc.Vec,
-    *,
-    tolerance: float = 1e-5,
-    entries: int = 12,
-    seed: int = 0,
+    objective: Objective, x: PETSc.Vec, *, tolerance: float = 1e-5, entries: int = 12, seed: int = 0
 ) -> None:
     """Check entries of the Hessian diagonal at ``x`` against differences of the gradient."""
     assert isinstance(objective, HessianDiagonal)

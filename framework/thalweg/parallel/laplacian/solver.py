@@ -166,10 +166,7 @@ def _mean_removal(
 
 
 def _checked(
-    layout: Layout,
-    weights: scipy.sparse.csr_matrix | np.ndarray,
-    scale: float,
-    shift: float | None,
+    layout: Layout, weights: scipy.sparse.csr_matrix | np.ndarray, scale: float, shift: float | None
 ) -> tuple[scipy.sparse.csr_matrix | np.ndarray, np.ndarray]:
     """Weights as canonical CSR or float64 array, and their row sums."""
     if not scale > 0:

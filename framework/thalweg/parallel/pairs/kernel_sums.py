@@ -27,11 +27,7 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.parallel.layout import Layout
-from thalweg.parallel.pairs.gaussian_tiles import (
-    add_absolute_moments,
-    add_pairs,
-    fill_tile,
-)
+from thalweg.parallel.pairs.gaussian_tiles import add_absolute_moments, add_pairs, fill_tile
 from thalweg.parallel.pairs.ring import Ring
 from thalweg.parallel.reductions import sum_over_ranks
 
