@@ -24,23 +24,10 @@ if TYPE_CHECKING:
     from thalweg.result import Result, Status, Trace
 
 __all__ = [
-    "Dataset",
-    "HomotopySchedule",
-    "InputError",
-    "NumericalError",
-    "Objective",
-    "Preconditioner",
-    "Result",
-    "RowObjective",
-    "Solver",
-    "Status",
-    "Stop",
-    "ThalwegError",
-    "Trace",
-    "abort_on_error",
-    "minimize",
-    "run",
-]
+    "Dataset", "HomotopySchedule", "InputError", "NumericalError", "Objective", "Preconditioner",
+    "Result", "RowObjective", "Solver", "Status", "Stop", "ThalwegError", "Trace", "abort_on_error",
+    "minimize", "run",
+]  # fmt: skip
 
 _get, __dir__ = lazy_names(__name__)
 

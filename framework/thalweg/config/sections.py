@@ -54,13 +54,5 @@ FIXED = {
 
 #: All sections, in the order in which they are written.
 SECTIONS = (
-    "data",
-    "objective",
-    "preconditioner",
-    "solver",
-    "homotopy",
-    "stop",
-    "run",
-    "output",
-    "method",
-)
+    "data", "objective", "preconditioner", "solver", "homotopy", "stop", "run", "output", "method",
+)  # fmt: skip

@@ -26,19 +26,10 @@ from thalweg.result import Result, Trace
 #: Files of a run or a comparison.  A folder that has any of these is another run's, or holds
 #: files of the user's that would be overwritten.
 MARKS = (
-    "config.toml",
-    "result.json",
-    "comparison.json",
-    "checkpoint",
-    "solution.npy",
-    "trace.csv",
-    "comparison.md",
-    "comparison.png",
-    "convergence.png",
-    "embedding.png",
-    "embedding.html",
+    "config.toml", "result.json", "comparison.json", "checkpoint", "solution.npy", "trace.csv",
+    "comparison.md", "comparison.png", "convergence.png", "embedding.png", "embedding.html",
     "animation.gif",
-)
+)  # fmt: skip
 
 #: What a run writes once it has begun.
 WRITTEN = {*MARKS, "checkpoint/latest"} - {"config.toml", "checkpoint"}

@@ -16,18 +16,7 @@ from thalweg.report.quality import (
 from thalweg.report.tables import comparison_rows, format_table, search_seconds
 
 __all__ = [
-    "CORE_METRICS",
-    "comparison_rows",
-    "draw_animation",
-    "draw_comparison",
-    "draw_convergence",
-    "draw_embedding",
-    "embedding_quality",
-    "format_table",
-    "nearest_rows",
-    "sampled_rows",
-    "search_seconds",
-    "trustworthiness",
-    "versions",
-    "write_map_page",
-]
+    "CORE_METRICS", "comparison_rows", "draw_animation", "draw_comparison", "draw_convergence",
+    "draw_embedding", "embedding_quality", "format_table", "nearest_rows", "sampled_rows",
+    "search_seconds", "trustworthiness", "versions", "write_map_page",
+]  # fmt: skip

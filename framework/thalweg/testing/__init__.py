@@ -32,21 +32,9 @@ from thalweg.testing.reference import SpringProblem
 from thalweg.testing.solvers import check_resumption, check_same_start, check_solver
 
 __all__ = [
-    "SpringProblem",
-    "check_attractive_weights",
-    "check_capabilities",
-    "check_fixed_point_matrix",
-    "check_gauss_newton_product",
-    "check_gradient",
-    "check_hessian_diagonal",
-    "check_hessian_product",
-    "check_homotopy",
-    "check_manifold",
-    "check_plugin",
-    "check_preconditioner",
-    "check_ranks",
-    "check_repulsive_blocks",
-    "check_resumption",
-    "check_same_start",
-    "check_solver",
-]
+    "SpringProblem", "check_attractive_weights", "check_capabilities", "check_fixed_point_matrix",
+    "check_gauss_newton_product", "check_gradient", "check_hessian_diagonal",
+    "check_hessian_product", "check_homotopy", "check_manifold", "check_plugin",
+    "check_preconditioner", "check_ranks", "check_repulsive_blocks", "check_resumption",
+    "check_same_start", "check_solver",
+]  # fmt: skip
