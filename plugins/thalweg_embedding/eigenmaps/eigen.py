@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -13,7 +15,14 @@ import scipy.sparse.linalg
 
 from thalweg.errors import InputError, NumericalError
 from thalweg.interfaces import Capability, Objective, Solver, SolverState
-from thalweg.parallel import PETSc, on_root, options_prefix, sum_over_ranks, temporary_options
+from thalweg.parallel import (
+    PETSc,
+    max_over_ranks,
+    on_root,
+    options_prefix,
+    sum_over_ranks,
+    temporary_options,
+)
 from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_embedding.eigenmaps.objective import SmallestEigenvectors
@@ -24,12 +33,20 @@ DENSE_ROWS = 1500
 #: The matrix is shifted by this share of its mean diagonal entry before it is factored.
 SHIFT = 1e-6
 
+#: Tolerance of Krylov methods relative to that of the residuals: they judge by the inverse, in
+#: which the eigenvalues near zero nearly agree, and some are missed.
+SHARE = 0.01
+
+#: Restarts of LOBPCG, iterations between them, and vectors beyond those wanted.
+RESTARTS, ITERATIONS, GUARDS = 12, 500, 8
+
 
 @dataclass(kw_only=True)
 class EigenState(SolverState):
-    """State of ``eigen``: whether the step is taken, and the residual."""
+    """State of ``eigen``: whether the step is taken, and the residual relative to its limit."""
 
     done: bool = False
+    residual: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +61,9 @@ class Eigen(Solver[EigenState]):
         ``"dense"``: LAPACK on rank 0; ``"auto"``: dense up to 1,500 rows, then SLEPc where it
         is installed, else ARPACK.
     tolerance
-        Relative residual.
+        Largest residual |Av - lambda v| relative to the eigenvalue lambda.  What rounding
+        leaves, N eps ||A||_inf for N rows, is allowed on top.  The run ends as
+        ``TARGET_NOT_REACHED`` where an eigenvector has a larger one.
     """
 
     method: Annotated[
@@ -80,21 +99,35 @@ class Eigen(Solver[EigenState]):
                 f"a map of {layout.rows} points by eigenvectors has at most {layout.rows - 1} "
                 f"dimensions, not {wanted}"
             )
-        if self._method(layout.rows) == "slepc":
-            vectors = self._by_slepc(objective, wanted)
-        else:
-            vectors = self._on_root(objective, wanted)
+        solve = self._by_slepc if self._method(layout.rows) == "slepc" else self._on_root
+        vectors = solve(objective, wanted)
         with layout.writing(state.x) as rows:
             rows[...] = vectors
         state.value = objective.value_and_gradient(state.x, state.gradient)
         state.gradient_norm = state.gradient.norm()
         state.evaluations += 1
+        values, residuals = objective.residuals(vectors)
+        limits = self._limit(values, layout.rows, _norm(objective))
+        state.residual = float((residuals / limits).max())
         state.done = True
         return state
 
     def status(self, state: EigenState) -> Status:
-        """Converged after the one step."""
-        return Status.CONVERGED if state.done else Status.RUNNING
+        """After the one step converged, if the residuals are small enough."""
+        if not state.done:
+            return Status.RUNNING
+        return Status.CONVERGED if state.residual <= 1.0 else Status.TARGET_NOT_REACHED
+
+    def notes(self, state: EigenState) -> Sequence[str]:  # noqa: D102
+        if not state.done or state.residual <= 1.0:
+            return ()
+        return (
+            f"an eigenvector has {state.residual:.2g} times the residual that tolerance = "
+            f"{self.tolerance:g} allows; try another method",
+        )
+
+    def _limit(self, values: np.ndarray, rows: int, norm: float) -> np.ndarray:
+        return self.tolerance * np.abs(values) + rows * np.finfo(float).eps * norm
 
     def _method(self, rows: int) -> str:
         if self.method != "auto":
@@ -114,16 +147,15 @@ class Eigen(Solver[EigenState]):
         layout = objective.layout
         matrix = _petsc_matrix(objective)
         shift = SHIFT * _mean_diagonal(objective)
-        null = layout.with_columns(1).vec_from(objective.null_vector)
+        vector = layout.with_columns(1).create_vec()
         prefix = options_prefix("eigen")
         solver = SLEPc.EPS().create(layout.comm)
         try:
             solver.setOptionsPrefix(prefix)
             solver.setOperators(matrix)
             solver.setProblemType(SLEPc.EPS.ProblemType.HEP)
-            solver.setDeflationSpace(null)
-            solver.setDimensions(wanted)
-            solver.setTolerances(self.tolerance, 500)
+            solver.setDimensions(wanted + 1)
+            solver.setTolerances(SHARE * self.tolerance, 500)
             solver.setTarget(-shift)
             solver.setWhichEigenpairs(SLEPc.EPS.Which.TARGET_MAGNITUDE)
             package = "mumps" if PETSc.Sys.hasExternalPackage("mumps") else "petsc"
@@ -141,79 +173,112 @@ class Eigen(Solver[EigenState]):
             with temporary_options(prefix, factor):
                 solver.setFromOptions()
                 solver.solve()
-            if solver.getConverged() < wanted:
+            count = solver.getConverged()
+            if count <= wanted:
                 raise NumericalError(
-                    f"SLEPc found {solver.getConverged()} of {wanted} eigenvectors; "
+                    f"SLEPc found {count} of {wanted + 1} eigenvectors; "
                     "try method = 'arpack' or a looser tolerance"
                 )
-            vectors = np.empty((layout.local_rows, wanted))
-            vector = null.duplicate()
-            for i in range(wanted):
+            vectors = np.empty((layout.local_rows, count))
+            for i in range(count):
                 solver.getEigenvector(i, vector)
                 vectors[:, i] = vector.getArray(readonly=True)
-            vector.destroy()
-            return vectors
+            return self._on_root(objective, wanted, layout.gather_rows(vectors))
         finally:
             solver.destroy()
             matrix.destroy()
-            null.destroy()
+            vector.destroy()
 
-    def _on_root(self, objective: Any, wanted: int) -> np.ndarray:
+    def _on_root(
+        self, objective: Any, wanted: int, vectors: np.ndarray | None = None
+    ) -> np.ndarray:
         layout = objective.layout
         comm = layout.comm
         parts = comm.gather(objective.matrix, root=0)
         null = layout.gather_rows(objective.null_vector)
-        shift = SHIFT * _mean_diagonal(objective)
+        shift, norm = SHIFT * _mean_diagonal(objective), _norm(objective)
 
         def solve() -> np.ndarray:
             matrix = scipy.sparse.vstack(parts).tocsc()
-            return self._alone(matrix, null, shift, wanted)
+            if vectors is not None:
+                return _away_from(null, matrix, vectors)[:, :wanted]
+            return self._alone(matrix, null, shift, norm, wanted)
 
         whole = on_root(comm, solve)
         return np.array(whole[layout.start : layout.stop])
 
     def _alone(
-        self, matrix: scipy.sparse.csc_matrix, null: np.ndarray, shift: float, wanted: int
+        self,
+        matrix: scipy.sparse.csc_matrix,
+        null: np.ndarray,
+        shift: float,
+        norm: float,
+        wanted: int,
     ) -> np.ndarray:
         rows = matrix.shape[0]
         method = self._method(rows)
-        if method == "slepc" or wanted + 2 >= rows:
-            method = "dense"
-        if method == "dense":
+        few = 5 * (wanted + GUARDS) if method == "lobpcg" else wanted + 2
+        if method == "dense" or few >= rows:
             # The null vector's eigenvalue is moved above all others.
             top = 2.0 * float(abs(matrix).sum(axis=1).max()) + 1.0
             dense = matrix.toarray() + top * np.outer(null, null)
             return np.asarray(
                 scipy.linalg.eigh(dense, subset_by_index=(0, wanted - 1), check_finite=False)[1]
             )
+        if method == "lobpcg":
+            return self._by_lobpcg(matrix, null, shift, norm, wanted)
         start = np.random.default_rng(0).standard_normal((rows, wanted + 2))
         start -= np.outer(null, null @ start)
-        if method == "lobpcg":
-            scale = 1.0 / np.maximum(matrix.diagonal() + shift, 1e-300)
-            _, vectors = scipy.sparse.linalg.lobpcg(
-                matrix,
-                start,
-                M=scipy.sparse.diags(scale),
-                Y=null[:, None],
-                tol=np.sqrt(self.tolerance),
-                maxiter=2000,
-                largest=False,
-            )
-            return np.asarray(vectors)[:, :wanted]
         _, vectors = scipy.sparse.linalg.eigsh(
             matrix,
             wanted + 1,
             sigma=-shift,
             which="LM",
             v0=start[:, 0],
-            tol=self.tolerance,
+            tol=SHARE * self.tolerance,
         )
-        # One direction of these, the nearest to the null vector, is taken out.
-        overlap = null @ vectors
-        away = scipy.linalg.null_space(overlap[None, :])
-        inside = vectors @ away
-        values, turn = np.linalg.eigh(inside.T @ (matrix @ inside))
-        return np.asarray(inside @ turn[:, np.argsort(values)])[:, :wanted]
+        return _away_from(null, matrix, vectors)[:, :wanted]
+
+    def _by_lobpcg(self, matrix, null, shift, norm, wanted):  # type: ignore[no-untyped-def]
+        rows = matrix.shape[0]
+        scale = scipy.sparse.diags(1.0 / np.maximum(matrix.diagonal() + shift, 1e-300))
+        vectors = np.random.default_rng(0).standard_normal((rows, wanted + GUARDS))
+        for _ in range(RESTARTS):
+            vectors -= np.outer(null, null @ vectors)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # our own residuals tell
+                _, vectors = scipy.sparse.linalg.lobpcg(
+                    matrix,
+                    vectors,
+                    M=scale,
+                    Y=null[:, None],
+                    tol=rows * np.finfo(float).eps * norm,
+                    maxiter=ITERATIONS,
+                    largest=False,
+                )
+            vectors = np.linalg.qr(vectors - np.outer(null, null @ vectors))[0]
+            values, turn = np.linalg.eigh(vectors.T @ (matrix @ vectors))
+            vectors = vectors @ turn
+            residuals = matrix @ vectors - vectors * values
+            small = np.linalg.norm(residuals, axis=0) <= self._limit(values, rows, norm)
+            if small[:wanted].all():
+                break
+        return vectors[:, :wanted]
+
+
+def _away_from(null: np.ndarray, matrix: Any, vectors: np.ndarray) -> np.ndarray:
+    """Ritz vectors, by eigenvalue, in the span of vectors without the null vector's direction."""
+    # One direction of these, the nearest to the null vector, is taken out.
+    inside = vectors @ scipy.linalg.null_space((null @ vectors)[None, :])
+    values, turn = np.linalg.eigh(inside.T @ (matrix @ inside))
+    return np.asarray(inside @ turn[:, np.argsort(values)])
+
+
+def _norm(objective: Any) -> float:
+    """Largest sum of absolute values in a row of the matrix.  Collective."""
+    absolute = abs(objective.matrix.copy())  # which would sort the matrix itself
+    largest = np.asarray(absolute.sum(axis=1)).max(initial=0.0)
+    return float(max_over_ranks(objective.comm, float(largest)))
 
 
 def _petsc_matrix(objective: Any) -> PETSc.Mat:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -25,6 +26,13 @@ class SmallestEigenvectors(Capability):
 
     #: This rank's entries of the null vector, of norm 1 over all ranks.
     null_vector: np.ndarray
+
+    @abstractmethod
+    def residuals(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rayleigh quotients v'Av of orthonormal columns v, and norms |Av - (v'Av) v|.
+
+        Collective; ``rows`` are this rank's.
+        """
 
 
 class EigenvectorEmbedding(RowObjective, SmallestEigenvectors):
@@ -110,10 +118,14 @@ class EigenvectorEmbedding(RowObjective, SmallestEigenvectors):
 
     def metrics(self, x: PETSc.Vec) -> Mapping[str, Any]:
         """Rayleigh quotients of the map's columns, and components of the graph of neighbors."""
-        columns = self.map_rows(x) / self._scaling[:, None]
-        image = self._product.multiply(columns)
-        values = [float(v) for v in np.diag(self._inner(columns, image))]
-        return {"eigenvalues": values, "components": self._components}
+        values, _ = self.residuals(self.map_rows(x) / self._scaling[:, None])
+        return {"eigenvalues": values.tolist(), "components": self._components}
+
+    def residuals(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # noqa: D102
+        image = self._product.multiply(rows)
+        values = np.diag(self._inner(rows, image))
+        residual = image - rows * values
+        return values, np.sqrt(np.diag(self._inner(residual, residual)))
 
     def identity(self) -> dict[str, Any]:
         """The method and the matrix, of which the rest follows."""
