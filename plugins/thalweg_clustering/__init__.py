@@ -23,11 +23,7 @@ if TYPE_CHECKING:
     from thalweg_clustering.kdac import KDACObjective
     from thalweg_clustering.kernels import KernelFunction, kernel_function
     from thalweg_clustering.pair_sum import PairSum, TermSum
-    from thalweg_clustering.pictures import (
-        plot_feature_weights,
-        plot_novelty_quality,
-        plot_views,
-    )
+    from thalweg_clustering.pictures import plot_feature_weights, plot_novelty_quality, plot_views
     from thalweg_clustering.trust_region import TrustRegion
 
 __all__ = [

@@ -103,8 +103,7 @@ class RoundSolver(Solver[S]):
     outer_decrease: Annotated[
         float,
         Help(
-            "relative change of the objective from round to round at which the run ends",
-            minimum=0,
+            "relative change of the objective from round to round at which the run ends", minimum=0
         ),
     ] = 1e-5
     rounds: Annotated[int, Help("maximum number of rounds of the alternation", minimum=1)] = 50

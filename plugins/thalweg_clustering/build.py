@@ -92,10 +92,7 @@ def build_kdac(
             "those that are known"
         ),
     ] = "alternative",
-    kernel: Annotated[
-        KernelName,
-        Help("kernel of the projected rows"),
-    ] = "gaussian",
+    kernel: Annotated[KernelName, Help("kernel of the projected rows")] = "gaussian",
     degree: Annotated[int, Help("degree of the polynomial kernel", minimum=1, maximum=20)] = 2,
     offset: Annotated[
         float, Help("constant of the polynomial and the multiquadratic kernels", minimum=0)
@@ -137,7 +134,7 @@ def build_kdac(
         Help(
             "choose sigma, lambda and, if none is given, the components: by tightness, "
             "balance and novelty of the clusters, or by the paper's rule, the highest CQ where "
-            "the condition for a local minimum holds",
+            "the condition for a local minimum holds"
         ),
     ] = "none",
     approximation: Annotated[
@@ -148,8 +145,7 @@ def build_kdac(
         ),
     ] = "auto",
     features: Annotated[
-        int | None,
-        Help("frequencies or landmarks; by default 256", minimum=1),
+        int | None, Help("frequencies or landmarks; by default 256", minimum=1)
     ] = None,
     precision: Annotated[
         Literal["auto", "single", "double"],

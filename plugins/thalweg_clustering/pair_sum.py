@@ -245,12 +245,7 @@ class TermSum(StiefelObjective):
     """
 
     def __init__(
-        self,
-        comm: MPI.Comm,
-        gamma: np.ndarray,
-        matrices: np.ndarray,
-        sigma: float,
-        columns: int,
+        self, comm: MPI.Comm, gamma: np.ndarray, matrices: np.ndarray, sigma: float, columns: int
     ) -> None:
         if not sigma > 0:
             raise InputError(f"sigma must be greater than 0, not {sigma!r}")

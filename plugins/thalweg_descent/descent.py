@@ -98,20 +98,10 @@ class Descent(Solver[DescentState]):
         Help("how the step along a direction is chosen", choices=("backtracking", "strong-wolfe")),
     ] = "backtracking"
     armijo: Annotated[
-        float,
-        Help(
-            "constant c1 of the sufficient decrease (Armijo) condition",
-            above=0,
-            below=0.5,
-        ),
+        float, Help("constant c1 of the sufficient decrease (Armijo) condition", above=0, below=0.5)
     ] = 1e-4
     curvature: Annotated[
-        float,
-        Help(
-            "constant c2 of the curvature condition (strong-wolfe)",
-            above=0,
-            below=1,
-        ),
+        float, Help("constant c2 of the curvature condition (strong-wolfe)", above=0, below=1)
     ] = 0.9
     shrink: Annotated[
         float,

@@ -90,8 +90,7 @@ class GradientDescent(Descent):
         float, Help("factor by which a step that was too short grows for the next one", minimum=1)
     ] = 2.0
     first_step: Annotated[
-        float | None,
-        Help("first trial step; by default from the scale of the problem", above=0),
+        float | None, Help("first trial step; by default from the scale of the problem", above=0)
     ] = None
 
     def direction(self) -> Steepest:

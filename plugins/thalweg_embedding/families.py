@@ -10,13 +10,7 @@ import scipy.optimize
 
 from thalweg.errors import InputError
 from thalweg.plugins import Help
-from thalweg_embedding.pairs.functions import (
-    DISTANCE,
-    GAUSSIAN,
-    LOGARITHM,
-    STUDENT,
-    PairFunction,
-)
+from thalweg_embedding.pairs.functions import DISTANCE, GAUSSIAN, LOGARITHM, STUDENT, PairFunction
 from thalweg_embedding.pairs.parametric import cross_entropy_functions, student_functions
 
 #: Added to squared distances where the repulsion is singular, as in UMAP's own gradient.

@@ -114,8 +114,7 @@ def embedding(
         Help("affinities of all pairs, or of the nearest neighbors; auto: all up to 1,000 points"),
     ] = "auto",
     neighbor_search: Annotated[
-        Literal["exact", "approximate"],
-        Help("how nearest neighbors are found"),
+        Literal["exact", "approximate"], Help("how nearest neighbors are found")
     ] = "exact",
     init: Annotated[
         Literal["auto", "random", "pca", "spectral"],

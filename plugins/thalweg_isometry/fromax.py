@@ -47,8 +47,7 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
         int, Help("iterations of an attempt after which both penalties are doubled", minimum=1)
     ] = 100
     tolerance: Annotated[
-        float,
-        Help("half the squared Frobenius norm of P - X Y at which an attempt ends", above=0),
+        float, Help("half the squared Frobenius norm of P - X Y at which an attempt ends", above=0)
     ] = 1e-6
     inner_solver: InnerSolver = "auto"
     sweep: Annotated[int, Help("ADMM iterations per step", minimum=1)] = 25

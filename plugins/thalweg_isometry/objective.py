@@ -193,12 +193,10 @@ def build(
         int | None, Help("rank of the map; by default the smallest that is found", minimum=1)
     ] = None,
     secants: Annotated[
-        str,
-        Help("which pairs of points count", choices=("all", "within-class", "neighbors")),
+        str, Help("which pairs of points count", choices=("all", "within-class", "neighbors"))
     ] = "all",
     n_neighbors: Annotated[
-        int,
-        Help("number of neighbors, with secants = neighbors", minimum=1),
+        int, Help("number of neighbors, with secants = neighbors", minimum=1)
     ] = 10,
 ) -> NearIsometry:
     """The objective for a data set.  Collective.

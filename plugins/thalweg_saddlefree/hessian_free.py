@@ -32,12 +32,7 @@ from thalweg_saddlefree.capabilities import (
     mean_gradient_squares,
 )
 from thalweg_saddlefree.curvature import CurvatureOperator, Slices
-from thalweg_saddlefree.trial_steps import (
-    accept_trial,
-    evaluated_start,
-    go_to_trial,
-    trial_value,
-)
+from thalweg_saddlefree.trial_steps import accept_trial, evaluated_start, go_to_trial, trial_value
 from thalweg_saddlefree.truncated_cg import Truncated, truncated_cg
 
 #: Trials of the final line search.
@@ -88,12 +83,10 @@ class HessianFree(Solver[HessianFreeState]):
     ] = 5e-4
     steps: Annotated[int, Help("maximum number of CG iterations per direction", minimum=1)] = 250
     decay: Annotated[
-        float,
-        Help("factor of the last direction as the start of CG", minimum=0, maximum=1),
+        float, Help("factor of the last direction as the start of CG", minimum=0, maximum=1)
     ] = 0.95
     exponent: Annotated[
-        float,
-        Help("power of the diagonal preconditioner; 0 switches it off", minimum=0, maximum=1),
+        float, Help("power of the diagonal preconditioner; 0 switches it off", minimum=0, maximum=1)
     ] = 0.75
     curvature_rows: Annotated[
         int | None,
@@ -215,11 +208,7 @@ class HessianFree(Solver[HessianFreeState]):
         return solve
 
     def _take(
-        self,
-        state: HessianFreeState,
-        slices: Slices,
-        solution: Truncated,
-        trial: PETSc.Vec,
+        self, state: HessianFreeState, slices: Slices, solution: Truncated, trial: PETSc.Vec
     ) -> bool:
         """Choose among CG's iterates and shorten the step until the objective falls."""
         gradient = slices.take(state.gradient)

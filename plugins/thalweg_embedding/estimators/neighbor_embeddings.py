@@ -162,11 +162,7 @@ class MapEstimator(  # type: ignore[misc]
             if option.name != "init" or isinstance(self.init, str)
         ]
         checked = check_parameters(self, options, {"n_components": "dimensions"})
-        names = {
-            "max_iter": "iterations",
-            "tol": "decrease",
-            "n_iter_without_progress": "window",
-        }
+        names = {"max_iter": "iterations", "tol": "decrease", "n_iter_without_progress": "window"}
         check_parameters(self, STOP_OPTIONS, names)
         return {"lambda_" if name == "lambda" else name: given for name, given in checked.items()}
 

@@ -16,12 +16,7 @@ import numpy as np
 
 from thalweg.parallel import Layout, max_over_ranks
 from thalweg_embedding.pairs import near
-from thalweg_embedding.pairs.boxes import (
-    CURVATURE_PAIR_COST,
-    EXACT_COST,
-    Boxes,
-    Placement,
-)
+from thalweg_embedding.pairs.boxes import CURVATURE_PAIR_COST, EXACT_COST, Boxes, Placement
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.pair_sum import SecondOrder
 from thalweg_embedding.pairs.specialize import specialize

@@ -16,15 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from thalweg.parallel import (
-    MPI,
-    Layout,
-    Relocation,
-    RowRoutes,
-    grid_shape,
-    kernel,
-    sum_over_ranks,
-)
+from thalweg.parallel import MPI, Layout, Relocation, RowRoutes, grid_shape, kernel, sum_over_ranks
 
 #: Rows of a map from which several ranks take a slab each; below, all points go to all ranks,
 #: and a dozen exchanges are spared.

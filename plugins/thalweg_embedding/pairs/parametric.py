@@ -136,9 +136,6 @@ def pacmap_functions() -> tuple[PairFunction, PairFunction, PairFunction]:
         attraction(10.0, 0),
         attraction(10_000.0, 1),
         PairFunction(
-            further,
-            "1/(1 + s), s = 1 + d",
-            single=further_single,
-            source=(pacmap_functions, (), 2),
+            further, "1/(1 + s), s = 1 + d", single=further_single, source=(pacmap_functions, (), 2)
         ),
     )

@@ -20,12 +20,7 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from thalweg_embedding.pairs.functions import (
-    STUDENT,
-    CompiledFunction,
-    PairFunction,
-    exp_minus,
-)
+from thalweg_embedding.pairs.functions import STUDENT, CompiledFunction, PairFunction, exp_minus
 from thalweg_embedding.pairs.specialize import radial
 from thalweg_embedding.pairs.spectrum import bandwidth
 

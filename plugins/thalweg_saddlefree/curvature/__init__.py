@@ -1,11 +1,6 @@
 """Functions of a symmetric matrix that is known by its products alone."""
 
-from thalweg_saddlefree.curvature.absolute import (
-    AbsoluteSolver,
-    Direction,
-    Model,
-    SpectrumTooWide,
-)
+from thalweg_saddlefree.curvature.absolute import AbsoluteSolver, Direction, Model, SpectrumTooWide
 from thalweg_saddlefree.curvature.basis import LanczosBasis
 from thalweg_saddlefree.curvature.lanczos import LanczosAbsolute
 from thalweg_saddlefree.curvature.ode import OdeAbsolute

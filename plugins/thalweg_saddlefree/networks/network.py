@@ -180,11 +180,7 @@ class Network(Identified):
                 delta = self._passed_back(flat, layer, point.activations[layer], delta)
 
     def curvature_forms(
-        self,
-        flat: np.ndarray,
-        point: Linearized,
-        directions: Sequence[np.ndarray],
-        hessian: bool,
+        self, flat: np.ndarray, point: Linearized, directions: Sequence[np.ndarray], hessian: bool
     ) -> np.ndarray:
         """``directions[i]' B directions[j]`` of the summed loss, from forward passes alone.
 

@@ -12,8 +12,7 @@ _NONLINEAR = tuple(name for name in ACTIVATIONS if name != "linear")
 
 Activation = Annotated[str, Help("activation of the hidden layers", choices=_NONLINEAR)]
 OutputActivation = Annotated[
-    str,
-    Help("activation of the output with the squared loss", choices=("linear", *_NONLINEAR)),
+    str, Help("activation of the output with the squared loss", choices=("linear", *_NONLINEAR))
 ]
 HeldOut = Annotated[
     float,
@@ -30,11 +29,7 @@ WeightDecay = Annotated[
     ),
 ]
 Initialization = Annotated[
-    str,
-    Help(
-        "scheme of the starting weights",
-        choices=tuple(INITIALIZATIONS),
-    ),
+    str, Help("scheme of the starting weights", choices=tuple(INITIALIZATIONS))
 ]
 Scale = Annotated[float, Help("factor of the starting weights", above=0.0)]
 Precision = Annotated[str, Help("precision of the matrix products", choices=("double", "single"))]

@@ -155,8 +155,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         ),
     ] = None
     growth: Annotated[
-        float,
-        Help("largest factor of the batch from one epoch to the next; 1 keeps it", minimum=1),
+        float, Help("largest factor of the batch from one epoch to the next; 1 keeps it", minimum=1)
     ] = 4.0
     largest_batch: Annotated[
         int | None, Help("upper bound of the batch; None: all rows", unit="rows", minimum=1)
@@ -177,8 +176,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         float, Help("initial Levenberg-Marquardt damping", unit="curvature", above=0)
     ] = 3.0
     damping_decay: Annotated[
-        float,
-        Help("factor of the damping per step while predictions hold", above=0, below=1),
+        float, Help("factor of the damping per step while predictions hold", above=0, below=1)
     ] = 0.93
     check_every: Annotated[
         int, Help("steps between comparisons of actual and predicted decrease", minimum=1)
