@@ -18,18 +18,16 @@ from thalweg_clustering.projected_kernel import DerivativeSums, PairWeights, Pro
 #: Largest number of rows for which the kernel matrix is stored (at most three arrays of 18 MB).
 STORED_ROWS = 1500
 
+#: Rows, or none.
+Rows = np.ndarray | None
+
 
 class _ExactKernel(ProjectedKernel):
     """Base of the stored and the streamed kernel: derivatives from weighted sums."""
 
     @abstractmethod
     def _weighted(
-        self,
-        order: int,
-        w: np.ndarray,
-        weights: PairWeights,
-        values: np.ndarray | None,
-        direction: np.ndarray | None = None,
+        self, order: int, w: np.ndarray, weights: PairWeights, values: Rows, direction: Rows = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """``sum_j w_ij v_j`` and ``sum_j w_ij``, w of the ``order``-th derivative of k.
 
@@ -123,12 +121,7 @@ class StreamedKernel(_ExactKernel):
         return self._sums.engines[0].sums(self._z(w), values, scale=self.scales)[0]
 
     def _weighted(
-        self,
-        order: int,
-        w: np.ndarray,
-        weights: PairWeights,
-        values: np.ndarray | None,
-        direction: np.ndarray | None = None,
+        self, order: int, w: np.ndarray, weights: PairWeights, values: Rows, direction: Rows = None
     ) -> tuple[np.ndarray, np.ndarray]:
         tangent = None if direction is None else self._z(direction)
         sums, totals = self._sums.engines[order].sums(
@@ -194,12 +187,7 @@ class StoredKernel(_ExactKernel):
         return self.kernel(w) @ self.layout.gather_rows(values)
 
     def _weighted(
-        self,
-        order: int,
-        w: np.ndarray,
-        weights: PairWeights,
-        values: np.ndarray | None,
-        direction: np.ndarray | None = None,
+        self, order: int, w: np.ndarray, weights: PairWeights, values: Rows, direction: Rows = None
     ) -> tuple[np.ndarray, np.ndarray]:
         kernel = self.kernel(w)
         if order and not self.function.gaussian:

@@ -94,10 +94,7 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         k = min(problem.rows - 1.0, float(wanted))
         found += [_neighbors(problem, k), _affinities(problem, k)]
         edges = 1.4 * k
-    if problem.preconditioner.get("name") in ("spectral", "partial-hessian"):
-        setup = LAPLACIAN_BYTES * LAPLACIAN_EDGES * n
-        found.append(PhaseEstimate("laplacian", persistent=setup, temporary=setup))
-    return [*found, _iterations(problem, edges, d, ranks)]
+    return [*found, *_laplacian(problem), _iterations(problem, edges, d, ranks)]
 
 
 def estimate_pacmap(problem: Problem) -> list[PhaseEstimate]:
@@ -122,9 +119,7 @@ def estimate_pacmap(problem: Problem) -> list[PhaseEstimate]:
             advice="use a smaller n_neighbors",
         ),
     ]  # fmt: skip
-    if problem.preconditioner.get("name") in ("spectral", "partial-hessian"):
-        setup = LAPLACIAN_BYTES * LAPLACIAN_EDGES * n
-        found.append(PhaseEstimate("laplacian", persistent=setup, temporary=setup))
+    found += _laplacian(problem)
     times = problem.iterations * EVALUATIONS
     ghosts = GHOSTS * n * min(edges, ranks - 1.0)  # pairs at random lie on all ranks
     solves = SOLVES * INNER * min(LAPLACIAN_EDGES, ranks - 1.0) * n * share
@@ -175,6 +170,13 @@ def require_room(dataset: Dataset, options: Mapping[str, Any]) -> None:
     if layout.rows >= LARGE_ROWS and layout.comm.rank == 0:
         message = "%s takes %s; a rank has %.2f GiB"
         _logger.warning(message, what, takes, there / 2**30)
+
+
+def _laplacian(problem: Problem) -> list[PhaseEstimate]:
+    if problem.preconditioner.get("name") not in ("spectral", "partial-hessian"):
+        return []
+    setup = LAPLACIAN_BYTES * LAPLACIAN_EDGES * problem.local_rows
+    return [PhaseEstimate("laplacian", persistent=setup, temporary=setup)]
 
 
 def _relocated(problem: Problem) -> bool:

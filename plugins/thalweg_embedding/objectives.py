@@ -254,30 +254,20 @@ def embedding(
             )
         made = given_affinities(dataset)
     else:
-        require_room(
-            dataset,
-            {
-                "name": family.name,
-                "dimensions": dimensions,
-                "perplexity": perplexity,
-                "perplexities": perplexities,
-                "affinity": kind,
-                "n_neighbors": n_neighbors,
-                "metric": metric,
-                "graph": graph,
-                "neighbor_search": neighbor_search,
-                "repulsive_weights": repulsive_weights,
-                "repulsion": repulsion,
-            },
-        )
+        shared: dict[str, Any] = {
+            "perplexity": perplexity,
+            "perplexities": perplexities,
+            "n_neighbors": n_neighbors,
+            "metric": metric,
+            "graph": graph,
+        }
+        sizes = {"name": family.name, "dimensions": dimensions, "affinity": kind}
+        sums = {"repulsive_weights": repulsive_weights, "repulsion": repulsion}
+        require_room(dataset, {**sizes, **shared, "neighbor_search": neighbor_search, **sums})
         made = affinities_of(
             dataset,
             kind,
-            perplexity=perplexity,
-            perplexities=perplexities,
-            n_neighbors=n_neighbors,
-            graph=graph,
-            metric=metric,
+            **shared,
             search=neighbor_search,
             note=sentences.append,
             distances=density > 0.0,

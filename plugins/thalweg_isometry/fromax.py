@@ -101,12 +101,5 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
         exhausted = state.attempt_iterations + used >= self.limit
         over = exhausted or converged
         met = worst <= goal or (over and worst <= state.target_delta)
-        return Inner(
-            psi=y,
-            met=met,
-            failed=over and not met,
-            capped=exhausted and not converged and not met,
-            delta=worst,
-            iterations=used,
-            evaluations=used,
-        )
+        capped = exhausted and not converged and not met
+        return Inner(y, met, over and not met, worst, used, used, capped)

@@ -73,15 +73,8 @@ class HessianDescent(SecantSearch[HessianDescentState]):
         state.variance = self.share * (1.0 / rank if fresh else state.variance)
         maps = GaussianMaps(active, (rank, state.secants.dimension), goal, state.variance)
         start = None if fresh else state.psi
-        found = thalweg.minimize(
-            maps,
-            start,
-            self.descent,
-            seed=self.seed,
-            iterations=self.sweep,
-            decrease=ENOUGH,
-            window=1,
-        )
+        stop: dict[str, Any] = {"iterations": self.sweep, "decrease": ENOUGH, "window": 1}
+        found = thalweg.minimize(maps, start, self.descent, seed=self.seed, **stop)
         psi = np.array(found.x)
         maps.destroy()
         delta = active.largest(active.ratios(active.images(psi)) - 1.0)
@@ -89,11 +82,5 @@ class HessianDescent(SecantSearch[HessianDescentState]):
         state.stalled = 0 if delta < state.lowest else state.stalled + 1
         state.lowest = min(state.lowest, delta)
         last = state.stalled >= STALLED or np.sqrt(state.variance) < LEAST_DEVIATION * goal
-        return Inner(
-            psi=psi,
-            met=delta <= goal,
-            failed=last and delta > goal,
-            delta=delta,
-            iterations=found.iterations,
-            evaluations=found.evaluations,
-        )
+        counts = found.iterations, found.evaluations
+        return Inner(psi, delta <= goal, last and delta > goal, delta, *counts)

@@ -204,16 +204,9 @@ class HingeSearch(SecantSearch[HingeState]):
             state.round_left = 0
         state.gradient_norm = done.gradient_norm
         state.residual = max(0.0, done.measure - delta)
-        return Inner(
-            psi=done.point,
-            met=met,
-            failed=failed,
-            capped=failed and ran_out,
-            separate=not over and not state.round_left,
-            delta=done.measure,
-            iterations=done.evaluations,
-            evaluations=done.evaluations,
-        )
+        counts = done.evaluations, done.evaluations
+        due = not over and not state.round_left
+        return Inner(done.point, met, failed, done.measure, *counts, failed and ran_out, due)
 
 
 def lowering_row(active: ActiveSecants, psi: np.ndarray, theta: float) -> np.ndarray | None:

@@ -79,15 +79,8 @@ class NileProSearch(SecantSearch[NileProState]):
         state.dual = omega
         exhausted = state.attempt_iterations + used >= self.limit
         met = worst <= goal
-        return Inner(
-            psi=psi,
-            met=met,
-            failed=exhausted and not met,
-            capped=exhausted and not met,
-            delta=worst,
-            iterations=used,
-            evaluations=used * self.gradient_steps,
-        )
+        failed = exhausted and not met
+        return Inner(psi, met, failed, worst, used, used * self.gradient_steps, capped=failed)
 
 
 def _descend(

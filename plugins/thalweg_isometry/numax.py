@@ -146,15 +146,9 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
         stalled = state.attempt_iterations + used - state.lowest_at >= STALLED_AFTER
         within = worst <= state.target_delta
         met = worst <= goal if wanted else within and state.solved
+        failed = (exhausted or (bool(wanted) and stalled)) and not within
         return Inner(
-            psi=psi,
-            met=met,
-            failed=(exhausted or (bool(wanted) and stalled)) and not within,
-            separate=within and not met,
-            capped=exhausted and not solved,
-            delta=worst,
-            iterations=used,
-            evaluations=used,
+            psi, met, failed, worst, used, used, exhausted and not solved, within and not met
         )
 
     def _serve(self, state: NuMaxState) -> None:

@@ -170,13 +170,7 @@ class SaddleFree(Solver[SaddleFreeState]):
     seed: Annotated[int, Help("seed of samples and probes", minimum=0)] = 0
 
     requires: ClassVar[tuple[type[Capability], ...]] = (HessianProduct,)
-    trace_columns: ClassVar[tuple[str, ...]] = (
-        "products",
-        "lanczos_steps",
-        "lowest_ritz_value",
-        "damping",
-        "ratio",
-    )
+    trace_columns = ("products", "lanczos_steps", "lowest_ritz_value", "damping", "ratio")
 
     def __post_init__(self) -> None:
         check_declared(self)

@@ -233,8 +233,7 @@ class MapEstimator(  # type: ignore[misc]
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(X)  # type: ignore[no-any-return]
-        placed = self._placed
-        assert placed is not None
+        placed = self._fitted_map()
         if placed.layout is not None or isinstance(X, Dataset):
             raise InputError("partial_fit extends maps of one process, from arrays or matrices")
         with job_threads(self.n_jobs):
@@ -263,9 +262,7 @@ class MapEstimator(  # type: ignore[misc]
         of a :class:`thalweg.Dataset`, perhaps without rows, and gets their places.  With
         ``metric="precomputed"`` the distances to all fitted points are given.
         """
-        check_is_fitted(self, "embedding_")
-        placed = self._placed
-        assert placed is not None
+        placed = self._fitted_map()
         comm = placed.layout.comm if placed.layout else MPI.COMM_SELF
         with raise_on_all_ranks(comm):
             new = self._checked_new_points(X, placed.layout is not None)
@@ -284,9 +281,7 @@ class MapEstimator(  # type: ignore[misc]
         InputError
             Places of another dimension than the map, or data that are sparse or distances.
         """
-        check_is_fitted(self, "embedding_")
-        placed = self._placed
-        assert placed is not None
+        placed = self._fitted_map()
         with raise_on_all_ranks(placed.layout.comm if placed.layout else MPI.COMM_SELF):
             places = np.atleast_2d(np.asarray(X, dtype=float))
             if places.ndim != 2 or places.shape[1] != self._n_features_out:
@@ -301,6 +296,11 @@ class MapEstimator(  # type: ignore[misc]
             if not np.isfinite(places).all():
                 raise InputError("places must be finite")
         return placed.points_at(places)
+
+    def _fitted_map(self) -> PlacedMap:
+        check_is_fitted(self, "embedding_")
+        assert self._placed is not None
+        return self._placed
 
     def _checked_new_points(self, X: Any, several_ranks: bool) -> Any:
         empty = several_ranks or isinstance(X, Dataset)
@@ -402,7 +402,7 @@ class MapEstimator(  # type: ignore[misc]
         return tags
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class PairwiseEstimator(MapEstimator):
     """Base of the estimators that attract by affinities and repel all pairs.
 
@@ -443,7 +443,6 @@ class PairwiseEstimator(MapEstimator):
         As in :class:`MapEstimator`.
     """
 
-    _: KW_ONLY
     perplexity: float | None = None
     perplexities: Any = None
     affinity: str = "auto"
@@ -478,7 +477,7 @@ class PairwiseEstimator(MapEstimator):
         }
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class PaCMAP(MapEstimator):
     """PaCMAP (Wang, Huang, Rudin and Shaposhnik 2021): three sets of pairs in three phases.
 
@@ -501,7 +500,6 @@ class PaCMAP(MapEstimator):
     _going_on: ClassVar[Mapping[str, Any]] = {"stages": ()}
     _sparse_rows: ClassVar[Any] = False
 
-    _: KW_ONLY
     n_neighbors: int | None = None
     mid_near_ratio: float = 0.5
     further_ratio: float = 2.0
@@ -517,7 +515,7 @@ class PaCMAP(MapEstimator):
         }
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class TSNE(PairwiseEstimator):
     """t-SNE, minimized by L-BFGS with the spectral direction as H0.
 
@@ -536,12 +534,11 @@ class TSNE(PairwiseEstimator):
 
     _build = staticmethod(t_sne)
 
-    _: KW_ONLY
     degrees_of_freedom: float = 1.0
     lambda_: float | None = None
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class SymmetricSNE(PairwiseEstimator):
     """Symmetric SNE: t-SNE's problem with a Gaussian kernel in the map.
 
@@ -550,11 +547,10 @@ class SymmetricSNE(PairwiseEstimator):
 
     _build = staticmethod(symmetric_sne)
 
-    _: KW_ONLY
     lambda_: float | None = None
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class UMAP(PairwiseEstimator):
     """UMAP's cross-entropy, summed over all pairs instead of sampled: one seed, one map.
 
@@ -577,14 +573,13 @@ class UMAP(PairwiseEstimator):
 
     _build = staticmethod(umap_embedding)
 
-    _: KW_ONLY
     min_dist: float = 0.1
     spread: float = 1.0
     lambda_: float | None = None
     repulsive_weights: str = "uniform"
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class LargeVis(PairwiseEstimator):
     """LargeVis: a cross-entropy with t-SNE's kernel, summed over all pairs.
 
@@ -598,11 +593,10 @@ class LargeVis(PairwiseEstimator):
 
     _build = staticmethod(largevis_embedding)
 
-    _: KW_ONLY
     lambda_: float | None = None
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class NegTSNE(PairwiseEstimator):
     """Neg-t-SNE: t-SNE by negative sampling, its expected loss summed over all pairs.
 
@@ -618,12 +612,11 @@ class NegTSNE(PairwiseEstimator):
 
     _build = staticmethod(negative_t_sne_embedding)
 
-    _: KW_ONLY
     normalization: float = 1.0
     lambda_: float | None = None
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class ElasticEmbedding(PairwiseEstimator):
     """The elastic embedding of Carreira-Perpinan (2010).
 
@@ -640,7 +633,6 @@ class ElasticEmbedding(PairwiseEstimator):
 
     _build = staticmethod(elastic_embedding)
 
-    _: KW_ONLY
     lambda_: float = 100.0
     repulsive_weights: str = "uniform"
     tol: float = 1e-7

@@ -36,9 +36,7 @@ class AllPairs(PairSum):
         self._ring = Ring(layout)
         self._weights = np.empty((0, 0)) if weights is None else np.ascontiguousarray(weights)
 
-    def first_order(  # noqa: D102
-        self, rows: Rows, slopes: Rows | None, shift: float
-    ) -> float:
+    def first_order(self, rows: Rows, slopes: Rows | None, shift: float) -> float:  # noqa: D102
         run = specialize(all_pairs_loops.first_order, self.function)
         slopes = np.empty((0, rows.shape[1])) if slopes is None else slopes
         slopes[...] = 0.0

@@ -53,9 +53,7 @@ class CombinedPairs(PairSum):
             total += self.factors[1] * self._second.refined_total(rows, shift)
         return total
 
-    def first_order(  # noqa: D102
-        self, rows: Rows, slopes: Rows | None, shift: float
-    ) -> float:
+    def first_order(self, rows: Rows, slopes: Rows | None, shift: float) -> float:  # noqa: D102
         total, other_total = self._first.first_order(rows, slopes, shift), math.nan
         other = None if slopes is None else np.empty_like(slopes)
         if self.factors[1]:

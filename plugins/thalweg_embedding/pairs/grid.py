@@ -88,9 +88,7 @@ class GridPairs(PairSum):
         finer.note = self.note
         return finer.total(rows, shift)
 
-    def first_order(  # noqa: D102
-        self, rows: Rows, slopes: Rows | None, shift: float
-    ) -> float:
+    def first_order(self, rows: Rows, slopes: Rows | None, shift: float) -> float:  # noqa: D102
         placed = self._boxes.place(rows) if shift == 0.0 else None
         if placed is None:
             return self._by_pairs(rows, slopes, shift, "no mesh serves for its width")

@@ -92,9 +92,7 @@ class NeighborPairs(PairSum):
         parts[0], parts[-1] = 0, len(once[0]) - 1
         return once, parts, _edges(whole, True) if len(self._exchange.plan.ghosts) else None
 
-    def first_order(  # noqa: D102
-        self, rows: Rows, slopes: Rows | None, shift: float
-    ) -> float:
+    def first_order(self, rows: Rows, slopes: Rows | None, shift: float) -> float:  # noqa: D102
         if self._single is not None and shift == 0.0:
             center, extent = bounding_box(self.layout, rows)
             if extent <= WIDEST_SINGLE:

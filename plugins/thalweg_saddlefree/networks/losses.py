@@ -26,13 +26,13 @@ class Loss(Identified, ABC):
     def total(self, z: np.ndarray, output: np.ndarray, target: np.ndarray) -> float:
         """Sum of the losses of the rows, in float64."""
 
-    @abstractmethod
     def delta(self, output: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Derivative of the loss by z, a new array."""
+        """Derivative of the loss by z, a new array; here that of a cross-entropy."""
+        return output - target
 
-    @abstractmethod
     def hessian(self, output: np.ndarray, delta: np.ndarray, rz: np.ndarray) -> np.ndarray:
-        """Second derivative by z, times ``rz``, row by row."""
+        """Second derivative by z, times ``rz``, row by row; here that of a loss convex in z."""
+        return self.gauss_newton(output, rz)
 
     @abstractmethod
     def gauss_newton(self, output: np.ndarray, rz: np.ndarray) -> np.ndarray:
@@ -104,14 +104,6 @@ class LogisticCrossEntropy(Loss):
             np.einsum("ij,ij->", target, z, dtype=np.float64)
         )
 
-    def delta(self, output: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """``s(z) - t``."""
-        return output - target
-
-    def hessian(self, output: np.ndarray, delta: np.ndarray, rz: np.ndarray) -> np.ndarray:
-        """``s (1 - s) rz``: the loss is convex in z."""
-        return self.gauss_newton(output, rz)
-
     def gauss_newton(self, output: np.ndarray, rz: np.ndarray) -> np.ndarray:
         """``s (1 - s) rz``."""
         return np.asarray(output * (1 - output) * rz)
@@ -134,14 +126,6 @@ class SoftmaxCrossEntropy(Loss):
         top = z.max(axis=1, keepdims=True)
         logs = np.log(np.exp(z - top).sum(axis=1, keepdims=True)) + top
         return float((logs - (target * z).sum(axis=1, keepdims=True)).sum(dtype=np.float64))
-
-    def delta(self, output: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """``p - t``."""
-        return output - target
-
-    def hessian(self, output: np.ndarray, delta: np.ndarray, rz: np.ndarray) -> np.ndarray:
-        """``p rz - p (p'rz)``: the loss is convex in z."""
-        return self.gauss_newton(output, rz)
 
     def gauss_newton(self, output: np.ndarray, rz: np.ndarray) -> np.ndarray:
         """``p rz - p (p'rz)``."""

@@ -319,22 +319,22 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
 
     def _take_back(self, state: SubspaceState) -> None:
         """Undo the last step, since the next batch shows that it went far too far."""
-        assert state.gradient is not None
         state.x.axpy(-1.0, state.last)
         state.last.set(0.0)
         state.bound = state.highest = float("inf")
         state.damping *= 4.0
         state.predicted = state.earlier = 0.0  # what was lost is not the batches' noise
-        state.value = state.objective.value_and_gradient(state.x, state.gradient)
-        state.gradient_norm = state.gradient.norm()
-        state.evaluations += 1
+        self._evaluate_here(state)
 
     def _evaluate(self, state: SubspaceState) -> None:
         """Value and gradient over the batch that comes next."""
-        objective = state.objective
-        assert state.gradient is not None
         self._use_rows(state)
-        state.value = objective.value_and_gradient(state.x, state.gradient)
+        self._evaluate_here(state)
+
+    @staticmethod
+    def _evaluate_here(state: SubspaceState) -> None:
+        assert state.gradient is not None
+        state.value = state.objective.value_and_gradient(state.x, state.gradient)
         state.gradient_norm = state.gradient.norm()
         state.evaluations += 1
 
