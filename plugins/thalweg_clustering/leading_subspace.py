@@ -69,19 +69,11 @@ def iterative_leading(
     most_products: int = 200,
     depth: int = 6,
 ) -> Subspace:
-    """By restarted block Rayleigh-Ritz from ``start``.  Collective.
+    """By restarted block Rayleigh-Ritz from ``start``, rows of more than ``count`` columns.
 
-    Parameters
-    ----------
-    start
-        This rank's rows of a first guess, shape ``(n_local, m)``, ``m > count``
-        for guard vectors and the eigenvalue after the wanted ones.
-    tolerance
-        Norm of a residual relative to the largest eigenvalue.
-    most_products
-        Budget of products; what is reached by then is returned.
-    depth
-        Blocks that the basis may hold before it is restarted.
+    These leave room for guard vectors and the eigenvalue after the wanted ones.  Ends where
+    residuals relative to the largest eigenvalue meet the tolerance, or after ``most_products``;
+    the basis holds ``depth`` blocks before it is restarted.  Collective.
     """
     basis = _orthonormalized(layout, start, None)
     if basis.shape[1] < count:

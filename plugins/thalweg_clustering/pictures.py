@@ -85,11 +85,8 @@ def plot_feature_weights(model: KDAC, names: Sequence[str] | None = None, larges
     if names is None:
         known = getattr(model, "feature_names_in_", None)
         count = model.components_.shape[1]
-        names = (
-            [str(name) for name in known]
-            if known is not None
-            else [f"feature {index + 1}" for index in range(count)]
-        )
+        numbered = [f"feature {index + 1}" for index in range(count)]
+        names = numbered if known is None else [str(name) for name in known]
     figure = Figure(figsize=(3.4 * len(model.alternatives_), 3.4), layout="constrained")
     panels = figure.subplots(1, len(model.alternatives_), squeeze=False)[0]
     for index, (axes, alternative) in enumerate(zip(panels, model.alternatives_, strict=True)):

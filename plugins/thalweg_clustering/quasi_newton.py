@@ -36,19 +36,8 @@ def quasi_newton_step(
 ) -> tuple[list[Pair], np.ndarray | None]:
     """One accepted step, or the finding that none lowers the objective (``inner_done``).
 
-    Parameters
-    ----------
-    pairs
-        Steps and changes of the gradient so far.
-    slope
-        Gradient at W, shape ``(d, q)``, or None where it is not known.
-    scale
-        Curvature to begin with.
-
-    Returns
-    -------
-    pairs, slope
-        Arguments for the next step.
+    ``pairs`` are steps and changes of the gradient so far, ``slope`` the gradient at W if it is
+    known, ``scale`` a curvature to begin with.  Gives pairs and slope for the next step.
     """
     assert isinstance(state.objective, StiefelVariable)
     manifold = state.objective.manifold

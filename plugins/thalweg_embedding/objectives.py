@@ -186,12 +186,10 @@ def embedding(
         Points as rows, or their affinities (``affinity="precomputed"``).
     dimensions
         Columns of the map.
-    perplexity
-        Effective neighbors of a point, by default 30, fewer for small data.
     affinity
         ``"entropic"``, ``"uniform"``, ``"fuzzy"`` or ``"precomputed"``; ``"auto"`` is what the
         family has.
-    perplexities, n_neighbors, metric, graph, neighbor_search
+    perplexity, perplexities, n_neighbors, metric, graph, neighbor_search
         See :func:`~thalweg_embedding.affinities.build.affinities_of`.
     init
         ``"random"``, ``"pca"`` or ``"spectral"``, eigenvectors of the affinities' normalized
@@ -211,12 +209,9 @@ def embedding(
         ``"squared-distances"`` of the data, scaled to sum 1; ``"one"``, w- = 1;
         ``"complement"``, (1 - mu)/M for affinities mu <= 1 that sum to M: with lambda = 1,
         then the default, E is a cross-entropy over all pairs divided by M.
-    repulsion, repulsion_error
-        How all pairs are summed, and the error allowed to a fast way (see
-        :func:`repulsive_sum`).
-    exaggeration
-        First of the stages that lambda passes through is lambda/exaggeration (see
-        :func:`exaggerated_stages`); 1 for none of them.
+    repulsion, repulsion_error, exaggeration
+        How all pairs are summed, and the error allowed to a fast way: see :func:`repulsive_sum`;
+        and the stages that lambda passes through: see :func:`exaggerated_stages`.
     density
         Times the correlation of local radii (see
         :class:`~thalweg_embedding.pairs.density.DensityCorrelation`) is subtracted.

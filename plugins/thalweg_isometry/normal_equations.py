@@ -238,20 +238,8 @@ class BoundedForms:
         The minimizer of ``1/2 ||P - C||_F^2 + beta/2 sum_k dist(A_k(P) + s_k, [1 - delta,
         1 + delta])^2``, which is the augmented Lagrangian over P and q together.  Its equations,
         at Newton's steps, are those of the secants outside of the bounds alone, which are few.
-
-        Parameters
-        ----------
-        center, shift
-            C, symmetric, and s.
-        beta, delta
-            Penalty and bound.
-        start
-            Where to begin.
-
-        Returns
-        -------
-        matrix, excess
-            P, and by how much ``A(P) + s`` lies above or below the bounds.
+        With C = ``center``, symmetric, and s = ``shift``, gives P, from ``start`` on, and by how
+        much ``A(P) + s`` lies above or below the bounds.
         """
         matrix, miss = start, self.rows.forward(start) + shift - 1.0
         for step in range(NEWTON_STEPS):

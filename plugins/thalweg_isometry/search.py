@@ -126,7 +126,6 @@ class SecantSearch(SeparationRounds[S]):
             low = max(0, lower_bound(secants, delta) - 1)
             rank = self.start_rank or guessed_rank(separation.over(stride), delta, self.adjust)
             rank = int(np.clip(rank, low + 1, top))
-        empty = Cuts()
         psi = np.zeros((0, secants.dimension))
         state = cast(
             S,
@@ -139,10 +138,7 @@ class SecantSearch(SeparationRounds[S]):
                 target_rank=rank,
                 target_delta=delta if delta is not None else 1.0,
                 failed_rank=low,
-                pairs=empty.pairs,
-                lengths=empty.lengths,
-                idle=empty.idle,
-                dropped=empty.dropped,
+                **vars(Cuts()),
                 dual=np.empty(0),
                 best=psi,
                 served=psi,

@@ -134,12 +134,8 @@ class SearchState(SolverState):
 
     @cuts.setter
     def cuts(self, cuts: Cuts) -> None:
-        self.pairs, self.lengths, self.idle, self.dropped = (
-            cuts.pairs,
-            cuts.lengths,
-            cuts.idle,
-            cuts.dropped,
-        )
+        self.pairs, self.lengths = cuts.pairs, cuts.lengths
+        self.idle, self.dropped = cuts.idle, cuts.dropped
 
     @property
     def kept(self) -> dict[str, Any]:

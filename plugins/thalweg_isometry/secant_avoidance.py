@@ -55,16 +55,9 @@ class SecantAvoidance(SecantSearch[SearchState]):
 
 
 def avoiding(rows: np.ndarray, secant: np.ndarray, lean: float) -> np.ndarray:
-    """Orthonormal rows, one of which is turned towards a secant.
+    """Orthonormal rows, one of which is turned towards a secant, of any length but 0.
 
-    Parameters
-    ----------
-    rows
-        Shape ``(rank, dimension)``, orthonormal.
-    secant
-        Vector of any length but 0, shape ``(dimension,)``.
-    lean
-        Weight of the secant against that of the direction that is replaced.
+    ``lean`` is the secant's weight against that of the direction that is replaced.
     """
     secant = secant / np.linalg.norm(secant)
     parts = rows @ secant

@@ -144,14 +144,7 @@ def process_grid(ranks: int, dimensions: int, rows: int, modes: int) -> tuple[in
     """Shape of the grid of ranks over the first two of a mesh's three axes.
 
     Rows of two dimensions lie along the second axis.  Three dimensions are in slabs, and in pencils
-    where there are more ranks than rows.
-
-    Parameters
-    ----------
-    ranks, dimensions
-        Number of ranks, and of the mesh's dimensions.
-    rows, modes
-        Rows of the mesh along an axis, and modes along the last.
+    where there are more ranks than ``rows`` along an axis; ``modes`` are those along the last.
     """
     return (1, ranks) if dimensions < 3 else grid_shape(ranks, rows, modes)
 

@@ -98,27 +98,11 @@ class OdeAbsolute(AbsoluteSolver):
 def conjugate_gradients(
     slices: Slices, product: Product, right: np.ndarray, tolerance: float, limit: int
 ) -> tuple[np.ndarray, int, float]:
-    """Solution of ``A x = right`` from zero (Hestenes and Stiefel, 1952).
+    """Solution of ``A x = right`` from zero (Hestenes and Stiefel, 1952), A positive definite.
 
-    Parameters
-    ----------
-    product
-        Product with A, positive definite.
-    right
-        This rank's slice of the right-hand side.
-    tolerance
-        Stop when the residual's norm is this part of ``right``'s.
-    limit
-        Most iterations.
-
-    Returns
-    -------
-    x : ndarray
-        This rank's slice.
-    iterations : int
-    residual : float
-        Relative to the norm of ``right``.  It stays infinite if A turned out not
-        to be positive definite, in which case x is what was reached before.
+    Ends where the residual's norm is the part ``tolerance`` of ``right``'s, or after ``limit``
+    iterations.  Gives this rank's slice of x, the iterations, and the residual relative to
+    ``right``: infinite if A is not positive definite, and x then what was reached before.
     """
     x = np.zeros_like(right)
     residual = right.copy()
