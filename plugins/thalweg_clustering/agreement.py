@@ -12,13 +12,8 @@ def normalized_mutual_information(
 ) -> float:
     """I(a, b) / sqrt(H(a) H(b)), the measure of Table 1.  Collective.
 
-    Two labelings of one cluster each agree (1); one such and another do not (0).
-
-    Parameters
-    ----------
-    a, b
-        This rank's labels, shape ``(n_local,)``, of any type on one rank; integers that
-        mean the same on all ranks on several.
+    Two labelings of one cluster each agree (1); one such and another do not (0).  This rank's
+    labels are of any type on one rank; on several they are integers that mean the same on all.
     """
     if comm.size == 1:
         a, b = (np.unique(labels, return_inverse=True)[1] for labels in (a, b))

@@ -44,22 +44,17 @@ def leading_embedding(
 
     Parameters
     ----------
-    w
-        W, shape ``(d, q)``.
-    degrees
-        D of this rank's rows, shape ``(n_local,)``.
+    w, degrees
+        W, shape ``(d, q)``, and D of this rank's rows, shape ``(n_local,)``.
     kind
         ``"lapack"``, ``"lobpcg"``, ``"slepc"``; ``"auto"``: the Gram matrix of features
         where the kernel has some, LAPACK for a stored kernel without a guess, else LOBPCG,
         which without a guess begins from the eigenvectors of the Nystrom approximation.
     tolerance
         Relative residual of the iterative kinds.
-    apart
-        This rank's rows of orthonormal, centered columns to be orthogonal to.
-    guess
-        This rank's rows of columns to start from.
-    seed
-        Seed of the rest of the start.
+    apart, guess
+        This rank's rows of orthonormal, centered columns to be orthogonal to, and of columns to
+        start from; ``seed`` is that of the rest of the start.
     """
     layout, n = kernel.layout, kernel.layout.rows
     scale = 1.0 / np.sqrt(degrees)

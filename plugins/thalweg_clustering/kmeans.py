@@ -39,16 +39,8 @@ def kmeans(
 ) -> Clusters:
     """The best of several runs; of many rows, Lloyd's iteration from the best of a sample.
 
-    Collective.
-
-    Parameters
-    ----------
-    rows
-        This rank's rows, shape ``(n_local, m)``.
-    count
-        Number of clusters; empty ones may remain where fewer rows differ.
-    seed, starts, iterations
-        Seed of the starts, their number, and the most iterations of each.
+    ``rows`` are this rank's, shape ``(n_local, m)``.  Of the ``count`` clusters some may remain
+    empty where fewer rows differ.  Collective.
     """
     if layout.rows > START_ROWS:
         sample = evenly_spread(layout, rows, START_ROWS)[1]

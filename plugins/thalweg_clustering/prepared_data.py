@@ -38,14 +38,8 @@ def distributed_sample(
 ) -> tuple[Layout, np.ndarray, list[np.ndarray]]:
     """Up to ``count`` evenly spread rows over the ranks.  Collective.
 
-    Returns
-    -------
-    sample : Layout
-        Of these rows; its number of columns is that of the first array.
-    chosen : ndarray
-        Numbers of all of them.
-    rows : list of ndarray
-        This rank's rows of the arrays' samples.
+    Their layout, with the number of columns of the first array; the numbers of all of them; and
+    this rank's rows of the arrays' samples.
     """
     chosen = np.unique(np.linspace(0, layout.rows - 1, min(count, layout.rows)).astype(int))
     sample = Layout(layout.comm, len(chosen), arrays[0].shape[1])

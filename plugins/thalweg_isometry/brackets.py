@@ -81,18 +81,11 @@ class DeltaBracket:
 
 
 def predicted_rank(points: list[int], ranks: list[float], wanted: int) -> int:
-    """Rank that ``wanted`` points need, from what nested subsets of them needed.
+    """Rank that ``wanted`` points need, from about the least ranks of nested subsets of them.
 
     The rank grows about as a power of the number of points.  The exponent is fitted, and
     drawn towards 1/4 while the subsets are few or close in size.  The prediction is an eighth
     higher: an attempt near the least rank takes long, and one that fails longer.
-
-    Parameters
-    ----------
-    points, ranks
-        Sizes of the subsets, and about the least ranks there.
-    wanted
-        The number of points in question.
     """
     at, value = np.log(points), np.log(ranks)
     at, center = at - at.mean(), at.mean()

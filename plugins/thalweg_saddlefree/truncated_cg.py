@@ -51,20 +51,9 @@ def truncated_cg(
 
     Martens (2010), section 4.4: after iteration i stop when the model phi has
     ``phi(i) < 0`` and ``(phi(i) - phi(i-k)) / phi(i) < k progress`` with
-    ``k = max(10, i / 10)``.
-
-    Parameters
-    ----------
-    product
-        Product with G, positive semidefinite.
-    start
-        First x.
-    solve
-        Solution with the preconditioner, positive definite.
-    limit
-        Most iterations.
-    dtype
-        Type that the residuals are kept in, by default double precision.
+    ``k = max(10, i / 10)``, or after ``limit`` iterations.  G, of which ``product`` is the product,
+    is positive semidefinite, and the preconditioner, with which ``solve`` solves, definite.
+    Residuals are kept in ``dtype``, by default in double precision.
     """
 
     def damped(piece: np.ndarray) -> np.ndarray:

@@ -20,23 +20,11 @@ Radial = Callable[[np.ndarray], np.ndarray]
 def bandwidth(
     radial: Radial, tolerance: float, steepest: float | None = None, largest: float = math.inf
 ) -> float:
-    """Wave number beyond which a radial function, seen along a line, has almost nothing.
+    """Wave number, in radians per map unit, beyond which a radial function has almost nothing.
 
-    Parameters
-    ----------
-    radial
-        Function of the squared distance.
-    tolerance
-        Error allowed in the slope, relative to the steepest slope.
-    steepest
-        That slope, if it is not the function's own.
-    largest
-        Value of which the same share may be lost; by default values do not count.
-
-    Returns
-    -------
-    float
-        In radians per map unit.
+    The function, of the squared distance, is seen along a line.  ``tolerance`` is the error allowed
+    in its slope, relative to ``steepest``, by default its own; of the value ``largest`` the same
+    share may be lost, and by default values do not count.
     """
     samples, spacing = 2**14, 1.0 / 64.0
     side = samples * spacing

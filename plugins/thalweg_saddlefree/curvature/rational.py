@@ -38,17 +38,8 @@ MARGIN = 30.0
 def inverse_root_nodes(smallest: float, largest: float, count: int) -> tuple[np.ndarray, ...]:
     """Weights ``w`` and shifts ``t`` with ``a^(-1/2) ~ sum w / (a + t^2)`` on an interval.
 
-    Parameters
-    ----------
-    smallest, largest
-        Ends of the interval, ``0 < smallest < largest``.
-    count
-        Number of nodes.
-
-    Returns
-    -------
-    weights, shifts : ndarray of float64, shape (count,)
-        All positive; shifts ascending.
+    The interval ends at ``0 < smallest < largest``.  Both have shape ``(count,)`` and are positive,
+    and the shifts ascend.
     """
     parameter = 1.0 - smallest / largest
     quarter = ellipk(parameter)
@@ -74,14 +65,7 @@ def nodes_for(smallest: float, largest: float, tolerance: float) -> tuple[np.nda
 class ShiftedMinres:
     """MINRES for ``(H - i s) y = g``, all shifts s > 0 at once, on one real recurrence.
 
-    Parameters
-    ----------
-    shifts
-        Shape ``(count,)``.
-    right_norm
-        Norm of g.
-    local_size
-        Length of this rank's slices.
+    ``right_norm`` is the norm of g, ``local_size`` the length of this rank's slices.
     """
 
     def __init__(self, shifts: np.ndarray, right_norm: float, local_size: int) -> None:
