@@ -38,8 +38,13 @@ T = TypeVar("T")
 #: Seconds that a failing rank waits for the others to come to the end of the block.
 TIMEOUT = 3.0
 
-#: Errors of Python that keep their type on the other ranks; ``OSError`` does too.
-_SAME_TYPE: tuple[type[BaseException], ...] = (MemoryError, KeyboardInterrupt)
+#: Errors that are rebuilt from their text on other ranks, by name.  A plugin's own stand for the
+#: nearest of thalweg's.  ``OSError`` is rebuilt from its arguments.
+_REBUILT: dict[str, Callable[..., BaseException]] = {
+    kind.__name__: kind
+    for kind in (*vars(thalweg.errors).values(), MemoryError, KeyboardInterrupt)
+    if isinstance(kind, type) and issubclass(kind, ThalwegError | MemoryError | KeyboardInterrupt)
+}
 
 
 # -- work without communication ----------------------------------------------------------------
@@ -140,29 +145,14 @@ def _description(rank: int, error: BaseException | None) -> tuple[Any, ...] | No
     if error is None:
         return None
     name = type(error).__name__
-    own = next((kind for kind in type(error).__mro__ if kind in _OWN), None)
-    if own is not None:
-        return rank, name, own.__name__, (str(error),)
+    kinds = (kind.__name__ for kind in type(error).__mro__ if kind in _REBUILT.values())
+    if (known := next(kinds, None)) is not None:
+        return rank, name, known, (str(error),)
     if isinstance(error, OSError) and error.errno is not None:
         file = error.filename if isinstance(error.filename, str) else None
         return rank, name, "OSError", (error.errno, error.strerror, file)
-    same = next((kind for kind in _SAME_TYPE if isinstance(error, kind)), None)
-    if same is not None:
-        return rank, name, same.__name__, (str(error),)
     text = str(error).strip()
     return rank, name, "RankError", (f"rank {rank} failed: {name}{': ' + text if text else ''}",)
-
-
-#: Errors that are rebuilt from their text.  A plugin's own stand for the nearest of these.
-_OWN: dict[type, str] = {
-    kind: name
-    for name, kind in vars(thalweg.errors).items()
-    if isinstance(kind, type) and issubclass(kind, ThalwegError)
-}
-_BY_NAME: dict[str, Callable[..., BaseException]] = {
-    **{name: kind for kind, name in _OWN.items()},
-    **{kind.__name__: kind for kind in (*_SAME_TYPE, OSError)},
-}
 
 
 def _raise_lowest(
@@ -176,7 +166,7 @@ def _raise_lowest(
     if rank == comm.rank:
         assert error is not None
         raise error
-    raise _BY_NAME[kind](*arguments) from error
+    raise {**_REBUILT, "OSError": OSError}[kind](*arguments) from error
 
 
 # -- work that communicates --------------------------------------------------------------------

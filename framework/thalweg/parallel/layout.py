@@ -172,9 +172,8 @@ class Layout:
         if whole.size:
             count_messages(block.nbytes * (self.comm.size - 1), self.comm.size - 1)
             with row_type(block) as row:
-                self.comm.Allgatherv(
-                    [block, self.local_rows, row], [whole, self.counts(), self.starts[:-1], row]
-                )
+                parts = [whole, self.counts(), self.starts[:-1], row]
+                self.comm.Allgatherv([block, self.local_rows, row], parts)
         return whole
 
     def gather_on_root(self, block: np.ndarray) -> np.ndarray:
@@ -184,9 +183,8 @@ class Layout:
             return block
         whole = np.empty((self.rows if self.comm.rank == 0 else 0, *block.shape[1:]), block.dtype)
         with row_type(block) as row:
-            self.comm.Gatherv(
-                [block, self.local_rows, row], [whole, self.counts(), self.starts[:-1], row]
-            )
+            parts = [whole, self.counts(), self.starts[:-1], row]
+            self.comm.Gatherv([block, self.local_rows, row], parts)
         return whole
 
     def scatter_from_root(
@@ -232,7 +230,7 @@ class Layout:
         block
             This rank's rows, shape ``(local_rows, ...)``, of one type without Python objects.
         """
-        width = math.prod(block.shape[1:]) * block.dtype.itemsize  # bytes in a row
+        width = row_bytes(block)
         weights = np.random.default_rng(1).integers(1, 2**63, width, dtype=np.uint64)
         # Wrapping sums modulo 2**64: exact, so the order of the ranks does not matter.
         local = 0
@@ -277,11 +275,15 @@ class Layout:
         return block
 
 
+def row_bytes(block: np.ndarray) -> int:
+    """Bytes of a row of an array."""
+    return math.prod(block.shape[1:]) * block.dtype.itemsize
+
+
 @contextmanager
 def row_type(block: np.ndarray) -> Iterator[MPI.Datatype]:
     """A row as one MPI item, so that counts stay below 2**31 whatever the width."""
-    width = math.prod(block.shape[1:]) * block.dtype.itemsize
-    row = MPI.BYTE.Create_contiguous(max(1, width)).Commit()
+    row = MPI.BYTE.Create_contiguous(max(1, row_bytes(block))).Commit()
     try:
         yield row
     finally:

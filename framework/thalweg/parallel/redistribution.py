@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse
 from mpi4py import MPI
 
-from thalweg.parallel.layout import Layout, row_type
+from thalweg.parallel.layout import Layout, row_bytes, row_type
 from thalweg.parallel.row_exchange import RowExchange, RowPlan, rows_at
 from thalweg.parallel.traffic import count_messages
 
@@ -164,11 +164,8 @@ class RowMatrix:
         """This rank's rows of the product with the array whose rows here are ``block``."""
         places = self._places
         here = block if places is None else places.forward(block)
-        needed = (
-            self._layout.gather_rows(here)
-            if self._exchange is None
-            else self._exchange.with_ghosts(here)
-        )
+        gather = self._layout.gather_rows if self._exchange is None else self._exchange.with_ghosts
+        needed = gather(here)
         product = np.asarray(self._rows @ needed)
         return product if places is None else places.backward(product)
 
@@ -186,8 +183,7 @@ def swap_rows(comm: MPI.Comm, sent: np.ndarray, to: int, received: np.ndarray, s
     sent, received
         C-contiguous; rows of one shape, of any number of which either rank knows.
     """
-    row_bytes = int(np.prod(sent.shape[1:], dtype=np.int64)) * sent.dtype.itemsize
-    if row_bytes == 0:
+    if row_bytes(sent) == 0:
         return
     count_messages(sent.nbytes)
     with row_type(sent) as row:
@@ -206,18 +202,14 @@ def exchange_rows(
     if comm.size == 1:
         return np.asarray(block)
     block = np.ascontiguousarray(block)
-    row_bytes = int(np.prod(block.shape[1:], dtype=np.int64)) * block.dtype.itemsize
     found = np.empty((int(received.sum()), *block.shape[1:]), block.dtype)
-    if row_bytes == 0:
+    if row_bytes(block) == 0:
         return found
     others = np.arange(comm.size) != comm.rank
-    count_messages(int(sent[others].sum()) * row_bytes, int((sent[others] > 0).sum()))
-    unit = MPI.BYTE.Create_contiguous(row_bytes).Commit()
-    try:
+    count_messages(int(sent[others].sum()) * row_bytes(block), int((sent[others] > 0).sum()))
+    with row_type(block) as row:
         comm.Alltoallv(
-            [block, (sent, np.cumsum(sent) - sent), unit],
-            [found, (received, np.cumsum(received) - received), unit],
+            [block, (sent, np.cumsum(sent) - sent), row],
+            [found, (received, np.cumsum(received) - received), row],
         )
-    finally:
-        unit.Free()
     return found

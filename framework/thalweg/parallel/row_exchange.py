@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from mpi4py import MPI
 
-from thalweg.parallel.layout import Layout
+from thalweg.parallel.layout import Layout, row_bytes
 from thalweg.parallel.petsc import PETSc
 from thalweg.parallel.traffic import count_messages
 
@@ -67,12 +67,17 @@ class RowPlan:
 
 
 class RowExchange:
-    """Moves the rows of a plan.  Collective, as all its methods but :meth:`rows_sent`.
+    """Moves the rows of a plan.  Collective, as all its methods.
 
     Parameters
     ----------
     plan
         Rows that this rank needs; the ranks' plans have one layout.
+
+    Attributes
+    ----------
+    rows_sent : int
+        Rows that this rank sends in a fetch.
 
     Notes
     -----
@@ -91,14 +96,9 @@ class RowExchange:
         wanted = np.bincount(plan.owners, minlength=layout.comm.size)
         given = np.empty_like(wanted)
         layout.comm.Alltoall(wanted, given)
-        self._rows_sent, self._receivers = int(given.sum()), int((given > 0).sum())
-        self._owners = int((wanted > 0).sum())
+        self.rows_sent = int(given.sum())
+        self._receivers, self._owners = int((given > 0).sum()), int((wanted > 0).sum())
         self._units: dict[tuple[int, int], MPI.Datatype] = {}
-
-    @property
-    def rows_sent(self) -> int:
-        """Rows that this rank sends in a fetch."""
-        return self._rows_sent
 
     def fetch(self, block: np.ndarray) -> np.ndarray:
         """The ghost rows of an array of which ``block`` are this rank's rows.
@@ -135,12 +135,11 @@ class RowExchange:
         received = self._checked(out, len(self.plan.ghosts))
         if received is not out or out.shape[1:] != block.shape[1:] or out.dtype != block.dtype:
             raise ValueError("the ghost rows must be C-contiguous, of the block's type and shape")
-        row_bytes = _width(block) * block.dtype.itemsize
-        if row_bytes == 0:
+        if row_bytes(block) == 0:
             return lambda: received
-        unit = self._unit(MPI.BYTE, row_bytes)
-        roots, leaves = _as_bytes(block), _as_bytes(received)
-        count_messages(self._rows_sent * row_bytes, self._receivers)
+        unit = self._unit(MPI.BYTE, row_bytes(block))
+        roots, leaves = (array.reshape(-1).view(np.uint8) for array in (block, received))
+        count_messages(self.rows_sent * row_bytes(block), self._receivers)
         self._forest.bcastBegin(unit, roots, leaves, MPI.REPLACE)
 
         def end() -> np.ndarray:
@@ -175,9 +174,9 @@ class RowExchange:
         sums = block if block.dtype == np.float64 else block.astype(np.float64)
         sent = self._checked(given.astype(np.float64, copy=False), len(self.plan.ghosts))
         self._checked(sums, self.plan.layout.local_rows)
-        if _width(sums) == 0:
+        if row_bytes(sums) == 0:
             return
-        unit = self._unit(MPI.DOUBLE, _width(sums))
+        unit = self._unit(MPI.DOUBLE, row_bytes(sums) // sums.itemsize)
         count_messages(len(sent) * unit.size, self._owners)
         self._forest.reduceBegin(unit, sent, sums, op)
         self._forest.reduceEnd(unit, sent, sums, op)
@@ -230,11 +229,3 @@ def rows_at(layout: Layout, block: np.ndarray, rows: np.ndarray) -> np.ndarray:
     found = exchange.with_ghosts(block)[plan.positions(rows)]
     exchange.destroy()
     return np.asarray(found)
-
-
-def _width(array: np.ndarray) -> int:
-    return int(np.prod(array.shape[1:], dtype=np.int64))
-
-
-def _as_bytes(array: np.ndarray) -> np.ndarray:
-    return array.reshape(-1).view(np.uint8)

@@ -11,7 +11,7 @@ from mpi4py import MPI
 
 from thalweg.files import flush, storing, temporary_name
 from thalweg.parallel.failures import on_root, raise_on_all_ranks
-from thalweg.parallel.layout import Layout
+from thalweg.parallel.layout import Layout, row_bytes
 
 
 def write_rows(comm: MPI.Comm, path: Path, layout: Layout, block: np.ndarray) -> None:
@@ -31,19 +31,15 @@ def write_rows(comm: MPI.Comm, path: Path, layout: Layout, block: np.ndarray) ->
         On all ranks, where one of them cannot write.
     """
     block = np.ascontiguousarray(block)
-    row_bytes = block.dtype.itemsize * int(np.prod(block.shape[1:], dtype=np.int64))
 
     def create() -> int:
         with storing(path), open(path, "wb") as stream:
             rows = len(block) if layout.replicated else layout.rows
-            head = {
-                "descr": np.lib.format.dtype_to_descr(block.dtype),
-                "fortran_order": False,
-                "shape": (rows, *block.shape[1:]),
-            }
+            kind, shape = np.lib.format.dtype_to_descr(block.dtype), (rows, *block.shape[1:])
+            head = {"descr": kind, "fortran_order": False, "shape": shape}
             np.lib.format.write_array_header_1_0(stream, head)
             offset = stream.tell()
-            stream.truncate(offset + rows * row_bytes)
+            stream.truncate(offset + rows * row_bytes(block))
             return offset
 
     offset = on_root(comm, create)
@@ -52,7 +48,7 @@ def write_rows(comm: MPI.Comm, path: Path, layout: Layout, block: np.ndarray) ->
         if writes and block.size:
             with storing(path), open(path, "r+b") as stream:
                 start = 0 if layout.replicated else layout.start
-                stream.seek(offset + row_bytes * start)
+                stream.seek(offset + row_bytes(block) * start)
                 stream.write(block.data)
                 stream.flush()
                 os.fsync(stream.fileno())
