@@ -82,7 +82,8 @@ class Checkpoints:
             tree = writer.encode(dict(content), "")
             on_root(comm, lambda: self._write_arrays(partial, writer.arrays))
             digests = _digests(comm, partial)
-            on_root(comm, lambda: self._write_manifest(partial, comm.size, tree, digests))
+            content = {"ranks": comm.size, "tree": tree, "files": digests}
+            on_root(comm, lambda: self._write_manifest(partial, **content))
             _verify(comm, partial, digests)
         except (StorageError, CheckpointError) as error:
             on_root(comm, lambda: _remove(partial))  # what it takes is wanted elsewhere
@@ -99,13 +100,10 @@ class Checkpoints:
             for left in self.folder.iterdir():
                 if PARTIAL.fullmatch(left.name) and _is_ours(left):
                     _remove(left)
-            while True:
-                version = self.folder / name
-                partial = self.folder / f"{name}.partial"
-                if not version.exists() and not partial.exists():
-                    break
+            while (self.folder / name).exists() or (self.folder / f"{name}.partial").exists():
                 again += 1
                 name = f"{number:09d}-{again}"
+            version, partial = self.folder / name, self.folder / f"{name}.partial"
             partial.mkdir()
             try:
                 (partial / MANIFEST).write_text(json.dumps({"format": FORMAT}), encoding="utf-8")
@@ -116,29 +114,19 @@ class Checkpoints:
 
     @staticmethod
     def _write_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
-        if not arrays:
-            return
-        buffer = io.BytesIO()  # an archive on a disk that is full cannot be closed
-        np.savez(buffer, **arrays)  # type: ignore[arg-type]
-        with storing(folder / "arrays.npz"):
-            (folder / "arrays.npz").write_bytes(buffer.getbuffer())
+        if arrays:
+            buffer = io.BytesIO()  # an archive on a disk that is full cannot be closed
+            np.savez(buffer, **arrays)  # type: ignore[arg-type]
+            with storing(folder / "arrays.npz"):
+                (folder / "arrays.npz").write_bytes(buffer.getbuffer())
 
-    def _write_manifest(
-        self, folder: Path, ranks: int, tree: Any, digests: Mapping[str, Any]
-    ) -> None:
-        head = {
-            "format": FORMAT,
-            "ranks": ranks,
-            "identity": dict(self.identity or {}),
-            "tree": tree,
-            "files": digests,
-        }
+    def _write_manifest(self, folder: Path, **content: Any) -> None:
+        head = {"format": FORMAT, "identity": dict(self.identity or {}), **content}
         head["digest"] = _digest_of(head)
         with storing(folder):
             atomic_write_text(folder / MANIFEST, json.dumps(head))
-            for file in folder.iterdir():
+            for file in (*folder.iterdir(), folder):
                 flush(file)
-            flush(folder)
 
     def _publish(self, partial: Path, version: Path) -> None:
         before = self.latest_name()
@@ -154,14 +142,13 @@ class Checkpoints:
 
     def latest_name(self) -> str | None:
         """Content of the file ``latest``, None where there is none.  Not collective."""
+        path = self.folder / "latest"
         try:
-            return _regular(self.folder / "latest").read_text(encoding="utf-8").strip()
+            return _regular(path).read_text(encoding="utf-8").strip()
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            raise CheckpointError(
-                f"the file '{self.folder / 'latest'}' is damaged: {error}"
-            ) from error
+            raise CheckpointError(f"the file '{path}' is damaged: {error}") from error
 
     def latest(self) -> Path | None:
         """The newest version, or None.  Not collective.
@@ -178,16 +165,14 @@ class Checkpoints:
         if name is None:
             versions = [version for version in self._versions() if _is_ours(version)]
             return versions[-1] if versions else None
+        version = self.folder / name
         if not VERSION.fullmatch(name):
-            raise CheckpointError(
-                f"'{self.folder / 'latest'}' is damaged: it names {name!r}{self._advice('')}"
-            )
-        if (self.folder / name).is_symlink() or not (self.folder / name / MANIFEST).is_file():
-            raise CheckpointError(
-                f"the checkpoint in '{self.folder / name}' is damaged: it has no {MANIFEST}"
-                f"{self._advice(name)}"
-            )
-        return self.folder / name
+            damaged, name = f"'{self.folder / 'latest'}' is damaged: it names {name!r}", ""
+        elif version.is_symlink() or not (version / MANIFEST).is_file():
+            damaged = f"the checkpoint in '{version}' is damaged: it has no {MANIFEST}"
+        else:
+            return version
+        raise CheckpointError(f"{damaged}{self._advice(name)}")
 
     def _versions(self) -> list[Path]:
         """Folders with a version's name, the oldest first."""
@@ -198,8 +183,7 @@ class Checkpoints:
 
     def _advice(self, damaged: str) -> str:
         """Advice on continuing from an older version, where there is one."""
-        older = [version.name for version in self._versions() if version.name != damaged]
-        older = [name for name in older if _is_ours(self.folder / name)]
+        older = [v.name for v in self._versions() if v.name != damaged and _is_ours(v)]
         if not older:
             return "; there is no older one, so remove the folder to start from the beginning"
         return (
@@ -255,9 +239,8 @@ class Checkpoints:
                 f"the checkpoint in '{version}' has format {stored}; this version reads {FORMAT}"
             )
         if not intact:
-            raise CheckpointError(
-                f"{damaged} does not match its digest{self._advice(version.name)}"
-            )
+            advice = self._advice(version.name)
+            raise CheckpointError(f"{damaged} does not match its digest{advice}")
         self._compare(head["identity"], version)
         return version, head
 

@@ -53,17 +53,13 @@ def restore_state(state: SolverState, saved: Mapping[str, Any]) -> None:
         The solver's state has other fields than the one saved.
     """
     own = state_fields(state)
-    for name in saved:
-        if name not in own:
-            raise CheckpointError(
-                f"the checkpoint has a field '{name}' that the solver's state lacks"
-                f"{suggestion(name, own)}"
-            )
-    missing = [name for name in own if name not in saved]
-    if missing:
+    for name in [name for name in saved if name not in own]:
+        hint = suggestion(name, own)
         raise CheckpointError(
-            f"the checkpoint lacks the field '{missing[0]}' of the solver's state"
+            f"the checkpoint has a field '{name}' that the solver's state lacks{hint}"
         )
+    for name in [name for name in own if name not in saved]:
+        raise CheckpointError(f"the checkpoint lacks the field '{name}' of the solver's state")
     destroy_vecs(own, kept=saved)
     for name, value in saved.items():
         setattr(state, name, value)
@@ -154,9 +150,8 @@ class ContentWriter:
             for key in value:
                 if not isinstance(key, str):
                     raise TypeError(f"state field '{path}' has the key {key!r}, not a string")
-            return {
-                "dict": {k: self.encode(v, f"{path}.{k}".lstrip(".")) for k, v in value.items()}
-            }
+            inner = f"{path}." if path else ""
+            return {"dict": {k: self.encode(v, f"{inner}{k}") for k, v in value.items()}}
         raise TypeError(
             f"state field '{path}' is a {type(value).__name__}; a state holds vectors, arrays, "
             "numbers, strings, and lists, tuples or dicts of these"
@@ -196,17 +191,14 @@ class ContentWriter:
         return not same
 
 
+@dataclass
 class ContentReader:
     """Inverse of :class:`ContentWriter`, for the ranks of now."""
 
-    def __init__(
-        self,
-        objective: Objective,
-        folder: Path,
-        arrays: Mapping[str, np.ndarray],
-        files: Container[str],
-    ) -> None:
-        self.objective, self.folder, self.arrays, self.files = objective, folder, arrays, files
+    objective: Objective
+    folder: Path
+    arrays: Mapping[str, np.ndarray]
+    files: Container[str]
 
     def decode(self, node: Any) -> Any:
         """The value that JSON stands for.  Collective.
