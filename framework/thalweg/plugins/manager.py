@@ -59,10 +59,10 @@ class Plugins:
         self._contested: dict[tuple[type[Spec], str], str] = {}
         found = _entry_points()
         if only is not None:
-            for name in only:
-                if name not in {entry.name for entry in found}:
-                    known = suggestion(name, [entry.name for entry in found])
-                    raise PluginError(f"THALWEG_PLUGINS names no plugin '{name}'{known}")
+            known = [entry.name for entry in found]
+            for name in [name for name in only if name not in known]:
+                hint = suggestion(name, known)
+                raise PluginError(f"THALWEG_PLUGINS names no plugin '{name}'{hint}")
             found = [entry for entry in found if entry.name in only]
         for entry in self._without_twins(found):
             self._load(entry)
@@ -115,16 +115,14 @@ class Plugins:
 
     def _add(self, kind: type[Spec], spec: Spec) -> None:
         """Add a spec; a name that two plugins provide is broken for both."""
-        assert spec.provider is not None
         if spec.name in self._specs[kind]:
             other = self._specs[kind].pop(spec.name)
             self._contested[kind, spec.name] = (
                 f"{spec.owner} is provided twice: by {other.provider} and by {spec.provider}; "
                 f"uninstall one of them, or restrict THALWEG_PLUGINS"
             )
-            for provider in (other.provider, spec.provider):
-                assert provider is not None
-                self._break(provider, self._contested[kind, spec.name])
+            for contender in (other, spec):
+                self._break(self.provider(contender), self._contested[kind, spec.name])
         elif (kind, spec.name) not in self._contested:
             self._specs[kind][spec.name] = spec
 
@@ -189,17 +187,16 @@ class Plugins:
         self, entries: Sequence[importlib.metadata.EntryPoint]
     ) -> list[importlib.metadata.EntryPoint]:
         """The entry points whose name is theirs alone; the others are broken."""
-        named: dict[str, list[importlib.metadata.EntryPoint]] = {}
+        alone = []
         for entry in entries:
-            named.setdefault(entry.name, []).append(entry)
-        for name, twins in named.items():
-            if len(twins) > 1:
-                listed = " and by ".join(str(_provider(twin)) for twin in twins)
-                for twin in twins:
-                    self._break(
-                        _provider(twin), f"entry point '{name}' is registered twice: by {listed}"
-                    )
-        return [twins[0] for twins in named.values() if len(twins) == 1]
+            twins = [str(_provider(other)) for other in entries if other.name == entry.name]
+            if len(twins) == 1:
+                alone.append(entry)
+            else:
+                listed = " and by ".join(twins)
+                text = f"entry point '{entry.name}' is registered twice: by {listed}"
+                self._break(_provider(entry), text)
+        return alone
 
     def signature(self) -> str:
         """Text that is the same on ranks that see the same plugins."""
@@ -216,9 +213,8 @@ def _entry_points() -> list[importlib.metadata.EntryPoint]:
 
 
 def _provider(entry: importlib.metadata.EntryPoint) -> Provider:
-    if entry.dist is None:
-        return Provider(entry.name, entry.value, "")
-    return Provider(entry.name, entry.dist.name, entry.dist.version)
+    known = (entry.value, "") if entry.dist is None else (entry.dist.name, entry.dist.version)
+    return Provider(entry.name, *known)
 
 
 @functools.cache

@@ -169,11 +169,10 @@ class Option(Limits):
             if "\0" in value:
                 raise InputError(f"{where} must not contain null characters: {_shown(value)}")
             return
-        if isinstance(value, float) and not math.isfinite(value):
-            if math.isnan(value):
-                raise InputError(f"{where} must be a number, not NaN")
-            if self.finite:
-                raise InputError(f"{where} must be finite, not {value!r}")
+        if isinstance(value, float) and math.isnan(value):
+            raise InputError(f"{where} must be a number, not NaN")
+        if isinstance(value, float) and self.finite and math.isinf(value):
+            raise InputError(f"{where} must be finite, not {value!r}")
         if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
             raise InputError(f"{where} must be an integer of 64 bits, not {_shown(value)}")
         bounds = (
@@ -278,24 +277,22 @@ def check_parameters(
     thalweg.errors.InputError: parameter 'n_components' of Estimator must be an integer, not 2.5
     """
     parameter_of = {option: parameter for parameter, option in (names or {}).items()}
+    signature = inspect.signature(type(estimator)).parameters
     checked = {}
     for option in options:
-        candidates = (parameter_of.get(option.name), option.name, option.name + "_")
-        for parameter in candidates:
-            if parameter is not None and hasattr(estimator, parameter):
-                break
-        else:
+        candidates = (parameter_of.get(option.name, ""), option.name, option.name + "_")
+        parameter = next((name for name in candidates if hasattr(estimator, name)), None)
+        if parameter is None:
             continue
         given = getattr(estimator, parameter)
-        signature = inspect.signature(type(estimator)).parameters
         if given is None and parameter in signature and signature[parameter].default is None:
             checked[option.name] = None if option.optional else option.default
             continue
         try:
-            value = replace(option, name=parameter).check(given, type(estimator).__name__)
+            owner = type(estimator).__name__
+            checked[option.name] = replace(option, name=parameter).check(given, owner)
         except InputError as error:
             raise InputError(str(error).replace("option", "parameter", 1)) from error
-        checked[option.name] = value
     _check_run_parameters(estimator)
     return checked
 

@@ -55,14 +55,8 @@ def write_distribution(name: str, folder: Path | str) -> Path:
         A name that no distribution or package can have, or that is taken; a
         folder that already exists, or cannot be made.
     """
-    package = _package_of(name)
-    short = _short_name(name)
-    names = {
-        "name": name,
-        "package": package,
-        "short": short,
-        "Class": "".join(part.capitalize() for part in re.split("[-_]", name)),
-    }
+    names = {"name": name, "package": _package_of(name), "short": _short_name(name)}
+    names["Class"] = "".join(part.capitalize() for part in re.split("[-_]", name))
     if "\0" in str(folder):
         raise InputError(f"the name of a folder must not contain null characters: {folder!r}")
     folder = Path(folder)

@@ -83,18 +83,14 @@ class Spec:
             raise TypeError(f"the summary of {self.owner} must be a string, not {self.summary!r}")
         if printable(self.name + self.summary) != self.name + self.summary:
             raise TypeError(f"{self.owner} has control characters in its name or summary")
-        if not isinstance(self.load, str) or not _CODE.fullmatch(self.load):
-            raise TypeError(
-                f"'load' of {self.owner} must be 'package.module:attribute', not {self.load!r}"
-            )
-        for name, wanted in (("options", Option), ("aliases", str)):
-            held = getattr(self, name)
-            if held is not None and not (
-                isinstance(held, tuple) and all(isinstance(entry, wanted) for entry in held)
-            ):
-                raise TypeError(
-                    f"'{name}' of {self.owner} must be a tuple of {wanted.__name__}, not {held!r}"
-                )
+        wanted, held = "'package.module:attribute'", self.load
+        if not isinstance(held, str) or not _CODE.fullmatch(held):
+            raise TypeError(f"'load' of {self.owner} must be {wanted}, not {held!r}")
+        for name, kind in (("options", Option), ("aliases", str)):
+            held, wanted = getattr(self, name), f"a tuple of {kind.__name__}"
+            fits = isinstance(held, tuple) and all(isinstance(entry, kind) for entry in held)
+            if held is not None and not fits:
+                raise TypeError(f"'{name}' of {self.owner} must be {wanted}, not {held!r}")
 
     @property
     def owner(self) -> str:
@@ -126,9 +122,8 @@ class Spec:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            raise PluginError(
-                f"{self.origin} cannot be loaded from '{code}': {reason(error)}"
-            ) from error
+            text = f"{self.origin} cannot be loaded from '{code}': {reason(error)}"
+            raise PluginError(text) from error
 
     @functools.cached_property
     def declared_options(self) -> tuple[Option, ...]:
@@ -141,13 +136,11 @@ class Spec:
         """
         if self.options is not None:
             return self.options
-        code = self.resolve()
+        code, what = self.resolve(), f"the options of {self.origin} in '{self.load}'"
         try:
             return declared_options(code)
         except Exception as error:
-            raise PluginError(
-                f"the options of {self.origin} in '{self.load}' cannot be read: {error}"
-            ) from error
+            raise PluginError(f"{what} cannot be read: {error}") from error
 
     def build(self, *arguments: Any, options: Mapping[str, Any], **others: Any) -> Any:
         """Call the code with options, which are under the names of a configuration."""
