@@ -55,23 +55,21 @@ class ProgressBar:
         if wanted and comm.rank == 0 and getattr(sys.stderr, "isatty", bool)():
             from tqdm import tqdm
 
-            limit = stop.iterations if stop.evaluations is None else stop.evaluations
-            unit = "it" if stop.evaluations is None else "eval"
+            self._counted, unit, limit = "iteration", "it", stop.iterations
+            if stop.evaluations is not None:
+                self._counted, unit, limit = "evaluations", "eval", stop.evaluations
             self._bar = tqdm(total=limit, unit=unit, dynamic_ncols=True, leave=False)
-            self._by_evaluations = stop.evaluations is not None
 
     def show(self, row: Mapping[str, float]) -> None:
         """Move the bar to this row of the trace."""
         if self._bar is not None:
-            done = row["evaluations" if self._by_evaluations else "iteration"]
-            value, wanted = row["objective"], row.get("wanted_objective", math.nan)
-            shown = (
-                f"f={value if math.isnan(wanted) else wanted:.6g} |g|={row['gradient_norm']:.2g}"
-            )
+            value = row.get("wanted_objective", math.nan)
+            value = row["objective"] if math.isnan(value) else value
+            shown = f"f={value:.6g} |g|={row['gradient_norm']:.2g}"
             if self._stages > 1:
                 shown = f"stage {row['stage'] + 1}/{self._stages} {shown}"
             self._bar.set_postfix_str(shown, refresh=False)
-            self._bar.update(done - self._bar.n)
+            self._bar.update(row[self._counted] - self._bar.n)
 
     def close(self) -> None:
         """Remove the bar."""

@@ -123,18 +123,12 @@ def on_root(comm: MPI.Comm, action: Callable[[], T]) -> T:
             error = InputError(str(caught))
         except BaseException as caught:
             error = caught
-    found = comm.bcast((_description(0, error), len(content)), root=0)
-    _raise_lowest(comm, error, [found[0]])
-    content = _broadcast(comm, content, found[1])
-    return value if comm.rank == 0 else MPI.pickle.loads(content)  # type: ignore[no-any-return]
-
-
-def _broadcast(comm: MPI.Comm, content: bytes, size: int, step: int = 2**30) -> bytes:
-    # A count of MPI's is below 2**31.
+    failed, size = comm.bcast((_description(0, error), len(content)), root=0)
+    _raise_lowest(comm, error, [failed])
     buffer = np.frombuffer(content, np.uint8) if comm.rank == 0 else np.empty(size, np.uint8)
-    for first in range(0, size, step):
-        comm.Bcast(buffer[first : first + step], root=0)
-    return content if comm.rank == 0 else buffer.tobytes()
+    for first in range(0, size, 2**30):  # a count of MPI's is below 2**31
+        comm.Bcast(buffer[first : first + 2**30], root=0)
+    return value if comm.rank == 0 else MPI.pickle.loads(buffer.tobytes())  # type: ignore[no-any-return]
 
 
 def _description(rank: int, error: BaseException | None) -> tuple[Any, ...] | None:

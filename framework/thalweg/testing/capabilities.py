@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -85,9 +86,7 @@ def check_repulsive_blocks(objective: Objective, x: PETSc.Vec) -> None:
     assert isinstance(objective, RepulsiveBlocks)
     u, v = random_direction(objective, 11), random_direction(objective, 12)
 
-    def product(direction: PETSc.Vec, out: PETSc.Vec) -> None:
-        objective.repulsive_product(x, direction, out)
-
+    product = functools.partial(objective.repulsive_product, x)
     check_symmetric(product, u, v, "the repulsive part")
     bu = applied(product, u, "the repulsive part")
     curvature = u.dot(bu)

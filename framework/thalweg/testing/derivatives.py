@@ -6,6 +6,7 @@ and by how much.  All are collective.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -138,16 +139,14 @@ def check_hessian_diagonal(
     diagonal = poisoned(x)
     objective.hessian_diagonal(x, diagonal)
     size = x.getSize()
-    count = min(entries, size)
-    chosen = np.random.default_rng(seed).choice(size, count, replace=False)
+    chosen = np.random.default_rng(seed).choice(size, min(entries, size), replace=False)
     first, last = diagonal.getOwnershipRange()
     largest = diagonal.norm(PETSc.NormType.INFINITY)
     assert largest < 1e76, "hessian_diagonal leaves entries of the vector as they are"
     for index in map(int, chosen):
-        mine = first <= index < last
         unit = x.duplicate()
         unit.set(0.0)
-        if mine:
+        if first <= index < last:
             unit.setValue(index, 1.0)
         unit.assemble()
         wanted = diagonal.dot(unit)
@@ -234,7 +233,7 @@ def _probe_product(
 ) -> None:
     before = copied(x)
     u, v = random_direction(objective, seed + 100), random_direction(objective, seed + 101)
-    check_symmetric(lambda direction, out: product(x, direction, out), u, v, name)
+    check_symmetric(functools.partial(product, x), u, v, name)
     assert same_bits(x, before), f"{name} changes x"
     for vec in (before, u, v):
         vec.destroy()
