@@ -148,7 +148,7 @@ class LinearIsometry(  # type: ignore[misc]
         seen = getattr(self, "_seen", None)
         if self.secants == "within-class" and y is None:
             raise InputError("secants within a class need classes; give y")
-        y = np.asarray(y) if self.secants == "within-class" else None
+        y = np.array(y) if self.secants == "within-class" else None
         cuts = None
         if seen is not None:
             points, classes, cuts = seen
@@ -164,7 +164,8 @@ class LinearIsometry(  # type: ignore[misc]
         self._set_offset(X)
         start = self.components_ if known else None
         self._solve(self._secant_set(X, y), start, cuts)
-        self._seen = (X, y, self._cuts)
+        # Callers read the next points into the same buffer.
+        self._seen = (X.copy() if seen is None else X, y, self._cuts)
         return self
 
     def _secant_set(

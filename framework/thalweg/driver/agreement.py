@@ -16,8 +16,9 @@ SHARE = 0.25
 #: Decades of steps over which a slope must contradict the gradient.
 DECADES = 3
 
-#: Relative decrease that no solver may leave behind.
-LEFT = 1e-6
+#: Relative decrease that no solver may leave behind; at these multiples of the step that promises
+#: it, which noise does not pass alike, a tenth of what is promised must show.
+LEFT, MULTIPLES = 1e-6, (1.0, 3.0, 10.0)
 
 
 def status_along_gradient(
@@ -26,10 +27,10 @@ def status_along_gradient(
     """What values along the gradient say of a solver that found no lower one.
 
     At small steps a value rises along the gradient as that predicts, and a convex one by more at
-    any.  Where over some decades of steps it has the same negative slope on both sides, or no step
-    at all changes it, the status is ``INCONSISTENT``; noise that the objective does not state and
-    single precision look like neither.  It is ``FAILED`` where a step against the gradient lowers
-    the value by far, else ``PRECISION_LIMIT``.
+    any.  Where over some decades of steps it has the same slope on both sides, negative or a small
+    part of the predicted one, or no step at all changes it, the status is ``INCONSISTENT``; noise
+    that the objective does not state and single precision look like neither.  It is ``FAILED``
+    where steps against the gradient lower the value by far, else ``PRECISION_LIMIT``.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def status_along_gradient(
         if not max(ahead, back) < SHARE:
             break
         mean = 0.5 * (ahead + back)
-        opposed = opposed + 1 if abs(ahead - back) < -mean else 0
+        opposed = opposed + 1 if abs(ahead - back) < max(-mean, 0.5 * mean) else 0
         flat += max(abs(ahead), abs(back)) < 1e-3
         if opposed == DECADES:
             return Status.INCONSISTENT
@@ -57,6 +58,9 @@ def status_along_gradient(
     if flat == steps >= DECADES:
         return Status.INCONSISTENT
     wanted = LEFT * abs(value)
-    if FAR * error < wanted < math.inf and change(-wanted / norm**2) < -0.5 * wanted:
+    steps_left = [multiple * wanted for multiple in MULTIPLES]
+    if FAR * error < wanted < math.inf and all(
+        change(-predicted / norm**2) < -0.1 * predicted for predicted in steps_left
+    ):
         return Status.FAILED
     return Status.PRECISION_LIMIT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
@@ -232,7 +233,8 @@ class MapEstimator(  # type: ignore[misc]
             A map that was fitted on several ranks.
         """
         if not self.__sklearn_is_fitted__():
-            return self.fit(X)  # type: ignore[no-any-return]
+            # A copy: callers read the next points into the same buffer.
+            return self.fit(copy.deepcopy(X))  # type: ignore[no-any-return]
         placed = self._fitted_map()
         if placed.layout is not None or isinstance(X, Dataset):
             raise InputError("partial_fit extends maps of one process, from arrays or matrices")

@@ -101,6 +101,27 @@ def says_that_value_and_gradient_contradict_each_other(comm, solver, fault):
 
 
 @pytest.mark.ranks(1)
+@pytest.mark.parametrize("solver", ["lbfgs", "scipy:CG", "scipy:BFGS", "tao:lmvm", "tao:cg"])
+@pytest.mark.parametrize("seed", [0, 4, 7])
+def test_a_gradient_with_a_few_wrong_signs_is_not_called_convergence(comm, solver, seed):
+    random = np.random.default_rng(seed)
+    signs = np.ones((30, 1))
+    signs[random.choice(30, random.integers(1, 4), replace=False)] = -1.0
+    weights = np.linspace(1.0, 100.0, 30)[:, None]
+
+    class Spoiled(RowObjective):
+        def __init__(self):
+            super().__init__(comm, Layout(comm, 30, 1))
+
+        def rows_value_and_gradient(self, rows, gradient):
+            gradient[...] = signs * weights * rows
+            return 0.5 * float((weights * rows**2).sum())
+
+    result = thalweg.minimize(Spoiled(), random.normal(size=(30, 1)), solver, iterations=500)
+    assert result.status.failed or result.status.limited or result.objective < 1e-3
+
+
+@pytest.mark.ranks(1)
 @pytest.mark.parametrize("solver", DESCENT)
 @pytest.mark.parametrize("kind", ["single", "noisy", "kinks"])
 def test_values_that_only_round_or_have_kinks_are_no_contradiction(comm, solver, kind):

@@ -138,3 +138,11 @@ def test_places_do_not_depend_on_the_batch(kind):
     placed = dataclasses.replace(model._placed)
     alone = np.vstack([placed.place(POINTS[row : row + 1]) for row in (100, 650, 699)])
     np.testing.assert_allclose(together[[0, 550, 599]], alone, rtol=1e-9, atol=1e-9)
+
+
+def test_a_map_that_grows_keeps_the_points_of_a_buffer_that_is_used_again():
+    buffer = POINTS[:100].copy()
+    model = ElasticEmbedding(max_iter=20, random_state=0).partial_fit(buffer)
+    place = model.transform(POINTS[:1])
+    buffer[:] = POINTS[100:200]
+    np.testing.assert_array_equal(model.transform(POINTS[:1]), place)

@@ -183,6 +183,16 @@ def test_partial_fit_keeps_the_map_and_the_cuts_and_certifies_all_points(digits,
     assert first >= 1
 
 
+@pytest.mark.parametrize("kind", [np.array, scipy.sparse.csr_matrix])
+def test_partial_fit_keeps_the_points_of_a_buffer_that_is_used_again(digits, kind):
+    buffer = kind(digits[:40])
+    model = NearIsometricEmbedding(delta=0.4).partial_fit(buffer)
+    memory = buffer if kind is np.array else buffer.data
+    memory[...] *= -0.5
+    model.partial_fit(buffer)
+    assert model.n_secants_ == 80 * 79 // 2
+
+
 def test_partial_fit_refuses_data_sets_and_classes_that_come_late(digits):
     fitted = NearIsometricEmbedding(delta=0.9).partial_fit(digits[:8])
     with pytest.raises(InputError, match="takes arrays"):
