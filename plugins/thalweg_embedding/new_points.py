@@ -120,7 +120,7 @@ class PlacedMap:
 
     def _place(self, indices: np.ndarray, squared: np.ndarray) -> np.ndarray:
         k = indices.shape[1]
-        share, interpolating = _interpolation(squared)
+        share, interpolating = interpolation(squared)
         weights = share[:, None] * self._weights(squared) + interpolating
         places = np.einsum("nk,nkd->nd", weights, self.places[indices])
         # Of the type that the known points' edges have, so that they share a kernel.
@@ -160,33 +160,17 @@ class PlacedMap:
                 f"new points cannot be placed by metric '{metric}'; use 'euclidean', 'cosine', "
                 f"'correlation', {', '.join(repr(other) for other in OTHERS)}, or distances"
             )
-        known = _dataset(self.points, self.layout)
-        asking = _dataset(new, None)
+        known = dataset_of(self.points, self.layout)
+        asking = dataset_of(new, None)
         if metric in ANGULAR:
             known, asking = (measured_rows(rows, metric) for rows in (known, asking))
         if isinstance(known, SparseDataset):
             indices, squared = nearest_among(known, asking, k, False)
         elif metric in ("euclidean", *ANGULAR):
-            indices, squared = self._nearest(known, asking.values, k)
+            indices, squared = nearest_rows(known, asking.values, k)
         else:
             indices, squared = nearest_among(known, asking, k, False, metric)
         return indices, squared_distances_of(squared, metric)
-
-    def _nearest(self, known: Dataset, new: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The same for dense rows whose Euclidean distances tell those of the metric."""
-        indices = np.zeros((len(new), 0), dtype=np.int64)
-        squared = np.zeros((len(new), 0))
-        for block in Ring(known.layout).blocks(known.values):
-            rows = block.arrays[0].astype(float)
-            found = [_nearest(rows, new[part].astype(float), k) for part in _batches(len(new))]
-            if found:
-                near, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
-                indices = np.hstack([indices, near + block.start])
-                squared = np.hstack([squared, distances])
-                order = np.lexsort((indices, squared), axis=1)[:, :k]
-                indices = np.take_along_axis(indices, order, 1)
-                squared = np.take_along_axis(squared, order, 1)
-        return indices, squared
 
     def points_at(self, places: np.ndarray) -> np.ndarray:
         """Points that belong at this rank's places of the map, shape (M, features).  Collective.
@@ -204,7 +188,7 @@ class PlacedMap:
             squared = np.take_along_axis(squared, order, 1)
             weights[part] = entropic_rows(squared, max(1.01, k / 3.0)) if k > 1 else 1.0
             weights[part][squared[:, 0] == 0.0] = np.eye(1, k)[0]
-        known = _dataset(self.points, self.layout)
+        known = dataset_of(self.points, self.layout)
         found = np.zeros((len(places), known.layout.columns))
         for block in Ring(known.layout).blocks(known.values):
             here = (near >= block.start) & (near < block.stop)
@@ -248,7 +232,7 @@ class PlacedMap:
         return pulled + rate * pushed, 2.0 * (pull + slope_rate[:, None] * push)
 
 
-def _interpolation(squared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def interpolation(squared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """theta, shape (n,), and (1 - theta) s, shape (n, k), of :meth:`PlacedMap.place`.
 
     ``squared`` are squared distances to known points, in ascending order.
@@ -263,7 +247,7 @@ def _interpolation(squared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return r[:, 0] ** 2 / total, weights / (weights.shape[1] * total[:, None])
 
 
-def _dataset(rows: Any, layout: Layout | None) -> Dataset:
+def dataset_of(rows: Any, layout: Layout | None) -> Dataset:
     """Rows as a data set; of this rank alone without a layout."""
     columns = rows.shape[1]
     layout = layout or Layout(MPI.COMM_SELF, rows.shape[0])
@@ -287,6 +271,26 @@ def _nearest_given(distances: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _batches(count: int) -> list[slice]:
     return [slice(first, first + BATCH) for first in range(0, count, BATCH)]
+
+
+def nearest_rows(known: Dataset, new: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the k nearest known points of each of this rank's new ones.  Collective.
+
+    With exact squared distances, in ascending order.
+    """
+    indices = np.zeros((len(new), 0), dtype=np.int64)
+    squared = np.zeros((len(new), 0))
+    for block in Ring(known.layout).blocks(known.values):
+        rows = block.arrays[0].astype(float)
+        found = [_nearest(rows, new[part].astype(float), k) for part in _batches(len(new))]
+        if found:
+            near, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
+            indices = np.hstack([indices, near + block.start])
+            squared = np.hstack([squared, distances])
+            order = np.lexsort((indices, squared), axis=1)[:, :k]
+            indices = np.take_along_axis(indices, order, 1)
+            squared = np.take_along_axis(squared, order, 1)
+    return indices, squared
 
 
 def _nearest(known: np.ndarray, new: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -7,20 +7,20 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 import thalweg
 from thalweg.data import Dataset, comm_of
-from thalweg.parallel import collective_call, raise_on_all_ranks, shared_seed
+from thalweg.parallel import collective_call, job_threads, raise_on_all_ranks, shared_seed
 from thalweg.plugins import check_parameters, declared_options
+from thalweg_embedding.affinities.build import perplexity_for
 from thalweg_embedding.eigenmaps.build import laplacian_eigenmaps, locally_linear_embedding
+from thalweg_embedding.eigenmaps.new_rows import ExtendedMap
 from thalweg_embedding.eigenmaps.objective import EigenvectorEmbedding
+from thalweg_embedding.estimators.transformer import MapTransformer
 
 
-class EigenvectorEstimator(  # type: ignore[misc]
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):
+class EigenvectorEstimator(MapTransformer):
     """Base of :class:`LaplacianEigenmaps` and :class:`LocallyLinearEmbedding`."""
 
     #: Builder of the objective, and parameters that set an option of another name.
@@ -45,25 +45,33 @@ class EigenvectorEstimator(  # type: ignore[misc]
             options = check_parameters(self, declared_options(build), self._names)
         # Where there are no more points, a point has fewer neighbors.
         options["n_neighbors"] = min(options["n_neighbors"], max(1, X.layout.rows - 1))
-        objective = build(X, X.comm, **options)
-        seed = shared_seed(X.comm, self.random_state)
-        result = thalweg.minimize(objective, solver="eigen", seed=seed, method=self.eigen_solver)
-        point = objective.layout.vec_from(result.x)
-        self.embedding_ = objective.map_rows(point)
-        self.eigenvalues_ = np.array(objective.metrics(point)["eigenvalues"])
+        with job_threads(self.n_jobs, X.comm):
+            objective = build(X, X.comm, **options)
+            try:
+                result = thalweg.minimize(
+                    objective,
+                    solver="eigen",
+                    seed=shared_seed(X.comm, self.random_state),
+                    method=self.eigen_solver,
+                )
+                layout = objective.layout
+                point = layout.vec_from(result.x)
+                self.embedding_ = objective.map_rows(point)
+                self.eigenvalues_ = np.array(objective.metrics(point)["eigenvalues"])
+                point.destroy()
+            finally:
+                objective.destroy()
         self.objective_ = result.objective
         self.n_iter_ = max(1, result.iterations)
-        point.destroy()
-        objective.destroy()
+        self._placed = None
+        if self.keep_data:
+            shared = (layout.gather_rows(self.embedding_), layout if layout.comm.size > 1 else None)
+            self._placed = self._new_rows(X, options["n_neighbors"], shared)
+        result.warn_unless_converged()
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """Embed the rows of X; returns the map, shape (n_samples, n_components)."""
-        return np.array(self.fit(X).embedding_)
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.embedding_.shape[1])
+    def _new_rows(self, data: Dataset, count: int, shared: tuple[Any, Any]) -> ExtendedMap:
+        raise NotImplementedError
 
 
 @dataclass(eq=False, repr=False)
@@ -83,6 +91,8 @@ class LaplacianEigenmaps(EigenvectorEstimator):
         Constraint X'DX = I with the degrees D, or X'X = I.
     eigen_solver
         Method of the solver ``eigen``.
+    keep_data, n_jobs
+        As in :class:`~thalweg_embedding.TSNE`; ``transform`` needs the data.
     random_state
         Seed of the start, which has no bearing on the result.
 
@@ -102,7 +112,18 @@ class LaplacianEigenmaps(EigenvectorEstimator):
     perplexity: float | None = None
     normalized: bool = True
     eigen_solver: str = "auto"
+    keep_data: bool = True
+    n_jobs: int | None = None
     random_state: Any = None
+
+    def _new_rows(self, data: Dataset, count: int, shared: tuple[Any, Any]) -> ExtendedMap:
+        rows, perplexity = data.layout.rows, None
+        degree = None if self.normalized else float(count)
+        if self.affinity == "entropic":
+            perplexity = perplexity_for(rows, self.perplexity)
+            count, degree = round(3 * perplexity), None if self.normalized else 1.0 / rows
+        points = None if self.affinity == "precomputed" else data.values
+        return ExtendedMap(points, *shared, count, self.eigenvalues_, degree, perplexity)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -122,7 +143,7 @@ class LocallyLinearEmbedding(EigenvectorEstimator):
         Neighbors that a point is rebuilt from; all others where there are fewer.
     reg
         Share of the trace added to the diagonal of each local Gram matrix.
-    eigen_solver, random_state
+    eigen_solver, keep_data, n_jobs, random_state
         As in :class:`LaplacianEigenmaps`.
 
     Attributes
@@ -140,4 +161,10 @@ class LocallyLinearEmbedding(EigenvectorEstimator):
     n_neighbors: int = 12
     reg: float = 1e-3
     eigen_solver: str = "auto"
+    keep_data: bool = True
+    n_jobs: int | None = None
     random_state: Any = None
+
+    def _new_rows(self, data: Dataset, count: int, shared: tuple[Any, Any]) -> ExtendedMap:
+        none = np.zeros_like(self.eigenvalues_)
+        return ExtendedMap(data.values, *shared, count, none, regularization=self.reg)

@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 import thalweg
 from thalweg.data import Dataset, comm_of
@@ -28,6 +27,7 @@ from thalweg.parallel import (
 from thalweg.plugins import check_parameters, declared_options
 from thalweg_embedding.affinities.build import perplexity_for
 from thalweg_embedding.affinities.distances import SparseDataset
+from thalweg_embedding.estimators.transformer import MapTransformer, places_new_points
 from thalweg_embedding.new_points import PlacedMap
 from thalweg_embedding.objective import PairwiseEmbedding
 from thalweg_embedding.objectives import (
@@ -42,25 +42,12 @@ from thalweg_embedding.pacmap import pacmap
 from thalweg_embedding.pairs.cells import bounding_box
 
 
-def _places_new_points(estimator: MapEstimator) -> bool:
-    if estimator._of_affinities:
-        raise AttributeError("new points are placed by distances, and affinities were fitted")
-    if not estimator.keep_data or getattr(estimator, "_placed", estimator) is None:
-        raise AttributeError(
-            "new points are placed among the fitted ones, which keep_data=False does not keep; "
-            "fit again with keep_data=True"
-        )
-    return True
-
-
 def _extends(estimator: MapEstimator) -> bool:
-    return _places_new_points(estimator) and estimator.metric != "precomputed"
+    return places_new_points(estimator) and estimator.metric != "precomputed"
 
 
 @dataclass(eq=False, repr=False)
-class MapEstimator(  # type: ignore[misc]
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):
+class MapEstimator(MapTransformer):
     """What the estimators of this module have in common.
 
     ``fit`` and ``fit_transform`` take an array or a sparse matrix, shape (n_samples, n_features),
@@ -128,9 +115,6 @@ class MapEstimator(  # type: ignore[misc]
 
     #: Kinds of rows that it takes, as ``validate_data`` names them.
     _sparse_rows: ClassVar[Any] = "csr"
-
-    #: Whether X holds affinities.
-    _of_affinities: ClassVar[bool] = False
 
     n_components: int = 2
     _: KW_ONLY
@@ -249,29 +233,7 @@ class MapEstimator(  # type: ignore[misc]
             self._fit(together, start=start, **self._going_on)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """Embed the rows of X; returns the map, shape (n_samples, n_components)."""
-        return np.array(self.fit(X).embedding_)
-
-    @available_if(_places_new_points)
-    def transform(self, X: Any) -> np.ndarray:
-        """Places of new points in the map, which stays as it is; shape (n_new, n_components).
-
-        A point that was fitted gets its own place, one near it a place near by, and others the
-        minimum of their part of the objective (see
-        :meth:`~thalweg_embedding.new_points.PlacedMap.place`).  In a map fitted on several ranks
-        this is a collective call: every rank gives its own new points, an array or its part
-        of a :class:`thalweg.Dataset`, perhaps without rows, and gets their places.  With
-        ``metric="precomputed"`` the distances to all fitted points are given.
-        """
-        placed = self._fitted_map()
-        comm = placed.layout.comm if placed.layout else MPI.COMM_SELF
-        with raise_on_all_ranks(comm):
-            new = self._checked_new_points(X, placed.layout is not None)
-        with job_threads(self.n_jobs, comm):
-            return placed.place(new).astype(self.embedding_.dtype)
-
-    @available_if(_places_new_points)
+    @available_if(places_new_points)
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Points that belong at places of the map, shape (n_places, n_features).
 
@@ -298,25 +260,6 @@ class MapEstimator(  # type: ignore[misc]
             if not np.isfinite(places).all():
                 raise InputError("places must be finite")
         return placed.points_at(places)
-
-    def _fitted_map(self) -> PlacedMap:
-        check_is_fitted(self, "embedding_")
-        assert self._placed is not None
-        return self._placed
-
-    def _checked_new_points(self, X: Any, several_ranks: bool) -> Any:
-        empty = several_ranks or isinstance(X, Dataset)
-        try:
-            return validate_data(
-                self,
-                X.values if isinstance(X, Dataset) else X,
-                accept_sparse=self._sparse_rows,
-                dtype=(np.float64, np.float32),
-                reset=False,
-                ensure_min_samples=0 if empty else 1,
-            )
-        except ValueError as error:
-            raise InputError(str(error)) from error
 
     def _objective(self, X: Any, given: Mapping[str, Any]) -> tuple[Dataset, PairwiseEmbedding]:
         with raise_on_all_ranks(comm_of(X)):
@@ -391,10 +334,6 @@ class MapEstimator(  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         # A parameter may end in an underscore too: lambda_.
         return hasattr(self, "embedding_")
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.embedding_.shape[1])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,11 +8,16 @@ import warnings
 import numpy as np
 import pytest
 import scipy.linalg
+from scipy.optimize import brentq
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import cdist
+from scipy.special import entr
 from sklearn.datasets import load_digits, make_swiss_roll
 from sklearn.exceptions import SkipTestWarning
 from sklearn.manifold import LocallyLinearEmbedding as Reference
+from sklearn.manifold._locally_linear import barycenter_weights
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 import thalweg
@@ -245,3 +250,94 @@ def test_the_solution_is_this_ranks_rows_of_the_map(comm):
     np.testing.assert_array_equal(found, objective.map_rows(start))
     start.destroy()
     objective.destroy()
+
+
+EXTENDED = {
+    "neighbors": (LaplacianEigenmaps, {}),
+    "unnormalized": (LaplacianEigenmaps, {"normalized": False, "n_neighbors": 7}),
+    "entropic": (LaplacianEigenmaps, {"affinity": "entropic", "perplexity": 8.0}),
+    "few": (LaplacianEigenmaps, {"n_neighbors": 2}),
+    "lle": (LocallyLinearEmbedding, {}),
+}
+every_extension = pytest.mark.parametrize("name", EXTENDED)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@every_extension
+@pytest.mark.parametrize("distance", [0.0, 1e-9])
+def test_new_rows_near_fitted_ones_get_places_near_theirs(comm, name, distance):
+    data = roll(comm, 120)
+    kind, options = EXTENDED[name]
+    model = kind(**options).fit(data)
+    noise = distance * np.random.default_rng(0).normal(size=(120, 3))
+    new = data.layout.gather_rows(data.values) + noise
+    counts = {1: [120], 2: [0, 120], 3: [70, 0, 50]}[comm.size]
+    first = sum(counts[: comm.rank])
+    part = slice(first, first + counts[comm.rank])
+    whole = data.layout.gather_rows(model.embedding_)
+    extent = np.ptp(whole, axis=0).max()
+    found = model.transform(new[part])
+    assert found.shape == (counts[comm.rank], 2)
+    np.testing.assert_allclose(found, whole[part], atol=1e-8 * extent)
+
+
+@every_extension
+def test_new_rows_are_placed_by_the_formula(name, monkeypatch):
+    known = make_swiss_roll(150, random_state=0)[0]
+    new = make_swiss_roll(20, random_state=1)[0]
+    kind, options = EXTENDED[name]
+    model = kind(**options).fit(known)
+    found = model.transform(new)
+    monkeypatch.setattr(neighbors, "BLOCK", 500)
+    np.testing.assert_allclose(model.transform(new), found, rtol=1e-12)
+    gap, degree = 1.0 - model.eigenvalues_, 7.0
+    if name == "unnormalized":
+        gap = 1.0 - model.eigenvalues_ / degree
+    k = {"entropic": 24, "lle": 12}.get(name, options.get("n_neighbors", 10))
+    for x, place in zip(new, found, strict=True):
+        distances = np.linalg.norm(known - x, axis=1)
+        near = np.argsort(distances)[: max(k, 3)]
+        r, places = distances[near], model.embedding_[near]
+        if name == "lle":
+            formula = barycenter_weights(x[None], known, near[None]) @ places
+        else:
+            weights = entropic(r, 8.0) if name == "entropic" else np.ones(k) / k
+            formula = weights @ places[:k] / gap
+        shepard = ((r[-1] - r) / r) ** 2
+        theta = 1.0 / (1.0 + shepard.mean())
+        expected = theta * formula + (1.0 - theta) * shepard @ places / shepard.sum()
+        np.testing.assert_allclose(place, expected.ravel(), rtol=1e-6)
+
+
+def entropic(distances, perplexity):
+    """Gaussian weights of this perplexity."""
+
+    def of(rate):
+        weights = np.exp(-rate * (distances**2 - distances[0] ** 2))
+        return weights / weights.sum()
+
+    def excess(rate):
+        weights = of(rate)
+        return entr(weights).sum() - np.log(perplexity)
+
+    return of(brentq(excess, 1e-6, 1e2, xtol=1e-15))
+
+
+@pytest.mark.parametrize("normalized", [True, False])
+def test_given_weights_of_new_points_to_fitted_ones_place_them(normalized):
+    points = make_swiss_roll(60, random_state=0)[0]
+    weights = np.exp(-cdist(points, points) / 5.0)
+    np.fill_diagonal(weights, 0.0)
+    model = LaplacianEigenmaps(affinity="precomputed", normalized=normalized).fit(weights)
+    np.testing.assert_allclose(model.transform(weights), model.embedding_, atol=1e-8)
+    with pytest.raises(InputError, match="some must be positive"):
+        model.transform(np.zeros((1, 60)))
+
+
+@pytest.mark.parametrize("kind", [LaplacianEigenmaps, LocallyLinearEmbedding])
+def test_a_pipeline_goes_on_from_the_map(kind):
+    digits, labels = load_digits(n_class=3, return_X_y=True)
+    embed = kind(4, n_jobs=np.int64(1), random_state=np.random.default_rng(0))
+    model = make_pipeline(embed, KNeighborsClassifier()).fit(digits[:300], labels[:300])
+    assert model.score(digits[300:], labels[300:]) > 0.95
+    assert not hasattr(kind(keep_data=False), "transform")

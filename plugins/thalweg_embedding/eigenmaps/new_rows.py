@@ -1,0 +1,107 @@
+"""New points in a map of eigenvectors: each is placed by its neighbors, as fitted points are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thalweg.errors import InputError
+from thalweg.parallel import MPI, Layout, max_over_ranks, raise_on_all_ranks, rows_at
+from thalweg_embedding.affinities.entropic import entropic_rows
+from thalweg_embedding.eigenmaps import neighbors
+from thalweg_embedding.new_points import dataset_of, interpolation, nearest_rows
+
+#: 1 - lambda/D below which the mean of neighbors does not tell the place of a point.
+LEAST_GAP = 0.01
+
+
+@dataclass(frozen=True)
+class ExtendedMap:
+    """A map of eigenvectors, with what new points need to find their place.
+
+    Parameters
+    ----------
+    points
+        This rank's known points, shape (local_rows, features); None where new rows hold weights
+        between a new point and all known ones.
+    places
+        The places of all of them in the map, shape (N, d).
+    layout
+        How the N known points are distributed over the ranks; None if this rank has them all.
+    n_neighbors
+        Known points that place a new one.
+    eigenvalues
+        Those of the map, shape (d,); zeros for LLE.
+    degree
+        D, the sum of a point's weights, where the constraint is X'X = I; None where it has D.
+    perplexity
+        That of entropic weights; None for equal ones.
+    regularization
+        As of :func:`~thalweg_embedding.eigenmaps.neighbors.barycentric_weights`, which LLE takes;
+        None for others.
+    """
+
+    points: Any
+    places: np.ndarray
+    layout: Layout | None
+    n_neighbors: int
+    eigenvalues: np.ndarray
+    degree: float | None = None
+    perplexity: float | None = None
+    regularization: float | None = None
+
+    def place(self, new: np.ndarray) -> np.ndarray:
+        """Places of this rank's new points, shape (M, d).  Collective.
+
+        That of x is theta f(x) + (1 - theta) sum_m s_m y_m over its nearest known points, at
+        the places y_m, where
+
+            f_j(x) = 1/(1 - lambda_j) sum_m K(x, x_m) y_mj / sum_m K(x, x_m)
+
+        is the Nystrom formula for Laplacian eigenmaps (Bengio et al., Out-of-sample extensions for
+        LLE, Isomap, MDS, eigenmaps, and spectral clustering, NIPS 2003), lambda_j divided by D
+        where the constraint is X'X = I.  For LLE the weights are those of the combination that
+        comes closest to x (Saul and Roweis, Think globally, fit locally, JMLR 4, 2003), and all
+        lambda_j are 0.  The second term interpolates as in
+        :meth:`~thalweg_embedding.new_points.PlacedMap.place`: a fitted point keeps its place, and
+        one that comes near it comes near that place.
+        """
+        comm = self.layout.comm if self.layout else MPI.COMM_SELF
+        if self.points is None:
+            degrees = new.sum(axis=1, keepdims=True)
+            with raise_on_all_ranks(comm):
+                if new.min(initial=0.0) < 0.0 or not (degrees > 0.0).all():
+                    raise InputError(
+                        "weights of a new point must not be negative, and some must be positive"
+                    )
+            return self._extended(new @ self.places / degrees, degrees)
+        known = dataset_of(self.points, self.layout)
+        indices, squared = nearest_rows(known, new, min(len(self.places), max(3, self.n_neighbors)))
+        found = np.empty((len(new), self.places.shape[1]))
+        k = min(self.n_neighbors, len(self.places))
+        step = max(1, neighbors.BLOCK // (k * (k + new.shape[1])))
+        for first in range(0, int(max_over_ranks(comm, float(len(new)))), step):
+            part = slice(first, first + step)
+            near = self.places[indices[part]]
+            if self.regularization is not None:
+                rows = rows_at(known.layout, known.values, indices[part, :k].ravel())
+            if len(near) == 0:
+                continue
+            if self.regularization is not None:
+                differences = rows.reshape(-1, k, new.shape[1]) - new[part, None, :].astype(float)
+                weights = neighbors.barycentric_weights(differences, self.regularization)
+            elif self.perplexity is not None:
+                weights = entropic_rows(squared[part, :k], min(self.perplexity, 0.9 * k))
+            else:
+                weights = np.full((len(near), k), 1.0 / k)
+            means = np.einsum("nk,nkd->nd", weights, near[:, :k])
+            theta, interpolating = interpolation(squared[part])
+            found[part] = theta[:, None] * self._extended(means, self.degree)
+            found[part] += np.einsum("nk,nkd->nd", interpolating, near)
+        return found
+
+    def _extended(self, means: np.ndarray, degrees: Any) -> np.ndarray:
+        gap = 1.0 - self.eigenvalues / (1.0 if self.degree is None else degrees)
+        return np.asarray(means / np.where(np.abs(gap) < LEAST_GAP, 1.0, gap))

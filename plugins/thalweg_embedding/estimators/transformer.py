@@ -1,0 +1,95 @@
+"""What all estimators of embeddings have in common: their maps place new points."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg.parallel import MPI, job_threads, raise_on_all_ranks
+
+
+def places_new_points(estimator: MapTransformer) -> bool:
+    """Whether the estimator has what :meth:`MapTransformer.transform` needs."""
+    if estimator._of_affinities:
+        raise AttributeError("new points are placed by distances, and affinities were fitted")
+    if not estimator.keep_data or getattr(estimator, "_placed", estimator) is None:
+        raise AttributeError(
+            "new points are placed among the fitted ones, which keep_data=False does not keep; "
+            "fit again with keep_data=True"
+        )
+    return True
+
+
+class MapTransformer(  # type: ignore[misc]
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
+    """Base of estimators whose ``fit`` leaves ``embedding_`` and a map that places new points."""
+
+    #: Kinds of rows that it takes, as ``validate_data`` names them.
+    _sparse_rows: ClassVar[Any] = False
+
+    #: Whether X holds affinities, without distances to place new points by.
+    _of_affinities: ClassVar[bool] = False
+
+    keep_data: bool
+    n_jobs: int | None
+    embedding_: np.ndarray
+    _placed: Any
+
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+        """Embed the rows of X; returns the map, shape (n_samples, n_components)."""
+        return np.array(self.fit(X).embedding_)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Places of new points in the map, which stays as it is; shape (n_new, n_components).
+
+        A point that was fitted gets its own place, one near it a place near by, and others the
+        minimum of their part of the objective (see
+        :meth:`~thalweg_embedding.new_points.PlacedMap.place`, and of eigenvectors
+        :meth:`~thalweg_embedding.eigenmaps.new_rows.ExtendedMap.place`).  In a map fitted on
+        several ranks this is a collective call: every rank gives its own new points, an array or
+        its part of a :class:`thalweg.Dataset`, perhaps without rows, and gets their places.  With
+        ``metric="precomputed"`` the distances to all fitted points are given, and with the
+        ``affinity="precomputed"`` of Laplacian eigenmaps the weights.
+        """
+        placed = self._fitted_map()
+        comm = placed.layout.comm if placed.layout else MPI.COMM_SELF
+        with raise_on_all_ranks(comm):
+            new = self._checked_new_points(X, placed.layout is not None)
+        with job_threads(self.n_jobs, comm):
+            return np.asarray(placed.place(new).astype(self.embedding_.dtype))
+
+    def _fitted_map(self) -> Any:
+        check_is_fitted(self, "embedding_")
+        assert self._placed is not None
+        return self._placed
+
+    def _checked_new_points(self, X: Any, several_ranks: bool) -> Any:
+        empty = several_ranks or isinstance(X, Dataset)
+        try:
+            return validate_data(
+                self,
+                X.values if isinstance(X, Dataset) else X,
+                accept_sparse=self._sparse_rows,
+                dtype=(np.float64, np.float32),
+                reset=False,
+                ensure_min_samples=0 if empty else 1,
+            )
+        except ValueError as error:
+            raise InputError(str(error)) from error
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.embedding_.shape[1])
+
+
+# Outside what scikit-learn wraps around each class's own transform, which hides conditions.
+MapTransformer.transform = available_if(places_new_points)(  # type: ignore[method-assign]
+    MapTransformer.transform
+)
