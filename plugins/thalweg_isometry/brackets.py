@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+#: Delta below which a map is exact: rounding widens the certificate by about as much.
+EXACT = 1e-8
+
 
 @dataclass(frozen=True)
 class RankBracket:
@@ -70,8 +73,8 @@ class DeltaBracket:
     served: float
 
     def closed(self, precision: float) -> bool:
-        """Whether the ends are within ``precision`` of each other, relatively."""
-        return self.served - self.failed <= precision * self.served
+        """Whether the ends are within ``precision`` of each other, relatively, or all is kept."""
+        return self.served - self.failed <= max(precision * self.served, EXACT)
 
     def next_delta(self) -> float:
         """The delta to try next."""

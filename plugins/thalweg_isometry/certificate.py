@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.errors import InputError
+from thalweg.parallel import raise_on_all_ranks, refuse_differing
 from thalweg.parallel.pairs import SecantSet, checked_components
 from thalweg_isometry.rank_bounds import rank_lower_bound
 
@@ -109,7 +110,9 @@ def certify(
             "the first argument of certify must be a SecantSet, "
             f"not {type(secants).__name__}; call certify(secants, components)"
         )
-    components = checked_components(components, secants.dimension)
+    with raise_on_all_ranks(secants.comm):
+        components = checked_components(components, secants.dimension)
+    refuse_differing(secants.comm, "the components", components)
     scan = secants.scan(components, progress=progress)
     return Certificate(
         delta=scan.delta,

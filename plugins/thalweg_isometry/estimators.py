@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,8 +14,18 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 import thalweg
 from thalweg.data import Dataset
+from thalweg.driver import STOP_OPTIONS
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout, collective_call, sum_over_ranks
+from thalweg.parallel import (
+    MPI,
+    Layout,
+    collective_call,
+    job_threads,
+    raise_on_all_ranks,
+    refuse_differing,
+    shared_seed,
+    sum_over_ranks,
+)
 from thalweg.parallel.pairs import SecantSet
 from thalweg.plugins import check_parameters, declared_options
 from thalweg_isometry.certificate import Certificate, certify
@@ -34,6 +45,11 @@ FAR = 10.0
 BLOCK = 4096
 
 
+def _ranks_of(estimator: Any, X: Any, *_: Any, **__: Any) -> MPI.Comm:
+    """The ranks that rows are spread over."""
+    return X.comm if isinstance(X, Dataset) else MPI.COMM_SELF
+
+
 @dataclass(eq=False, repr=False)
 class LinearIsometry(  # type: ignore[misc]
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
@@ -46,22 +62,32 @@ class LinearIsometry(  # type: ignore[misc]
     Parameters
     ----------
     delta
-        Largest relative change of a squared distance, in (0, 1).  None with a rank
+        Largest relative change of a squared distance, in (0, 1).  None with ``n_components``
         given: the least that the method finds.  0.4 if neither is given.
-    rank
-        Rows of the map.  None: as few as the method finds.
+    n_components
+        Rows of the map, its rank.  None: as few as the method finds.
     secants
         Which pairs of points count: ``"all"``, ``"within-class"`` or ``"neighbors"``.
     n_neighbors
         With ``secants="neighbors"``: of how many.
     solver_options
         Further options of the solver, as ``thalweg list`` shows them.
+    max_iter
+        Steps of the search.  Where they end it, scikit-learn's ``ConvergenceWarning`` says so.
+    verbose
+        1 shows a progress bar on a terminal.
+    n_jobs
+        Threads of this process: None for those of ``OMP_NUM_THREADS`` or all cores, -1 for all
+        cores.
+    random_state
+        Seed of random maps, of sampled scans and of what leaves stationary points: an integer, a
+        ``RandomState`` or a ``Generator``.  None for one seed, so that two fits are equal.
 
     Attributes
     ----------
-    components_ : ndarray of shape (rank_, n_features)
+    components_ : ndarray of shape (n_components_, n_features)
         The map Psi.
-    rank_ : int
+    n_components_ : int
         Its rows.
     offset_ : ndarray of shape (n_features,)
         What :meth:`transform` takes from rows: zeros, but the mean where rows lie far from the
@@ -83,12 +109,16 @@ class LinearIsometry(  # type: ignore[misc]
     _solver: ClassVar[str]
 
     delta: float | None = None
-    rank: int | None = None
+    n_components: int | None = None
     secants: str = "all"
     n_neighbors: int = 10
     solver_options: dict[str, Any] | None = None
+    max_iter: int = 1000
+    verbose: int = 0
+    n_jobs: int | None = None
+    random_state: Any = None
 
-    @collective_call(lambda self, X, *_, **__: X.comm if isinstance(X, Dataset) else MPI.COMM_SELF)
+    @collective_call(_ranks_of)
     def fit(self, X: Any, y: Any = None, pairs: Any = None, weights: Any = None) -> LinearIsometry:
         """Find a map for the rows of X.
 
@@ -111,14 +141,27 @@ class LinearIsometry(  # type: ignore[misc]
         InputError
             Data or parameters that cannot be used; it is a ``ValueError``.
         """
-        check_parameters(self, declared_options(build))
         self._seen: tuple[Any, np.ndarray | None, np.ndarray | None] | None = None
-        if isinstance(X, Dataset):
-            self.n_features_in_ = X.layout.columns
-        else:
-            X = self._validated(X, reset=True, ensure_min_samples=2)
-        self._set_offset(X)
-        return self._solve(self._secant_set(X, y, pairs, weights))
+        with ExitStack() as stack:
+            with raise_on_all_ranks(_ranks_of(self, X)):
+                stack.enter_context(job_threads(self.n_jobs))
+                parameters = self._checked_parameters()
+                if isinstance(X, Dataset):
+                    self.n_features_in_ = X.layout.columns
+                else:
+                    X = self._validated(X, reset=True, ensure_min_samples=2)
+                check_targets(
+                    self.n_features_in_,
+                    delta_or_default(self.delta, self.n_components),
+                    self.n_components,
+                )
+                if weights is not None and pairs is None:
+                    raise InputError("weights are those of pairs; give pairs, too")
+            refuse_differing(
+                _ranks_of(self, X), "the parameters", parameters, pairs is None, weights is None
+            )
+            self._set_offset(X)
+            return self._solve(self._secant_set(X, y, pairs, weights))
 
     def partial_fit(self, X: Any, y: Any = None) -> LinearIsometry:
         """Go on with further points: a map for these and those of earlier calls.
@@ -140,7 +183,7 @@ class LinearIsometry(  # type: ignore[misc]
             Data or parameters that cannot be used; fewer than two distinct points so far; points
             of earlier calls without classes where these count now.
         """
-        check_parameters(self, declared_options(build))
+        self._checked_parameters()
         if isinstance(X, Dataset):
             raise InputError("partial_fit takes arrays; give the whole Dataset to fit")
         known = hasattr(self, "components_")
@@ -163,7 +206,8 @@ class LinearIsometry(  # type: ignore[misc]
             y = None if y is None else np.concatenate([classes, y])
         self._set_offset(X)
         start = self.components_ if known else None
-        self._solve(self._secant_set(X, y), start, cuts)
+        with job_threads(self.n_jobs):
+            self._solve(self._secant_set(X, y), start, cuts)
         # Callers read the next points into the same buffer.
         self._seen = (X.copy() if seen is None else X, y, self._cuts)
         return self
@@ -172,10 +216,6 @@ class LinearIsometry(  # type: ignore[misc]
         self, X: Any, y: Any = None, pairs: Any = None, weights: Any = None
     ) -> SecantSet:
         """The secants of rows, as the parameters say."""
-        if weights is not None and pairs is None:
-            raise InputError("weights are those of pairs; give pairs, too")
-        rows, columns = (X.layout.rows, X.layout.columns) if isinstance(X, Dataset) else X.shape
-        check_targets(columns, delta_or_default(self.delta, self.rank), self.rank)
         sparse = scipy.sparse.issparse(X)
         classes = None
         if self.secants == "within-class" and pairs is None and not isinstance(X, Dataset):
@@ -187,10 +227,10 @@ class LinearIsometry(  # type: ignore[misc]
             if pairs is None:
                 return secant_set(dataset, self.secants, self.n_neighbors)
             return SecantSet(dataset.values, dataset.layout, pairs=pairs, weights=weights)
-        layout = Layout(MPI.COMM_SELF, rows, columns)
+        layout = Layout(MPI.COMM_SELF, *X.shape)
         neighbors = None
         if self.secants == "neighbors" and pairs is None:
-            check_neighbors(self.n_neighbors, rows)
+            check_neighbors(self.n_neighbors, layout.rows)
             search = NearestNeighbors(n_neighbors=self.n_neighbors, algorithm="brute").fit(X)
             neighbors = search.kneighbors(return_distance=False)
         return SecantSet(
@@ -203,14 +243,22 @@ class LinearIsometry(  # type: ignore[misc]
         start: np.ndarray | None = None,
         cuts: np.ndarray | None = None,
     ) -> LinearIsometry:
-        objective = NearIsometry(secants, delta_or_default(self.delta, self.rank), self.rank)
+        objective = NearIsometry(
+            secants, delta_or_default(self.delta, self.n_components), self.n_components
+        )
         objective.cuts = cuts
-        options = dict(self.solver_options or {})
+        options: dict[str, Any] = {
+            "iterations": self.max_iter,
+            "progress": bool(self.verbose),
+            **(self.solver_options or {}),
+        }
+        if self.random_state is not None:
+            options.setdefault("seed", shared_seed(secants.comm, self.random_state))
         x0 = None
         if start is not None and len(start) <= objective.layout.rows:
             x0 = np.zeros((objective.layout.rows, objective.layout.columns))
             x0[: len(start)] = start
-            if self.rank is None:
+            if self.n_components is None:
                 options.setdefault("start_rank", len(start))
         try:
             result = thalweg.minimize(objective, x0, solver=self._solver, **options)
@@ -220,7 +268,7 @@ class LinearIsometry(  # type: ignore[misc]
         assert result.solution is not None
         self._cuts = objective.last_cuts
         self.components_ = result.solution
-        self.rank_ = len(result.solution)
+        self.n_components_ = len(result.solution)
         self.delta_ = float(facts["delta"])
         self.rank_lower_bound_ = int(facts["rank_lower_bound"])
         self.n_secants_ = int(facts["n_secants"])
@@ -229,10 +277,17 @@ class LinearIsometry(  # type: ignore[misc]
         self.status_ = result.status
         self.notes_ = result.notes
         self.n_iter_ = max(1, result.iterations)
+        result.warn_unless_converged()
         return self
 
+    def _checked_parameters(self) -> dict[str, Any]:
+        """Values of the options that the parameters set."""
+        names = {"n_components": "rank", "max_iter": "iterations"}
+        checked = check_parameters(self, (*declared_options(build), *STOP_OPTIONS), names)
+        return {**checked, "solver_options": self.solver_options}
+
     def transform(self, X: Any) -> np.ndarray:
-        """Map rows: ``(X - offset_) @ components_.T``, shape (n_samples, rank_), float64.
+        """Map rows: ``(X - offset_) @ components_.T``, shape (n_samples, n_components_), float64.
 
         ``delta_`` holds for these images up to their rounding, in double precision whatever the
         type of X: single precision may change a short distance by more than the map does.
@@ -260,17 +315,17 @@ class LinearIsometry(  # type: ignore[misc]
         Parameters
         ----------
         X
-            Images, shape (n_samples, rank_).
+            Images, shape (n_samples, n_components_).
 
         Raises
         ------
         InputError
-            Another number of columns than ``rank_``.
+            Another number of columns than ``n_components_``.
         """
         check_is_fitted(self)
         X = check_array(X, dtype=np.float64)
-        if X.shape[1] != self.rank_:
-            raise InputError(f"the images must have {self.rank_} columns, not {X.shape[1]}")
+        if X.shape[1] != self.n_components_:
+            raise InputError(f"the images must have {self.n_components_} columns, not {X.shape[1]}")
         return np.asarray(X @ np.linalg.pinv(self.components_).T + self.offset_)
 
     def _set_offset(self, X: Any) -> None:
@@ -286,6 +341,7 @@ class LinearIsometry(  # type: ignore[misc]
         if np.abs(mean).max() > FAR * total / (rows * len(mean)):
             self.offset_ = mean
 
+    @collective_call(_ranks_of)
     def score(self, X: Any, y: Any = None) -> float:
         """The isometry constant over all secants of X, certified, times -1.
 
@@ -301,6 +357,7 @@ class LinearIsometry(  # type: ignore[misc]
         """
         return -self._certificate(X).delta
 
+    @collective_call(_ranks_of)
     def bound_for_new_points(self, X: Any, confidence: float = 0.95) -> tuple[float, float]:
         """Bound on the share of larger distortions among points that the map has not seen.
 
@@ -333,18 +390,24 @@ class LinearIsometry(  # type: ignore[misc]
         (1 - share)-quantile of the distortion with a probability of at most
         ``(1 - share)^k`` (Wilks 1941), and delta is no less than their maximum.
         """
-        if not 0.0 < confidence < 1.0:
-            raise InputError(f"the confidence must lie between 0 and 1, not {confidence!r}")
+        with raise_on_all_ranks(_ranks_of(self, X)):
+            if not 0.0 < confidence < 1.0:
+                raise InputError(f"the confidence must lie between 0 and 1, not {confidence!r}")
         facts = self._certificate(X)
         pairs = facts.n_points // 2
         return facts.delta, float(-np.expm1(np.log1p(-confidence) / pairs))
 
     def _certificate(self, X: Any) -> Certificate:
-        check_is_fitted(self)
-        if isinstance(X, Dataset):
-            return certify(SecantSet(X.values, X.layout), self.components_)
-        X = self._validated(X)
-        return certify(SecantSet(X, Layout(MPI.COMM_SELF, *X.shape)), self.components_)
+        with ExitStack() as stack:
+            with raise_on_all_ranks(_ranks_of(self, X)):
+                check_is_fitted(self)
+                stack.enter_context(job_threads(self.n_jobs))
+                if isinstance(X, Dataset):
+                    X, layout = X.values, X.layout
+                else:
+                    X = self._validated(X)
+                    layout = Layout(MPI.COMM_SELF, *X.shape)
+            return certify(SecantSet(X, layout), self.components_)
 
     def _validated(self, X: Any, reset: bool = False, **options: Any) -> Any:
         types = (np.float64, np.float32)
@@ -358,7 +421,7 @@ class LinearIsometry(  # type: ignore[misc]
 
     @property
     def _n_features_out(self) -> int:
-        return self.rank_
+        return self.n_components_
 
 
 class NearIsometricEmbedding(LinearIsometry):

@@ -11,7 +11,14 @@ import numpy as np
 from thalweg import InputError
 from thalweg.data import Dataset
 from thalweg.interfaces import Objective, SecantConstraints
-from thalweg.parallel import MPI, Layout, PETSc, sum_large, sum_over_ranks
+from thalweg.parallel import (
+    MPI,
+    Layout,
+    PETSc,
+    raise_on_all_ranks,
+    sum_large,
+    sum_over_ranks,
+)
 from thalweg.parallel.pairs import Ring, SecantSet, nearest_neighbors
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants, hinge, hinge_value, misses
@@ -227,8 +234,9 @@ def secant_set(dataset: Dataset, secants: str = "all", n_neighbors: int = 10) ->
     """
     points = dataset.values
     if secants == "within-class":
-        if dataset.labels is None:
-            raise InputError("secants within a class need labels; give the data labels")
+        with raise_on_all_ranks(dataset.comm):
+            if dataset.labels is None:
+                raise InputError("secants within a class need labels; give the data labels")
         return SecantSet(points, dataset.layout, labels=dataset.gather_labels())
     if secants == "neighbors":
         check_neighbors(n_neighbors, dataset.layout.rows)

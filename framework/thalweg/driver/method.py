@@ -113,10 +113,11 @@ def method_of_call(
     solver: str | Solver[Any] | None,
     preconditioner: str | Preconditioner | None,
     given: Mapping[str, Any],
+    seed: int = 0,
 ) -> tuple[Solver[Any], dict[str, Any]]:
     """The method of a call of :func:`thalweg.minimize`, and the stopping rules among ``given``.
 
-    Each option goes to the part that has it.
+    Each option goes to the part that has it, and the seed to all that are named and draw.
 
     Raises
     ------
@@ -148,6 +149,9 @@ def method_of_call(
         other, _ = plugins().find(PreconditionerSpec, named)
         places.append((other.owner, other.declared_options))
     stop, own, *rest = _sorted(given, places)
+    for options, (_, known) in zip((own, *rest), places[1:], strict=True):
+        if any(option.name == "seed" for option in known):
+            options["seed"] = seed
     section = {"name": named, **rest[0]} if isinstance(named, str) else None
     chosen, inner = resolve_method({"name": name, **own}, section, {"name": "identity"})
     outer = named if isinstance(named, Preconditioner) else inner

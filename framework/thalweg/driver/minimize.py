@@ -61,7 +61,7 @@ def minimize(
         Called on all ranks with an :class:`~thalweg.driver.Iterate` after each
         step; a true answer ends the run.
     seed
-        Seed of the starting point.
+        Seed of the starting point, and of what a named solver or preconditioner draws.
     homotopy
         Stages of the objective's homotopy parameter; by default what the
         objective proposes, if anything.
@@ -102,7 +102,7 @@ def minimize(
             raise InputError(
                 f"callback must be a function of one argument, or None, not of type {kind}"
             )
-        algorithm, given = method_of_call(objective, solver, preconditioner, options)
+        algorithm, given = method_of_call(objective, solver, preconditioner, options, seed)
         given = {**objective.default_stop, **given}
         stop = Stop(**resolve_options(STOP_OPTIONS, given, "the stopping rules"))
     if homotopy is None and isinstance(objective, Homotopy):

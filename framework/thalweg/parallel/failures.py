@@ -23,6 +23,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
@@ -72,6 +73,33 @@ def raise_on_all_ranks(comm: MPI.Comm) -> Iterator[None]:
     # What went wrong travels as Python objects, which are slow, only where something did.
     if any_over_ranks(comm, error is not None):
         _raise_lowest(comm, error, comm.allgather(_description(comm.rank, error)))
+
+
+def refuse_differing(comm: MPI.Comm, what: str, *values: Any) -> None:
+    """Refuse arguments that every rank gives, and that are not the same on all.  Collective.
+
+    Parameters
+    ----------
+    what
+        Plural, for the error's text.
+    values
+        Compared by their ``repr``, arrays by their bytes.
+
+    Raises
+    ------
+    InputError
+        On all ranks.
+    """
+    texts = [
+        f"{v.dtype}{v.shape}{sha256(v.tobytes()).hexdigest()}"
+        if isinstance(v, np.ndarray)
+        else repr(v)
+        for v in values
+    ]
+    found = comm.allgather(texts)
+    other = next((rank for rank, text in enumerate(found) if text != found[0]), None)
+    if other is not None:
+        raise InputError(f"{what} differ between rank 0 and rank {other}; give all ranks the same")
 
 
 def shared_seed(comm: MPI.Comm, random_state: Any) -> int:

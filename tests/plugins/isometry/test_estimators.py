@@ -1,13 +1,17 @@
 """The estimators follow scikit-learn's contract and report certified facts."""
 
+import time
+
 import numpy as np
 import pytest
 import scipy.sparse
 from scipy.spatial.distance import pdist
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from thalweg import Dataset, InputError, Status
+from thalweg.parallel.failures import TIMEOUT
 from thalweg_isometry import (
     FroMax,
     JohnsonLindenstrauss,
@@ -44,14 +48,14 @@ def test_attributes_are_certified(digits, true_delta, estimator):
     points = digits[:24]
     options = {"limit": 400} if estimator in (FroMax, NILEPro) else None
     fitted = estimator(delta=0.4, solver_options=options).fit(points)
-    assert fitted.components_.shape == (fitted.rank_, 64)
+    assert fitted.components_.shape == (fitted.n_components_, 64)
     assert fitted.delta_ == pytest.approx(true_delta(points, fitted.components_), rel=1e-7)
     assert fitted.delta_ <= 0.4
     assert fitted.status_ is Status.CONVERGED
-    assert 1 <= fitted.rank_lower_bound_ <= fitted.rank_
+    assert 1 <= fitted.rank_lower_bound_ <= fitted.n_components_
     assert all("attempt" in note for note in fitted.notes_)
     assert fitted.n_secants_ == 24 * 23 // 2
-    assert fitted.transform(points).shape == (24, fitted.rank_)
+    assert fitted.transform(points).shape == (24, fitted.n_components_)
     np.testing.assert_allclose(fitted.transform(points), points @ fitted.components_.T)
 
 
@@ -88,7 +92,7 @@ def test_the_certified_delta_holds_for_what_transform_returns(comm, kind, center
 
 
 def test_rows_near_the_origin_are_multiplied_alone(digits):
-    fitted = SecantPCA(rank=5).fit(digits[:30])
+    fitted = SecantPCA(n_components=5).fit(digits[:30])
     assert not fitted.offset_.any()
     np.testing.assert_array_equal(fitted.transform(digits), digits @ fitted.components_.T)
 
@@ -101,7 +105,7 @@ def test_integer_images_are_converted_with_care(digits, true_delta):
 
 
 def test_a_rank_can_be_asked_for(digits):
-    assert NearIsometricEmbedding(rank=7, solver_options={"precision": 0.2}).fit(
+    assert NearIsometricEmbedding(n_components=7, solver_options={"precision": 0.2}).fit(
         digits[:30]
     ).components_.shape == (7, 64)
 
@@ -118,18 +122,20 @@ def test_classes_are_taken_from_y(digits):
 
 def test_sparse_rows_and_data_frames_are_mapped_as_arrays_are(digits):
     pandas = pytest.importorskip("pandas")
-    fitted = SecantPCA(rank=5).fit(digits[:30])
+    fitted = SecantPCA(n_components=5).fit(digits[:30])
     expected = fitted.transform(digits)
     for kind in (scipy.sparse.csr_matrix, scipy.sparse.csc_array):
         found = fitted.transform(kind(digits))
         assert isinstance(found, np.ndarray)
         np.testing.assert_allclose(found, expected, atol=1e-12)
     frame = pandas.DataFrame(digits, columns=[f"pixel {k}" for k in range(64)])
-    np.testing.assert_array_equal(SecantPCA(rank=5).fit(frame[:30]).transform(frame), expected)
+    np.testing.assert_array_equal(
+        SecantPCA(n_components=5).fit(frame[:30]).transform(frame), expected
+    )
 
 
 def test_the_inverse_maps_back_to_the_same_images(digits):
-    fitted = SecantPCA(rank=6).fit(digits[:30])
+    fitted = SecantPCA(n_components=6).fit(digits[:30])
     small = fitted.transform(digits)
     back = fitted.inverse_transform(small)
     assert back.shape == digits.shape
@@ -140,7 +146,7 @@ def test_the_inverse_maps_back_to_the_same_images(digits):
 
 
 def test_the_score_is_the_isometry_constant_over_new_points(digits, true_delta):
-    fitted = SecantPCA(rank=8).fit(digits[:30])
+    fitted = SecantPCA(n_components=8).fit(digits[:30])
     new = digits[30:70]
     assert fitted.score(new) == pytest.approx(-true_delta(new, fitted.components_), rel=1e-7)
     assert fitted.score(digits[:30]) == pytest.approx(-fitted.delta_, rel=1e-9)
@@ -148,7 +154,7 @@ def test_the_score_is_the_isometry_constant_over_new_points(digits, true_delta):
 
 def test_the_bound_for_new_points_holds_as_often_as_it_says():
     random = np.random.default_rng(0)
-    fitted = JohnsonLindenstrauss(rank=4).fit(random.standard_normal((20, 12)))
+    fitted = JohnsonLindenstrauss(n_components=4).fit(random.standard_normal((20, 12)))
     pairs = random.standard_normal((200_000, 12))  # differences of two normal points
     ratios = ((pairs @ fitted.components_.T) ** 2).sum(axis=1) / (pairs**2).sum(axis=1)
     distortions = np.sort(np.abs(ratios - 1.0))
@@ -166,7 +172,7 @@ def test_the_bound_for_new_points_holds_as_often_as_it_says():
 
 
 def test_it_works_in_a_pipeline(digits):
-    assert make_pipeline(SecantPCA(rank=3)).fit_transform(digits[:20]).shape == (20, 3)
+    assert make_pipeline(SecantPCA(n_components=3)).fit_transform(digits[:20]).shape == (20, 3)
 
 
 def test_partial_fit_keeps_the_map_and_the_cuts_and_certifies_all_points(digits, true_delta):
@@ -174,7 +180,7 @@ def test_partial_fit_keeps_the_map_and_the_cuts_and_certifies_all_points(digits,
     before = whole.components_
     first = whole.n_iter_
     whole.partial_fit(digits[:20])  # points that are known, so that nothing is left to do
-    assert whole.rank_ <= len(before)
+    assert whole.n_components_ <= len(before)
     assert whole.n_secants_ == 40 * 39 // 2 + 40 * 20 - 20 + 20 * 19 // 2
     assert whole.n_coincident_ == 20
     whole.partial_fit(digits[40:60])
@@ -204,10 +210,10 @@ def test_partial_fit_refuses_data_sets_and_classes_that_come_late(digits):
 
 def test_partial_fit_takes_classes_and_a_given_rank(digits):
     classes = np.arange(60) % 3
-    fitted = NearIsometricEmbedding(delta=0.5, rank=9, secants="within-class")
+    fitted = NearIsometricEmbedding(delta=0.5, n_components=9, secants="within-class")
     fitted.partial_fit(digits[:30], classes[:30]).partial_fit(digits[30:60], classes[30:])
     assert fitted.n_secants_ == 3 * 20 * 19 // 2
-    assert fitted.rank_ == 9
+    assert fitted.n_components_ == 9
     with pytest.raises(InputError, match="give y"):
         fitted.partial_fit(digits[:5])
 
@@ -224,10 +230,123 @@ def test_a_data_frame_is_an_array(digits):
 
 @pytest.mark.ranks(2, 3)
 def test_score_and_bound_are_those_of_one_rank(comm, digits):
-    fitted = NearIsometricEmbedding(rank=5, delta=0.8).fit(digits[:30])
+    fitted = NearIsometricEmbedding(n_components=5, delta=0.8).fit(digits[:30])
     shared = Dataset.from_array(digits[30:], comm=comm)
     assert fitted.score(shared) == fitted.score(digits[30:])
     assert fitted.bound_for_new_points(shared) == fitted.bound_for_new_points(digits[30:])
+
+
+ESTIMATORS = (
+    NearIsometricEmbedding,
+    NuMax,
+    FroMax,
+    NILEPro,
+    SecantAvoidanceProjection,
+    LearnedJohnsonLindenstrauss,
+    SecantPCA,
+    JohnsonLindenstrauss,
+)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_methods_are_the_same_at_any_number_of_ranks(comm, digits, estimator):
+    points = digits[:16]
+    shared = Dataset.from_array(points, comm=comm)
+    fitted, alone = (estimator(delta=0.8, n_jobs=1).fit(rows) for rows in (shared, points))
+    np.testing.assert_allclose(fitted.delta_, alone.delta_, rtol=0.05)
+    found = fitted.components_.tobytes()
+    assert comm.allgather(found) == [found] * comm.size
+    assert fitted.score(shared) == pytest.approx(-fitted.delta_, rel=1e-7)
+    assert fitted.bound_for_new_points(shared) == fitted.bound_for_new_points(points)
+    mapped = shared.layout.gather_rows(fitted.transform(shared))
+    np.testing.assert_allclose(mapped, fitted.transform(points))
+
+
+#: Method, what is wrong on one rank with the estimator's parameters or the method's arguments.
+WRONG = [
+    ("fit", {"delta": 2.0}, {}, "'delta' of"),
+    ("fit", {"delta": 0.7}, {}, "the parameters differ between rank 0 and rank"),
+    ("fit", {"n_components": 0}, {}, "'n_components' of"),
+    ("fit", {"n_components": 9}, {}, "the parameters differ"),
+    ("fit", {"secants": "some"}, {}, "'secants' of"),
+    ("fit", {"n_jobs": 0}, {}, "'n_jobs' must be"),
+    ("fit", {"max_iter": -1}, {}, "'max_iter' of"),
+    ("fit", {"random_state": "x"}, {}, "'random_state' must be"),
+    ("fit", {"solver_options": {"per_row": 2}}, {}, "the parameters differ"),
+    ("fit", {}, {"weights": [1.0]}, "give pairs, too"),
+    ("fit", {}, {"pairs": [[0, 1]]}, "the parameters differ"),
+    ("score", {}, {}, "not finite"),
+    ("score", {"n_jobs": 0}, {}, "'n_jobs' must be"),
+    ("bound_for_new_points", {}, {"confidence": 1.0}, "between 0 and 1"),
+]
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize(("method", "parameters", "arguments", "text"), WRONG)
+@pytest.mark.parametrize("estimator", [NearIsometricEmbedding, JohnsonLindenstrauss])
+def test_what_is_wrong_on_one_rank_is_refused_on_all(
+    comm, digits, estimator, method, parameters, arguments, text
+):
+    rows = Dataset.from_array(digits[:24], comm=comm)
+    chosen = estimator(delta=0.8, random_state=0)
+    if method != "fit":
+        chosen.fit(rows)
+    if comm.rank == comm.size - 1:
+        chosen.set_params(**parameters)
+        if text == "not finite":
+            rows = rows.with_values(np.full_like(rows.values, np.nan))
+    else:
+        arguments = {}
+    if comm.size == 1 and "differ" in text:
+        return
+    began = time.perf_counter()
+    with pytest.raises(InputError, match=text):
+        getattr(chosen, method)(rows, **arguments)
+    assert time.perf_counter() - began < TIMEOUT  # no rank waited for one that had left
+
+
+@pytest.mark.ranks(2, 3)
+def test_secants_and_maps_that_differ_between_ranks_are_refused(comm, digits):
+    fitted = SecantPCA(n_components=4).fit(digits[:24])
+    rows = Dataset.from_array(digits[:24], comm=comm)
+    last = comm.rank == comm.size - 1
+    with pytest.raises(InputError, match="the pairs or their weights differ"):
+        fitted.fit(rows, pairs=np.array([[0, 1], [2, 3 + last]]))
+    with pytest.raises(InputError, match="numbers of the 24 points"):
+        fitted.fit(rows, pairs=np.array([[0, 24 if last else 1]]))
+    fitted.components_ = fitted.components_ * (1.0 + last)
+    with pytest.raises(InputError, match="the components differ"):
+        fitted.score(rows)
+    labels = None if last else np.arange(24) % 2
+    some = Dataset(rows.values, rows.layout, None if last else rows.layout.local(labels))
+    with pytest.raises(InputError, match="need labels"):
+        fitted.set_params(secants="within-class").fit(some)
+
+
+def test_random_maps_follow_their_seed(digits):
+    def components(random_state, **options):
+        model = JohnsonLindenstrauss(
+            n_components=4, random_state=random_state, solver_options=options
+        )
+        return model.fit(digits[:24]).components_
+
+    assert np.array_equal(components(None), components(None, seed=0))
+    assert np.array_equal(components(1), components(np.int64(1)))
+    assert not np.array_equal(components(1), components(2))
+    assert not np.array_equal(components(None), components(None, seed=1))
+
+
+def test_a_search_that_is_cut_short_says_so(digits):
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        fitted = NearIsometricEmbedding(delta=0.2, max_iter=1).fit(digits[:60])
+    assert fitted.n_iter_ == 1
+
+
+def test_a_map_that_keeps_every_distance_ends_the_search():
+    points = np.random.default_rng(0).normal(size=(10, 1))
+    fitted = LearnedJohnsonLindenstrauss(n_components=1).fit(points)
+    assert fitted.delta_ <= 1e-8
 
 
 @pytest.mark.parametrize("secants", ["all", "within-class", "neighbors"])
@@ -256,7 +375,7 @@ def test_only_given_pairs_are_kept(digits):
     pairs = np.stack([np.arange(40), (np.arange(40) + 7) % 40], axis=1)
     fitted = NearIsometricEmbedding(delta=0.2).fit(digits[:40], pairs=pairs)
     assert fitted.n_secants_ == 40
-    assert fitted.rank_ < NearIsometricEmbedding(delta=0.2).fit(digits[:40]).rank_
+    assert fitted.n_components_ < NearIsometricEmbedding(delta=0.2).fit(digits[:40]).n_components_
     with pytest.raises(InputError, match="no two of the points that are paired differ"):
         NearIsometricEmbedding().fit(digits[:40], pairs=[[3, 3]])
     ends = digits[pairs[:, 0]] - digits[pairs[:, 1]]
@@ -273,7 +392,7 @@ def test_a_pair_of_small_weight_may_change_more(digits):
     assert fitted.delta_ == pytest.approx(np.abs(weights * (ratios - 1.0)).max(), rel=1e-7)
     assert fitted.delta_ <= 0.15 < np.abs(ratios - 1.0).max()
     alike = NearIsometricEmbedding(delta=0.15).fit(digits[:25], pairs=pairs)
-    assert fitted.rank_ < alike.rank_
+    assert fitted.n_components_ < alike.n_components_
     with pytest.raises(InputError, match="no weights"):
         NuMax().fit(digits[:25], pairs=pairs, weights=weights)
     with pytest.raises(InputError, match="give pairs"):

@@ -92,7 +92,7 @@ def test_the_solver_at_each_variance_is_found_by_its_name(points, secants_of):
 
 
 def test_the_estimator_has_the_certified_map(points, true_delta):
-    fitted = LearnedJohnsonLindenstrauss(delta=0.4, rank=6).fit(points)
-    assert fitted.rank_ == 6
+    fitted = LearnedJohnsonLindenstrauss(delta=0.4, n_components=6).fit(points)
+    assert fitted.n_components_ == 6
     assert fitted.delta_ == pytest.approx(true_delta(points, fitted.components_), rel=1e-7)
     assert fitted.delta_ <= 0.4

@@ -35,7 +35,7 @@ import numpy as np
 import scipy.sparse
 
 from thalweg.errors import InputError
-from thalweg.parallel.failures import raise_on_all_ranks
+from thalweg.parallel.failures import raise_on_all_ranks, refuse_differing
 from thalweg.parallel.identity import Identified, identity_texts
 from thalweg.parallel.layout import Layout
 from thalweg.parallel.pairs import secant_kernels as kernels
@@ -137,11 +137,13 @@ class SecantSet(Identified):
         self._threads = threads
         self._labels: np.ndarray | None = None
         if labels is not None:
-            if len(labels) != layout.rows:
-                raise InputError(
-                    f"there are {len(labels)} labels for {layout.rows} points; give one per point"
-                )
-            self._labels = np.unique(labels, return_inverse=True)[1].astype(np.int32).ravel()
+            with raise_on_all_ranks(layout.comm):
+                if len(labels) != layout.rows:
+                    raise InputError(
+                        f"there are {len(labels)} labels for {layout.rows} points; give one per "
+                        "point"
+                    )
+                self._labels = np.unique(labels, return_inverse=True)[1].astype(np.int32).ravel()
         #: Which pairs are secants.
         self.kind = "all" if labels is None else "within-class"
         self._listed: np.ndarray | None = None
@@ -150,7 +152,9 @@ class SecantSet(Identified):
             raise InputError("weights are those of listed pairs; give the pairs too")
         if pairs is not None:
             self.kind = "pairs" if weights is None else "weighted pairs"
-            pairs, weights = checked_pairs(pairs, weights, layout)
+            with raise_on_all_ranks(layout.comm):
+                pairs, weights = checked_pairs(pairs, weights, layout)
+            refuse_differing(layout.comm, "the pairs or their weights", pairs, weights)
             share = slice(self.comm.rank, None, self.comm.size)
             pairs, weights = pairs[share], None if weights is None else weights[share]
         elif neighbors is not None:
