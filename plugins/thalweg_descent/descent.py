@@ -15,7 +15,7 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import TRANSIENT, Objective, Preconditioner, Solver, SolverState
-from thalweg.parallel import PETSc, max_over_ranks
+from thalweg.parallel import PETSc, agreed, max_over_ranks
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_descent.backtracking import Backtracking
@@ -195,6 +195,7 @@ class Descent(Solver[DescentState]):
             gradient=state.gradient,
             old_x=old.x,
             old_gradient=old.gradient,
+            comm=state.objective.comm,
         )
         direction.update(state.memory, metric, move)
         lower = trial.value < state.lowest
@@ -216,7 +217,8 @@ class Descent(Solver[DescentState]):
         while True:
             fresh = direction.is_reset(state.memory)
             direction.compute(state.memory, metric, state.gradient, p)
-            slope = p.dot(state.gradient)
+            comm = state.objective.comm
+            slope = agreed(comm, p.dot(state.gradient))
             if not (slope < 0 and math.isfinite(slope)):
                 if not fresh:
                     direction.reset(state.memory)
@@ -224,13 +226,13 @@ class Descent(Solver[DescentState]):
                 # B is not positive definite here, or its solve failed.
                 state.gradient.copy(p)
                 p.scale(-1.0)
-                slope = -(state.gradient_norm**2)
+                slope = -(agreed(comm, state.gradient_norm) ** 2)
             reach = self._largest_row(state, p)
             longest = self._longest(state, reach)
             first = direction.first_step(state.memory, metric, slope)
             if first is None:
                 first = self._unscaled_first(state, reach)
-            first = min(first, longest)
+            first, longest = agreed(comm, (min(first, longest), longest))
             line = LineFunction(
                 state.objective, state.x, state.value, p, slope, longest, work.trial, work.kept
             )

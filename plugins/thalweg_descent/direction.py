@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from thalweg.parallel import PETSc
+from thalweg.parallel import MPI, PETSc
 
 #: Memory of a direction between steps.
 Memory = dict[str, Any]
@@ -43,7 +43,8 @@ class Metric:
 class Move:
     """An accepted step, with the vectors at both of its ends.
 
-    ``old_x`` and ``old_gradient`` are space that a direction may overwrite.
+    ``old_x`` and ``old_gradient`` are space that a direction may overwrite; ``comm`` are the ranks
+    that decide alike.
     """
 
     step: float
@@ -54,6 +55,7 @@ class Move:
     gradient: PETSc.Vec
     old_x: PETSc.Vec
     old_gradient: PETSc.Vec
+    comm: MPI.Comm
 
 
 class Direction(ABC):

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from thalweg.parallel import PETSc
+from thalweg.parallel import PETSc, agreed
 from thalweg.plugins import Help
 from thalweg_descent.descent import Descent
 from thalweg_descent.direction import Direction, Memory, Metric, Move
@@ -137,7 +137,7 @@ class LimitedMemory(Direction):
         # y = share (g - g_old) + (1 - share) (-step g_old)
         y.scale(-(share + (1.0 - share) * move.step))
         y.axpy(share, move.gradient)
-        sy, ss, yy = s.dot(y), s.dot(s), y.dot(y)
+        sy, ss, yy = agreed(move.comm, (s.dot(y), s.dot(s), y.dot(y)))
         if sy > 1e-10 * math.sqrt(ss * yy) and math.isfinite(sy + ss + yy):
             self._store(memory, s, y, preconditioned)
             if self.scaling == "secant":

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from thalweg.interfaces import Objective
-from thalweg.parallel import PETSc
+from thalweg.parallel import PETSc, agreed
 
 #: Changes below this share of the objective are lost in rounding.
 ROUNDING = 1e-11
@@ -115,6 +115,8 @@ class LineFunction:
 
     def _value_and_slope(self) -> tuple[float, float]:
         value = self.objective.value_and_gradient(self.trial.x, self.trial.gradient)
-        slope = self.trial.gradient.dot(self.direction) if math.isfinite(value) else math.nan
+        slope = math.nan
+        if math.isfinite(value):
+            slope = agreed(self.objective.comm, self.trial.gradient.dot(self.direction))
         self.finite = math.isfinite(slope)
         return value, slope

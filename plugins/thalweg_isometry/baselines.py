@@ -10,7 +10,7 @@ import numpy as np
 import scipy.linalg
 
 from thalweg.interfaces import Objective
-from thalweg.parallel import PETSc, sum_large
+from thalweg.parallel import PETSc, agreed, sum_large
 from thalweg.parallel.pairs import Ring, SecantSet
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
@@ -43,7 +43,7 @@ class BaselineSearch(SecantSearch[S]):
 
     def inner(self, state: S, active: ActiveSecants) -> Inner:
         """The map of the target rank, to be scanned."""
-        psi = self.map_of(state, state.target_rank)
+        psi = agreed(active.comm, self.map_of(state, state.target_rank))
         return Inner(psi, True, False, float("nan"), 1, 1)
 
     def separate(self, state: S) -> Verdict:
@@ -111,7 +111,7 @@ def secant_directions(secants: SecantSet, most_points: int) -> np.ndarray:
     else:
         matrix = _over_points(secants, most_points)
     _, vectors = scipy.linalg.eigh(0.5 * (matrix + matrix.T))
-    vectors = secants.comm.bcast(vectors)
+    vectors = agreed(secants.comm, vectors)
     return np.ascontiguousarray(vectors[:, ::-1].T)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.parallel import raise_on_all_ranks, refuse_differing
+from thalweg.parallel import agreed, raise_on_all_ranks, refuse_differing
 from thalweg.parallel.pairs import SecantSet, checked_components
 from thalweg_isometry.rank_bounds import rank_lower_bound
 
@@ -121,7 +121,7 @@ def certify(
         n_points=secants.n_points,
         n_secants=scan.n_secants,
         n_coincident=scan.n_coincident,
-        rank=int(np.linalg.matrix_rank(components)) if len(components) else 0,
+        rank=agreed(secants.comm, int(np.linalg.matrix_rank(components)) if len(components) else 0),
         rank_lower_bound=lower_bound(secants, scan.delta),
         secants=secants.kind,
     )
@@ -143,4 +143,4 @@ def lower_bound(secants: SecantSet, delta: float) -> int:
     else:
         labels = secants.labels[numbers]
         bound = max(rank_lower_bound(points[labels == c], delta) for c in np.unique(labels))
-    return int(secants.comm.bcast(max(bound, 1)))
+    return agreed(secants.comm, max(bound, 1))

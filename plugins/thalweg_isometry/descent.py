@@ -7,10 +7,13 @@ that fits the active secants ever better fits the others worse.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+
+from thalweg.parallel import MPI, agreed
 
 #: Value, gradient, and what the stopping condition tests.
 Evaluate = Callable[[np.ndarray], tuple[float, np.ndarray, float]]
@@ -60,8 +63,9 @@ def descend(
     pairs: int = 10,
     memory: Memory | None = None,
     precondition: Precondition = np.copy,
+    comm: MPI.Comm = MPI.COMM_SELF,
 ) -> Descent:
-    """Go down until the measure is at most ``goal``.
+    """Go down until the measure is at most ``goal``.  Collective over ``comm``.
 
     Ends after ``evaluations``, or gives up where no step lowers the value, or where the
     value, at the rate of the last steps, would not come down to ``enough`` within
@@ -78,21 +82,23 @@ def descend(
     changes = list(memory.changes) if memory is not None else []
     stalled = False
 
+    def downhill() -> tuple[np.ndarray, float]:
+        direction = _direction(gradient, steps, changes, point, precondition)
+        return agreed(comm, (direction, float(np.vdot(gradient, direction))))
+
     def ended() -> Descent:
-        norm = float(np.linalg.norm(gradient))
+        norm = agreed(comm, float(np.linalg.norm(gradient)))
         pairs = Memory(np.array(steps), np.array(changes)) if steps else Memory.empty()
         met = measure <= goal
         return Descent(point, value, measure, norm, used, met, stalled and not met, pairs)
 
     history = [value]
     while measure > goal and used < evaluations:
-        direction = _direction(gradient, steps, changes, point, precondition)
-        slope = float(np.vdot(gradient, direction))
+        direction, slope = downhill()
         if slope >= 0.0:
             steps.clear()
             changes.clear()
-            direction = _direction(gradient, steps, changes, point, precondition)
-            slope = float(np.vdot(gradient, direction))
+            direction, slope = downhill()
         length = 1.0
         while True:
             trial = point + length * direction
@@ -106,7 +112,8 @@ def descend(
             fit = -slope * length**2 / (2.0 * (trial_value - value - slope * length))
             length = min(max(fit, 0.1 * length), 0.5 * length)
         step, change = trial - point, trial_gradient - gradient
-        if np.vdot(step, change) > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
+        curved = np.vdot(step, change) > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change)
+        if agreed(comm, bool(curved)):
             steps.append(step)
             changes.append(change)
             if len(steps) > pairs:
@@ -124,8 +131,8 @@ def _out_of_reach(history: list[float], enough: float, steps: int, window: int =
     """Whether the values, at their geometric rate over the window, stay above ``enough``."""
     if len(history) <= window or history[-1] <= enough:
         return False
-    rate = np.log(history[-window - 1] / history[-1]) / window
-    return bool(rate * steps < np.log(history[-1] / max(enough, 1e-300)))
+    rate = math.log(history[-window - 1] / history[-1]) / window
+    return bool(rate * steps < math.log(history[-1] / max(enough, 1e-300)))
 
 
 def _direction(

@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
+from thalweg.parallel import agreed
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.normal_equations import InnerSolver, bounded_forms
@@ -71,7 +72,8 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
         y = state.psi
         rank = len(y)
         x = state.x_factor if len(state.x_factor) else y.T.copy()
-        p = state.p if len(state.p) else x @ y
+        product = agreed(active.comm, x @ y)
+        p = state.p if len(state.p) else product
         gamma = state.gamma if len(state.gamma) else np.zeros_like(y)
         multiplier = state.dual.copy()
         ridge = beta2 * np.eye(rank)
@@ -79,23 +81,22 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
         used = 0
         while used < self.sweep:
             used += 1
-            before, center = p, 0.5 * (x @ y + (x @ y).T)
+            before, center = p, 0.5 * (product + product.T)
             p, excess = forms.nearest(center, multiplier / beta1, beta1, delta, p)
             x = np.linalg.solve(y @ y.T + ridge, (gamma.T + beta2 * y.T + p @ y.T).T).T
             y = np.linalg.solve(x.T @ x + ridge, x.T @ p - gamma + beta2 * x.T)
+            x, y, product = agreed(active.comm, (x, y, x @ y))
             multiplier = multiplier + self.dual_step * (beta1 * excess - multiplier)
             gamma = gamma + self.dual_step * beta2 * (y - x.T)
             worst = active.largest(active.ratios(active.images(y)) - 1.0)
             self.approach(state, y, worst)
-            gap = 0.5 * float(np.linalg.norm(p - x @ y)) ** 2
+            norms = [float(np.linalg.norm(m)) for m in (p - product, p - before, p)]
+            gap, moved, size = agreed(active.comm, norms)
             # Algorithm 1 ends by the gap alone, also where P is still on its way.
-            moved = 0.5 * float(np.linalg.norm(p - before)) ** 2
-            converged = max(gap, moved) < self.tolerance
+            converged = 0.5 * max(gap, moved) ** 2 < self.tolerance
             if worst <= goal or converged:
                 break
-        scale = max(1.0, float(np.linalg.norm(p)))
-        state.residual = float(np.linalg.norm(p - x @ y)) / scale
-        state.dual_residual = float(np.linalg.norm(p - before)) / scale
+        state.residual, state.dual_residual = gap / max(1.0, size), moved / max(1.0, size)
         state.dual = multiplier
         state.x_factor, state.p, state.gamma = x, p, gamma
         exhausted = state.attempt_iterations + used >= self.limit

@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 import thalweg
+from thalweg.parallel import agreed
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.gaussian_maps import GaussianMaps
@@ -75,7 +76,7 @@ class HessianDescent(SecantSearch[HessianDescentState]):
         start = None if fresh else state.psi
         stop: dict[str, Any] = {"iterations": self.sweep, "decrease": ENOUGH, "window": 1}
         found = thalweg.minimize(maps, start, self.descent, seed=self.seed, **stop)
-        psi = np.array(found.x)
+        psi = agreed(active.comm, np.array(found.x))
         maps.destroy()
         delta = active.largest(active.ratios(active.images(psi)) - 1.0)
         self.approach(state, psi, delta)

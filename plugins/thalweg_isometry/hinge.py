@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from thalweg import InputError
-from thalweg.parallel import any_over_ranks, min_over_ranks
+from thalweg.parallel import agreed, any_over_ranks, min_over_ranks
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants, hinge, misses
 from thalweg_isometry.descent import Memory, descend
@@ -185,6 +185,7 @@ class HingeSearch(SecantSearch[HingeState]):
             pairs=self.memory,
             memory=Memory(state.steps, state.changes),
             precondition=self._precondition(state),
+            comm=active.comm,
         )
         state.margin_evaluations += done.evaluations
         state.round_left = max(0, state.round_left - done.evaluations)
@@ -237,14 +238,14 @@ def lowering_row(active: ActiveSecants, psi: np.ndarray, theta: float) -> np.nda
         rest -= (rest @ basis.T) @ basis
         size = float(np.linalg.norm(rest))
         over = size <= 1e-10 * float(np.linalg.norm(images[-1]))
-        # Ranks on different processors round in different ways, and must decide alike.
-        rest, size, over = active.comm.bcast((rest, size, over))
+        rest, size, over = agreed(active.comm, (rest, size, over))
         if over:
             break
         basis = np.concatenate([basis, rest[None] / size])
     projected = basis[: len(images)] @ images.T
     values, vectors = np.linalg.eigh(0.5 * (projected + projected.T))
-    least, row = active.comm.bcast((float(values[0]), vectors[:, :1].T @ basis[: len(images)]))
+    row = vectors[:, :1].T @ basis[: len(images)]
+    least, row = agreed(active.comm, (float(values[0]), row))
     if not least < 0.0:
         return None
     gain = active.gains(active.images(row))

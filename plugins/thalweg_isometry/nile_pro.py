@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
+from thalweg.parallel import MPI, agreed
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.search import SecantSearch
@@ -102,11 +103,12 @@ def _descend(
         direction += weight * state.last_direction
         if np.vdot(direction, gradient) >= 0.0:
             direction = -gradient
+        direction = agreed(active.comm, direction)
     # A((Psi + t D)^T (Psi + t D)) = A(Psi^T Psi) + 2 t linear + t^2 square
     moved = active.images(direction)
     square = active.ratios(moved)
     linear = 0.5 * (active.ratios(images + moved) - ratios - square)
-    length = _least(active.dot, ratios - wanted, linear, square)
+    length = _least(active.dot, ratios - wanted, linear, square, active.comm)
     state.last_gradient, state.last_direction = gradient, direction
     images = images + length * moved
     return psi + length * direction, images, active.ratios(images)
@@ -117,6 +119,7 @@ def _least(
     miss: np.ndarray,
     linear: np.ndarray,
     square: np.ndarray,
+    comm: MPI.Comm = MPI.COMM_SELF,
 ) -> float:
     """The t that minimizes ``|| miss + 2 t linear + t^2 square ||``."""
     slope = [
@@ -127,7 +130,7 @@ def _least(
     ]
     if not slope[0] > 0.0:
         return 0.0
-    roots = np.roots(slope)
+    roots = agreed(comm, np.roots(slope))
     found = roots.real[np.abs(roots.imag) <= 1e-8 * np.abs(roots)]
     left = [miss + t * (2.0 * linear + t * square) for t in found]
     sizes = [dot(vector, vector) for vector in left]

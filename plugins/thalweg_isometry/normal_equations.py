@@ -17,7 +17,7 @@ import numpy as np
 import scipy.linalg
 
 from thalweg import InputError
-from thalweg.parallel import MPI, Layout, any_over_ranks, sum_large, sum_over_ranks
+from thalweg.parallel import MPI, Layout, agreed, any_over_ranks, sum_large, sum_over_ranks
 from thalweg.parallel.pairs import SecantSet
 from thalweg.plugins import Help
 
@@ -156,6 +156,7 @@ class Cholesky(NormalEquations):
     def solve(self, right: np.ndarray, guess: np.ndarray) -> np.ndarray:
         """Two triangular solves."""
         packed = scipy.linalg.cho_solve(self._factor, right[self._upper] * self._scale)
+        packed = agreed(self.rows.comm, packed)
         result = np.zeros_like(right)
         result[self._upper] = packed / self._scale
         return result + np.triu(result, 1).T
@@ -167,21 +168,24 @@ class ConjugateGradient(NormalEquations):
     def _times(self, matrix: np.ndarray) -> np.ndarray:
         return matrix + self.beta * self.rows.adjoint(self.rows.forward(matrix))
 
+    def _dot(self, a: np.ndarray, b: np.ndarray) -> float:
+        return agreed(self.rows.comm, float(np.vdot(a, b)))
+
     def solve(self, right: np.ndarray, guess: np.ndarray) -> np.ndarray:
         """At most 200 products with A and A*."""
         solution = guess.copy()
         residual = right - self._times(solution)
         direction = residual.copy()
-        size = float(np.vdot(residual, residual))
-        goal = max(REDUCTION**2 * size, (SMALLEST * float(np.linalg.norm(right))) ** 2)
+        size = self._dot(residual, residual)
+        goal = max(REDUCTION**2 * size, SMALLEST**2 * self._dot(right, right))
         for _ in range(200):
             if size <= goal:
                 break
             image = self._times(direction)
-            length = size / float(np.vdot(direction, image))
+            length = size / self._dot(direction, image)
             solution += length * direction
             residual -= length * image
-            new = float(np.vdot(residual, residual))
+            new = self._dot(residual, residual)
             direction = residual + (new / size) * direction
             size = new
         return 0.5 * (solution + solution.T)

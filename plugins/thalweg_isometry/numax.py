@@ -20,6 +20,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from thalweg.parallel import agreed
 from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
@@ -95,14 +96,15 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
         forms = bounded_forms(state, self.inner_solver)
         delta, wanted = self.aim * state.target_delta, state.problem.wanted_rank
         goal = 0.5 * (1.0 + self.aim) * state.target_delta
-        low = state.low if len(state.low) else state.psi.T @ state.psi
+        low = state.low if len(state.low) else agreed(active.comm, state.psi.T @ state.psi)
         gamma = state.gamma if len(state.gamma) else np.zeros_like(low)
         omega = state.dual.copy()
         if not np.isfinite(state.nearest_delta):  # a new attempt, or further cuts
             state.lowest, state.lowest_at = np.inf, state.attempt_iterations
         if not state.penalty:
             share = GIVEN_RANK_STEP if wanted else FIRST_STEP
-            state.penalty = 1.0 / (share * self.beta1 * float(np.linalg.norm(low, 2)))
+            largest = agreed(active.comm, float(np.linalg.norm(low, 2)))
+            state.penalty = 1.0 / (share * self.beta1 * largest)
         rows = wanted or state.objective.layout.rows
         psi, primal, dual, worst = state.psi, np.inf, np.inf, np.inf
         used, solved = 0, False
@@ -112,7 +114,7 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
             values = np.maximum(values - 1.0 / (self.beta1 * state.penalty), 0.0)
             values[:-rows] = 0.0
             factor = (np.sqrt(values) * vectors).T[values > 0.0]
-            p = factor.T @ factor
+            factor, p = agreed(active.comm, (factor, factor.T @ factor))
             psi = factor[::-1]
             worst = active.largest(active.ratios(active.images(psi)) - 1.0)
             if worst < state.lowest - 0.01 * goal:
@@ -126,10 +128,13 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
             omega = omega - self.dual_step * (excess + omega)
             # Both relative, to L and to the multiplier, so that they can be compared: a penalty
             # that only followed the size of P would fall until Gamma swamps P.
-            scale = max(1.0, float(np.linalg.norm(low)))
-            primal = float(np.linalg.norm(p - low)) / scale
-            primal = max(primal, active.norm(excess + omega) / np.sqrt(max(1, active.count)))
-            dual = float(np.linalg.norm(low - before)) / max(1e-300, float(np.linalg.norm(gamma)))
+            norms = [
+                float(np.linalg.norm(matrix)) for matrix in (p - low, low, low - before, gamma)
+            ]
+            gap, scale, moved, multiplier = agreed(active.comm, norms)
+            primal = active.norm(excess + omega) / np.sqrt(max(1, active.count))
+            primal = max(gap / max(1.0, scale), primal)
+            dual = moved / max(1e-300, multiplier)
             # Small residuals are not yet the bounds, nor a proof that these cannot be met.
             solved = max(primal, dual) < self.tolerance and worst <= state.target_delta
         exhausted = state.attempt_iterations + used >= self.limit

@@ -15,6 +15,7 @@ from thalweg.parallel import (
     MPI,
     Layout,
     PETSc,
+    agreed,
     raise_on_all_ranks,
     sum_large,
     sum_over_ranks,
@@ -164,7 +165,7 @@ class NearIsometry(Objective, SecantConstraints):
 
     def solution(self, x: PETSc.Vec) -> np.ndarray:
         """Psi without its zero rows, shape ``(rank, dimension)``, on every rank."""
-        rows = np.array(self.layout.reading(x))
+        rows = agreed(self.comm, np.array(self.layout.reading(x)))
         return rows[np.any(rows != 0.0, axis=1)]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Generic
 import numpy as np
 
 from thalweg.interfaces import Solver
-from thalweg.parallel import RowRoutes, any_over_ranks, sum_over_ranks
+from thalweg.parallel import RowRoutes, agreed, any_over_ranks, sum_over_ranks
 from thalweg.parallel.pairs import Scan
 from thalweg.plugins import Help
 from thalweg_isometry.active import holders
@@ -151,7 +151,8 @@ class SeparationRounds(Solver[S], Generic[S]):
         half = max(0, min(half, len(at) - 2))
         rate = np.log(least[half] / least[-1]) / max(1.0, at[-1] - at[half])
         left = 1.5 * max(0.0, iterations - at[-1])
-        return bool(np.log(least[-1] / (0.02 * state.target_delta)) > rate * left)
+        over = bool(np.log(least[-1] / (0.02 * state.target_delta)) > rate * left)
+        return agreed(state.secants.comm, over)
 
     def add(self, state: S, pairs: np.ndarray, lengths: np.ndarray) -> None:
         """Make these secants, some from each rank, cuts if they are not."""

@@ -26,7 +26,7 @@ import numpy as np
 from thalweg import InputError
 from thalweg.errors import CheckpointError
 from thalweg.interfaces import Objective, SecantConstraints
-from thalweg.parallel import Layout, PETSc
+from thalweg.parallel import Layout, PETSc, agreed
 from thalweg.parallel.pairs import Scan
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
@@ -124,7 +124,9 @@ class SecantSearch(SeparationRounds[S]):
         if rank is None:
             assert delta is not None
             low = max(0, lower_bound(secants, delta) - 1)
-            rank = self.start_rank or guessed_rank(separation.over(stride), delta, self.adjust)
+            rank = self.start_rank or agreed(
+                secants.comm, guessed_rank(separation.over(stride), delta, self.adjust)
+            )
             rank = int(np.clip(rank, low + 1, top))
         psi = np.zeros((0, secants.dimension))
         state = cast(
@@ -152,17 +154,22 @@ class SecantSearch(SeparationRounds[S]):
         )
         # Orthonormal rows have no leading eigenvectors: the first rows are the leading ones.
         given = given if len(given) else secants.directions
-        state.psi = self.balanced(state, self.resized(state, given[:rank], rank))
+        psi = self.balanced(state, self.resized(state, given[:rank], rank))
+        state.psi = agreed(secants.comm, psi)
         threshold = self.aim * state.target_delta
         if delta is None:
             # The starting map itself is the first success of the search on delta.
             state.fraction = 1.0
             scan, pairs = self.scan(state, state.psi, threshold)
             self.confirm(state, state.psi, scan)
-            state.target_delta = self._delta_bracket(state).next_delta()
+            bracket = self._delta_bracket(state)
+            state.target_delta = bracket.next_delta()
+            if bracket.closed(self.precision):
+                state.ended = Status.CONVERGED.name
         else:
             scan, pairs = self.scan(state, state.psi, threshold)
-            state.closest, state.closest_delta = psi, float("inf")  # where it began is no answer
+            # Where it began is no answer.
+            state.closest, state.closest_delta = state.psi[:0], float("inf")
         if secants.n_pairs <= self.all_below:
             scan = secants.scan(
                 state.psi, 0.0, max_pairs=secants.n_pairs, per_row=secants.n_points, share=True
@@ -322,7 +329,9 @@ class SecantSearch(SeparationRounds[S]):
         if rank is None:
             count = state.subset_size
             predicted = predicted_rank(state.subset_points, state.subset_ranks, count)
-            rank = int(np.clip(predicted, least, state.objective.layout.rows))
+            rank = int(
+                np.clip(agreed(state.secants.comm, predicted), least, state.objective.layout.rows)
+            )
         self._attempt(state, state.served, rank)
 
     def _next_rank(self, state: S) -> None:
@@ -371,6 +380,7 @@ class SecantSearch(SeparationRounds[S]):
         state.dual = np.zeros(len(state.pairs))
         state.nearest, state.nearest_delta = state.psi[:0], float("inf")
         self.begin_attempt(state)
+        state.psi = agreed(state.secants.comm, state.psi)
 
     def resized(self, state: S, psi: np.ndarray, rank: int) -> np.ndarray:
         """A map of another rank near ``psi``: truncated, or extended by principal directions."""

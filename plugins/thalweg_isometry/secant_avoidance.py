@@ -14,7 +14,7 @@ from typing import Annotated
 
 import numpy as np
 
-from thalweg.parallel import max_over_ranks, min_over_ranks
+from thalweg.parallel import agreed, max_over_ranks, min_over_ranks
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.search import SecantSearch
@@ -39,7 +39,7 @@ class SecantAvoidance(SecantSearch[SearchState]):
         done, delta = 0, np.inf
         while done < min(self.sweep, left) and delta > goal:
             done += 1
-            rows = active.comm.bcast(rows)
+            rows = agreed(active.comm, rows)
             ratios = active.ratios(active.images(rows))
             low = min_over_ranks(active.comm, float(ratios.min(initial=1.0)))
             high = max_over_ranks(active.comm, float(ratios.max(initial=1.0)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,8 @@ def checked_evaluations(
 
     A value that is not the same on all ranks, and in a replicated variable a gradient whose
     norm is not, would send the ranks different ways, and leave them waiting for each other.
+    A replicated variable is evaluated where rank 0 has it: steps have other last bits on other
+    processors.
     Gradients, products and the preconditioner's solutions must be written whole.
 
     Raises
@@ -39,13 +41,24 @@ def checked_evaluations(
     name = f"rows_{method}" if isinstance(objective, RowObjective) else method
     value_and_gradient = _overwriting(objective, objective, method, name)
     what = "the objective's value"
+    several = objective.layout.replicated and objective.comm.size > 1
+
+    def agree_on(x: PETSc.Vec) -> None:
+        mine = x.getArray(readonly=True)
+        first = np.array(mine)
+        objective.comm.Bcast(first)
+        if not np.array_equal(first, mine, equal_nan=True):
+            with suppress(PETSc.Error):  # TAO's line searches lock theirs
+                x.setArray(first)
 
     def compared(function: Callable[..., float], what: str) -> Callable[..., float]:
         def call(x: PETSc.Vec, *gradient: PETSc.Vec) -> float:
+            if several:
+                agree_on(x)
             with phase("evaluate"):
                 found = [function(x, *gradient)]
             beat()
-            if gradient and objective.layout.replicated and objective.comm.size > 1:
+            if gradient and several:
                 found.append(gradient[0].norm())
             return same_on_all_ranks(objective.comm, found, what)[0]
 

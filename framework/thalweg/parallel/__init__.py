@@ -63,8 +63,8 @@ __all__ = [
     "collective_cleanup", "command_line_options", "component_labels", "exact_sum", "grid_shape",
     "hessian_operator", "job_threads", "kernel", "limit_threads", "matrix_free", "max_over_ranks",
     "min_over_ranks", "nearest_neighbors", "nth_over_ranks", "on_root", "options_prefix", "phase",
-    "phases", "raise_on_all_ranks", "refuse_differing", "remove_shift", "restored_thread_limits", "rows_at",
-    "run_clock", "same_on_all_ranks", "save_rows", "shared_seed", "sketch", "sum_large",
+    "phases", "raise_on_all_ranks", "refuse_differing", "remove_shift", "restored_thread_limits",
+    "rows_at", "run_clock", "same_on_all_ranks", "save_rows", "shared_seed", "sketch", "sum_large",
     "sum_over_ranks", "swap_rows", "temporary_options", "threads_for", "values_of_all_ranks",
     "watchdog", "write_rows",
 ]  # fmt: skip

@@ -30,7 +30,7 @@ from thalweg.interfaces import (
     Solver,
     StochasticState,
 )
-from thalweg.parallel import PETSc
+from thalweg.parallel import PETSc, agreed
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_saddlefree.capabilities import AdaptiveDamping, CurvatureForms, Forms
@@ -243,6 +243,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             state.evaluations -= 1
             done = operations_of(state.objective)
         fits = state.gradient.dot(state.last) <= state.bound and state.value <= state.highest
+        fits = agreed(state.objective.comm, fits)
         if not state.whole and not fits:
             self._take_back(state)
         if not (math.isfinite(state.value) and math.isfinite(state.gradient_norm)):
@@ -421,7 +422,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             model = self._model(state, directions)
             # A smaller one changes no step, and would take long to rise again.
             state.damping = max(state.damping, LEAST_DAMPING * model.curvature)
-            found = model.step(state.damping)
+            found = agreed(state.objective.comm, model.step(state.damping))
             step.set(0.0)
             step.maxpy(found.coefficients, directions)
             state.x.axpy(1.0, step)

@@ -1,0 +1,22 @@
+"""Ranks on processors of different kinds end alike, and after as many steps."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("mixed_processors.py")
+
+#: Families whose decisions rest on matrices that all ranks have.
+CASES = {"near-isometry": 12, "mlp": 7}
+
+
+@pytest.mark.parametrize("family", CASES)
+def test_ranks_that_round_differently_decide_alike(mpirun, family):
+    done = mpirun(2, [sys.executable, str(SCRIPT), family])
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    if "the processors round alike" in lines:
+        pytest.skip("this BLAS has one set of kernels")
+    assert len(lines) == CASES[family]
+    assert [line for line in lines if " same " not in line] == []
