@@ -59,7 +59,7 @@ FAMILIES = {
 LEFT_OUT = {
     "__init__", "plugin", "options", "settings", "pictures", "estimate", "memory", "command",
     "failures", "watchdog", "traffic", "threads", "kernels", "message_costs", "petsc",
-    "row_files", "jax_objective", "jax_network", "optax",
+    "row_files", "identity", "jax_objective", "jax_network", "optax",
 }  # fmt: skip
 
 #: Changes that keep the meaning: file and changed line, with the reason.
@@ -199,8 +199,9 @@ def key(code: CodeType) -> Key:
 def changed_code(old: CodeType, new: CodeType) -> dict[Key, CodeType]:
     """The new code of each function that differs, from the outermost to the innermost."""
     found = {}
-    for before, after in zip(old.co_consts, new.co_consts, strict=True):
-        if isinstance(before, CodeType) and before != after:
+    inner = ([c for c in code.co_consts if isinstance(c, CodeType)] for code in (old, new))
+    for before, after in zip(*inner, strict=True):
+        if before != after:
             found |= {key(before): after} | changed_code(before, after)
     return found
 

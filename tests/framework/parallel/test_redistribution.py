@@ -157,3 +157,13 @@ def test_centers_are_those_of_k_means_though_no_rank_has_the_sample(comm, monkey
     np.testing.assert_allclose(found, centers, atol=1e-5)
     for again in (comm.bcast(found), coarse_cells._centers(layout, values, seed=1)):
         np.testing.assert_array_equal(found, again)
+
+
+@pytest.mark.parametrize("heavy", range(6))
+@pytest.mark.parametrize("ranks", [2, 3, 5, 6])
+def test_each_rank_gets_a_cell_wherever_the_rows_are(heavy, ranks):
+    centers = np.arange(6.0)[:, None]
+    counts = np.where(np.arange(6) == heavy, 1000, 1)
+    found = coarse_cells._ranks_of_cells(centers, counts, ranks)
+    assert set(found) == set(range(ranks))
+    assert (np.diff(found) >= 0).all()  # neighbors stay together

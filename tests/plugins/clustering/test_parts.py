@@ -10,6 +10,7 @@ from sklearn.metrics import normalized_mutual_info_score
 
 from thalweg import InputError
 from thalweg.parallel import MPI, Layout
+from thalweg_clustering import coordinate_power
 from thalweg_clustering.agreement import normalized_mutual_information
 from thalweg_clustering.coordinate_power import coordinate_power_smallest
 from thalweg_clustering.eigenvectors import smallest_eigenvectors
@@ -45,6 +46,15 @@ def test_coordinate_power_starts_anywhere():
     matrix, wanted = _matrix(12)
     found = coordinate_power_smallest(matrix, np.zeros((12, 3)), 1e-10)
     np.testing.assert_allclose(np.linalg.norm(wanted.T @ found), np.sqrt(3), atol=1e-8)
+
+
+def test_coordinate_power_needs_lapack_only_for_small_gaps(monkeypatch):
+    matrix, wanted = _matrix(40)
+    top = coordinate_power._largest_eigenvalue(matrix)
+    assert -1e-12 <= top - np.linalg.eigvalsh(matrix)[-1] <= 0.5  # of a spread of 7
+    monkeypatch.delattr(coordinate_power.scipy.linalg, "eigh")
+    found = coordinate_power_smallest(matrix, np.eye(40)[:, :3], 1e-6)
+    np.testing.assert_allclose(np.abs(found.T @ wanted), np.eye(3), atol=1e-6)
 
 
 @pytest.mark.parametrize("d", [5, 24, 64, 130])
