@@ -89,7 +89,7 @@ def test_leading_coordinates_suffice_where_the_others_are_small(comm):
     points = points @ scipy.linalg.hadamard(64)[:40, :40]  # so that no column is small
     layout = Layout(comm, *points.shape)
     frame = neighbors._Frame(layout, layout.local(points), 2)
-    assert frame.directions.shape[0] <= 12
+    assert 6 <= frame.directions.shape[0] <= 12
     assert_exact(comm, points, 2)
 
 

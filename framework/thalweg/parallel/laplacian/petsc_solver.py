@@ -115,7 +115,6 @@ class PetscSolver:
             self.left = self._hold(_dense(layout, shape))
         else:
             self.right, self.left = map(self._hold, self.matrix.createVecs())
-        self.iterations = 0
 
     def _hold(self, thing: Any) -> Any:
         self._held.append(thing)
@@ -131,7 +130,6 @@ class PetscSolver:
             self.factor.matSolve(self.right, self.left)
             return self.left.getDenseArray(readonly=True)
         solution = np.empty(block.shape)
-        self.iterations = 0
         for column in range(block.shape[1]):
             self.right.getArray()[...] = block[:, column]
             self.right.stateIncrease()
@@ -140,7 +138,6 @@ class PetscSolver:
             # Iterations cut short still give a descent direction; a breakdown does not.
             if reason < 0 and reason != PETSc.KSP.ConvergedReason.DIVERGED_MAX_IT:
                 raise NumericalError(f"the Laplacian's iterations broke down (KSP reason {reason})")
-            self.iterations += self.ksp.getIterationNumber()
             solution[:, column] = self.left.getArray(readonly=True)
         return solution
 

@@ -156,11 +156,6 @@ def filter_tile(
         Whether these are the same rows, so that only the pairs above the diagonal count.
     points, numbers, their_points, their_numbers
         Values and global numbers of all rows and columns; a row is not its own neighbor.
-
-    Returns
-    -------
-    int
-        Pairs measured.
     """
     m, n = tile.shape
     marks = np.zeros((n + 7) // 8 * 8, np.uint8)
@@ -168,7 +163,7 @@ def filter_tile(
     bounds = their_thresholds[left : left + n]
     rows, columns = np.empty(BATCH + n, np.int64), np.empty(BATCH + n, np.int64)
     distances = np.empty(BATCH + n)
-    waiting = measured = 0
+    waiting = 0
     for i in range(m):
         row, scores, bound = top + i, tile[i], thresholds[top + i]
         # Most rows of a tile have none.
@@ -202,9 +197,7 @@ def filter_tile(
                     column, distance, np.float64(numbers[row]), k, scale,
                     their_pairs, their_counts, their_limits, their_thresholds,
                 )  # fmt: skip
-        measured += waiting
         waiting = 0
-    return measured
 
 
 @kernel(writes=LISTS)
