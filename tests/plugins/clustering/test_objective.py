@@ -73,6 +73,19 @@ def test_derivatives_of_every_way_to_sum(comm, method, views, make):
     _check(objective, fixed_point=method not in ("fourier", "nystrom"))
 
 
+@pytest.mark.parametrize("task", TASKS)
+def test_the_start_has_the_smallest_eigenvectors_of_phi_where_the_kernel_is_flat(task, views, make):
+    objective = _of_task(make, MPI.COMM_SELF, views, task)
+    x = objective.initial_point(0)
+    w = np.array(objective.layout.reading(x))
+    phi = objective.fixed_point_matrix(objective.layout.vec_from(1e-7 * w))
+    least = np.linalg.eigvalsh(phi)[: w.shape[1]]
+    assert np.trace(w.T @ phi @ w) == pytest.approx(least.sum(), rel=1e-9)
+    if task == "semi-supervised":
+        flat = objective.kernel.flat_matrix(objective.weights)  # the links have a part in it
+        assert np.abs(phi - flat).max() > 1e-3 * np.abs(phi).max()
+
+
 @pytest.mark.ranks(1)
 def test_a_kernel_of_ones_own(comm, views, make):
     for stored in (0, 1000):

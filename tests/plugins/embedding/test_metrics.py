@@ -17,6 +17,7 @@ from sklearn.neighbors import kneighbors_graph
 from thalweg.data import Dataset, principal_components
 from thalweg.errors import InputError
 from thalweg_embedding import TSNE, ElasticEmbedding
+from thalweg_embedding.affinities import distances
 from thalweg_embedding.affinities.build import affinities_of
 from thalweg_embedding.affinities.distances import SparseDataset, nearest_by
 
@@ -164,7 +165,9 @@ def test_a_sparse_matrix_is_embedded_as_its_dense_rows_are():
         (POINTS[:20], "euclidan", "unknown metric 'euclidan'; did you mean 'euclidean'"),
     ],
 )
-def test_what_a_metric_cannot_have_is_told(comm, monkeypatch, rows, metric, words):
+@pytest.mark.parametrize("block", [2**22, 30])
+def test_what_a_metric_cannot_have_is_told(comm, monkeypatch, rows, metric, words, block):
+    monkeypatch.setattr(distances, "BLOCK", block)  # of a few rows, too
     monkeypatch.setitem(sys.modules, "pynndescent", None)  # a wrong name needs no import
     with pytest.raises(InputError, match=words):
         nearest_by(Dataset.from_array(rows, comm=comm), 4, metric)
@@ -172,11 +175,11 @@ def test_what_a_metric_cannot_have_is_told(comm, monkeypatch, rows, metric, word
 
 @pytest.mark.ranks(1, 3)
 def test_rounding_makes_no_distances_asymmetric(comm):
-    distances = cdist(POINTS, POINTS)
-    rounded = distances + 1e-5 * distances.max() * np.random.default_rng(0).random(distances.shape)
+    exact = cdist(POINTS, POINTS)
+    rounded = exact + 1e-5 * exact.max() * np.random.default_rng(0).random(exact.shape)
     found, expected = (
         nearest_by(Dataset.from_array(given, comm=comm), 4, "precomputed")[1]
-        for given in (rounded, distances)
+        for given in (rounded, exact)
     )
     np.testing.assert_allclose(found, expected, rtol=1e-2)
 
