@@ -618,3 +618,13 @@ def mpirun() -> Callable[..., subprocess.CompletedProcess[str]]:
         return run_limited(launched, seconds, env=environment, **options)
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def signal_handlers() -> Iterator[None]:
+    """Those from before a test; commands that run in this process keep theirs to its end."""
+    numbers = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
