@@ -217,6 +217,7 @@ def test_powell_damping_bends_the_change_to_a_fifth_of_the_models_curvature(curv
         gradient=layout.vec_from(gradient),
         old_x=layout.vec_from(old_x),
         old_gradient=layout.vec_from(old_gradient),
+        comm=MPI.COMM_SELF,
     )
     rule = LimitedMemory(damping="powell")
     memory = rule.start(move.x)
