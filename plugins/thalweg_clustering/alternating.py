@@ -23,7 +23,7 @@ from thalweg.interfaces import (
     SolverState,
     StiefelVariable,
 )
-from thalweg.parallel import PETSc
+from thalweg.parallel import PETSc, agreed
 from thalweg.plugins import Help, declared_options
 from thalweg.result import Status
 
@@ -171,7 +171,7 @@ class RoundSolver(Solver[S]):
             return
         w = matrix_of(state)
         blocks, changed = objective.updated_blocks(state.x, state.blocks)
-        state.change = max(changed, subspace_distance(w, state.anchor))
+        state.change = agreed(objective.comm, max(changed, subspace_distance(w, state.anchor)))
         state.round += 1
         for name, block in state.blocks.items():
             if isinstance(block, PETSc.Vec) and blocks.get(name) is not block:
@@ -200,12 +200,9 @@ def matrix_of(state: SolverState) -> np.ndarray:
 
 
 def put_matrix(state: SolverState, w: np.ndarray) -> None:
-    """Overwrite the state's W with that of rank 0.  Collective.
-
-    On a mixed cluster LAPACK gives each rank other bits, and the ranks' sums must be of one W.
-    """
+    """Overwrite the state's W with that of rank 0.  Collective."""
     with state.objective.layout.writing(state.x) as rows:
-        rows[...] = state.objective.comm.bcast(w, root=0)
+        rows[...] = agreed(state.objective.comm, w)
 
 
 def evaluated(objective: Objective, w: np.ndarray) -> tuple[float, np.ndarray]:

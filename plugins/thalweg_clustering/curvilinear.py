@@ -17,6 +17,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from thalweg.interfaces import StiefelVariable
+from thalweg.parallel import agreed
 from thalweg.plugins import Help
 from thalweg_clustering.alternating import (
     Armijo,
@@ -85,13 +86,15 @@ class Curvilinear(RoundSolver[CurvilinearState]):
         state.evaluations += 1
         state.gradient_norm = residual_norm(w, state.slope)
         state.reference, state.weight = state.value, 1.0
-        state.length = 0.1 / max(_along(w, state.slope), 1e-300)
+        speed = agreed(state.objective.comm, _along(w, state.slope))
+        state.length = 0.1 / max(speed, 1e-300)
 
     def improve(self, state: CurvilinearState) -> None:
         """One step along a Cayley curve."""
         w, slope = matrix_of(state), state.slope
-        speed = _along(w, slope)
-        if speed <= self.gradient_tolerance * max(float(np.linalg.norm(slope)), 1e-300):
+        comm = state.objective.comm
+        speed, size = agreed(comm, (_along(w, slope), float(np.linalg.norm(slope))))
+        if speed <= self.gradient_tolerance * max(size, 1e-300):
             state.inner_done = True
             return
         assert isinstance(state.objective, StiefelVariable)
@@ -129,7 +132,7 @@ class Curvilinear(RoundSolver[CurvilinearState]):
         else:
             squares = float((turned**2).sum())
             length = mixed / squares if squares > 0 else state.length
-        state.length = float(np.clip(length, 1e-15, 1e15))
+        state.length = agreed(state.objective.comm, float(np.clip(length, 1e-15, 1e15)))
 
 
 def _direction(w: np.ndarray, slope: np.ndarray) -> np.ndarray:

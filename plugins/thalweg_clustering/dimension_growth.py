@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from thalweg.parallel import agreed
 from thalweg.plugins import Help
 from thalweg_clustering.alternating import (
     Armijo,
@@ -119,17 +120,18 @@ class DimensionGrowth(RoundSolver[GrowthState]):
         put_matrix(state, w)
         state.value, state.slope = evaluated(state.objective, w)
         state.evaluations += 1
-        state.length = 0.1 / max(float(np.linalg.norm(self._tangent(state, w))), 1e-300)
+        state.length = 0.1 / max(self._tangent(state, matrix_of(state))[1], 1e-300)
 
-    def _tangent(self, state: GrowthState, w: np.ndarray) -> np.ndarray:
+    def _tangent(self, state: GrowthState, w: np.ndarray) -> tuple[np.ndarray, float]:
+        """The column's gradient along the sphere, and its norm."""
         found = w[:, : state.column + 1]
         slope = state.slope[:, state.column]
-        return np.asarray(slope - found @ (found.T @ slope))
+        tangent = slope - found @ (found.T @ slope)
+        return agreed(state.objective.comm, (tangent, float(np.linalg.norm(tangent))))
 
     def _descend(self, state: GrowthState) -> bool:
         w = matrix_of(state)
-        tangent = self._tangent(state, w)
-        norm = float(np.linalg.norm(tangent))
+        tangent, norm = self._tangent(state, w)
         state.gradient_norm = norm
         if norm == 0.0:
             return False

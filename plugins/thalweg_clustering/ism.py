@@ -29,6 +29,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from thalweg.interfaces import Capability, EigenvectorFixedPoint
+from thalweg.parallel import agreed
 from thalweg.plugins import Help
 from thalweg_clustering.alternating import (
     RoundSolver,
@@ -128,7 +129,7 @@ class ISM(RoundSolver[ISMState]):
         state.refusals = 0
         plain: np.ndarray | None = None
         accepted = False
-        candidate = self._mixed(state, w)
+        candidate = agreed(state.objective.comm, self._mixed(state, w))
         if candidate is not None:
             value, phi = self._evaluate(state, candidate)
             accepted = value <= state.value
@@ -148,7 +149,8 @@ class ISM(RoundSolver[ISMState]):
             return
         state.step_length = float(np.linalg.norm(candidate - w @ (w.T @ candidate)))
         if self.safeguard == "none":
-            state.inner_done = subspace_distance(candidate, w) <= self.outer_tolerance
+            moved = agreed(state.objective.comm, subspace_distance(candidate, w))
+            state.inner_done = moved <= self.outer_tolerance
         put_matrix(state, candidate)
         state.value, state.phi = value, phi
         if state.refusals == 0:
@@ -236,4 +238,4 @@ class ISM(RoundSolver[ISMState]):
 
 def _largest_curvature(state: ISMState) -> float:
     """Largest absolute eigenvalue of Phi."""
-    return float(np.abs(np.linalg.eigvalsh(state.phi)).max())
+    return agreed(state.objective.comm, float(np.abs(np.linalg.eigvalsh(state.phi)).max()))

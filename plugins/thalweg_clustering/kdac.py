@@ -28,6 +28,7 @@ from thalweg.interfaces import Alternation
 from thalweg.parallel import (
     Layout,
     PETSc,
+    agreed,
     any_over_ranks,
     max_over_ranks,
     min_over_ranks,
@@ -234,7 +235,7 @@ class KDACObjective(PairSum, Alternation):
         if self.links is not None:
             matrix = matrix + self.links.matrix(np.zeros((self.layout.rows, 1)))
         w = smallest_eigenvectors(matrix, self.layout.columns)
-        return self.layout.vec_from(self.comm.bcast(w, root=0))
+        return self.layout.vec_from(agreed(self.comm, w))
 
     # -- alternation -----------------------------------------------------------------------
 
@@ -364,12 +365,12 @@ class KDACObjective(PairSum, Alternation):
         held, scales = self.weights, self.kernel.scales
         blocks, subspace = self.blocks_at(w, None)
         self._use(blocks)
-        value, matrix = self.value_and_matrix_at(w)
+        value, matrix = agreed(self.comm, self.value_and_matrix_at(w))
         bound = self.kernel.curvature_bound(w, self.weights) if self.bound else float("nan")
         if subspace is None:  # of a supervised task, for its clusters
             subspace = self._leading(w, blocks["degrees"][:, 0], None, None, 1e-4)
         self.weights, self.kernel.scales = held, scales
-        spectrum = np.linalg.eigvalsh(matrix)
+        spectrum = agreed(self.comm, np.linalg.eigvalsh(matrix))
         q = self.layout.columns
         rotated = matrix @ w
         gap = float(spectrum[q] - spectrum[q - 1])
@@ -529,6 +530,6 @@ def unit_rows(vectors: np.ndarray) -> np.ndarray:
 def _orthonormal_columns(layout: Layout, block: np.ndarray) -> np.ndarray:
     """An orthonormal basis of the span of distributed columns.  Collective."""
     gram = sum_large(layout.comm, np.ascontiguousarray(block.T @ block))
-    values, vectors = np.linalg.eigh(gram)
+    values, vectors = agreed(layout.comm, tuple(np.linalg.eigh(gram)))
     kept = values > 1e-10 * values[-1]
     return np.asarray(block @ (vectors[:, kept] / np.sqrt(values[kept])))

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.linalg
 
 from thalweg.errors import InputError, NumericalError
-from thalweg.parallel import Layout, PETSc, matrix_free, sum_large
+from thalweg.parallel import Layout, PETSc, agreed, matrix_free, sum_large
 from thalweg_clustering.kernels import symmetric
 
 #: Product of the operator with this rank's rows, ``(n_local, m) -> (n_local, m)``; collective.
@@ -83,7 +83,8 @@ def iterative_leading(
     products = 1
     previous: np.ndarray | None = None
     while True:
-        values, rotation = np.linalg.eigh(symmetric(_inner(layout, basis, images)))
+        found = np.linalg.eigh(symmetric(_inner(layout, basis, images)))
+        values, rotation = agreed(layout.comm, tuple(found))
         order = np.argsort(-values, kind="stable")[:block]
         values, rotation = values[order], rotation[:, order]
         vectors, moved = basis @ rotation, images @ rotation
@@ -96,7 +97,7 @@ def iterative_leading(
             # Restart from the Ritz vectors and the directions that led to them.
             memory = vectors if previous is None else np.hstack([vectors, previous])
             coefficients = _inner(layout, basis, memory)
-            frame = _small_orthonormal(coefficients)
+            frame = agreed(layout.comm, _small_orthonormal(coefficients))
             basis, images = basis @ frame, images @ frame
         previous = vectors
         fresh = _orthonormalized(layout, residual[:, norms > 1e-3 * tolerance * scale], basis)
@@ -174,7 +175,8 @@ def _orthonormalized(layout: Layout, block: np.ndarray, against: np.ndarray | No
         if gram.shape[0] == 0:
             return block
         scale = np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
-        values, vectors = np.linalg.eigh(gram / np.outer(scale, scale))
+        found = np.linalg.eigh(gram / np.outer(scale, scale))
+        values, vectors = agreed(layout.comm, tuple(found))
         kept = values > 1e-12 * values[-1] if values[-1] > 0 else values > np.inf
         block = (block / scale) @ (vectors[:, kept] / np.sqrt(values[kept]))
     return block

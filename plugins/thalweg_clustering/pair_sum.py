@@ -9,7 +9,16 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import EigenvectorFixedPoint, HessianProduct, Objective
-from thalweg.parallel import MPI, Identified, Layout, PETSc, sketch, sum_large, sum_over_ranks
+from thalweg.parallel import (
+    MPI,
+    Identified,
+    Layout,
+    PETSc,
+    agreed,
+    sketch,
+    sum_large,
+    sum_over_ranks,
+)
 from thalweg_clustering.kernels import KernelFunction, symmetric
 from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
 
@@ -44,17 +53,19 @@ class StiefelObjective(Objective, EigenvectorFixedPoint, HessianProduct):
         stream = np.random.default_rng(seed)
         normal = stream.standard_normal((self.layout.rows, self.layout.columns))
         w = np.linalg.qr(normal)[0]
-        return self.layout.vec_from(self.comm.bcast(w, root=0))
+        return self.layout.vec_from(agreed(self.comm, w))
 
     def matrix(self, x: PETSc.Vec) -> np.ndarray:
-        """W, shape ``(d, q)``.
+        """W as rank 0 has it, shape ``(d, q)``.  Collective.
+
+        LAPACK may give each rank other bits, and the ranks' sums must be of one W.
 
         Raises
         ------
         InputError
             W has left the Stiefel manifold, as solvers that do not know of it make it.
         """
-        w = np.array(self.layout.reading(x))
+        w = agreed(self.comm, np.array(self.layout.reading(x)))
         gram = w.T @ w
         if not np.isfinite(gram).all():
             return w
@@ -88,28 +99,28 @@ class StiefelObjective(Objective, EigenvectorFixedPoint, HessianProduct):
 
     def value(self, x: PETSc.Vec) -> float:
         """F at W."""
-        return self.value_at(self.matrix(x))
+        return agreed(self.comm, self.value_at(self.matrix(x)))
 
     def value_and_gradient(self, x: PETSc.Vec, gradient: PETSc.Vec) -> float:
         """F at W, and its gradient in the surrounding space."""
-        value, slope = self.value_and_gradient_at(self.matrix(x))
+        value, slope = agreed(self.comm, self.value_and_gradient_at(self.matrix(x)))
         with self.layout.writing(gradient) as block:
             block[...] = slope
         return value
 
     def fixed_point_matrix(self, x: PETSc.Vec) -> np.ndarray:
         """Phi(W)."""
-        return self.value_and_matrix_at(self.matrix(x))[1]
+        return self.value_and_fixed_point_matrix(x)[1]
 
     def value_and_fixed_point_matrix(self, x: PETSc.Vec) -> tuple[float, np.ndarray]:
         """F and Phi(W), in one pass."""
-        return self.value_and_matrix_at(self.matrix(x))
+        return agreed(self.comm, self.value_and_matrix_at(self.matrix(x)))
 
     def hessian_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
         """Product of the Hessian in the surrounding space with a direction."""
         result = self.hessian_product_at(self.matrix(x), np.array(self.layout.reading(direction)))
         with self.layout.writing(product) as block:
-            block[...] = result
+            block[...] = agreed(self.comm, result)
 
 
 class PairSum(StiefelObjective):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.interfaces import StiefelVariable
+from thalweg.parallel import agreed
 from thalweg_clustering.alternating import (
     RoundState,
     evaluated,
@@ -45,14 +46,15 @@ def quasi_newton_step(
     if slope is None:
         state.value, slope = evaluated(state.objective, w)
         state.evaluations += 1
-    gradient = manifold.tangent(w, slope)
+    comm = state.objective.comm
+    gradient = agreed(comm, manifold.tangent(w, slope))
     here = [(manifold.tangent(w, s), manifold.tangent(w, y)) for s, y in pairs]
-    direction = -_inverse_product(here, gradient, scale)
+    direction = agreed(comm, -_inverse_product(here, gradient, scale))
     promised = float((gradient * direction).sum())
     if not promised < 0:
         here, direction = [], -gradient / scale
         promised = float((gradient * direction).sum())
-    length = float(np.linalg.norm(direction))
+    length = agreed(comm, float(np.linalg.norm(direction)))
     step = min(1.0, 0.5 * np.sqrt(w.shape[1]) / max(length, 1e-300))
     for _ in range(MAX_HALVINGS):
         candidate = manifold.orthonormal(w + step * direction)
@@ -70,7 +72,7 @@ def quasi_newton_step(
     moved = manifold.tangent(candidate, step * direction)
     turned = manifold.tangent(candidate, ahead) - manifold.tangent(candidate, gradient)
     bound = CURVATURE * float(np.linalg.norm(moved) * np.linalg.norm(turned))
-    if float((moved * turned).sum()) > bound:
+    if agreed(comm, float((moved * turned).sum()) > bound):
         here = [*here, (moved, turned)][-PAIRS:]
     put_matrix(state, candidate)
     state.value, state.step_length = value, step * length

@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar, TypeVar
 import numpy as np
 
 from thalweg.interfaces import Capability, HessianProduct, StiefelVariable
+from thalweg.parallel import agreed
 from thalweg.plugins import Help
 from thalweg_clustering.alternating import (
     GradientTolerance,
@@ -70,9 +71,11 @@ class TrustRegion(RoundSolver[TrustRegionState]):
         largest = np.sqrt(w.shape[1])
         radius: float = state.radius or 0.125 * largest  # type: ignore[attr-defined]
         value, ambient = evaluated(state.objective, w)
-        gradient = manifold.tangent(w, ambient)
-        norm = float(np.linalg.norm(gradient))
-        if norm <= self.gradient_tolerance * max(1e-300, float(np.linalg.norm(ambient))):
+        comm = state.objective.comm
+        gradient = agreed(comm, manifold.tangent(w, ambient))
+        norms = float(np.linalg.norm(gradient)), float(np.linalg.norm(ambient))
+        norm, size = agreed(comm, norms)
+        if norm <= self.gradient_tolerance * max(1e-300, size):
             state.inner_done = True
             return
         for _ in range(30):
@@ -81,7 +84,7 @@ class TrustRegion(RoundSolver[TrustRegionState]):
             reached, slope = evaluated(state.objective, candidate)
             state.evaluations += 1
             gained = (value - reached) / promised if promised > 0 else -1.0
-            length = float(np.linalg.norm(step))
+            length = agreed(comm, float(np.linalg.norm(step)))
             if gained < 0.25:
                 radius = 0.25 * length
             elif gained > 0.75 and length > 0.9 * radius:
@@ -121,7 +124,8 @@ class TrustRegion(RoundSolver[TrustRegionState]):
             with layout.writing(moving) as rows:
                 rows[...] = direction
             objective.hessian_product(x, moving, image)
-            return manifold.tangent(w, layout.reading(image) - direction @ multiplier)
+            turned = manifold.tangent(w, layout.reading(image) - direction @ multiplier)
+            return agreed(objective.comm, turned)
 
         step, curved = np.zeros_like(w), np.zeros_like(w)
         residual = gradient.copy()
@@ -134,7 +138,8 @@ class TrustRegion(RoundSolver[TrustRegionState]):
             curvature = float((direction * turned).sum())
             reach = square / curvature if curvature > 0 else np.inf
             further = step + reach * direction if np.isfinite(reach) else step
-            if not np.isfinite(reach) or np.linalg.norm(further) >= radius:
+            length = agreed(objective.comm, float(np.linalg.norm(further)))
+            if not np.isfinite(reach) or length >= radius:
                 a = float((direction**2).sum())
                 b = float((step * direction).sum())
                 c = float((step**2).sum()) - radius**2

@@ -54,6 +54,8 @@ CASES = [
     ("kdac", {}, "stiefel-trust-region", {"iterations": 10}),
     ("kdac", {}, "dimension-growth", {"iterations": 20}),
     ("t-sne", {"init": "spectral"}, "lbfgs", {"iterations": 20}),
+    ("kdac", {}, "ism", {"finish": "trust-region", "iterations": 15}),
+    ("mlp", {}, "saddle-free", {"method": "rational", "iterations": 3}),
     ("laplacian-eigenmaps", {}, "eigen", {}),
 ]
 
@@ -83,7 +85,7 @@ def main(wanted):
         else:
             found = [result.status.name, result.iterations, result.evaluations]
             if objective.layout.replicated:
-                found += [digest(result.x), digest(result.solution)]
+                found += [digest(result.x)]
         every = COMM.allgather(found)
         objective.destroy()
         if COMM.rank == 0:

@@ -8,7 +8,7 @@ import pytest
 SCRIPT = Path(__file__).with_name("mixed_processors.py")
 
 #: Families whose decisions rest on matrices that all ranks have.
-CASES = {"near-isometry": 12, "mlp": 7}
+CASES = {"near-isometry": 12, "mlp": 8, "kdac": 5}
 
 
 @pytest.mark.parametrize("family", CASES)

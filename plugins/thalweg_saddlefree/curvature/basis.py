@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 
 from thalweg.errors import NumericalError
+from thalweg.parallel import agreed
 from thalweg_saddlefree.curvature.operator import Product, refuse_asymmetry
 from thalweg_saddlefree.curvature.slices import Slices
 from thalweg_saddlefree.curvature.store import Store
@@ -91,7 +92,7 @@ class LanczosBasis:
         k = len(self)
         image = np.array(product(self.vector(k)), dtype=self._store.dtype)
         along = self._store.coefficients(image, k + 1)
-        self._scale = max(self._scale, float(np.linalg.norm(along)))
+        self._scale = max(self._scale, agreed(self.slices.comm, float(np.linalg.norm(along))))
         self._refuse_asymmetry(along, k)
         self._store.subtract(along, image)
         left = self._norm(image)
@@ -125,7 +126,7 @@ class LanczosBasis:
         handed_on = abs(along[-1]) * last + (abs(along[-2]) * older if len(along) > 1 else 0.0)
         bound = (handed_on + rounding) / left if left > 0 else np.inf
         self._drift = (last, float(bound))
-        return bool(bound > self._rounding**0.75)
+        return agreed(self.slices.comm, bool(bound > self._rounding**0.75))
 
     def combine(self, coefficients: np.ndarray) -> np.ndarray:
         """Slice of the vector with these coefficients in the basis.  Not collective."""
@@ -143,15 +144,17 @@ class LanczosBasis:
 
     def ritz_values(self) -> np.ndarray:
         """Eigenvalues of the square part of T, ascending."""
-        return np.asarray(
-            scipy.linalg.eigvalsh_tridiagonal(self.diagonal, self.off_diagonal[: len(self) - 1])
+        values = scipy.linalg.eigvalsh_tridiagonal(
+            self.diagonal, self.off_diagonal[: len(self) - 1]
         )
+        return agreed(self.slices.comm, np.asarray(values))
 
     def lowest_ritz_pair(self) -> tuple[float, np.ndarray]:
         """Most negative Ritz value, and this rank's slice of its unit Ritz vector."""
         values, vectors = scipy.linalg.eigh_tridiagonal(
             self.diagonal, self.off_diagonal[: len(self) - 1], select="i", select_range=(0, 0)
         )
+        values, vectors = agreed(self.slices.comm, (values, vectors))
         return float(values[0]), self.combine(vectors[:, 0])
 
     def _refuse_asymmetry(self, coefficients: np.ndarray, k: int) -> None:

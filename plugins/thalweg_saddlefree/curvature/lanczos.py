@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from thalweg.parallel import agreed
 from thalweg_saddlefree.curvature.absolute import (
     SCALE_STEPS,
     AbsoluteSolver,
@@ -103,6 +104,7 @@ class LanczosAbsolute(AbsoluteSolver):
         if key not in self._found:
             matrix = self.basis.tridiagonal(steps)
             _, sigma, right = scipy.linalg.svd(matrix, full_matrices=False)
+            sigma, right = agreed(self.slices.comm, (sigma, right))
             if self.basis.complete:
                 refuse_singular(float(sigma[-1]), float(sigma[0]), damping)
             scaled = right.T @ (right[:, 0] / np.hypot(sigma, damping))
@@ -121,7 +123,8 @@ class LanczosAbsolute(AbsoluteSolver):
         """Coordinates of the step in the first vectors of the basis, and the model along it."""
         y = self._coordinates(damping, steps)
         square = self.basis.tridiagonal(steps)[:-1]
-        return y, Model(self.gradient_norm * float(y[0]), float(y @ square @ y))
+        curvature = agreed(self.slices.comm, float(y @ square @ y))
+        return y, Model(self.gradient_norm * float(y[0]), curvature)
 
     def _error(self, damping: float) -> float:
         """Relative error of the step, extrapolated from how the last steps changed it.
@@ -144,7 +147,7 @@ class LanczosAbsolute(AbsoluteSolver):
         last = _distance(now, before) / size
         previous = _distance(before, earlier) / size
         ratio = min(max(last / previous if previous > 0 else 0.0, 0.05), 0.95)
-        return SAFETY * last * ratio / (1 - ratio)
+        return agreed(self.slices.comm, SAFETY * last * ratio / (1 - ratio))
 
 
 def _distance(long: np.ndarray, short: np.ndarray) -> float:

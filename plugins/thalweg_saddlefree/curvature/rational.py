@@ -19,6 +19,7 @@ import numpy as np
 import scipy.linalg
 from scipy.special import ellipj, ellipk
 
+from thalweg.parallel import agreed
 from thalweg_saddlefree.curvature.absolute import (
     AbsoluteSolver,
     Direction,
@@ -127,7 +128,7 @@ class RationalAbsolute(AbsoluteSolver):
         while len(lead) < min(LEAD_STEPS, self.limit) and not lead.complete:
             lead.extend(self.product)
             self.steps += 1
-        sigma = scipy.linalg.svdvals(lead.tridiagonal())
+        sigma = agreed(self.slices.comm, scipy.linalg.svdvals(lead.tridiagonal()))
         if lead.complete:
             refuse_singular(float(sigma[-1]), float(sigma[0]), damping)
         norm = float(sigma[0]) + lead.off_diagonal[-1]
@@ -159,9 +160,9 @@ class RationalAbsolute(AbsoluteSolver):
                     break
                 previous, current = current, image / left
                 if len(diagonal) % 8 == 0:
-                    sigma = _singular_values(diagonal, off)
+                    sigma = agreed(self.slices.comm, _singular_values(diagonal, off))
                 error = self._error(minres, weights, sigma[-1])
-            sigma = _singular_values(diagonal, off)
+            sigma = agreed(self.slices.comm, _singular_values(diagonal, off))
             if sigma[-1] ** 2 + damping**2 < 0.9 * smallest and error <= self.tolerance:
                 return None
         else:
