@@ -69,6 +69,14 @@ HARMLESS: dict[tuple[str, str], str] = {
         "product, sweep, exact = 0.018, 0.5, 60.0 + 0.7 * dimension",
     ): "a measured time, which only says how many directions make the search quickest",
     (
+        "framework/thalweg/interfaces/minibatches.py",
+        "bits = scrambled(scrambled(counters - key) ^ key).view(np.uint8)",
+    ): "another stream of random signs, as good",
+    (
+        "plugins/thalweg_embedding/pairs/grid.py",
+        "seconds = 2e-09 * EXACT_COST * self.layout.rows * float(self.layout.rows)",
+    ): "a rough time that a note tells",
+    (
         "plugins/thalweg_embedding/eigenmaps/eigen.py",
         "top = 4.0 * float(abs(matrix).sum(axis=1).max()) + 1.0",
     ): "any number above all eigenvalues serves",

@@ -61,12 +61,15 @@ def test_a_row_of_equal_distances_is_uniform():
     np.testing.assert_allclose(entropic_rows(np.full((1, 50), 7.0), 30.0), 1 / 50)
 
 
-def test_thousands_of_duplicates_give_finite_affinities():
+def test_thousands_of_duplicates_attract_each_other_alone():
     values = np.repeat(np.random.default_rng(0).normal(size=(3, 4)), 700, axis=0)
-    for graph in ("dense", "sparse"):
-        weights = dense(entropic_affinities(Dataset.from_array(values), 30.0, graph))
-        assert np.isfinite(weights).all()
-        assert weights.sum() == pytest.approx(1.0)
+    among = np.kron(np.eye(3), np.ones((700, 700))) - np.eye(2100)
+    weights = dense(entropic_affinities(Dataset.from_array(values), 30.0, "dense"))
+    np.testing.assert_allclose(weights, among / among.sum(), atol=1e-15)
+    weights = dense(entropic_affinities(Dataset.from_array(values), 30.0, "sparse"))
+    assert weights.sum() == pytest.approx(1.0)
+    assert not weights[among == 0.0].any()
+    assert np.unique(weights.round(12)).size <= 3  # of no, one or both points
 
 
 def test_constant_features_change_nothing():

@@ -48,15 +48,23 @@ def test_only_many_points_under_a_logarithm_are_exaggerated():
     assert exaggerated_stages(ELASTIC_EMBEDDING, 10 * MANY_ROWS, None) == ()
 
 
-def test_a_map_whose_affinities_fall_apart_stays_bounded():
+def test_a_map_whose_affinities_fall_apart_has_a_minimum():
     generator = np.random.default_rng(0)
-    centers = np.repeat(1000.0 * np.eye(4), 30, axis=0)
-    model = TSNE(perplexity=5.0, max_iter=100, random_state=0)
-    places = model.fit_transform(centers + generator.normal(size=(120, 4)))
-    assert np.ptp(places, axis=0).max() < 2 * 1.0 * 100
-    data = Dataset.from_array(centers + generator.normal(size=(120, 4)))
-    objective = t_sne(data, data.comm, perplexity=5.0)
+    corners = np.repeat(np.eye(4), 30, axis=0)
+    data = Dataset.from_array(1000.0 * corners + generator.normal(size=(120, 4)))
+    objective = t_sne(data, data.comm, perplexity=5.0, repulsion="exact")
     assert "fall into 4 components" in objective.notes[0]
+    inside, directions = generator.normal(size=(120, 2)), corners @ generator.normal(size=(4, 2))
+    near, far = (
+        objective.value(objective.layout.vec_from(inside + distance * directions))
+        for distance in (1e4, 1e6)
+    )
+    # A hundredth of the attraction, most of it between components, holds these: it grows with
+    # log(1 + d), d squared distances, where the repulsion between them is gone.
+    weights = scipy.sparse.csr_matrix(objective.weights).toarray()
+    between = weights[corners @ corners.T == 0.0].sum()
+    assert 0.005 < between <= 0.01
+    assert far - near == pytest.approx(between * np.log(1e4), rel=1e-3)
     objective.destroy()
 
 

@@ -270,15 +270,28 @@ def test_starts_from_eigenvectors_are_those_of_the_affinities(comm):
     objective.destroy()
 
 
-def test_the_error_of_a_value_counts_what_the_density_term_subtracts(comm):
+def test_the_error_of_a_value_covers_that_of_the_repulsion(comm):
     data = digits(comm)
-    errors = {}
-    for density in (0.0, 5.0):
-        objective = objectives.umap_embedding(data, comm, density=density, repulsion="grid")
-        x = objective.layout.vec_from(objective.layout.random_normal(0))
-        term = objective.metrics(x)["refined_objective"]  # without densities
-        errors[density] = objective.value_error(objective.value(x))
-        assert errors[density] >= 0.9 * objective.repulsion.relative_error * term
-        near_zero = objective.value_error(0.0)
-        objective.destroy()
-    assert near_zero > 0.9 * errors[0.0]
+
+    def built(build, **options):
+        return build(data, comm, repulsion="grid", **options)
+
+    umap = built(objectives.umap_embedding, density=5.0)
+    x = umap.layout.vec_from(thalweg.minimize(umap, iterations=30).x)
+    correlation = umap.metrics(x)["density_correlation"]
+    assert correlation > 0.5
+    share = umap.repulsion.relative_error
+    weight = umap.homotopy_parameter
+    # Of the last one the value is near zero, where its terms are not.
+    near_zero = (umap.value(x) + 5.0 * correlation) / correlation
+    for density in (0.0, 5.0, near_zero):
+        objective, more = (
+            built(objectives.umap_embedding, density=density, lambda_=weight * (1.0 + part))
+            for part in (0.0, share)
+        )
+        value = objective.value(x)
+        error = more.value(x) - value
+        assert 0.0 < error <= objective.value_error(value) < 20.0 * error
+    assert abs(value) < 0.2
+    t_sne = built(objectives.t_sne, perplexity=10.0)
+    assert share <= t_sne.value_error(t_sne.value(x)) < 2.0 * share  # of a logarithm

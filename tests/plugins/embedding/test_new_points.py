@@ -22,6 +22,7 @@ from thalweg_embedding import (
 )
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.affinities.fuzzy import fuzzy_rows
+from thalweg_embedding.objectives import elastic_embedding
 
 POINTS = load_digits().data
 
@@ -146,3 +147,18 @@ def test_a_map_that_grows_keeps_the_points_of_a_buffer_that_is_used_again():
     place = model.transform(POINTS[:1])
     buffer[:] = POINTS[100:200]
     np.testing.assert_array_equal(model.transform(POINTS[:1]), place)
+
+
+def test_weights_that_differ_repel_a_new_point_as_equal_ones_of_their_sum():
+    data = Dataset.from_array(np.eye(40))  # all equally far apart, so that the weights are equal
+    found = []
+    for weights in ("uniform", "squared-distances"):
+        objective = elastic_embedding(data, data.comm, perplexity=5.0, repulsive_weights=weights)
+        x = objective.layout.vec_from(objective.layout.random_normal(0))
+        objective.homotopy_parameter = 0.0
+        attraction = objective.value(x)
+        objective.homotopy_parameter = 1.0
+        repulsion = objective.value(x) - attraction
+        estimator = ElasticEmbedding(repulsive_weights=weights, perplexity=5.0)
+        found.append(repulsion / estimator._pulled_and_pushed(objective)["lambda_"])
+    assert found[1] == pytest.approx(found[0], rel=1.5 / 40)  # a row does not repel itself

@@ -11,6 +11,7 @@ import numba
 import numpy as np
 import pytest
 import scipy.sparse
+from scipy.spatial.distance import cdist
 
 import thalweg
 from thalweg.data import Dataset
@@ -100,7 +101,16 @@ def test_a_family_of_ones_own_embeds():
     )
     result = thalweg.minimize(objective, preconditioner="fixed-point", iterations=30)
     assert result.objective < 0.9 * result.trace["objective"][0] or result.status.converged
-    assert np.isfinite(result.x).all()
+    weights = scipy.sparse.csr_matrix(objective.weights).toarray()
+
+    def formula(places):
+        d = cdist(places, places, "sqeuclidean")
+        repelled = ((1 + d) ** -0.5).sum() - 40.0
+        return (weights * (np.sqrt(1 + d) - 1)).sum() + np.log(repelled)
+
+    half = objective.value(objective.layout.vec_from(0.5 * result.x))
+    difference = formula(0.5 * result.x) - formula(result.x)
+    assert half - result.objective == pytest.approx(difference, rel=1e-7)
 
 
 def test_compiled_code_is_known_by_the_constants_it_was_compiled_with():

@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 import thalweg
 from thalweg.data import Dataset
 from thalweg.parallel import Layout
-from thalweg_embedding import objectives
+from thalweg_embedding import map_quality, objectives
 from thalweg_embedding.preconditioners.diagonal import FixedPoint, HessianDiagonalScaling
 from thalweg_embedding.preconditioners.partial_hessian import PartialHessian
 from thalweg_embedding.preconditioners.sparsify import strongest
@@ -180,8 +180,9 @@ def test_pieces_of_a_graph_are_embedded_by_finite_steps(comm):
     data = Dataset.from_array(points, comm=comm)
     objective = objectives.t_sne(data, comm, perplexity=5.0, graph="sparse")
     result = thalweg.minimize(objective, iterations=60)
-    assert np.isfinite(result.x).all()
-    assert result.objective < result.trace["objective"][0]
+    assert result.objective < result.trace["objective"][0] - 1.0
+    for piece in (slice(60), slice(60, 120)):
+        assert map_quality(points[piece], result.x[piece])["recall"] > 0.5
 
 
 def test_pieces_between_which_hardly_anything_attracts_count_as_pieces():

@@ -44,8 +44,15 @@ def test_sizes_are_in_map_units_and_centers_need_no_classes():
 
 
 def test_points_that_all_coincide_have_a_quality_too():
-    facts = map_quality(np.ones((40, 3)), np.random.default_rng(0).normal(size=(40, 2)))
-    assert 0.0 <= facts["recall"] <= 1.0
+    places = np.random.default_rng(0).normal(size=(40, 2))
+    facts = map_quality(np.ones((40, 3)), places, neighbors=15)
+    # Of equal distances those to the first rows count.
+    shares = []
+    for row in range(40):
+        first = [other for other in range(40) if other != row][:15]
+        near = np.argsort(np.linalg.norm(places - places[row], axis=1))[1:16]
+        shares.append(len(set(first) & set(near)) / 15)
+    assert facts["recall"] == pytest.approx(np.mean(shares))
 
 
 def test_a_map_that_is_not_finite_or_has_other_rows_is_refused():

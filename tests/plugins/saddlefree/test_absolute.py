@@ -42,6 +42,8 @@ def test_every_way_agrees_with_a_dense_eigendecomposition(way, damping):
     assert relative(found.step, wanted) < 1e-5
     assert found.model.slope == pytest.approx(gradient @ wanted, rel=1e-5)
     assert found.model.curvature == pytest.approx(wanted @ matrix @ wanted, rel=1e-4, abs=1e-3)
+    change = gradient @ wanted + wanted @ matrix @ wanted / 2
+    assert found.model.change == pytest.approx(change, rel=1e-4)
 
 
 def test_lanczos_needs_at_most_130_products_where_the_equation_needs_thousands():
