@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -33,16 +32,12 @@ from thalweg_isometry.objective import (
     NearIsometry,
     build,
     check_neighbors,
-    check_targets,
     delta_or_default,
     secant_set,
 )
 
 #: Distance of the mean from the origin, over that of the entries from it, which is far.
 FAR = 10.0
-
-#: Rows whose entries are summed at a time.
-BLOCK = 4096
 
 
 def _ranks_of(estimator: Any, X: Any, *_: Any, **__: Any) -> MPI.Comm:
@@ -54,7 +49,7 @@ def _ranks_of(estimator: Any, X: Any, *_: Any, **__: Any) -> MPI.Comm:
 class LinearIsometry(  # type: ignore[misc]
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
-    """Base of the estimators.
+    """Base of the estimators, which have its parameters, attributes and methods.
 
     ``fit`` takes an array, shape (n_samples, n_features), or a
     :class:`thalweg.Dataset` whose rows are distributed over ranks.
@@ -142,26 +137,18 @@ class LinearIsometry(  # type: ignore[misc]
             Data or parameters that cannot be used; it is a ``ValueError``.
         """
         self._seen: tuple[Any, np.ndarray | None, np.ndarray | None] | None = None
-        with ExitStack() as stack:
-            with raise_on_all_ranks(_ranks_of(self, X)):
-                stack.enter_context(job_threads(self.n_jobs))
-                parameters = self._checked_parameters()
-                if isinstance(X, Dataset):
-                    self.n_features_in_ = X.layout.columns
-                else:
-                    X = self._validated(X, reset=True, ensure_min_samples=2)
-                check_targets(
-                    self.n_features_in_,
-                    delta_or_default(self.delta, self.n_components),
-                    self.n_components,
-                )
-                if weights is not None and pairs is None:
-                    raise InputError("weights are those of pairs; give pairs, too")
-            refuse_differing(
-                _ranks_of(self, X), "the parameters", parameters, pairs is None, weights is None
-            )
-            self._set_offset(X)
-            return self._solve(self._secant_set(X, y, pairs, weights))
+        comm = _ranks_of(self, X)
+        with raise_on_all_ranks(comm), job_threads(self.n_jobs):
+            parameters = self._checked_parameters()
+            if isinstance(X, Dataset):
+                self.n_features_in_ = X.layout.columns
+            else:
+                X = self._validated(X, reset=True, ensure_min_samples=2)
+            if weights is not None and pairs is None:
+                raise InputError("weights are those of pairs; give pairs, too")
+        refuse_differing(comm, "the parameters", parameters, pairs is None, weights is None)
+        self._set_offset(X)
+        return self._solve(X, y, pairs, weights)
 
     def partial_fit(self, X: Any, y: Any = None) -> LinearIsometry:
         """Go on with further points: a map for these and those of earlier calls.
@@ -205,9 +192,7 @@ class LinearIsometry(  # type: ignore[misc]
                 X = np.concatenate([points, X])
             y = None if y is None else np.concatenate([classes, y])
         self._set_offset(X)
-        start = self.components_ if known else None
-        with job_threads(self.n_jobs):
-            self._solve(self._secant_set(X, y), start, cuts)
+        self._solve(X, y, start=self.components_ if known else None, cuts=cuts)
         # Callers read the next points into the same buffer.
         self._seen = (X.copy() if seen is None else X, y, self._cuts)
         return self
@@ -238,27 +223,30 @@ class LinearIsometry(  # type: ignore[misc]
         )
 
     def _solve(
+        self, X: Any, *given: Any, start: np.ndarray | None = None, cuts: np.ndarray | None = None
+    ) -> LinearIsometry:
+        options = {"iterations": self.max_iter, "progress": bool(self.verbose)}
+        if self.random_state is not None:
+            options["seed"] = shared_seed(_ranks_of(self, X), self.random_state)
+        options |= self.solver_options or {}
+        with job_threads(self.n_jobs):
+            return self._searched(self._secant_set(X, *given), options, start, cuts)
+
+    def _searched(
         self,
         secants: SecantSet,
-        start: np.ndarray | None = None,
-        cuts: np.ndarray | None = None,
+        options: dict[str, Any],
+        start: np.ndarray | None,
+        cuts: np.ndarray | None,
     ) -> LinearIsometry:
-        objective = NearIsometry(
-            secants, delta_or_default(self.delta, self.n_components), self.n_components
-        )
+        delta, rank = delta_or_default(self.delta, self.n_components), self.n_components
+        objective = NearIsometry(secants, delta, rank)
         objective.cuts = cuts
-        options: dict[str, Any] = {
-            "iterations": self.max_iter,
-            "progress": bool(self.verbose),
-            **(self.solver_options or {}),
-        }
-        if self.random_state is not None:
-            options.setdefault("seed", shared_seed(secants.comm, self.random_state))
         x0 = None
         if start is not None and len(start) <= objective.layout.rows:
             x0 = np.zeros((objective.layout.rows, objective.layout.columns))
             x0[: len(start)] = start
-            if self.n_components is None:
+            if rank is None:
                 options.setdefault("start_rank", len(start))
         try:
             result = thalweg.minimize(objective, x0, solver=self._solver, **options)
@@ -299,10 +287,8 @@ class LinearIsometry(  # type: ignore[misc]
             or a :class:`thalweg.Dataset`, of which this rank's rows are mapped.
         """
         check_is_fitted(self)
-        if isinstance(X, Dataset):
-            X = self._validated(X.values, ensure_min_samples=0)
-        else:
-            X = self._validated(X)
+        empty = isinstance(X, Dataset)  # this rank may have no rows
+        X = self._validated(X.values if empty else X, ensure_min_samples=0 if empty else 1)
         if self.offset_.any():
             X = (X.toarray() if scipy.sparse.issparse(X) else X) - self.offset_
         return np.asarray(X @ self.components_.T)
@@ -336,7 +322,7 @@ class LinearIsometry(  # type: ignore[misc]
         comm, values = (X.comm, X.values) if isinstance(X, Dataset) else (MPI.COMM_SELF, X)
         rows = sum_over_ranks(comm, len(values))
         mean = np.asarray(sum_over_ranks(comm, values.sum(axis=0, dtype=float))) / rows
-        parts = (values[k : k + BLOCK] for k in range(0, len(values), BLOCK))
+        parts = np.array_split(values, len(values) // 4096 + 1)
         total = sum_over_ranks(comm, sum(float(np.abs(part - mean).sum()) for part in parts))
         if np.abs(mean).max() > FAR * total / (rows * len(mean)):
             self.offset_ = mean
@@ -398,15 +384,13 @@ class LinearIsometry(  # type: ignore[misc]
         return facts.delta, float(-np.expm1(np.log1p(-confidence) / pairs))
 
     def _certificate(self, X: Any) -> Certificate:
-        with ExitStack() as stack:
-            with raise_on_all_ranks(_ranks_of(self, X)):
-                check_is_fitted(self)
-                stack.enter_context(job_threads(self.n_jobs))
-                if isinstance(X, Dataset):
-                    X, layout = X.values, X.layout
-                else:
-                    X = self._validated(X)
-                    layout = Layout(MPI.COMM_SELF, *X.shape)
+        with raise_on_all_ranks(_ranks_of(self, X)), job_threads(self.n_jobs):
+            check_is_fitted(self)
+            dataset = isinstance(X, Dataset)
+            layout = X.layout if dataset else None
+            X = X.values if dataset else self._validated(X)
+        with job_threads(self.n_jobs):
+            layout = layout or Layout(MPI.COMM_SELF, *X.shape)
             return certify(SecantSet(X, layout), self.components_)
 
     def _validated(self, X: Any, reset: bool = False, **options: Any) -> Any:
@@ -425,64 +409,43 @@ class LinearIsometry(  # type: ignore[misc]
 
 
 class NearIsometricEmbedding(LinearIsometry):
-    """The framework's own method: squared hinge on the factor.
-
-    Parameters, attributes and methods are those of :class:`LinearIsometry`.
-    """
+    """The framework's own method: squared hinge on the factor."""
 
     _solver = "hinge-lbfgs"
 
 
 class NuMax(LinearIsometry):
-    """Least nuclear norm (Hegde et al. 2015).
-
-    Parameters, attributes and methods are those of :class:`LinearIsometry`.
-    """
+    """Least nuclear norm (Hegde et al. 2015).  Parameters: :class:`LinearIsometry`."""
 
     _solver = "numax"
 
 
 class FroMax(LinearIsometry):
-    """A factor near a matrix within the bounds (Luo et al., Algorithm 1).
-
-    Parameters, attributes and methods are those of :class:`LinearIsometry`.
-    """
+    """A factor near a matrix within the bounds (Luo et al., Algorithm 1)."""
 
     _solver = "fromax"
 
 
 class NILEPro(LinearIsometry):
-    """The largest distortion itself, by ADMM (Luo et al., Algorithm 2).
-
-    Parameters, attributes and methods are those of :class:`LinearIsometry`.
-    """
+    """The largest distortion itself, by ADMM (Luo et al., Algorithm 2)."""
 
     _solver = "nile-pro"
 
 
 class SecantAvoidanceProjection(LinearIsometry):
-    """An orthogonal projection turned away from the worst secant (Kvinge et al. 2018).
-
-    Parameters, attributes and methods are those of :class:`LinearIsometry`.
-    """
+    """An orthogonal projection turned away from the worst secant (Kvinge et al. 2018)."""
 
     _solver = "secant-avoidance"
 
 
 class LearnedJohnsonLindenstrauss(LinearIsometry):
-    """A random projection made a single map by Hessian descent (Tsikouras et al. 2024).
-
-    For small sets.  Parameters, attributes and methods are those of :class:`LinearIsometry`.
-    """
+    """A random projection made one map by Hessian descent (Tsikouras et al. 2024): small sets."""
 
     _solver = "hessian-descent"
 
 
 class SecantPCA(LinearIsometry):
-    """Baseline: principal directions of the normalized secants.
-
-    Parameters, attributes and methods are those of :class:`LinearIsometry`.
-    """
+    """Baseline: principal directions of the normalized secants."""
 
     _solver = "secant-pca"
 
@@ -493,8 +456,6 @@ class JohnsonLindenstrauss(LinearIsometry):
     With ``delta`` alone, the least rank that the search finds to reach it on these points,
     in place of the rank that suffices for any points by the lemma of Johnson and
     Lindenstrauss (``sklearn.random_projection.johnson_lindenstrauss_min_dim``).
-
-    Parameters, attributes and methods are those of :class:`LinearIsometry`.
     """
 
     _solver = "random-projection"

@@ -76,14 +76,12 @@ def raise_on_all_ranks(comm: MPI.Comm) -> Iterator[None]:
 
 
 def refuse_differing(comm: MPI.Comm, what: str, *values: Any) -> None:
-    """Refuse arguments that every rank gives, and that are not the same on all.  Collective.
+    """Refuse arguments that are not the same on all ranks, by their ``repr`` or bytes.  Collective.
 
     Parameters
     ----------
     what
         Plural, for the error's text.
-    values
-        Compared by their ``repr``, arrays by their bytes.
 
     Raises
     ------
@@ -91,19 +89,17 @@ def refuse_differing(comm: MPI.Comm, what: str, *values: Any) -> None:
         On all ranks.
     """
     texts = [
-        f"{v.dtype}{v.shape}{sha256(v.tobytes()).hexdigest()}"
-        if isinstance(v, np.ndarray)
-        else repr(v)
+        (v.dtype, v.shape, sha256(v.tobytes()).hexdigest()) if isinstance(v, np.ndarray) else v
         for v in values
     ]
-    found = comm.allgather(texts)
-    other = next((rank for rank, text in enumerate(found) if text != found[0]), None)
-    if other is not None:
+    found = comm.allgather(repr(texts))
+    other = next((rank for rank, text in enumerate(found) if text != found[0]), 0)
+    if other:
         raise InputError(f"{what} differ between rank 0 and rank {other}; give all ranks the same")
 
 
 def shared_seed(comm: MPI.Comm, random_state: Any) -> int:
-    """A seed drawn from scikit-learn's ``random_state``, that of rank 0 on every rank.  Collective.
+    """A seed by scikit-learn's ``random_state``, that of rank 0 on every rank.  Collective.
 
     Parameters
     ----------
@@ -118,19 +114,16 @@ def shared_seed(comm: MPI.Comm, random_state: Any) -> int:
     """
     drawn = 0
     with raise_on_all_ranks(comm):
-        if isinstance(random_state, np.random.Generator):
-            drawn = int(random_state.integers(2**31 - 1))
-        else:
-            stream = np.random if random_state is None else random_state
-            if not hasattr(stream, "randint"):
-                try:
-                    stream = np.random.RandomState(operator.index(random_state))
-                except (TypeError, ValueError) as error:
-                    raise InputError(
-                        "parameter 'random_state' must be None, an integer from 0 to 2^32 - 1, or "
-                        f"a generator of NumPy's, not {random_state!r}"
-                    ) from error
-            drawn = int(stream.randint(2**31 - 1))
+        stream: Any = np.random if random_state is None else random_state
+        draw = getattr(stream, "randint", getattr(stream, "integers", None))
+        try:
+            draw = draw or np.random.RandomState(operator.index(stream)).randint
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                "parameter 'random_state' must be None, an integer from 0 to 2^32 - 1, or a "
+                f"generator of NumPy's, not {random_state!r}"
+            ) from error
+        drawn = int(draw(2**31 - 1))
     return int(comm.bcast(drawn))
 
 
