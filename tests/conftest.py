@@ -42,6 +42,10 @@ LIMIT = float(os.environ.get("THALWEG_TEST_SECONDS", "600"))
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+# Hundreds of processes are started, which would all compile what they import.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 #: The worlds of this session.
 WORLDS = pytest.StashKey[list[Any]]()
 
@@ -369,6 +373,16 @@ class FailedOnRanks(Exception):
 
 
 # -- collection --------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: Any, name: str, obj: Any) -> list[pytest.Item] | None:
+    # Ranks leave out, before it costs time, what wants another number of them.
+    count = int(os.environ.get(INNER_RANKS, 1))
+    if count == 1 or not name.startswith("test_") or collector.get_closest_marker("ranks"):
+        return None
+    marks = getattr(obj, "pytestmark", ())
+    return None if any(m.name == "ranks" and count in m.args for m in marks) else []
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

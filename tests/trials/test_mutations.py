@@ -447,7 +447,7 @@ def noticed_on_ranks(mutation: Mutation, tests: list[str], copy: Path) -> str:
     source = target.read_text(encoding="utf-8")
     target.write_text(mutation.apply(source), encoding="utf-8")
     paths = os.pathsep.join(str(copy / part) for part in ("framework", "plugins"))
-    environment = dict(os.environ) | {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = dict(os.environ) | {"PYTHONPATH": paths}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line", "-p", "no:cacheprovider"]
     command += ["-k", "ranks2 or ranks3", *tests]
     try:
@@ -461,6 +461,7 @@ def noticed_on_ranks(mutation: Mutation, tests: list[str], copy: Path) -> str:
         return "time limit on ranks"
     finally:
         target.write_text(source, encoding="utf-8")
+        shutil.rmtree(target.parent / "__pycache__", ignore_errors=True)
     assert done.returncode in (0, 1, 5), done.stdout[-3000:]
     return "" if done.returncode != 1 else done.stdout.splitlines()[-2]
 
