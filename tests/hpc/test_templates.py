@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 TOP = Path(__file__).parents[2]
@@ -23,8 +24,7 @@ needs_mpirun = pytest.mark.skipif(LAUNCHER is None, reason="there is no mpirun")
 
 CONFIG = """
 [data]
-name = "digits"
-rows = 100
+path = "points.npy"
 [objective]
 name = "elastic-embedding"
 perplexity = 10
@@ -75,6 +75,8 @@ class Cluster:
 
     def configure(self):
         (self.folder / "config.toml").write_text(CONFIG)
+        # A file, for scikit-learn takes long to load in each process.
+        np.save(self.folder / "points.npy", np.random.default_rng(0).normal(size=(100, 8)))
 
     def start(self, template, *arguments, **variables):
         path = f"{self.folder / 'bin'}:{self.environment['PATH']}"

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
 HERE = Path(__file__).parent
 THALWEG = ["-m", "thalweg.cli.main"]
 CONFIG = """
 [data]
-name = "iris"
+path = "iris.npy"
 scale = "standard"
 [objective]
 name = "sammon"
@@ -61,10 +62,17 @@ def python(tmp_path_factory):
     return str(inside)
 
 
+def with_iris(config, folder):
+    """The configuration with a file for its data: scikit-learn takes long to load."""
+    path = folder / "iris.npy"
+    np.save(path, load_iris().data)
+    return config.replace("iris.npy", str(path))
+
+
 @pytest.fixture
 def config(tmp_path):
     path = tmp_path / "sammon.toml"
-    path.write_text(CONFIG)
+    path.write_text(with_iris(CONFIG, tmp_path))
     return path
 
 
@@ -137,10 +145,11 @@ def test_it_runs_and_a_run_is_the_same_at_any_number_of_ranks(python, mpirun, co
 
 def test_its_objectives_reach_the_engines_through_public_names(python, mpirun, tmp_path):
     config = tmp_path / "springs.toml"
-    config.write_text(
-        '[data]\nname = "iris"\nscale = "standard"\n[objective]\nname = "spring-map"\n'
+    text = (
+        '[data]\npath = "iris.npy"\nscale = "standard"\n[objective]\nname = "spring-map"\n'
         "[stop]\niterations = 30\n[output]\npictures = false\n"
     )
+    config.write_text(with_iris(text, tmp_path))
     found = []
     for number in (1, 2):
         out = tmp_path / f"run{number}"

@@ -67,10 +67,7 @@ sys.exit(main(sys.argv[1:]))
 
 def test_a_rank_that_raises_ends_the_run_with_its_number_and_traceback(tmp_path, mpirun):
     (tmp_path / "fail.py").write_text(FAILING)
-    (tmp_path / "c.toml").write_text(
-        '[data]\nname = "digits"\nrows = 60\n'
-        '[objective]\nname = "elastic-embedding"\nperplexity = 5\n'
-    )
+    (tmp_path / "c.toml").write_text('[objective]\nname = "rosenbrock"\n')
     done = mpirun(3, [sys.executable, "fail.py", "run", "c.toml", "--out", "out"], cwd=tmp_path)
     assert done.returncode not in (0, -9)
     assert "rank 1 of 3 failed" in done.stderr
