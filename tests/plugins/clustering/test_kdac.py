@@ -25,7 +25,7 @@ def test_the_alternative_is_found_and_is_the_same_on_any_ranks(comm, options, vi
     labels = []
     for ranks in (comm, MPI.COMM_SELF):
         objective = make(ranks, points, given, 4, 0.3, 0.3, true_labels=truth, **options)
-        result = thalweg.minimize(objective, solver="ism")
+        result = thalweg.minimize(objective, solver="ism", iterations=100)
         labels.append(np.concatenate(ranks.allgather(result.solution[:, 0])))
         assert result.metrics["novelty"] < 0.02
         if not options.get("approximation"):

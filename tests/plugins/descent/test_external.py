@@ -71,8 +71,8 @@ def test_methods_without_gradient_evaluate_none_that_no_rule_asks_for(comm, rose
     assert result.status is Status.PRECISION_LIMIT
     assert result.objective < 1e-8
     assert np.isnan(result.trace["gradient_norm"]).all()
-    homotopy = HomotopySchedule((1.0, 0.5), Stop(iterations=20, decrease=None))
-    tilted = minimize(Tilted(comm), solver, gradient=None, iterations=200, homotopy=homotopy)
+    homotopy = HomotopySchedule((1.0, 0.5), Stop(iterations=5, decrease=None))
+    tilted = minimize(Tilted(comm), solver, gradient=None, iterations=60, homotopy=homotopy)
     assert tilted.gather() == pytest.approx(-1.19148788, abs=1e-6)  # x^3 - x + 0.5 = 0
 
 
