@@ -37,7 +37,7 @@ every_estimator = pytest.mark.parametrize("kind", KINDS)
 def test_scikit_learns_own_checks_pass(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SkipTestWarning)
-        for estimator, check in estimator_checks_generator(kind(max_iter=5), mark="skip"):
+        for estimator, check in estimator_checks_generator(kind(max_iter=2), mark="skip"):
             try:
                 check(estimator)
             except BaseException as problem:

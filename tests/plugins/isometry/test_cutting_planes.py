@@ -138,6 +138,8 @@ def test_a_search_over_subsets_ends_with_a_certificate_over_all_secants(
     assert result.status is Status.CONVERGED
     assert true_delta(points, result.solution) <= 0.4
     assert set(result.trace["points"]) >= {80.0, 320.0}
+    if comm.size > 1:
+        return
     plain = thalweg.minimize(objective, solver="hinge-lbfgs", smallest_subset=0)
     assert abs(len(result.solution) - len(plain.solution)) <= 1
 
@@ -161,9 +163,9 @@ def test_the_rank_that_failed_is_noted_as_an_observation(digits, secants_of):
 def test_a_run_that_is_stopped_within_a_scan_ends_at_the_same_bits(
     comm, secants_of, tmp_path, monkeypatch
 ):
-    points = np.random.default_rng(3).standard_normal((1300, 12)) * np.exp(-np.arange(12) / 4.0)
+    points = np.random.default_rng(3).standard_normal((900, 12)) * np.exp(-np.arange(12) / 4.0)
     workers = comm.size * secants_of(points, comm).threads
-    monkeypatch.setattr("thalweg_isometry.cutting_planes.PART", 0.8e6 / workers)
+    monkeypatch.setattr("thalweg_isometry.cutting_planes.PART", 0.4e6 / workers)
     folder = comm.bcast(tmp_path / "checkpoints")
     within = []
 
@@ -212,11 +214,13 @@ def test_a_scan_ends_with_the_part_that_finds_a_violated_secant(comm, secants_of
     assert delta <= 0.4
 
 
-@pytest.mark.parametrize("solver", ["secant-pca", "hinge-lbfgs"])
+@pytest.mark.parametrize(
+    ("solver", "size", "part"), [("secant-pca", 1300, 0.8e6), ("hinge-lbfgs", 900, 0.4e6)]
+)
 def test_a_search_that_scans_in_parts_ends_as_one_that_does_not(
-    comm, secants_of, monkeypatch, solver
+    comm, secants_of, monkeypatch, solver, size, part
 ):
-    points = np.random.default_rng(3).standard_normal((1300, 12)) * np.exp(-np.arange(12) / 4.0)
+    points = np.random.default_rng(3).standard_normal((size, 12)) * np.exp(-np.arange(12) / 4.0)
 
     def run():
         objective = NearIsometry(secants_of(points, comm), 0.4, None)
@@ -226,7 +230,7 @@ def test_a_search_that_scans_in_parts_ends_as_one_that_does_not(
         return result
 
     whole = run()
-    monkeypatch.setattr("thalweg_isometry.cutting_planes.PART", 0.8e6)
+    monkeypatch.setattr("thalweg_isometry.cutting_planes.PART", part)
     parts = run()
     assert parts.iterations > whole.iterations
     assert parts.metrics["delta"] <= 0.4

@@ -24,7 +24,7 @@ from thalweg_isometry import (
     SecantPCA,
 )
 
-QUICK = {"limit": 100, "sweep": 25}
+QUICK = {"limit": 25, "sweep": 25}
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -141,7 +141,7 @@ def test_twenty_iterates_agree_with_those_of_one_rank(comm, rows):
     points = []
     for here in (comm, MPI.COMM_SELF):
         objective = autoencoder(here)
-        solver = SaddleFree(curvature_rows=rows, steps=30)
+        solver = SaddleFree(curvature_rows=rows, steps=15)
         state = solver.init(objective, objective.initial_point(0))
         path = []
         for _ in range(20):
