@@ -118,7 +118,9 @@ class FeatureKernel(ProjectedKernel):
         triangle = self.triangle(w)
         sums = np.zeros((self.size + removed.shape[1], self.size))
         for rows, c in self.functions(w):
-            weighted = c * scale[rows, None].astype(c.dtype)
+            # R^(-1) on both sides multiplies rounding by up to 1e8 / m.
+            exact = c.dtype if triangle.root is None else float
+            weighted = c * scale[rows, None].astype(exact)
             sums[: self.size] += weighted.T @ weighted
             sums[self.size :] += removed[rows].T @ weighted
         sum_large(self.layout.comm, sums)

@@ -9,6 +9,7 @@ import thalweg
 from thalweg import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg.testing import check_fixed_point_matrix, check_gradient, check_hessian_product
+from thalweg_clustering.feature_sums import NystromKernel
 from thalweg_clustering.kdac import TASKS
 from thalweg_clustering.kernels import KERNELS, KernelFunction, kernel_function
 from thalweg_clustering.pair_sum import TermSum
@@ -190,6 +191,20 @@ def test_single_precision_agrees_with_double_up_to_its_stated_error(approximatio
         assert (errors > 1e-8 * abs(value)) == (precision == "single")
     assert abs(values[0] - values[1]) <= 1e-5 * abs(values[1])
     np.testing.assert_allclose(phis[0], phis[1], atol=1e-5 * abs(phis[1]).max())
+
+
+def test_eigenvectors_of_many_landmarks_on_a_line_are_right_in_single_precision():
+    points = np.random.default_rng(0).normal(size=(300, 1))
+    layout, gaussian = Layout(MPI.COMM_SELF, 300, 1), kernel_function("gaussian")
+    found = []
+    for single in (True, False):
+        kernel = NystromKernel(layout, points, 0.5, gaussian, 256, 0, single)
+        degrees = kernel.row_sums(np.eye(1))
+        removed = np.sqrt(degrees / degrees.sum())[:, None]
+        found.append(kernel.embedding(np.eye(1), degrees, 3, removed))
+    single, double = found
+    np.testing.assert_allclose(single.values, double.values, atol=1e-3)
+    np.testing.assert_allclose(single.vectors.T @ single.vectors, np.eye(3), atol=1e-3)
 
 
 @pytest.mark.ranks(1, 2)
