@@ -91,12 +91,12 @@ def _lines(path: Path) -> list[str]:
     return lines
 
 
-def _split(lines: Sequence[str], delimiter: str) -> list[list[str]]:
+def _split(lines: Sequence[str], delimiter: str, strict: bool = False) -> list[list[str]]:
     if delimiter == " ":
         return [line.split() for line in lines]
     try:
-        return list(csv.reader(lines, delimiter=delimiter, skipinitialspace=True))
-    except csv.Error as error:  # a field of more than 128 kB, a single carriage return
+        return list(csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=strict))
+    except csv.Error as error:  # a field of more than 128 kB, an open quote, a carriage return
         raise InputError(f"the text table cannot be split into fields: {error}") from error
 
 
@@ -182,8 +182,9 @@ def _numbers(
                         f"should be; make that column the labels, or choose others by 'columns'"
                     ) from error
         raise InputError(f"'{path}' cannot be read as a table of numbers: {error}") from error
-    # loadtxt with usecols does not mind longer lines; we do.
-    if delimiter != " " and any(line.count(delimiter) != width - 1 for line in body):
+    # loadtxt with usecols does not mind longer lines, nor a quote that is never closed; we do.
+    odd = len(array) < len(body) or any(line.count(delimiter) != width - 1 for line in body)
+    if delimiter != " " and odd:
         for _ in _rows(body, delimiter, width, path):
             pass
     return array
@@ -193,7 +194,7 @@ def _rows(
     body: list[str], delimiter: str, width: int, path: Path
 ) -> Iterator[tuple[str, list[str]]]:
     """Name of each row for messages, and its fields, of which there must be ``width``."""
-    for row, fields in enumerate(_split(body, delimiter)):
+    for row, fields in enumerate(_split(body, delimiter, strict=True)):
         where = f"row {row} of '{path}' (rows counted from 0, without the header)"
         if len(fields) != width:
             raise InputError(f"{where} has {len(fields)} fields, the first has {width}")

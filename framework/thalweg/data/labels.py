@@ -10,6 +10,9 @@ from thalweg.data.formats import format_of
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, on_root
 
+#: From here on, floating-point numbers do not tell integers apart.
+EXACT = 2.0**53
+
 
 def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """Labels as integers from 0 to k - 1, and what they are called.
@@ -28,7 +31,7 @@ def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ..
     Raises
     ------
     InputError
-        Fractions, NaN, or a table that is not one-hot.
+        Fractions, NaN, floating-point numbers from 2^53 on, or a table that is not one-hot.
     """
     raw = np.asarray(raw)
     if raw.ndim > 1 and raw.size == len(raw):
@@ -41,23 +44,26 @@ def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ..
         raw = np.char.decode(raw, "utf-8", "replace")
     if raw.dtype.kind == "U":
         try:
-            raw = raw.astype(float)
+            numbers = raw.astype(float)
         except ValueError:
+            numbers = np.full(1, EXACT)
+        if np.abs(numbers).max(initial=0.0) >= EXACT:
             values, labels = np.unique(raw, return_inverse=True)
             return labels.astype(np.int64), tuple(str(value) for value in values)
+        raw = numbers
     if raw.dtype.kind not in "buif":
         raise InputError(f"{what} must be integers or strings, not {raw.dtype}")
     if raw.dtype.kind == "f":
-        wrong = np.flatnonzero(~((np.abs(raw) < 2.0**63) & (raw == np.rint(raw))))
+        wrong = np.flatnonzero(~((np.abs(raw) < EXACT) & (raw == np.rint(raw))))
         if len(wrong):
             raise InputError(
                 f"{what} must be integers or strings, but row {wrong[0]} (counted from 0) "
                 f"has {raw[wrong[0]]}"
             )
-    whole = raw.astype(np.int64)
+    whole = raw if raw.dtype.kind == "u" else raw.astype(np.int64)
     values, labels = np.unique(whole, return_inverse=True)
     if np.array_equal(values, np.arange(len(values))):
-        return whole, None
+        return whole.astype(np.int64), None
     return labels.astype(np.int64), tuple(str(value) for value in values)
 
 

@@ -173,6 +173,26 @@ def test_one_hot_labels_and_labels_with_gaps(comm, folder):
     assert gaps.label_names == ("0", "10", "20")
 
 
+def test_labels_that_no_float_tells_apart_stay_apart_or_are_refused(comm, folder):
+    write(comm, lambda: (folder / "x.csv").write_text(f"a,l\n1,{2**53 + 1}\n2,{2**53}\n"))
+    dataset = load_data({"path": "x.csv", "labels": "l"}, comm, folder)
+    assert dataset.gather_labels().tolist() == [1, 0]
+    assert dataset.label_names == (str(2**53), str(2**53 + 1))
+    write(comm, lambda: (folder / "l.txt").write_text(f"{2**53 + 1}\n{2**53}\n"))
+    with pytest.raises(InputError, match="must be integers or strings"):
+        load_data({"path": "x.csv", "columns": ["a"], "labels": "l.txt"}, comm, folder)
+    write(comm, lambda: np.savez(folder / "x.npz", X=TABLE[:2], y=np.array([2**64 - 1, 3], "u8")))
+    dataset = load_data({"path": "x.npz", "labels": "y"}, comm, folder)
+    assert dataset.label_names == ("3", str(2**64 - 1))
+
+
+@pytest.mark.parametrize("chosen", [{"labels": "l"}, {"columns": ["a"]}])
+def test_a_quote_that_is_never_closed_takes_no_rows_along(comm, folder, chosen):
+    write(comm, lambda: (folder / "x.csv").write_text('a,l\n1,"x\n2,y\n3,z\n'))
+    with pytest.raises(InputError, match="cannot be split"):
+        load_data({"path": "x.csv", **chosen}, comm, folder)
+
+
 @pytest.mark.ranks(1, 2)
 def test_mat_of_version_5(comm, folder):
     contents = {"X": TABLE, "y": CODES[:, None] + 1}
