@@ -6,7 +6,7 @@ import os
 import platform
 from typing import Any
 
-from thalweg.report import versions
+from thalweg.workbench.report import versions
 
 
 def describe_machine() -> dict[str, Any]:

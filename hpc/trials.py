@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 
 from hpc.machine import describe_machine
 
-from thalweg.report import format_table
+from thalweg.workbench.report import format_table
 
 TOP = Path(__file__).resolve().parents[1]
 CAMPAIGNS = TOP / "tests" / "trials"

@@ -584,7 +584,7 @@ def comm(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture(scope="session")
 def thalweg_command() -> Callable[..., subprocess.CompletedProcess[str]]:
     """The command ``thalweg`` in this process: ``thalweg_command("run", "c.toml")``."""
-    from thalweg.cli.main import main
+    from thalweg.workbench.command.main import main
 
     def call(*arguments: Any, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
         argv = [str(argument) for argument in arguments]

@@ -116,8 +116,8 @@ def test_the_python_of_a_guide_runs_on_any_number_of_ranks(page, folder, monkeyp
 @pytest.mark.ranks(1, 2)
 def test_the_worked_examples_lead_from_plugin_new_to_mpirun(folder, monkeypatch, comm, capfd):
     """Every block and every command of the page, in its order; the ranks here are mpirun's."""
-    from thalweg.cli.main import main
     from thalweg.plugins import plugins
+    from thalweg.workbench.command.main import main
 
     def install(distribution: Path) -> None:
         """What ``pip install -e`` does, without a package index."""
@@ -173,7 +173,7 @@ def test_the_worked_examples_are_as_long_as_they_say():
 
 
 def test_the_template_and_the_worked_examples_pass_strict_type_checks(tmp_path):
-    from thalweg.plugins.scaffold import write_distribution
+    from thalweg.workbench.scaffold import write_distribution
 
     written = write_distribution("thalweg-mine", tmp_path / "thalweg-mine")
     write_files(WRITING, tmp_path)
@@ -194,7 +194,7 @@ def test_the_template_and_the_worked_examples_pass_strict_type_checks(tmp_path):
 
 @pytest.mark.parametrize("page", pages(PAGES, "toml"))
 def test_the_configurations_of_a_page_are_valid(page, tmp_path):
-    from thalweg.config import read_configuration
+    from thalweg.workbench.config import read_configuration
 
     for block in blocks(page, "toml"):
         content = tomllib.loads(block.text)

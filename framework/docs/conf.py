@@ -13,9 +13,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from thalweg.cli.installation import as_written, limits
 from thalweg.plugins import plugins
 from thalweg.plugins.specs import KINDS
+from thalweg.workbench.command.installation import as_written, limits
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from thalweg.driver.minimize import minimize
     from thalweg.errors import InputError, NumericalError, ThalwegError
     from thalweg.interfaces import Objective, Preconditioner, RowObjective, Solver
-    from thalweg.job import run
     from thalweg.parallel import abort_on_error
     from thalweg.result import Result, Status, Trace
+    from thalweg.workbench.run import run
 
 __all__ = [
     "Dataset", "HomotopySchedule", "InputError", "NumericalError", "Objective", "Preconditioner",

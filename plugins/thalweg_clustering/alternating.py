@@ -15,17 +15,12 @@ from typing import Annotated, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
-from thalweg.interfaces import (
-    Alternation,
-    Capability,
-    Objective,
-    Solver,
-    SolverState,
-    StiefelVariable,
-)
+from thalweg.interfaces import Capability, Objective, Solver, SolverState
 from thalweg.parallel import PETSc, agreed
 from thalweg.plugins import Help, declared_options
 from thalweg.result import Status
+from thalweg_clustering.alternation import Alternation
+from thalweg_clustering.stiefel import StiefelVariable
 
 
 @dataclass(kw_only=True)

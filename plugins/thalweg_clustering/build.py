@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 import thalweg
-from thalweg.data import Dataset, read_labels
+from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, on_root
 from thalweg.plugins import Help
@@ -219,6 +219,8 @@ def build_kdac(
         raise InputError("a semi-supervised task needs labels of some rows, or links")
     weight = {"alternative": -lambda_, "semi-supervised": label_weight}.get(task, 1.0)
     if truth is not None:
+        from thalweg.workbench.readers import read_labels
+
         true_labels = read_labels(truth, comm)
     if true_labels is not None:
         true_labels = given_labels(layout, true_labels, "the true labels (option 'truth')")
@@ -311,6 +313,8 @@ def _labelings(
     if labelings is None:
         own = dataset.labels
         labelings = [own] if own is not None else []
+    from thalweg.workbench.readers import read_labels
+
     read = [read_labels(file, comm) for file in files or ()]
     what = {"alternative": "the clustering given ([data] labels)"}.get(task, "the labels")
     found = [given_labels(layout, labels, what, partly) for labels in [*labelings, *read]]

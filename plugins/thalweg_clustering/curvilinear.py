@@ -16,7 +16,6 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from thalweg.interfaces import StiefelVariable
 from thalweg.parallel import agreed
 from thalweg.plugins import Help
 from thalweg_clustering.alternating import (
@@ -31,6 +30,7 @@ from thalweg_clustering.alternating import (
     put_matrix,
     residual_norm,
 )
+from thalweg_clustering.stiefel import StiefelVariable
 
 
 @dataclass(kw_only=True)

@@ -11,7 +11,7 @@ from abc import abstractmethod
 import numpy as np
 
 from thalweg.parallel import Layout, any_over_ranks, sum_large, sum_over_ranks
-from thalweg.parallel.pairs import KernelSums
+from thalweg_clustering.kernel_sums import KernelSums
 from thalweg_clustering.kernels import KernelFunction, squared_distances, symmetric
 from thalweg_clustering.projected_kernel import DerivativeSums, PairWeights, ProjectedKernel
 

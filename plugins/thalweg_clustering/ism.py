@@ -28,7 +28,7 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from thalweg.interfaces import Capability, EigenvectorFixedPoint
+from thalweg.interfaces import Capability
 from thalweg.parallel import agreed
 from thalweg.plugins import Help
 from thalweg_clustering.alternating import (
@@ -41,6 +41,7 @@ from thalweg_clustering.alternating import (
 )
 from thalweg_clustering.eigenvectors import smallest_eigenvectors
 from thalweg_clustering.quasi_newton import Pair, quasi_newton_step
+from thalweg_clustering.stiefel import EigenvectorFixedPoint
 from thalweg_clustering.trust_region import TrustRegion
 
 #: Slow steps in a row after which those of ``finish`` take over.

@@ -11,8 +11,8 @@ differ in Gamma alone, which is of low rank here:
 with H the centering matrix, D the row sums of K (the identity where K is not positive) and
 Y the indicators of labels; rows whose label is unknown have zeros in Y.  U and D are
 renewed in closed form (eq. 3), which solvers do through the capability
-:class:`~thalweg.interfaces.Alternation`.  Everything with as many rows as the data stays
-on the ranks that hold these rows.
+:class:`~thalweg_clustering.alternation.Alternation`.  Everything with as many rows as the data
+stays on the ranks that hold these rows.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
+from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError
-from thalweg.interfaces import Alternation
 from thalweg.parallel import (
     Layout,
     PETSc,
@@ -35,9 +35,9 @@ from thalweg.parallel import (
     sum_large,
     sum_over_ranks,
 )
-from thalweg.parallel.pairs import nearest_neighbors
 from thalweg.result import Result
 from thalweg_clustering.agreement import normalized_mutual_information
+from thalweg_clustering.alternation import Alternation
 from thalweg_clustering.eigenvectors import smallest_eigenvectors
 from thalweg_clustering.embedding_step import leading_embedding
 from thalweg_clustering.exact_sums import STORED_ROWS, StreamedKernel

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
+from thalweg.engines.hessian import matrix_free
 from thalweg.errors import InputError, NumericalError
-from thalweg.parallel import Layout, PETSc, agreed, matrix_free, sum_large
+from thalweg.parallel import Layout, PETSc, agreed, sum_large
 from thalweg_clustering.kernels import symmetric
 
 #: Product of the operator with this rank's rows, ``(n_local, m) -> (n_local, m)``; collective.

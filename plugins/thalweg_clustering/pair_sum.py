@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import InputError
-from thalweg.interfaces import EigenvectorFixedPoint, HessianProduct, Objective
+from thalweg.interfaces import Objective
 from thalweg.parallel import (
     MPI,
     Identified,
@@ -21,6 +22,7 @@ from thalweg.parallel import (
 )
 from thalweg_clustering.kernels import KernelFunction, symmetric
 from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
+from thalweg_clustering.stiefel import EigenvectorFixedPoint
 
 #: Largest deviation of W'W from a diagonal of zeros and ones; beyond it a solver is refused.
 OFF_MANIFOLD = 0.1

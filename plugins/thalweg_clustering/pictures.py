@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.data import principal_components
+from thalweg.numerics import principal_components
 from thalweg.parallel import MPI, Layout
 from thalweg_clustering.estimator import KDAC
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.parallel import Identified, Layout, sketch, sum_large, sum_over_ranks
-from thalweg.parallel.pairs import KernelSums
+from thalweg_clustering.kernel_sums import KernelSums
 from thalweg_clustering.kernels import KernelFunction, symmetric
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from thalweg.interfaces import StiefelVariable
 from thalweg.parallel import agreed
 from thalweg_clustering.alternating import (
     RoundState,
@@ -21,6 +20,7 @@ from thalweg_clustering.alternating import (
     put_matrix,
     residual_norm,
 )
+from thalweg_clustering.stiefel import StiefelVariable
 
 #: Pairs of steps and changes of the gradient that are kept.
 PAIRS = 60

@@ -13,7 +13,8 @@ from typing import Annotated, ClassVar, TypeVar
 
 import numpy as np
 
-from thalweg.interfaces import Capability, HessianProduct, StiefelVariable
+from thalweg.engines.hessian import HessianProduct
+from thalweg.interfaces import Capability
 from thalweg.parallel import agreed
 from thalweg.plugins import Help
 from thalweg_clustering.alternating import (
@@ -25,6 +26,7 @@ from thalweg_clustering.alternating import (
     put_matrix,
     residual_norm,
 )
+from thalweg_clustering.stiefel import StiefelVariable
 
 
 @dataclass(kw_only=True)

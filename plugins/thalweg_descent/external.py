@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from thalweg.interfaces import TRANSIENT, HessianProduct, Objective, Solver, SolverState
+from thalweg.engines.hessian import HessianProduct
+from thalweg.interfaces import TRANSIENT, Objective, Solver, SolverState
 from thalweg.parallel import PETSc
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status

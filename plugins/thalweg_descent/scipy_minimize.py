@@ -13,8 +13,9 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import InputError, NumericalError
-from thalweg.interfaces import HessianProduct, Objective, require
+from thalweg.interfaces import Objective, require
 from thalweg.parallel import PETSc
 from thalweg.plugins import Help
 from thalweg_descent.coroutine import Coroutine

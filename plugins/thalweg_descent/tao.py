@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+from thalweg.engines.hessian import HessianProduct, hessian_operator, remove_shift
 from thalweg.errors import InputError, NumericalError, suggestion
-from thalweg.interfaces import HessianProduct, Objective, Preconditioner, require
-from thalweg.parallel import PETSc, hessian_operator, options_prefix, remove_shift
+from thalweg.interfaces import Objective, Preconditioner, require
+from thalweg.parallel import PETSc, options_prefix
 from thalweg.plugins import Help
 from thalweg_descent.coroutine import Coroutine
 from thalweg_descent.external import (

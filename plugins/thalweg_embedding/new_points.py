@@ -11,8 +11,7 @@ import scipy.sparse
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout
-from thalweg.parallel.pairs import Ring
+from thalweg.parallel import MPI, Layout, Ring
 from thalweg_embedding.affinities.distances import (
     ALIASES,
     ANGULAR,

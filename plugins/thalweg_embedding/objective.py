@@ -16,30 +16,19 @@ from typing import Any
 
 import numpy as np
 
+from thalweg.engines.hessian import HessianProduct
+from thalweg.engines.laplacian import AttractiveLaplacian, Relocation, RowMatrix
+from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError
-from thalweg.interfaces import (
-    AttractiveLaplacian,
-    HessianProduct,
-    Homotopy,
-    RepulsiveBlocks,
-    RowObjective,
-)
-from thalweg.parallel import (
-    Layout,
-    PETSc,
-    Relocation,
-    RowMatrix,
-    min_over_ranks,
-    sketch,
-    sum_over_ranks,
-)
-from thalweg.parallel.pairs import nearest_neighbors
+from thalweg.interfaces import Homotopy, RowObjective
+from thalweg.parallel import Layout, PETSc, min_over_ranks, sketch, sum_over_ranks
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.density import DensityCorrelation
 from thalweg_embedding.pairs.pair_sum import PairSum
 from thalweg_embedding.preconditioners.diagonal import PartialHessianDiagonal
+from thalweg_embedding.repulsive_blocks import RepulsiveBlocks
 from thalweg_embedding.start import START_SCALE, Start
 
 #: Below this the sum of an exponential repulsion is computed again, shifted.

@@ -12,9 +12,9 @@ import scipy.sparse
 import scipy.special
 
 from thalweg.data import Dataset
+from thalweg.engines.laplacian import Relocation
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout, Relocation, max_over_ranks, sum_over_ranks
-from thalweg.parallel.pairs import Ring
+from thalweg.parallel import MPI, Layout, Ring, max_over_ranks, sum_over_ranks
 from thalweg.plugins import Help
 from thalweg_embedding.affinities.build import (
     LINKS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, SolverSpec, hookimpl
+from thalweg.plugins import MetricSpec, ObjectiveSpec, PreconditionerSpec, SolverSpec, hookimpl
 
 #: Where runs of staged families end: what is gained later is width more than neighbors.  A step
 #: that the cap shortens lowers the objective by little, so that many count together.
@@ -102,4 +102,16 @@ def thalweg_preconditioners() -> list[PreconditionerSpec]:
             summary="Laplacian plus the positive part of the repulsion, solved by inner CG",
             load=code + "partial_hessian:PartialHessian",
         ),
+    ]
+
+
+@hookimpl
+def thalweg_metrics() -> list[MetricSpec]:
+    """Neighbors kept, and classes apart."""
+    return [
+        MetricSpec(
+            name="embedding-quality",
+            summary="neighbors kept, and nearest-neighbor error if there are labels",
+            load="thalweg_embedding.measures:embedding_quality",
+        )
     ]

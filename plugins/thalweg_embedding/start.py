@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.data import Dataset
-from thalweg.data import principal_components as projected
 from thalweg.errors import InputError
+from thalweg.numerics import principal_components as projected
 from thalweg.parallel import Layout, any_over_ranks, sum_over_ranks
 from thalweg_embedding.affinities.distances import SparseDataset
 

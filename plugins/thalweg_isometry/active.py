@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from thalweg.engines.secants import SecantSet, SparseRows
 from thalweg.parallel import (
     Layout,
     RowRoutes,
@@ -29,7 +30,6 @@ from thalweg.parallel import (
     sum_over_ranks,
     swap_rows,
 )
-from thalweg.parallel.pairs import SecantSet, SparseRows
 from thalweg_isometry import active_kernels as kernels
 
 #: Share of the secants with a weight, and of the points at these, up to which only they are

@@ -9,9 +9,9 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import scipy.linalg
 
+from thalweg.engines.secants import SecantSet
 from thalweg.interfaces import Objective
-from thalweg.parallel import PETSc, agreed, sum_large
-from thalweg.parallel.pairs import Ring, SecantSet
+from thalweg.parallel import PETSc, Ring, agreed, sum_large
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.cutting_planes import Cuts

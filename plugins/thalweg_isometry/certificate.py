@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from thalweg.engines.secants import SecantSet, checked_components
 from thalweg.errors import InputError
 from thalweg.parallel import agreed, raise_on_all_ranks, refuse_differing
-from thalweg.parallel.pairs import SecantSet, checked_components
 from thalweg_isometry.rank_bounds import rank_lower_bound
 
 #: Points among which the rank bound is sought.

@@ -39,8 +39,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     given = parser.parse_args(argv)
 
-    from thalweg.data import data_sets, load_data
     from thalweg.parallel import MPI, limit_threads, on_root
+    from thalweg.workbench.readers import data_sets, load_data
     from thalweg_isometry.certificate import certify
     from thalweg_isometry.cutting_planes import scan_progress
     from thalweg_isometry.objective import secant_set
@@ -73,7 +73,7 @@ def main(argv: list[str]) -> int:
 
 def _matrix(path: str) -> np.ndarray:
     """The map, by the readers of data, which say what is wrong with a file."""
-    from thalweg.data import load_data
+    from thalweg.workbench.readers import load_data
 
     if Path(path).is_dir():
         raise InputError(f"'{path}' is a folder; give a file of the map")

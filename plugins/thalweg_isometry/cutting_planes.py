@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from thalweg import InputError
-from thalweg.parallel.pairs import Scan, SecantSet
+from thalweg.engines.secants import Scan, SecantSet
 from thalweg_isometry.active import ActiveSecants
 
 #: A scan of fewer pairs than this is always complete.

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 import thalweg
 from thalweg.data import Dataset
 from thalweg.driver import STOP_OPTIONS
+from thalweg.engines.secants import SecantSet
 from thalweg.errors import InputError
 from thalweg.parallel import (
     MPI,
@@ -25,7 +26,6 @@ from thalweg.parallel import (
     shared_seed,
     sum_over_ranks,
 )
-from thalweg.parallel.pairs import SecantSet
 from thalweg.plugins import check_parameters, declared_options
 from thalweg_isometry.certificate import Certificate, certify
 from thalweg_isometry.objective import (

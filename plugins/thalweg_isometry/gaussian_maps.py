@@ -17,7 +17,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.special
 
-from thalweg.interfaces import HessianProduct, Objective
+from thalweg.engines.hessian import HessianProduct
+from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, Layout, PETSc, sum_over_ranks
 from thalweg_isometry.active import ActiveSecants
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from thalweg.parallel.pairs import SecantSet
+from thalweg.engines.secants import SecantSet
 
 
 def truncated(psi: np.ndarray, rank: int) -> np.ndarray:

@@ -17,8 +17,8 @@ import numpy as np
 import scipy.linalg
 
 from thalweg import InputError
+from thalweg.engines.secants import SecantSet
 from thalweg.parallel import MPI, Layout, agreed, any_over_ranks, sum_large, sum_over_ranks
-from thalweg.parallel.pairs import SecantSet
 from thalweg.plugins import Help
 
 if TYPE_CHECKING:

@@ -10,17 +10,19 @@ import numpy as np
 
 from thalweg import InputError
 from thalweg.data import Dataset
-from thalweg.interfaces import Objective, SecantConstraints
+from thalweg.engines.neighbors import nearest_neighbors
+from thalweg.engines.secants import SecantConstraints, SecantSet
+from thalweg.interfaces import Objective
 from thalweg.parallel import (
     MPI,
     Layout,
     PETSc,
+    Ring,
     agreed,
     raise_on_all_ranks,
     sum_large,
     sum_over_ranks,
 )
-from thalweg.parallel.pairs import Ring, SecantSet, nearest_neighbors
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants, hinge, hinge_value, misses
 from thalweg_isometry.certificate import Certificate, certify

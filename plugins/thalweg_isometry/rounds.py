@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar, Generic
 
 import numpy as np
 
+from thalweg.engines.secants import Scan
 from thalweg.interfaces import Solver
 from thalweg.parallel import RowRoutes, agreed, any_over_ranks, sum_over_ranks
-from thalweg.parallel.pairs import Scan
 from thalweg.plugins import Help
 from thalweg_isometry.active import holders
 from thalweg_isometry.cutting_planes import MIN_CUTS

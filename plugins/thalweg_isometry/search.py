@@ -24,10 +24,10 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import numpy as np
 
 from thalweg import InputError
+from thalweg.engines.secants import Scan, SecantConstraints
 from thalweg.errors import CheckpointError
-from thalweg.interfaces import Objective, SecantConstraints
+from thalweg.interfaces import Objective
 from thalweg.parallel import Layout, PETSc, agreed
-from thalweg.parallel.pairs import Scan
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants, hinge_value, measured

@@ -8,9 +8,9 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from thalweg.interfaces import DISTRIBUTED, TRANSIENT, SecantConstraints, SolverState
+from thalweg.engines.secants import SecantConstraints, SecantSet
+from thalweg.interfaces import DISTRIBUTED, TRANSIENT, SolverState
 from thalweg.parallel import RowRoutes, any_over_ranks, sum_over_ranks
-from thalweg.parallel.pairs import SecantSet
 from thalweg_isometry.active import ActiveSecants, holders
 from thalweg_isometry.cutting_planes import Cuts, Separation
 

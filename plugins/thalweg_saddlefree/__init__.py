@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from thalweg_saddlefree.jax_network import JaxNetwork
     from thalweg_saddlefree.jax_objective import JaxObjective
     from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
+    from thalweg_saddlefree.minibatches import BatchSchedule, Minibatches, RowSet, StochasticState
     from thalweg_saddlefree.networks.autoencoder import build_autoencoder
     from thalweg_saddlefree.networks.mlp import build_mlp
     from thalweg_saddlefree.networks.objective import NetworkObjective
@@ -24,15 +25,9 @@ if TYPE_CHECKING:
     from thalweg_saddlefree.subspace.saddle_free import SubspaceSaddleFree
 
 __all__ = [
-    "HessianFree",
-    "JaxNetwork",
-    "JaxObjective",
-    "KroneckerPreconditioner",
-    "NetworkObjective",
-    "SaddleFree",
-    "SubspaceSaddleFree",
-    "build_autoencoder",
-    "build_mlp",
-]
+    "BatchSchedule", "HessianFree", "JaxNetwork", "JaxObjective", "KroneckerPreconditioner",
+    "Minibatches", "NetworkObjective", "RowSet", "SaddleFree", "StochasticState",
+    "SubspaceSaddleFree", "build_autoencoder", "build_mlp",
+]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

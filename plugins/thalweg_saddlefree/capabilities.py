@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.interfaces import Capability, Minibatches, Objective, RowSet
+from thalweg.interfaces import Capability, Objective
 from thalweg.parallel import PETSc
 from thalweg_saddlefree.curvature import Slices
+from thalweg_saddlefree.minibatches import Minibatches, RowSet
 
 
 class GradientSquares(ABC):

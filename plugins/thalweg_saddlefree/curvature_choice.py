@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from thalweg.engines.hessian import GaussNewtonProduct
 from thalweg.errors import InputError
-from thalweg.interfaces import GaussNewtonProduct, Objective
+from thalweg.interfaces import Objective
 
 HESSIAN, GAUSS_NEWTON = "hessian", "gauss-newton"
 

@@ -14,14 +14,8 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from thalweg.interfaces import (
-    Capability,
-    GaussNewtonProduct,
-    Objective,
-    Preconditioner,
-    Solver,
-    SolverState,
-)
+from thalweg.engines.hessian import GaussNewtonProduct
+from thalweg.interfaces import Capability, Objective, Preconditioner, Solver, SolverState
 from thalweg.parallel import PETSc
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status

@@ -13,11 +13,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from thalweg.engines.hessian import GaussNewtonProduct
 from thalweg.errors import InputError
-from thalweg.interfaces import GaussNewtonProduct, RowSet, random_signs
 from thalweg.parallel import MPI, PETSc
 from thalweg_saddlefree.capabilities import LayerBlock, LayeredCurvature, LayerSample
 from thalweg_saddlefree.jax_objective import COSTS, JaxObjective, import_jax, padded
+from thalweg_saddlefree.minibatches import RowSet, random_signs
 
 #: Losses by name: half the squared error, and cross-entropies of logistic and softmax outputs.
 LOSSES = ("squared", "logistic", "softmax")

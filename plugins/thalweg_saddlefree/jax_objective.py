@@ -17,10 +17,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from thalweg.data import Dataset
+from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import InputError
-from thalweg.interfaces import HessianProduct, Minibatches, Objective, RowSet
+from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, Layout, PETSc, sum_large, sum_over_ranks
 from thalweg.plugins import Help
+from thalweg_saddlefree.minibatches import Minibatches, RowSet
 
 #: Gradient equivalents, times six, of what is computed (a forward pass costs two).
 COSTS = {"value": 2, "gradient": 6, "hessian": 12, "gauss-newton": 8, "sample": 4}

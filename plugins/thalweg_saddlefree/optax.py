@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.interfaces import BatchSchedule
 from thalweg.parallel import MPI, PETSc
 from thalweg_saddlefree.jax_network import JaxNetwork
 from thalweg_saddlefree.jax_objective import import_jax
 from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
+from thalweg_saddlefree.minibatches import BatchSchedule
 from thalweg_saddlefree.subspace.saddle_free import SubspaceSaddleFree, SubspaceState
 
 

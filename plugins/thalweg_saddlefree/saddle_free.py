@@ -15,7 +15,8 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from thalweg.interfaces import Capability, HessianProduct, Objective, Solver, SolverState
+from thalweg.engines.hessian import HessianProduct
+from thalweg.interfaces import Capability, Objective, Solver, SolverState
 from thalweg.parallel import PETSc
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status

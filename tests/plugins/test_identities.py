@@ -11,9 +11,9 @@ import thalweg
 from thalweg.data import Dataset
 from thalweg.driver import Checkpoints, Stop, drive
 from thalweg.driver.identity import objective_identity
+from thalweg.engines.secants import SecantSet
 from thalweg.errors import CheckpointError
 from thalweg.parallel import MPI, Layout
-from thalweg.parallel.pairs import SecantSet
 from thalweg.plugins import ObjectiveSpec, plugins
 from thalweg_isometry.hinge import HingeSearch
 from thalweg_isometry.objective import NearIsometry

@@ -10,8 +10,8 @@ import threading
 import time
 from pathlib import Path
 
-from thalweg.cli.main import main
 from thalweg.parallel import MPI
+from thalweg.workbench.command.main import main
 
 
 def watch(latest: Path, wanted: int) -> None:

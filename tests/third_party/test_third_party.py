@@ -12,7 +12,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 HERE = Path(__file__).parent
-THALWEG = ["-m", "thalweg.cli.main"]
+THALWEG = ["-m", "thalweg.workbench.command.main"]
 CONFIG = """
 [data]
 path = "iris.npy"

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.config import read_configuration
 from thalweg.interfaces import ManifoldVariable
-from thalweg.job.building import build_objective, starting_point
 from thalweg.parallel import MPI, abort_on_error, sum_over_ranks
+from thalweg.workbench.config import read_configuration
+from thalweg.workbench.run.building import build_objective, starting_point
 from thalweg_embedding.pairs import mesh
 
 

@@ -105,8 +105,8 @@ class Plant:
 def plant(place: str, kind: str, rank: int) -> None:
     """Put the fault where it belongs."""
     import thalweg.driver.checkpoint_content as content
-    import thalweg.job.directory as directory
-    import thalweg.job.running as running
+    import thalweg.workbench.run.directory as directory
+    import thalweg.workbench.run.running as running
     from thalweg.interfaces import RowObjective
     from thalweg_descent.lbfgs import LBFGS
     from thalweg_embedding.objective import PairwiseEmbedding
@@ -148,7 +148,7 @@ def plant(place: str, kind: str, rank: int) -> None:
 def main() -> int:
     """Plant the fault and run."""
     place, kind, rank, folder = sys.argv[1:]
-    from thalweg.cli.main import main as thalweg
+    from thalweg.workbench.command.main import main as thalweg
 
     plant(place, kind, int(rank))
     config = os.path.join(folder, "run.toml")

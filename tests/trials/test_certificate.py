@@ -9,8 +9,8 @@ number of leading coordinates the certified interval must hold the true constant
 import numpy as np
 import pytest
 
+from thalweg.engines.secants.secants import SecantSet
 from thalweg.parallel import Layout
-from thalweg.parallel.pairs.secants import SecantSet
 from thalweg_isometry import certify
 
 SETS_PER_FAMILY = 60

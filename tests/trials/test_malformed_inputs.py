@@ -19,9 +19,10 @@ import pytest
 import scipy.io
 from PIL import Image
 
-from thalweg.cli.main import main
-from thalweg.data import Dataset, read_labels
+from thalweg.data import Dataset
 from thalweg.errors import InputError
+from thalweg.workbench.command.main import main
+from thalweg.workbench.readers import read_labels
 
 TABLE = np.random.default_rng(0).standard_normal((12, 3))
 
@@ -372,7 +373,15 @@ def test_pipes(name, option, tmp_path):
     text = GOOD.replace('name = "iris"\nrows = 20', 'path = "good.npy"')
     (tmp_path / "c.toml").write_text(text)
     given = ["c.toml", "--set", f"{option}={name}"] if option else [name]
-    command = [sys.executable, "-m", "thalweg.cli.main", "run", *given, "--out", "out"]
+    command = [
+        sys.executable,
+        "-m",
+        "thalweg.workbench.command.main",
+        "run",
+        *given,
+        "--out",
+        "out",
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2, done.stderr
     assert "is a pipe or a device; give a file" in done.stderr
@@ -409,7 +418,7 @@ def test_data_files(name, refused, tmp_path):
 
 def test_an_archive_that_unpacks_to_gigabytes_gives_the_rows_that_are_asked_for(tmp_path):
     """Not a refusal: 100 rows of a table of 1.9 GiB are read without unpacking the rest."""
-    from thalweg.data import load_data
+    from thalweg.workbench.readers import load_data
 
     rows = 250_000
     with (
@@ -687,7 +696,7 @@ def test_plugins(name, tmp_path):
     (tmp_path / "c.toml").write_text('[objective]\nname = "rosenbrock"\n[stop]\niterations = 1\n'
                                      '[solver]\nname = "gradient-descent"\n')  # fmt: skip
     script = (
-        "import sys; sys.path.insert(0, '.'); from thalweg.cli.main import main\n"
+        "import sys; sys.path.insert(0, '.'); from thalweg.workbench.command.main import main\n"
         "codes = main(['list']), main(['run', 'c.toml', '--quiet']); sys.exit(max(codes))"
     )
     done = subprocess.run(

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from thalweg.errors import InputError
+from thalweg.numerics.principal import column_means
 from thalweg.parallel import Layout, max_over_ranks, min_over_ranks, sum_over_ranks
-from thalweg.parallel.principal import column_means
 
 #: A feature whose standard deviation is below this times its size is constant.
 _CONSTANT = 1e-12

@@ -17,7 +17,8 @@ import numpy as np
 
 from thalweg.errors import CheckpointError, ThalwegError, suggestion
 from thalweg.interfaces import Objective, SolverState
-from thalweg.parallel import MPI, Layout, PETSc, raise_on_all_ranks, write_rows
+from thalweg.parallel import MPI, Layout, PETSc, raise_on_all_ranks
+from thalweg.parallel.row_files import write_rows
 from thalweg.result import Status
 
 #: Valid names of arrays and files in a checkpoint: none leaves the folder.

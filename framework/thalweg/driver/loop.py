@@ -27,24 +27,15 @@ from thalweg.driver.signals import SignalWatch
 from thalweg.driver.stopping import Stop
 from thalweg.errors import CheckpointError, NumericalError, StorageError
 from thalweg.interfaces import (
-    STOCHASTIC_COLUMNS,
     Homotopy,
     ManifoldVariable,
     Objective,
     Solver,
     SolverState,
-    StochasticState,
     require,
-    value_over_all_rows,
 )
-from thalweg.parallel import (
-    PETSc,
-    collective_cleanup,
-    phase,
-    run_clock,
-    threads_for,
-    values_of_all_ranks,
-)
+from thalweg.parallel import PETSc, collective_cleanup, phase, threads_for, values_of_all_ranks
+from thalweg.parallel.kernels import run_clock
 from thalweg.plugins import citation, specs_of
 from thalweg.result import Result, Status, Trace
 
@@ -184,8 +175,6 @@ class _Run:
                 cast(Homotopy, objective).check_homotopy(value)
         if isinstance(objective, Homotopy):
             columns += (objective.homotopy_name, *(STAGE_COLUMNS if homotopy is not None else ()))
-        if solver.stochastic:
-            columns += STOCHASTIC_COLUMNS
         self.trace = Trace((*columns, *solver.trace_columns))
         self.at = Progress()
         self.state: Any = None  # the solver's, from its init on
@@ -251,7 +240,7 @@ class _Run:
 
     def _refuse_other_value(self, state: SolverState) -> None:
         """Refuse a state whose value is another now: an identity may not see all of the data."""
-        if not self.solver.decreases or isinstance(state, StochasticState):
+        if not self.solver.decreases or self.solver.stochastic:
             return  # whose values may be those of a part of the problem
         known, value = state.value, float(self.objective.value(state.x))
         largest = max(abs(known), abs(value))
@@ -333,10 +322,10 @@ class _Run:
     def _note_value(self, state: SolverState) -> None:
         """Keep the values that the rule on the decrease compares: of iterations, or of epochs."""
         value = state.value
-        if isinstance(state, StochasticState):
+        if self.solver.stochastic:
             if state.epoch == self.at.epoch:
                 return
-            # The value at the start is that of one batch, with which no epoch compares.
+            # The value at the start is that of a part, with which no epoch compares.
             self.at.values = self.at.values if self.at.epoch else []
             self.at.epoch, value = state.epoch, state.epoch_value
         window = max(self.stop.window, self.homotopy.stage.window if self.homotopy else 1)
@@ -500,9 +489,8 @@ class _Run:
             rules = self.homotopy.stage
         if self.solver.derivative_free or not self.solver.decreases:
             rules = replace(rules, decrease=None)
-        norm = state.gradient_norm
-        if isinstance(state, StochasticState) and not state.whole:
-            norm = math.nan  # a small gradient of one batch says little
+        # A small gradient of a part says little.
+        norm = state.gradient_norm if state.whole else math.nan
         status = rules.convergence(self.at.values, norm, self._error(state))
         if status.running and self._more_stages():
             status = replace(rules, seconds=None, evaluations=None).budget(iterations, 0, 0.0)
@@ -522,8 +510,6 @@ class _Run:
                 if parameter != wanted:
                     known = self.objective.value_at(wanted, state.value)
                 row.update(stage=self.at.stage, wanted_objective=known)
-        if isinstance(state, StochasticState):
-            row.update(state.trace_row())
         self.trace.append({**row, **self.solver.trace_row(state)})
         return row
 
@@ -562,8 +548,8 @@ class _Run:
         began = run_clock()
         rows = state.x.getArray(readonly=True).reshape(-1, max(1, state.x.getBlockSize())).copy()
         value = float(state.value)
-        if isinstance(state, StochasticState) and not status.failed:
-            value = float(value_over_all_rows(objective, state.x))
+        if self.solver.stochastic and not status.failed:
+            value = float(self.solver.whole_value(state))
             self.confirming += 1
         metrics = dict(self._metrics(state, status))
         solution = np.array(objective.solution(state.x))

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-import numpy as np
-
-from thalweg.interfaces.capabilities import Capability
-from thalweg.parallel import Layout, PETSc, sum_over_ranks
+from thalweg.capability import Capability
+from thalweg.parallel import PETSc
 
 
 class Manifold(ABC):
@@ -47,59 +45,6 @@ class Manifold(ABC):
         """Distance of ``x`` from the manifold, 0 on it; for checks."""
 
 
-class Stiefel(Manifold):
-    """Matrices with orthonormal columns: ``X'X = I``.
-
-    Parameters
-    ----------
-    layout
-        Layout of the variable, with at least as many rows as columns.  The rows may be
-        distributed: only matrices of the size of the columns are summed over the ranks.
-    """
-
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
-
-    def project(self, x: PETSc.Vec, direction: PETSc.Vec) -> None:
-        """``Z - X sym(X'Z)`` (Absil et al., eq. (3.35))."""
-        with self.layout.writing(direction) as block:
-            block[...] = self.tangent(self.layout.reading(x), block)
-
-    def tangent(self, rows: np.ndarray, block: np.ndarray) -> np.ndarray:
-        """:meth:`project` for arrays: this rank's rows of the point and of the direction."""
-        inner = self._product(rows, block)
-        return np.asarray(block - rows @ (0.5 * (inner + inner.T)))
-
-    def retract(self, x: PETSc.Vec, direction: PETSc.Vec, step: float, moved: PETSc.Vec) -> None:
-        """Orthonormal factor of ``X + step Z``, by two Cholesky QR steps.
-
-        The factor whose triangle has a positive diagonal is the retraction of eq. (4.8); the
-        second step makes it orthonormal to rounding.
-        """
-        moved.waxpy(step, direction, x)
-        with self.layout.writing(moved) as block:
-            block[...] = self.orthonormal(block)
-
-    def orthonormal(self, block: np.ndarray) -> np.ndarray:
-        """Orthonormal factor of a matrix of full rank, of which ``block`` are this rank's rows."""
-        for _ in range(2):
-            gram = self._product(block, block)
-            block = np.linalg.solve(np.linalg.cholesky(gram), block.T).T
-        return block
-
-    def distance(self, x: PETSc.Vec) -> float:
-        """Frobenius norm of ``X'X - I``."""
-        rows = self.layout.reading(x)
-        gram = self._product(rows, rows)
-        return float(np.linalg.norm(gram - np.eye(len(gram))))
-
-    def _product(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        local = left.T @ right
-        if self.layout.replicated:
-            return np.asarray(local)
-        return np.asarray(sum_over_ranks(self.layout.comm, local))
-
-
 class ManifoldVariable(Capability):
     """The variable stays on a manifold; the gradient is that of the surrounding space."""
 
@@ -109,41 +54,3 @@ class ManifoldVariable(Capability):
     @abstractmethod
     def manifold(self) -> Manifold:
         """The manifold."""
-
-
-class StiefelVariable(ManifoldVariable):
-    """The variable is a matrix with orthonormal columns."""
-
-    phrase = "variable with orthonormal columns"
-
-    #: Layout of the variable, as every objective has it.
-    layout: Layout
-
-    @property
-    def manifold(self) -> Stiefel:
-        """Matrices with orthonormal columns."""
-        return Stiefel(self.layout)
-
-
-class EigenvectorFixedPoint(StiefelVariable):
-    """Stationary points are eigenvectors of a matrix that depends on them.
-
-    KDAC: W is stationary when its columns are eigenvectors of Phi(W).
-    """
-
-    phrase = "fixed point of eigenvectors"
-
-    @abstractmethod
-    def fixed_point_matrix(self, x: PETSc.Vec) -> np.ndarray:
-        """Phi(x), symmetric, shape ``(layout.rows, layout.rows)``, equal on all ranks.
-
-        The gradient is Phi(x) x.
-        """
-
-    def value_and_fixed_point_matrix(self, x: PETSc.Vec) -> tuple[float, np.ndarray]:
-        """Objective and Phi(x); overridden where one pass over the data gives both."""
-        return self.value(x), self.fixed_point_matrix(x)
-
-    @abstractmethod
-    def value(self, x: PETSc.Vec) -> float:
-        """Objective at ``x``."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from thalweg.interfaces.capabilities import AttractiveLaplacian
+from thalweg.engines.laplacian import AttractiveLaplacian
 from thalweg.parallel import MPI, Identified, Layout, PETSc
 
 _LOG = logging.getLogger("thalweg")
@@ -47,7 +47,7 @@ class Objective(HasNotes, Identified, ABC):
     every rank of :attr:`comm`; all methods but the properties are collective.
 
     An objective offers more by also inheriting the capabilities in
-    :mod:`thalweg.interfaces.capabilities`.  Authors who would rather see NumPy
+    :mod:`thalweg.interfaces.homotopy`.  Authors who would rather see NumPy
     arrays than ``Vec`` inherit :class:`RowObjective`.
 
     Parameters

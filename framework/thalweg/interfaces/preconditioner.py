@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from thalweg.interfaces.capabilities import Capability
+from thalweg.capability import Capability
 from thalweg.interfaces.objective import HasNotes, Objective
 from thalweg.parallel import PETSc
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
-from thalweg.interfaces.capabilities import Capability
+from thalweg.capability import Capability
 from thalweg.interfaces.objective import Objective
 from thalweg.interfaces.preconditioner import Preconditioner
 from thalweg.parallel import PETSc
@@ -46,6 +46,11 @@ class SolverState:
         Length factor of the last step, NaN if it has no meaning.
     outcome
         Why the solver itself wants to end the run, or ``Status.RUNNING``.
+    whole
+        Whether ``value`` and ``gradient`` are of the whole problem, not of a part of its data.
+    epoch, epoch_value
+        Of a solver whose steps see parts: passes over the data completed, and the objective
+        during the last of them, NaN in the first.
     """
 
     objective: Objective = field(metadata=TRANSIENT)
@@ -56,6 +61,9 @@ class SolverState:
     evaluations: int = 0
     step_length: float = float("nan")
     outcome: Status = Status.RUNNING
+    whole: bool = True
+    epoch: int = 0
+    epoch_value: float = float("nan")
 
 
 S = TypeVar("S", bound=SolverState)
@@ -82,8 +90,7 @@ class Solver(ABC, Generic[S]):
     #: solver changes its problem between steps, as in a search for the least rank.
     decreases: ClassVar[bool] = True
 
-    #: Whether steps see batches of data rows, so that the state is a
-    #: :class:`~thalweg.interfaces.StochasticState` and its values are those of batches.
+    #: Whether steps see parts of the data: the rule on the decrease then compares epochs.
     stochastic: ClassVar[bool] = False
 
     preconditioner: Preconditioner | None = None
@@ -124,6 +131,10 @@ class Solver(ABC, Generic[S]):
     def trace_row(self, state: S) -> Mapping[str, float]:
         """Values of :attr:`trace_columns` at this state."""
         return {}
+
+    def whole_value(self, state: S) -> float:
+        """Value of the whole problem, which ends a run whose steps see parts of it."""
+        return state.objective.value(state.x)
 
     def notes(self, state: S) -> Sequence[str]:
         """Sentences on what the solver decided or fell back to, for ``result.notes``."""

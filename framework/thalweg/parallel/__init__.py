@@ -1,10 +1,21 @@
-"""Everything that depends on ranks: layouts, reductions, failures and the engines.
+"""The floor: everything that depends on ranks, and MPI alone.
 
-The engines are :mod:`~thalweg.parallel.laplacian` (systems with a graph Laplacian, set up once
-and solved many times), :mod:`~thalweg.parallel.operators` (matrices given by their product) and
-:mod:`~thalweg.parallel.pairs` (all pairs of rows, streamed around a ring of ranks).  Their names
-are imported when first used, so that what needs none of them stays quick.  ``README.md`` beside
-this file is the guide.
+``layout``
+    Which rows of a distributed array each rank has.
+``reductions``
+    Sums and decisions that are the same on every rank.
+``exchange``, ``routes``, ``ring``
+    Rows of others: ghost rows by a plan, rows sent to chosen ranks, all blocks in turn.
+``failures``
+    An error on one rank becomes the same error on all.
+``kernels``, ``threads``
+    Compiled loops, and how many threads they have.
+``traffic``, ``watchdog``
+    What was sent and when, who hangs.
+``petsc``
+    The one door to PETSc.
+
+``README.md`` beside this file is the guide.
 """
 
 from typing import TYPE_CHECKING
@@ -23,11 +34,9 @@ from thalweg.parallel.failures import (
     shared_seed,
 )
 from thalweg.parallel.identity import Identified, sketch
-from thalweg.parallel.kernels import code_key, kernel, run_clock
-from thalweg.parallel.layout import Layout
-from thalweg.parallel.pencils import RankGrid, Transposition, grid_shape
-from thalweg.parallel.petsc import PETSc, command_line_options, options_prefix, temporary_options
-from thalweg.parallel.redistribution import Relocation, RowMatrix, RowRoutes, swap_rows
+from thalweg.parallel.kernels import code_key, kernel
+from thalweg.parallel.layout import Layout, even_starts
+from thalweg.parallel.petsc import PETSc, options_prefix, temporary_options
 from thalweg.parallel.reductions import (
     agreed,
     any_over_ranks,
@@ -40,33 +49,30 @@ from thalweg.parallel.reductions import (
     sum_over_ranks,
     values_of_all_ranks,
 )
-from thalweg.parallel.row_files import save_rows, write_rows
-from thalweg.parallel.threads import job_threads, limit_threads, restored_thread_limits, threads_for
-from thalweg.parallel.traffic import Phase, phase, phases
+from thalweg.parallel.routes import RowRoutes, exchange_rows, swap_rows
+from thalweg.parallel.threads import (
+    job_threads,
+    limit_threads,
+    restored_thread_limits,
+    run_on_threads,
+    threads_for,
+)
+from thalweg.parallel.traffic import phase
 from thalweg.parallel.watchdog import beat, watchdog
 
 if TYPE_CHECKING:
-    from thalweg.parallel.laplacian import LaplacianSolver, component_labels
-    from thalweg.parallel.operators import hessian_operator, matrix_free, remove_shift
-    from thalweg.parallel.pairs import Ring, RingBlock, nearest_neighbors
-    from thalweg.parallel.pairs.approximate_neighbors import approximate_neighbors
-    from thalweg.parallel.pairs.coarse_cells import CoarseCells
-    from thalweg.parallel.pairs.kernel_sums import KernelSums
-    from thalweg.parallel.pairs.secants import SecantSet
-    from thalweg.parallel.row_exchange import RowExchange, RowPlan, rows_at
+    from thalweg.parallel.exchange import RowExchange, RowPlan, rows_at
+    from thalweg.parallel.ring import Ring
 
 __all__ = [
-    "MPI", "CoarseCells", "Identified", "KernelSums", "LaplacianSolver", "Layout", "PETSc", "Phase",
-    "RankGrid", "Relocation", "Ring", "RingBlock", "RowExchange", "RowMatrix", "RowPlan",
-    "RowRoutes", "SecantSet", "Transposition", "abort_on_error", "agreed", "any_over_ranks",
-    "approximate_neighbors", "attempted", "beat", "code_key", "collective_call",
-    "collective_cleanup", "command_line_options", "component_labels", "exact_sum", "grid_shape",
-    "hessian_operator", "job_threads", "kernel", "limit_threads", "matrix_free", "max_over_ranks",
-    "min_over_ranks", "nearest_neighbors", "nth_over_ranks", "on_root", "options_prefix", "phase",
-    "phases", "raise_on_all_ranks", "refuse_differing", "remove_shift", "restored_thread_limits",
-    "rows_at", "run_clock", "same_on_all_ranks", "save_rows", "shared_seed", "sketch", "sum_large",
-    "sum_over_ranks", "swap_rows", "temporary_options", "threads_for", "values_of_all_ranks",
-    "watchdog", "write_rows",
+    "MPI", "Identified", "Layout", "PETSc", "Ring", "RowExchange", "RowPlan", "RowRoutes",
+    "abort_on_error", "agreed", "any_over_ranks", "attempted", "beat", "code_key",
+    "collective_call", "collective_cleanup", "even_starts", "exact_sum", "exchange_rows",
+    "job_threads", "kernel", "limit_threads", "max_over_ranks", "min_over_ranks",
+    "nth_over_ranks", "on_root", "options_prefix", "phase", "raise_on_all_ranks",
+    "refuse_differing", "restored_thread_limits", "rows_at", "run_on_threads",
+    "same_on_all_ranks", "shared_seed", "sketch", "sum_large", "sum_over_ranks", "swap_rows",
+    "temporary_options", "threads_for", "values_of_all_ranks", "watchdog",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -8,8 +8,6 @@ that the driver's own can write a checkpoint.
 from __future__ import annotations
 
 import itertools
-import re
-import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -19,8 +17,6 @@ petsc4py.init(["thalweg", "-no_signal_handler"])
 
 from petsc4py import PETSc  # noqa: E402
 
-from thalweg.errors import InputError  # noqa: E402
-
 # Products with several vectors at once go through one matrix product where the vectors happen
 # to lie evenly in memory: another run, or a resumed one, then rounds otherwise.
 if PETSc.Sys.getVersion() >= (3, 20):
@@ -29,7 +25,7 @@ if PETSc.Sys.getVersion() >= (3, 20):
             PETSc.Options().setValue(_option, False)
             PETSc.Options().getBool(_option)  # else PETSc warns at the end where none was used
 
-__all__ = ["PETSc", "command_line_options", "options_prefix", "temporary_options"]
+__all__ = ["PETSc", "options_prefix", "temporary_options"]
 
 _numbers = itertools.count()
 
@@ -61,32 +57,3 @@ def temporary_options(prefix: str, values: Mapping[str, object]) -> Iterator[Non
     finally:
         for key in added:
             options.delValue(key)
-
-
-@contextmanager
-def command_line_options(text: str | None) -> Iterator[None]:
-    """Set options given as on PETSc's command line, ``"-name value -flag"``, for a block.
-
-    Options of the process's own command line take precedence.
-
-    Raises
-    ------
-    InputError
-        The text begins with something else than the name of an option, or a quote is not closed.
-    """
-    values: dict[str, str] = {}
-    name = None
-    try:
-        words = shlex.split(text or "")
-    except ValueError as error:
-        raise InputError(f"PETSc options {text!r} cannot be read: {error}") from error
-    for word in words:
-        if re.match(r"-[A-Za-z]", word):
-            name = word[1:]
-            values[name] = ""
-        elif name is None or values[name]:
-            raise InputError(f"PETSc options {text!r}: '{word}' follows no option's name")
-        else:
-            values[name] = word
-    with temporary_options("", values):
-        yield

@@ -14,10 +14,8 @@ says what is wrong and by how much; so each is a test by itself::
 from thalweg.testing.capabilities import (
     check_attractive_weights,
     check_capabilities,
-    check_fixed_point_matrix,
     check_homotopy,
     check_manifold,
-    check_repulsive_blocks,
 )
 from thalweg.testing.derivatives import (
     check_gauss_newton_product,
@@ -25,16 +23,16 @@ from thalweg.testing.derivatives import (
     check_hessian_diagonal,
     check_hessian_product,
 )
-from thalweg.testing.plugin_module import check_plugin
 from thalweg.testing.preconditioners import check_preconditioner
+from thalweg.testing.probes import applied, check_symmetric, poisoned, random_direction
 from thalweg.testing.ranks import check_ranks
 from thalweg.testing.reference import SpringProblem
 from thalweg.testing.solvers import check_resumption, check_same_start, check_solver
 
 __all__ = [
-    "SpringProblem", "check_attractive_weights", "check_capabilities", "check_fixed_point_matrix",
+    "SpringProblem", "applied", "check_attractive_weights", "check_capabilities",
     "check_gauss_newton_product", "check_gradient", "check_hessian_diagonal",
-    "check_hessian_product", "check_homotopy", "check_manifold", "check_plugin",
-    "check_preconditioner", "check_ranks", "check_repulsive_blocks", "check_resumption",
-    "check_same_start", "check_solver",
+    "check_hessian_product", "check_homotopy", "check_manifold", "check_preconditioner",
+    "check_ranks", "check_resumption", "check_same_start", "check_solver", "check_symmetric",
+    "poisoned", "random_direction",
 ]  # fmt: skip

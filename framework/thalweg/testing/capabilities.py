@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from thalweg.interfaces import (
-    AttractiveLaplacian,
-    EigenvectorFixedPoint,
-    GaussNewtonProduct,
-    HessianDiagonal,
-    HessianProduct,
-    Homotopy,
-    ManifoldVariable,
-    Objective,
-    RepulsiveBlocks,
-)
+from thalweg.capability import Capability
+from thalweg.engines.hessian import GaussNewtonProduct, HessianDiagonal, HessianProduct
+from thalweg.engines.laplacian import AttractiveLaplacian
+from thalweg.interfaces import Homotopy, ManifoldVariable, Objective
 from thalweg.parallel import PETSc
 from thalweg.testing.derivatives import (
     check_gauss_newton_product,
     check_hessian_diagonal,
     check_hessian_product,
 )
-from thalweg.testing.probes import applied, check_symmetric, copied, poisoned, random_direction
+from thalweg.testing.probes import copied, poisoned, random_direction
 
 
 def check_capabilities(objective: Objective, x: PETSc.Vec) -> list[str]:
@@ -47,15 +39,21 @@ def check_capabilities(objective: Objective, x: PETSc.Vec) -> list[str]:
         (GaussNewtonProduct, check_gauss_newton_product),
         (HessianDiagonal, check_hessian_diagonal),
         (AttractiveLaplacian, check_attractive_weights),
-        (RepulsiveBlocks, check_repulsive_blocks),
         (ManifoldVariable, check_manifold),
-        (EigenvectorFixedPoint, check_fixed_point_matrix),
         (Homotopy, check_homotopy),
     )
     done = []
     for capability, check in checks:
         if isinstance(objective, capability):
             check(objective, x)
+            done.append(capability.phrase)
+    for capability in type(objective).__mro__:
+        if (
+            issubclass(capability, Capability)
+            and "check" in vars(capability)
+            and capability is not Capability
+        ):
+            capability.check(objective, x)
             done.append(capability.phrase)
     return done
 
@@ -79,40 +77,6 @@ def check_attractive_weights(objective: Objective, x: PETSc.Vec) -> None:
     assert gap <= 1e-12 * whole.max(initial=0.0), (
         f"the attractive weights are not symmetric: entries differ by {gap:.1e}"
     )
-
-
-def check_repulsive_blocks(objective: Objective, x: PETSc.Vec) -> None:
-    """Check that the repulsive part is symmetric and never negative.  Collective."""
-    assert isinstance(objective, RepulsiveBlocks)
-    u, v = random_direction(objective, 11), random_direction(objective, 12)
-
-    product = functools.partial(objective.repulsive_product, x)
-    check_symmetric(product, u, v, "the repulsive part")
-    bu = applied(product, u, "the repulsive part")
-    curvature = u.dot(bu)
-    assert curvature >= -1e-10 * u.norm() * bu.norm(), (
-        f"the repulsive part has negative curvature {curvature:.3e} along a direction"
-    )
-    for vec in (u, v, bu):
-        vec.destroy()
-
-
-def check_fixed_point_matrix(objective: Objective, x: PETSc.Vec) -> None:
-    """Check that Phi(x) is symmetric, and that the gradient is Phi(x) x.  Collective."""
-    assert isinstance(objective, EigenvectorFixedPoint)
-    matrix = objective.fixed_point_matrix(x)
-    rows = objective.layout.rows
-    assert matrix.shape == (rows, rows), f"Phi has shape {matrix.shape}, not {(rows, rows)}"
-    size = np.abs(matrix).max(initial=1e-300)
-    gap = np.abs(matrix - matrix.T).max(initial=0.0) / size
-    assert gap <= 1e-10, f"Phi is not symmetric: entries differ by {gap:.1e} relative"
-    gradient = poisoned(x)
-    objective.value_and_gradient(x, gradient)
-    found = objective.layout.gather(gradient)
-    gradient.destroy()
-    wanted = matrix @ objective.layout.gather(x)
-    gap = float(np.linalg.norm(found - wanted)) / max(float(np.linalg.norm(wanted)), 1e-300)
-    assert gap <= 1e-8, f"the gradient differs from Phi(x) x by {gap:.1e} relative"
 
 
 def check_manifold(objective: Objective, x: PETSc.Vec) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from thalweg.interfaces import GaussNewtonProduct, HessianDiagonal, HessianProduct, Objective
+from thalweg.engines.hessian import GaussNewtonProduct, HessianDiagonal, HessianProduct
+from thalweg.interfaces import Objective
 from thalweg.parallel import PETSc
 from thalweg.testing.probes import (
     check_symmetric,

@@ -5,14 +5,9 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse
 
-from thalweg.interfaces import (
-    AttractiveLaplacian,
-    GaussNewtonProduct,
-    HessianDiagonal,
-    HessianProduct,
-    RepulsiveBlocks,
-    RowObjective,
-)
+from thalweg.engines.hessian import GaussNewtonProduct, HessianDiagonal, HessianProduct
+from thalweg.engines.laplacian import AttractiveLaplacian
+from thalweg.interfaces import RowObjective
 from thalweg.parallel import MPI, Layout, PETSc, sum_over_ranks
 
 LOG_2 = float(np.log(2.0))
@@ -24,7 +19,6 @@ class SpringProblem(
     GaussNewtonProduct,
     HessianDiagonal,
     AttractiveLaplacian,
-    RepulsiveBlocks,
 ):
     """Points on a ring of springs, each held near a place of its own: smooth and convex.
 
@@ -83,9 +77,3 @@ class SpringProblem(
     def attractive_weights(self, x: PETSc.Vec) -> scipy.sparse.csr_matrix:
         """The ring's weights."""
         return self._weights
-
-    def repulsive_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
-        """``D direction``."""
-        curvature = 1 - np.tanh(self.layout.reading(x) - self.places) ** 2
-        with self.layout.writing(product) as block:
-            block[...] = curvature * self.layout.reading(direction)

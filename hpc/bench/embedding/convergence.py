@@ -17,7 +17,7 @@ from hpc.bench.embedding.strategies import (
     run,
 )
 
-from thalweg.report import format_table
+from thalweg.workbench.report import format_table
 
 #: Deviation of what is added to a minimum, as a share of the map's.
 MOVED = 0.1

@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 
 import thalweg
 from thalweg.data import Dataset
-from thalweg.report import format_table
+from thalweg.workbench.report import format_table
 from thalweg_embedding import TSNE
 from thalweg_embedding.objectives import t_sne
 from thalweg_embedding.preconditioners.spectral import SpectralDirection

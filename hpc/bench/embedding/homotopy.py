@@ -14,7 +14,7 @@ from hpc.bench.embedding.strategies import PERPLEXITY, STRATEGIES, Note, end_of,
 import thalweg
 from thalweg import HomotopySchedule, Stop
 from thalweg.data import Dataset
-from thalweg.report import format_table
+from thalweg.workbench.report import format_table
 from thalweg_embedding.objectives import elastic_embedding
 
 #: Evaluations and seconds printed in the paper, on a machine of 2012.

@@ -12,7 +12,7 @@ from hpc.bench.embedding.strategies import STRATEGIES, Curve, Note, curve_of, re
 
 import thalweg
 from thalweg.data import Dataset
-from thalweg.report import format_table
+from thalweg.workbench.report import format_table
 from thalweg_embedding import map_quality
 from thalweg_embedding.objectives import elastic_embedding, t_sne
 

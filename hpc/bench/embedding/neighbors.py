@@ -10,8 +10,10 @@ import numba
 import numpy as np
 from hpc.bench.embedding.data import Images
 
-from thalweg.parallel import MPI, Layout, approximate_neighbors, nearest_neighbors
-from thalweg.report import format_table
+from thalweg.engines.neighbors import nearest_neighbors
+from thalweg.parallel import MPI, Layout
+from thalweg.workbench.report import format_table
+from thalweg_embedding.affinities.approximate_neighbors import approximate_neighbors
 
 #: Neighbors of a point: three times a perplexity of 30.
 COUNT = 90

@@ -16,7 +16,7 @@ import numpy as np
 
 import thalweg
 from thalweg.data import Dataset
-from thalweg.report import format_table
+from thalweg.workbench.report import format_table
 from thalweg_embedding import map_quality
 from thalweg_embedding.objectives import t_sne
 

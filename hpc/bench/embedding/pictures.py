@@ -14,7 +14,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from thalweg.report import write_map_page
+from thalweg.workbench.report import write_map_page
 
 COLORS = plt.get_cmap("tab10").colors  # type: ignore[attr-defined]
 

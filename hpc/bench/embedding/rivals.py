@@ -16,8 +16,9 @@ from hpc.bench.embedding.pictures import draw_maps, draw_trajectories, photograp
 
 import thalweg
 from thalweg.data import Dataset
-from thalweg.parallel import MPI, Layout, nearest_neighbors
-from thalweg.report import draw_embedding, format_table
+from thalweg.engines.neighbors import nearest_neighbors
+from thalweg.parallel import MPI, Layout
+from thalweg.workbench.report import draw_embedding, format_table
 from thalweg_embedding import map_quality
 from thalweg_embedding.affinities.build import (
     NEIGHBORS_PER_PERPLEXITY,

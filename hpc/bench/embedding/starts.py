@@ -11,7 +11,7 @@ from hpc.bench.embedding.data import Images
 from hpc.bench.embedding.pictures import COLORS, save
 from hpc.bench.embedding.strategies import STRATEGIES, Note, end_of, problems, run
 
-from thalweg.report import format_table
+from thalweg.workbench.report import format_table
 
 
 def measure_starts(

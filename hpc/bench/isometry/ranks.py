@@ -20,8 +20,8 @@ import numpy as np
 from hpc.bench.isometry.sets import large_set
 
 import thalweg
+from thalweg.engines.secants.secants import SecantSet
 from thalweg.parallel import MPI, Layout, limit_threads
-from thalweg.parallel.pairs.secants import SecantSet
 from thalweg_isometry import NearIsometry
 
 #: Leading columns that are tried where further ones are not used.

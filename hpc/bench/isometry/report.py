@@ -9,8 +9,8 @@ from typing import Any
 from hpc.bench.isometry.sets import LARGE_SETS
 from hpc.bench.isometry.tables import TABLE_1, rank_of
 
-from thalweg.report.figures import new_figure, save_figure, style
-from thalweg.report.tables import format_table
+from thalweg.workbench.report.figures import new_figure, save_figure, style
+from thalweg.workbench.report.tables import format_table
 
 NAMES = {
     "hinge-lbfgs": "squared hinge",

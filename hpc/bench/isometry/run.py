@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import thalweg
+from thalweg.engines.secants.secants import SecantSet
 from thalweg.parallel import MPI, Layout
-from thalweg.parallel.pairs.secants import SecantSet
 from thalweg_isometry import NearIsometry
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from hpc.bench.isometry import generated
 from sklearn.datasets import load_digits
 
-from thalweg.data import load_data
+from thalweg.workbench.readers import load_data
 
 #: Names of the large sets on which the rank is sought, and what reports call them.
 LARGE_SETS = {

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 import thalweg
+from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
 from thalweg.errors import ThalwegError
-from thalweg.interfaces import GaussNewtonProduct, HessianProduct, Objective
+from thalweg.interfaces import Objective
 from thalweg.parallel import MPI
 from thalweg.plugins import ObjectiveSpec, plugins
 

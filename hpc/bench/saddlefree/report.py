@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 from hpc.bench.saddlefree.plateaus import NETWORKS, seconds_to_goal
 from hpc.bench.saddlefree.training import DIVERGED, words
 
-from thalweg.report import format_table
+from thalweg.workbench.report import format_table
 
 COLORS = plt.get_cmap("tab10").colors  # type: ignore[attr-defined]
 

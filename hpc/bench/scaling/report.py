@@ -9,9 +9,9 @@ from typing import Any
 
 from hpc.bench.scaling.cases import CASES, FEWER_RANKS, ROWS, configuration
 
-from thalweg.job.plan import Plan, plan
-from thalweg.report import format_table
 from thalweg.result import Status
+from thalweg.workbench.plan import Plan, plan
+from thalweg.workbench.report import format_table
 
 RESULTS = Path(__file__).parents[2] / "results"
 

@@ -22,11 +22,14 @@ import scipy.sparse
 from hpc.bench.scaling.cases import UNCERTIFIED, WARM_ROWS, configuration
 
 import thalweg
-from thalweg.config import read_configuration
 from thalweg.driver import Checkpoints, Iterate, drive
-from thalweg.job.building import build_objective, built_method, starting_point
-from thalweg.parallel import MPI, LaplacianSolver, Layout, limit_threads, phases, save_rows
-from thalweg.report.quality import embedding_quality
+from thalweg.engines.laplacian import LaplacianSolver
+from thalweg.parallel import MPI, Layout, limit_threads
+from thalweg.parallel.row_files import save_rows
+from thalweg.parallel.traffic import phases
+from thalweg.workbench.config import read_configuration
+from thalweg.workbench.run.building import build_objective, built_method, starting_point
+from thalweg_embedding.measures import embedding_quality
 
 comm = MPI.COMM_WORLD
 

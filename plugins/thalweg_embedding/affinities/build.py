@@ -12,9 +12,10 @@ import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 
 from thalweg.data import Dataset
+from thalweg.engines.laplacian import Relocation, component_labels
 from thalweg.errors import InputError
-from thalweg.parallel import CoarseCells, Layout, Relocation, rows_at, sum_over_ranks
-from thalweg.parallel.laplacian import component_labels
+from thalweg.parallel import Layout, rows_at, sum_over_ranks
+from thalweg_embedding.affinities.coarse_cells import CoarseCells
 from thalweg_embedding.affinities.distances import (
     SparseDataset,
     measured_by_coordinates,

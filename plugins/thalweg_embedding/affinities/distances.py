@@ -15,17 +15,18 @@ import scipy.sparse
 from scipy.spatial.distance import cdist
 
 from thalweg.data import Dataset
+from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError, suggestion
 from thalweg.parallel import (
     MPI,
-    CoarseCells,
     Layout,
-    approximate_neighbors,
+    Ring,
     max_over_ranks,
     raise_on_all_ranks,
     values_of_all_ranks,
 )
-from thalweg.parallel.pairs import Ring, nearest_neighbors
+from thalweg_embedding.affinities.approximate_neighbors import approximate_neighbors
+from thalweg_embedding.affinities.coarse_cells import CoarseCells
 from thalweg_embedding.affinities.other_metrics import METRICS, neighbors_by_descent
 
 #: Metrics that become Euclidean ones of rows scaled to length 1; True where they are centered.

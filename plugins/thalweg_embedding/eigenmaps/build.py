@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse
 
 from thalweg.data import Dataset
+from thalweg.engines.laplacian import component_labels
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, sum_over_ranks
-from thalweg.parallel.laplacian import component_labels
 from thalweg.plugins import Help
 from thalweg_embedding.affinities.build import entropic_affinities, given_affinities
 from thalweg_embedding.affinities.symmetric import Weights, sum_of_parts, transposed

@@ -8,9 +8,10 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 
 from thalweg.data import Dataset
+from thalweg.engines.laplacian import component_labels
+from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, RowExchange, RowPlan, component_labels, sum_over_ranks
-from thalweg.parallel.pairs import Ring, nearest_neighbors
+from thalweg.parallel import Layout, Ring, RowExchange, RowPlan, sum_over_ranks
 
 #: Numbers that a block of distances, or of neighbors and their Gram matrices, holds at once.
 BLOCK = 2**22
@@ -69,7 +70,7 @@ def nearest_pairs(layout: Layout, values: np.ndarray, count: int, labels: np.nda
     values
         This rank's rows, shape (local_rows, features).
     count, labels
-        From :func:`~thalweg.parallel.component_labels`.
+        From :func:`~thalweg.engines.laplacian.component_labels`.
 
     Returns
     -------

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse
 
+from thalweg.engines.laplacian import RowMatrix
 from thalweg.interfaces import Capability, RowObjective
-from thalweg.parallel import Layout, PETSc, RowMatrix, sketch, sum_over_ranks
+from thalweg.parallel import Layout, PETSc, sketch, sum_over_ranks
 
 
 class SmallestEigenvectors(Capability):

@@ -6,7 +6,8 @@ import numpy as np
 
 import thalweg
 from thalweg.data import Dataset
-from thalweg.parallel import Layout, Relocation
+from thalweg.engines.laplacian import Relocation
+from thalweg.parallel import Layout
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.eigenmaps.build import laplacian_eigenmaps
 from thalweg_embedding.start import scaled

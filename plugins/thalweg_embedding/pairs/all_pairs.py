@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from thalweg.parallel import Layout, sum_over_ranks
-from thalweg.parallel.pairs import Ring
+from thalweg.parallel import Layout, Ring, sum_over_ranks
 from thalweg_embedding.pairs import all_pairs_loops
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.pair_sum import PairSum, Rows, SecondOrder

@@ -16,7 +16,9 @@ from typing import Protocol
 
 import numpy as np
 
-from thalweg.parallel import MPI, Layout, Relocation, RowRoutes, grid_shape, kernel, sum_over_ranks
+from thalweg.engines.laplacian import Relocation
+from thalweg.parallel import MPI, Layout, RowRoutes, kernel, sum_over_ranks
+from thalweg_embedding.pairs.pencils import grid_shape
 
 #: Rows of a map from which several ranks take a slab each; below, all points go to all ranks,
 #: and a dozen exchanges are spared.

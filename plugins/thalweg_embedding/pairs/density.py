@@ -26,7 +26,8 @@ import numpy as np
 import scipy.sparse
 from numba import njit, prange
 
-from thalweg.parallel import Layout, Relocation, RowExchange, RowPlan, kernel, sum_over_ranks
+from thalweg.engines.laplacian import Relocation
+from thalweg.parallel import Layout, RowExchange, RowPlan, kernel, sum_over_ranks
 
 #: Added to squared radii in the map, in map units, and relative to the mean in the data.
 EPSILON, SMALLEST = 1e-2, 1e-12

@@ -32,18 +32,9 @@ import numpy as np
 import scipy.fft
 from numba import prange
 
-from thalweg.parallel import (
-    MPI,
-    Layout,
-    RankGrid,
-    RowRoutes,
-    grid_shape,
-    kernel,
-    rows_at,
-    sum_large,
-    sum_over_ranks,
-)
+from thalweg.parallel import MPI, Layout, RowRoutes, kernel, rows_at, sum_large, sum_over_ranks
 from thalweg_embedding.pairs.cells import Cells
+from thalweg_embedding.pairs.pencils import RankGrid, grid_shape
 
 #: Mesh points of a window's innermost axis are padded to this many: full vector registers.
 PAD = 8

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse
 
-from thalweg.parallel import Layout, Relocation, RowExchange, RowPlan, sum_over_ranks
+from thalweg.engines.laplacian import Relocation
+from thalweg.parallel import Layout, RowExchange, RowPlan, sum_over_ranks
 from thalweg_embedding.pairs import neighbors_loops
 from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.functions import CompiledFunction, PairFunction

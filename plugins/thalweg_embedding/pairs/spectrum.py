@@ -11,7 +11,7 @@ import numpy as np
 import scipy.fft
 import scipy.special
 
-from thalweg.parallel import RankGrid
+from thalweg_embedding.pairs.pencils import RankGrid
 
 #: Squared distances to values, any shape, as NumPy arrays.
 Radial = Callable[[np.ndarray], np.ndarray]

@@ -7,13 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from thalweg.interfaces import (
-    AttractiveLaplacian,
-    Capability,
-    HessianDiagonal,
-    Objective,
-    Preconditioner,
-)
+from thalweg.engines.hessian import HessianDiagonal
+from thalweg.engines.laplacian import AttractiveLaplacian
+from thalweg.interfaces import Capability, Objective, Preconditioner
 from thalweg.parallel import Layout, PETSc, sum_over_ranks
 
 #: A degree is at least this share of the mean: a point without neighbors moves like the others.

@@ -8,16 +8,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from thalweg.interfaces import (
-    AttractiveLaplacian,
-    Capability,
-    Objective,
-    Preconditioner,
-    RepulsiveBlocks,
-)
-from thalweg.parallel import Layout, PETSc, RowMatrix
+from thalweg.engines.laplacian import AttractiveLaplacian, RowMatrix
+from thalweg.interfaces import Capability, Objective, Preconditioner
+from thalweg.parallel import Layout, PETSc
 from thalweg.plugins import Help
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
+from thalweg_embedding.repulsive_blocks import RepulsiveBlocks
 
 
 class _InnerSolver(SpectralDirection):

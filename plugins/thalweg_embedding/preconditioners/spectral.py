@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 import scipy.sparse
 
-from thalweg.interfaces import AttractiveLaplacian, Capability, Objective, Preconditioner
+from thalweg.engines.laplacian import AttractiveLaplacian, LaplacianSolver, component_labels
+from thalweg.interfaces import Capability, Objective, Preconditioner
 from thalweg.parallel import Layout, PETSc, min_over_ranks
-from thalweg.parallel.laplacian import LaplacianSolver, component_labels
 from thalweg.plugins import Help
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.preconditioners.diagonal import floored
@@ -39,7 +39,7 @@ class SpectralDirection(Preconditioner):
         the full Laplacian.  None: all weights up to 1,000 points; beyond, a sixth of what a
         row has on average, but 7 to 20.
     method
-        Method of :class:`~thalweg.parallel.laplacian.LaplacianSolver`.
+        Method of :class:`~thalweg.engines.laplacian.LaplacianSolver`.
 
     Notes
     -----

@@ -7,8 +7,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
 from thalweg.errors import InputError, NumericalError
-from thalweg.interfaces import GaussNewtonProduct, HessianProduct, Objective
+from thalweg.interfaces import Objective
 from thalweg.parallel import PETSc, any_over_ranks
 from thalweg_saddlefree.curvature.slices import Slices
 

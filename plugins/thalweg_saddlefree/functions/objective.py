@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
 from thalweg.errors import InputError
-from thalweg.interfaces import GaussNewtonProduct, HessianProduct, Objective
+from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, Identified, Layout, PETSc
 
 

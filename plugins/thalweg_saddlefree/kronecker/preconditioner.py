@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.interfaces import Capability, Minibatches, Objective, Preconditioner
+from thalweg.interfaces import Capability, Objective, Preconditioner
 from thalweg.parallel import MPI, PETSc, raise_on_all_ranks, sum_large
 from thalweg.plugins import Help, check_declared
 from thalweg_saddlefree.capabilities import (
@@ -26,6 +26,7 @@ from thalweg_saddlefree.capabilities import (
     krylov_type,
 )
 from thalweg_saddlefree.kronecker.factors import Basis, LayerFactors, Moments
+from thalweg_saddlefree.minibatches import Minibatches
 
 #: Factor by which the damping moves before the inverses are renewed out of turn.
 MOVED = 8.0

@@ -8,16 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thalweg.data import Dataset
+from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
 from thalweg.errors import InputError
-from thalweg.interfaces import (
-    BatchSchedule,
-    GaussNewtonProduct,
-    HessianProduct,
-    Minibatches,
-    Objective,
-    RowSet,
-    random_signs,
-)
+from thalweg.interfaces import Objective
 from thalweg.parallel import (
     MPI,
     Layout,
@@ -36,6 +29,7 @@ from thalweg_saddlefree.capabilities import (
     LayeredCurvature,
     LayerSample,
 )
+from thalweg_saddlefree.minibatches import BatchSchedule, Minibatches, RowSet, random_signs
 from thalweg_saddlefree.networks.initialization import starting_weights
 from thalweg_saddlefree.networks.network import Linearized, Network
 

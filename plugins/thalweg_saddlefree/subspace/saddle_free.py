@@ -18,23 +18,21 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
+from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
 from thalweg.errors import InputError
-from thalweg.interfaces import (
-    TRANSIENT,
-    BatchSchedule,
-    GaussNewtonProduct,
-    HessianProduct,
-    Minibatches,
-    Objective,
-    Preconditioner,
-    Solver,
-    StochasticState,
-)
+from thalweg.interfaces import TRANSIENT, Objective, Preconditioner, Solver
 from thalweg.parallel import PETSc, agreed
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_saddlefree.capabilities import AdaptiveDamping, CurvatureForms, Forms
 from thalweg_saddlefree.curvature import Slices
+from thalweg_saddlefree.minibatches import (
+    STOCHASTIC_COLUMNS,
+    BatchSchedule,
+    Minibatches,
+    StochasticState,
+    value_over_all_rows,
+)
 from thalweg_saddlefree.subspace.model import SubspaceModel
 
 #: Rows of the first batches where the user sets none: an eighth of all, within these bounds.
@@ -186,6 +184,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     preconditioned: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
     trace_columns: ClassVar[tuple[str, ...]] = (
+        *STOCHASTIC_COLUMNS,
         "batch_rows",
         "products",
         "damping",
@@ -281,7 +280,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
 
     def trace_row(self, state: SubspaceState) -> Mapping[str, float]:
         """The last step."""
-        return {
+        return state.trace_row() | {
             "batch_rows": state.rows,
             "products": state.products,
             "damping": state.damping,
@@ -289,6 +288,10 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             "lowest_curvature": state.lowest,
             "negative_steps": state.negative,
         }
+
+    def whole_value(self, state: SubspaceState) -> float:
+        """The objective over all rows, which stay in use."""
+        return value_over_all_rows(state.objective, state.x)
 
     # -- parts -----------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ import threadpoolctl
 
 import thalweg
 from thalweg.driver import HomotopySchedule, Stop, drive
+from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import CapabilityError, InputError, NumericalError
-from thalweg.interfaces import HessianProduct
 from thalweg.parallel import MPI
 from thalweg.result import Status
 

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 import thalweg
-from thalweg.config import read_configuration
 from thalweg.driver import method
+from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import InputError
-from thalweg.interfaces import HessianProduct, RowObjective
-from thalweg.job.building import build_objective, built_method
+from thalweg.interfaces import RowObjective
 from thalweg.parallel import MPI, Layout
 from thalweg.plugins import ObjectiveSpec, SolverSpec, plugins
+from thalweg.workbench.config import read_configuration
+from thalweg.workbench.run.building import build_objective, built_method
 from thalweg_embedding import TSNE, PaCMAP
 from thalweg_isometry import NearIsometricEmbedding, NuMax
 

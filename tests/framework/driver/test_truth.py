@@ -9,8 +9,9 @@ import pytest
 
 import thalweg
 from thalweg.driver import Stop
+from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import NumericalError
-from thalweg.interfaces import HessianProduct, Preconditioner, RowObjective
+from thalweg.interfaces import Preconditioner, RowObjective
 from thalweg.parallel import Layout, sum_over_ranks
 from thalweg.result import Status
 

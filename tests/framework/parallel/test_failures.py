@@ -202,9 +202,9 @@ def test_a_rank_without_streams_brings_the_others_down(tmp_path, mpirun, closed)
 
 FAILING_RUN = """
 import sys
-from thalweg.cli import main
+from thalweg.workbench.command import main
 from thalweg.interfaces import Objective
-from thalweg.job import running
+from thalweg.workbench.run import running
 from thalweg.parallel import MPI
 
 def run_method(*arguments, **options):

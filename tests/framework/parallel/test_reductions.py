@@ -15,12 +15,12 @@ from thalweg.parallel import (
     max_over_ranks,
     min_over_ranks,
     nth_over_ranks,
-    phases,
     raise_on_all_ranks,
     sum_large,
     sum_over_ranks,
     values_of_all_ranks,
 )
+from thalweg.parallel.traffic import phases
 
 
 def test_finite_sums_are_exact():

@@ -8,10 +8,10 @@ import time
 import numpy as np
 import pytest
 
-from thalweg.cli.main import main
-from thalweg.errors import InputError
-from thalweg.job.profile import profile, profile_table
-from thalweg.parallel import Layout, PETSc, command_line_options, phase, phases, sum_over_ranks
+from thalweg.parallel import Layout, phase, sum_over_ranks
+from thalweg.parallel.traffic import phases
+from thalweg.workbench.command.main import main
+from thalweg.workbench.run.profile import profile, profile_table
 
 
 @pytest.mark.ranks(1, 2, 3)
@@ -44,19 +44,3 @@ def test_what_follows_two_dashes_is_for_petsc(capsys, monkeypatch):
     assert main(["--version", "--", "-log_view", "-ksp_type", "cg"]) == 0
     assert os.environ["PETSC_OPTIONS"] == "-before 1 -log_view -ksp_type cg"
     assert "thalweg" in capsys.readouterr().out
-
-
-def test_options_of_a_configuration_last_as_long_as_the_run():
-    options = PETSc.Options()
-    options.setValue("mine", "kept")
-    with command_line_options("-thalweg_x 3 -mine other -flag -low -1.5 -text 'two words'"):
-        assert options.getInt("thalweg_x") == 3
-        assert options.getString("mine") == "kept"  # the command line's
-        assert options.hasName("flag")
-        assert options.getReal("low") == -1.5
-        assert options.getString("text") == "two words"
-    assert not any(map(options.hasName, ("thalweg_x", "flag", "low", "text")))
-    options.delValue("mine")
-    for wrong in ("gamg", "-a b c", "-a 'b"):
-        with pytest.raises(InputError, match="PETSc options"), command_line_options(wrong):
-            pass

@@ -38,7 +38,6 @@ def test_right_derivatives_pass(comm):
             "Gauss-Newton product",
             "Hessian diagonal",
             "attractive Laplacian",
-            "block-diagonal repulsive Hessian",
         }
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from thalweg.interfaces import RowObjective, Stiefel, StiefelVariable
+from thalweg.interfaces import RowObjective
 from thalweg.parallel import MPI, Layout, sum_over_ranks
 from thalweg.testing import check_manifold
+from thalweg_clustering.stiefel import Stiefel, StiefelVariable
 
 
 class Rayleigh(RowObjective, StiefelVariable):

@@ -10,7 +10,8 @@ from sklearn.metrics import normalized_mutual_info_score
 
 import thalweg
 from thalweg import Dataset, InputError
-from thalweg.parallel import MPI, Layout, phases
+from thalweg.parallel import MPI, Layout
+from thalweg.parallel.traffic import phases
 from thalweg_clustering.build import build_kdac
 from thalweg_clustering.kdac import best_gap
 from thalweg_clustering.prediction import Predictor

@@ -8,11 +8,12 @@ import pytest
 import thalweg
 from thalweg import InputError
 from thalweg.parallel import MPI, Layout
-from thalweg.testing import check_fixed_point_matrix, check_gradient, check_hessian_product
+from thalweg.testing import check_gradient, check_hessian_product
 from thalweg_clustering.feature_sums import NystromKernel
 from thalweg_clustering.kdac import TASKS
 from thalweg_clustering.kernels import KERNELS, KernelFunction, kernel_function
 from thalweg_clustering.pair_sum import TermSum
+from thalweg_clustering.stiefel import EigenvectorFixedPoint
 
 LINKS = np.array([[0, 2, 1.0], [1, 40, -1.0], [3, 59, 0.5]])
 
@@ -51,7 +52,7 @@ def _check(objective, fixed_point=True):
     check_gradient(objective, x)
     check_hessian_product(objective, x)
     if fixed_point:
-        check_fixed_point_matrix(objective, x)
+        EigenvectorFixedPoint.check(objective, x)
         value, _ = objective.value_and_fixed_point_matrix(x)
         assert value == pytest.approx(objective.value(x), rel=1e-11)
     x.destroy()

@@ -7,11 +7,11 @@ import pytest
 
 import thalweg
 from thalweg import InputError
-from thalweg.interfaces import Alternation
 from thalweg.parallel import MPI
 from thalweg.result import Status
 from thalweg.testing import check_resumption
 from thalweg_clustering.alternating import matrix_of, subspace_distance
+from thalweg_clustering.alternation import Alternation
 from thalweg_clustering.curvilinear import Curvilinear, cayley_point
 from thalweg_clustering.dimension_growth import DimensionGrowth
 from thalweg_clustering.ism import ISM

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from thalweg.interfaces import HessianProduct, Preconditioner, RowObjective
+from thalweg.engines.hessian import HessianProduct
+from thalweg.interfaces import Preconditioner, RowObjective
 from thalweg.parallel import MPI, Layout, sum_over_ranks
 
 

@@ -147,7 +147,7 @@ def test_given_affinities_must_be_square_and_not_all_zero():
 
 @pytest.mark.ranks(2)
 def test_affinities_of_approximate_neighbors_are_nearly_the_exact_ones(comm, monkeypatch):
-    from thalweg.parallel.pairs import approximate_neighbors as module
+    from thalweg_embedding.affinities import approximate_neighbors as module
 
     monkeypatch.setattr(module, "FEW_ROWS", 100)
     data, notes = digits(comm, 900), []

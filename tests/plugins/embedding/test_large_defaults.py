@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse
 
 import thalweg
-from thalweg.config import read_configuration
 from thalweg.data import Dataset
 from thalweg.parallel.threads import MANY_TERMS
 from thalweg.plugins import ObjectiveSpec, plugins
+from thalweg.workbench.config import read_configuration
 from thalweg_embedding import TSNE, UMAP, LargeVis, NegTSNE, PaCMAP, SymmetricSNE
 from thalweg_embedding.families import (
     ELASTIC_EMBEDDING,

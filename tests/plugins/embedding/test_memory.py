@@ -9,7 +9,7 @@ import pytest
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.job.plan import plan
+from thalweg.workbench.plan import plan
 from thalweg_embedding import TSNE, estimate, memory
 from thalweg_embedding.objectives import t_sne
 

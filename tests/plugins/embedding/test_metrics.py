@@ -14,8 +14,9 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
 from sklearn.neighbors import kneighbors_graph
 
-from thalweg.data import Dataset, principal_components
+from thalweg.data import Dataset
 from thalweg.errors import InputError
+from thalweg.numerics import principal_components
 from thalweg_embedding import TSNE, ElasticEmbedding
 from thalweg_embedding.affinities import distances
 from thalweg_embedding.affinities.build import affinities_of

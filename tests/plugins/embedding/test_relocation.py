@@ -8,7 +8,8 @@ import scipy.sparse
 
 from thalweg.data import Dataset
 from thalweg.driver.identity import objective_identity
-from thalweg.parallel import MPI, Layout, phases
+from thalweg.parallel import MPI, Layout
+from thalweg.parallel.traffic import phases
 from thalweg_embedding import T_SNE, TSNE, embedding
 from thalweg_embedding.affinities.build import affinities_of
 from thalweg_embedding.pairs import decomposition

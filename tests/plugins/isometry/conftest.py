@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+from thalweg.engines.secants.secants import SecantSet
 from thalweg.parallel import Layout
-from thalweg.parallel.pairs.secants import SecantSet
 
 
 @pytest.fixture(scope="session")

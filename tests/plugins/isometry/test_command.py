@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from thalweg.cli.main import main
 from thalweg.errors import InputError
-from thalweg.job import compare, plot
 from thalweg.parallel import MPI
+from thalweg.workbench.command.main import main
+from thalweg.workbench.run import compare, plot
 from thalweg_isometry import certify
 
 

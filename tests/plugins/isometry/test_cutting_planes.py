@@ -8,9 +8,9 @@ import pytest
 
 import thalweg
 from thalweg import Status
+from thalweg.engines.secants.secants import SecantSet
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
-from thalweg.parallel.pairs.secants import SecantSet
 from thalweg_isometry import certify
 from thalweg_isometry.brackets import DeltaBracket, RankBracket, predicted_rank
 from thalweg_isometry.cutting_planes import IDLE_ROUNDS, Cuts, Separation
@@ -255,7 +255,7 @@ def test_what_a_run_returns_is_not_scanned_again_for_its_certificate(
             os.kill(os.getpid(), signal.SIGUSR1)
 
     def without_tiles(secants, psi):
-        monkeypatch.setattr("thalweg.parallel.pairs.secants.TilePool", None)
+        monkeypatch.setattr("thalweg.engines.secants.secants.TilePool", None)
         return certify(secants, psi)
 
     monkeypatch.setattr("thalweg_isometry.objective.certify", without_tiles)

@@ -5,7 +5,8 @@ import pytest
 import scipy.optimize
 
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, phases
+from thalweg.parallel import MPI
+from thalweg.parallel.traffic import phases
 from thalweg_isometry import NearIsometry
 from thalweg_isometry.active import ActiveSecants, hinge, holders
 from thalweg_isometry.baselines import secant_directions

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from thalweg.engines.hessian import GaussNewtonProduct
 from thalweg.errors import InputError
-from thalweg.interfaces import GaussNewtonProduct
 from thalweg.parallel import MPI
 from thalweg.testing import check_gradient, check_hessian_product
 from thalweg.testing.derivatives import check_gauss_newton_product

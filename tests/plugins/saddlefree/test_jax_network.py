@@ -7,11 +7,11 @@ import pytest
 
 import thalweg
 from thalweg.errors import InputError
-from thalweg.interfaces import RowSet
 from thalweg.parallel import MPI, Layout
 from thalweg.testing import check_gradient
 from thalweg.testing.derivatives import check_gauss_newton_product, check_hessian_product
 from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
+from thalweg_saddlefree.minibatches import RowSet
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
 from thalweg_saddlefree.networks.losses import (
     LogisticCrossEntropy,

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from thalweg.errors import InputError, NumericalError
-from thalweg.interfaces import RowSet
 from thalweg.parallel import MPI, Layout
 from thalweg.testing import check_preconditioner
 from thalweg_saddlefree.capabilities import LayerBlock, LayerSample
 from thalweg_saddlefree.hessian_free import HessianFree
 from thalweg_saddlefree.kronecker.factors import Basis, LayerFactors, Moments
 from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner, owners
+from thalweg_saddlefree.minibatches import RowSet
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
 from thalweg_saddlefree.networks.losses import (
     LogisticCrossEntropy,

@@ -6,8 +6,9 @@ from sklearn.datasets import load_digits
 
 import thalweg
 from thalweg.data import Dataset
+from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import CapabilityError, InputError
-from thalweg.interfaces import HessianProduct, Objective, RowObjective
+from thalweg.interfaces import Objective, RowObjective
 from thalweg.parallel import MPI, Layout, sum_over_ranks
 from thalweg.result import Status
 from thalweg.testing import check_solver

@@ -108,7 +108,7 @@ def test_forms_are_those_of_products(lanczos):
 
 
 def test_products_on_a_shared_forward_pass_are_those_on_one_of_their_own():
-    from thalweg.interfaces import RowSet
+    from thalweg_saddlefree.minibatches import RowSet
 
     shared, alone = autoencoder(MPI.COMM_SELF), autoencoder(MPI.COMM_SELF)
     rows, part = np.arange(5, 45), np.arange(5, 20)

@@ -1,6 +1,7 @@
 """A diagonal preconditioner for objectives that are not convex."""
 
-from thalweg.interfaces import HessianDiagonal, Preconditioner
+from thalweg.engines.hessian import HessianDiagonal
+from thalweg.interfaces import Preconditioner
 from thalweg.parallel import PETSc
 
 

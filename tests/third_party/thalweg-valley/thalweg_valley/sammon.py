@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from thalweg.interfaces import HessianDiagonal, RowObjective
+from thalweg.engines.hessian import HessianDiagonal
+from thalweg.interfaces import RowObjective
 from thalweg.parallel import sum_over_ranks
 
 

@@ -7,16 +7,12 @@ sums over all pairs with a kernel of one's own, the Laplacian solver, and the se
 import numpy as np
 import scipy.sparse
 
-from thalweg.interfaces import AttractiveLaplacian, Preconditioner, RowObjective
-from thalweg.parallel import (
-    KernelSums,
-    LaplacianSolver,
-    RowMatrix,
-    RowRoutes,
-    SecantSet,
-    nearest_neighbors,
-    sum_over_ranks,
-)
+from thalweg.engines.laplacian import AttractiveLaplacian, LaplacianSolver, RowMatrix
+from thalweg.engines.neighbors import nearest_neighbors
+from thalweg.engines.secants import SecantSet
+from thalweg.interfaces import Preconditioner, RowObjective
+from thalweg.parallel import RowRoutes, sum_over_ranks
+from thalweg_clustering.kernel_sums import KernelSums
 
 
 class SpringMap(RowObjective, AttractiveLaplacian):

@@ -1,0 +1,38 @@
+"""What an objective offers to the engine: products with its Hessian, and the diagonal."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from thalweg.capability import Capability
+from thalweg.parallel import PETSc
+
+
+class HessianProduct(Capability):
+    """Products with the Hessian, which is never formed."""
+
+    phrase = "Hessian product"
+
+    @abstractmethod
+    def hessian_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+        """Overwrite ``product`` with ``H(x) direction``."""
+
+
+class GaussNewtonProduct(Capability):
+    """Products with a positive semidefinite Gauss-Newton matrix."""
+
+    phrase = "Gauss-Newton product"
+
+    @abstractmethod
+    def gauss_newton_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+        """Overwrite ``product`` with ``G(x) direction``."""
+
+
+class HessianDiagonal(Capability):
+    """The diagonal of the Hessian."""
+
+    phrase = "Hessian diagonal"
+
+    @abstractmethod
+    def hessian_diagonal(self, x: PETSc.Vec, diagonal: PETSc.Vec) -> None:
+        """Overwrite ``diagonal`` with the diagonal of the Hessian, entries of either sign."""

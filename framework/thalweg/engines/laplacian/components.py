@@ -1,0 +1,175 @@
+"""Connected components of a graph whose rows are distributed, and sums over them."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse
+from scipy.sparse.csgraph import connected_components
+
+from thalweg.parallel import Layout, RowExchange, RowPlan, any_over_ranks, rows_at, sum_large
+
+#: Entries of a dense block that are turned into edges at once.
+_ENTRIES = 2**22
+
+
+def component_labels(
+    layout: Layout, weights: scipy.sparse.csr_matrix | np.ndarray
+) -> tuple[int, np.ndarray]:
+    """Components of the graph whose edges are the non-zero weights.  Collective.
+
+    Parameters
+    ----------
+    layout
+        Distribution of the rows.
+    weights
+        This rank's rows, shape ``(local_rows, rows)``, sparse or dense.  An edge counts both
+        ways, even if the weights do not.
+
+    Returns
+    -------
+    count : int
+        Number of components.
+    labels : ndarray of int32, shape (local_rows,)
+        Component of each of this rank's rows, from 0, by the first row of each.
+
+    Notes
+    -----
+    Each rank joins what its own edges connect.  Then rows pass the least row number that
+    they have heard of to their neighbors and to that row itself, and take over what that row
+    has heard (pointer jumping), until nothing changes: the number of rounds grows with the
+    logarithm of the rows, as in Shiloach and Vishkin (1982).  A rank holds its own rows and those
+    that its edges name.
+    """
+    if not scipy.sparse.issparse(weights) and _has_full_row(layout, np.asarray(weights)):
+        return 1, np.zeros(layout.local_rows, dtype=np.int32)
+    plan = RowPlan.of(layout, _columns(weights))
+    clusters = _clusters(plan, weights)
+    exchange = RowExchange(plan)
+    count = layout.local_rows
+    numbers = np.concatenate([np.arange(layout.start, layout.stop), plan.ghosts])
+    least = _least_of_each(clusters, numbers)[:count]
+    while True:
+        before = least.copy()
+        known = _least_of_each(clusters, np.concatenate([least, exchange.fetch(least)]))
+        least[...] = known[:count]
+        exchange.minimum(known[count:], least)
+        _lower(layout, before, least)
+        least = rows_at(layout, least, least)
+        if not any_over_ranks(layout.comm, bool((least != before).any())):
+            break
+    exchange.destroy()
+    first = least == np.arange(layout.start, layout.stop)  # of its component
+    firsts = np.asarray(layout.comm.allgather(int(first.sum())))
+    offset = firsts[: layout.comm.rank].sum()
+    labels = rows_at(layout, np.where(first, offset + np.cumsum(first) - 1, -1), least)
+    return int(firsts.sum()), labels.astype(np.int32)
+
+
+def _has_full_row(layout: Layout, weights: np.ndarray) -> bool:
+    # One row with all its neighbors connects everything: so it is with most dense weights.
+    full = any(
+        np.count_nonzero(row) - bool(row[layout.start + i]) == layout.rows - 1
+        for i, row in enumerate(weights[:8])
+    )
+    return any_over_ranks(layout.comm, full)
+
+
+def _columns(weights: scipy.sparse.csr_matrix | np.ndarray) -> np.ndarray:
+    if isinstance(weights, np.ndarray):
+        return np.flatnonzero(weights.any(axis=0))
+    return np.asarray(weights.indices)
+
+
+def _clusters(plan: RowPlan, weights: scipy.sparse.csr_matrix | np.ndarray) -> np.ndarray:
+    """Components by this rank's edges alone, of its own rows followed by the ghost rows."""
+    height, width = plan.layout.local_rows, plan.layout.rows
+    nodes = height + len(plan.ghosts)
+    clusters = np.arange(nodes)
+    if isinstance(weights, np.ndarray):
+        step = max(1, _ENTRIES // max(1, width))
+    else:
+        # As many edges at once as nodes, which each turn visits: no more time, and less memory.
+        edges_per_row = max(1, weights.nnz // max(1, height))
+        step = max(1, max(_ENTRIES // 64, 2 * nodes) // edges_per_row)
+    for top in range(0, height, step):
+        block = scipy.sparse.coo_array(weights[top : top + step])
+        edges = block.data != 0
+        first, second = top + block.row[edges], plan.positions(block.col[edges])
+        graph = scipy.sparse.coo_array(
+            (np.ones(len(first), dtype=np.int8), (clusters[first], clusters[second])),
+            shape=(nodes, nodes),
+        )
+        clusters = connected_components(graph, directed=False)[1][clusters]
+    return clusters
+
+
+def _least_of_each(clusters: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """For each node the least number in its cluster."""
+    least = np.full(len(clusters), np.iinfo(np.int64).max)
+    np.minimum.at(least, clusters, numbers)
+    return least[clusters]
+
+
+def _lower(layout: Layout, rows: np.ndarray, block: np.ndarray) -> None:
+    """Lower each of ``block``'s entries at ``rows`` to this rank's entry beside it.  Collective."""
+    plan = RowPlan.of(layout, rows)
+    exchange = RowExchange(plan)
+    lowest = np.full(len(block) + len(plan.ghosts), layout.rows)
+    np.minimum.at(lowest, plan.positions(rows), block)
+    np.minimum(block, lowest[: len(block)], out=block)
+    exchange.minimum(lowest[len(block) :], block)
+    exchange.destroy()
+
+
+class MeanRemoval:
+    """Takes the mean over each of some components off the columns of an array.
+
+    Parameters
+    ----------
+    layout
+        Distribution of the rows; its columns have no meaning here.
+    count, labels
+        From :func:`component_labels`.
+    chosen
+        Whether a component's mean is taken off, shape ``(count,)``, equal on all ranks.
+    """
+
+    def __init__(self, layout: Layout, count: int, labels: np.ndarray, chosen: np.ndarray) -> None:
+        self.layout = layout
+        sizes = np.bincount(labels, minlength=count).astype(np.int64)
+        sum_large(layout.comm, sizes)
+        self.active = bool(chosen.any())
+        self.everywhere = count == 1 and self.active
+        number = np.where(chosen, np.cumsum(chosen) - 1, -1)[labels]
+        self.rows = np.flatnonzero(number >= 0)
+        self.number = number[self.rows]
+        self.sizes = sizes[chosen]
+
+    def apply(self, block: np.ndarray) -> None:
+        """Take the means off this rank's ``(local_rows, columns)`` block, in place.  Collective."""
+        if not self.active:
+            return
+        if self.everywhere:
+            total = block.sum(axis=0)[None]
+            block -= sum_large(self.layout.comm, total) / self.sizes[:, None]
+            return
+        totals = np.zeros((len(self.sizes), block.shape[1]))
+        for column in range(block.shape[1]):
+            totals[:, column] = np.bincount(
+                self.number, weights=block[self.rows, column], minlength=len(self.sizes)
+            )
+        means = sum_large(self.layout.comm, totals) / self.sizes[:, None]
+        block[self.rows] -= means[self.number]
+        # A lone row is its own mean, exactly.
+        block[self.rows[self.sizes[self.number] == 1]] = 0.0
+
+    def null_vectors(self, limit: int) -> list[np.ndarray]:
+        """This rank's rows of the unit vectors that :meth:`apply` projects out, if few."""
+        if len(self.sizes) > limit:
+            return []
+        vectors = []
+        for number, size in enumerate(self.sizes):
+            vector = np.zeros(self.layout.local_rows)
+            vector[self.rows[self.number == number]] = 1.0 / np.sqrt(size)
+            vectors.append(vector)
+        return vectors

@@ -1,0 +1,48 @@
+"""What an objective offers to the engine: the weights of a graph that attracts."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse
+
+from thalweg.capability import Capability
+from thalweg.parallel import PETSc
+
+if TYPE_CHECKING:
+    from thalweg.engines.laplacian import Relocation
+
+
+class AttractiveLaplacian(Capability):
+    """An attractive term whose Hessian is ``scale * L``, L the Laplacian of a graph.
+
+    Vladymyrov and Carreira-Perpinan's partial Hessian 4 L+: block diagonal over
+    the columns of the variable, positive semidefinite.
+    """
+
+    phrase = "attractive Laplacian"
+
+    #: Whether the weights change with x; if not, one factorization serves all iterates.
+    attraction_changes: bool = False
+
+    #: Factor of the Laplacian in the Hessian.
+    attraction_scale: float = 4.0
+
+    @abstractmethod
+    def attractive_weights(self, x: PETSc.Vec) -> scipy.sparse.csr_matrix | np.ndarray:
+        """This rank's rows of the symmetric weights, shape ``(local_rows, rows)``.
+
+        Non-negative with zero diagonal; a CSR matrix, or a dense array.
+        """
+
+    def placed_weights(
+        self, x: PETSc.Vec
+    ) -> tuple[scipy.sparse.csr_matrix | np.ndarray, Relocation | None]:
+        """The weights where the objective holds them, and how its rows come there.
+
+        For what works with them on large graphs: rows that attract each other lie on one rank.
+        By default :meth:`attractive_weights`, and None: they lie as the variable does.
+        """
+        return self.attractive_weights(x), None

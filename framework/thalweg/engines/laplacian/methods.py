@@ -1,0 +1,150 @@
+"""The methods that solve with a Laplacian, by name, and those that run on rank 0 alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+
+from thalweg.engines.laplacian.jacobi import JacobiIterations
+from thalweg.engines.laplacian.petsc_solver import KSP_OPTIONS, PetscSolver, user_options
+from thalweg.errors import InputError, NumericalError
+from thalweg.parallel import MPI, PETSc, options_prefix, raise_on_all_ranks
+from thalweg.parallel.layout import MPI_COUNT, Layout
+
+#: Names of the methods.
+METHODS = (*KSP_OPTIONS, "dense")
+
+#: Methods that run on rank 0 alone.
+SERIAL = frozenset({"dense", "cholmod", "mumps-serial", "petsc"})
+
+
+class Method(Protocol):
+    """A solver for one symmetric positive definite matrix."""
+
+    def solve(self, block: np.ndarray) -> np.ndarray:
+        """Solution for this rank's rows of the right-hand sides.  Collective."""
+
+    def destroy(self) -> None:
+        """Free what PETSc holds.  Collective."""
+
+
+def available(method: str) -> bool:
+    """Whether this PETSc has what a method needs."""
+    # Older versions of PETSc know CHOLMOD by the name of its collection.
+    names = {
+        "cholmod": ("cholmod", "suitesparse"),
+        "mumps": ("mumps",),
+        "mumps-serial": ("mumps",),
+    }.get(method)
+    return names is None or any(PETSc.Sys.hasExternalPackage(name) for name in names)
+
+
+def create_method(
+    layout: Layout,
+    rows: scipy.sparse.csr_matrix | np.ndarray,
+    name: str,
+    rtol: float,
+    iterations: int,
+    null_vectors: list[np.ndarray],
+) -> Method:
+    """The solver called ``name`` for the matrix of which ``rows`` are this rank's.  Collective.
+
+    See :class:`PetscSolver` for the parameters.
+
+    Raises
+    ------
+    NumericalError
+        The matrix could not be factored.
+    """
+    prefix = options_prefix("laplacian")
+    plain = scipy.sparse.issparse(rows) and not null_vectors and not user_options()
+    if name == "jacobi" and layout.comm.allreduce(int(plain), op=MPI.MIN):
+        return JacobiIterations(layout, scipy.sparse.csr_matrix(rows), rtol, iterations)
+    if name not in SERIAL:
+        return PetscSolver(layout, rows, name, rtol, iterations, null_vectors, prefix)
+
+    def build(alone: Layout, whole: scipy.sparse.csr_matrix | np.ndarray) -> Method:
+        if name == "dense":
+            return DenseCholesky(whole if isinstance(whole, np.ndarray) else whole.toarray())
+        return PetscSolver(alone, whole, name, rtol, iterations, [], prefix)
+
+    return OnRoot(layout, rows, build)
+
+
+class DenseCholesky:
+    """LAPACK's Cholesky factor of a whole matrix."""
+
+    def __init__(self, whole: np.ndarray) -> None:
+        try:
+            # The transpose is the same matrix, and in LAPACK's order without a copy.
+            self.factor = scipy.linalg.cho_factor(
+                whole.T, lower=True, overwrite_a=True, check_finite=False
+            )
+        except np.linalg.LinAlgError as error:
+            raise NumericalError(f"the Laplacian is not positive definite: {error}") from error
+
+    def solve(self, block: np.ndarray) -> np.ndarray:
+        """Solution for the right-hand sides."""
+        return np.asarray(scipy.linalg.cho_solve(self.factor, block, check_finite=False))
+
+    def destroy(self) -> None:
+        """Nothing to free."""
+
+
+class OnRoot:
+    """A method that runs on rank 0, which gathers right-hand sides and scatters solutions.
+
+    The arithmetic is that of one rank: the answer has the same bits at any number of
+    ranks and every time, which no parallel factorization promises.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        rows: scipy.sparse.csr_matrix | np.ndarray,
+        build: Callable[[Layout, scipy.sparse.csr_matrix | np.ndarray], Method],
+    ) -> None:
+        self.layout, comm = layout, layout.comm
+        self.method: Method | None = None
+        gather = _csr_on_root if scipy.sparse.issparse(rows) else Layout.gather_on_root
+        whole = gather(layout, rows)
+        with raise_on_all_ranks(comm):
+            if comm.rank == 0:
+                self.method = build(Layout(MPI.COMM_SELF, layout.rows, layout.columns), whole)
+
+    def solve(self, block: np.ndarray) -> np.ndarray:
+        """Solution for this rank's rows of the right-hand sides.  Collective."""
+        whole = self.layout.gather_on_root(block)
+        with raise_on_all_ranks(self.layout.comm):
+            if self.method is not None:
+                whole = self.method.solve(whole)
+        return self.layout.scatter_from_root(whole, block.shape[1:], block.dtype)
+
+    def destroy(self) -> None:
+        """Free what PETSc holds.  Collective."""
+        if self.method is not None:
+            self.method.destroy()
+
+
+def _csr_on_root(layout: Layout, rows: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
+    comm = layout.comm
+    if comm.size == 1:
+        return rows
+    total = comm.allreduce(int(rows.nnz))
+    if total > MPI_COUNT:
+        raise InputError(
+            f"a matrix of {total} entries is too large for one rank, since MPI counts to "
+            f"{MPI_COUNT}; use a distributed method: 'mumps', 'amg', 'icc' or 'jacobi'"
+        )
+    by_entry = Layout(comm, total, local_rows=rows.nnz)
+    columns = by_entry.gather_on_root(rows.indices.astype(np.int64))
+    data = by_entry.gather_on_root(np.asarray(rows.data, dtype=float))
+    lengths = layout.gather_on_root(np.diff(rows.indptr).astype(np.int64))
+    if comm.rank != 0:
+        return rows[:0]
+    pointers = np.concatenate([[0], np.cumsum(lengths)])
+    return scipy.sparse.csr_matrix((data, columns, pointers), shape=(layout.rows, layout.rows))

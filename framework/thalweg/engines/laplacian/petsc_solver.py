@@ -1,0 +1,186 @@
+"""PETSc's factorizations and preconditioned iterations, for several columns at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from thalweg.errors import InputError, NumericalError
+from thalweg.parallel import Layout, PETSc, raise_on_all_ranks, temporary_options
+
+#: Options under this prefix, for instance in ``PETSC_OPTIONS``, override those of a method.
+USER_PREFIX = "thalweg_laplacian_"
+
+
+def _cholesky(package: str, **more: str) -> dict[str, Any]:
+    factor = {"pc_type": "cholesky", "pc_factor_mat_solver_type": package}
+    return {"ksp_type": "preonly", **factor, **more}
+
+
+#: KSP options of each method but the dense one.
+KSP_OPTIONS: dict[str, dict[str, Any]] = {
+    "cholmod": _cholesky("cholmod"),
+    "mumps": _cholesky("mumps"),
+    "mumps-serial": _cholesky("mumps"),
+    "petsc": _cholesky("petsc", pc_factor_mat_ordering_type="nd"),
+    "amg": {"ksp_type": "cg", "pc_type": "gamg"},
+    "icc": {"ksp_type": "cg", "pc_type": "icc"},
+    "jacobi": {"ksp_type": "cg", "pc_type": "jacobi"},
+}
+
+_HYPRE = {
+    "pc_type": "hypre",
+    "pc_hypre_type": "boomeramg",
+    "pc_hypre_boomeramg_coarsen_type": "HMIS",
+}
+_BLOCKS = {"pc_type": "bjacobi", "sub_pc_type": "icc"}
+
+
+class PetscSolver:
+    """A KSP: a factorization applied to all columns at once, or Krylov iterations on each.
+
+    Parameters
+    ----------
+    layout
+        Its columns are the right-hand sides of a solve.
+    rows
+        This rank's rows of the matrix, a CSR matrix or a dense array.
+    method
+        A key of :data:`KSP_OPTIONS` other than ``"dense"``.
+    rtol, iterations
+        Where Krylov iterations end: relative residual, and their number.
+    null_vectors
+        This rank's rows of orthonormal vectors to keep out of Krylov solutions.
+    prefix
+        Options prefix of its own.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        rows: scipy.sparse.csr_matrix | np.ndarray,
+        method: str,
+        rtol: float,
+        iterations: int,
+        null_vectors: list[np.ndarray],
+        prefix: str,
+    ) -> None:
+        self.layout = layout
+        self._held: list[Any] = []
+        self.matrix = self._hold(_matrix(layout, rows))
+        for vector in null_vectors:
+            self._hold(layout.with_columns(1).vec_from(vector))
+        if null_vectors:
+            space = self._hold(
+                PETSc.NullSpace().create(constant=False, vectors=self._held[1:], comm=layout.comm)
+            )
+            self.null_space = space
+        defaults = dict(KSP_OPTIONS[method])
+        if method == "amg" and PETSc.Sys.hasExternalPackage("hypre"):
+            defaults.update(_HYPRE)
+        if method == "icc" and layout.comm.size > 1:
+            defaults.update(_BLOCKS)
+        defaults.update(user_options())
+        self.ksp = self._hold(PETSc.KSP().create(layout.comm))
+        self.ksp.setOptionsPrefix(prefix)
+        self.ksp.setOperators(self.matrix)
+        self.ksp.setTolerances(rtol=rtol, atol=0.0, max_it=iterations)
+        with temporary_options(prefix, defaults):
+            self.ksp.setFromOptions()
+            self.direct = self.ksp.getType() == "preonly" and self.ksp.getPC().getType() in {
+                "cholesky",
+                "lu",
+            }
+            if null_vectors and not self.direct:
+                self.matrix.setNullSpace(self.null_space)
+            self.ksp.setErrorIfNotConverged(self.direct)
+            try:
+                self.ksp.setUp()
+            except PETSc.Error as error:
+                self.destroy()
+                raise NumericalError(
+                    f"the Laplacian could not be factored by '{method}' (PETSc error "
+                    f"{error.ierr}); try another method"
+                ) from error
+            if not self.direct:
+                self.ksp.setUpOnBlocks()
+        if self.direct:
+            self.factor = self._hold(self.ksp.getPC().getFactorMatrix())
+            shape = ((layout.local_rows, layout.rows), (PETSc.DECIDE, layout.columns))
+            self.right = self._hold(_dense(layout, shape))
+            self.left = self._hold(_dense(layout, shape))
+        else:
+            self.right, self.left = map(self._hold, self.matrix.createVecs())
+
+    def _hold(self, thing: Any) -> Any:
+        self._held.append(thing)
+        return thing
+
+    def solve(self, block: np.ndarray) -> np.ndarray:
+        """Solution for this rank's rows of the right-hand sides.  Collective."""
+        if self.direct:
+            array = self.right.getDenseArray()
+            array[...] = block
+            del array
+            self.right.stateIncrease()
+            self.factor.matSolve(self.right, self.left)
+            return self.left.getDenseArray(readonly=True)
+        solution = np.empty(block.shape)
+        for column in range(block.shape[1]):
+            self.right.getArray()[...] = block[:, column]
+            self.right.stateIncrease()
+            self.ksp.solve(self.right, self.left)
+            reason = self.ksp.getConvergedReason()
+            # Iterations cut short still give a descent direction; a breakdown does not.
+            if reason < 0 and reason != PETSc.KSP.ConvergedReason.DIVERGED_MAX_IT:
+                raise NumericalError(f"the Laplacian's iterations broke down (KSP reason {reason})")
+            solution[:, column] = self.left.getArray(readonly=True)
+        return solution
+
+    def destroy(self) -> None:
+        """Free what PETSc holds.  Collective."""
+        while self._held:
+            self._held.pop().destroy()
+
+
+def user_options() -> dict[str, Any]:
+    """The user's options under :data:`USER_PREFIX`."""
+    given = PETSc.Options(USER_PREFIX).getAll()
+    return {name: "" if value is None else value for name, value in given.items()}
+
+
+def _matrix(layout: Layout, rows: scipy.sparse.csr_matrix | np.ndarray) -> PETSc.Mat:
+    size = ((layout.local_rows, layout.rows), (layout.local_rows, layout.rows))
+    if not isinstance(rows, np.ndarray):
+        limit = np.iinfo(PETSc.IntType).max
+        with raise_on_all_ranks(layout.comm):
+            if rows.nnz > limit:
+                raise InputError(
+                    f"rank {layout.comm.rank} holds {rows.nnz} weights, and PETSc counts to "
+                    f"{limit} here; use more ranks, fewer neighbors, or a PETSc configured "
+                    "with 64-bit indices"
+                )
+        csr = (
+            rows.indptr.astype(PETSc.IntType, copy=False),
+            rows.indices.astype(PETSc.IntType, copy=False),
+            np.asarray(rows.data, dtype=PETSc.ScalarType),
+        )
+        matrix = PETSc.Mat().createAIJ(size, csr=csr, comm=layout.comm)
+    else:
+        matrix = _dense(layout, size)
+        array = matrix.getDenseArray()
+        array[...] = rows
+        del array
+        matrix.stateIncrease()
+    matrix.setOption(PETSc.Mat.Option.SYMMETRIC, True)
+    matrix.setOption(PETSc.Mat.Option.SPD, True)
+    return matrix
+
+
+def _dense(layout: Layout, size: Any) -> PETSc.Mat:
+    matrix = PETSc.Mat().createDense(size, comm=layout.comm)
+    matrix.setUp()
+    matrix.assemble()
+    return matrix

@@ -1,0 +1,117 @@
+"""Rows of a graph placed where their edges are: rows that attract each other lie on one rank."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse
+
+from thalweg.parallel import RowExchange, RowPlan, RowRoutes, rows_at
+from thalweg.parallel.layout import Layout
+
+
+class Relocation:
+    """Rows of a layout at ranks chosen row by row, and their exchange in both directions.
+
+    Rows that a graph's edges connect, or that lie close together, come to one rank: exchanges of
+    ghost rows are then as small as the borders.  Collective, as all its methods.
+
+    Parameters
+    ----------
+    layout
+        Distribution of the rows.
+    destinations
+        Rank that each of this rank's rows goes to, shape (local_rows,).
+
+    Attributes
+    ----------
+    origin : Layout
+        Distribution of the rows as given.
+    layout : Layout
+        The same rows at their new places, where they have new numbers.
+    """
+
+    def __init__(self, layout: Layout, destinations: np.ndarray) -> None:
+        self.origin = layout
+        self._routes = RowRoutes(layout.comm, destinations)
+        arrived = int(self._routes.received.sum())
+        self.layout = Layout(layout.comm, layout.rows, layout.columns, local_rows=arrived)
+
+    def forward(self, block: np.ndarray) -> np.ndarray:
+        """The rows that are placed at this rank, from the ranks' rows ``block`` of the origin."""
+        return self._routes.deliver(block)
+
+    def backward(self, block: np.ndarray) -> np.ndarray:
+        """This rank's rows of the origin, from the rows placed at the ranks: the inverse."""
+        returned = self._routes.give_back(block)
+        rows = np.empty_like(returned)
+        rows[self._routes.rows] = returned
+        return rows
+
+    def original_numbers(self, rows: np.ndarray) -> np.ndarray:
+        """Numbers in the origin of rows given by their new numbers; int64, of the same shape."""
+        original = self.forward(np.arange(self.origin.start, self.origin.stop))
+        return rows_at(self.layout, original, rows)
+
+    def new_numbers(self, rows: np.ndarray) -> np.ndarray:
+        """New numbers of rows given by their numbers in the origin; int64, of the same shape."""
+        numbers = self.backward(np.arange(self.layout.start, self.layout.stop))
+        return rows_at(self.origin, numbers, rows)
+
+    def backward_matrix(self, matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
+        """This rank's rows of the origin, of a square matrix with rows and columns as placed."""
+        own = self.forward(np.arange(self.origin.start, self.origin.stop))
+        rows = np.repeat(own, np.diff(matrix.indptr))
+        routes = RowRoutes(self.origin.comm, self.origin.owners(rows))
+        columns = routes.deliver(self.original_numbers(matrix.indices))
+        entries = routes.deliver(matrix.data)
+        rows = routes.deliver(rows) - self.origin.start
+        shape = (self.origin.local_rows, self.origin.rows)
+        return scipy.sparse.csr_matrix((entries, (rows, columns)), shape=shape)
+
+
+class RowMatrix:
+    """A matrix distributed by rows, which multiplies arrays distributed in the same way.
+
+    Collective, as all its methods.
+
+    Parameters
+    ----------
+    layout
+        Distribution of the arrays' rows, and of the matrix's.
+    rows
+        This rank's rows, shape ``(local_rows, rows)``: a CSR matrix, or a dense array, which
+        needs every row of what it multiplies.
+    places
+        Where the matrix's rows lie, if not where the arrays' do.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        rows: scipy.sparse.csr_matrix | np.ndarray,
+        places: Relocation | None = None,
+    ) -> None:
+        self._layout = layout = layout if places is None else places.layout
+        self._rows, self._places = rows, places
+        self._exchange: RowExchange | None = None
+        if not isinstance(rows, np.ndarray):
+            plan = RowPlan.of(layout, rows.indices)
+            self._exchange = RowExchange(plan)
+            self._rows = scipy.sparse.csr_matrix(
+                (rows.data, plan.positions(rows.indices), rows.indptr),
+                shape=(layout.local_rows, layout.local_rows + len(plan.ghosts)),
+            )
+
+    def multiply(self, block: np.ndarray) -> np.ndarray:
+        """This rank's rows of the product with the array whose rows here are ``block``."""
+        places = self._places
+        here = block if places is None else places.forward(block)
+        gather = self._layout.gather_rows if self._exchange is None else self._exchange.with_ghosts
+        needed = gather(here)
+        product = np.asarray(self._rows @ needed)
+        return product if places is None else places.backward(product)
+
+    def destroy(self) -> None:
+        """Free the exchange."""
+        if self._exchange is not None:
+            self._exchange.destroy()

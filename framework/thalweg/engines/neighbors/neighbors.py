@@ -1,0 +1,398 @@
+"""Exact nearest neighbors of distributed points, by tiles of matrix products.
+
+Each pair of rows is looked at once, for both of its rows.  Squared distances through norms and
+products cancel for close points, and in single precision badly so.  The products here, of the
+leading principal coordinates and of what is left of the norms, give only a rigorous *lower bound*
+of each distance, which rules nearly all pairs out; what is left is evaluated in double precision
+from the coordinates' differences.  The answer is therefore exact, and the same to the bit at any
+number of ranks and threads.
+
+Rows that lie together in space are taken together, and near parts first, so that the lists of
+neighbors soon have nearly their final lengths, and few other pairs pass the bound.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.spatial
+import threadpoolctl
+
+from thalweg.engines.neighbors.neighbor_kernels import (
+    bound_limits,
+    filter_tile,
+    merge_lists,
+    pack_lists,
+    sort_lists,
+)
+from thalweg.errors import InputError
+from thalweg.parallel import (
+    Layout,
+    any_over_ranks,
+    max_over_ranks,
+    raise_on_all_ranks,
+    run_on_threads,
+    sum_over_ranks,
+    swap_rows,
+)
+from thalweg.parallel.ring import Ring, RingBlock
+
+#: Half a unit in the last place of single precision, relative.
+_ROUNDING = 2.0**-24
+
+#: Rows, and columns, of a tile: its products and points fit into a core's cache.
+_BAND = 512
+
+#: Bands that lie together in space, whose pairs come first and set limits for all others.
+_GROUP = 4
+
+#: Nanoseconds for a term of a product, and to measure a pair and each of its coordinates: their
+#: ratios decide how many principal coordinates the products take.
+_PRODUCT, _PAIR, _COORDINATE = 0.015, 15.0, 0.2
+
+#: Rows whose principal directions are taken, and queries and rows on which bounds are tried.
+_SAMPLE, _QUERIES, _TRIED = 512, 64, 4096
+
+
+def nearest_neighbors(
+    layout: Layout, values: np.ndarray, k: int, rows: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The ``k`` nearest other rows of each row, in Euclidean distance.  Collective.
+
+    Parameters
+    ----------
+    layout
+        Distribution of the rows, of which there are N; its columns have no meaning here.
+    values
+        This rank's rows, shape ``(local_rows, d)``, float32 or float64.
+    k
+        Number of neighbors, from 1 to N - 1.
+    rows
+        Rows of this rank, counted from its first, whose neighbors are sought among
+        all rows; by default each of them.
+
+    Returns
+    -------
+    indices : ndarray of int64, shape (len(rows), k)
+        Global row numbers, nearest first.  A row is not its own neighbor, but another
+        row with the same values is, at distance 0.  Among equal distances the lower row
+        number comes first.
+    squared_distances : ndarray of float64, shape (len(rows), k)
+        Sums of squared differences in double precision.
+
+    Raises
+    ------
+    InputError
+        Fewer than ``k + 1`` rows, ``k < 1``, or values that are not finite.
+
+    Notes
+    -----
+    With x and y centered, l their leading principal coordinates and t the norms of the others,
+    ``|x - y|^2 / 2 >= |x|^2 / 2 + |y|^2 / 2 - l_x.l_y - t_x t_y``.  In single precision the right
+    side, one product of r + 3 terms, is off by at most ``(r + c) u (|x|^2 + |y|^2)``, u the unit
+    roundoff and c a small constant (the standard bound on inner products), which is taken off.
+    Blocks go half-way around the ring.  A block comes with the limits of its rows, and what is
+    found for them returns to their owner at the end of the step.
+    """
+    if not 1 <= k < layout.rows:
+        raise InputError(
+            f"{k} nearest neighbors of each row need at least {max(k, 1) + 1} rows and a "
+            f"number of at least 1; there are {layout.rows} rows"
+        )
+    # In single precision they take half the memory; differences are those of double precision.
+    kept = np.float32 if values.dtype == np.float32 else np.float64
+    exact = np.ascontiguousarray(values, dtype=kept)
+    with raise_on_all_ranks(layout.comm):
+        wrong = np.flatnonzero(~np.isfinite(exact).all(axis=1))
+        if len(wrong):
+            raise InputError(f"row {layout.start + wrong[0]} has values that are not finite")
+    some = any_over_ranks(layout.comm, rows is not None)
+    frame = _Frame(layout, exact, k)
+    order = _spatial_order(frame.coordinates(exact)[:, :-3])
+    points, numbers = exact[order], layout.start + order
+    if some:
+        rows = np.arange(layout.local_rows) if rows is None else np.asarray(rows, dtype=np.int64)
+        order = _spatial_order(frame.coordinates(exact[rows])[:, :-3])
+        own = _Points(frame, exact[rows[order]], layout.start + rows[order], k)
+    else:
+        own = _Points(frame, points, numbers, k)
+    with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
+        for block in Ring(layout).blocks(points, numbers, each_pair_once=not some):
+            if block.own and not some:
+                _search(own, own, block.rows, block.poll)
+            elif some:
+                theirs = _Points(frame, block.arrays[0], block.arrays[1], 0)
+                _search(own, theirs, slice(0, len(own.exact)), block.poll)
+            else:
+                _visit(layout, own, frame, block)
+    return own.sorted(order)
+
+
+class _Frame:
+    """Coordinates in which products bound distances; the leading ones differ between ranks."""
+
+    def __init__(self, layout: Layout, exact: np.ndarray, k: int) -> None:
+        self.rows = layout.rows
+        total = np.asarray(sum_over_ranks(layout.comm, exact.sum(axis=0, dtype=float)))
+        self.center = total / layout.rows
+        largest = float(np.abs(exact - self.center).max()) if exact.size else 0.0
+        largest = max_over_ranks(layout.comm, largest)
+        # A power of two: scaling is exact, and squares stay within single precision.
+        self.scale = 2.0 ** -np.ceil(np.log2(largest)) if largest > 0 else 1.0
+        self.directions = self._leading(exact, k / layout.rows)
+
+    def coordinates(self, rows: np.ndarray) -> np.ndarray:
+        """Leading coordinates, the norm of the others, half the squared norm, and 1."""
+        centered = (rows - self.center) * self.scale
+        sizes = np.einsum("ij,ij->i", centered, centered)
+        leading, rest = centered, np.zeros(len(rows))
+        if self.directions is not None:
+            leading = centered @ self.directions.T
+            rest = sizes - np.einsum("ij,ij->i", leading, leading)
+            rest = np.sqrt(np.maximum(rest, 0.0) + (rows.shape[1] + 12) * 2.0**-52 * sizes)
+        return _factor(np.column_stack([leading, rest]), sizes)
+
+    def _leading(self, exact: np.ndarray, share: float) -> np.ndarray | None:
+        """As many principal directions as make the search quickest; None for all coordinates.
+
+        ``share`` is that of a row's neighbors among all rows.
+        """
+        n, d = exact.shape
+        if d <= 8 or n < 4 * _SAMPLE:
+            return None
+
+        def spread(count: int) -> np.ndarray:
+            return (exact[:: -(-n // count)] - self.center) * self.scale
+
+        sample = spread(_SAMPLE)
+        if d <= len(sample):
+            directions = scipy.linalg.eigh(sample.T @ sample)[1][:, ::-1].T
+        else:
+            values, vectors = scipy.linalg.eigh(sample @ sample.T)
+            kept = values > 1e-12 * values[-1]
+            directions = ((vectors[:, kept] / np.sqrt(values[kept])).T @ sample)[::-1]
+        queries, tried = spread(_QUERIES), spread(_TRIED)
+        squared = _squares(queries, tried)
+        place = max(1, math.ceil(share * len(tried)))  # the query itself comes first
+        limits = np.partition(squared, place, axis=1)[:, place : place + 1]
+        images, others = queries @ directions.T, tried @ directions.T
+        left = np.einsum("ij,ij->i", queries, queries), np.einsum("ij,ij->i", tried, tried)
+        bounds, step = np.zeros_like(squared), 4
+        best, cost = None, _PRODUCT * d
+        for r in range(step, min(len(directions), d - step) + 1, step):
+            one, other = images[:, r - step : r], others[:, r - step : r]
+            bounds += _squares(one, other)
+            left = left[0] - (one**2).sum(axis=1), left[1] - (other**2).sum(axis=1)
+            rest = np.sqrt(np.maximum(left[0], 0.0))[:, None] - np.sqrt(np.maximum(left[1], 0.0))
+            passing = np.mean(bounds + rest**2 <= limits)
+            # A pair passes by either of its rows.
+            now = _PRODUCT * r + 2.0 * passing * (_PAIR + _COORDINATE * d)
+            if now < cost:
+                best, cost = r, now
+        return None if best is None else np.ascontiguousarray(directions[:best])
+
+
+def _factor(coordinates: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Rows whose products with those of :func:`_opposite` bound half the squared distances."""
+    n, columns = coordinates.shape
+    wide = np.empty((n, columns + 2), dtype=np.float32)
+    wide[:, :-2], wide[:, -2], wide[:, -1] = coordinates, (0.5 - _error(columns)) * sizes, 1.0
+    return wide
+
+
+def _opposite(factor: np.ndarray) -> np.ndarray:
+    return np.concatenate([-factor[:, :-2], factor[:, -1:], factor[:, -2:-1]], axis=1).T.copy()
+
+
+def _error(columns: int) -> float:
+    # Products and sums of columns + 2 terms, the rounding of both factors, with an allowance for
+    # second-order terms and for those of double precision.
+    return (columns + 12) * _ROUNDING * 1.01
+
+
+def _squares(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    sizes = np.einsum("ij,ij->i", one, one)[:, None] + np.einsum("ij,ij->i", other, other)
+    return sizes - 2.0 * (one @ other.T)
+
+
+def _spatial_order(points: np.ndarray) -> np.ndarray:
+    """An order of points in which each band of :data:`_BAND` lies together in space."""
+    if len(points) <= _BAND or not points.shape[1]:
+        return np.arange(len(points))
+    points = points[:, np.argsort(-points.var(axis=0), kind="stable")[:16]]
+    parts, found = [np.arange(len(points))], []
+    while parts:
+        part = parts.pop()
+        if len(part) <= _BAND:
+            found.append(part)
+            continue
+        axis = points[part].var(axis=0).argmax()
+        half = _BAND * (-(-len(part) // _BAND) // 2)
+        order = np.argpartition(points[part, axis], half)
+        parts += [part[order[half:]], part[order[:half]]]
+    return np.concatenate(found)
+
+
+class _Points:
+    """Rows of a block, and a list of the best pairs so far of each.
+
+    Parameters
+    ----------
+    k
+        Pairs that a list is to have; 0 where none are asked for.
+    limits
+        Squared distances beyond which the owner of the rows needs no pairs.
+    """
+
+    def __init__(
+        self,
+        frame: _Frame,
+        exact: np.ndarray,
+        numbers: np.ndarray,
+        k: int,
+        limits: np.ndarray | None = None,
+    ) -> None:
+        self.exact, self.numbers, self.k, self.scale = exact, numbers, k, frame.scale
+        self.coordinates = frame.coordinates(exact)
+        n, capacity = len(exact), min(k + max(8, k), frame.rows - 1) if k else 0
+        self.pairs = np.empty((n, capacity, 2))
+        self.counts = np.zeros(n, dtype=np.int64)
+        self.limits = np.full(n, np.inf if k else -np.inf) if limits is None else limits.copy()
+        scaled = 0.5 * self.limits * self.scale * self.scale
+        self.thresholds = (scaled * (1.0 + 2.0**-20) + 2.0**-100).astype(np.float32)
+
+    @property
+    def lists(self) -> tuple[np.ndarray, ...]:
+        return self.pairs, self.counts, self.limits, self.thresholds
+
+    def search_group(self, top: int) -> None:
+        """Search all pairs of some bands from row ``top``, which lie together in space."""
+        group = slice(top, top + _BAND * _GROUP)
+        near = (self.exact[group] - self.exact[group].mean(axis=0, dtype=float)) * self.scale
+        sizes = np.einsum("ij,ij->i", near, near)
+        factor = _factor(near, sizes)
+        tile = factor @ _opposite(factor)
+        slack = 4.0 * _error(near.shape[1]) * float(sizes.max())
+        bound_limits(tile, top, slack, self.k, self.scale, self.limits, self.thresholds)
+        both = self.exact, self.numbers, *self.lists
+        filter_tile(tile, top, top, True, self.k, self.scale, *both, *both)
+
+    def merge(self, counts: np.ndarray, found: np.ndarray) -> None:
+        """Add pairs to the lists, of which the rows get so many each, and lower the limits."""
+        merge_lists(counts, found, 0, len(counts), self.k, self.scale, *self.lists)
+
+    def shorten(self) -> None:
+        """Lower the limits to the pairs known."""
+        nothing = np.zeros_like(self.counts), np.empty((0, 2))
+
+        def shorten(rows: tuple[int, int]) -> None:
+            merge_lists(*nothing, *rows, self.k, self.scale, *self.lists)
+
+        run_on_threads(shorten, self._parts())
+
+    def packed(self) -> np.ndarray:
+        """All lists, one after the other."""
+        packed = np.empty((int(self.counts.sum()), 2))
+        pack_lists(self.pairs, self.counts, packed)
+        return packed
+
+    def sorted(self, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Indices and squared distances, nearest first, of rows that come in this order here."""
+        self.shorten()
+        indices = np.empty((len(order), self.k), dtype=np.int64)
+        distances = np.empty(indices.shape)
+
+        def sort(rows: tuple[int, int]) -> None:
+            sort_lists(self.pairs, order, *rows, distances, indices)
+
+        run_on_threads(sort, self._parts())
+        return indices, distances
+
+    def _parts(self) -> list[tuple[int, int]]:
+        n = len(self.exact)
+        return [(top, min(top + _BAND, n)) for top in range(0, n, _BAND)]
+
+
+@dataclass
+class _Bands:
+    """Rows cut into bands, and balls that hold the coordinates of each."""
+
+    slices: list[slice]
+    centers: np.ndarray
+    radii: np.ndarray
+
+    @classmethod
+    def of(cls, points: _Points, rows: slice) -> _Bands:
+        starts = range(rows.start, rows.stop, _BAND)
+        slices = [slice(start, min(start + _BAND, rows.stop)) for start in starts]
+        centers = np.empty((len(slices), points.coordinates.shape[1] - 2))
+        radii = np.empty(len(slices))
+        for band, part in enumerate(slices):
+            inside = points.coordinates[part, :-2].astype(float)
+            centers[band] = inside.mean(axis=0)
+            radii[band] = np.sqrt(((inside - centers[band]) ** 2).sum(axis=1).max())
+            # For coordinates in single precision.
+            radii[band] += 2.0**-20 * np.sqrt((inside**2).sum(axis=1).max())
+        return cls(slices, centers, radii)
+
+
+def _visit(layout: Layout, own: _Points, frame: _Frame, block: RingBlock) -> None:
+    """Search a block of another rank, and exchange what is found with those of its rows."""
+    points, numbers = block.arrays
+
+    def swap(sent: np.ndarray, received: np.ndarray, home: bool = True) -> np.ndarray:
+        ends = (block.owner, block.holder) if home else (block.holder, block.owner)
+        swap_rows(layout.comm, sent, ends[0], received, ends[1])
+        return received
+
+    limits = swap(own.limits[block.held], np.empty(len(points)), home=False)
+    theirs = _Points(frame, points, numbers, own.k, limits)
+    _search(own, theirs, block.rows, block.poll)
+    counts = np.zeros_like(own.counts)
+    swap(theirs.counts, counts[block.held])
+    own.merge(counts, swap(theirs.packed(), np.empty((int(counts.sum()), 2))))
+
+
+def _search(own: _Points, theirs: _Points, rows: slice, poll: Callable[[], None]) -> None:
+    """Look at the pairs of some rows with the columns ``theirs``, or among the rows, each once."""
+    ours = _Bands.of(own, rows)
+    others = ours if theirs is own else _Bands.of(theirs, slice(0, len(theirs.exact)))
+    if not ours.slices or not others.slices:
+        return
+    right = _opposite(theirs.coordinates)
+    apart = scipy.spatial.distance.cdist(ours.centers, others.centers)
+    gaps = 0.5 * np.maximum(apart - ours.radii[:, None] - others.radii, 0.0) ** 2
+    kept = threading.local()
+    held = [threading.Lock() for _ in ours.slices]
+    also = held if theirs is own else [threading.Lock() for _ in others.slices]
+
+    def search_tile(bands: tuple[int, int]) -> None:
+        a, b = bands
+        band, columns = ours.slices[a], others.slices[b]
+        if gaps[a, b] > max(own.thresholds[band].max(), theirs.thresholds[columns].max()):
+            return
+        if not hasattr(kept, "products"):
+            kept.products = np.empty(_BAND * _BAND, dtype=np.float32)
+        shape = band.stop - band.start, columns.stop - columns.start
+        tile = kept.products[: shape[0] * shape[1]].reshape(shape)
+        np.matmul(own.coordinates[band], right[:, columns], out=tile)
+        with held[a], also[b]:
+            filter_tile(
+                tile, band.start, columns.start, False, own.k, own.scale, own.exact, own.numbers,
+                *own.lists, theirs.exact, theirs.numbers, *theirs.lists,
+            )  # fmt: skip
+
+    a, b = np.divmod(np.arange(apart.size), apart.shape[1])
+    if theirs is own:
+        # These give limits for all others.
+        run_on_threads(own.search_group, list(range(0, len(own.exact), _BAND * _GROUP)), poll)
+        own.shorten()
+        other_group = a // _GROUP < b // _GROUP
+        a, b = a[other_group], b[other_group]
+    near = np.argsort(apart[a, b], kind="stable")
+    run_on_threads(search_tile, list(zip(a[near].tolist(), b[near].tolist(), strict=True)), poll)

@@ -1,0 +1,18 @@
+"""The secants of a set of points: the pairs whose length a linear map changes most, certified.
+
+The contract is :class:`SecantConstraints`: what an objective tells a solver by cutting planes.
+"""
+
+from typing import TYPE_CHECKING
+
+from thalweg.engines.secants.contract import SecantConstraints
+from thalweg.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from thalweg.engines.secants.secants import SecantSet, checked_components
+    from thalweg.engines.secants.sparse_rows import SparseRows
+    from thalweg.engines.secants.worst_secants import Scan
+
+__all__ = ["Scan", "SecantConstraints", "SecantSet", "SparseRows", "checked_components"]
+
+__getattr__, __dir__ = lazy_names(__name__)

@@ -1,0 +1,385 @@
+"""Compiled loops of the secant oracle: filter a tile, measure a pair exactly, map points.
+
+Sums run in an order that depends on the length of a row alone, never on where
+the row lies in a tile or on which rank, so that every number is the same at any
+number of ranks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thalweg.parallel import kernel
+
+#: Squared lengths below this are measured on coordinates times ``_SCALE``: they would vanish.
+_TINY = 1e-250
+_SCALE = 2.0**700
+
+#: A pair is measured unless its bounds stay this far below the largest distortion: three
+#: roundings of the comparison in single precision, and then the error of a measurement.
+_MARGIN = 5e-7
+
+
+@kernel(fastmath={"reassoc", "contract", "nsz"})
+def squared_distance(a, b, scale):  # type: ignore[no-untyped-def]
+    """Squared distance of two rows times ``scale``, differences and sum in float64."""
+    total = np.float64(0.0)
+    for c in range(a.size):
+        difference = (np.float64(a[c]) - np.float64(b[c])) * scale
+        total += difference * difference
+    return total
+
+
+@kernel(fastmath={"reassoc", "contract", "nsz"})
+def squared_image_of_difference(components, a, b, scale):  # type: ignore[no-untyped-def]
+    """``||Psi (a - b) scale||^2``, from the difference: accurate however close a and b are."""
+    total = 0.0
+    for k in range(components.shape[0]):
+        product = 0.0
+        for c in range(a.size):
+            product += components[k, c] * ((np.float64(a[c]) - np.float64(b[c])) * scale)
+        total += product * product
+    return total
+
+
+@kernel(fastmath={"reassoc", "contract", "nsz"})
+def map_rows(rows, mean, components, images):  # type: ignore[no-untyped-def]
+    """``images = (rows - mean) @ components.T`` in float64, each row by itself."""
+    centered = np.empty(mean.size)
+    for i in range(rows.shape[0]):
+        for c in range(mean.size):
+            centered[c] = np.float64(rows[i, c]) - mean[c]
+        for k in range(components.shape[0]):
+            product = 0.0
+            for c in range(mean.size):
+                product += centered[c] * components[k, c]
+            images[i, k] = product
+
+
+@kernel(fastmath={"contract", "nsz"})
+def squared_packed_distance(a, b, scale):  # type: ignore[no-untyped-def]
+    """As :func:`squared_distance`, of two rows of :class:`SparseRows`."""
+    width = a.size // 2
+    total = 0.0
+    i = j = 0
+    while i < width or j < width:
+        at = a[i] if i < width else np.inf
+        other = b[j] if j < width else np.inf
+        difference = 0.0
+        if at <= other:
+            difference += a[width + i] * scale
+            i += 1
+        if other <= at:
+            difference -= b[width + j] * scale
+            j += 1
+        total += difference * difference
+    return total
+
+
+@kernel(fastmath={"contract", "nsz"})
+def squared_image_of_packed_difference(components, a, b, scale):  # type: ignore[no-untyped-def]
+    """As :func:`squared_image_of_difference`, of two rows of :class:`SparseRows`."""
+    width = a.size // 2
+    image = np.zeros(components.shape[0])
+    i = j = 0
+    while i < width or j < width:
+        at = a[i] if i < width else np.inf
+        other = b[j] if j < width else np.inf
+        difference = 0.0
+        if at <= other:
+            difference += a[width + i] * scale
+            i += 1
+        if other <= at:
+            difference -= b[width + j] * scale
+            j += 1
+        if difference != 0.0:
+            column = int(min(at, other))
+            for k in range(image.size):
+                image[k] += components[k, column] * difference
+    total = 0.0
+    for k in range(image.size):
+        total += image[k] * image[k]
+    return total
+
+
+_squared_packed_distance = squared_packed_distance.dispatcher
+_squared_packed_image = squared_image_of_packed_difference.dispatcher
+_squared_distance = squared_distance.dispatcher
+_squared_image = squared_image_of_difference.dispatcher
+
+
+@kernel(fastmath={"contract", "nsz"})
+def measure_pair(components, close, packed, a, b, image_a, image_b, size):  # type: ignore[no-untyped-def]
+    """Squared length before and after the map; ``size`` is the sum of the squared norms.
+
+    Both are multiplied by the square of ``_SCALE`` where the points nearly coincide.
+    ``packed``: the points are rows of :class:`SparseRows`.
+    """
+    length = _squared_packed_distance(a, b, 1.0) if packed else _squared_distance(a, b, 1.0)
+    if length >= close * size and length >= _TINY:
+        return length, _squared_distance(image_a, image_b, 1.0)
+    scale = 1.0
+    if length < _TINY:
+        scale = _SCALE
+        length = _squared_packed_distance(a, b, scale) if packed else _squared_distance(a, b, scale)
+        if length == 0.0:
+            return 0.0, 0.0
+    if packed:
+        return length, _squared_packed_image(components, a, b, scale)
+    return length, _squared_image(components, a, b, scale)
+
+
+_measure_pair = measure_pair.dispatcher
+
+
+@kernel(fastmath={"contract", "nsz"})
+def mark_suspects(  # type: ignore[no-untyped-def]
+    dots, images, low, high, image_low, image_high, tails, i, first, last, w, marks
+):
+    """Mark the columns whose distortion may reach ``w``, by bounds that hold under rounding.
+
+    Not marked means: the true distortion is below ``w`` by no more than three roundings of
+    ``1 + w`` in single precision too few.
+
+    ``low``, ``high``, ``image_low``, ``image_high`` and ``tails`` are pairs
+    (value of row i, values of the columns).  Returns the number of marks.
+    """
+    # Loops over slices from 0 on are the ones that compilers turn into vector code.
+    dot_j = dots[i, first:last]
+    image_j = images[i, first:last]
+    low_i, low_j = low[0], low[1][first:last]
+    high_i, high_j = high[0], high[1][first:last]
+    image_low_i, image_low_j = image_low[0], image_low[1][first:last]
+    image_high_i, image_high_j = image_high[0], image_high[1][first:last]
+    tail_i, tail_j = tails[0], tails[1][first:last]
+    two = np.float32(2.0)
+    above = np.float32(1.0) + w
+    below = np.float32(1.0) - w
+    count = np.int32(0)
+    for j in range(last - first):
+        cross = tail_i * tail_j[j]
+        image = two * image_j[j]
+        shortest = low_i + low_j[j] - two * (dot_j[j] + cross)
+        longest = high_i + high_j[j] - two * (dot_j[j] - cross)
+        # Negated, so that what overflowed to NaN is a suspect.
+        stretched = not (image_high_i + image_high_j[j] - image < above * shortest)
+        shrunk = not (image_low_i + image_low_j[j] - image > below * longest)
+        suspect = np.uint8(stretched | shrunk)
+        marks[j] = suspect
+        count += np.int32(suspect)
+    return count
+
+
+_mark_suspects = mark_suspects.dispatcher
+
+
+@kernel(fastmath={"reassoc", "contract", "nsz"})
+def product_of_rows(a, b):  # type: ignore[no-untyped-def]
+    """Inner product in single precision."""
+    total = np.float32(0.0)
+    for c in range(a.size):
+        total += a[c] * b[c]
+    return total
+
+
+_product_of_rows = product_of_rows.dispatcher
+
+
+@kernel(fastmath={"contract", "nsz"})
+def is_suspect(  # type: ignore[no-untyped-def]
+    dot, image, low, high, image_low, image_high, cross, w
+):
+    """As :func:`mark_suspects`, of one pair; the bounds are sums of those of its points."""
+    two = np.float32(2.0)
+    shortest = low - two * (dot + cross)
+    longest = high - two * (dot - cross)
+    stretched = not (image_high - two * image < (np.float32(1.0) + w) * shortest)
+    shrunk = not (image_low - two * image > (np.float32(1.0) - w) * longest)
+    return stretched or shrunk
+
+
+_is_suspect = is_suspect.dispatcher
+
+
+@kernel()
+def lowered(cutoff):  # type: ignore[no-untyped-def]
+    """Cutoff for bounds in single precision, below which the true value is below ``cutoff``."""
+    return np.float32(cutoff - _MARGIN * (1.0 + cutoff))
+
+
+_lowered = lowered.dispatcher
+
+
+@kernel(fastmath={"contract", "nsz"})
+def filter_tile(  # type: ignore[no-untyped-def]
+    dots, images, rows, columns, components, row_start, column_start, triangle, close, packed,
+    threshold, best, max_pairs, labeled, found_i, found_j, found_value, found_length, counts,
+    best_pair,
+):  # fmt: skip
+    """Keep, in each row of a tile, the ``max_pairs`` worst pairs that reach ``threshold``.
+
+    Parameters
+    ----------
+    dots, images
+        Products of the leading coordinates, and of the images, float32, (m, n).
+    rows, columns
+        Results of :meth:`Block.cut` for the tile's row points and column points.
+    row_start, column_start
+        Global numbers of the first row and column; all rows come before all
+        columns, or, with ``triangle``, both are the same points and only
+        columns after the row count.
+    close
+        Share of the squared norms below which a squared length counts as close.
+    packed
+        Whether the exact points are rows of :class:`SparseRows`.
+    threshold
+        Least distortion that is kept.
+    best
+        Largest distortion known so far: pairs that may reach it are measured
+        even below ``threshold``.
+    found_i, found_j, found_value, found_length
+        Space for ``m * max_pairs`` pairs: global numbers, signed distortion, squared length.
+    counts
+        Overwritten: pairs kept, pairs measured, coincident pairs.
+    best_pair
+        Numbers of the pair that attains the returned value, changed if one is found.
+
+    Returns
+    -------
+    float
+        The largest distortion, ``best`` or better.
+    """
+    exact_r, size_r, image_r, low_r, high_r, tail_r, image_low_r, image_high_r = rows[:8]
+    exact_c, size_c, image_c, low_c, high_c, tail_c, image_low_c, image_high_c = columns[:8]
+    further_low_r, further_high_r, further_tail_r, label_r, further_r = rows[8:]
+    further_low_c, further_high_c, further_tail_c, label_c, further_c = columns[8:]
+    further = further_r.shape[1] > 0
+    m, n = dots.shape
+    kept = 0
+    measured = 0
+    coincident = 0
+    worst_value = np.empty(max_pairs)
+    worst_size = np.empty(max_pairs)
+    worst_length = np.empty(max_pairs)
+    worst_j = np.empty(max_pairs, dtype=np.int64)
+    step = 512  # shorter pieces spend their time on starting the loop
+    marks = np.zeros(step, dtype=np.uint8)
+    groups = marks.view(np.uint64)
+    for i in range(m):
+        filled = 0
+        begin = i + 1 if triangle else 0
+        j0 = begin
+        while j0 < n:
+            j1 = min(n, j0 + step)
+            cutoff = worst_size[max_pairs - 1] if filled == max_pairs else threshold
+            w = _lowered(min(cutoff, best))
+            low, high, tails = (low_r[i], low_c), (high_r[i], high_c), (tail_r[i], tail_c)
+            image_low, image_high = (image_low_r[i], image_low_c), (image_high_r[i], image_high_c)
+            suspects = _mark_suspects(
+                dots, images, low, high, image_low, image_high, tails, i, j0, j1, w, marks
+            )
+            if suspects == 0:
+                j0 = j1
+                continue
+            j = j0 - 1
+            while True:
+                j += 1
+                while j < j1 and (j - j0) % 8 == 0 and groups[(j - j0) // 8] == 0:
+                    j += 8
+                if j >= j1:
+                    break
+                if marks[j - j0] == 0:
+                    continue
+                if labeled and label_r[i] != label_c[j]:
+                    continue
+                # The cutoff may have risen since this piece of the row was marked.
+                cutoff = worst_size[max_pairs - 1] if filled == max_pairs else threshold
+                raised_cutoff = _lowered(min(cutoff, best))
+                least_image = image_low_r[i] + image_low_c[j]
+                largest_image = image_high_r[i] + image_high_c[j]
+                if raised_cutoff > w and not _is_suspect(
+                    dots[i, j],
+                    images[i, j],
+                    low_r[i] + low_c[j],
+                    high_r[i] + high_c[j],
+                    least_image,
+                    largest_image,
+                    tail_r[i] * tail_c[j],
+                    raised_cutoff,
+                ):
+                    continue
+                if further and not _is_suspect(
+                    dots[i, j] + _product_of_rows(further_r[i], further_c[j]),
+                    images[i, j],
+                    further_low_r[i] + further_low_c[j],
+                    further_high_r[i] + further_high_c[j],
+                    least_image,
+                    largest_image,
+                    further_tail_r[i] * further_tail_c[j],
+                    raised_cutoff,
+                ):
+                    continue
+                measured += 1
+                sizes = size_r[i] + size_c[j]
+                length, mapped = _measure_pair(
+                    components, close, packed, exact_r[i], exact_c[j], image_r[i], image_c[j], sizes
+                )
+                if length == 0.0:
+                    coincident += 1
+                    continue
+                value = mapped / length - 1.0
+                size = abs(value)
+                number_i = row_start + i
+                number_j = column_start + j
+                if size > best or (
+                    size == best
+                    and (
+                        number_i < best_pair[0]
+                        or (number_i == best_pair[0] and number_j < best_pair[1])
+                    )
+                ):
+                    best = size
+                    best_pair[0] = number_i
+                    best_pair[1] = number_j
+                if size < threshold or (filled == max_pairs and size <= worst_size[max_pairs - 1]):
+                    continue
+                # Insert behind equals, which have smaller column numbers.
+                place = filled if filled < max_pairs else max_pairs - 1
+                while place > 0 and worst_size[place - 1] < size:
+                    worst_size[place] = worst_size[place - 1]
+                    worst_value[place] = worst_value[place - 1]
+                    worst_length[place] = worst_length[place - 1]
+                    worst_j[place] = worst_j[place - 1]
+                    place -= 1
+                worst_size[place] = size
+                worst_value[place] = value
+                worst_length[place] = length
+                worst_j[place] = number_j
+                if filled < max_pairs:
+                    filled += 1
+            j0 = j1
+        for k in range(filled):
+            found_i[kept] = row_start + i
+            found_j[kept] = worst_j[k]
+            found_value[kept] = worst_value[k]
+            found_length[kept] = worst_length[k]
+            kept += 1
+    counts[0] = kept
+    counts[1] = measured
+    counts[2] = coincident
+    return best
+
+
+@kernel(fastmath={"contract", "nsz"})
+def measure_pairs(  # type: ignore[no-untyped-def]
+    first, second, rows, others, sizes, other_sizes, images, other_images, components, close,
+    packed, lengths, mapped,
+):  # fmt: skip
+    """Squared lengths before and after the map of the pairs (rows[first], others[second])."""
+    for k in range(first.size):
+        i = first[k]
+        j = second[k]
+        size = sizes[i] + other_sizes[j]
+        lengths[k], mapped[k] = _measure_pair(
+            components, close, packed, rows[i], others[j], images[i], other_images[j], size
+        )

@@ -1,0 +1,291 @@
+"""The worst secants of a scan: kept per rank as tiles come, chosen over all ranks at the end."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.engines.secants import secant_kernels as kernels
+from thalweg.engines.secants.secant_bounds import Accuracy
+from thalweg.engines.secants.secant_tiles import STRIP, TILE, Block, Edges, Workspace
+from thalweg.parallel import Layout, RowRoutes, nth_over_ranks, sum_over_ranks, values_of_all_ranks
+
+#: Pairs that a rank may keep beyond its share, and what it may keep for each of its share.
+SPARE, SHARES = 4096, 2
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Result of one pass over the secants; the same on every rank.
+
+    Attributes
+    ----------
+    delta, delta_lower
+        The largest distortion in absolute value among the pairs seen lies between
+        these two, rounding included; over all secants if ``complete``.
+    pair
+        The numbers (i, j), i < j, of the points whose measured distortion is the
+        largest; (-1, -1) if all are measured as zero or there is no secant.
+    complete
+        Whether every secant was seen, and not a sample of the tiles.
+    pairs, distortions, lengths
+        The worst pairs, worst first, ties by number: global numbers (m, 2)
+        int64, signed distortions (m,), squared lengths ``||x_i - x_j||^2`` (m,).
+        Of a scan that was asked to share them each rank has some, each pair on one rank.
+    n_pairs, n_coincident
+        Pairs seen, and how many of them are two points at the same place.
+    n_measured
+        Pairs that were measured in float64; the others were bounded.
+    n_leading
+        Number of coordinates in the tiles' products.
+    largest
+        The largest distortion as it was measured.
+    """
+
+    delta: float
+    delta_lower: float
+    pair: tuple[int, int]
+    complete: bool
+    pairs: np.ndarray
+    distortions: np.ndarray
+    lengths: np.ndarray
+    n_pairs: int
+    n_coincident: int
+    n_measured: int
+    n_leading: int
+    largest: float
+
+    @property
+    def n_secants(self) -> int:
+        """Pairs of distinct points seen."""
+        return self.n_pairs - self.n_coincident
+
+
+class WorstSecants:
+    """The worst pairs so far, on this rank; pruned as they come, chosen from all at the end.
+
+    The outcome does not depend on the order of the tiles: pairs are ranked by
+    (distortion, numbers), and pruning only ever drops pairs that are ranked
+    behind ``max_pairs`` others.  Of many ranks each keeps no more than twice its share of
+    these: where the worst crowd on one, others are taken for the last of them.
+    """
+
+    def __init__(
+        self,
+        threshold: float,
+        max_pairs: int,
+        per_row: int,
+        accuracy: Accuracy,
+        packed: bool = False,
+        ranks: int = 1,
+    ) -> None:
+        self._threshold = threshold if max_pairs > 0 else np.inf
+        self._max_pairs = max_pairs
+        share = SHARES * max_pairs // ranks + SPARE
+        self._limit = max_pairs if ranks == 1 else min(max_pairs, share)
+        self._accuracy = accuracy
+        self._packed = packed
+        self._per_row = max(1, per_row)
+        self._capped = per_row > 0
+        self._lock = threading.Lock()
+        self._found: list[tuple[np.ndarray, ...]] = []
+        self._waiting = 0
+        self._best = 0.0
+        self._best_pair = (-1, -1)
+        self.pairs = self.coincident = self.measured = 0
+
+    def go_on_from(self, scan: Scan, first: bool, shared: bool) -> None:
+        """Take over what a scan of other tiles found; whether this is rank 0, and has a share."""
+        self._offer(scan.largest, scan.pair)
+        if first or shared:
+            self._found.append((*scan.pairs.T, scan.distortions, scan.lengths))
+        if first:
+            self.pairs, self.coincident = scan.n_pairs, scan.n_coincident
+            self.measured = scan.n_measured
+        self._prune()
+
+    def tile(
+        self,
+        components: np.ndarray,
+        low: Block,
+        high: Block,
+        tile: Edges,
+        labeled: bool,
+        workspace: Workspace,
+    ) -> int:
+        """Scan one tile; called from several threads.  Returns its number of pairs."""
+        r0, r1, c0, c1 = tile
+        same = low is high and r0 == c0
+        pairs = 0
+        # Products of this size are still in the cache when they are filtered.
+        for first in range(r0, r1, STRIP):
+            strip = (first, min(r1, first + STRIP), first if same else c0, c1)
+            pairs += self._strip(components, low, high, strip, same, labeled, workspace)
+        return pairs
+
+    def _strip(
+        self,
+        components: np.ndarray,
+        low: Block,
+        high: Block,
+        strip: Edges,
+        triangle: bool,
+        labeled: bool,
+        workspace: Workspace,
+    ) -> int:
+        r0, r1, c0, c1 = strip
+        # Together: another thread's pair must not go with this one's value.
+        with self._lock:
+            threshold, best, best_pair = self._threshold, self._best, np.array(self._best_pair)
+        m, n = r1 - r0, c1 - c0
+        buffers = workspace.get()
+        products = []
+        for a, b, buffer in zip(low.factors(r0, r1), high.factors(c0, c1), buffers, strict=True):
+            products.append(np.matmul(a, b.T, out=buffer[: m * n].reshape(m, n)))
+        max_pairs = self._per_row if threshold < np.inf else 1
+        i, j = np.empty((2, m * max_pairs), dtype=np.int64)
+        value, length = np.empty((2, m * max_pairs))
+        counts = np.zeros(3, dtype=np.int64)
+        best = kernels.filter_tile(
+            *products, low.cut(r0, r1), high.cut(c0, c1), components, r0, c0, triangle,
+            self._accuracy.close, self._packed, threshold, best, max_pairs, labeled, i, j, value,
+            length, counts, best_pair,
+        )  # fmt: skip
+        kept, measured, coincident = (int(c) for c in counts)
+        pairs = m * n - m * (m + 1) // 2 if triangle else m * n
+        with self._lock:
+            self._offer(best, (int(best_pair[0]), int(best_pair[1])))
+            self.pairs += pairs
+            self.measured += measured
+            self.coincident += coincident
+            if kept and threshold < np.inf:
+                # Copies: slices would keep a strip's whole buffers alive.
+                found = (a[:kept].copy() for a in (i, j, value, length))
+                self._found.append(tuple(found))
+                self._waiting += kept
+                if self._waiting > 2 * self._limit + SPARE:
+                    self._prune()
+        return pairs
+
+    def listed(
+        self,
+        i: np.ndarray,
+        j: np.ndarray,
+        length: np.ndarray,
+        mapped: np.ndarray,
+        weights: np.ndarray | None = None,
+    ) -> None:
+        """Take over pairs that were all measured, their distortions times weights of at most 1."""
+        self.pairs += len(i)
+        self.measured += len(i)
+        distinct = length > 0
+        self.coincident += int((~distinct).sum())
+        i, j, length, mapped = i[distinct], j[distinct], length[distinct], mapped[distinct]
+        value = mapped / length - 1.0
+        if weights is not None:
+            value *= weights[distinct]
+        size = np.abs(value)
+        for at in np.lexsort((j, i, -size))[:1]:
+            self._offer(float(size[at]), (int(i[at]), int(j[at])))
+        keep = size >= self._threshold
+        self._found.append((i[keep], j[keep], value[keep], length[keep]))
+        self._prune()
+
+    def _offer(self, best: float, pair: tuple[int, int]) -> None:
+        if pair[0] >= 0 and (
+            best > self._best
+            or (best == self._best and (self._best_pair[0] < 0 or pair < self._best_pair))
+        ):
+            self._best, self._best_pair = best, pair
+
+    def _prune(self) -> None:
+        merged = self._worst()
+        self._found = [merged]
+        self._waiting = len(merged[0])
+        if self._limit and len(merged[0]) >= self._limit:
+            self._threshold = max(self._threshold, float(np.abs(merged[2][-1])))
+
+    def _worst(self) -> tuple[np.ndarray, ...]:
+        return _worst(self._found, self._limit, self._per_row if self._capped else 0)
+
+    def finish(
+        self, layout: Layout, n_leading: int, complete: bool, count: int, share: bool = False
+    ) -> Scan:
+        """Choose the worst of all ranks, for every rank or shared out.  Collective."""
+        comm = layout.comm
+        self._prune()
+        for best, pair in comm.allgather((self._best, self._best_pair)):
+            self._offer(best, pair)
+        if comm.size > 1:
+            self._choose(layout)
+        i, j, value, length = self._found[0]
+        if comm.size > 1 and not share:
+            some = Layout(comm, int(sum_over_ranks(comm, len(i))), local_rows=len(i))
+            every = tuple(some.gather_rows(part) for part in (i, j, value, length))
+            i, j, value, length = _worst([every], some.rows, 0)
+        own = np.array([self.pairs, self.coincident, self.measured])
+        pairs, coincident, measured = values_of_all_ranks(comm, own).sum(axis=0).tolist()
+        lower, upper = self._accuracy.interval(self._best)
+        return Scan(
+            delta=upper,
+            delta_lower=lower,
+            pair=self._best_pair,
+            complete=complete,
+            pairs=np.stack([i, j], axis=1),
+            distortions=value,
+            lengths=length,
+            n_pairs=count if complete else pairs,
+            n_coincident=coincident,
+            n_measured=measured,
+            n_leading=n_leading,
+            largest=self._best,
+        )
+
+    def _choose(self, layout: Layout) -> None:
+        """Keep this rank's part of the worst of all ranks."""
+        comm = layout.comm
+        if self._capped:
+            # Pieces of one tile on several ranks were capped apart: cap them together.
+            i, j, *_ = self._found[0]
+            tile = j // TILE
+            owners = layout.owners(np.where((i + tile) % 2, i, tile * TILE))
+            routes = RowRoutes(comm, owners)
+            self._found = [tuple(routes.deliver(part) for part in self._found[0])]
+            self._limit = self._max_pairs
+            self._found = [self._worst()]
+        if int(sum_over_ranks(comm, len(self._found[0][0]))) <= self._max_pairs:
+            return
+        i, j, value, _ = self._found[0]
+        size, number = np.abs(value), i * layout.rows + j
+        total = int(sum_over_ranks(comm, len(size)))
+        least = nth_over_ranks(comm, size, total - self._max_pairs)
+        stay = size > least
+        left = self._max_pairs - int(sum_over_ranks(comm, stay.sum()))
+        same = size == least
+        stay |= same & (number <= nth_over_ranks(comm, number[same], left - 1))
+        self._found = [tuple(part[stay] for part in self._found[0])]
+
+
+def _worst(
+    found: list[tuple[np.ndarray, ...]], max_pairs: int, per_row: int
+) -> tuple[np.ndarray, ...]:
+    """The ``max_pairs`` worst pairs, at most ``per_row`` for a point and column of tiles."""
+    if not found or max_pairs <= 0:
+        empty = np.empty(0, dtype=np.int64)
+        return empty, empty, np.empty(0), np.empty(0)
+    i, j, value, length = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    order = np.lexsort((j, i, -np.abs(value)))
+    if per_row:
+        group = (i * (1 + int(j.max(initial=0)) // TILE) + j // TILE)[order]
+        by_group = np.argsort(group, kind="stable")
+        sorted_group = group[by_group]
+        fresh = np.flatnonzero(np.r_[True, sorted_group[1:] != sorted_group[:-1]])
+        sizes = np.diff(np.r_[fresh, len(group)])
+        place = np.arange(len(group)) - np.repeat(fresh, sizes)
+        keep = np.zeros(len(group), dtype=bool)
+        keep[by_group] = place < per_row
+        order = order[keep]
+    order = order[:max_pairs]
+    return i[order], j[order], value[order], length[order]

@@ -1,0 +1,360 @@
+"""The whole suite on every spec of a plugin module: ``thalweg plugin check MODULE``."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from thalweg.data import Dataset
+from thalweg.driver.identity import objective_identity
+from thalweg.errors import InputError, ThalwegError
+from thalweg.interfaces import Objective, Preconditioner, Solver, missing_capabilities
+from thalweg.parallel import MPI
+from thalweg.plugins import (
+    CommandSpec,
+    DataSpec,
+    MetricSpec,
+    ObjectiveSpec,
+    Plugins,
+    PreconditionerSpec,
+    Provider,
+    SolverSpec,
+    Spec,
+    plugins,
+    resolve_options,
+)
+from thalweg.plugins.manager import GROUP
+from thalweg.plugins.specs import KINDS
+from thalweg.testing.capabilities import check_capabilities
+from thalweg.testing.derivatives import check_gradient
+from thalweg.testing.preconditioners import check_preconditioner
+from thalweg.testing.ranks import check_ranks
+from thalweg.testing.reference import SpringProblem
+from thalweg.testing.solvers import check_same_start, check_solver
+from thalweg.workbench.readers import load_data
+
+#: One finding: what was checked, whether it passed, and what is wrong or was seen.
+Finding = tuple[str, bool, str]
+
+#: Small data sets that objectives are tried on, one after the other.
+SAMPLES: tuple[Mapping[str, Any], ...] = (
+    {"name": "blobs", "rows": 120, "dimension": 6, "clusters": 3, "seed": 1},
+    {"name": "iris", "scale": "standard"},
+    {"name": "breast-cancer", "rows": 100, "scale": "standard"},
+    {"name": "digits", "rows": 120, "scale": "unit"},
+)
+
+
+def check_plugin(module_name: str, comm: MPI.Comm = MPI.COMM_SELF) -> list[Finding]:
+    """Run the conformance suite on all that a plugin module provides.  Collective.
+
+    Objectives are built with their default options on small data sets.
+    Preconditioners and solvers are tried on the module's own objectives, on a
+    small reference problem, and else on any installed objective that fits.
+
+    Parameters
+    ----------
+    module_name
+        The module with the hooks, such as ``"thalweg_mine.plugin"``, or its
+        package.  It need not be registered as an entry point.
+    comm
+        The ranks to run on; with several, objectives are compared with one rank.
+
+    Returns
+    -------
+    list of (str, bool, str)
+        What was checked, whether it passed, and what is wrong.  Equal on all ranks.
+    """
+    suite = _Suite(comm)
+    module = suite.run(f"import {module_name}", lambda: _import(module_name))
+    if isinstance(module, ModuleType):
+        specs = suite.run("hooks", lambda: _specs(module))
+        for spec in specs or []:
+            suite.check_spec(spec)
+    return suite.findings
+
+
+@dataclass
+class _Suite:
+    comm: MPI.Comm
+    findings: list[Finding] = field(default_factory=list)
+    objectives: list[Callable[[MPI.Comm], Objective]] = field(default_factory=list)
+
+    def run(self, name: str, action: Callable[[], Any]) -> Any:
+        """Note whether an action passes; its outcome, or None if it fails.  Collective."""
+        outcome, wrong = None, ""
+        try:
+            outcome = action()
+        except AssertionError as error:
+            wrong = str(error) or "an assertion failed"
+        except ThalwegError as error:
+            wrong = str(error)
+        except Exception as error:
+            wrong = f"{type(error).__name__}: {error}"
+        found = self.comm.allgather(wrong)
+        failed = next((rank for rank, text in enumerate(found) if text), None)
+        message = outcome if isinstance(outcome, str) else ""
+        if failed is not None:
+            message = found[failed]
+            if not all(found):
+                message = f"on rank {failed} of {self.comm.size}: {message}"
+        self.findings.append((name, failed is None, " ".join(message.split())))
+        return outcome if failed is None else None
+
+    def check_spec(self, spec: Spec) -> None:
+        name = spec.owner
+        if self.run(f"{name}: description", lambda: _check_description(spec)) is None:
+            return
+        if isinstance(spec, ObjectiveSpec):
+            self.check_objective(spec)
+        elif isinstance(spec, PreconditionerSpec | SolverSpec):
+            self.check_method(spec)
+        elif isinstance(spec, DataSpec):
+            self.run(f"{name}: data", lambda: _check_data(spec, self.comm))
+        elif isinstance(spec, MetricSpec):
+            self.run(f"{name}: measure", lambda: _check_metric(spec, self.comm))
+
+    # -- the kinds of plugins ----------------------------------------------------------------
+
+    def check_objective(self, spec: ObjectiveSpec) -> None:
+        name = spec.owner
+        needed = [option.name for option in spec.declared_options if option.default == ""]
+        if needed:
+            self.run(name, lambda: f"not built: it needs option '{needed[0]}' from the user")
+            return
+        build = self.run(f"{name}: build", lambda: _Buildable(spec, self.comm))
+        if build is None:
+            return
+        self.objectives.append(build)
+        objective = build(self.comm)
+        x = objective.initial_point(0)
+        self.run(f"{name}: starting point", lambda: check_same_start(objective))
+        for seed in (0, 1):
+            at = objective.initial_point(seed)
+            check = functools.partial(check_gradient, objective, at, seed=seed)
+            self.run(f"{name}: gradient at start {seed}", check)
+            at.destroy()
+        self.run(f"{name}: capabilities", lambda: ", ".join(check_capabilities(objective, x)))
+        self.run(f"{name}: results", lambda: _check_results(objective, x))
+        if self.comm.size > 1:
+            ranks = f"{name}: one rank and {self.comm.size}"
+            self.run(ranks, lambda: check_ranks(build, self.comm))
+        x.destroy()
+        objective.destroy()
+
+    def check_method(self, spec: PreconditionerSpec | SolverSpec) -> None:
+        kind = Solver if isinstance(spec, SolverSpec) else Preconditioner
+
+        def build() -> Any:
+            part = _build(spec)
+            found = type(part).__name__
+            assert isinstance(part, kind), f"it builds a {found}, not a {kind.__name__}"
+            return part
+
+        def check() -> str:
+            objective = self.fitting(spec.resolve().requires, spec.owner)
+            x = objective.initial_point(0)
+            if kind is Solver:
+                check_solver(build, objective, x)
+            else:
+                preconditioner = build()
+                check_preconditioner(preconditioner, objective, x)
+                preconditioner.destroy()
+            return f"on {type(objective).__name__}"
+
+        promised = "symmetric, positive definite, linear"
+        self.run(f"{spec.owner}: {'steps and resumption' if kind is Solver else promised}", check)
+
+    def fitting(self, requires: tuple[Any, ...], owner: str) -> Objective:
+        """An objective that has what is required: the module's, the reference, or any other."""
+        lacking = ""
+        for build in self._candidates():
+            try:
+                objective = build(self.comm)
+            except ThalwegError:
+                continue
+            missing = missing_capabilities(objective, requires)
+            if not missing:
+                return objective
+            lacking = missing[0].described()
+        raise AssertionError(
+            f"no objective to check {owner} on: it needs {lacking}; provide an objective that "
+            f"has one in the same module"
+        )
+
+    def _candidates(self) -> Iterator[Callable[[MPI.Comm], Objective]]:
+        yield SpringProblem
+        yield from self.objectives
+        for spec in plugins().specs(ObjectiveSpec):
+            try:
+                yield _Buildable(spec, self.comm)
+            except Exception:
+                continue
+
+
+class _Buildable:
+    """An objective's spec with a sample of data that it accepts."""
+
+    def __init__(self, spec: ObjectiveSpec, comm: MPI.Comm) -> None:
+        self.spec, self.sample = spec, None
+        self.options = resolve_options(spec.declared_options, {}, spec.owner)
+        if spec.data == "none":
+            self._try(comm)
+            return
+        refusals = []
+        for sample in SAMPLES:
+            self.sample = dict(sample)
+            try:
+                self._try(comm)
+                return
+            except InputError as error:
+                refusals.append(f"{sample['name']}: {error}")
+        raise AssertionError("it accepts none of the sample data sets: " + "; ".join(refusals))
+
+    def _try(self, comm: MPI.Comm) -> None:
+        objective = self(comm)
+        assert isinstance(objective, Objective), (
+            f"it builds a {type(objective).__name__}, not an Objective"
+        )
+        objective.destroy()
+
+    def __call__(self, comm: MPI.Comm) -> Objective:
+        dataset = None if self.sample is None else load_data(self.sample, comm)
+        return self.spec.build(dataset, comm, options=self.options)  # type: ignore[no-any-return]
+
+
+# -- checks of specs ---------------------------------------------------------------------------
+
+
+def _import(name: str) -> ModuleType:
+    module = importlib.import_module(name)
+    if not _hooks_in(module):
+        try:
+            module = importlib.import_module(f"{name}.plugin")
+        except ModuleNotFoundError as error:
+            if error.name != f"{name}.plugin":
+                raise
+    return module
+
+
+def _hooks_in(module: ModuleType) -> list[str]:
+    return [name for name in vars(module) if hasattr(getattr(module, name), f"{GROUP}_impl")]
+
+
+def _specs(module: ModuleType) -> list[Spec]:
+    assert _hooks_in(module), f"module {module.__name__} marks no function with @hookimpl"
+    registry = Plugins(only=())
+    registry.register(module, Provider(module.__name__, module.__name__, ""))
+    for provider in registry.broken:
+        raise AssertionError(provider.error)
+    specs: list[Spec] = [spec for kind in KINDS for spec in registry.specs(kind)]
+    assert specs, f"the hooks of {module.__name__} return no specs"
+    return specs
+
+
+def _check_description(spec: Spec) -> str:
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", spec.name), (
+        f"the name '{spec.name}' must be lower-case words joined by hyphens"
+    )
+    assert spec.summary.strip(), "the summary is empty"
+    assert "\n" not in spec.summary, "the summary must be one line"
+    names = [option.keyword for option in spec.declared_options]
+    assert len(set(names)) == len(names), f"an option is declared twice: {names}"
+    for option in spec.declared_options:
+        assert option.help.strip(), f"option '{option.name}' has no help"
+        if option.default is not None:
+            option.check(option.default, spec.owner)
+    code = spec.resolve()
+    assert callable(code), f"{spec.load} is not callable"
+    parameters = inspect.signature(code).parameters
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        for name in names:
+            assert name in parameters, f"{spec.load} takes no keyword '{name}', which is declared"
+    if spec.variant:
+        assert spec.variant in names, f"variant '{spec.variant}' is not an option"
+    if isinstance(spec, CommandSpec):
+        assert parameters, f"{spec.load} must take the list of arguments"
+    return f"{len(names)} options"
+
+
+def _build(spec: Spec) -> Any:
+    options, others = resolve_options(spec.declared_options, {}, spec.owner), {}
+    if isinstance(spec, SolverSpec):
+        if spec.variant and options[spec.variant] is None:
+            choices = next(o.choices for o in spec.declared_options if o.name == spec.variant)
+            assert choices, f"variant '{spec.variant}' has neither a default nor choices"
+            options[spec.variant] = choices[0]
+        if spec.resolve().preconditioned:
+            known = {spec.name: spec for spec in plugins().specs(PreconditionerSpec)}
+            others["preconditioner"] = _build(known["identity"]) if "identity" in known else None
+    return spec.build(options=options, **others)
+
+
+def _check_results(objective: Objective, x: Any) -> str:
+    solution = objective.solution(x)
+    assert isinstance(solution, np.ndarray), f"solution returns a {type(solution).__name__}"
+    assert solution.ndim == 2, f"solution has {solution.ndim} dimensions, not 2"
+    layout = objective.solution_layout
+    if layout.replicated:
+        first = objective.comm.bcast(solution, root=0)
+        same = first.shape == solution.shape and np.allclose(solution, first, equal_nan=True)
+        assert all(objective.comm.allgather(same)), "solution differs between ranks"
+    else:
+        rows = objective.comm.allgather(len(solution))
+        wanted = layout.counts().tolist()
+        assert rows == wanted, f"solution has {rows} rows per rank, solution_layout says {wanted}"
+    found = dict(objective.metrics(x))
+    for name, value in found.items():
+        _check_measure(name, value)
+    assert objective_identity(objective), "the objective has no identity"
+    return ", ".join(found)
+
+
+def _check_measure(name: str, value: Any) -> None:
+    plain = (bool, int, float, str, np.generic, type(None))
+    if isinstance(value, Mapping):
+        for key, entry in value.items():
+            _check_measure(f"{name}.{key}", entry)
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            _check_measure(name, entry)
+    else:
+        assert isinstance(value, plain), (
+            f"metric '{name}' is a {type(value).__name__}; metrics are numbers, strings and lists"
+        )
+
+
+def _check_data(spec: DataSpec, comm: MPI.Comm) -> str:
+    dataset = spec.build(comm, options=resolve_options(spec.declared_options, {}, spec.owner))
+    assert isinstance(dataset, Dataset), f"it returns a {type(dataset).__name__}, not a Dataset"
+    wanted = (dataset.layout.local_rows, dataset.layout.columns)
+    assert dataset.values.shape == wanted, (
+        f"this rank's values have shape {dataset.values.shape}, the layout says {wanted}"
+    )
+    assert dataset.values.dtype.kind in "fui", f"the values are of type {dataset.values.dtype}"
+    assert bool(np.isfinite(dataset.values).all()), "there are values that are not finite"
+    if dataset.labels is not None:
+        assert dataset.labels.shape == (dataset.layout.local_rows,), (
+            f"this rank's labels have shape {dataset.labels.shape}, not one for each of its "
+            f"{dataset.layout.local_rows} rows"
+        )
+    return f"{dataset.layout.rows} x {dataset.layout.columns}"
+
+
+def _check_metric(spec: MetricSpec, comm: MPI.Comm) -> str:
+    dataset = load_data(SAMPLES[0], comm)
+    measure = spec.resolve()
+    found = measure(np.ascontiguousarray(dataset.values[:, :2]), dataset, comm)
+    assert isinstance(found, Mapping), f"it returns a {type(found).__name__}, not a dict"
+    for name, value in found.items():
+        _check_measure(name, value)
+    assert len(set(map(repr, comm.allgather(dict(found))))) == 1, "the ranks measure differently"
+    return ", ".join(found)

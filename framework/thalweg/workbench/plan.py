@@ -1,0 +1,207 @@
+"""Predicted memory and bytes sent of a configured run, from the shapes of its data."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from thalweg.errors import InputError
+from thalweg.plugins import PROCESS_BYTES, ObjectiveSpec, PhaseEstimate, Problem, peaks, plugins
+from thalweg.workbench.config import Configuration, Method, read_configuration
+from thalweg.workbench.readers.load import data_shape
+from thalweg.workbench.report import format_table
+
+#: Iterations where the configuration has no limit.
+ITERATIONS = 100
+
+#: Largest number of ranks that is proposed.
+MAX_RANKS = 2**20
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A prediction.
+
+    Attributes
+    ----------
+    problem
+        The run that is predicted.
+    phases
+        In the order of the run.
+    label
+        Label of the method, where the configuration has several.
+    """
+
+    problem: Problem
+    phases: tuple[PhaseEstimate, ...]
+    label: str = ""
+
+    def peaks(self) -> list[float]:
+        """Peak bytes of each phase on the rank that needs most, the process itself included."""
+        return peaks(self.phases)
+
+    @property
+    def memory(self) -> float:
+        """Peak bytes of the run on the rank that needs most."""
+        return max(self.peaks(), default=PROCESS_BYTES)
+
+    @property
+    def peak_phase(self) -> PhaseEstimate:
+        """The phase with the largest peak."""
+        peaks = self.peaks()
+        return self.phases[peaks.index(max(peaks))]
+
+    def table(self) -> str:
+        """The phases as a table."""
+        rows = [
+            {
+                "phase": phase.name,
+                "GiB per rank": f"{peak / 2**30:.2f}",
+                "MB sent": f"{phase.sent / 1e6:,.1f}",
+            }
+            for phase, peak in zip(self.phases, self.peaks(), strict=True)
+        ]
+        return format_table(rows)
+
+    def verdict(self, available: float | None) -> str:
+        """One sentence: whether it fits into so many bytes per rank, and what to change."""
+        ranks, memory = self.problem.ranks, self.memory
+        most = f"{_gib(memory)} on the rank that needs most, in the phase '{self.peak_phase.name}'"
+        run = f"run of the method '{self.label}'" if self.label else "run"
+        if available is None:
+            return f"A {run} on {ranks:,} ranks would take {most}."
+        if memory <= available:
+            fits = f"A {run} on {ranks:,} ranks fits into {_gib(available)} per rank"
+            return f"{fits}: it would take {most}."
+        enough = self._sufficient_ranks(available)
+        change = f"use {enough:,} ranks, or" if enough else "no number of ranks helps:"
+        return (
+            f"a {run} on {ranks:,} ranks does not fit into {_gib(available)} per rank: it would "
+            f"take {most}; {change} {self.peak_phase.advice}"
+        )
+
+    def _sufficient_ranks(self, available: float) -> int | None:
+        """The next larger number of ranks, by powers of two, on which the run fits."""
+        ranks = self.problem.ranks
+        while (ranks := 2 * ranks) <= MAX_RANKS:
+            if predicted(replace(self.problem, ranks=ranks)).memory <= available:
+                return ranks
+        return None
+
+
+def plan(
+    config: Path | str | Mapping[str, Any],
+    ranks: int,
+    *,
+    rows: int | None = None,
+    columns: int | None = None,
+    changes: Sequence[str] = (),
+) -> Plan:
+    """Predict what a configuration would take, by the method that takes most.  Not collective.
+
+    Parameters and errors are those of :func:`plans`.
+    """
+    found = plans(config, ranks, rows=rows, columns=columns, changes=changes)
+    return max(found, key=lambda each: each.memory)
+
+
+def plans(
+    config: Path | str | Mapping[str, Any],
+    ranks: int,
+    *,
+    rows: int | None = None,
+    columns: int | None = None,
+    changes: Sequence[str] = (),
+) -> list[Plan]:
+    """Predict what each method of a configuration would take.  Not collective.
+
+    A configuration without ``[[method]]`` tables has one method.
+
+    Parameters
+    ----------
+    config, changes
+        As in :func:`thalweg.run`.
+    ranks
+        Number of ranks, at least 1.
+    rows, columns
+        Shape of the data in place of that which the configuration names; with both, no data
+        are read.
+
+    Raises
+    ------
+    InputError
+        Something cannot be used, or the objective has no estimate.
+    """
+    for name, value in (("--ranks", ranks), ("--rows", rows), ("--columns", columns)):
+        if value is not None and value < 1:
+            raise InputError(f"{name} must be at least 1, not {value}")
+    configuration: Configuration = read_configuration(config, changes)
+    shape = (0, 0)
+    if configuration.data is not None:
+        if rows is not None and columns is not None:
+            shape = (rows, columns)
+        else:
+            found = data_shape(configuration.data)
+            shape = (rows or found[0], columns or found[1])
+    limits = (configuration.stop["iterations"], configuration.stop["evaluations"], ITERATIONS)
+    iterations = next(limit for limit in limits if limit is not None)
+    made = []
+    for method in configuration.methods or (configuration,):
+        problem = Problem(
+            *shape,
+            ranks,
+            configuration.objective,
+            method.solver,
+            method.preconditioner or {},
+            iterations,
+        )
+        label = method.label if isinstance(method, Method) else ""
+        made.append(replace(predicted(problem), label=label))
+    return made
+
+
+def predicted(problem: Problem) -> Plan:
+    """The plan of a problem, by the estimate of its objective's plugin.
+
+    Raises
+    ------
+    InputError
+        The plugin has none.
+    """
+    spec, _ = plugins().find(ObjectiveSpec, problem.objective["name"])
+    if not spec.estimate:
+        raise InputError(
+            f"{spec.owner} does not say what it takes; name a function of its plugin in the "
+            "field 'estimate' of its ObjectiveSpec"
+        )
+    return Plan(problem, tuple(spec.resolve(spec.estimate)(problem)))
+
+
+def bytes_of(text: str) -> float:
+    """A size such as ``"4GiB"``, ``"500 MB"`` or ``"2e9"`` in bytes.
+
+    Raises
+    ------
+    InputError
+        It is no size.
+    """
+    match = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([kmgt]?i?)b?\s*", text.lower())
+    unit = {**_UNITS, **_BINARY}.get(match[2]) if match else None
+    try:
+        size = float(match[1]) * unit if match and unit else 0.0
+    except ValueError:
+        size = 0.0
+    if not 0.0 < size < math.inf:
+        raise InputError(f"--memory-per-rank needs a size such as 4GiB, not '{text}'")
+    return size
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:,.2f} GiB"

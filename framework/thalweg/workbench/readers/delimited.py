@@ -1,0 +1,205 @@
+"""Text tables: csv, tsv and the like, with or without a header, plain or gzipped."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thalweg.errors import InputError, suggestion
+from thalweg.workbench.memory import available_memory, require_memory
+from thalweg.workbench.readers.source import Source
+
+#: Delimiters that are tried, the likeliest first; blanks only if nothing else fits.
+_DELIMITERS = (",", ";", "\t", "|")
+
+#: Lines from which delimiter and header are detected.
+_SAMPLE = 20
+
+
+def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
+    """Source of a text table.
+
+    The delimiter is the one that splits the first lines into the same number of
+    fields, most of them.  The first line is a header if it holds a string where
+    the next line has a number.  Lines that are blank or begin with ``#`` are
+    skipped.  ``labels`` may name a column, or give its number from 0 (negative
+    numbers count from the last); that column is then no part of the data.
+
+    Raises
+    ------
+    InputError
+        A string where a number should be, lines of different length, or an
+        unknown column.
+    """
+    lines = _lines(path)
+    delimiter = options.get("delimiter") or _sniff(lines)
+    fields = _split(lines[:_SAMPLE], delimiter)
+    header = options.get("header")
+    if header is None:
+        header = _has_header(fields)
+    names = [name.strip() for name in fields[0]] if header else []
+    body = lines[1:] if header else lines
+    if not body:
+        raise InputError(f"'{path}' is empty: it has a header but no rows")
+    width = len(_split(body[:1], delimiter)[0])
+
+    at = labels_column(options, names, width, path)
+    chosen = options.get("columns")
+    if chosen is None:
+        columns = [c for c in range(width) if c != at]
+    else:
+        columns = [column_number(c, names, width, path) for c in chosen]
+    if not columns:
+        raise InputError(f"'{path}' has no columns besides the labels")
+
+    labels = None if at is None else _texts(body, delimiter, at, width, path)
+    if len(columns) == 1 and chosen is None and labels is None and _is_text(fields[-1][0]):
+        # A file of one column of text is a list of labels.
+        array = _texts(body, delimiter, columns[0], width, path)
+        return replace(Source.of(array, f"'{path}'"), columns_chosen=True)
+    array = _numbers(body, delimiter, columns, names, width, path)
+    return replace(
+        Source.of(array, f"'{path}'", labels),
+        columns_chosen=True,
+        notes=(f"the first line of '{path.name}' was read as a header",) if header else (),
+    )
+
+
+def _lines(path: Path) -> list[str]:
+    opener = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
+            # Unpacked and split into fields, text takes many times its size.
+            largest = int(min(available_memory() / 8, 2**62))
+            text = stream.read(largest)
+            if stream.read(1):
+                require_memory(8.0 * largest + 1, f"'{path}'", "save it as .npy")
+    except UnicodeDecodeError as error:
+        raise InputError(f"'{path}' is not text in UTF-8: {error.reason}") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error, OSError) as error:
+        raise InputError(f"'{path}' is damaged or truncated: {error}") from error
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    if not lines:
+        raise InputError(f"'{path}' is empty")
+    return lines
+
+
+def _split(lines: Sequence[str], delimiter: str, strict: bool = False) -> list[list[str]]:
+    if delimiter == " ":
+        return [line.split() for line in lines]
+    try:
+        return list(csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=strict))
+    except csv.Error as error:  # a field of more than 128 kB, an open quote, a carriage return
+        raise InputError(f"the text table cannot be split into fields: {error}") from error
+
+
+def _sniff(lines: Sequence[str]) -> str:
+    best, most = "", 1
+    for delimiter in (*_DELIMITERS, " "):
+        widths = {len(row) for row in _split(lines[:_SAMPLE], delimiter)}
+        if len(widths) == 1 and max(widths) > most:
+            best, most = delimiter, max(widths)
+    if best:
+        return best
+    # Lines of different length: the delimiter that is there at all, to report the line.
+    return next((d for d in _DELIMITERS if d in lines[0]), ",")
+
+
+def _is_text(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return bool(field.strip())
+    return False
+
+
+def _has_header(fields: list[list[str]]) -> bool:
+    if len(fields) < 2:
+        return False
+    first, second = fields[0], fields[1]
+    return any(_is_text(a) and not _is_text(b) for a, b in zip(first, second, strict=False))
+
+
+def column_number(wanted: Any, names: Sequence[str], width: int, path: Path) -> int:
+    """Number of the column that is wanted by name, or by number; refused if there is none."""
+    if isinstance(wanted, str):
+        if wanted not in names:
+            hint = suggestion(wanted, names) if names else "; it has no header"
+            raise InputError(f"'{path}' has no column '{wanted}'{hint}")
+        return list(names).index(wanted)
+    if not isinstance(wanted, int) or isinstance(wanted, bool) or not -width <= wanted < width:
+        raise InputError(f"'{path}' has no column {wanted!r}: its columns are 0 to {width - 1}")
+    return wanted % width
+
+
+def labels_column(
+    options: Mapping[str, Any], names: Sequence[str], width: int, path: Path
+) -> int | None:
+    """Number of the column that the option ``labels`` means, or None if it means a file."""
+    wanted = options.get("labels")
+    if isinstance(wanted, int) or wanted in names:
+        return column_number(wanted, names, width, path)
+    if wanted is not None and not (Path(options.get("folder", ".")) / wanted).exists():
+        # Said here, since the column that was meant would be refused for its strings.
+        hint = suggestion(wanted, names) if names else ""
+        raise InputError(f"labels = '{wanted}' is neither a file nor a column of '{path}'{hint}")
+    return None
+
+
+def _numbers(
+    body: list[str],
+    delimiter: str,
+    columns: list[int],
+    names: Sequence[str],
+    width: int,
+    path: Path,
+) -> np.ndarray:
+    try:
+        array = np.loadtxt(
+            body,
+            delimiter=None if delimiter == " " else delimiter,
+            usecols=columns,
+            ndmin=2,
+            comments=None,
+            quotechar='"',
+        )
+    except (ValueError, IndexError) as error:
+        for where, fields in _rows(body, delimiter, width, path):
+            for column in columns:
+                name = f"column {column}" + (f" ('{names[column]}')" if names else "")
+                if not fields[column].strip():
+                    raise InputError(f"{where} has nothing in {name}") from error
+                if _is_text(fields[column]):
+                    raise InputError(
+                        f"{where} has the string '{fields[column]}' in {name}, where a number "
+                        f"should be; make that column the labels, or choose others by 'columns'"
+                    ) from error
+        raise InputError(f"'{path}' cannot be read as a table of numbers: {error}") from error
+    # loadtxt with usecols does not mind longer lines, nor a quote that is never closed; we do.
+    odd = len(array) < len(body) or any(line.count(delimiter) != width - 1 for line in body)
+    if delimiter != " " and odd:
+        for _ in _rows(body, delimiter, width, path):
+            pass
+    return array
+
+
+def _rows(
+    body: list[str], delimiter: str, width: int, path: Path
+) -> Iterator[tuple[str, list[str]]]:
+    """Name of each row for messages, and its fields, of which there must be ``width``."""
+    for row, fields in enumerate(_split(body, delimiter, strict=True)):
+        where = f"row {row} of '{path}' (rows counted from 0, without the header)"
+        if len(fields) != width:
+            raise InputError(f"{where} has {len(fields)} fields, the first has {width}")
+        yield where, fields
+
+
+def _texts(body: list[str], delimiter: str, column: int, width: int, path: Path) -> np.ndarray:
+    return np.array([fields[column].strip() for _, fields in _rows(body, delimiter, width, path)])

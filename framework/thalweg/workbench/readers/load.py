@@ -1,0 +1,387 @@
+"""From the section ``[data]`` of a configuration to a data set on the ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thalweg.data.dataset import Dataset
+from thalweg.data.labels import encode_labels, keep_labels
+from thalweg.data.scaling import check_finite, check_magnitude, scale_standard, scale_unit
+from thalweg.errors import InputError
+from thalweg.numerics.principal import check_components, principal_components
+from thalweg.parallel import MPI, Layout, on_root
+from thalweg.plugins import DataSpec, FormatSpec, Option, resolve_options, unknown_option
+from thalweg.workbench.readers.distribute import local_rows, open_source, rebalance, scatter_labels
+from thalweg.workbench.readers.formats import format_of, format_options
+from thalweg.workbench.readers.labels import raw_labels
+from thalweg.workbench.readers.sets import find_data_set
+from thalweg.workbench.readers.source import Source
+
+_OWNER = "section [data]"
+
+
+@dataclass(frozen=True)
+class ColumnOption(Option):
+    """An option that is a string or a column number."""
+
+    def check(self, value: Any, owner: str) -> Any:
+        """``value`` if it is a string or an integer."""
+        if value is None or isinstance(value, str):
+            return value
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        raise InputError(
+            f"option '{self.name}' of {owner} must be a string or a column number, not {value!r}"
+        )
+
+
+@dataclass(frozen=True)
+class ColumnsOption(Option):
+    """An option that is a list of column numbers or names."""
+
+    def check(self, value: Any, owner: str) -> Any:
+        """``value`` if it is a list of strings and integers, each once."""
+        if value is None:
+            return None
+        fits = isinstance(value, list | tuple) and all(
+            isinstance(entry, int | str) and not isinstance(entry, bool) for entry in value
+        )
+        if not fits or not value or len(set(value)) < len(value):
+            raise InputError(
+                f"option '{self.name}' of {owner} must be a list of different column numbers "
+                f"or names, not {value!r}"
+            )
+        return list(value)
+
+
+#: Options that every data set has, whatever it comes from.
+COMMON: tuple[Option, ...] = (
+    Option("path", str, None, "file, or folder of pictures, to read; instead of name"),
+    Option("name", str, None, "named data set, openml:NAME included; instead of path"),
+    ColumnOption("labels", str, None, "file of labels, or column or key of the data file"),
+    Option("labels_key", str, None, "array of the labels file, if that holds several"),
+    Option("rows", int, None, "number of rows to use, by default all", minimum=1),
+    Option("sample", bool, False, "choose the rows at random instead of taking the first"),
+    Option("seed", int, 0, "seed of the choice of rows, and of generated data", minimum=0),
+    ColumnsOption("columns", list, None, "columns to use, by number from 0, or by name in a table"),
+    Option(
+        "scale",
+        str,
+        "none",
+        "unit: divide by the largest value possible (255 for 8-bit pixels); standard: give each "
+        "column mean 0 and variance 1",
+        choices=("none", "unit", "standard"),
+    ),
+    Option(
+        "components",
+        int,
+        None,
+        "number of principal components to keep, after scaling; by default all",
+        minimum=1,
+    ),
+    Option("dtype", str, "float64", "type of the numbers", choices=("float64", "float32")),
+)
+
+_PATH, _NAME = COMMON[0], COMMON[1]
+
+#: Rows of a generated data set from which its shape is known.
+FEW_ROWS = 64
+
+Labels = tuple[np.ndarray | None, tuple[str, ...] | None]
+
+
+def data_options(name: str | None = None) -> list[Option]:
+    """Options of the section ``[data]``: all that apply to any file, or to a named data set.
+
+    Raises
+    ------
+    InputError
+        Unknown name.
+    """
+    if name is None:
+        return [*COMMON, *format_options()]
+    own = find_data_set(name)[0].declared_options
+    taken = {option.name for option in own}
+    return [*(option for option in COMMON if option.name not in taken), *own]
+
+
+def load_data(
+    section: Mapping[str, Any], comm: MPI.Comm = MPI.COMM_SELF, folder: Path | str | None = None
+) -> Dataset:
+    """Read, select, scale and distribute a data set.  Collective.
+
+    Every rank ends with its rows alone; ``.npy``, uncompressed IDX, HDF5 and Parquet files and
+    folders of pictures are read by each rank for itself, other formats on rank 0.
+    More ranks than rows leave some ranks without any.
+
+    Parameters
+    ----------
+    section
+        The section ``[data]``: ``path`` or ``name``, and the options that
+        :func:`data_options` lists.  Equal on all ranks.
+    comm
+        The ranks that share the rows.
+    folder
+        Folder that relative paths start from; by default the current one.
+
+    Returns
+    -------
+    Dataset
+        Finite numbers, with labels from 0 if there are any.
+
+    Raises
+    ------
+    InputError
+        On all ranks: an unknown or ill-fitting option, a file that is missing,
+        damaged, empty or not of numbers, NaN or infinity, values whose squares
+        overflow or vanish, labels that do not fit.
+
+    Examples
+    --------
+    >>> from thalweg.data import load_data
+    >>> load_data({"name": "digits", "rows": 100, "scale": "unit"}).values.shape
+    (100, 64)
+    """
+    section, start = _located(section, folder)
+    return _from_file(section, comm, start) if "path" in section else _from_set(section, comm)
+
+
+def data_shape(section: Mapping[str, Any], folder: Path | str | None = None) -> tuple[int, int]:
+    """Rows and columns of the data set that :func:`load_data` would return.  Not collective.
+
+    Files of whose rows each rank reads its own are opened alone; other formats are read.  Of a
+    generated set a few rows are made.
+
+    Raises
+    ------
+    InputError
+        As :func:`load_data`, for what the shape shows.
+    """
+    section, start = _located(section, folder)
+    if "path" in section:
+        path, kind, options = _file_options(section, MPI.COMM_SELF, start)
+        source = kind.resolve()(path, options)
+        _refuse_strings(source, path)
+        what, chosen = f"'{path.name}'", source.columns_chosen
+        rows, columns = _choose_rows(options, source.rows, what)[0], source.columns
+    else:
+        spec, own, options = _set_options(section)
+        what, chosen = spec.owner, False
+        known = own.get("rows")  # some sets are made with as many rows as asked for
+        few = own if known is None else {**own, "rows": min(known, FEW_ROWS)}
+        layout = spec.build(MPI.COMM_SELF, options=few).layout
+        rows = known if known is not None else _choose_rows(options, layout.rows, what)[0]
+        columns = layout.columns
+    if options["columns"] is not None and not chosen:
+        columns = len(_column_numbers(options["columns"], columns, what))
+    if options["components"] is not None:
+        check_components(rows, columns, options["components"])
+        columns = options["components"]
+    return rows, columns
+
+
+def _located(section: Mapping[str, Any], folder: Path | str | None) -> tuple[dict[str, Any], Path]:
+    """The options that are given, with one of path and name, and where relative paths start."""
+    given = {name: value for name, value in section.items() if value is not None}
+    if ("path" in given) == ("name" in given):
+        resolve_options(data_options(), given, _OWNER)
+        which = "both 'path' and 'name'" if "path" in given else "neither 'path' nor 'name'"
+        raise InputError(f"{_OWNER} has {which}; give one of them")
+    for option in (_PATH, _NAME):
+        if option.name in given:
+            option.check(given[option.name], _OWNER)
+    return given, Path(folder or ".")
+
+
+def _refuse_strings(source: Source, path: Path) -> None:
+    if source.dtype.kind in "US":
+        raise InputError(f"'{path}' holds strings, not numbers")
+
+
+# -- files -----------------------------------------------------------------------------------
+
+
+def _file_options(
+    section: Mapping[str, Any], comm: MPI.Comm, folder: Path
+) -> tuple[Path, FormatSpec, dict[str, Any]]:
+    """The file, its format, and what the format's reader is given.  Collective."""
+    path = folder / section["path"]
+    kind = on_root(comm, lambda: format_of(path))
+    allowed = [*COMMON, *kind.declared_options]
+    _refuse_unknown(section, allowed, f"'{path.name}'")
+    return path, kind, {**resolve_options(allowed, section, _OWNER), "folder": folder}
+
+
+def _from_file(section: Mapping[str, Any], comm: MPI.Comm, folder: Path) -> Dataset:
+    path, kind, options = _file_options(section, comm, folder)
+    source, full = open_source(comm, lambda: kind.resolve()(path, options))
+    _refuse_strings(source, path)
+    what = f"'{path.name}'"
+    rows, chosen = _choose_rows(options, source.rows, what)
+    layout = Layout(comm, rows, source.columns)
+    values = local_rows(source, full, layout, chosen)
+    shape = source.image_shape
+    if options["columns"] is not None and not source.columns_chosen:
+        values = values[:, _column_numbers(options["columns"], source.columns, what)]
+        layout, shape = layout.with_columns(values.shape[1]), None
+    labels, names = _labels(comm, options, full, folder, path, (source.rows, rows), chosen)
+    dataset = Dataset(values, layout, labels, path.name, names, shape, source.notes)
+    return _prepared(dataset, options, chosen)
+
+
+def _labels(
+    comm: MPI.Comm,
+    options: Mapping[str, Any],
+    full: Source | None,
+    folder: Path,
+    path: Path,
+    rows: tuple[int, int],
+    chosen: np.ndarray | None,
+) -> Labels:
+    """Labels of this rank's share of the chosen rows, from the data file or one of their own."""
+    kept: list[np.ndarray] = []
+    available, wanted = rows
+
+    def read() -> tuple[str, ...] | None:
+        assert full is not None
+        raw = full.labels
+        if raw is None and options["labels"] is not None:
+            raw = _labels_file(options, folder, path)
+        if raw is None:
+            return None
+        if len(raw) != available:
+            raise InputError(
+                f"there are {len(raw)} labels for the {available} rows of '{path.name}'"
+            )
+        codes, names = encode_labels(raw, f"the labels of '{path.name}'")
+        codes, names = keep_labels(codes, names, slice(wanted) if chosen is None else chosen)
+        kept.append(codes)
+        return names or ()
+
+    names = on_root(comm, read)
+    if names is None:
+        return None, None
+    return scatter_labels(kept[0] if kept else None, Layout(comm, wanted)), names or None
+
+
+def _labels_file(options: Mapping[str, Any], folder: Path, path: Path) -> np.ndarray:
+    wanted = options["labels"]
+    if isinstance(wanted, int):
+        raise InputError(
+            f"labels = {wanted} is a column number, but '{path.name}' is not a text table"
+        )
+    file = folder / wanted
+    if not file.exists():
+        raise InputError(
+            f"labels = '{wanted}' is neither a file nor a column or array of '{path.name}'"
+        )
+    return raw_labels(file, options["labels_key"])
+
+
+def _choose_rows(
+    options: Mapping[str, Any], available: int, what: str
+) -> tuple[int, np.ndarray | None]:
+    """Number of rows, and their numbers in ascending order; None for the first ones."""
+    rows = options["rows"]
+    if rows is None:
+        return available, None
+    if rows > available:
+        raise InputError(f"option 'rows' of [data] is {rows}, but {what} has {available} rows")
+    if not options["sample"] or rows == available:
+        return rows, None
+    drawn = np.random.default_rng(options["seed"]).choice(available, rows, replace=False)
+    return rows, np.sort(drawn)
+
+
+def _column_numbers(wanted: list[Any], columns: int, what: str) -> list[int]:
+    for column in wanted:
+        if not isinstance(column, int) or not -columns <= column < columns:
+            raise InputError(f"{what} has no column {column!r}: its columns are 0 to {columns - 1}")
+    return [column % columns for column in wanted]
+
+
+# -- named data sets -------------------------------------------------------------------------
+
+
+def _set_options(section: Mapping[str, Any]) -> tuple[DataSpec, dict[str, Any], dict[str, Any]]:
+    """The data set, its own options, and all that the section may have."""
+    spec, filled = find_data_set(section["name"])
+    allowed = data_options(section["name"])
+    _refuse_unknown(section, allowed, spec.owner)
+    options = resolve_options(allowed, {**section, **filled}, _OWNER)
+    return spec, {option.name: options[option.name] for option in spec.declared_options}, options
+
+
+def _from_set(section: Mapping[str, Any], comm: MPI.Comm) -> Dataset:
+    spec, own, options = _set_options(section)
+    dataset, chosen = spec.build(comm, options=own), None
+    if "rows" not in own:
+        dataset, chosen = _take_rows(dataset, options, spec.owner)
+    if options["columns"] is not None:
+        columns = _column_numbers(options["columns"], dataset.layout.columns, spec.owner)
+        dataset = dataset.with_values(np.ascontiguousarray(dataset.values[:, columns]))
+    if options["labels"] is not None:
+        raise InputError(f"option 'labels' of [data] goes with 'path': {spec.owner} has its own")
+    return _prepared(dataset, options, chosen)
+
+
+def _take_rows(
+    dataset: Dataset, options: Mapping[str, Any], what: str
+) -> tuple[Dataset, np.ndarray | None]:
+    """Some rows of a data set, shared out evenly.  Collective."""
+    held = dataset.layout
+    rows, chosen = _choose_rows(options, held.rows, what)
+    if rows == held.rows:
+        return dataset, None
+    numbers = np.arange(rows) if chosen is None else chosen
+    mine = held.own(numbers)
+    uneven = Layout(held.comm, rows, held.columns, local_rows=len(mine))
+    even = Layout(held.comm, rows, held.columns)
+    values = rebalance(dataset.values[mine], uneven, even)
+    labels, names = dataset.gather_labels(), dataset.label_names
+    if labels is not None:
+        labels, names = keep_labels(labels, names, numbers)
+        labels = labels[even.start : even.stop].copy()
+    taken = replace(dataset, values=values, layout=even, labels=labels, label_names=names)
+    return taken, chosen
+
+
+# -- both ------------------------------------------------------------------------------------
+
+
+def _refuse_unknown(section: Mapping[str, Any], allowed: list[Option], what: str) -> None:
+    """Tell an option that exists but has no meaning here from one that does not exist."""
+    names = {option.name for option in allowed}
+    everywhere = {option.name for option in data_options()}
+    for name in section:
+        if name not in names:
+            if name in everywhere:
+                raise InputError(f"option '{name}' of [data] has no meaning for {what}")
+            raise unknown_option(name, [*allowed, *data_options()], _OWNER)
+
+
+def _prepared(dataset: Dataset, options: Mapping[str, Any], chosen: np.ndarray | None) -> Dataset:
+    """The data set in the wanted type, checked, scaled and projected.  Collective."""
+    layout = dataset.layout
+    stored = dataset.values.dtype
+    with np.errstate(over="ignore"):
+        values = np.array(dataset.values, dtype=options["dtype"], order="C")
+    if stored.kind == "f":
+        check_finite(values, layout, chosen, f"'{dataset.name}'")
+    notes = dataset.notes
+    if options["scale"] == "standard" or options["components"] is not None:
+        dataset = replace(dataset, digest=layout.digest(values))
+    if options["scale"] == "unit":
+        scale_unit(values, layout, stored)
+    elif options["scale"] == "standard":
+        notes += scale_standard(values, layout)
+    check_magnitude(values, layout, f"'{dataset.name}'")
+    if options["components"] is None:
+        return replace(dataset, values=values, notes=notes)
+    projected = principal_components(values, layout, options["components"])
+    return replace(dataset.with_values(projected), notes=notes)

@@ -1,0 +1,132 @@
+"""Pictures: a folder of them, a row each, or a single one, a row for each pixel."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thalweg.errors import InputError
+from thalweg.workbench.readers.source import Rows, Source
+
+#: File name endings that count as pictures.
+ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp")
+
+
+@dataclass(frozen=True)
+class PictureRows:
+    """Reads pictures, one per row, on any rank."""
+
+    paths: tuple[Path, ...]
+    mode: str
+
+    def __call__(self, rows: Rows) -> np.ndarray:
+        """Those pictures, shape ``(len, height, width)`` or ``(len, height, width, 3)``."""
+        numbers = range(len(self.paths))[rows] if isinstance(rows, slice) else rows
+        return np.stack([_pixels(self.paths[number], self.mode) for number in numbers])
+
+
+def read_folder(path: Path, options: Mapping[str, Any]) -> Source:
+    """Source of a folder of pictures, in the order of their names.
+
+    Pictures in subfolders are labeled by the subfolder's name, unless ``labels``
+    names a file.  If any is in
+    color, all are read as red, green and blue; with ``gray``, none is.
+
+    Raises
+    ------
+    InputError
+        No pictures, pictures of different size, some in subfolders and some
+        not, a damaged one, or a subfolder or link that cannot be read.
+    """
+    paths = sorted(_pictures(path))
+    if not paths:
+        raise InputError(f"folder '{path}' holds no pictures ({', '.join(ENDINGS)})")
+    size, colored = None, False
+    for picture in paths:
+        this, color = _size(picture)
+        if size is None:
+            size = this
+        elif this != size:
+            raise InputError(
+                f"the pictures in '{path}' must all have one size: '{paths[0].name}' has "
+                f"{size[0]} x {size[1]} pixels, '{picture.name}' has {this[0]} x {this[1]}"
+            )
+        colored = colored or color
+    assert size is not None
+    parents = [picture.parent.relative_to(path) for picture in paths]
+    labels = None
+    if options.get("labels") is None and any(parent.parts for parent in parents):
+        if not all(parent.parts for parent in parents):
+            loose = paths[[bool(parent.parts) for parent in parents].index(False)]
+            raise InputError(
+                f"folder '{path}' has pictures both in subfolders, whose names are labels, "
+                f"and beside them: '{loose.name}'"
+            )
+        labels = np.array([parent.as_posix() for parent in parents])
+    mode = "RGB" if colored and not options.get("gray") else "L"
+    shape = (size[1], size[0], 3) if mode == "RGB" else (size[1], size[0])
+    return Source(
+        len(paths), shape, np.dtype(np.uint8), reader=PictureRows(tuple(paths), mode), labels=labels
+    )
+
+
+def _pictures(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
+    """Pictures in a folder and its subfolders, of which links to folders are some too."""
+    real = folder.resolve()
+    if real in above:  # a link to a folder that this one is in
+        return
+    entry = folder
+    try:
+        for entry in folder.iterdir():
+            hidden = entry.name.startswith(".")
+            mode = entry.lstat().st_mode if hidden else entry.stat().st_mode
+            if stat.S_ISDIR(mode):
+                yield from _pictures(entry, (*above, real))
+            elif stat.S_ISREG(mode) and not hidden and entry.suffix.lower() in ENDINGS:
+                yield entry
+    except OSError as error:  # what cannot be read must not be missing from the data
+        raise InputError(f"'{entry}' cannot be read: {error.strerror}") from error
+
+
+def read_picture(path: Path, options: Mapping[str, Any]) -> Source:
+    """Source of a single picture: a row for each pixel, with one column or three.
+
+    With ``distinct`` each color is one row, however many pixels have it, in
+    ascending order.
+    """
+    _, color = _size(path)
+    pixels = _pixels(path, "RGB" if color and not options.get("gray") else "L")
+    rows = pixels.reshape(-1, pixels.shape[2] if pixels.ndim == 3 else 1)
+    if options.get("distinct"):
+        rows = np.unique(rows, axis=0)
+    return Source.of(rows, f"'{path}'")
+
+
+def _size(path: Path) -> tuple[tuple[int, int], bool]:
+    """Width and height, and whether it is in color, from the header alone."""
+    from PIL import Image
+
+    try:
+        with Image.open(path) as picture:
+            gray = picture.mode in {"1", "L", "LA", "I", "F", "I;16", "I;16B", "I;16L"}
+            return picture.size, not gray
+    except Exception as error:  # Pillow's readers raise nearly anything on a damaged file
+        raise InputError(f"'{path}' is not a picture that can be read: {error}") from error
+
+
+def _pixels(path: Path, mode: str) -> np.ndarray:
+    from PIL import Image
+
+    try:
+        with Image.open(path) as picture:
+            if picture.mode.startswith("I;16") or picture.mode == "I":
+                # Pillow would clip 16-bit grays at 255 instead of scaling them.
+                return (np.asarray(picture).astype(np.int64) // 256).clip(0, 255).astype(np.uint8)
+            return np.asarray(picture.convert(mode))
+    except Exception as error:
+        raise InputError(f"'{path}' is damaged or truncated: {error}") from error

@@ -1,0 +1,187 @@
+"""The picture of convergence: the objective against seconds and against evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thalweg.result import Trace
+from thalweg.workbench.report.figures import class_colors, new_figure, plain, save_figure, style
+
+_DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.2, 1.2, 1.2)))
+
+#: Ratio of the largest to the smallest value from which a scale is logarithmic.
+_WIDE = 12.0
+
+#: Width of a line of small letters, relative to a panel's.
+_LETTERS = 0.03
+
+
+def draw_convergence(
+    path: Path | str,
+    traces: Mapping[str, Trace],
+    title: str = "",
+    best: float | None = None,
+    objective: str = "objective",
+) -> None:
+    """Write two panels side by side: the objective against seconds and evaluations.
+
+    Each method has a color and a dash pattern, named below the panels if there
+    are several; a dot marks where it ended.
+    Scales are logarithmic where the values span more than a decade.  In the stages of
+    a homotopy other objectives are minimized than the last; drawn is the last one's
+    throughout, where the trace tells it.  The stages are marked where there is one
+    method, by bands with the homotopy parameter.  Called on one rank.
+
+    Parameters
+    ----------
+    traces
+        Trace of each method, by its name.
+    best
+        If given, what is drawn is the objective less this value.
+    objective
+        Label of the vertical axis.
+    """
+    with style():
+        figure = new_figure(10.0, 4.6)
+        panels: Any = figure.subplots(1, 2, sharey=True)
+        colors = class_colors(len(traces))
+        curves = {name: _values(trace, best) for name, trace in traces.items()}
+        for axes, column in zip(panels, ("seconds", "evaluations"), strict=True):
+            _draw_panel(axes, column, traces, curves, colors)
+        begins = [_earlier(trace) for trace in traces.values()]
+        _set_heights(panels[0], list(curves.values()), begins, best is not None)
+        panels[0].set_ylabel(objective if best is None else f"{objective} above the best")
+        if title:
+            figure.suptitle(plain(title), x=0.01, ha="left", fontsize=12)
+        handles, names = panels[0].get_legend_handles_labels()
+        if len(names) > 1:
+            figure.legend(
+                handles,
+                names,
+                loc="outside lower center",
+                ncols=min(len(names), 4),
+                handlelength=2.6,
+            )
+        save_figure(figure, path)
+
+
+def _values(trace: Trace, best: float | None) -> np.ndarray:
+    """The objective to draw: throughout a homotopy that of its last stage."""
+    values = trace["objective" if trace.homotopy_parameter is None else "wanted_objective"]
+    if best is not None:
+        values -= best
+    values[~np.isfinite(values)] = np.nan
+    return values
+
+
+def _earlier(trace: Trace) -> int:
+    """Number of rows before the last stage of a homotopy."""
+    if trace.homotopy_parameter is None or not len(trace):
+        return 0
+    stages = trace[Trace.STAGE]
+    return int((stages < stages[-1]).sum())
+
+
+def _draw_panel(
+    axes: Any,
+    column: str,
+    traces: Mapping[str, Trace],
+    curves: Mapping[str, np.ndarray],
+    colors: np.ndarray,
+) -> None:
+    ends = [trace[column][-1] for trace in traces.values() if len(trace)]
+    ends = [end for end in ends if end > 0]
+    logarithmic = bool(ends) and max(ends) > _WIDE * min(ends)
+    smallest = 0.0
+    if logarithmic:
+        positive = np.concatenate([trace[column][trace[column] > 0] for trace in traces.values()])
+        # A run begins at zero, which has no place on a logarithmic scale.
+        smallest = max(positive.min(), min(ends) / 1000)
+        axes.set_xscale("log")
+    for number, (name, trace) in enumerate(traces.items()):
+        across = np.maximum(trace[column], smallest)
+        axes.plot(
+            across,
+            curves[name],
+            color=colors[number],
+            linestyle=_DASHES[number % len(_DASHES)],
+            linewidth=1.8,
+            label=plain(name),
+            zorder=3,
+        )
+        if len(across):
+            axes.plot(across[-1:], curves[name][-1:], "o", color=colors[number], ms=5, zorder=4)
+    axes.set_xlabel(column)
+    if not logarithmic:
+        axes.set_xlim(left=0)
+    for trace in traces.values():
+        if len(traces) == 1 and _earlier(trace):
+            _mark_stages(axes, column, trace)
+
+
+def _mark_stages(axes: Any, column: str, trace: Trace) -> None:
+    """Bands of all stages but the last, with the parameter's values where there is room."""
+    stages, across = trace[Trace.STAGE], trace[column]
+    parameters = trace[str(trace.homotopy_parameter)]
+    begins = np.flatnonzero(np.diff(stages, prepend=-1.0))
+    low, high = axes.get_xlim()
+    axes.set_xlim(low, high)
+    edges = across[begins]
+    places = axes.transAxes.inverted().transform(
+        axes.transData.transform([(max(edge, low), 0.0) for edge in edges])
+    )[:, 0]
+    written = -1.0
+    for number, begin in enumerate(begins):
+        last = number + 1 == len(begins)
+        if not last:
+            shade = "0.90" if number % 2 else "0.95"
+            axes.axvspan(max(edges[number], low), edges[number + 1], color=shade, zorder=0, lw=0)
+        if places[number] - written < _LETTERS:
+            continue
+        written = places[number]
+        axes.text(
+            written + 0.004,
+            0.985,
+            f"{trace.homotopy_parameter} = " * last + f"{parameters[begin]:.4g}",
+            transform=axes.transAxes,
+            rotation=90,
+            ha="left",
+            va="top",
+            color="0.4",
+            fontsize=8,
+        )
+
+
+def _set_heights(axes: Any, curves: list[np.ndarray], begins: list[int], above_best: bool) -> None:
+    joined = np.concatenate(curves) if curves else np.empty(0)
+    joined = joined[np.isfinite(joined)]
+    if above_best:
+        joined = joined[joined > 0]
+    if not len(joined):
+        return
+    low, high = joined.min(), joined.max()
+    if low > 0 and (high > _WIDE * low or above_best):
+        axes.set_yscale("log")
+        if high < 500 * low:
+            _label_between_powers(axes)
+        return
+    # A diverging method must not squeeze all others into a line; stages may begin higher.
+    firsts = [
+        curve[np.isfinite(curve)][: begin + 1] for curve, begin in zip(curves, begins, strict=True)
+    ]
+    ordinary = float(np.concatenate(firsts).max())
+    room = 0.05 * max(ordinary - low, 1e-12)
+    if high > ordinary + 20 * room:
+        axes.set_ylim(low - room, ordinary + room)
+
+
+def _label_between_powers(axes: Any) -> None:
+    """Numbers at 1, 2 and 5 times the powers of ten, where these alone would be too few."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))

@@ -1,0 +1,292 @@
+"""The picture of an embedding: its points, colored by label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from thalweg.numerics.principal import principal_components
+from thalweg.parallel import MPI, Layout
+from thalweg.workbench.report.figures import (
+    INK,
+    PLAIN,
+    class_colors,
+    new_figure,
+    plain,
+    save_figure,
+    style,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Largest number of classes for which there is a legend.
+_MAX_NAMED = 60
+_NAMES_A_COLUMN = 20
+
+#: Largest number of classes whose names are written on a map.
+_MAX_ON_MAP = 20
+
+#: Beyond this many points a map is shaded by density, in so many pixels along a side.
+SHADED, PIXELS = 20_000, 900
+
+#: Color of what explains a map.
+FADED = "#555555"
+
+
+def draw_embedding(
+    path: Path | str,
+    points: np.ndarray,
+    labels: np.ndarray | None = None,
+    label_names: Sequence[str] | None = None,
+    title: str = "",
+    caption: str = "",
+) -> None:
+    """Write a picture of points, colored by label.
+
+    One dimension is drawn as a row for each class, two as a map with a scale bar, three in
+    perspective; of more, the two principal axes are shown.  Maps of many points are shaded by
+    density, and names of up to 20 classes stand on the map.  Called on one rank.
+
+    Parameters
+    ----------
+    path
+        File to write; ``.png``, ``.pdf`` or ``.svg``.
+    points
+        Whole embedding, shape ``(n, d)``.
+    labels
+        Integers from 0, shape ``(n,)``.
+    label_names
+        Name of each label; by default its number.
+    title, caption
+        Lines above the picture and, of a map, below it.
+    """
+    points = np.asarray(points, dtype=float)
+    points = points.reshape(len(points), -1)
+    axes_name = ""
+    if points.shape[1] > 3:
+        layout = Layout(MPI.COMM_SELF, *points.shape)
+        points, axes_name = principal_components(points, layout, 2), "principal axis"
+    with style():
+        if points.shape[1] == 1:
+            figure = _draw_line(points[:, 0], labels, label_names, title)
+        elif points.shape[1] == 3:
+            figure = _draw_space(points, labels, label_names, title)
+        else:
+            figure = _draw_map(points, labels, label_names, title, axes_name, caption)
+        save_figure(figure, path)
+
+
+def point_size(count: int) -> float:
+    """Area of a point, in square points: the more there are, the smaller."""
+    return float(np.clip(24000 / max(count, 1), 0.25, 28))
+
+
+def point_colors(labels: np.ndarray | None, count: int) -> np.ndarray | str:
+    """Color of each point, shape ``(count, 3)``, or one for all."""
+    if labels is None:
+        return PLAIN
+    labels = np.asarray(labels)
+    return class_colors(int(labels.max(initial=0)) + 1)[labels]
+
+
+def scatter(axes: Any, points: np.ndarray, labels: np.ndarray | None) -> Any:
+    """Points on axes of two dimensions, in an order that hides no class behind another."""
+    order = np.random.default_rng(0).permutation(len(points))
+    colors = point_colors(labels, len(points))
+    shown = points[order]
+    many = len(points) > 20000
+    return axes.scatter(
+        *shown.T,
+        c=colors if isinstance(colors, str) else colors[order],
+        s=point_size(len(points)),
+        linewidths=0,
+        alpha=0.6 if many else 0.85,
+        rasterized=True,
+    )
+
+
+def _draw_map(
+    points: np.ndarray,
+    labels: np.ndarray | None,
+    names: Sequence[str] | None,
+    title: str,
+    axes_name: str,
+    caption: str,
+) -> Figure:
+    figure = new_figure(7.2, 6.4)
+    axes = figure.add_subplot()
+    if len(points) > SHADED:
+        _shade(axes, points, labels)
+    else:
+        scatter(axes, points, labels)
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.margins(0.03)
+    # Only nearness counts, not positions.
+    axes.set(xticks=[], yticks=[])
+    axes.grid(False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    if axes_name:
+        axes.set(xlabel=f"first {axes_name}", ylabel=f"second {axes_name}")
+    axes.set_title(plain(title))
+    _add_scale(axes, points)
+    if caption:
+        axes.text(0, -0.01, plain(caption), transform=axes.transAxes, va="top", color=FADED)
+    if labels is not None and len(labels) and 1 < int(np.max(labels)) + 1 <= _MAX_ON_MAP:
+        _name_classes(axes, points, np.asarray(labels), names)
+    else:
+        _legend(figure, labels, names)
+    return figure
+
+
+def _shade(axes: Any, points: np.ndarray, labels: np.ndarray | None) -> None:
+    """Points as a raster: the mean color of a pixel's points, darker the more there are."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    side = max(float((high - low).max()), 1e-12)
+    middle = 0.5 * (low + high)
+    places = ((points - middle) / side + 0.5) * (PIXELS - 1)
+    pixels = np.rint(places[:, 1]).astype(np.int64) * PIXELS + np.rint(places[:, 0]).astype(int)
+    counts = np.bincount(pixels, minlength=PIXELS**2)
+    drawn = np.zeros((PIXELS**2, 4))
+    colors = point_colors(labels, len(points))
+    if isinstance(colors, str):
+        from matplotlib.colors import to_rgb
+
+        drawn[:, :3] = to_rgb(colors)
+    else:
+        for channel in range(3):
+            sums = np.bincount(pixels, weights=colors[:, channel], minlength=PIXELS**2)
+            drawn[:, channel] = sums / np.maximum(counts, 1)
+    most = np.log1p(np.quantile(counts[counts > 0], 0.99))
+    drawn[:, 3] = np.where(counts > 0, np.minimum(1.0, 0.35 + 0.65 * np.log1p(counts) / most), 0.0)
+    box = [middle[0] - side / 2, middle[0] + side / 2, middle[1] - side / 2, middle[1] + side / 2]
+    axes.imshow(drawn.reshape(PIXELS, PIXELS, 4), origin="lower", extent=box)
+
+
+def _add_scale(axes: Any, points: np.ndarray) -> None:
+    """A bar in the lower right corner, of 1, 2 or 5 times a power of ten map units."""
+    side = float(np.ptp(points, axis=0).max(initial=0.0))
+    if not side > 0.0:
+        return
+    power = 10.0 ** np.floor(np.log10(0.2 * side))
+    length = max(m * power for m in (1, 2, 5) if m * power <= 0.2 * side)
+    axes.apply_aspect()
+    (_, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    level = bottom + 0.01 * (top - bottom)
+    bar = axes.plot([right - length, right], [level, level], color=FADED, linewidth=1.5)
+    bar[0].set_clip_on(False)
+    unit = "map unit" if length == 1 else "map units"
+    axes.annotate(
+        f"{length:g} {unit}",
+        (right, level),
+        (0, 3),
+        textcoords="offset points",
+        ha="right",
+        color=FADED,
+    )
+
+
+def _name_classes(
+    axes: Any, points: np.ndarray, labels: np.ndarray, names: Sequence[str] | None
+) -> None:
+    """The name of each class at the point of it that has the least median distance to others."""
+    from matplotlib.patheffects import withStroke
+
+    count = int(labels.max()) + 1
+    generator = np.random.default_rng(0)
+    for label, (name, color) in enumerate(
+        zip(_names(count, names), class_colors(count), strict=True)
+    ):
+        members = points[labels == label]
+        if not len(members):
+            continue
+        some = members[generator.permutation(len(members))[:300]]
+        apart = np.linalg.norm(some[:, None] - some, axis=2)
+        axes.annotate(
+            name,
+            some[np.median(apart, axis=1).argmin()],
+            ha="center",
+            va="center",
+            fontsize=11,
+            fontweight="bold",
+            color=tuple(0.6 * color),
+            path_effects=[withStroke(linewidth=3, foreground="white")],
+        )
+
+
+def _draw_space(
+    points: np.ndarray, labels: np.ndarray | None, names: Sequence[str] | None, title: str
+) -> Figure:
+    figure = new_figure(7.2, 6.4)
+    axes: Any = figure.add_subplot(projection="3d")
+    colors = point_colors(labels, len(points))
+    axes.scatter(*points.T, c=colors, s=point_size(len(points)), linewidths=0, rasterized=True)
+    axes.set_box_aspect(np.maximum(np.ptp(points, axis=0), 1e-12), zoom=1.05)
+    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
+        axis.set_ticks([])
+        axis.set_pane_color((0.985, 0.985, 0.985, 1.0))
+    axes.set_title(plain(title), loc="left")
+    _legend(figure, labels, names)
+    return figure
+
+
+def _draw_line(
+    values: np.ndarray, labels: np.ndarray | None, names: Sequence[str] | None, title: str
+) -> Figure:
+    labels_or_zero = np.zeros(len(values), dtype=np.int64) if labels is None else labels
+    count = int(labels_or_zero.max(initial=0)) + 1
+    figure = new_figure(7.2, 1.3 + 0.32 * min(count, _MAX_NAMED))
+    axes = figure.add_subplot()
+    scattered = np.random.default_rng(0).uniform(-0.32, 0.32, len(values))
+    axes.scatter(
+        values,
+        labels_or_zero + scattered,
+        c=point_colors(labels, len(values)),
+        s=np.minimum(point_size(len(values)), 12),
+        linewidths=0,
+        alpha=0.7,
+        rasterized=True,
+    )
+    axes.set_ylim(count - 0.4, -0.6)
+    if labels is None:
+        axes.set_yticks([])
+    elif count <= _MAX_NAMED:
+        axes.set_yticks(range(count), _names(count, names))
+    axes.grid(axis="y", visible=False)
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.set_title(plain(title))
+    return figure
+
+
+def _legend(figure: Figure, labels: np.ndarray | None, names: Sequence[str] | None) -> None:
+    """Names of the classes beside the points, never over them."""
+    from matplotlib.lines import Line2D
+
+    if labels is None or not len(labels):
+        return
+    count = int(np.max(labels)) + 1
+    if (count == 1 and names is None) or count > _MAX_NAMED:
+        return
+    handles = [
+        Line2D([], [], marker="o", linestyle="", markersize=6, color=tuple(color), label=name)
+        for color, name in zip(class_colors(count), _names(count, names), strict=True)
+    ]
+    figure.legend(
+        handles=handles,
+        loc="outside right center",
+        ncols=-(-count // _NAMES_A_COLUMN),
+        handletextpad=0.1,
+        columnspacing=0.8,
+        labelcolor=INK,
+    )
+
+
+def _names(count: int, names: Sequence[str] | None) -> list[str]:
+    if names is None:
+        return [str(number) for number in range(count)]
+    return [plain(name if len(name) <= 24 else name[:22] + "...") for name in names[:count]]

@@ -1,0 +1,163 @@
+"""A map as one page of HTML that needs no network: pan, zoom, and what lies under the pointer."""
+
+from __future__ import annotations
+
+import base64
+import html
+import importlib.resources
+import io
+import json
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thalweg.errors import InputError, printable
+from thalweg.files import atomic_write
+from thalweg.workbench.report.figures import class_colors
+
+#: Side of a sheet of thumbnails, in pixels, and bytes that those of a page may have unpacked.
+SHEET_SIDE, MAX_BYTES = 4096, 2**26
+
+#: Largest coordinate, which leaves room for squares in single precision.
+LARGEST = 1e15
+
+#: Longest side of a thumbnail as it is stored, in pixels.
+MAX_PIXELS = 64
+
+
+def write_map_page(
+    path: Path | str,
+    points: np.ndarray,
+    labels: np.ndarray | None = None,
+    label_names: Sequence[str] | None = None,
+    title: str = "",
+    caption: str = "",
+    thumbnails: np.ndarray | None = None,
+) -> None:
+    """Write a map of two dimensions as a page.  Called on one rank.
+
+    Dense places are shaded by density, up to a million points and more.  Classes are switched on
+    and off in the legend; the pointer shows the row, the class and the picture of the nearest
+    point.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    points
+        Whole map, shape ``(n, 2)``.
+    labels
+        Integers from 0, shape ``(n,)``.
+    label_names
+        Name of each label; by default its number.
+    title, caption
+        Lines at the top and at the bottom.
+    thumbnails
+        A picture of each point, shape ``(n, height, width)`` or ``(n, height, width, channels)``
+        with 1, 3 or 4 of them, numbers of any range.  They are left out, and the caption says so,
+        where they would take more than 64 MiB.
+
+    Raises
+    ------
+    InputError
+        A map of another shape or not finite, labels or pictures that do not fit.
+    """
+    points = np.asarray(points, dtype=float)
+    if points.ndim != 2 or points.shape[1] != 2 or not np.isfinite(points).all():
+        raise InputError(
+            f"a page shows finite maps of two dimensions, not one of shape {points.shape}"
+        )
+    for what, rows in (("labels", labels), ("thumbnails", thumbnails)):
+        if rows is not None and len(rows) != len(points):
+            raise InputError(f"there are {len(rows)} {what} for {len(points)} points")
+    if np.abs(points).max(initial=0.0) > LARGEST:
+        raise InputError(f"a page shows coordinates of at most {LARGEST:g}; scale the map")
+    title, caption = printable(title), printable(caption)
+    center = 0.5 * (points.max(axis=0) + points.min(axis=0)) if len(points) else np.zeros(2)
+    facts: dict[str, Any] = {
+        "title": title,
+        "count": len(points),
+        "center": center.tolist(),
+        "places": _encoded(np.ascontiguousarray(points - center, dtype="<f4")),
+    }
+    if labels is not None and len(labels):
+        labels = np.asarray(labels)
+        if labels.ndim != 1 or labels.dtype.kind not in "iu" or labels.min() < 0:
+            raise InputError("labels must be integers of at least 0, one for each point")
+        count = int(labels.max()) + 1
+        names = [str(number) for number in range(count)] if label_names is None else label_names
+        facts["names"] = [printable(str(name)) for name in names[:count]]
+        facts["colors"] = np.rint(255 * class_colors(count)).astype(int).tolist()
+        facts["labels"] = _encoded(np.ascontiguousarray(labels, dtype="<u4"))
+    if thumbnails is not None and len(points):
+        pictures = _thinned(np.asarray(thumbnails))
+        if pictures.size > MAX_BYTES:
+            caption += " · pictures left out: too many"
+        else:
+            facts["pictures"] = _sheets(_bytes_of(pictures))
+    facts["caption"] = caption
+    page = (importlib.resources.files("thalweg.workbench.report") / "map_page.html").read_text(
+        "utf-8"
+    )
+    # A string of the user's cannot end the script that holds it, nor name a place to be filled.
+    text = json.dumps(facts).replace("<", "\\u003c")
+    before, between, after = re.split(r"\{title\}|\{facts\}", page)
+    page = "".join([before, html.escape(title or "map"), between, text, after])
+    with atomic_write(path) as temporary:
+        Path(temporary).write_text(page, encoding="utf-8", errors="replace")
+
+
+def _encoded(array: np.ndarray) -> str:
+    return base64.b64encode(array.tobytes()).decode()
+
+
+def _thinned(pictures: np.ndarray) -> np.ndarray:
+    """Every k-th pixel of large pictures, as a view.
+
+    Raises
+    ------
+    InputError
+        They are not pictures.
+    """
+    if pictures.shape[3:] == (1,):
+        pictures = pictures[..., 0]
+    if pictures.ndim < 3 or not pictures.size or pictures.shape[3:] not in ((), (3,), (4,)):
+        raise InputError(
+            "pictures must have shape (n, height, width) or (n, height, width, channels), not "
+            f"{pictures.shape}"
+        )
+    step = math.ceil(max(pictures.shape[1:3]) / MAX_PIXELS)
+    return pictures[:, ::step, ::step]
+
+
+def _bytes_of(pictures: np.ndarray) -> np.ndarray:
+    """Numbers from 0 to 255; what is not finite is 0."""
+    pictures = np.nan_to_num(pictures.astype(float), nan=0.0, posinf=0.0, neginf=0.0)
+    low, high = float(pictures.min()), float(pictures.max())
+    scale = 255.0 / (high - low) if high > low else 0.0
+    return ((pictures - low) * scale).astype(np.uint8)
+
+
+def _sheets(pictures: np.ndarray) -> dict[str, Any]:
+    """Pictures in rows and columns on sheets, as PNG."""
+    from PIL import Image
+
+    height, width = pictures.shape[1:3]
+    across, down = max(1, SHEET_SIDE // width), max(1, SHEET_SIDE // height)
+    sheets = []
+    for first in range(0, len(pictures), across * down):
+        part = pictures[first : first + across * down]
+        rows = -(-len(part) // across)
+        sheet = np.zeros((rows * across, *part.shape[1:]), np.uint8)
+        sheet[: len(part)] = part
+        sheet = sheet.reshape(rows, across, *part.shape[1:]).swapaxes(1, 2)
+        stream = io.BytesIO()
+        Image.fromarray(sheet.reshape(rows * height, across * width, *part.shape[3:])).save(
+            stream, "png"
+        )
+        sheets.append("data:image/png;base64," + base64.b64encode(stream.getvalue()).decode())
+    return {"width": width, "height": height, "across": across, "down": down, "sheets": sheets}

@@ -1,0 +1,130 @@
+"""From a configuration to objects: data, objective, solver, starting point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thalweg.data import Dataset
+from thalweg.driver.method import build_method
+from thalweg.driver.minimize import checked_rows
+from thalweg.errors import InputError, PluginError
+from thalweg.interfaces import Objective, Solver
+from thalweg.parallel import MPI, PETSc, limit_threads, on_root, watchdog
+from thalweg.plugins import ObjectiveSpec, plugins
+from thalweg.workbench.config import Configuration, read_configuration
+from thalweg.workbench.memory import require_vectors
+from thalweg.workbench.readers import load_data
+from thalweg.workbench.readers.numpy_files import map_npy
+from thalweg.workbench.run.directory import RunDirectory
+from thalweg.workbench.run.petsc_options import command_line_options
+
+
+@contextmanager
+def opened(
+    config: Path | str | Mapping[str, Any],
+    out: Path | str | None,
+    changes: Sequence[str],
+    comm: MPI.Comm,
+    *,
+    several: bool,
+    resume: bool = False,
+) -> Iterator[tuple[Configuration, RunDirectory | None, dict[str, Any]]]:
+    """Open a run, or a comparison of several methods.  Collective.
+
+    The configuration, the directory of the results, if any, and the facts that these state.  In
+    the end the directory is closed, and given up where the run fails.
+    """
+    configuration: Configuration = on_root(comm, lambda: read_configuration(config, changes))
+    given = configuration.run
+    with watchdog(given["watchdog"]), command_line_options(given["petsc"]):
+        if several and not configuration.methods:
+            raise InputError("a comparison needs [[method]] tables")
+        if configuration.methods and not several:
+            raise InputError("[[method]] tables are for 'thalweg compare'; a run has one [solver]")
+        folder = out if out is not None else configuration.output["dir"]
+        directory = None if folder is None else RunDirectory(folder, resumable=not several)
+        refuse_different_plugins(comm)
+        if directory is not None and not resume:
+            on_root(comm, directory.refuse_other_run)
+        try:
+            yield configuration, directory, {"ranks": comm.size, "threads": limit_threads(comm)}
+        except Exception:
+            if directory is not None and comm.rank == 0:
+                directory.give_up()
+            raise
+        finally:
+            if directory is not None:
+                directory.close()
+
+
+def build_objective(
+    configuration: Configuration, comm: MPI.Comm
+) -> tuple[Dataset | None, Objective]:
+    """Load the data and build the objective.  Collective."""
+    spec, _ = plugins().find(ObjectiveSpec, configuration.objective["name"])
+    dataset = None if configuration.data is None else load_data(configuration.data, comm)
+    options = {k: v for k, v in configuration.objective.items() if k != "name"}
+    objective: Objective = spec.build(dataset, comm, options=options)
+    require_vectors(objective.layout)
+    return dataset, objective
+
+
+def built_method(configuration: Configuration, objective: Objective) -> Solver[Any]:
+    """The solver of a configuration with its preconditioner; nothing is set up yet."""
+    return build_method(objective, configuration.solver, configuration.preconditioner)
+
+
+def refuse_different_plugins(comm: MPI.Comm) -> None:
+    """Raise on all ranks if they do not see the same plugins.  Collective.
+
+    Raises
+    ------
+    PluginError
+    """
+    seen = comm.allgather(plugins().signature())
+    for rank, other in enumerate(seen):
+        if other != seen[0]:
+            raise PluginError(
+                f"rank {rank} has other plugins than rank 0: {other or 'none'} "
+                f"against {seen[0] or 'none'}"
+            )
+
+
+def digests(dataset: Dataset | None) -> dict[str, str]:
+    """Digests that identify the data of a run.  Collective."""
+    return {"data": "", "labels": ""} if dataset is None else dataset.digests
+
+
+def starting_point(configuration: Configuration, objective: Objective) -> PETSc.Vec:
+    """The point in ``run.start``, or the objective's own for ``run.seed``.  Collective.
+
+    Raises
+    ------
+    InputError
+        The file is missing or no npy file, or its content has another shape than the
+        variable or is not finite.
+    """
+    if configuration.run["start"] is None:
+        return objective.initial_point(configuration.run["seed"])
+    layout = objective.layout
+    path = Path(configuration.run["start"])
+
+    def read() -> np.ndarray:
+        return checked_rows(_mapped(path), (layout.rows, layout.columns), f"the point '{path}'")
+
+    whole: np.ndarray = on_root(objective.comm, read)
+    return layout.vec_from(layout.local(whole))
+
+
+def _mapped(path: Path) -> np.ndarray:
+    try:
+        return map_npy(path)
+    except OSError as error:
+        raise InputError(
+            f"cannot read the starting point '{path}': {error.strerror or error}"
+        ) from error

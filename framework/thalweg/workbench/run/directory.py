@@ -1,0 +1,270 @@
+"""The run directory: what a run leaves, each file whole or not there."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import tomllib
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thalweg.errors import CheckpointError, InputError, StorageError
+from thalweg.files import atomic_write_text
+from thalweg.parallel import MPI, on_root
+from thalweg.parallel.row_files import save_rows
+from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, SolverSpec, Spec, citation, plugins
+from thalweg.result import Result, Trace
+from thalweg.workbench.config import Configuration, Method
+from thalweg.workbench.lock import FolderLock
+from thalweg.workbench.report import versions
+
+#: Files of a run or a comparison.  A folder that has any of these is another run's, or holds
+#: files of the user's that would be overwritten.
+MARKS = (
+    "config.toml", "result.json", "comparison.json", "checkpoint", "solution.npy", "trace.csv",
+    "comparison.md", "comparison.png", "convergence.png", "embedding.png", "embedding.html",
+    "animation.gif",
+)  # fmt: skip
+
+#: What a run writes once it has begun.
+WRITTEN = {*MARKS, "checkpoint/latest"} - {"config.toml", "checkpoint"}
+
+
+class RunDirectory:
+    """A folder for one run's files.  Its methods are called on rank 0 alone, but one.
+
+    It holds ``config.toml``, ``result.json``, ``trace.csv``, ``solution.npy``,
+    ``checkpoint/`` and pictures.
+
+    Parameters
+    ----------
+    path
+        The folder, which need not be there yet.
+    resumable
+        Whether the command that writes there can continue a run, so that its
+        messages may propose that.
+    """
+
+    def __init__(self, path: Path | str, *, resumable: bool = True) -> None:
+        if not str(path) or "\0" in str(path):
+            raise InputError(f"the name of the output folder must not be empty, as {str(path)!r}")
+        self.path = Path(path)
+        self.resumable = resumable
+        self.lock = FolderLock(self.path)
+        self._parts: list[RunDirectory] = []
+        self._claimed = self._made = False
+        self._before: str | None = None  # config.toml of the run that is resumed
+
+    def __str__(self) -> str:
+        return repr(str(self.path))  # a line break in a name is none in a message
+
+    def part(self, name: str) -> RunDirectory:
+        """Folder of the next method that a comparison runs, claimed with this one."""
+        self._parts.append(RunDirectory(self.path / name, resumable=False))
+        return self._parts[-1]
+
+    @property
+    def checkpoint(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.path / "checkpoint"
+
+    def refuse_other_run(self, resume: bool = False) -> None:
+        """Raise if the folder cannot take a new run, or what is left of one to be resumed.
+
+        Raises
+        ------
+        InputError
+            It is a file, holds a run already, or a file that the run would overwrite.
+        """
+        try:
+            if self.path.exists() and not self.path.is_dir():
+                raise InputError(f"the output folder {self} is a file")
+            held = [mark for mark in MARKS if os.path.lexists(self.path / mark)]
+        except OSError as error:  # a name that is too long, a folder that may not be searched
+            raise InputError(
+                f"the output folder {self} cannot be used: {error.strerror}"
+            ) from error
+        if held and held[0] not in ("config.toml", "result.json", "comparison.json", "checkpoint"):
+            raise InputError(
+                f"the output folder {self} has a file {held[0]} already, which would be "
+                f"overwritten; choose another folder"
+            )
+        if held:
+            advice = ", or give --resume to continue it" if self.resumable else ""
+            if resume:
+                advice = ", since without its config.toml it cannot be resumed"
+            raise InputError(
+                f"the output folder {self} holds another run ({held[0]}); choose another{advice}"
+            )
+
+    def claim(self, configuration: Configuration, resume: bool) -> None:
+        """Make the folder this run's until it is closed, and write its configuration there.
+
+        Raises
+        ------
+        InputError
+            The folder cannot be made, holds another run and ``resume`` is false, or another
+            process is writing there.
+        CheckpointError
+            To be resumed is a run with another configuration.
+        """
+        self._check(configuration, resume)
+        file = self.path / "config.toml"
+        try:
+            self._made = not self.path.exists()
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.lock.acquire()
+            self._check(configuration, resume)  # what another run has left until then
+            self._before = file.read_text(encoding="utf-8") if file.exists() else None
+            self._claimed = True
+            self._write_text("config.toml", configuration.to_toml())
+            for part, method in zip(self._parts, configuration.methods, strict=True):
+                part.claim(configuration.with_method(method), False)
+        except OSError as error:
+            raise InputError(
+                f"cannot write into the output folder {self}: {error.strerror}"
+            ) from error
+
+    def _check(self, configuration: Configuration, resume: bool) -> None:
+        if resume and (self.path / "config.toml").exists():
+            self._compare(configuration)
+        else:
+            for directory in (*self._parts, self):
+                directory.refuse_other_run(resume)
+
+    def close(self) -> None:
+        """Let others write into the folder."""
+        for part in self._parts:
+            part.close()
+        self.lock.release()
+
+    def give_up(self) -> None:
+        """Leave the folder as it was before :meth:`claim`, unless it holds what the run wrote.
+
+        A run that did not begin must not prevent the next.
+        """
+        for part in self._parts:
+            part.give_up()
+        with suppress(OSError, StorageError):  # a full disk, of which the run's error tells
+            if self._before is not None:
+                self._write_text("config.toml", self._before)
+            elif self._claimed and not any((self.path / name).exists() for name in WRITTEN):
+                (self.path / "config.toml").unlink(missing_ok=True)
+                if self.checkpoint.is_dir():
+                    self.checkpoint.rmdir()
+        self.close()
+        with suppress(OSError):  # which it is where the folder is not empty
+            if self._made:
+                self.path.rmdir()
+
+    def _compare(self, configuration: Configuration) -> None:
+        from thalweg.workbench.config import read_configuration
+
+        try:
+            theirs = read_configuration(self.path / "config.toml").identity()
+        except (InputError, tomllib.TOMLDecodeError) as error:
+            raise CheckpointError(f"the run in {self} cannot be resumed: {error}") from error
+        ours = configuration.identity()
+        # Names first: another solver differs in its options too.
+        for key in sorted({*theirs, *ours}, key=lambda key: (not key.endswith(".name"), key)):
+            if theirs.get(key) != ours.get(key):
+                raise CheckpointError(
+                    f"the folder {self} holds another run: {key} was "
+                    f"{theirs.get(key)!r} and is now {ours.get(key)!r}"
+                )
+
+    def write_result(self, comm: MPI.Comm, result: Result, facts: Mapping[str, Any]) -> None:
+        """Write ``result.json``, ``trace.csv`` and the whole of ``solution.npy``.  Collective.
+
+        Raises
+        ------
+        StorageError
+            They cannot be written; those that were there before are still whole.
+        """
+        if result.solution is not None and result.solution_layout is not None:
+            path = self.path / "solution.npy"
+            save_rows(comm, path, result.solution_layout, result.solution)
+        on_root(comm, lambda: self.write_trace(result.trace))
+        self.write_summary(comm, result, facts)
+
+    def write_summary(self, comm: MPI.Comm, result: Result, facts: Mapping[str, Any]) -> None:
+        """Write ``result.json`` alone.  Collective; raises as :meth:`write_result`."""
+        on_root(comm, lambda: self.write_json("result.json", {**summary(result), **facts}))
+
+    def write_trace(self, trace: Trace) -> None:
+        """Write ``trace.csv``."""
+        text = io.StringIO()
+        trace.write_csv(text)
+        self._write_text("trace.csv", text.getvalue())
+
+    def write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        """Write :func:`as_json`."""
+        self._write_text(name, as_json(content) + "\n")
+
+    def _write_text(self, name: str, text: str) -> None:
+        atomic_write_text(self.path / name, text)
+
+
+def summary(result: Result) -> dict[str, Any]:
+    """Content of ``result.json`` for a result."""
+    return {
+        "status": result.status.name.lower(),
+        "message": result.message,
+        "objective": result.objective,
+        "wanted_objective": result.wanted_objective,
+        "stages_left": result.stages_left,
+        "iterations": result.iterations,
+        "evaluations": result.evaluations,
+        "seconds": dict(result.seconds),
+        "metrics": dict(result.metrics),
+        "notes": list(result.notes),
+        "versions": versions(),
+    }
+
+
+def as_json(content: Mapping[str, Any]) -> str:
+    """JSON that any reader accepts: what is not finite becomes null."""
+    return json.dumps(_plain(content), indent=2, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def cite(folder: Path | str) -> str:
+    """References, in BibTeX, of the methods of a run or a comparison.  Called on one rank.
+
+    Raises
+    ------
+    InputError
+        The folder holds no run.
+    """
+    from thalweg.workbench.config import read_configuration
+
+    path = Path(folder) / "config.toml"
+    if "\0" in str(folder) or not path.is_file():
+        raise InputError(f"'{folder}' holds no run: it has no config.toml")
+    configuration = read_configuration(path)
+    specs: list[Spec] = [plugins().find(ObjectiveSpec, configuration.objective["name"])[0]]
+    parts: list[Configuration | Method] = [configuration, *configuration.methods]
+    for part in parts:
+        if part.preconditioner is not None:
+            specs.append(plugins().find(PreconditionerSpec, part.preconditioner["name"])[0])
+        specs.append(plugins().find(SolverSpec, part.solver["name"])[0])
+    return citation(specs)

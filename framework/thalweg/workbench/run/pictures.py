@@ -1,0 +1,292 @@
+"""Pictures of a run, drawn at its end or anew, and the iterates kept for an animation."""
+
+from __future__ import annotations
+
+import csv
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thalweg.data import Dataset
+from thalweg.driver import Iterate
+from thalweg.errors import InputError
+from thalweg.interfaces import Objective
+from thalweg.parallel import MPI
+from thalweg.result import Trace
+from thalweg.workbench.config import Configuration, read_configuration
+from thalweg.workbench.readers import load_data
+from thalweg.workbench.readers.numpy_files import map_npy
+from thalweg.workbench.report import (
+    draw_comparison,
+    draw_convergence,
+    draw_embedding,
+    write_map_page,
+)
+from thalweg.workbench.report.figures import ORIGIN
+from thalweg.workbench.run.directory import RunDirectory
+
+
+def own_picture(path: Path) -> Path:
+    """``path``, where a picture may be written: nothing is there, or a picture of thalweg's.
+
+    Raises
+    ------
+    InputError
+        There is another file.
+    """
+    if path.exists():
+        with path.open("rb") as stream:
+            if ORIGIN.encode() not in stream.read(4096):
+                raise InputError(
+                    f"'{path}' was not drawn by thalweg, and would be overwritten; rename it"
+                )
+    return path
+
+
+def draw_run(
+    folder: Path,
+    configuration: Configuration,
+    dataset: Dataset | None,
+    trace: Trace,
+    solution: np.ndarray | None,
+    labels: np.ndarray | None,
+) -> list[Path]:
+    """Draw what can be drawn of a run.  Called on one rank, with all rows of the solution.
+
+    Returns
+    -------
+    list of Path
+        The files written.
+    """
+    files = [own_picture(folder / "convergence.png")]
+    title = f"{configuration.objective['name']} by {configuration.method}"
+    if dataset is not None:
+        title = f"{dataset.name}: {title}"
+    draw_convergence(files[0], {configuration.method: trace}, title=title)
+    if (
+        solution is not None
+        and is_map(solution, len(solution), dataset)
+        and np.isfinite(solution).all()
+    ):
+        assert dataset is not None
+        files.append(own_picture(folder / "embedding.png"))
+        caption = _caption(folder, configuration, len(solution))
+        draw_embedding(files[1], solution, labels, dataset.label_names, title, caption)
+    return files
+
+
+def _caption(folder: Path, configuration: Configuration, rows: int) -> str:
+    """Number of points, perplexity and divergence of a map, as far as they are known."""
+    parts = [f"N = {rows:,}"]
+    for option in ("perplexity", "n_neighbors"):
+        if isinstance(configuration.objective.get(option), int | float):
+            parts.append(f"{option} {configuration.objective[option]:g}".replace("_", " "))
+            break
+    for name, keys in (
+        ("KL divergence", ("metrics", "kl_divergence")),
+        ("objective", ("objective",)),
+    ):
+        value = _stated(folder, *keys)
+        if isinstance(value, int | float):
+            return " · ".join([*parts, f"{name} {value:.4g}"])
+    return " · ".join(parts)
+
+
+def _stated(folder: Path, *keys: str) -> Any:
+    """An entry of ``result.json``, None where it or the file is missing or damaged."""
+    try:
+        found = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+        for key in keys:
+            found = found[key]
+        return found
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def draw_page(
+    folder: Path, configuration: Configuration, dataset: Dataset | None, solution: np.ndarray | None
+) -> Path:
+    """Write ``embedding.html``, a page of the map of a run.  Called on one rank.
+
+    Raises
+    ------
+    InputError
+        The run has no map of two dimensions.
+    """
+    if dataset is None or solution is None or not is_map(solution, len(solution), dataset):
+        raise InputError(f"the run in '{folder}' has no map of its rows to show on a page")
+    title = f"{dataset.name}: {configuration.objective['name']} by {configuration.method}"
+    pictures = None
+    if dataset.image_shape is not None:
+        pictures = np.asarray(dataset.values).reshape(len(solution), *dataset.image_shape)
+    file = own_picture(folder / "embedding.html")
+    write_map_page(
+        file,
+        solution,
+        dataset.labels,
+        dataset.label_names,
+        title,
+        _caption(folder, configuration, len(solution)),
+        pictures,
+    )
+    return file
+
+
+def is_map(solution: np.ndarray, n_rows: int, dataset: Dataset | None) -> bool:
+    """Whether a solution has a row of one to three coordinates for each row of the data.
+
+    Parameters
+    ----------
+    solution
+        All of its rows, or those of one rank.
+    n_rows
+        Number of all its rows.
+    """
+    return (
+        dataset is not None
+        and solution.ndim == 2
+        and n_rows == dataset.layout.rows
+        and 1 <= solution.shape[1] <= 3
+        and solution.dtype.kind == "f"
+    )
+
+
+def plot(folder: Path | str, page: bool = False) -> list[Path]:
+    """Draw the pictures of a run or of a comparison again.  Called on one rank.
+
+    ``page``: write a page of HTML with the map of a run as well, or of each run compared.
+
+    Returns
+    -------
+    list of Path
+        The files written.
+
+    Raises
+    ------
+    InputError
+        The folder holds no finished run, one of other data or labels than there are now, a
+        file that would be overwritten, or, with ``page``, a run without a map; or another
+        process is writing there.
+    """
+    with closing(RunDirectory(folder)) as directory:
+        if directory.path.is_dir():
+            directory.lock.acquire()
+        return _plot(directory.path, page)
+
+
+def _plot(folder: Path, page: bool) -> list[Path]:
+    if (folder / "comparison.json").exists():
+        try:
+            methods = _comparison(folder)["methods"]
+            folders = {str(row["method"]): folder / Path(row["folder"]).name for row in methods}
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise InputError(
+                f"'{folder / 'comparison.json'}' is not what a comparison writes: {error}"
+            ) from error
+        traces = {method: _trace(one) for method, one in folders.items()}
+        drawn = [own_picture(folder / "convergence.png"), *draw_compared(folder)]
+        draw_convergence(drawn[0], traces)
+        for one in folders.values():
+            drawn += plot(one, page)
+        return drawn
+    trace = _trace(folder)
+    configuration = read_configuration(folder / "config.toml")
+    dataset: Dataset | None = None
+    solution: np.ndarray | None = None
+    if configuration.data is not None:
+        dataset = load_data(configuration.data, MPI.COMM_SELF)
+        for what, now in dataset.digests.items():
+            if _stated(folder, "digests", what) not in (None, now):
+                raise InputError(
+                    f"the {what} of the run in '{folder}' are not what they were; put them back, "
+                    "or run it again"
+                )
+    if (folder / "solution.npy").exists():
+        solution = np.array(map_npy(folder / "solution.npy"))
+    labels = None if dataset is None else dataset.labels
+    pages = [draw_page(folder, configuration, dataset, solution)] if page else []
+    return [*draw_run(folder, configuration, dataset, trace, solution, labels), *pages]
+
+
+def draw_compared(folder: Path) -> list[Path]:
+    """Draw two metrics of a comparison, if its objective names them.  Called on one rank.
+
+    Returns
+    -------
+    list of Path
+        The file written, if any.
+    """
+    found = _comparison(folder)
+    metrics = found.get("compared", [])
+    if len(metrics) < 2:
+        return []
+    points = {
+        row["method"]: {**row["metrics"], "seconds": row["search_seconds"], "status": row["status"]}
+        for row in found["methods"]
+    }
+    file = own_picture(folder / "comparison.png")
+    draw_comparison(file, points, (metrics[0], metrics[1]))
+    return [file]
+
+
+def _comparison(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "comparison.json").read_text(encoding="utf-8")))
+
+
+def _trace(folder: Path) -> Trace:
+    try:
+        with open(folder / "trace.csv", newline="") as stream:
+            return Trace.read_csv(stream)
+    except FileNotFoundError as error:
+        raise InputError(f"'{folder}' holds no finished run: it has no trace.csv") from error
+    except (OSError, ValueError, StopIteration, csv.Error) as error:
+        raise InputError(f"'{folder}' holds no finished run: {error}") from error
+
+
+#: Frames are thinned out so that no more than this many are kept.
+MAX_FRAMES = 150
+
+
+class Frames:
+    """Callback that keeps iterates, every k-th, with k growing as needed.
+
+    Attributes
+    ----------
+    frames
+        The variable of each, whole, float32: on rank 0, which draws, and empty on the others.
+    captions
+        A line on each, on all ranks.
+    """
+
+    def __init__(self, objective: Objective) -> None:
+        self.objective = objective
+        self.frames: list[np.ndarray] = []
+        self.captions: list[str] = []
+        self.every = 1
+
+    def __call__(self, iterate: Iterate) -> bool:
+        """Keep the iterate if its turn has come; never ends the run.  Collective."""
+        if iterate.iteration % self.every == 0:
+            layout = self.objective.layout
+            rows = np.array(layout.reading(iterate.state.x), dtype=np.float32)
+            whole = layout.gather_on_root(rows)
+            if self.objective.comm.rank == 0:
+                self.frames.append(whole)
+            self.captions.append(f"evaluation {iterate.evaluations}: {iterate.objective:.6g}")
+            if len(self.captions) > MAX_FRAMES:
+                self.frames, self.captions = self.frames[::2], self.captions[::2]
+                self.every *= 2
+        return False
+
+    def draw(self, directory: RunDirectory, labels: np.ndarray | None) -> None:
+        """Write ``animation.gif``.  Called on rank 0 alone, with all labels."""
+        from thalweg.workbench.report import draw_animation
+
+        if labels is not None and len(labels) != len(self.frames[0]):
+            labels = None
+        draw_animation(
+            own_picture(directory.path / "animation.gif"), self.frames, labels, self.captions
+        )

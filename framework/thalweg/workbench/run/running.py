@@ -1,0 +1,231 @@
+"""One configured run, from data to run directory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from thalweg.data import Dataset
+from thalweg.driver import Checkpoints, HomotopySchedule, drive
+from thalweg.driver.identity import objective_identity, plugin_versions, start_of
+from thalweg.errors import StorageError
+from thalweg.interfaces import Homotopy, Objective, Solver
+from thalweg.parallel import (
+    MPI,
+    attempted,
+    collective_call,
+    collective_cleanup,
+    on_root,
+    phase,
+    restored_thread_limits,
+)
+from thalweg.parallel.traffic import phases
+from thalweg.plugins import MetricSpec, plugins
+from thalweg.result import Result, Status
+from thalweg.workbench.config import Configuration
+from thalweg.workbench.run.building import (
+    build_objective,
+    built_method,
+    digests,
+    opened,
+    starting_point,
+)
+from thalweg.workbench.run.directory import RunDirectory, as_json
+from thalweg.workbench.run.pictures import Frames, draw_run, is_map
+from thalweg.workbench.run.profile import profile
+
+
+@collective_call(lambda *_, comm=None, **__: comm or MPI.COMM_WORLD)
+@restored_thread_limits()
+def run(
+    config: Path | str | Mapping[str, Any],
+    out: Path | str | None = None,
+    *,
+    changes: Sequence[str] = (),
+    resume: bool = False,
+    quiet: bool = True,
+    comm: MPI.Comm | None = None,
+) -> Result:
+    """Do what a configuration asks for.  Collective on ``comm``.
+
+    Parameters
+    ----------
+    config
+        TOML file, or its content as a mapping.
+    out
+        Folder of the results; by default the configuration's ``output.dir``, and
+        where that is missing too nothing is written.
+    changes
+        ``"section.option=value"`` each.
+    resume
+        Continue from the newest checkpoint in the folder, if there is one.
+    quiet
+        Show no progress bar.
+    comm
+        The ranks that work together; by default ``MPI.COMM_WORLD``.
+
+    Raises
+    ------
+    InputError
+        Something in the configuration or the data cannot be used.
+    NumericalError
+        The objective is not finite at the starting point.
+    """
+    comm = MPI.COMM_WORLD if comm is None else comm
+    began = time.perf_counter()
+    opening = opened(config, out, changes, comm, several=False, resume=resume)
+    with opening as (configuration, directory, facts):
+        started = phases()
+        with phase("load"):
+            dataset, objective = build_objective(configuration, comm)
+        with collective_cleanup(comm, objective.destroy):
+            solver = built_method(configuration, objective)
+            if directory is not None:
+                on_root(comm, lambda: directory.claim(configuration, resume))
+            loading = time.perf_counter() - began
+            frames = frames_for(configuration, objective, directory)
+            parts = (configuration, dataset, objective, solver, directory, frames)
+            result = run_method(*parts, resume=resume, quiet=quiet)
+        seconds = {"load": loading, **result.seconds, "total": result.seconds["total"] + loading}
+        result = replace(result, seconds=seconds)
+        facts = {**facts, "profile": profile(comm, started)}
+        if directory is not None:
+            facts = {**facts, "digests": digests(dataset)}
+            try:
+                directory.write_result(comm, result, facts)
+            except StorageError as error:
+                if not result.saved:
+                    raise
+                advice = "a checkpoint holds the final state: free space on the disk, and resume"
+                raise StorageError(f"{error}; {advice} the run") from error
+        return completed(comm, directory, configuration, dataset, result, frames, facts)
+
+
+def run_method(
+    configuration: Configuration,
+    dataset: Dataset | None,
+    objective: Objective,
+    solver: Solver[Any],
+    directory: RunDirectory | None,
+    frames: Frames | None = None,
+    *,
+    resume: bool = False,
+    quiet: bool = True,
+) -> Result:
+    """Run one solver on a built objective.  Collective.
+
+    ``frames`` is shown every iterate.
+    """
+    checkpoints = None
+    x = starting_point(configuration, objective)
+    if directory is not None:
+        identity = {
+            # Bits of scaled data depend on the number of ranks; their digest is that before.
+            **({} if dataset is not None and dataset.digest else objective_identity(objective)),
+            **configuration.identity(),
+            **plugin_versions(objective, solver),
+            **digests(dataset),
+            **start_of(objective, x, configuration.run["start"] is not None, 0),
+        }
+        interval = configuration.run["checkpoint"]
+        checkpoints = Checkpoints(directory.checkpoint, interval, identity)
+    result = drive(
+        objective,
+        solver,
+        x,
+        stop=configuration.stopping(),
+        callbacks=() if frames is None else (frames,),
+        homotopy=_schedule(configuration, objective),
+        checkpoints=checkpoints,
+        resume=resume,
+        progress=not quiet,
+    )
+    return replace(result, notes=(*(() if dataset is None else dataset.notes), *result.notes))
+
+
+@phase("complete")
+def completed(
+    comm: MPI.Comm,
+    directory: RunDirectory | None,
+    configuration: Configuration,
+    dataset: Dataset | None,
+    result: Result,
+    frames: Frames | None,
+    facts: Mapping[str, Any],
+) -> Result:
+    """Measure and draw a result, which is written already.  Collective; rank 0 draws.
+
+    What fails becomes a note.  A run that a signal stopped is given no time for this.
+    """
+    if result.status is Status.INTERRUPTED:
+        return result
+    result = _measured(result, dataset, comm)
+    if directory is None:
+        return result
+    directory.write_summary(comm, result, facts)
+
+    def draw(_: MPI.Comm) -> None:
+        if configuration.output["pictures"] and comm.rank == 0:
+            draw_run(directory.path, configuration, dataset, result.trace, whole, labels)
+        if frames is not None and comm.rank == 0:
+            frames.draw(directory, labels)
+
+    # Only what is drawn is gathered, and only where it is drawn.
+    solution, layout = result.solution, result.solution_layout
+    whole = labels = None
+    drawn = frames is not None or configuration.output["pictures"]
+    if drawn and dataset is not None and dataset.labels is not None:
+        labels = dataset.layout.gather_on_root(dataset.labels)
+    if configuration.output["pictures"] and solution is not None and layout is not None:
+        n_rows = len(solution) if layout.replicated else layout.rows
+        whole = layout.gather_on_root(solution) if is_map(solution, n_rows, dataset) else None
+    failure = attempted(comm, draw, "the pictures")
+    if failure:
+        result = replace(result, notes=(*result.notes, failure))
+        directory.write_summary(comm, result, facts)
+    return result
+
+
+def frames_for(
+    configuration: Configuration, objective: Objective, directory: RunDirectory | None
+) -> Frames | None:
+    """The callback that keeps frames of an animation, None if none is wanted or written."""
+    if directory is None or not configuration.output["animation"]:
+        return None
+    return Frames(objective)
+
+
+def _schedule(configuration: Configuration, objective: Objective) -> HomotopySchedule | None:
+    if not isinstance(objective, Homotopy):
+        return configuration.schedule(1.0)
+    if configuration.homotopy is None:
+        return HomotopySchedule.proposed_by(objective)
+    return configuration.schedule(objective.homotopy_parameter)
+
+
+def _measured(result: Result, dataset: Dataset | None, comm: MPI.Comm) -> Result:
+    """The result with the metrics of plugins, and notes on those that failed."""
+    solution, layout = result.solution, result.solution_layout
+    if solution is None or layout is None:
+        return result
+    # A replicated solution with a row for each of the data is distributed as they are.
+    if dataset is not None and layout.replicated and len(solution) == dataset.layout.rows:
+        solution = dataset.layout.local(solution)
+    metrics, notes = dict(result.metrics), list(result.notes)
+
+    def measure(own: MPI.Comm) -> None:
+        shared = None if dataset is None else dataset.on_communicator(own)
+        found.update(spec.resolve()(solution, shared, own))
+        as_json(found)  # raises what result.json cannot hold
+
+    for spec in plugins().specs(MetricSpec):
+        found: dict[str, Any] = {}
+        failure = attempted(comm, measure, spec.origin)
+        if failure:
+            notes.append(failure)
+        else:
+            metrics.update(found)
+    return replace(result, metrics=metrics, notes=tuple(notes))

@@ -1,0 +1,105 @@
+"""A plugin distribution to start from: ``thalweg plugin new NAME``."""
+
+from __future__ import annotations
+
+import importlib.resources
+import importlib.util
+import keyword
+import os
+import re
+import shutil
+import string
+from pathlib import Path
+
+from thalweg.errors import InputError
+from thalweg.plugins.manager import plugins
+from thalweg.plugins.specs import KINDS
+
+#: Files of the template, and where they go; names are filled in like their contents.
+_FILES = {
+    "pyproject.toml": "pyproject.toml",
+    "README.md": "README.md",
+    "example.toml": "example.toml",
+    "package__init__.py": "${package}/__init__.py",
+    "package_plugin.py": "${package}/plugin.py",
+    "package_objective.py": "${package}/objective.py",
+    "package_preconditioner.py": "${package}/preconditioner.py",
+    "package_solver.py": "${package}/solver.py",
+    "test_package.py": "test_${package}.py",
+}
+
+_NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
+
+
+def write_distribution(name: str, folder: Path | str) -> Path:
+    """Write a small distribution with an objective, a preconditioner and a solver.
+
+    It passes ``thalweg plugin check`` as it is, and is meant to be changed.
+
+    Parameters
+    ----------
+    name
+        Name of the distribution, such as ``thalweg-mine``; its package has
+        underscores instead, its plugins are named after what follows ``thalweg-``.
+    folder
+        Folder to make; its parent must exist.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    InputError
+        A name that no distribution or package can have, or that is taken; a
+        folder that already exists, or cannot be made.
+    """
+    names = {"name": name, "package": _package_of(name), "short": _short_name(name)}
+    names["Class"] = "".join(part.capitalize() for part in re.split("[-_]", name))
+    if "\0" in str(folder):
+        raise InputError(f"the name of a folder must not contain null characters: {folder!r}")
+    folder = Path(folder)
+    if folder.exists() or folder.is_symlink():
+        raise InputError(f"'{folder}' already exists; choose another folder or remove it")
+    if not folder.parent.is_dir():
+        raise InputError(f"the folder '{folder.parent}' to write in does not exist")
+    temporary = folder.parent / f".{folder.name}.{os.getpid()}"
+    try:
+        for source, target in _FILES.items():
+            text = importlib.resources.files("thalweg.workbench") / "template" / f"{source}.txt"
+            filled = string.Template(text.read_text(encoding="utf-8")).substitute(names)
+            path = temporary / string.Template(target).substitute(names)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(filled, encoding="utf-8")
+        temporary.rename(folder)
+    except OSError as error:
+        raise InputError(f"'{folder}' cannot be written: {error.strerror}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return folder
+
+
+def _package_of(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"'{name}' is not a valid name for a plugin: use lower-case letters, digits and "
+            f"single hyphens, beginning with a letter, as in 'thalweg-mine'"
+        )
+    package = name.replace("-", "_")
+    if keyword.iskeyword(package) or keyword.issoftkeyword(package):
+        raise InputError(f"'{name}' is a word of Python's own; try 'thalweg-{name}'")
+    if importlib.util.find_spec(package) is not None:
+        raise InputError(f"a Python package '{package}' is already installed; choose another name")
+    return package
+
+
+def _short_name(name: str) -> str:
+    """Name of the new plugins; refused if others have it already."""
+    short = re.sub(r"^thalweg[-_]", "", name).replace("_", "-")
+    manager = plugins()
+    taken = {provider.name for provider in (*manager.providers, *manager.broken)}
+    taken |= {spec.name for kind in KINDS for spec in manager.specs(kind)}
+    if short in taken:
+        raise InputError(f"a plugin is already called '{short}'; choose another name than '{name}'")
+    return short

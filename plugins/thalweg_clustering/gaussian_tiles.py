@@ -1,0 +1,314 @@
+"""Compiled inner loops of Gaussian kernel sums: weights of row pairs, and what they multiply.
+
+The exponential is a polynomial that the compiler turns into vector
+instructions; the library's scalar ``exp`` would take most of the time.  Rows in
+single precision are treated in single precision, twice as many at a time; sums over
+more than one chunk are kept in double precision.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numba.extending import overload
+
+from thalweg.parallel import kernel
+
+#: Received rows that are treated together: what they need stays in the first-level cache.
+CHUNK = 256
+
+#: Own rows after which another thread may take over.
+BAND = 32
+
+_FAST = {"contract", "nsz", "arcp", "reassoc"}
+
+
+@numba.njit(inline="always")
+def exponential(x: float) -> float:
+    """``exp(x)`` for ``x <= 0``, to two units in the last place; exp(-700) below -700."""
+    x = max(x, -700.0)
+    n = np.floor(x * 1.4426950408889634 + 0.5)
+    # ln 2 in two parts, so that the remainder, |r| <= ln(2)/2, keeps every bit.
+    r = x - n * 0.693147180369123816490
+    r = r - n * 1.90821492927058770002e-10
+    p = 1.0 / 479001600.0
+    p = p * r + 1.0 / 39916800.0
+    p = p * r + 1.0 / 3628800.0
+    p = p * r + 1.0 / 362880.0
+    p = p * r + 1.0 / 40320.0
+    p = p * r + 1.0 / 5040.0
+    p = p * r + 1.0 / 720.0
+    p = p * r + 1.0 / 120.0
+    p = p * r + 1.0 / 24.0
+    p = p * r + 1.0 / 6.0
+    p = p * r + 0.5
+    p = p * r + 1.0
+    p = p * r + 1.0
+    power: Any = np.int64((np.int64(n) + 1023) << 52).view(np.float64)
+    return p * power  # type: ignore[no-any-return]
+
+
+@numba.njit(inline="always")
+def exponential_single(x: np.float32) -> np.float32:
+    """``exp(x)`` for ``x <= 0`` in single precision, to three units in the last place."""
+    x = max(x, np.float32(-87.0))
+    n = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
+    r = x - n * np.float32(0.693359375)
+    r = r + n * np.float32(2.12194440e-4)
+    p = np.float32(1.0 / 5040.0)
+    p = p * r + np.float32(1.0 / 720.0)
+    p = p * r + np.float32(1.0 / 120.0)
+    p = p * r + np.float32(1.0 / 24.0)
+    p = p * r + np.float32(1.0 / 6.0)
+    p = p * r + np.float32(0.5)
+    p = p * r + np.float32(1.0)
+    p = p * r + np.float32(1.0)
+    power: Any = np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(np.float32)
+    return p * power  # type: ignore[no-any-return]
+
+
+def _exponential(x: Any) -> Any:
+    """The exponential in the precision of its argument."""
+
+
+@overload(_exponential, inline="always")
+def _choose_exponential(x):  # type: ignore[no-untyped-def]  # Numba compares signatures
+    if x == numba.types.float32:
+        return lambda x: exponential_single(x)
+    return lambda x: exponential(x)
+
+
+@numba.njit(fastmath=_FAST, inline="always")
+def _fill_weights(
+    i: int,
+    width: int,
+    own_scale: np.ndarray,
+    scale: np.ndarray,
+    own_z: np.ndarray,
+    z: np.ndarray,
+    own_factor: np.ndarray,
+    factor: np.ndarray,
+    own_tangent: np.ndarray,
+    tangent: np.ndarray,
+    weights: np.ndarray,
+    scratch: np.ndarray,
+) -> None:
+    """Weights of own row ``i`` with the ``width`` received rows of one chunk."""
+    # In the type of the rows: a literal would turn single precision into double.
+    minus_half = own_z.dtype.type(-0.5)
+    zero = own_z.dtype.type(0.0)
+    for j in range(width):
+        scratch[j] = zero
+    for a in range(own_z.shape[1]):
+        mine = own_z[i, a]
+        for j in range(width):
+            difference = mine - z[a, j]
+            scratch[j] += difference * difference
+    if own_scale.shape[1] > 0:
+        mine = own_scale[i, 0]
+        for j in range(width):
+            scratch[j] *= mine * scale[0, j]
+    for j in range(width):
+        weights[j] = _exponential(minus_half * scratch[j])
+    if own_factor.shape[1] > 0:
+        for j in range(width):
+            scratch[j] = zero
+        for a in range(own_factor.shape[1]):
+            mine = own_factor[i, a]
+            for j in range(width):
+                scratch[j] += mine * factor[a, j]
+        for j in range(width):
+            weights[j] *= scratch[j]
+    if own_tangent.shape[1] > 0:
+        for j in range(width):
+            scratch[j] = zero
+        for a in range(own_tangent.shape[1]):
+            mine = own_z[i, a]
+            moving = own_tangent[i, a]
+            for j in range(width):
+                scratch[j] += (mine - z[a, j]) * (moving - tangent[a, j])
+        for j in range(width):
+            weights[j] *= scratch[j]
+
+
+@numba.njit(inline="always")
+def _load_chunk(array: np.ndarray, first: int, width: int, chunk: np.ndarray) -> None:
+    """Copy columns into a small array of its own, which the compiler knows to be disjoint."""
+    for a in range(array.shape[0]):
+        for j in range(width):
+            chunk[a, j] = array[a, first + j]
+
+
+@kernel(parallel=True, fastmath=_FAST)
+def add_pairs(
+    own_scale: np.ndarray,
+    scale: np.ndarray,
+    own_z: np.ndarray,
+    z: np.ndarray,
+    own_factor: np.ndarray,
+    factor: np.ndarray,
+    own_tangent: np.ndarray,
+    tangent: np.ndarray,
+    own_values: np.ndarray,
+    values: np.ndarray,
+    triangle: bool,
+    sums: np.ndarray,
+    contributions: np.ndarray,
+) -> None:
+    """Add the weighted values of every pair of an own with a received row, both ways.
+
+    Parameters
+    ----------
+    own_scale, own_z, own_factor, own_tangent, own_values
+        Own rows, shapes ``(n, 1 or 0)``, ``(n, q)``, ``(n, r)``, ``(n, q or 0)``, ``(n, m)``,
+        all of one type, float64 or float32.
+    scale, z, factor, tangent, values
+        Received rows, transposed, ``(q, v)`` and so on.
+    triangle
+        The received rows are the own ones: only pairs i < j are met.
+    sums
+        ``(n, m + 1)``; the last column is the sum of the weights themselves.
+    contributions
+        ``(threads, m + 1, v)``: what the own rows add to the received ones.
+    """
+    count, received = own_z.shape[0], z.shape[1]
+    columns = values.shape[0]
+    threads = contributions.shape[0]
+    bands = (count + BAND - 1) // BAND
+    zero = own_z.dtype.type(0.0)
+    for thread in numba.prange(threads):
+        weights = np.empty(CHUNK, own_z.dtype)
+        scratch = np.empty(CHUNK, own_z.dtype)
+        chunk_scale = np.empty((scale.shape[0], CHUNK), own_z.dtype)
+        chunk_z = np.empty((z.shape[0], CHUNK), own_z.dtype)
+        chunk_factor = np.empty((factor.shape[0], CHUNK), own_z.dtype)
+        chunk_tangent = np.empty((tangent.shape[0], CHUNK), own_z.dtype)
+        chunk_values = np.empty((columns, CHUNK), own_z.dtype)
+        chunk_contributions = np.empty((columns + 1, CHUNK), own_z.dtype)
+        # Bands are dealt out in turn, since in a triangle they get shorter.
+        for band in range(thread, bands, threads):
+            low = band * BAND
+            high = min(low + BAND, count)
+            start = (low + 1) // CHUNK * CHUNK if triangle else 0
+            for first in range(start, received, CHUNK):
+                width = min(CHUNK, received - first)
+                _load_chunk(scale, first, width, chunk_scale)
+                _load_chunk(z, first, width, chunk_z)
+                _load_chunk(factor, first, width, chunk_factor)
+                _load_chunk(tangent, first, width, chunk_tangent)
+                _load_chunk(values, first, width, chunk_values)
+                chunk_contributions[...] = 0.0
+                for i in range(low, high):
+                    _fill_weights(
+                        i, width, own_scale, chunk_scale, own_z, chunk_z, own_factor,
+                        chunk_factor, own_tangent, chunk_tangent, weights, scratch,
+                    )  # fmt: skip
+                    if triangle:
+                        for j in range(min(width, i + 1 - first)):
+                            weights[j] = 0.0
+                    total = zero
+                    for j in range(width):
+                        total += weights[j]
+                    sums[i, columns] += total
+                    for j in range(width):
+                        chunk_contributions[columns, j] += weights[j]
+                    for c in range(columns):
+                        mine = own_values[i, c]
+                        total = zero
+                        for j in range(width):
+                            total += weights[j] * chunk_values[c, j]
+                        sums[i, c] += total
+                        for j in range(width):
+                            chunk_contributions[c, j] += weights[j] * mine
+                for c in range(columns + 1):
+                    for j in range(width):
+                        contributions[thread, c, first + j] += chunk_contributions[c, j]
+
+
+@kernel(parallel=True, fastmath=_FAST)
+def fill_tile(
+    own_scale: np.ndarray,
+    scale: np.ndarray,
+    own_z: np.ndarray,
+    z: np.ndarray,
+    own_factor: np.ndarray,
+    factor: np.ndarray,
+    own_tangent: np.ndarray,
+    tangent: np.ndarray,
+    tile: np.ndarray,
+) -> None:
+    """Overwrite ``tile``, shape ``(n, v)``, with the weights of every pair; see `add_pairs`."""
+    count, received = tile.shape
+    bands = (count + BAND - 1) // BAND
+    for band in numba.prange(bands):
+        weights = np.empty(CHUNK, own_z.dtype)
+        scratch = np.empty(CHUNK, own_z.dtype)
+        chunk_scale = np.empty((scale.shape[0], CHUNK), own_z.dtype)
+        chunk_z = np.empty((z.shape[0], CHUNK), own_z.dtype)
+        chunk_factor = np.empty((factor.shape[0], CHUNK), own_z.dtype)
+        chunk_tangent = np.empty((tangent.shape[0], CHUNK), own_z.dtype)
+        for first in range(0, received, CHUNK):
+            width = min(CHUNK, received - first)
+            _load_chunk(scale, first, width, chunk_scale)
+            _load_chunk(z, first, width, chunk_z)
+            _load_chunk(factor, first, width, chunk_factor)
+            _load_chunk(tangent, first, width, chunk_tangent)
+            for i in range(band * BAND, min(band * BAND + BAND, count)):
+                _fill_weights(
+                    i, width, own_scale, chunk_scale, own_z, chunk_z, own_factor,
+                    chunk_factor, own_tangent, chunk_tangent, weights, scratch,
+                )  # fmt: skip
+                for j in range(width):
+                    tile[i, first + j] = weights[j]
+
+
+@kernel(parallel=True, fastmath=_FAST)
+def add_absolute_moments(
+    own_z: np.ndarray,
+    z: np.ndarray,
+    own_factor: np.ndarray,
+    factor: np.ndarray,
+    own_points: np.ndarray,
+    points: np.ndarray,
+    triangle: bool,
+    sums: np.ndarray,
+) -> None:
+    """Add ``sum_j |w_ij| |x_i - x_j|^4`` of every own row, i < j in a triangle; see `add_pairs`."""
+    count, received = own_z.shape[0], z.shape[1]
+    bands = (count + BAND - 1) // BAND
+    for band in numba.prange(bands):
+        weights = np.empty(CHUNK, own_z.dtype)
+        scratch = np.empty(CHUNK, own_z.dtype)
+        chunk_z = np.empty((z.shape[0], CHUNK), own_z.dtype)
+        chunk_factor = np.empty((factor.shape[0], CHUNK), own_z.dtype)
+        chunk_points = np.empty((points.shape[0], CHUNK), own_z.dtype)
+        none = np.empty((own_z.shape[0], 0), own_z.dtype)
+        low = band * BAND
+        high = min(low + BAND, count)
+        start = (low + 1) // CHUNK * CHUNK if triangle else 0
+        for first in range(start, received, CHUNK):
+            width = min(CHUNK, received - first)
+            _load_chunk(z, first, width, chunk_z)
+            _load_chunk(factor, first, width, chunk_factor)
+            _load_chunk(points, first, width, chunk_points)
+            for i in range(low, high):
+                _fill_weights(
+                    i, width, none, none, own_z, chunk_z, own_factor, chunk_factor, none, none,
+                    weights, scratch,
+                )  # fmt: skip
+                if triangle:
+                    for j in range(min(width, i + 1 - first)):
+                        weights[j] = 0.0
+                for j in range(width):
+                    scratch[j] = 0.0
+                for a in range(own_points.shape[1]):
+                    mine = own_points[i, a]
+                    for j in range(width):
+                        difference = mine - chunk_points[a, j]
+                        scratch[j] += difference * difference
+                total = 0.0
+                for j in range(width):
+                    total += abs(weights[j]) * scratch[j] * scratch[j]
+                sums[i] += total

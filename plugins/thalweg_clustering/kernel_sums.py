@@ -1,0 +1,370 @@
+"""Sums of a kernel over all row pairs, streamed: nothing of size N squared is stored.
+
+With a kernel function k of the squared distance, or of the inner product, of rows z,
+symmetric weights of low rank and an optional directional derivative, one pass over the
+pairs gives, for every row i,
+
+    sum_j w_ij v_j   and   sum_j w_ij,
+    w_ij = k(beta_ij) * (sum_c s_c p_ic p_jc) * tau_ij,
+
+    beta_ij = c_i c_j |z_i - z_j|^2,   tau_ij = <z_i - z_j, t_i - t_j>,   or
+    beta_ij = z_i'z_j,                 tau_ij = z_i't_j + t_i'z_j.
+
+Row sums, kernel products, the matrix of the Iterative Spectral Method and
+Hessian products all are such sums.  Every unordered pair is computed once; what
+it gives to the other row travels back in one reduction at the end.  The Gaussian
+kernel, exp(-beta / 2), is compiled; any other is a function of arrays, evaluated
+on tiles that matrix products fill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numba
+import numpy as np
+
+from thalweg.errors import InputError
+from thalweg.parallel import Layout, Ring, sum_over_ranks
+from thalweg_clustering.gaussian_tiles import add_absolute_moments, add_pairs, fill_tile
+
+#: With more columns of values than this, tiles are stored and multiplied by BLAS.
+MAX_COMPILED_COLUMNS = 24
+
+#: With fewer pairs than this, waking other threads costs more than they save.
+SMALL = 1 << 18
+
+#: Own rows between two calls that let MPI move the next block.
+POLL_ROWS = 8192
+
+#: Own and received rows of such a tile (4 MiB).
+TILE_ROWS, TILE_COLUMNS = 256, 2048
+
+#: Numbers of a block of rows and landmarks: in single precision it stays in a cache of 1 MiB.
+BLOCK_SIZE = 1 << 18
+
+
+class KernelSums:
+    """Weighted kernel sums over the rows of one layout.
+
+    Parameters
+    ----------
+    layout
+        Distribution of the rows; its number of columns does not matter.
+    function
+        k, from an array of beta to an array of the same shape; None is the compiled
+        Gaussian ``exp(-beta / 2)``.
+    of
+        ``"distance"``: beta is the squared distance; ``"product"``: the inner product.
+    dtype
+        Type in which the compiled kernel treats a pair: ``numpy.float64`` or
+        ``numpy.float32``, which is about twice as fast, and leaves sums with a
+        relative error of about 1e-6 of the sum of the absolute terms.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        function: Callable[[np.ndarray], np.ndarray] | None = None,
+        of: str = "distance",
+        dtype: type[np.floating[Any]] = np.float64,
+    ) -> None:
+        if of not in ("distance", "product"):
+            raise InputError(f"a kernel is a function of 'distance' or 'product', not {of!r}")
+        self.layout = layout
+        self.function, self.of = function, of
+        self.dtype: np.dtype[Any] = np.dtype(dtype if function is None else np.float64)
+        if function is None and of == "product":
+            raise InputError("a kernel of the inner product needs its function")
+
+    def sums(
+        self,
+        z: np.ndarray,
+        values: np.ndarray | None = None,
+        factor: np.ndarray | None = None,
+        signs: np.ndarray | None = None,
+        tangent: np.ndarray | None = None,
+        scale: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Both sums for this rank's rows, the pair (i, i) included.  Collective.
+
+        Parameters
+        ----------
+        z
+            This rank's rows, in units of the kernel's width, shape ``(n_local, q)``.
+        values
+            v, shape ``(n_local, m)``; None where only the sums of weights are wanted.
+        factor, signs
+            p and s, shapes ``(n_local, r)`` and ``(r,)``; without them that factor is 1.
+        tangent
+            t, shape ``(n_local, q)``; without it that factor is 1.
+        scale
+            c, positive, shape ``(n_local,)``; without it c is 1.  Only for distances.
+
+        Returns
+        -------
+        weighted : ndarray, shape (n_local, m)
+        totals : ndarray, shape (n_local,)
+        """
+        own = self._own_weights(z, factor, signs, tangent)
+        width = 0 if values is None else values.shape[1]
+        values = np.zeros((len(z), 0)) if values is None else np.asarray(values, float)
+        sums = np.concatenate([own[:, None] * values, own[:, None]], axis=1)
+        add = self._adder(width)
+        arrays = self._arrays(z, values, factor, tangent, scale)
+        own_arrays = [*arrays]
+        if factor is not None and signs is not None:
+            own_arrays[2] = np.array(arrays[2] * np.asarray(signs), self.dtype, order="C")
+        sent = np.zeros_like(sums)
+        for block in Ring(self.layout).blocks(*arrays, each_pair_once=True, contributions=sent):
+            mine = [array[block.rows] for array in own_arrays]
+            if not len(mine[0]) or block.start == block.stop:
+                continue
+            other = [np.array(array.T, order="C") for array in block.arrays]
+            assert block.contributions is not None
+            add(mine, other, block.own, sums[block.rows], block.contributions, block.poll)
+        sums += sent
+        return sums[:, :width], sums[:, width]
+
+    def sums_with(
+        self,
+        z: np.ndarray,
+        others: np.ndarray,
+        values: np.ndarray,
+        other_values: np.ndarray,
+        factor: np.ndarray | None = None,
+        other_factor: np.ndarray | None = None,
+        tangent: np.ndarray | None = None,
+        other_tangent: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Sums over all pairs of this rank's rows with ``l`` other rows, such as landmarks.
+
+        Without communication: sums over the rows of all ranks are left to the caller.
+
+        Parameters
+        ----------
+        z, values, factor, tangent
+            This rank's rows, as in :meth:`sums`; the factors of its weights are
+            ``sum_c p_ic p_lc``.
+        others, other_values, other_factor, other_tangent
+            The same of the other rows, shapes ``(l, q)``, ``(l, m)``, ``(l, r)``, ``(l, q)``.
+
+        Returns
+        -------
+        own : ndarray, shape (n_local, m + 1)
+            ``sum_l w_il v_l``, and in the last column ``sum_l w_il``.
+        other : ndarray, shape (l, m + 1)
+            ``sum_i w_il v_i``, and in the last column ``sum_i w_il``, over this rank's rows.
+        """
+        width = values.shape[1]
+        own, target = np.zeros((len(z), width + 1)), np.zeros((len(others), width + 1))
+        if own.size and target.size:
+            mine = self._arrays(z, values, factor, tangent)
+            theirs = self._arrays(others, other_values, other_factor, other_tangent)
+            transposed = [np.array(array.T, order="C") for array in theirs]
+            self._adder(width)(mine, transposed, False, own, target, lambda: None)
+        return own, target
+
+    def blocks_with(self, z: np.ndarray, others: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Kernel of this rank's rows and ``l`` other rows, block by block of the former.
+
+        Yields
+        ------
+        rows : slice
+        tile : ndarray, shape (rows, l)
+            Overwritten by the next one.
+        """
+        mine, theirs = self._arrays(z), self._arrays(others)
+        transposed = [np.array(array.T, order="C") for array in theirs[:4]]
+        size = max(1, BLOCK_SIZE // max(1, len(others)))
+        held = np.empty((min(size, max(1, len(z))), len(others)), self.dtype)
+        for first in range(0, max(1, len(z)), size):
+            rows = slice(first, min(first + size, len(z)))
+            tile = held[: rows.stop - rows.start]
+            if tile.size:
+                own = [np.array(array[rows], order="C") for array in mine[:4]]
+                self._fill(own, transposed, tile)
+            yield rows, tile
+
+    def _arrays(
+        self,
+        z: np.ndarray,
+        values: np.ndarray | None = None,
+        factor: np.ndarray | None = None,
+        tangent: np.ndarray | None = None,
+        scale: np.ndarray | None = None,
+    ) -> list[np.ndarray]:
+        """Scales, z, factors, tangents and values as the kernels want them."""
+
+        def rows_of(array: np.ndarray | None) -> np.ndarray:
+            block = np.zeros((len(z), 0)) if array is None else np.asarray(array)
+            # Copies, since read-only arrays would be other types to compile the kernels for.
+            return np.array(block if block.ndim == 2 else block[:, None], self.dtype, order="C")
+
+        return [rows_of(array) for array in (scale, z, factor, tangent, values)]
+
+    def _adder(self, width: int) -> Callable[..., None]:
+        compiled = self.function is None and width <= MAX_COMPILED_COLUMNS
+        return self._add_by_pairs if compiled else self._add_by_tiles
+
+    def _own_weights(
+        self,
+        z: np.ndarray,
+        factor: np.ndarray | None,
+        signs: np.ndarray | None,
+        tangent: np.ndarray | None,
+    ) -> np.ndarray:
+        """Weights of the pairs (i, i), in double precision."""
+        count = self.layout.local_rows
+        if self.of == "product":
+            assert self.function is not None
+            own = self.function(np.einsum("ij,ij->i", z, z))
+            if tangent is not None:
+                own = own * 2.0 * np.einsum("ij,ij->i", z, tangent)
+        elif tangent is not None:
+            return np.zeros(count)
+        else:
+            own = np.ones(count) if self.function is None else self.function(np.zeros(count))
+        if factor is not None:
+            scales = np.ones(factor.shape[1]) if signs is None else np.asarray(signs, float)
+            own = own * np.einsum("ij,j,ij->i", factor, scales, factor)
+        return np.asarray(own, dtype=float)
+
+    def kernel_rows(self, z: np.ndarray, scale: np.ndarray | None = None) -> np.ndarray:
+        """This rank's rows of the kernel matrix, for the few rows that allow storing it.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_local, n)
+        """
+        z = np.array(z, float, order="C")
+        scales = np.zeros((len(z), 0)) if scale is None else np.asarray(scale, float)[:, None]
+        whole = self.layout.gather_rows(np.concatenate([z, scales], axis=1)).T
+        tile = np.empty((self.layout.local_rows, self.layout.rows))
+        if tile.size:
+            none, empty = np.zeros((len(z), 0)), np.zeros((0, self.layout.rows))
+            mine = [np.array(scales, order="C"), z, none, none]
+            other = [np.ascontiguousarray(whole[z.shape[1] :]),
+                     np.ascontiguousarray(whole[: z.shape[1]]), empty, empty]  # fmt: skip
+            self._fill(mine, other, tile)
+        return tile
+
+    def absolute_moment(
+        self, z: np.ndarray, factor: np.ndarray, signs: np.ndarray, points: np.ndarray
+    ) -> float:
+        """Sum over ordered pairs of ``|w_ij| |x_i - x_j|^4``, Gaussian w as in :meth:`sums`.
+
+        Collective; the same number on every rank.
+
+        Parameters
+        ----------
+        points
+            x, this rank's rows, shape ``(n_local, d)``.
+        """
+        z, factor = np.ascontiguousarray(z, float), np.ascontiguousarray(factor, float)
+        points = np.ascontiguousarray(points, float)
+        own_arrays = (z, np.ascontiguousarray(factor * signs), points)
+        total = 0.0
+        for block in Ring(self.layout).blocks(z, factor, points, each_pair_once=True):
+            mine = [np.array(array[block.rows], order="C") for array in own_arrays]
+            if not len(mine[0]) or block.start == block.stop:
+                continue
+            other = [np.array(array.T, order="C") for array in block.arrays]
+            rows = np.zeros(len(mine[0]))
+            add_absolute_moments(
+                mine[0], other[0], mine[1], other[1], mine[2], other[2], block.own, rows
+            )
+            total += 2.0 * float(rows.sum())
+            block.poll()
+        return float(sum_over_ranks(self.layout.comm, total))
+
+    # -- the pieces ------------------------------------------------------------------------
+
+    def _add_by_pairs(
+        self,
+        mine: list[np.ndarray],
+        other: list[np.ndarray],
+        triangle: bool,
+        sums: np.ndarray,
+        target: np.ndarray,
+        poll: Callable[[], None],
+    ) -> None:
+        parts = np.zeros((numba.get_num_threads(), sums.shape[1], other[0].shape[1]))
+        count, done = len(mine[0]), 0
+        while done < count:
+            stop = min(done + POLL_ROWS, count)
+            own = [np.array(array[done:stop], order="C") for array in mine]
+            # Below the diagonal block of a triangle nothing is left to do.
+            rest = [np.array(array[:, done:], order="C") if triangle else array for array in other]
+            part = np.ascontiguousarray(parts[:, :, done:]) if triangle else parts
+            pairs = [array for both in zip(own, rest, strict=True) for array in both]
+            add_pairs(*pairs, triangle, sums[done:stop], part)
+            if triangle:
+                parts[:, :, done:] = part
+            poll()
+            done = stop
+        for part in parts:
+            target += part.T
+
+    def _add_by_tiles(
+        self,
+        mine: list[np.ndarray],
+        other: list[np.ndarray],
+        triangle: bool,
+        sums: np.ndarray,
+        target: np.ndarray,
+        poll: Callable[[], None],
+    ) -> None:
+        columns = sums.shape[1] - 1
+        count, received = len(mine[0]), other[0].shape[1]
+        tile = np.empty(TILE_ROWS * TILE_COLUMNS, self.dtype)
+        received_values = np.ascontiguousarray(other[4].T)
+        for low in range(0, count, TILE_ROWS):
+            high = min(low + TILE_ROWS, count)
+            own = [np.array(part[low:high], order="C") for part in mine]
+            start = low // TILE_COLUMNS * TILE_COLUMNS if triangle else 0
+            for first in range(start, received, TILE_COLUMNS):
+                last = min(first + TILE_COLUMNS, received)
+                chunk = [np.array(part[:, first:last], order="C") for part in other[:4]]
+                block = tile[: (high - low) * (last - first)].reshape(high - low, last - first)
+                self._fill(own[:4], chunk, block)
+                if triangle and first < high:
+                    later = np.arange(first, last) > np.arange(low, high)[:, None]
+                    block *= later
+                sums[low:high, :columns] += block @ received_values[first:last]
+                sums[low:high, columns] += block.sum(axis=1)
+                target[first:last, :columns] += block.T @ own[4]
+                target[first:last, columns] += block.sum(axis=0)
+            poll()
+
+    def _fill(self, mine: list[np.ndarray], other: list[np.ndarray], tile: np.ndarray) -> None:
+        """Weights of all pairs of own with received rows; scales, z, factors and tangents."""
+        if self.function is None:
+            threads = numba.get_num_threads()
+            if tile.size < SMALL:
+                numba.set_num_threads(1)
+            fill_tile(*[array for both in zip(mine, other, strict=True) for array in both], tile)
+            numba.set_num_threads(threads)
+            return
+        own_scale, own_z, own_factor, own_tangent = mine
+        scale, z, factor, tangent = other
+        np.matmul(own_z, z, out=tile)
+        if self.of == "distance":
+            tile *= -2.0
+            tile += np.einsum("ij,ij->i", own_z, own_z)[:, None]
+            tile += np.einsum("ij,ij->j", z, z)
+            np.maximum(tile, 0.0, out=tile)
+            if own_scale.shape[1]:
+                tile *= own_scale
+                tile *= scale
+        tile[...] = self.function(tile)
+        if own_factor.shape[1]:
+            tile *= own_factor @ factor
+        if own_tangent.shape[1]:
+            turned = own_z @ tangent + own_tangent @ z
+            if self.of == "distance":
+                turned *= -1.0
+                turned += np.einsum("ij,ij->i", own_z, own_tangent)[:, None]
+                turned += np.einsum("ij,ij->j", z, tangent)
+            tile *= turned

@@ -1,0 +1,150 @@
+"""Parts of space for the ranks: cells found by k-means on a sample, shared out evenly."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.engines.laplacian import Relocation
+from thalweg.errors import InputError
+from thalweg.parallel import MPI, Layout, max_over_ranks, raise_on_all_ranks, sum_large
+
+#: Cells for each rank, and rows of the sample for each cell.
+CELLS, SAMPLED = 16, 32
+
+#: Values between the inverse of this and this have squares in single precision.
+MODERATE = 1e12
+
+
+@dataclass(frozen=True)
+class CoarseCells:
+    """Cells of rows of numbers, and the ranks that they belong to.
+
+    Attributes
+    ----------
+    comm
+        The ranks.
+    shift
+        Values are multiplied by two to this before they are compared: 0, unless their squares
+        leave single precision.
+    centers : ndarray of float32, shape (cells, columns)
+        Of the cells, the same on all ranks.
+    ranks : ndarray of int64, shape (cells,)
+        Rank of each cell.
+    """
+
+    comm: MPI.Comm
+    shift: int
+    centers: np.ndarray
+    ranks: np.ndarray
+
+    @classmethod
+    def of(cls, layout: Layout, values: np.ndarray, seed: int = 0) -> CoarseCells:
+        """Cells of which each rank gets about as many rows.  Collective.
+
+        Parameters
+        ----------
+        layout, values
+            The rows, and this rank's block of them, shape ``(local_rows, columns)``.
+        seed
+            Seed of the first centers.
+
+        Raises
+        ------
+        InputError
+            Values are not finite.
+        """
+        comm = layout.comm
+        with raise_on_all_ranks(comm):
+            if not np.isfinite(values).all():
+                raise InputError("the data hold NaN or infinite values; remove or replace those")
+        largest = max_over_ranks(comm, float(np.abs(values).max(initial=0.0)))
+        moderate = largest == 0.0 or 1.0 / MODERATE < largest < MODERATE
+        shift = 0 if moderate else -math.frexp(largest)[1]
+        if comm.size == 1:
+            center = np.zeros((1, values.shape[1]), dtype=np.float32)
+            return cls(comm, shift, center, np.zeros(1, dtype=np.int64))
+        values = np.ldexp(values, shift) if shift else values
+        centers = _centers(layout, values, seed)
+        cell = _nearest(values, centers, 1)[:, 0]
+        counts = sum_large(comm, np.bincount(cell, minlength=len(centers)).astype(float))
+        return cls(comm, shift, centers, _ranks_of_cells(centers, counts, comm.size))
+
+    def scaled(self, values: np.ndarray) -> np.ndarray:
+        """Values whose squares keep to single precision.  Not collective."""
+        return np.ldexp(values, self.shift) if self.shift else values
+
+    def ranks_near(self, values: np.ndarray, most: int = 1) -> np.ndarray:
+        """Ranks of the cells nearest to each row, the nearest first.  Not collective.
+
+        Shape ``(rows, most)``, or fewer columns where there are fewer cells.
+        """
+        if self.comm.size == 1:
+            return np.zeros((len(values), 1), dtype=np.int64)
+        return np.asarray(self.ranks[_nearest(self.scaled(values), self.centers, most)])
+
+    def relocation(self, layout: Layout, values: np.ndarray) -> Relocation:
+        """From rows to the ranks of their nearest cells.  Collective."""
+        return Relocation(layout, self.ranks_near(values)[:, 0])
+
+
+def _centers(layout: Layout, values: np.ndarray, seed: int) -> np.ndarray:
+    """Centers of the cells: k-means on a sample of the rows, the same on all ranks.
+
+    A rank keeps those rows of the sample that it has; the sums of the cells are reduced.
+    """
+    comm = layout.comm
+    count = min(CELLS * comm.size, layout.rows)
+    chosen = np.linspace(0, layout.rows - 1, min(SAMPLED * count, layout.rows)).astype(np.int64)
+    first = np.sort(np.random.default_rng(seed).choice(chosen, count, replace=False))
+    centers = layout.gather_some(values, first).astype(np.float32)
+    sample = values[layout.own(chosen)].astype(np.float32)
+    for _ in range(10):  # Lloyd's iteration; cells that lose all rows stay where they are
+        cell = _nearest(sample, centers, 1)[:, 0]
+        sums = np.zeros((count, layout.columns + 1))
+        np.add.at(sums, cell, np.column_stack([sample, np.ones(len(sample))]))
+        sums = sum_large(comm, sums)
+        filled = sums[:, -1] > 0.0
+        centers[filled] = sums[filled, :-1] / sums[filled, -1:]
+    return centers
+
+
+def _nearest(values: np.ndarray, centers: np.ndarray, most: int) -> np.ndarray:
+    """Numbers of the nearest centers of each row, the nearest first."""
+    most = min(most, len(centers))
+    found = np.empty((len(values), most), dtype=np.int64)
+    middle = centers.mean(axis=0)
+    centers = centers - middle
+    halves = 0.5 * np.einsum("ij,ij->i", centers, centers)
+    for first in range(0, len(values), 4096):
+        block = np.asarray(values[first : first + 4096], dtype=np.float32) - middle
+        distances = halves - block @ centers.T
+        nearest = np.argpartition(distances, most - 1, axis=1)[:, :most]
+        order = np.argsort(np.take_along_axis(distances, nearest, 1), axis=1, kind="stable")
+        found[first : first + 4096] = np.take_along_axis(nearest, order, 1)
+    return found
+
+
+def _ranks_of_cells(centers: np.ndarray, counts: np.ndarray, ranks: int) -> np.ndarray:
+    """Rank of each cell: halves of about as many rows, and halves of those, along the widest axis.
+
+    Recursive bisection keeps a rank's cells together.
+    """
+    found = np.zeros(len(centers), dtype=np.int64)
+    parts = [(np.arange(len(centers)), 0, ranks)]
+    while parts:
+        cells, first, number = parts.pop()
+        if number == 1:
+            found[cells] = first
+            continue
+        left = number // 2
+        axis = int(np.argmax(centers[cells].var(axis=0)))
+        cells = cells[np.argsort(centers[cells, axis], kind="stable")]
+        load = np.cumsum(counts[cells])
+        cut = int(np.searchsorted(load - 0.5 * counts[cells], load[-1] * left / number))
+        cut = min(max(cut, left), len(cells) - (number - left))  # each rank gets a cell
+        parts.append((cells[:cut], first, left))
+        parts.append((cells[cut:], first + left, number - left))
+    return found

@@ -1,0 +1,295 @@
+"""Mini-batches: which data rows each step of a stochastic run sees, and how its state counts them.
+
+The schedule is a function of its options and of two counters, the epoch and the
+batch within it; nothing else needs to be saved for a run to continue in mid-epoch.
+It does not depend on the number of ranks: the order of an epoch is a keyed
+permutation that every rank evaluates for its own rows alone, so that no rank
+stores, or communicates, the order of all rows.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from thalweg.errors import InputError
+from thalweg.interfaces import TRANSIENT, Capability, Objective, SolverState
+from thalweg.parallel import Layout, PETSc
+
+#: Rounds of the Feistel network that permutes the rows.
+ROUNDS = 6
+
+
+@dataclass(frozen=True)
+class RowSet:
+    """Some of the data rows.
+
+    Attributes
+    ----------
+    local
+        Indices of this rank's rows among them, counted from its first row; int64.
+    total
+        Number of these rows over all ranks.
+    """
+
+    local: np.ndarray
+    total: int
+
+
+class Minibatches(Capability):
+    """A mean over data rows that can be restricted to some of them.
+
+    Values, gradients and curvature are means over the rows in use, so that those
+    of a batch estimate those of all rows.
+    """
+
+    phrase = "mini-batch of data rows"
+
+    #: Work so far, an integer in any unit, so that the sums of a resumed run are exact.
+    operations: int = 0
+
+    #: Work of a gradient over all rows, in the same unit.
+    operations_per_gradient: int = 1
+
+    #: Arguments of the last :meth:`use_rows`.
+    rows_in_use: tuple[RowSet | None, RowSet | None] = (None, None)
+
+    @property
+    def work(self) -> float:
+        """Work so far in gradient equivalents."""
+        return self.operations / self.operations_per_gradient
+
+    @property
+    @abstractmethod
+    def data_layout(self) -> Layout:
+        """Distribution of the training rows over the ranks."""
+
+    @abstractmethod
+    def use_rows(self, values: RowSet | None, curvature: RowSet | None = None) -> None:
+        """Restrict later calls to some of the rows.
+
+        Subclasses call ``super().use_rows(values, curvature)`` too, which records the rows.
+
+        Parameters
+        ----------
+        values
+            Rows that values and gradients see; None stands for all.
+        curvature
+            Rows that curvature products see; None stands for those of ``values``. Where they
+            are the first of ``values``, a product at the point of the last gradient
+            reuses its forward pass.
+        """
+        self.rows_in_use = (values, curvature)
+
+    @contextmanager
+    def temporary_rows(
+        self, values: RowSet | None, curvature: RowSet | None = None
+    ) -> Iterator[None]:
+        """Use some of the rows in a block, and afterwards those that were in use before it."""
+        before = self.rows_in_use
+        self.use_rows(values, curvature)
+        try:
+            if self.rows_in_use[1] is not curvature:
+                raise TypeError(
+                    f"{type(self).__name__}.use_rows must call super().use_rows(values, curvature)"
+                )
+            yield
+        finally:
+            self.use_rows(*before)
+
+    def held_out_value(self, x: PETSc.Vec) -> float:
+        """Objective over rows that are not trained on; NaN where there are none.  Collective."""
+        return float("nan")
+
+
+@dataclass(frozen=True)
+class BatchSchedule:
+    """Batches of data rows: each epoch is a random partition of all rows.
+
+    Parameters
+    ----------
+    rows
+        Data rows on all ranks.
+    size
+        Rows of a batch. An epoch is cut into ``round(rows / size)`` batches of equal size
+        (to one row), at least one; a solver whose batches grow takes another schedule for
+        another epoch.
+    seed
+        Seed of the permutations.
+
+    Raises
+    ------
+    InputError
+        No rows, or a batch of none.
+    """
+
+    rows: int
+    size: int
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.rows < 1:
+            raise InputError("a batch schedule needs at least one data row")
+        if self.size < 1:
+            raise InputError(f"a batch must have at least one row, not {self.size}")
+
+    @property
+    def batches(self) -> int:
+        """Batches that an epoch is cut into."""
+        return max(1, round(self.rows / self.size))
+
+    def bounds(self, batch: int) -> tuple[int, int]:
+        """Positions of the first row of a batch in the order of its epoch, and of the next's."""
+        count = self.batches
+        if not 0 <= batch < count:
+            raise IndexError(f"an epoch has {count} batches, no batch {batch}")
+        return batch * self.rows // count, (batch + 1) * self.rows // count
+
+    def after(self, epoch: int, batch: int) -> tuple[int, int]:
+        """Epoch (counted from 0) and batch that follow."""
+        return (epoch, batch + 1) if batch + 1 < self.batches else (epoch + 1, 0)
+
+    def positions(self, epoch: int, rows: np.ndarray) -> np.ndarray:
+        """Position of each global row in the order of an epoch, int64: a permutation.
+
+        A balanced Feistel network on the least even number of bits that holds all rows;
+        positions beyond the last row are permuted again until they fall inside.
+        """
+        half = max(1, ((self.rows - 1).bit_length() + 1) // 2)
+        mask = np.uint64((1 << half) - 1)
+        shift = np.uint64(half)
+        root = np.random.SeedSequence(self.seed, spawn_key=(epoch,))
+        keys = root.generate_state(ROUNDS, np.uint64)
+        positions = rows.astype(np.uint64)
+        outside = np.arange(len(positions))
+        while len(outside):
+            left, right = positions[outside] >> shift, positions[outside] & mask
+            for key in keys:
+                left, right = right, left ^ (scrambled(right ^ key) & mask)
+            positions[outside] = (left << shift) | right
+            outside = outside[positions[outside] >= self.rows]
+        return positions.astype(np.int64)
+
+
+def scrambled(values: np.ndarray) -> np.ndarray:
+    """A bijection of 64-bit integers whose output bits look independent (splitmix64)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(values ^ (values >> np.uint64(31)))
+
+
+def random_signs(rows: np.ndarray, columns: int, seed: int, dtype: np.dtype) -> np.ndarray:
+    """Independent signs for each global row and column, whichever rank asks for them.
+
+    Returns
+    -------
+    ndarray of -1 and 1, shape ``(len(rows), columns)``
+    """
+    words = -(-columns // 64)
+    key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
+    counters = rows.astype(np.uint64)[:, None] * np.uint64(words) + np.arange(
+        words, dtype=np.uint64
+    )
+    # Two bijections with the key in between: one alone would only shift neighbors' bits.
+    bits = scrambled(scrambled(counters + key) ^ key).view(np.uint8)
+    return np.unpackbits(bits, axis=1, count=columns).astype(dtype) * 2 - 1
+
+
+class EpochOrder:
+    """This rank's rows in the order of one epoch.
+
+    Parameters
+    ----------
+    schedule
+        The batches.
+    layout
+        Distribution of the data rows over the ranks.
+    epoch
+        Counted from 0.
+    """
+
+    def __init__(self, schedule: BatchSchedule, layout: Layout, epoch: int) -> None:
+        self.schedule, self.epoch = schedule, epoch
+        positions = schedule.positions(epoch, np.arange(layout.start, layout.stop))
+        self._rows = np.argsort(positions, kind="stable")
+        self._positions = positions[self._rows]
+
+    def batch(self, index: int, share: float = 1.0) -> RowSet:
+        """Rows of a batch in the order of the epoch, or only its first ``share``."""
+        first, last = self.schedule.bounds(index)
+        last = min(last, first + max(1, round(share * (last - first))))
+        low, high = np.searchsorted(self._positions, (first, last))
+        return RowSet(self._rows[low:high], last - first)
+
+
+#: Trace columns of a solver whose steps see batches.
+STOCHASTIC_COLUMNS = ("epoch", "epoch_value", "held_out_value", "work")
+
+
+@dataclass(kw_only=True)
+class StochasticState(SolverState):
+    """State of a solver whose steps see batches; ``value`` and ``gradient`` are a batch's.
+
+    Attributes
+    ----------
+    batch
+        Batches of the present epoch already used.
+    epoch_value
+        Mean of the values of the last epoch's batches, each taken before its step.
+    held_out_value
+        Objective over the rows held out at the end of the last epoch; NaN if none are.
+    operations
+        Work so far, in the objective's unit.
+    total
+        Sum of the values of the present epoch's batches, times their rows.
+    order
+        This rank's order of the present epoch.
+    """
+
+    batch: int = 0
+    held_out_value: float = float("nan")
+    operations: int = 0
+    total: float = 0.0
+    whole: bool = False
+    order: EpochOrder | None = field(default=None, metadata=TRANSIENT)
+
+    @property
+    def work(self) -> float:
+        """Gradient equivalents so far; evaluations, where the objective counts none."""
+        if isinstance(self.objective, Minibatches):
+            return self.operations / self.objective.operations_per_gradient
+        return float(self.evaluations)
+
+    def trace_row(self) -> dict[str, float]:
+        """Values of :data:`STOCHASTIC_COLUMNS`."""
+        return {name: getattr(self, name) for name in STOCHASTIC_COLUMNS}
+
+    def rows_of(self, schedule: BatchSchedule, share: float = 1.0) -> tuple[RowSet, RowSet]:
+        """Rows of the batch that comes next, and the first ``share`` of them."""
+        assert isinstance(self.objective, Minibatches)
+        if self.order is None or self.order.epoch != self.epoch or self.order.schedule != schedule:
+            self.order = EpochOrder(schedule, self.objective.data_layout, self.epoch)
+        return self.order.batch(self.batch), self.order.batch(self.batch, share)
+
+    def count_batch(self, schedule: BatchSchedule, value: float) -> None:
+        """Count the batch just used, and close the epoch if it was the last.  Collective."""
+        first, last = schedule.bounds(self.batch)
+        self.total += value * (last - first)
+        epoch = self.epoch
+        self.epoch, self.batch = schedule.after(self.epoch, self.batch)
+        if self.epoch > epoch:
+            self.epoch_value = self.total / schedule.rows
+            self.total = 0.0
+            if isinstance(self.objective, Minibatches):
+                self.held_out_value = self.objective.held_out_value(self.x)
+
+
+def value_over_all_rows(objective: Objective, x: PETSc.Vec) -> float:
+    """Objective with all rows in use, which are left in use.  Collective."""
+    if isinstance(objective, Minibatches):
+        objective.use_rows(None)
+    return objective.value(x)

@@ -1,0 +1,324 @@
+"""Laplacian systems are solved by every method, for any graph, at any number of ranks."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from thalweg.engines.laplacian import LaplacianSolver, available, component_labels
+from thalweg.errors import InputError, NumericalError
+from thalweg.parallel import MPI, Layout, PETSc
+from thalweg.parallel.traffic import phases
+
+COLUMNS = 3
+
+
+def ring_graph(rows, extra=2, seed=0):
+    """A ring with chords, symmetric, connected."""
+    rng = np.random.default_rng(seed)
+    i = np.arange(rows)
+    first = np.concatenate([i, rng.integers(0, rows, extra * rows)])
+    second = np.concatenate([(i + 1) % rows, rng.integers(0, rows, extra * rows)])
+    half = scipy.sparse.coo_matrix((rng.random(len(first)), (first, second)), (rows, rows)).tocsr()
+    graph = (half + half.T).tolil()
+    graph.setdiag(0)
+    graph = graph.tocsr()
+    graph.eliminate_zeros()
+    return graph
+
+
+def in_pieces(sizes, lonely=0):
+    parts = [ring_graph(size, seed=size) for size in sizes]
+    return scipy.sparse.block_diag([*parts, scipy.sparse.csr_matrix((lonely, lonely))]).tocsr()
+
+
+def reference(graph, rhs, scale, pieces):
+    """Least-norm solution: the limit of a vanishing shift."""
+    dense = graph.toarray()
+    laplacian = scale * (np.diag(dense.sum(1)) - dense)
+    solution = np.zeros_like(rhs)
+    for piece in pieces:
+        rows = np.ix_(piece, piece)
+        centered = rhs[piece] - rhs[piece].mean(0)
+        solution[piece] = np.linalg.pinv(laplacian[rows]) @ centered
+        solution[piece] -= solution[piece].mean(0)
+    return solution
+
+
+def solve(layout, weights, rhs, **options):
+    solver = LaplacianSolver(layout, weights, **options)
+    right = layout.vec_from(layout.local(rhs))
+    left = layout.create_vec()
+    solver.solve(right, left)
+    first = layout.gather(left)
+    solver.solve(right, right)  # in place, and a second time with the same factor
+    again = layout.gather(right)
+    if solver.name == "mumps":  # adds up in the order in which messages arrive
+        assert np.allclose(again, first, rtol=1e-9, atol=1e-12)
+    else:
+        assert np.array_equal(again, first)
+    for thing in (solver, right, left):
+        thing.destroy()
+    return solver, first
+
+
+def right_hand_side(rows):
+    return np.random.default_rng(5).standard_normal((rows, COLUMNS))
+
+
+def layout_of(comm, rows, uneven):
+    if not uneven or comm.size == 1:
+        return Layout(comm, rows, COLUMNS)
+    counts = {2: [0, rows], 3: [rows - 5, 0, 5]}[comm.size]
+    return Layout(comm, rows, COLUMNS, local_rows=counts[comm.rank])
+
+
+def usable(method):
+    if method != "auto" and not available(method):
+        pytest.skip(f"this PETSc lacks {method}")
+
+
+METHODS = ["auto", "cholmod", "mumps", "mumps-serial", "petsc", "dense", "amg", "icc", "jacobi"]
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("uneven", [False, True], ids=["even", "uneven"])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_solves_a_connected_graph(comm, method, uneven):
+    usable(method)
+    graph = ring_graph(120)
+    layout = layout_of(comm, 120, uneven)
+    rhs = right_hand_side(120)
+    solver, x = solve(
+        layout, graph[layout.start : layout.stop], rhs, scale=4.0, method=method, rtol=1e-12
+    )
+    assert solver.components == 1
+    assert method in ("auto", solver.name)
+    expected = reference(graph, rhs, 4.0, [np.arange(120)])
+    assert np.allclose(x, expected, atol=1e-9 * np.abs(expected).max(), rtol=0)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_solves_a_graph_in_pieces(comm, method):
+    usable(method)
+    graph = in_pieces([40, 9, 30], lonely=3)
+    layout = Layout(comm, 82, COLUMNS)
+    rhs = right_hand_side(82) + 3.0
+    solver, x = solve(
+        layout, graph[layout.start : layout.stop], rhs, scale=2.0, method=method, rtol=1e-12
+    )
+    assert solver.components == 6
+    pieces = [np.arange(40), np.arange(40, 49), np.arange(49, 79)]
+    expected = reference(graph, rhs, 2.0, pieces)
+    assert np.allclose(x, expected, atol=1e-9 * np.abs(expected).max(), rtol=0)
+    assert (x[79:] == 0).all()
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("method", METHODS)
+def test_full_degrees_make_the_matrix_dominant(comm, method):
+    usable(method)
+    graph = in_pieces([50, 20], lonely=2)
+    dense = graph.toarray()
+    degrees = dense.sum(1) + np.linspace(0.1, 1.0, 72)
+    layout = Layout(comm, 72, COLUMNS)
+    rhs = right_hand_side(72)
+    rows = graph[layout.start : layout.stop]
+    solver, x = solve(layout, rows, rhs, degrees=layout.local(degrees), method=method, rtol=1e-12)
+    assert solver.components == 0
+    expected = np.linalg.solve(4.0 * (np.diag(degrees) - dense), rhs)
+    assert np.allclose(x, expected, atol=1e-9 * np.abs(expected).max(), rtol=0)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize(
+    ("columns", "size", "rtol"),
+    [(1, 1.0, 1e-10), (2, 1.0, 1e-10), (2, 1e-30, 1e-4), (3, 1e20, 1e-2)],
+)
+def test_a_dominant_matrix_is_solved_without_a_factor(comm, columns, size, rtol):
+    rows = 1500
+    graph = ring_graph(rows)
+    degrees = np.asarray(graph.sum(axis=1)).ravel() * 1.3
+    layout = layout_of(comm, rows, uneven=True).with_columns(columns)
+    rhs = size * right_hand_side(rows)[:, :columns]
+    rhs[:, 0] = 0.0  # a column that has converged before the others
+    here = slice(layout.start, layout.stop)
+    solver, x = solve(layout, graph[here], rhs, degrees=degrees[here], rtol=rtol)
+    assert solver.name == "jacobi"
+    matrix = 4.0 * (scipy.sparse.diags(degrees) - graph)
+    assert np.linalg.norm(matrix @ x - rhs) <= 1.1 * rtol * np.linalg.norm(rhs)
+    assert (x[:, 0] == 0.0).all()
+
+
+@pytest.mark.ranks(2, 3)
+def test_an_iteration_sends_the_rows_at_the_borders_and_no_others(comm):
+    rows = 6000
+    graph = scipy.sparse.diags([1.0, 2.0, 2.0, 1.0], [-2, -1, 1, 2], (rows, rows)).tocsr()
+    layout = Layout(comm, rows, 2)
+    degrees = np.full(layout.local_rows, 7.0)
+    here = graph[layout.start : layout.stop]
+    solver = LaplacianSolver(layout, here, degrees=degrees, method="jacobi", rtol=1e-10)
+    rhs = layout.vec_from(layout.random_normal(0))
+    before = sum(phase.bytes for phase in phases().values())
+    solver.solve(rhs, rhs)
+    sent = sum(phase.bytes for phase in phases().values()) - before
+    neighbors = (comm.rank > 0) + (comm.rank < comm.size - 1)
+    border = 2 * neighbors * 2 * 8  # two rows of two doubles to each neighbor
+    sums = (2 + 4) * 8
+    iterations = solver.method.iterations
+    assert iterations > 10
+    assert sent == iterations * (border + sums) + 4 * 8
+    assert sent < iterations * layout.local_rows  # a gathered map would be 16 times that
+    solver.destroy()
+    rhs.destroy()
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("method", ["auto", "jacobi"])
+def test_dense_weights_and_a_real_shift(comm, method):
+    rng = np.random.default_rng(2)
+    weights = rng.random((60, 60))
+    weights += weights.T
+    layout = layout_of(comm, 60, uneven=True)
+    rhs = right_hand_side(60)
+    solver, x = solve(
+        layout, layout.local(weights), rhs, shift=0.5, scale=1.0, method=method, rtol=1e-13
+    )
+    assert solver.components == 0
+    matrix = np.diag(weights.sum(1)) - weights + 0.5 * np.eye(60)
+    assert np.allclose(matrix @ x, rhs, atol=1e-9)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_only_the_pieces_without_slack_lose_their_means(comm):
+    graph = in_pieces([30, 30])
+    dense = graph.toarray()
+    slack = np.where(np.arange(60) < 30, 0.0, 0.2)
+    layout = Layout(comm, 60, COLUMNS)
+    rhs = right_hand_side(60) + 1.0
+    degrees = layout.local(dense.sum(1) + slack)
+    solver, x = solve(layout, graph[layout.start : layout.stop], rhs, degrees=degrees)
+    assert solver.components == 1
+    assert np.abs(x[:30].mean(0)).max() < 1e-12
+    expected = np.linalg.solve(4 * (np.diag(dense.sum(1) + slack) - dense)[30:, 30:], rhs[30:])
+    assert np.allclose(x[30:], expected, atol=1e-7)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_fewer_rows_than_ranks(comm):
+    graph = scipy.sparse.csr_matrix(np.array([[0.0, 2.0], [2.0, 0.0]]))
+    for method in ("dense", "jacobi", "mumps"):
+        usable(method)
+        layout = Layout(comm, 2, COLUMNS)
+        rhs = right_hand_side(2)
+        _, x = solve(layout, graph[layout.start : layout.stop], rhs, method=method)
+        difference = (rhs[0] - rhs[1]) / 32.0
+        assert np.allclose(x, [difference, -difference], atol=1e-8)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("rows", [200, 2000])
+def test_the_chosen_factor_gives_the_same_bits_as_on_one_rank(comm, rows):
+    graph = ring_graph(rows)
+    rhs = right_hand_side(rows)
+    layout = Layout(comm, rows, COLUMNS)
+    _, alone = solve(Layout(MPI.COMM_SELF, rows, COLUMNS), graph, rhs)
+    _, together = solve(layout, graph[layout.start : layout.stop], rhs)
+    # All but the means that are taken off, which are added up rank by rank.
+    assert np.allclose(alone, together, rtol=0, atol=1e-14 * np.abs(alone).max())
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_graph_without_edges_has_the_solution_zero(comm):
+    layout = Layout(comm, 6, COLUMNS)
+    empty = scipy.sparse.csr_matrix((layout.local_rows, 6))
+    _, x = solve(layout, empty, right_hand_side(6))
+    assert (x == 0).all()
+
+
+@pytest.mark.ranks(1, 2)
+def test_petsc_options_override_a_method(comm):
+    options = PETSc.Options()
+    options["thalweg_laplacian_pc_type"] = "jacobi"
+    try:
+        graph = ring_graph(50)
+        layout = Layout(comm, 50, COLUMNS)
+        solver = LaplacianSolver(layout, graph[layout.start : layout.stop], method="icc")
+        assert solver.method.ksp.getPC().getType() == "jacobi"
+        solver.destroy()
+    finally:
+        del options["thalweg_laplacian_pc_type"]
+
+
+@pytest.mark.ranks(1, 2)
+def test_bad_input_is_refused_on_all_ranks(comm):
+    layout = Layout(comm, 10, COLUMNS)
+    graph = ring_graph(10)
+    rows = graph[layout.start : layout.stop]
+    bad = rows.copy()
+    if comm.rank == 0:
+        bad.data[0] = -1.0
+    with pytest.raises(InputError, match="not negative"):
+        LaplacianSolver(layout, bad)
+    with pytest.raises(InputError, match="degrees"):
+        LaplacianSolver(layout, rows, degrees=np.zeros(layout.local_rows))
+    with pytest.raises(InputError, match="did you mean 'mumps'"):
+        LaplacianSolver(layout, rows, method="mump")
+    with pytest.raises(InputError, match="scale"):
+        LaplacianSolver(layout, rows, scale=0.0)
+
+
+def test_a_matrix_that_is_not_positive_definite_is_a_numerical_error(comm):
+    # The two rows disagree about their weight: no graph has this matrix.
+    lopsided = scipy.sparse.csr_matrix(np.array([[0.0, 9.0], [1.0, 0.0]]))
+    with pytest.raises(NumericalError):
+        LaplacianSolver(
+            Layout(comm, 2), lopsided, degrees=np.array([9.0, 1.0]), method="dense", shift=1e-3
+        )
+
+
+@pytest.mark.ranks(1, 2, 3, 4)
+@pytest.mark.parametrize("dense", [False, True])
+def test_components_are_found_across_ranks(comm, dense):
+    order = np.random.default_rng(0).permutation(95)
+    graph = in_pieces([50, 20, 20], lonely=5)[order][:, order]
+    piece = np.repeat(np.arange(8), [50, 20, 20, 1, 1, 1, 1, 1])[order]
+    layout = Layout(comm, 95)
+    rows = graph[layout.start : layout.stop]
+    count, labels = component_labels(layout, rows.toarray() if dense else rows)
+    assert count == 8
+    whole = layout.gather_rows(labels)
+    assert len(set(zip(whole.tolist(), piece.tolist(), strict=True))) == 8
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("one_way", [False, True])
+def test_long_paths_in_disorder_are_followed_in_few_rounds(comm, one_way):
+    rows, paths = 4000, 5
+    order = np.random.default_rng(1).permutation(rows).reshape(paths, -1)
+    first, second = order[:, :-1].ravel(), order[:, 1:].ravel()
+    graph = scipy.sparse.coo_array((np.ones(len(first)), (first, second)), (rows, rows)).tocsr()
+    graph = graph if one_way else graph + graph.T
+    layout = layout_of(comm, rows, uneven=True)
+    before = phases()["other"].bytes
+    count, labels = component_labels(layout, graph[layout.start : layout.stop])
+    sent = phases()["other"].bytes - before
+    assert count == paths
+    whole = layout.gather_rows(labels)
+    assert all(len(set(whole[path])) == 1 for path in order)
+    assert list(dict.fromkeys(whole)) == list(range(paths))  # by the first row of each
+    rounds = 2 * np.log2(rows)
+    assert sent < 8 * rounds * 4 * max(layout.local_rows, rows / 2)
+
+
+def test_components_of_few_rows_take_little_beside_the_edges():
+    layout = Layout(MPI.COMM_SELF, 6000)
+    graph = scipy.sparse.random(6000, 6000, density=50 / 6000, format="csr", random_state=0)
+    component_labels(layout, graph)
+    tracemalloc.start()
+    component_labels(layout, graph)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 24 * graph.nnz

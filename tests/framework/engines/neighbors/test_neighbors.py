@@ -1,0 +1,203 @@
+"""Nearest neighbors are exact, whatever the data, the blocks and the number of ranks."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+from sklearn.datasets import load_digits
+
+from thalweg.engines.neighbors import nearest_neighbors, neighbors
+from thalweg.errors import InputError
+from thalweg.parallel import MPI, Layout
+from thalweg.parallel.traffic import phases
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch):
+    """Bands and samples so small that hundreds of rows have many."""
+    monkeypatch.setattr(neighbors, "_BAND", 48)
+    monkeypatch.setattr(neighbors, "_SAMPLE", 64)
+
+
+def recorded(monkeypatch, rows):
+    """How often each pair of rows, the lower number first, is looked at on this rank."""
+    met = np.zeros((rows, rows), dtype=np.int64)
+
+    def recording(tile, top, left, triangle, k, scale, *sides):
+        one, other = sides[1][top : top + len(tile)], sides[7][left : left + tile.shape[1]]
+        i, j = np.nonzero(np.triu(np.ones(tile.shape), 1 if triangle else -rows))
+        met[np.minimum(one[i], other[j]), np.maximum(one[i], other[j])] += 1
+        return search(tile, top, left, triangle, k, scale, *sides)
+
+    search = neighbors.filter_tile
+    monkeypatch.setattr(neighbors, "filter_tile", recording)
+    return met
+
+
+def brute_force(points, k):
+    points = np.asarray(points, dtype=float)
+    indices, distances = [], []
+    for i, point in enumerate(points):
+        squared = ((points - point) ** 2).sum(axis=1)
+        order = np.lexsort((np.arange(len(points)), squared))
+        order = order[order != i][:k]
+        indices.append(order)
+        distances.append(squared[order])
+    return np.array(indices), np.array(distances)
+
+
+def assert_exact(comm, points, k, local_rows=None):
+    layout = Layout(comm, len(points), points.shape[1], local_rows=local_rows)
+    indices, distances = nearest_neighbors(layout, layout.local(points), k)
+    assert indices.shape == distances.shape == (layout.local_rows, k)
+    expected, squared = brute_force(points, k)
+    assert np.array_equal(indices, layout.local(expected))
+    assert np.allclose(distances, layout.local(squared), rtol=1e-13, atol=0)
+
+
+def cloud(rows, columns, seed=0):
+    # Differences of such numbers, their squares and sums are exact in any order.
+    return np.random.default_rng(seed).integers(-1000, 1000, (rows, columns)).astype(float)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("k", [1, 7, 300])
+def test_neighbors_of_a_cloud(comm, k):
+    assert_exact(comm, cloud(700, 5), k)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_each_pair_of_rows_is_looked_at_once(comm, monkeypatch):
+    met = recorded(monkeypatch, 500)
+    assert_exact(comm, cloud(500, 6), 490)  # so many that no part is too far away
+    assert np.array_equal(sum(comm.allgather(met)), np.triu(np.ones((500, 500)), 1))
+    # The ranks share them out.
+    assert met.sum() < 1.2 * 500 * 499 / 2 / comm.size
+
+
+@pytest.mark.ranks(1, 3)
+def test_parts_that_lie_far_apart_are_not_compared(comm, monkeypatch):
+    met = recorded(monkeypatch, 1200)
+    assert_exact(comm, cloud(1200, 2), 5)
+    assert sum(comm.allgather(met)).max() == 1
+    assert sum(comm.allgather(met.sum())) < 0.75 * 1200 * 1199 / 2
+
+
+@pytest.mark.ranks(1, 2)
+def test_leading_coordinates_suffice_where_the_others_are_small(comm):
+    points = cloud(900, 40)
+    points[:, 6:] = np.rint(points[:, 6:] / 64.0)
+    points = points @ scipy.linalg.hadamard(64)[:40, :40]  # so that no column is small
+    layout = Layout(comm, *points.shape)
+    frame = neighbors._Frame(layout, layout.local(points), 2)
+    assert 6 <= frame.directions.shape[0] <= 12
+    assert_exact(comm, points, 2)
+
+
+@pytest.mark.ranks(1, 3)
+def test_of_some_rows_they_are_those_that_all_have(comm):
+    points = cloud(400, 5)
+    layout = Layout(comm, *points.shape)
+    whole = nearest_neighbors(layout, layout.local(points), 6)
+    rows = np.arange(layout.local_rows)[comm.rank :: 3][::-1]
+    for some, every in zip(
+        nearest_neighbors(layout, layout.local(points), 6, rows), whole, strict=True
+    ):
+        assert np.array_equal(some, every[rows])
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_ties_go_to_the_lower_row(comm):
+    assert_exact(comm, load_digits().data[:700, 20:23], 12)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_a_grid_of_ties_far_from_the_origin(comm):
+    grid = np.stack(np.meshgrid(np.arange(30.0), np.arange(20.0)), -1).reshape(-1, 2)
+    assert_exact(comm, grid + 2.0**30, 9)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_copies_of_a_point_are_its_neighbors_at_distance_0(comm):
+    points = np.repeat(cloud(40, 3), 20, axis=0)
+    assert_exact(comm, points, 25)
+    assert_exact(comm, np.zeros((50, 4)), 30)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_close_pairs_far_from_the_center_are_told_apart(comm):
+    # Distances of 1e-6 at norms of 1: norms and products in single precision see nothing.
+    rng = np.random.default_rng(1)
+    centers = rng.integers(-512, 512, (12, 6)) / 512
+    points = np.repeat(centers, 50, axis=0) + rng.integers(-64, 64, (600, 6)) / 2.0**26
+    assert_exact(comm, points, 20)
+
+
+@pytest.mark.ranks(1, 2)
+def test_an_outlier_does_not_blur_the_others(comm):
+    points = cloud(500, 4)
+    points[17] = 2.0**24
+    assert_exact(comm, points, 10)
+
+
+@pytest.mark.ranks(2, 3, 4)
+def test_uneven_and_empty_blocks(comm):
+    counts = {2: [0, 60], 3: [50, 0, 10], 4: [1, 30, 0, 29]}[comm.size]
+    assert_exact(comm, cloud(60, 3), 5, local_rows=counts[comm.rank])
+    assert_exact(comm, cloud(2, 3), 1)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_results_are_the_same_bits_at_any_number_of_ranks(comm):
+    points = np.random.default_rng(3).standard_normal((900, 37)).astype(np.float32)
+    alone = nearest_neighbors(Layout(MPI.COMM_SELF, 900, 37), points, 15)
+    layout = Layout(comm, 900, 37)
+    together = nearest_neighbors(layout, layout.local(points), 15)
+    for mine, whole in zip(together, alone, strict=True):
+        assert np.array_equal(mine, layout.local(whole))
+
+
+@pytest.mark.ranks(1, 2)
+def test_points_in_single_precision_have_the_bits_of_the_same_in_double(comm):
+    layout = Layout(comm, 700, 20)
+    points = layout.random_normal(0, 1.0).astype(np.float32) + np.float32(100.0)
+    single, double = (nearest_neighbors(layout, kept, 9) for kept in (points, points.astype(float)))
+    for one, other in zip(single, double, strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.ranks(2, 4)
+def test_blocks_go_half_way_around_and_few_pairs_return(comm):
+    points = cloud(800, 30)
+    layout = Layout(comm, *points.shape)
+    before = phases()["other"].bytes
+    nearest_neighbors(layout, layout.local(points), 3)
+    sent = phases()["other"].bytes - before
+    blocks = comm.size // 2 * 800 / comm.size
+    # Values and numbers, limits and counts, and for each row hardly more pairs than neighbors.
+    assert sent <= blocks * (30 * 8 + 8 + 2 * 8 + 16 * 6) + 1000
+
+
+def test_threads_find_the_same(monkeypatch):
+    points = cloud(3000, 8)
+    layout = Layout(MPI.COMM_SELF, *points.shape)
+    alone = nearest_neighbors(layout, points, 9)
+    monkeypatch.setattr("numba.get_num_threads", lambda: 3)
+    for mine, theirs in zip(nearest_neighbors(layout, points, 9), alone, strict=True):
+        assert np.array_equal(mine, theirs)
+
+
+@pytest.mark.ranks(1, 2)
+def test_too_many_neighbors_are_refused(comm):
+    layout = Layout(comm, 8, 2)
+    for k in (0, 8):
+        with pytest.raises(InputError, match="rows"):
+            nearest_neighbors(layout, np.zeros((layout.local_rows, 2)), k)
+
+
+@pytest.mark.ranks(1, 2)
+def test_values_that_are_not_finite_are_refused_on_all_ranks(comm):
+    layout = Layout(comm, 8, 2)
+    points = np.zeros((8, 2))
+    points[6, 1] = np.nan
+    with pytest.raises(InputError, match="row 6"):
+        nearest_neighbors(layout, layout.local(points), 3)

@@ -1,0 +1,146 @@
+"""The bounds of the secant oracle hold for every pair, however few coordinates they see."""
+
+import numpy as np
+import pytest
+
+from thalweg.engines.secants.frame import PrincipalFrame
+from thalweg.engines.secants.secant_bounds import (
+    Accuracy,
+    cheapest_split,
+    image_bounds,
+    split_points,
+    squared_distances,
+)
+from thalweg.engines.secants.secants import SecantSet
+from thalweg.parallel import MPI, Layout
+
+
+@pytest.fixture
+def points():
+    random = np.random.default_rng(4)
+    return random.standard_normal((150, 70)) * np.exp(-np.arange(70) / 8.0) + 1000.0
+
+
+def frame_of(points):
+    return PrincipalFrame(points, Layout(MPI.COMM_SELF, *points.shape), points[::3])
+
+
+@pytest.mark.parametrize(("n_leading", "n_further"), [(1, 0), (8, 0), (40, 0), (70, 0), (3, 9)])
+def test_distances_lie_between_the_bounds(points, n_leading, n_further):
+    frame = frame_of(points)
+    components = frame.directions[:9] * 1.1
+    split = split_points(points, frame, n_leading, n_further)
+    images = (points - frame.mean) @ components.T
+    single, image_range = image_bounds(images, frame, Accuracy.of(components))
+    image_low, image_high = image_range.T
+    leading, image_dots = split.leading, single @ single.T
+    i, j = np.triu_indices(150, 1)
+    exact = ((points[i] - points[j]) ** 2).sum(axis=1)
+    mapped = (((points[i] - points[j]) @ components.T) ** 2).sum(axis=1)
+    for coordinates, bounds in (
+        (leading, split.bounds),
+        (np.concatenate([leading, split.further], axis=1), split.further_bounds),
+    ):
+        low, high, tail = bounds.T
+        dots, cross = coordinates @ coordinates.T, np.outer(tail, tail)
+        assert np.all((low[:, None] + low - 2 * (dots + cross))[i, j] <= exact)
+        assert np.all((high[:, None] + high - 2 * (dots - cross))[i, j] >= exact)
+    assert np.all((image_low[:, None] + image_low - 2 * image_dots)[i, j] <= mapped)
+    assert np.all((image_high[:, None] + image_high - 2 * image_dots)[i, j] >= mapped)
+
+
+def test_tails_far_below_single_precision_are_kept():
+    points = np.zeros((40, 6))
+    points[:, :2] = np.random.default_rng(0).standard_normal((40, 2))
+    points[::4, 5] = 1e-9
+    tail = split_points(points, frame_of(points), 2).bounds[:, 2]
+    assert np.all(tail[::4] >= 0.5e-9)
+    assert tail.max() < 2e-9
+
+
+def nearly_inside(random):
+    """Most points on some axes; a few, close to each other, differ in another direction only."""
+    points = np.zeros((60, 12))
+    points[:, :5] = random.standard_normal((60, 5))
+    points[:16, 1:5] *= 0.01
+    points[:16, 0] = np.where(np.arange(16) < 8, 1.0, -1.0) + 1e-6 * random.random(16)
+    points[:16, 8] = np.where(np.arange(16) % 2, 2e-4, -2e-4)
+    return points
+
+
+def near_duplicates(random):
+    """Pairs of points that almost coincide, far from the origin."""
+    points = random.standard_normal((60, 12))
+    points[30:] = points[:30] + 10.0 ** random.uniform(-9, -3, (30, 1))
+    return points + 1e3
+
+
+@pytest.mark.parametrize("family", [nearly_inside, near_duplicates])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_interval_holds_the_constant_of_extended_precision(family, seed):
+    random = np.random.default_rng(seed)
+    points = family(random)
+    secants = SecantSet(points, Layout(MPI.COMM_SELF, *points.shape))
+    i, j = np.triu_indices(60, 1)
+    wide = points.astype(np.longdouble)
+    difference = wide[i] - wide[j]
+    lengths = (difference**2).sum(axis=1)
+    pair = points[1] - points[8]
+    pair /= np.linalg.norm(pair)
+    for components in (
+        np.eye(12) + (np.sqrt(1.5) - 1) * np.outer(pair, pair),
+        random.standard_normal((4, 12)) / 2,
+        np.eye(12),
+    ):
+        image = difference @ components.T.astype(np.longdouble)
+        truth = np.abs((image**2).sum(axis=1) / lengths - 1).max()
+        for n_leading in range(13):
+            secants.forget()
+            scan = secants.scan(components, n_leading=n_leading, n_further=n_leading % 4)
+            assert scan.delta_lower <= truth <= scan.delta
+            assert scan.delta - scan.delta_lower < 1e-7
+
+
+@pytest.mark.parametrize("exponent", [-290, 290])
+def test_a_unit_of_length_changes_nothing(exponent):
+    points = np.random.default_rng(2).standard_normal((50, 6))
+    points[1] = points[0]
+    points[1, 0] *= 1 + 2.0**-52
+    components = np.random.default_rng(3).standard_normal((3, 6))
+    layout = Layout(MPI.COMM_SELF, 50, 6)
+    plain = SecantSet(points, layout).scan(components)
+    scaled = SecantSet(np.ldexp(points, exponent), layout).scan(components)
+    assert (plain.delta, plain.pair) == (scaled.delta, scaled.pair)
+    assert plain.n_coincident == scaled.n_coincident == 0
+
+
+def test_points_whose_squared_distance_vanishes_are_distinct():
+    points = np.zeros((4, 3))
+    points[1:] = np.diag([1.0, 1.0, 1e-200])
+    components = np.diag([1.0, 1.0, 3.0])
+    scan = SecantSet(points, Layout(MPI.COMM_SELF, 4, 3)).scan(components)
+    assert scan.n_coincident == 0
+    assert scan.delta_lower <= 8.0 <= scan.delta
+    assert scan.pair == (0, 3)
+
+
+def test_few_coordinates_are_chosen_where_the_rest_is_small(points):
+    frame = frame_of(points)
+    chosen = cheapest_split(frame, frame.directions[:9] * 1.1, 0.8)
+    assert sum(chosen) < 70
+    assert cheapest_split(frame, frame.directions[:9] * 1.1, 0.8, present=chosen) == chosen
+
+
+def test_squared_distances_are_those_of_the_rows(points):
+    expected = ((points[:, None] - points) ** 2).sum(axis=2)
+    np.testing.assert_allclose(squared_distances(points - 1000.0), expected, atol=1e-9)
+
+
+def test_points_at_the_same_place_do_not_change_how_coordinates_are_split():
+    # The distortion of such a pair counted as 1: nothing but that was to be ruled out then.
+    points = np.random.default_rng(0).standard_normal((160, 128)) * np.exp(-np.arange(128) / 60.0)
+    twice = np.concatenate([points, points[:8]])
+    frames = [PrincipalFrame(p, Layout(MPI.COMM_SELF, *p.shape), p) for p in (points, twice)]
+    psi = np.random.default_rng(1).standard_normal((90, 128)) / np.sqrt(90)
+    first, second = (cheapest_split(frame, psi, np.inf) for frame in frames)
+    assert first == second

@@ -1,0 +1,286 @@
+"""The secant oracle finds what a loop over all pairs finds, at any number of ranks."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from thalweg.engines.secants.secants import SecantSet
+from thalweg.errors import InputError
+from thalweg.parallel import MPI, Layout
+
+
+def cloud(n, dimension, seed=0):
+    random = np.random.default_rng(seed)
+    return random.standard_normal((n, dimension)) * np.linspace(3.0, 0.05, dimension) + 5.0
+
+
+def random_map(rank, dimension, seed=1):
+    return np.random.default_rng(seed).standard_normal((rank, dimension)) / np.sqrt(rank)
+
+
+def all_pairs(points, components):
+    points = points.astype(float)
+    i, j = np.triu_indices(len(points), 1)
+    lengths, mapped = np.empty((2, len(i)))
+    end = 0
+    for row in range(len(points) - 1):  # all differences at once would take gigabytes
+        difference = points[row] - points[row + 1 :]
+        begin, end = end, end + len(difference)
+        lengths[begin:end] = (difference**2).sum(axis=1)
+        mapped[begin:end] = ((difference @ components.T) ** 2).sum(axis=1)
+    distinct = lengths > 0
+    i, j, lengths, mapped = (a[distinct] for a in (i, j, lengths, mapped))
+    return i, j, mapped / lengths - 1.0, lengths
+
+
+def secants(points, comm, **options):
+    layout = Layout(comm, *points.shape)
+    return SecantSet(layout.local(points).copy(), layout, **options)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize(("n", "dimension"), [(60, 7), (1100, 70)])
+@pytest.mark.parametrize("n_leading", [0, None, 24])
+def test_the_worst_pairs_are_those_of_a_loop_over_all_pairs(comm, n, dimension, n_leading):
+    points, components = cloud(n, dimension), random_map(4, dimension)
+    i, j, values, lengths = all_pairs(points, components)
+    threshold = np.sort(np.abs(values))[-200]
+    scan = secants(points, comm).scan(
+        components, threshold, max_pairs=150, per_row=n, n_leading=n_leading
+    )
+    order = np.lexsort((j, i, -np.abs(values)))[:150]
+    assert scan.complete
+    assert scan.n_secants == scan.n_pairs == n * (n - 1) // 2
+    assert scan.delta_lower <= np.abs(values).max() <= scan.delta
+    np.testing.assert_array_equal(scan.pairs, np.stack([i, j], axis=1)[order])
+    np.testing.assert_allclose(scan.distortions, values[order], rtol=1e-10)
+    np.testing.assert_allclose(scan.lengths, lengths[order], rtol=1e-12)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_coincident_points_are_counted_and_close_ones_measured_without_cancellation(comm):
+    points = cloud(50, 6)
+    points[10] = points[20] = points[41]
+    points[30] = points[31] + 1e-9 * np.eye(6)[2]
+    components = random_map(3, 6)
+    scan = secants(points, comm).scan(components, 0.0, max_pairs=5000, per_row=50)
+    assert scan.n_coincident == 3
+    assert scan.n_secants == 50 * 49 // 2 - 3
+    at = np.flatnonzero((scan.pairs == [30, 31]).all(axis=1))[0]
+    difference = points[30] - points[31]
+    exact = ((components @ difference) ** 2).sum() / (difference**2).sum() - 1.0
+    assert scan.distortions[at] == pytest.approx(exact, rel=1e-13)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_the_same_pairs_and_the_same_bits_at_any_number_of_ranks(comm, monkeypatch):
+    from thalweg.parallel import MPI
+
+    monkeypatch.setattr("thalweg.engines.secants.secants.PIECE", 2e5)  # blocks go in several
+    points, components = cloud(2100, 70, seed=3).astype(np.float32), random_map(5, 70)
+    for options in (
+        {},
+        {"fraction": 0.5, "seed": 7},
+        {"n_leading": 30, "n_further": 9, "per_row": 1},
+    ):
+        together = secants(points, comm).scan(components, 0.5, max_pairs=400, **options)
+        alone = secants(points, MPI.COMM_SELF).scan(components, 0.5, max_pairs=400, **options)
+        assert together.delta == alone.delta
+        assert together.pair == alone.pair
+        assert together.n_pairs == alone.n_pairs
+        np.testing.assert_array_equal(together.pairs, alone.pairs)
+        np.testing.assert_array_equal(together.distortions, alone.distortions)
+        np.testing.assert_array_equal(together.lengths, alone.lengths)
+
+
+@pytest.mark.ranks(1, 3)
+def test_a_cap_per_row_spreads_the_pairs(comm):
+    points, components = cloud(300, 9), random_map(2, 9)
+    i, _, values, _ = all_pairs(points, components)
+    scan = secants(points, comm).scan(components, 0.0, max_pairs=10**6, per_row=2)
+    assert np.bincount(scan.pairs[:, 0]).max() == 2
+    for row in (0, 17, 250):
+        worst = np.sort(np.abs(values[i == row]))[::-1][:2]
+        found = np.abs(scan.distortions[scan.pairs[:, 0] == row])
+        np.testing.assert_allclose(found, worst, rtol=1e-10)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_secants_can_be_restricted_to_classes(comm):
+    points, components = cloud(120, 5), random_map(2, 5)
+    points[7] = points[8]
+    labels = np.array([3, 7])[np.random.default_rng(0).integers(0, 2, 120)]
+    labels[7], labels[8] = 3, 7
+    i, j, values, _ = all_pairs(points, components)
+    within = labels[i] == labels[j]
+    scan = secants(points, comm, labels=labels).scan(components, 0.3, max_pairs=10**5, per_row=200)
+    assert scan.n_coincident == 0
+    assert scan.n_secants == within.sum()
+    assert scan.delta_lower <= np.abs(values[within]).max() <= scan.delta
+    assert len(scan.pairs) == (np.abs(values[within]) >= 0.3).sum()
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_secants_can_be_listed_neighbors(comm):
+    points, components = cloud(90, 5), random_map(2, 5)
+    distances = ((points[:, None] - points) ** 2).sum(axis=2) + 1e9 * np.eye(90)
+    nearest = np.argsort(distances, axis=1)[:, :4]
+    listed = {tuple(sorted((a, int(b)))) for a in range(90) for b in nearest[a]}
+    i, j, values, _ = all_pairs(points, components)
+    chosen = np.array([(a, b) in listed for a, b in zip(i, j, strict=True)])
+    layout = Layout(comm, 90, 5)
+    oracle = SecantSet(layout.local(points).copy(), layout, neighbors=layout.local(nearest))
+    scan = oracle.scan(components, 0.1, max_pairs=10**5)
+    assert scan.n_pairs == len(listed)
+    assert scan.delta_lower <= np.abs(values[chosen]).max() <= scan.delta
+    assert len(scan.pairs) == (np.abs(values[chosen]) >= 0.1).sum()
+
+
+@pytest.mark.ranks(1, 3)
+def test_ranks_without_points_take_part(comm):
+    points, components = cloud(2, 5), random_map(2, 5)
+    scan = secants(points, comm).scan(components, 0.0, max_pairs=10)
+    assert scan.pair == (0, 1)
+    assert scan.n_secants == 1
+
+
+@pytest.mark.ranks(1, 2)
+def test_integer_images_are_taken_without_loss(comm):
+    images = np.random.default_rng(0).integers(0, 256, (70, 30)).astype(np.uint8)
+    components = random_map(6, 30)
+    _, _, values, _ = all_pairs(images, components)
+    scan = secants(images, comm).scan(components)
+    assert scan.delta_lower <= np.abs(values).max() <= scan.delta
+
+
+def test_progress_is_told_of_every_pair():
+    from thalweg.parallel import MPI
+
+    seen = []
+    secants(cloud(1500, 5), MPI.COMM_SELF).scan(random_map(2, 5), progress=seen.append)
+    assert sum(seen) == 1500 * 1499 // 2
+
+
+@pytest.mark.ranks(1, 2)
+def test_points_that_cannot_be_used_are_refused_on_all_ranks(comm):
+    points = cloud(40, 5)
+    points[3, 2] = np.nan
+    with pytest.raises(InputError, match="not finite"):
+        secants(points, comm)
+    with pytest.raises(InputError, match="at least two distinct points"):
+        secants(np.ones((40, 5)), comm)
+    with pytest.raises(InputError, match="int64 that float64 cannot hold"):
+        secants(2**53 + np.arange(40).reshape(-1, 1), comm)
+    with pytest.raises(InputError, match="rank x 5"):
+        secants(cloud(40, 5), comm).scan(np.ones((2, 4)))
+
+
+@pytest.mark.ranks(1, 3)
+@pytest.mark.parametrize("fraction", [0.4, 1.0])
+def test_a_scan_in_parts_finds_what_one_in_a_piece_finds(comm, fraction):
+    points = cloud(2500, 6)
+    components = random_map(3, 6)
+    options = {"threshold": 0.5, "max_pairs": 400, "per_row": 2, "fraction": fraction, "seed": 3}
+    whole = secants(points, comm).scan(components, **options)
+    parted = secants(points, comm)
+    scan = None
+    for k in range(4):
+        scan = parted.scan(components, **options, part=(k, 4), first=3, before=scan)
+        assert scan.complete == (k == 3 and fraction == 1.0)
+    for name in ("delta", "delta_lower", "pair", "n_pairs", "n_coincident"):
+        assert getattr(scan, name) == getattr(whole, name)
+    np.testing.assert_array_equal(scan.pairs, whole.pairs)
+    np.testing.assert_array_equal(scan.distortions, whole.distortions)
+    np.testing.assert_array_equal(scan.lengths, whole.lengths)
+
+
+def test_listed_secants_are_scanned_in_one_part():
+    listed = secants(cloud(10, 3), MPI.COMM_SELF, neighbors=np.arange(1, 11)[:, None] % 10)
+    with pytest.raises(InputError, match="one part"):
+        listed.scan(random_map(2, 3), part=(0, 2))
+
+
+@pytest.mark.ranks(1, 3)
+@pytest.mark.parametrize("labels", [None, np.arange(140) % 3])
+def test_sparse_points_have_the_secants_of_the_same_points_in_full(comm, labels):
+    random = np.random.default_rng(4)
+    points = scipy.sparse.random(140, 90, 0.08, random_state=random, format="lil")
+    points[7] = points[3]  # coincident
+    points[9] = 0.0
+    points = points.tocsr()
+    components = random_map(5, 90)
+    options = {"threshold": 0.3, "max_pairs": 60}
+    layout = Layout(comm, *points.shape)
+    mine = points[layout.start : layout.stop]
+    sparse = SecantSet(mine, layout, labels=labels)
+    full = SecantSet(mine.toarray(), layout, labels=labels)
+    scans = [found.scan(components, **options) for found in (sparse, full)]
+    assert scans[0].delta == pytest.approx(scans[1].delta, rel=1e-12)
+    assert scans[0].pair == scans[1].pair
+    assert scans[0].n_coincident == scans[1].n_coincident
+    np.testing.assert_array_equal(scans[0].pairs, scans[1].pairs)
+    np.testing.assert_allclose(scans[0].lengths, scans[1].lengths, rtol=1e-13)
+    part = [found.subset(2).scan(components).delta for found in (sparse, full)]
+    assert part[0] == pytest.approx(part[1], rel=1e-12)
+
+
+def test_close_sparse_points_are_measured_by_their_difference():
+    points = np.zeros((3, 8))
+    points[:, 2] = 1e6
+    points[1, 5] = 1e-6
+    points[2, 2] += 1e-4
+    points[2, 7] = -1e-5
+    components = random_map(4, 8)
+    sparse = secants(scipy.sparse.csr_matrix(points), MPI.COMM_SELF)
+    _, _, distortions, _ = all_pairs(points, components)
+    assert sparse.scan(components).delta == pytest.approx(np.abs(distortions).max(), rel=1e-7)
+
+
+@pytest.mark.ranks(1, 2)
+def test_only_given_pairs_are_secants(comm):
+    points, components = cloud(40, 5), random_map(2, 5)
+    pairs = np.array([[3, 1], [1, 3], [0, 39], [20, 21], [5, 5]])
+    given = secants(points, comm, pairs=pairs)
+    assert given.n_pairs == 3
+    i, j, distortions, _ = all_pairs(points, components)
+    counts = np.isin(i * 40 + j, [43, 39, 821])
+    assert given.scan(components).delta == pytest.approx(np.abs(distortions[counts]).max())
+
+
+@pytest.mark.ranks(1, 3)
+def test_distortions_of_given_pairs_are_multiplied_by_their_weights(comm):
+    points, components = cloud(40, 5), random_map(2, 5)
+    random = np.random.default_rng(8)
+    pairs = random.integers(0, 40, (60, 2))
+    weights = random.uniform(0.1, 1.0, 60)
+    pairs = np.concatenate([pairs, pairs[:1, ::-1]])  # once more, with the larger weight
+    weights = np.append(weights, 1.0)
+    i, j, distortions, _ = all_pairs(points, components)
+    largest = np.zeros((40, 40))
+    for (a, b), weight in zip(np.sort(pairs, axis=1), weights, strict=True):
+        largest[a, b] = max(largest[a, b], weight)
+    expected = distortions * largest[i, j]
+    given = secants(points, comm, pairs=pairs, weights=weights)
+    scan = given.scan(components, threshold=0.2, max_pairs=100)
+    assert scan.delta_lower <= np.abs(expected).max() <= scan.delta
+    reached = np.flatnonzero(np.abs(expected) >= 0.2)
+    assert sorted(map(tuple, scan.pairs)) == sorted(zip(i[reached], j[reached], strict=True))
+    np.testing.assert_allclose(np.sort(scan.distortions), np.sort(expected[reached]))
+
+
+@pytest.mark.parametrize("weights", [[0.0, 1.0], [1.0, 1.5], [1.0], [np.nan, 1.0]])
+def test_weights_that_do_not_fit_are_refused(weights):
+    with pytest.raises(InputError, match="weight"):
+        secants(
+            cloud(40, 5), MPI.COMM_SELF, pairs=np.array([[0, 1], [2, 3]]), weights=np.array(weights)
+        )
+    with pytest.raises(InputError, match="give the pairs too"):
+        secants(cloud(40, 5), MPI.COMM_SELF, weights=np.array(weights))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "word"), [([[0, 40]], "not 40"), ([[-1, 2]], "not -1"), ([[0.5, 1.0]], "integers")]
+)
+def test_pairs_that_are_no_points_are_refused(pairs, word):
+    with pytest.raises(InputError, match=word):
+        secants(cloud(40, 5), MPI.COMM_SELF, pairs=np.array(pairs))

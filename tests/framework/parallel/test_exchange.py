@@ -1,0 +1,160 @@
+"""Rows move to those who need them, and back: any type and width, at any number of ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from thalweg.engines.laplacian import RowMatrix
+from thalweg.parallel import Layout, RowExchange, RowPlan
+from thalweg.parallel.traffic import phases
+
+DTYPES = ["f8", "f4", "i8", "i4", "u1", "?", "c16", "S3", [("a", "f8"), ("b", "i2")]]
+SHAPES = [(), (1,), (3,), (2, 5), (0,)]
+
+
+def layouts(comm):
+    yield Layout(comm, 17)
+    yield Layout(comm, 1)  # fewer rows than ranks
+    yield Layout(comm, 17, local_rows={1: [17], 2: [0, 17], 3: [12, 0, 5]}[comm.size][comm.rank])
+
+
+def needed(layout, seed):
+    """Row numbers, repeated and in disorder, others on each rank; on rank 0 none at first."""
+    count = 0 if seed == 0 and layout.comm.rank == 0 else 2 * layout.rows
+    return np.random.default_rng([seed, layout.comm.rank]).integers(0, layout.rows, count)
+
+
+def whole(layout, dtype, shape):
+    numbers = np.random.default_rng(0).integers(0, 100, (layout.rows, *shape))
+    if isinstance(dtype, list):
+        found = np.zeros(numbers.shape, dtype)
+        found["a"], found["b"] = numbers / 3, numbers
+        return found
+    return (numbers / 3 if dtype in ("f8", "f4", "c16") else numbers).astype(dtype)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_every_rank_gets_the_rows_it_asked_for(comm):
+    for layout in layouts(comm):
+        for seed in range(2):
+            rows = needed(layout, seed)
+            plan = RowPlan.of(layout, rows)
+            exchange = RowExchange(plan)
+            for dtype in DTYPES:
+                for shape in SHAPES:
+                    array = whole(layout, dtype, shape)
+                    block = layout.local(array)
+                    ghosts = exchange.fetch(block)
+                    assert ghosts.dtype == array.dtype
+                    found = np.concatenate([block, ghosts])[plan.positions(rows)]
+                    assert np.array_equal(found, array[rows])
+            exchange.destroy()
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "i4", "u1"])
+def test_what_is_gathered_for_ghosts_reaches_their_owners(comm, dtype):
+    for layout in layouts(comm):
+        plan = RowPlan.of(layout, needed(layout, 1))
+        exchange = RowExchange(plan)
+        for shape in SHAPES:
+            mine = (1 + np.arange(len(plan.ghosts)) % 3).astype(dtype)
+            given = np.broadcast_to(mine.reshape(-1, *[1] * len(shape)), (len(mine), *shape))
+            sums, least = np.full((2, layout.rows, *shape), 5, dtype)
+            for ghosts, amounts in comm.allgather((plan.ghosts, mine)):
+                for row, amount in zip(ghosts, amounts, strict=True):
+                    sums[row] += amount
+                    least[row] = np.minimum(least[row], amount)
+            for combine, expected in ((exchange.add, sums), (exchange.minimum, least)):
+                block = np.full((layout.local_rows, *shape), 5, dtype)
+                combine(given.copy(), block)
+                assert np.array_equal(block, layout.local(expected))
+        exchange.destroy()
+
+
+@pytest.mark.ranks(3)
+def test_sums_have_the_same_bits_every_time(comm):
+    layout = Layout(comm, 300)
+    exchange = RowExchange(RowPlan.of(layout, np.arange(300)))
+    given = np.random.default_rng(comm.rank).standard_normal((len(exchange.plan.ghosts), 2)) ** 9
+    results = []
+    for _ in range(20):
+        block = np.ones((layout.local_rows, 2))
+        exchange.add(given, block)
+        results.append(block)
+    assert all(np.array_equal(result, results[0]) for result in results)
+    exchange.destroy()
+
+
+@pytest.mark.ranks(2, 3)
+def test_own_rows_can_be_worked_on_while_ghost_rows_are_under_way(comm):
+    layout = Layout(comm, 1000)
+    rows = np.arange(layout.start - 3, layout.stop + 3)
+    plan = RowPlan.of(layout, rows[(rows >= 0) & (rows < 1000)])
+    exchange = RowExchange(plan)
+    first, second = np.arange(1000.0), np.arange(2000.0).reshape(1000, 2)
+    out = np.empty((len(plan.ghosts), 2))
+    end_first = exchange.begin_fetch(layout.local(first))
+    end_second = exchange.begin_fetch(layout.local(second), out)
+    busy = layout.local(first).sum()
+    assert np.array_equal(end_second(), second[plan.ghosts])
+    assert np.array_equal(end_first(), first[plan.ghosts])
+    assert np.array_equal(out, second[plan.ghosts])
+    assert busy == layout.local(first).sum()
+    exchange.destroy()
+
+
+@pytest.mark.ranks(2, 3)
+def test_only_the_rows_needed_are_sent(comm):
+    layout = Layout(comm, 3000, 2)
+    neighbor = layout.stop % 3000
+    exchange = RowExchange(RowPlan.of(layout, [neighbor, neighbor]))
+    before = phases()["other"]
+    exchange.fetch(np.zeros((layout.local_rows, 2)))
+    after = phases()["other"]
+    assert exchange.rows_sent == 1
+    assert after.bytes - before.bytes == 16
+    assert after.messages - before.messages == 1
+    exchange.destroy()
+
+
+def test_a_plan_holds_each_ghost_once_and_knows_its_owner():
+    from mpi4py import MPI
+
+    layout = Layout(MPI.COMM_SELF, 10)
+    layout.starts = np.array([0, 4, 4, 10])  # as rank 0 of three sees it
+    plan = RowPlan.of(layout, np.array([9, 1, 4, 9, 3]))
+    assert plan.ghosts.tolist() == [4, 9]
+    assert plan.owners.tolist() == [2, 2]
+    assert plan.positions([3, 9, 4, 0]).tolist() == [3, 5, 4, 0]
+    with pytest.raises(ValueError, match="0 to 9"):
+        RowPlan.of(layout, [10])
+    with pytest.raises(ValueError, match="0 to 9"):
+        RowPlan.of(layout, [-1])
+
+
+@pytest.mark.ranks(1)
+def test_arrays_that_do_not_fit_are_refused(comm):
+    exchange = RowExchange(RowPlan.of(Layout(comm, 4), []))
+    with pytest.raises(ValueError, match="not one of 4 rows"):
+        exchange.fetch(np.zeros(3))
+    with pytest.raises(ValueError, match="objects"):
+        exchange.fetch(np.array([None] * 4))
+    with pytest.raises(ValueError, match="type and row shape"):
+        exchange.add(np.zeros((0, 2)), np.zeros((4, 3)))
+    exchange.destroy()
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_a_matrix_of_rows_multiplies_what_is_distributed_like_them(comm):
+    for layout in layouts(comm):
+        rng = np.random.default_rng(3)
+        whole_matrix = np.where(rng.random((layout.rows,) * 2) < 0.3, rng.random(layout.rows), 0.0)
+        array = rng.random((layout.rows, 3))
+        for rows in (layout.local(whole_matrix), csr_matrix(layout.local(whole_matrix))):
+            matrix = RowMatrix(layout, rows)
+            product = matrix.multiply(layout.local(array))
+            assert np.allclose(product, layout.local(whole_matrix @ array), rtol=1e-13)
+            matrix.destroy()

@@ -1,0 +1,215 @@
+"""The command line as a user meets it: what it prints and how it exits."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from thalweg.result import Result, Status, Trace
+from thalweg.workbench import run as job
+from thalweg.workbench.command import jobs
+
+CONFIG = """
+[data]
+name = "digits"
+rows = 60
+[objective]
+name = "elastic-embedding"
+perplexity = 5
+[stop]
+iterations = 5
+"""
+
+
+@pytest.fixture(scope="module")
+def thalweg(thalweg_command):
+    return thalweg_command
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "c.toml"
+    path.write_text(CONFIG)
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, thalweg):
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "c.toml").write_text(CONFIG)
+    done = thalweg("run", folder / "c.toml", "--out", folder / "out")
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+def test_a_run_leaves_what_the_contract_names(finished):
+    folder, done = finished
+    out = folder / "out"
+    facts = json.loads((out / "result.json").read_text())
+    assert facts["status"] == "iteration_limit"
+    assert facts["iterations"] == 5
+    assert facts["ranks"] == 1
+    assert set(facts) >= {"message", "objective", "evaluations", "seconds", "metrics", "versions"}
+    assert np.load(out / "solution.npy").shape == (60, 2)
+    with open(out / "trace.csv", newline="") as stream:
+        trace = Trace.read_csv(stream)
+    assert trace["objective"][-1] == facts["objective"]
+    assert (np.diff(trace["objective"]) <= 0).all()
+    for name in ("config.toml", "embedding.png", "convergence.png", "checkpoint/latest"):
+        assert (out / name).exists()
+    assert "objective" in done.stdout
+
+
+def test_the_resolved_configuration_repeats_the_run(thalweg, finished, tmp_path):
+    folder, _ = finished
+    again = thalweg("run", folder / "out" / "config.toml", "--out", tmp_path / "again", "--quiet")
+    assert again.returncode == 0
+    assert again.stdout == ""
+    first, second = (np.load(p / "solution.npy") for p in (folder / "out", tmp_path / "again"))
+    assert np.array_equal(first, second)
+
+
+def test_another_runs_folder_is_refused_and_left_alone(thalweg, finished):
+    folder, _ = finished
+    before = (folder / "out" / "result.json").read_bytes()
+    done = thalweg("run", folder / "c.toml", "--out", folder / "out")
+    assert done.returncode == 2
+    assert "holds another run" in done.stderr
+    assert (folder / "out" / "result.json").read_bytes() == before
+
+
+def test_resuming_with_another_problem_is_refused(thalweg, finished):
+    folder, _ = finished
+    changed = ("--set", "objective.perplexity=6", "--resume", "--out", folder / "out")
+    done = thalweg("run", folder / "c.toml", *changed)
+    assert done.returncode == 2
+    assert "objective.perplexity was 5.0 and is now 6.0" in done.stderr
+
+
+def test_resuming_with_a_larger_budget_goes_on(thalweg, config, tmp_path):
+    short = thalweg("run", config, "--out", tmp_path / "a")
+    longer = ("--set", "stop.iterations=9")
+    resumed = thalweg("run", config, "--out", tmp_path / "a", "--resume", *longer)
+    whole = thalweg("run", config, "--out", tmp_path / "b", *longer)
+    assert [short.returncode, resumed.returncode, whole.returncode] == [0, 0, 0]
+    first, second = (np.load(tmp_path / p / "solution.npy") for p in "ab")
+    assert np.array_equal(first, second)
+
+
+def test_plot_draws_the_pictures_again(thalweg, finished):
+    folder, _ = finished
+    (folder / "out" / "embedding.png").unlink()
+    done = thalweg("plot", folder / "out", "--html")
+    assert done.returncode == 0
+    assert (folder / "out" / "embedding.png").exists()
+    page = (folder / "out" / "embedding.html").read_text(encoding="utf-8")
+    assert '"names": ["0", "1"' in page
+
+
+def test_compare_prints_a_table_and_leaves_a_picture(thalweg, config, tmp_path):
+    config.write_text(
+        CONFIG
+        + '[[method]]\nsolver = "gradient-descent"\npreconditioner = "identity"\n'
+        + '[[method]]\nsolver = "gradient-descent"\npreconditioner = "spectral"\n'
+    )
+    done = thalweg("compare", config, "--out", tmp_path / "cmp")
+    assert done.returncode == 0, done.stderr
+    assert "gradient-descent + spectral" in done.stdout
+    methods = json.loads((tmp_path / "cmp" / "comparison.json").read_text())["methods"]
+    starts = set()
+    for row in methods:
+        with open(tmp_path / "cmp" / row["folder"] / "trace.csv", newline="") as stream:
+            starts.add(Trace.read_csv(stream)["objective"][0])
+    assert len(starts) == 1
+    assert (tmp_path / "cmp" / "convergence.png").exists()
+
+
+def test_of_a_run_in_an_early_stage_the_wanted_objective_is_printed(monkeypatch, capsys):
+    trace = Trace(("objective", "weight", "stage", "wanted_objective"))
+    trace.append({"objective": -0.05, "weight": 0.9, "stage": 1, "wanted_objective": 0.86})
+    facts = {"iterations": 9, "evaluations": 10, "seconds": {"total": 1.0}, "layout": None}
+    result = Result(np.zeros((1, 1)), -0.05, Status.CALLBACK, trace, **facts, stages_left=2)
+    result = replace(result, notes=("it ended early",))
+    monkeypatch.setattr(job, "run", lambda *_, **__: result)
+    jobs.run_command(["c.toml"])
+    assert "objective 0.86 at the last weight after 9 iterations" in capsys.readouterr().out
+    others = {"one": result, "two": result, "three": replace(result, notes=(), stages_left=0)}
+    monkeypatch.setattr(job, "compare", lambda *_, **__: others)
+    jobs.compare_command(["c.toml"])
+    *_, one, two, three, note = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in (one, two, three)] == ["–", "–", "-0.05"]
+    assert note == "note on one, two: it ended early"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("rn", "c.toml"), "did you mean 'run'"),
+        (("run",), "CONFIG.toml"),
+        (("run", "none.toml"), "cannot read the configuration"),
+        (("run", "c.toml", "--set", "objective.perplexity=100"), "perplexity"),
+        (("run", "c.toml", "--set", "objective.name=tsne"), "did you mean 't-sne'"),
+        (("run", "c.toml", "--set", "data.name=digit"), "did you mean 'digits'"),
+        (("run", "c.toml", "--set", "data.path=none.csv"), "none.csv"),
+        (("run", "c.toml", "--frobnicate"), "--frobnicate"),
+        (("plot", "nowhere"), "holds no finished run"),
+        (("list", "lbfsg"), "did you mean 'lbfgs'"),
+        (("compare", "c.toml"), r"[[method]]"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(thalweg, config, tmp_path, arguments, message):
+    out = ("--out", "out") if arguments[0] in ("run", "compare") else ()
+    done = thalweg(*arguments, *out, folder=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("thalweg: ")
+    assert done.stderr.count("\n") == 1
+    assert message in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_list_tells_programs_and_people(thalweg):
+    listing = json.loads(thalweg("list", "--json").stdout)
+    assert {"objectives", "preconditioners", "solvers"} <= set(listing)
+    assert "spectral" in {row["name"] for row in listing["preconditioners"]}
+    assert "tao:TYPE" in thalweg("list").stdout
+
+
+def test_help_and_version(thalweg):
+    assert "mpirun" in thalweg("--help").stdout
+    # The installed program, in a process of its own.
+    program = [Path(sys.executable).with_name("thalweg"), "--version"]
+    done = subprocess.run(program, capture_output=True, text=True)
+    assert done.stdout.startswith("thalweg 0")
+    assert "--resume" in thalweg("run", "--help").stdout
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys, thalweg.workbench.command.main as m; m.main(['--help']); "
+        "print([n for n in ('numpy', 'mpi4py', 'petsc4py', 'numba') if n in sys.modules])"
+    )
+    # os.environ, for MPI adds variables to the environment behind Python's back.
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ)
+    )
+    assert done.stdout.endswith("[]\n")
+
+
+def test_the_references_of_a_run_are_printed_once_each(finished, thalweg):
+    folder, _ = finished
+    done = thalweg("cite", folder / "out")
+    assert done.returncode == 0, done.stderr
+    keys = [line for line in done.stdout.splitlines() if line.startswith("@")]
+    assert len(set(keys)) == len(keys)
+    assert {"@inproceedings{carreira2010,", "@inproceedings{vladymyrov2012,"} <= set(keys)
+    assert "keywords" not in done.stdout
+    refused = thalweg("cite", folder)
+    assert refused.returncode == 2
+    assert "holds no run" in refused.stderr

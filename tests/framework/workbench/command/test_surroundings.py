@@ -1,0 +1,185 @@
+"""The program where packages, streams, folders or variables are not as they should be."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import thalweg
+from thalweg.errors import InputError, printable
+from thalweg.parallel import kernels
+from thalweg.plugins import Plugins, Provider, SolverSpec
+from thalweg.workbench.command import installation
+from thalweg.workbench.doctor import examination
+from thalweg.workbench.report import format_table, write_map_page
+
+PROGRAM = Path(sys.executable).with_name("thalweg")
+CONFIG = """
+[objective]
+name = "rosenbrock"
+[stop]
+iterations = 2
+[output]
+pictures = false
+"""
+
+
+@pytest.fixture
+def shell(tmp_path):
+    (tmp_path / "c.toml").write_text(CONFIG)
+
+    def run(command, **variables):
+        return subprocess.run(
+            ["bash", "-c", command.replace("thalweg", str(PROGRAM))],
+            cwd=tmp_path,
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    return run
+
+
+def one_sentence(done, *words):
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("thalweg: ")
+    assert done.stderr.count("\n") == 1
+    for word in words:
+        assert word in done.stderr
+
+
+@pytest.mark.parametrize("package", ["mpi4py", "petsc4py"])
+def test_a_package_that_is_missing_is_named_by_what_needs_it(shell, tmp_path, package):
+    (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules['{package}'] = None\n")
+    missing = {"PYTHONPATH": str(tmp_path)}
+    for command in ("list", "list --json", "cite here", "run c.toml"):
+        one_sentence(shell(f"thalweg {command}", **missing), package, "install it")
+    for command in ("--version", "--help", "run --help"):
+        done = shell(f"thalweg {command}", **missing)
+        assert (done.returncode, done.stderr) == (0, "")
+    done = shell("thalweg doctor", **missing)
+    assert (done.returncode, done.stderr) == (2, "")
+    assert f"{package} cannot be imported" in done.stdout
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
+def test_a_run_needs_no_streams(shell, tmp_path, closed):
+    done = shell(f"thalweg run c.toml --out out {closed}")
+    assert done.returncode == 0
+    assert np.load(tmp_path / "out" / "solution.npy").shape == (2, 1)
+
+
+@pytest.mark.parametrize("buffering", ["", "1"])
+def test_a_full_disk_under_the_output_costs_no_run(shell, tmp_path, buffering):
+    done = shell("thalweg run c.toml --out out > /dev/full", PYTHONUNBUFFERED=buffering)
+    assert done.returncode == 0
+    assert done.stderr == "thalweg: the output cannot be written: No space left on device\n"
+    assert json.loads((tmp_path / "out" / "result.json").read_text())["iterations"] == 2
+    one_sentence(shell("thalweg list > /dev/full", PYTHONUNBUFFERED=buffering), "No space left")
+    done = shell("thalweg run none.toml 2> /dev/full", PYTHONUNBUFFERED=buffering)
+    assert done.returncode == 2
+
+
+def test_a_reader_that_has_enough_is_no_error(shell):
+    done = shell("thalweg list --json | head -1; exit ${PIPESTATUS[0]}")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "{\n", "")
+
+
+@pytest.mark.parametrize("command", ["run ../c.toml", "list", "doctor"])
+def test_a_folder_that_is_gone_is_said(shell, command):
+    one_sentence(shell(f"mkdir gone; cd gone; rmdir ../gone; thalweg {command}"), "folder is gone")
+
+
+@pytest.mark.parametrize("threads", ["0", "-2", "00"])
+def test_numbers_of_threads_are_checked_before_numba_is_loaded(shell, threads):
+    one_sentence(shell("thalweg run c.toml", NUMBA_NUM_THREADS=threads), "NUMBA_NUM_THREADS")
+
+
+def test_a_backend_that_matplotlib_does_not_know_costs_pictures_alone(shell, tmp_path):
+    command = "thalweg run c.toml --out out --set output.pictures=true"
+    done = shell(command, MPLBACKEND="junk")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "note: the pictures failed: matplotlib cannot be loaded" in done.stdout
+    one_sentence(shell("thalweg plot out", MPLBACKEND="junk"), "matplotlib", "junk")
+
+
+def test_names_with_control_characters_make_one_sentence(shell):
+    done = shell("thalweg run c.toml --out $'c.toml/x\\ny\\e[31m'")
+    one_sentence(done, r"x\ny\x1b[31m")
+
+
+ODD = "a\nb\x1b[31m\x00\x9b\u2028\ud800"
+SHOWN = r"a\nb\x1b[31m\x00\x9b\u2028\ud800"
+
+
+def test_control_characters_are_shown_in_tables_and_pages(tmp_path):
+    assert printable(ODD) == SHOWN
+    assert printable("ä – 文\t|") == "ä – 文\t|"
+    for markdown in (False, True):
+        table = format_table([{"method": ODD, f"m{ODD}": 1.0}], markdown)
+        assert table.count(SHOWN) == 2
+        assert len(table.splitlines()) == 3
+        assert "\x1b" not in table
+    page = tmp_path / "map.html"
+    write_map_page(page, np.zeros((2, 2)), np.array([0, 1]), (ODD, "b"), ODD, ODD)
+    text = page.read_text(encoding="utf-8")
+    assert text.count(SHOWN.replace("\\", "\\\\")) == 3
+    assert f"<title>{SHOWN}</title>" in text
+
+
+@pytest.mark.parametrize("field", ["name", "summary"])
+def test_a_spec_with_control_characters_is_refused(field):
+    facts = {"name": "x", "summary": "", "load": "a:b", field: ODD}
+    with pytest.raises(TypeError, match="control characters"):
+        SolverSpec(**facts)
+
+
+def test_the_doctor_loads_what_plugins_name(monkeypatch, capsys):
+    found = Plugins(only=[])
+    spec = SolverSpec(name="sick", summary="", load="nowhere:nothing")
+    object.__setattr__(spec, "provider", Provider("ill", "thalweg-ill", "1"))
+    found._specs[SolverSpec]["sick"] = spec
+    monkeypatch.setattr("thalweg.plugins.plugins", lambda: found)
+    (finding,) = examination.plugin_code()
+    assert finding.broken
+    assert "'sick' of thalweg-ill 1" in finding.problem
+    assert installation.doctor_command([]) == 2
+    assert "No module named 'nowhere'" in capsys.readouterr().out
+
+
+def test_a_plugin_does_not_change_the_working_folder(monkeypatch, tmp_path):
+    class Entry:
+        name, value = "moving", "m"
+        dist = types.SimpleNamespace(name="thalweg-moving", version="1")
+
+        def load(self):
+            os.chdir(tmp_path)
+            return types.ModuleType("m")
+
+    before = Path.cwd()
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Entry()])
+    Plugins()
+    assert Path.cwd() == before
+
+
+@pytest.mark.parametrize("thing", ["x", None, np.sin, object])
+def test_what_is_no_objective_is_refused(thing):
+    with pytest.raises(InputError, match="objective must be"):
+        thalweg.minimize(thing)
+
+
+def test_an_empty_home_is_not_the_root_folder(monkeypatch):
+    monkeypatch.setenv("HOME", "")
+    for name in ("XDG_CACHE_HOME", "THALWEG_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    assert not kernels.preferred_cache_folder().is_absolute()
+    assert kernels.cache_folder().is_absolute()
+    assert Path("/.cache") not in kernels.cache_folder().parents

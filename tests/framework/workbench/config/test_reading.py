@@ -1,0 +1,172 @@
+"""Configurations: what is resolved, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+
+import pytest
+
+from thalweg.errors import InputError
+from thalweg.plugins import ObjectiveSpec, SolverSpec, plugins
+from thalweg.workbench.config import read_configuration
+
+BASE = {"data": {"name": "digits"}, "objective": {"name": "t-sne"}}
+
+
+def test_every_option_gets_its_value():
+    resolved = read_configuration(BASE)
+    assert resolved.solver["name"] == "lbfgs"
+    assert resolved.preconditioner["name"] == "spectral"
+    assert resolved.objective["dimensions"] == 2
+    assert resolved.stop["gradient"] is None
+    assert resolved.stop["iterations"] == 500  # of t-SNE; others go on for longer
+
+
+def test_the_resolved_file_gives_the_same_configuration_again():
+    text = {**BASE, "method": [{"solver": {"name": "lbfgs", "memory": 3}}, {"solver": "tao:lmvm"}]}
+    first = read_configuration(text)
+    again = read_configuration(tomllib.loads(first.to_toml()))
+    assert again == first
+    assert again.methods[0].solver["memory"] == 3
+
+
+def test_a_rule_is_switched_off_by_a_word_that_is_written_again(tmp_path):
+    (tmp_path / "c.toml").write_text(
+        '[data]\nname = "digits"\n[objective]\nname = "t-sne"\n[stop]\ndecrease = "none"\n'
+    )
+    first = read_configuration(tmp_path / "c.toml", ["stop.iterations=none"])
+    assert first.stop["decrease"] is None
+    assert first.stop["iterations"] is None
+    assert first.stopping().decrease is None
+    assert tomllib.loads(first.to_toml())["stop"] == {
+        "iterations": "none",
+        "decrease": "none",
+        "window": 20,
+    }
+    assert read_configuration(tomllib.loads(first.to_toml())) == first
+
+
+def test_none_from_python_is_written_so_that_it_comes_back():
+    first = read_configuration({**BASE, "stop": {"iterations": None, "decrease": None}})
+    assert read_configuration(tomllib.loads(first.to_toml())) == first
+
+
+def test_set_changes_one_option():
+    resolved = read_configuration(
+        BASE, ["objective.perplexity=12", "solver.name=gradient-descent", "run.seed=4"]
+    )
+    assert resolved.objective["perplexity"] == 12.0
+    assert resolved.solver["name"] == "gradient-descent"
+    assert resolved.run["seed"] == 4
+
+
+def test_a_solver_without_a_place_for_a_preconditioner_is_given_none_by_default():
+    text = {**BASE, "solver": {"name": "tao:cg"}, "method": [{"solver": "lbfgs"}]}
+    resolved = read_configuration(text)
+    assert resolved.preconditioner == {"name": "identity"}
+    among_methods = read_configuration({**BASE, "method": [{"solver": "tao:bqnls"}]})
+    assert among_methods.methods[0].preconditioner == {"name": "identity"}
+    with_place = read_configuration({**BASE, "solver": {"name": "tao:lmvm"}})
+    assert with_place.preconditioner["name"] == "spectral"
+
+
+def test_a_method_inherits_options_of_the_same_name_only():
+    resolved = read_configuration(
+        {
+            **BASE,
+            "solver": {"name": "lbfgs", "memory": 7},
+            "preconditioner": {"name": "spectral", "neighbors": 5},
+            "method": [{}, {"solver": "gradient-descent"}, {"preconditioner": "identity"}],
+        }
+    )
+    first, second, third = resolved.methods
+    assert first.solver["memory"] == 7
+    assert "memory" not in second.solver
+    assert second.preconditioner["neighbors"] == 5
+    assert third.preconditioner == {"name": "identity"}
+    assert [m.label for m in resolved.methods] == [
+        "lbfgs + spectral",
+        "gradient-descent + spectral",
+        "lbfgs",
+    ]
+
+
+def test_paths_beside_the_file_are_found_from_anywhere(tmp_path):
+    (tmp_path / "points.csv").write_text("1,2\n3,4\n")
+    (tmp_path / "c.toml").write_text(
+        '[data]\npath = "points.csv"\n[objective]\nname = "elastic-embedding"\n'
+    )
+    resolved = read_configuration(tmp_path / "c.toml")
+    assert resolved.data["path"] == str(tmp_path / "points.csv")
+
+
+@pytest.mark.parametrize(
+    ("raw", "changes", "message"),
+    [
+        ({**BASE, "sovler": {}}, [], r"no section \[sovler\]; did you mean 'solver'"),
+        ({**BASE, "solver": 3}, [], "must be a name or a table|must be written as a table"),
+        ({"data": {"name": "digits"}}, [], r"\[objective\] needs a name"),
+        ({"objective": {"name": "t-sne"}}, [], r"needs a section \[data\]"),
+        ({**BASE, "objective": {"name": "tsne"}}, [], "did you mean 't-sne'"),
+        ({**BASE, "objective": {"name": "t-sne", "perplexty": 3}}, [], "'perplexity'"),
+        ({**BASE, "solver": {"name": "lbfsg"}}, [], "did you mean 'lbfgs'"),
+        ({**BASE, "stop": {"iterations": -1}}, [], "at least 0"),
+        ({**BASE, "stop": {"itertions": 1}}, [], "did you mean 'iterations'"),
+        ({**BASE, "run": {"seed": "x"}}, [], "integer"),
+        ({**BASE, "method": [{"solvr": "lbfgs"}]}, [], "did you mean 'solver'"),
+        ({**BASE, "method": [{}, {}]}, [], "give them a label"),
+        ({**BASE, "method": [{"label": "a/b"}]}, [], "plain name"),
+        ({**BASE, "homotopy": {"values": ["a"]}}, [], "'values' .* must hold numbers, not 'a'"),
+        ({**BASE, "homotopy": {"values": [True]}}, [], "must hold numbers"),
+        ({**BASE, "homotopy": {"values": 3}}, [], "must be a list"),
+        ({**BASE, "homotopy": {"values": [-1.0, 1.0]}}, [], "at least 0"),
+        ({**BASE, "homotopy": {"first": -1.0}}, [], "must be above 0|greater than 0"),
+        ({**BASE, "objective": {"name": "mlp", "layers": ["a"]}}, [], "must hold integers"),
+        (BASE, ["solver"], "section.option=value"),
+        (BASE, ["=3"], "section.option=value"),
+        (BASE, ["stop.iterations=many"], "integer"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_sentence(raw, changes, message):
+    with pytest.raises(InputError, match=message) as caught:
+        read_configuration(raw, changes)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_no_toml_says_where(tmp_path):
+    (tmp_path / "c.toml").write_text("[data\n")
+    with pytest.raises(InputError, match="line 1"):
+        read_configuration(tmp_path / "c.toml")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"cannot read the configuration '.*c\.toml'"):
+        read_configuration(tmp_path / "c.toml")
+
+
+@pytest.mark.parametrize("kind", [SolverSpec, ObjectiveSpec])
+def test_every_method_is_the_same_run_when_read_again(tmp_path, kind):
+    # A resumed run is compared with the options in its folder.
+    written = tmp_path / "c.toml"
+    for spec in plugins().specs(kind):
+        if kind is SolverSpec:
+            raw = {**BASE, "solver": {"name": spec.name}}
+        else:
+            data = {} if spec.data == "none" else {"data": {"name": "digits"}}
+            raw = {**data, "objective": {"name": spec.name}}
+        configuration = read_configuration(raw)
+        written.write_text(configuration.to_toml())
+        assert read_configuration(written).identity() == configuration.identity()
+
+
+@pytest.mark.timeout(60)
+def test_a_named_pipe_is_refused_and_that_of_the_shell_is_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(InputError, match="is a pipe or a device; give a file"):
+        read_configuration(tmp_path / "pipe.toml")
+    reading, writing = os.pipe()
+    os.write(writing, b'[data]\nname = "digits"\n[objective]\nname = "t-sne"\n')
+    os.close(writing)
+    assert read_configuration(f"/dev/fd/{reading}") == read_configuration(BASE)
+    os.close(reading)

@@ -1,0 +1,144 @@
+"""The checks name what is there, what is wrong, and what to do about it."""
+
+import os
+import sys
+
+import pytest
+
+from thalweg.workbench.doctor import examination, examine, libraries
+
+
+def named(findings, name):
+    return next(finding for finding in findings if finding.name == name)
+
+
+def test_a_missing_package_is_broken_and_a_missing_extra_is_not(monkeypatch):
+    monkeypatch.setattr(examination, "NEEDED", ("no-such-package",))
+    monkeypatch.setattr(examination, "OPTIONAL", ("no-such-extra",))
+    findings = list(examination.python_packages())
+    assert named(findings, "no-such-package").broken
+    assert "no-such-extra" not in {finding.name for finding in findings}
+
+
+@pytest.mark.parametrize("text", ["numpy.core.multiarray failed to import", "_ARRAY_API not found"])
+def test_a_numpy_of_another_abi_is_told_from_other_failures(monkeypatch, text):
+    def fail(name):
+        raise ImportError(text)
+
+    monkeypatch.setattr(libraries.importlib, "import_module", fail)
+    finding = libraries.import_failure("petsc4py.PETSc")
+    assert finding.broken
+    assert "compiled for another NumPy" in finding.problem
+    assert "pip install 'numpy" in finding.advice
+
+
+def test_a_library_that_is_not_found_is_laid_to_the_modules(monkeypatch):
+    def fail(name):
+        raise ImportError("libpetsc.so.3.18: cannot open shared object file")
+
+    monkeypatch.setattr(libraries.importlib, "import_module", fail)
+    finding = libraries.import_failure("petsc4py.PETSc")
+    assert "libpetsc.so.3.18" in finding.problem
+    assert "load the modules" in finding.advice
+
+
+def test_what_fails_unforeseen_is_reported_and_the_rest_goes_on(monkeypatch):
+    def petsc():
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(libraries, "petsc", petsc)
+    findings = examine()
+    assert named(findings, "petsc").problem == "RuntimeError: boom"
+    assert named(findings, "kernel cache")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("mpirun (Open MPI) 4.1.4\n", ("Open MPI", "4")),
+        ("mpirun (Open MPI) 5.0.7\n", ("Open MPI", "5")),
+        ("HYDRA build details:\n    Version:           4.0.2\n    CC: gcc", ("MPICH", "4")),
+        ("Intel(R) MPI Library for Linux* OS, Version 2021.9 Build", ("Intel MPI", "2021")),
+        ("something else", (None, "")),
+    ],
+)
+def test_launchers_are_recognized_by_what_they_say(text, expected):
+    assert libraries.launcher_family(text) == expected
+
+
+def fake_mpirun(folder, text):
+    program = folder / "mpirun"
+    program.write_text(f"#!/bin/sh\necho '{text}'\n")
+    program.chmod(0o755)
+    return folder
+
+
+def test_an_mpirun_of_another_mpi_is_broken(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", f"{fake_mpirun(tmp_path, 'mpirun (Open MPI) 99.1')}:/usr/bin:/bin")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    (finding,) = libraries.launcher()
+    assert finding.broken
+    assert "do not see each other" in finding.problem
+
+
+def test_without_mpirun_one_rank_still_works(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    (finding,) = libraries.launcher()
+    assert not finding.broken
+    assert "limited to one rank" in finding.problem
+
+
+def test_two_mpi_libraries_in_one_process_are_broken(tmp_path):
+    maps = tmp_path / "maps"
+    line = "7f00-7f01 r-xp 00000000 fe:01 1 {}\n"
+    maps.write_text(line.format("/usr/lib/libmpi.so.40.30.4") * 2)
+    assert list(libraries.mpi_libraries(maps)) == []
+    maps.write_text(maps.read_text() + line.format("/opt/mpich/lib/libmpi.so.12.1.1"))
+    (finding,) = libraries.mpi_libraries(maps)
+    assert finding.broken
+
+
+def test_the_slow_reference_blas_is_worth_a_note(tmp_path):
+    maps = tmp_path / "maps"
+    line = "7f00-7f01 r-xp 00000000 fe:01 1 {}\n"
+    own = line.format("/x/site-packages/numpy.libs/libscipy_openblas64_.so")
+    maps.write_text(own + line.format("/usr/lib/openblas-pthread/libblas.so.3"))
+    (finding,) = libraries.blas(maps)
+    assert not finding.problem
+    assert "numpy" not in finding.value
+    maps.write_text(own + line.format("/usr/lib/x86_64-linux-gnu/blas/libblas.so.3.11.0"))
+    (finding,) = libraries.blas(maps)
+    assert "reference BLAS" in finding.problem
+
+
+@pytest.mark.parametrize(
+    ("architecture", "flags", "noted"),
+    [
+        ("Haswell", "avx2 avx512dq", True),
+        ("Haswell", "avx2", False),
+        ("SkylakeX", "avx2 avx512dq", False),
+    ],
+)
+def test_matrix_products_without_the_processors_avx512_are_worth_a_note(
+    monkeypatch, tmp_path, architecture, flags, noted
+):
+    library = {"internal_api": "openblas", "architecture": architecture}
+    monkeypatch.setattr("threadpoolctl.threadpool_info", lambda: [library])
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"flags : fpu {flags}\n")
+    (finding,) = libraries.matrix_products(cpuinfo)
+    assert architecture in finding.value
+    assert bool(finding.problem) == noted == ("OPENBLAS_CORETYPE" in finding.advice)
+
+
+def test_a_cache_that_cannot_be_written_is_named(monkeypatch, tmp_path):
+    from thalweg.parallel import kernels
+
+    monkeypatch.setenv("THALWEG_CACHE", "/proc/thalweg")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (finding,) = examination.kernel_cache()
+    kernels._usable_folder.cache_clear()
+    assert "/proc/thalweg cannot be written" in finding.problem
+    assert "THALWEG_CACHE" in finding.advice
+    assert os.path.isdir(finding.value)

@@ -1,0 +1,344 @@
+"""Files of every known kind come out as the same rows, at any number of ranks."""
+
+import gzip
+import struct
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse
+from PIL import Image
+
+from thalweg.errors import InputError
+from thalweg.parallel import MPI
+from thalweg.plugins import FormatSpec, Option
+from thalweg.workbench.readers import Source, load_data
+from thalweg.workbench.readers.formats import CORE
+from thalweg.workbench.readers.load import data_shape
+
+TABLE = np.arange(21.0).reshape(7, 3) ** 2 / 8
+NAMES = np.array(["ash", "oak", "oak", "elm", "ash", "oak", "elm"])
+CODES = np.array([0, 2, 2, 1, 0, 2, 1])
+
+
+@pytest.fixture
+def folder(comm, tmp_path):
+    """A folder that all ranks see."""
+    return type(tmp_path)(comm.bcast(str(tmp_path)))
+
+
+def write(comm, action):
+    if comm.rank == 0:
+        action()
+    comm.barrier()
+
+
+def idx_bytes(array, code):
+    header = struct.pack(f">BBBB{array.ndim}I", 0, 0, code, array.ndim, *array.shape)
+    return header + array.astype(array.dtype.newbyteorder(">")).tobytes()
+
+
+def whole(dataset):
+    return dataset.layout.gather_rows(dataset.values)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_npy_gives_each_rank_its_rows(comm, folder, order):
+    write(comm, lambda: np.save(folder / "x.npy", np.asarray(TABLE, order=order)))
+    dataset = load_data({"path": "x.npy"}, comm, folder)
+    layout = dataset.layout
+    assert np.array_equal(dataset.values, TABLE[layout.start : layout.stop])
+    assert dataset.values.flags.c_contiguous
+    assert dataset.values.dtype == np.float64
+
+
+@pytest.mark.ranks(1, 3, 4)
+def test_more_ranks_than_rows_leave_some_ranks_empty(comm, folder):
+    write(comm, lambda: np.save(folder / "x.npy", TABLE[:2]))
+    write(comm, lambda: np.savetxt(folder / "x.csv", TABLE[:2], delimiter=","))
+    for path in ("x.npy", "x.csv"):
+        dataset = load_data({"path": path, "scale": "standard"}, comm, folder)
+        assert dataset.values.shape == (dataset.layout.local_rows, 3)
+        assert np.allclose(np.abs(whole(dataset)), 1)
+
+
+@pytest.mark.ranks(1, 2)
+def test_npz_takes_data_and_labels_by_key(comm, folder):
+    write(comm, lambda: np.savez(folder / "x.npz", a=TABLE, b=TABLE + 1, species=NAMES))
+    section = {"path": "x.npz", "key": "b", "labels": "species"}
+    dataset = load_data(section, comm, folder)
+    assert np.array_equal(whole(dataset), TABLE + 1)
+    assert np.array_equal(dataset.gather_labels(), CODES)
+    assert dataset.label_names == ("ash", "elm", "oak")
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("kind", [bytes, str])  # other writers than SciPy give a string
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+def test_a_sparse_matrix_of_scipy_is_read_as_its_rows(comm, folder, form, kind):
+    matrix = scipy.sparse.csr_matrix(np.maximum(TABLE - TABLE.mean(), 0.0)).asformat(form)
+    write(comm, lambda: scipy.sparse.save_npz(folder / "b.npz", matrix))
+    parts = np.load(folder / "b.npz")
+    parts = {name: parts[name] for name in parts}
+    parts["format"] = parts["format"].astype(kind)
+    write(comm, lambda: np.savez(folder / "x.npz", **parts))
+    dataset = load_data({"path": "x.npz", "rows": 5}, comm, folder)
+    assert np.array_equal(whole(dataset), matrix.toarray()[:5])
+
+
+@pytest.mark.ranks(1, 2)
+def test_pictures_in_an_npz_become_rows_that_know_their_shape(comm, folder):
+    images = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
+    write(comm, lambda: np.savez(folder / "x.npz", images=images))
+    dataset = load_data({"path": "x.npz", "scale": "unit"}, comm, folder)
+    assert dataset.image_shape == (3, 4)
+    assert np.allclose(whole(dataset), images.reshape(2, 12) / 255)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_idx_with_labels(comm, folder, suffix):
+    images = np.arange(7 * 4, dtype=np.uint8).reshape(7, 2, 2)
+    opener = gzip.open if suffix else open
+
+    def make():
+        with opener(folder / f"a-images-idx3-ubyte{suffix}", "wb") as stream:
+            stream.write(idx_bytes(images, 0x08))
+        with opener(folder / f"a-labels-idx1-ubyte{suffix}", "wb") as stream:
+            stream.write(idx_bytes(CODES.astype(np.uint8), 0x08))
+
+    write(comm, make)
+    section = {
+        "path": f"a-images-idx3-ubyte{suffix}",
+        "labels": f"a-labels-idx1-ubyte{suffix}",
+        "dtype": "float32",
+    }
+    dataset = load_data(section, comm, folder)
+    assert np.array_equal(whole(dataset), images.reshape(7, 4).astype(np.float32))
+    assert dataset.image_shape == (2, 2)
+    assert np.array_equal(dataset.gather_labels(), CODES)
+    assert dataset.label_names is None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "code"), [("i2", 0x0B), ("i4", 0x0C), ("f4", 0x0D), ("f8", 0x0E)]
+)
+def test_idx_of_every_type_is_read_big_endian(comm, folder, dtype, code):
+    array = (TABLE * 8).astype(dtype)
+    (folder / "x.idx").write_bytes(idx_bytes(array, code))
+    assert np.array_equal(load_data({"path": "x.idx"}, comm, folder).values, array)
+
+
+@pytest.mark.ranks(1, 2)
+def test_csv_with_a_header_names_columns_and_labels(comm, folder):
+    lines = ["a; b;c;species"] + [
+        ";".join([*map(repr, map(float, row)), name])
+        for row, name in zip(TABLE, NAMES, strict=True)
+    ]
+    write(comm, lambda: (folder / "x.csv").write_text("\n".join(lines) + "\n"))
+    dataset = load_data({"path": "x.csv", "labels": "species"}, comm, folder)
+    assert np.array_equal(whole(dataset), TABLE)
+    assert np.array_equal(dataset.gather_labels(), CODES)
+    assert "header" in dataset.notes[0]
+    chosen = load_data({"path": "x.csv", "columns": ["c", 0], "labels": -1}, comm, folder)
+    assert np.array_equal(whole(chosen), TABLE[:, [2, 0]])
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", " ", "|"])
+def test_the_delimiter_is_found(comm, folder, delimiter):
+    np.savetxt(folder / "x.txt", TABLE, delimiter=delimiter, fmt="%.17g", header="made up")
+    assert np.array_equal(load_data({"path": "x.txt"}, comm, folder).values, TABLE)
+
+
+def test_a_csv_may_be_gzipped_and_labels_be_a_file_of_texts(comm, folder):
+    with gzip.open(folder / "x.csv.gz", "wt") as stream:
+        np.savetxt(stream, TABLE, delimiter=",")
+    (folder / "names.txt").write_text("\n".join(NAMES))
+    dataset = load_data({"path": "x.csv.gz", "labels": "names.txt"}, comm, folder)
+    assert np.array_equal(dataset.gather_labels(), CODES)
+    assert dataset.label_names == ("ash", "elm", "oak")
+
+
+def test_one_hot_labels_and_labels_with_gaps(comm, folder):
+    np.save(folder / "x.npy", TABLE)
+    np.savetxt(folder / "hot.csv", np.eye(3)[CODES], delimiter=",", fmt="%d")
+    np.save(folder / "gaps.npy", CODES * 10.0)
+    hot = load_data({"path": "x.npy", "labels": "hot.csv"}, comm, folder)
+    assert np.array_equal(hot.gather_labels(), CODES)
+    gaps = load_data({"path": "x.npy", "labels": "gaps.npy"}, comm, folder)
+    assert np.array_equal(gaps.gather_labels(), CODES)
+    assert gaps.label_names == ("0", "10", "20")
+
+
+def test_labels_that_no_float_tells_apart_stay_apart_or_are_refused(comm, folder):
+    write(comm, lambda: (folder / "x.csv").write_text(f"a,l\n1,{2**53 + 1}\n2,{2**53}\n"))
+    dataset = load_data({"path": "x.csv", "labels": "l"}, comm, folder)
+    assert dataset.gather_labels().tolist() == [1, 0]
+    assert dataset.label_names == (str(2**53), str(2**53 + 1))
+    write(comm, lambda: (folder / "l.txt").write_text(f"{2**53 + 1}\n{2**53}\n"))
+    with pytest.raises(InputError, match="must be integers or strings"):
+        load_data({"path": "x.csv", "columns": ["a"], "labels": "l.txt"}, comm, folder)
+    write(comm, lambda: np.savez(folder / "x.npz", X=TABLE[:2], y=np.array([2**64 - 1, 3], "u8")))
+    dataset = load_data({"path": "x.npz", "labels": "y"}, comm, folder)
+    assert dataset.label_names == ("3", str(2**64 - 1))
+
+
+@pytest.mark.parametrize("chosen", [{"labels": "l"}, {"columns": ["a"]}])
+def test_a_quote_that_is_never_closed_takes_no_rows_along(comm, folder, chosen):
+    write(comm, lambda: (folder / "x.csv").write_text('a,l\n1,"x\n2,y\n3,z\n'))
+    with pytest.raises(InputError, match="cannot be split"):
+        load_data({"path": "x.csv", **chosen}, comm, folder)
+
+
+@pytest.mark.ranks(1, 2)
+def test_mat_of_version_5(comm, folder):
+    contents = {"X": TABLE, "y": CODES[:, None] + 1}
+    write(comm, lambda: scipy.io.savemat(folder / "x.mat", contents))
+    dataset = load_data({"path": "x.mat", "labels": "y"}, comm, folder)
+    assert np.array_equal(whole(dataset), TABLE)
+    assert np.array_equal(dataset.gather_labels(), CODES)
+    assert dataset.label_names == ("1", "2", "3")
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("options", [{}, {"rows": 4, "sample": True}])
+def test_each_rank_reads_its_rows_of_an_hdf5_file(comm, folder, options):
+    h5py = pytest.importorskip("h5py")
+
+    def make():
+        with h5py.File(folder / "x.h5", "w") as file:
+            file.create_dataset("points/x", data=TABLE, chunks=(2, 3), compression="gzip")
+            file["y"] = NAMES.astype(object)
+
+    write(comm, make)
+    dataset = load_data({"path": "x.h5", "labels": "y", **options}, comm, folder)
+    write(comm, lambda: np.save(folder / "x.npy", TABLE))
+    np.save(folder / f"{comm.rank}.npy", TABLE)
+    np.savetxt(folder / f"{comm.rank}.txt", NAMES, fmt="%s")
+    files = {"path": f"{comm.rank}.npy", "labels": f"{comm.rank}.txt", **options}
+    wanted = load_data(files, MPI.COMM_SELF, folder)
+    assert np.array_equal(whole(dataset), wanted.values)
+    assert dataset.label_names == wanted.label_names
+    assert np.array_equal(dataset.gather_labels(), wanted.labels)
+    assert data_shape({"path": "x.h5", "key": "points/x"}, folder) == TABLE.shape
+    named = load_data({"path": "x.npy", "labels": "x.h5", "labels_key": "y"}, comm, folder)
+    assert np.array_equal(named.gather_labels(), np.unique(NAMES, return_inverse=True)[1])
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_each_rank_reads_its_groups_of_rows_of_a_parquet_table(comm, folder):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+
+    def make():
+        vectors = pyarrow.FixedSizeListArray.from_arrays(TABLE[:, :2].ravel(), 2)
+        columns = {"v": vectors, "n": CODES.astype(np.uint8), "z": TABLE[:, 2], "tree": NAMES}
+        table = pyarrow.table({**columns, "__index_level_0__": CODES})
+        parquet.write_table(table, folder / "x.parquet", row_group_size=2)
+        gaps = pyarrow.table({"n": pyarrow.array([1, None, 3])})
+        parquet.write_table(gaps, folder / "gaps.parquet")
+
+    write(comm, make)
+    section = {"path": "x.parquet", "labels": "tree"}
+    dataset = load_data(section, comm, folder)
+    expected = np.column_stack([TABLE[:, :2], CODES, TABLE[:, 2]])
+    assert np.array_equal(whole(dataset), expected)
+    assert dataset.label_names == ("ash", "elm", "oak")
+    assert np.array_equal(dataset.gather_labels(), np.unique(NAMES, return_inverse=True)[1])
+    pixels = load_data({**section, "columns": ["n"], "scale": "unit"}, comm, folder)
+    assert np.array_equal(whole(pixels)[:, 0], CODES / 255)
+    few = load_data({**section, "rows": 3, "sample": True}, comm, folder)
+    assert {tuple(row) for row in whole(few)} <= {tuple(row) for row in expected}
+    with pytest.raises(InputError, match="has nan in row 1"):
+        load_data({"path": "gaps.parquet"}, comm, folder)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_folder_of_pictures_is_labeled_by_its_subfolders(comm, folder):
+    pixels = np.random.default_rng(0).integers(0, 255, (5, 4, 6), dtype=np.uint8)
+
+    def make():
+        for number, name in enumerate(["cat", "cat", "dog", "dog", "eel"]):
+            (folder / "zoo" / name).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels[number]).save(folder / "zoo" / name / f"{number}.png")
+
+    write(comm, make)
+    dataset = load_data({"path": "zoo"}, comm, folder)
+    assert np.array_equal(whole(dataset), pixels.reshape(5, 24))
+    assert dataset.image_shape == (4, 6)
+    assert dataset.gather_labels().tolist() == [0, 0, 1, 1, 2]
+    assert dataset.label_names == ("cat", "dog", "eel")
+    write(comm, lambda: np.save(folder / "y.npy", np.array([1, 0, 1, 0, 1])))
+    other = load_data({"path": "zoo", "labels": "y.npy"}, comm, folder)
+    assert other.gather_labels().tolist() == [1, 0, 1, 0, 1]
+
+
+def test_colored_pictures_keep_their_color_unless_asked(comm, folder):
+    pixels = np.random.default_rng(0).integers(0, 255, (2, 3, 4, 3), dtype=np.uint8)
+    (folder / "zoo").mkdir()
+    for number in range(2):
+        Image.fromarray(pixels[number]).save(folder / "zoo" / f"{number}.png")
+    assert np.array_equal(load_data({"path": "zoo"}, comm, folder).values, pixels.reshape(2, 36))
+    assert load_data({"path": "zoo", "gray": True}, comm, folder).values.shape == (2, 12)
+    one = load_data({"path": "zoo/0.png"}, comm, folder)
+    assert np.array_equal(one.values, pixels[0].reshape(12, 3))
+
+
+def test_a_single_picture_can_give_its_distinct_colors(comm, folder):
+    pixels = np.zeros((4, 4, 3), dtype=np.uint8)
+    pixels[0, 0] = 7, 8, 9
+    Image.fromarray(pixels).save(folder / "flag.png")
+    dataset = load_data({"path": "flag.png", "distinct": True}, comm, folder)
+    assert dataset.values.tolist() == [[0, 0, 0], [7, 8, 9]]
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("path", ["x.npy", "x.csv"])
+def test_rows_are_the_first_or_a_seeded_sample(comm, folder, path):
+    write(comm, lambda: np.save(folder / "x.npy", TABLE))
+    write(comm, lambda: np.savetxt(folder / "x.csv", TABLE, delimiter=",", fmt="%.17g"))
+    write(comm, lambda: np.save(folder / "y.npy", NAMES))
+    section = {"path": path, "rows": 4, "labels": "y.npy"}
+    first = load_data(section, comm, folder)
+    assert np.array_equal(whole(first), TABLE[:4])
+    sample = load_data({**section, "sample": True, "seed": 5}, comm, folder)
+    chosen = np.sort(np.random.default_rng(5).choice(7, 4, replace=False))
+    assert np.array_equal(whole(sample), TABLE[chosen])
+    assert [sample.label_names[label] for label in sample.gather_labels()] == NAMES[chosen].tolist()
+
+
+@pytest.mark.ranks(1, 2)
+def test_columns_of_a_file_without_names(comm, folder):
+    write(comm, lambda: np.save(folder / "x.npy", TABLE))
+    dataset = load_data({"path": "x.npy", "columns": [2, 0]}, comm, folder)
+    assert np.array_equal(whole(dataset), TABLE[:, [2, 0]])
+    assert dataset.layout.columns == 2
+
+
+def read_pairs(path, options):
+    """Reader of a format that a plugin brings: two numbers per line, times an option."""
+    rows = [[float(word) for word in line.split("/")] for line in path.read_text().split()]
+    return Source.of(np.array(rows) * options["factor"], f"'{path}'")
+
+
+def test_a_plugin_brings_a_format_with_options(tmp_path, monkeypatch):
+    spec = FormatSpec(
+        name="pairs",
+        summary="two numbers per line",
+        load=f"{__name__}:read_pairs",
+        pattern=r"\.pairs",
+        options=(Option("factor", float, 1.0, "of all numbers", above=0),),
+    )
+    monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or ModuleType(__name__))
+    monkeypatch.setattr(sys.modules[__name__], "read_pairs", read_pairs, raising=False)
+    monkeypatch.setattr("thalweg.workbench.readers.formats.formats", lambda: [spec, *CORE])
+    (tmp_path / "x.pairs").write_text("1/2\n3/4\n")
+    section = {"path": "x.pairs", "factor": 2}
+    assert load_data(section, folder=tmp_path).values.tolist() == [[2, 4], [6, 8]]
+    with pytest.raises(InputError, match=r"'factor' .* must be greater than 0"):
+        load_data({**section, "factor": 0}, folder=tmp_path)
+    with pytest.raises(InputError, match=r"'header' .* has no meaning for 'x.pairs'"):
+        load_data({**section, "header": True}, folder=tmp_path)

@@ -1,0 +1,162 @@
+"""Scaling and principal components agree with NumPy on the whole array, at any rank count."""
+
+import numpy as np
+import pytest
+
+from thalweg.data import Dataset, check_magnitude
+from thalweg.data.scaling import scale_standard, scale_unit
+from thalweg.errors import InputError
+from thalweg.numerics import principal
+from thalweg.numerics.principal import principal_components
+from thalweg.parallel import Layout
+from thalweg.workbench.readers import load_data
+
+
+def rows(count=23, columns=6, seed=0):
+    table = np.random.default_rng(seed).standard_normal((count, columns)) * np.arange(
+        1, columns + 1
+    )
+    return table + 100
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_standard_scaling_gives_mean_zero_and_variance_one(comm):
+    whole = rows()
+    layout = Layout(comm, *whole.shape)
+    values = layout.local(whole).copy()
+    assert scale_standard(values, layout) == ()
+    wanted = (whole - whole.mean(axis=0)) / whole.std(axis=0)
+    assert np.allclose(values, layout.local(wanted), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("unit", [1e200, 1e-200])
+def test_values_that_cannot_be_squared_can_be_standardized(comm, unit):
+    whole = rows()
+    layout = Layout(comm, *whole.shape)
+    values = layout.local(whole * unit).copy()
+    assert scale_standard(values, layout) == ()
+    wanted = (whole - whole.mean(axis=0)) / whole.std(axis=0)
+    assert np.allclose(values, layout.local(wanted), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize(
+    ("unit", "kind"), [(1e200, float), (1e-200, float), (1e20, np.float32), (1e-20, np.float32)]
+)
+def test_values_that_cannot_be_squared_are_refused_on_all_ranks(comm, unit, kind):
+    whole = (rows(3) * unit).astype(kind)
+    layout = Layout(comm, *whole.shape)
+    match = "too large" if unit > 1 else "too small"
+    with pytest.raises(InputError, match=match):
+        check_magnitude(layout.local(whole), layout)
+    with pytest.raises(InputError, match=match):
+        Dataset.from_array(whole, comm=comm)
+
+
+def test_zeros_and_pixels_have_no_wrong_magnitude():
+    for whole in (np.zeros((3, 2)), np.full((3, 2), 255, dtype=np.uint8), np.empty((3, 0))):
+        assert Dataset.from_array(whole).layout.rows == 3
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_constant_column_becomes_zero_and_is_told(comm):
+    whole = rows()
+    whole[:, 4] = 0.1
+    layout = Layout(comm, *whole.shape)
+    values = layout.local(whole).copy()
+    (note,) = scale_standard(values, layout)
+    assert "1 column is constant" in note
+    assert note.endswith(": 4")
+    assert not values[:, 4].any()
+
+
+@pytest.mark.ranks(1, 2)
+def test_columns_that_are_all_constant_cannot_be_standardized(comm):
+    layout = Layout(comm, 4, 2)
+    with pytest.raises(InputError, match="every column"):
+        scale_standard(np.ones((layout.local_rows, 2)), layout)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_unit_scaling_divides_by_what_is_possible_or_else_by_the_largest(comm):
+    layout = Layout(comm, 2, 2)
+    whole = np.array([[0.0, 51.0], [102.0, -204.0]])
+    pixels, reals = layout.local(whole).copy(), layout.local(whole).copy()
+    scale_unit(pixels, layout, np.dtype(np.uint8))
+    scale_unit(reals, layout, np.dtype(float))
+    assert np.array_equal(pixels, layout.local(whole / 255))
+    assert np.array_equal(reals, layout.local(whole / 204))
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("way", ["covariance", "inner products", "subspace"])
+def test_principal_components_are_those_of_the_whole(comm, monkeypatch, way):
+    whole = rows(40, 50, 1)
+    limit = {"covariance": 50, "inner products": 45, "subspace": 5}[way]
+    monkeypatch.setattr(principal, "EXACT_SIZE", limit)
+    layout = Layout(comm, *whole.shape)
+    found = layout.gather_rows(principal_components(layout.local(whole), layout, 3))
+    centered = whole - whole.mean(axis=0)
+    left, sizes, _ = np.linalg.svd(centered, full_matrices=False)
+    wanted = left[:, :3] * sizes[:3]
+    signs = np.sign((found * wanted).sum(axis=0))
+    assert np.allclose(found * signs, wanted, atol=1e-5 * sizes[0])
+
+
+@pytest.mark.ranks(1, 2)
+def test_as_many_components_as_rows_do_not_divide_by_zero(comm, monkeypatch):
+    monkeypatch.setattr(principal, "EXACT_SIZE", 8)
+    whole = rows(5, 12)
+    layout = Layout(comm, 5, 12)
+    found = layout.gather_rows(principal_components(layout.local(whole), layout, 5))
+    assert np.isfinite(found).all()
+    assert np.allclose(found[:, 4], 0, atol=1e-6)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_components_follow_scaling_in_the_section(comm):
+    section = {"name": "wine", "scale": "standard", "components": 2, "dtype": "float32"}
+    dataset = load_data(section, comm)
+    assert dataset.values.shape == (dataset.layout.local_rows, 2)
+    assert dataset.values.dtype == np.float32
+    variances = dataset.layout.gather_rows(dataset.values).var(axis=0)
+    # The published leading eigenvalues of the correlation matrix of the wine data.
+    assert np.allclose(variances, [4.7059, 2.4970], atol=1e-3)
+
+
+class Frame:
+    """What NumPy sees of a data frame."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.table, dtype=dtype or object)
+
+
+@pytest.mark.parametrize(
+    "table", [Frame([[1, 2.5], [3, 4]]), [[1, 2.5], [3, 4]], np.array([[1, 2.5], [3, 4]], "O")]
+)
+def test_frames_and_lists_of_rows_become_numbers(table):
+    data = Dataset.from_array(table, labels=["b", "a"])
+    assert data.values.dtype == np.float64
+    assert data.values.tolist() == [[1, 2.5], [3, 4]]
+    assert (data.labels.tolist(), data.label_names) == ([1, 0], ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("array", "labels", "words"),
+    [
+        (np.zeros(3), None, r"rows and columns, not the shape \(3,\)"),
+        ([[1, 2], [3]], None, "cannot be made an array"),
+        (Frame([["a", 1]]), None, "cannot be made an array"),
+        (np.zeros((2, 2)) + 1j, None, "must be real numbers"),
+        ([[1.0, np.nan]], None, "nan in row 0, column 1"),
+        (np.zeros((2, 2)), [1, 2, 3], "a label for each of 2 rows"),
+        (np.zeros((2, 2)), object(), "a label for each of 2 rows"),
+    ],
+)
+def test_what_is_no_table_of_numbers_is_refused(array, labels, words):
+    with pytest.raises(InputError, match=words):
+        Dataset.from_array(array, labels)

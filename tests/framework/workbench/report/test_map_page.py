@@ -1,0 +1,111 @@
+"""A page shows the map it was given, without network, to whoever opens it in a browser."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from thalweg.errors import InputError
+from thalweg.workbench.report import write_map_page
+
+GENERATOR = np.random.default_rng(0)
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+
+#: Zooms in on row 700, points at it, and writes down what the page tells.
+VISIT = """<script>window.addEventListener("load", () => setTimeout(() => {
+  const spot = () => ({clientX: width / 2 + (places[1400] - middle[0]) * scale,
+    clientY: height / 2 - (places[1401] - middle[1]) * scale, bubbles: true, cancelable: true});
+  const before = scale;
+  canvas.dispatchEvent(new WheelEvent("wheel", {...spot(), deltaY: -900}));
+  canvas.dispatchEvent(new PointerEvent("pointermove", spot()));
+  document.body.dataset.told = find("#tip span").textContent + ", zoom " + scale / before;
+}, 200));</script></html>"""
+
+
+def facts_of(path):
+    text = path.read_text(encoding="utf-8")
+    found = re.search(r'<script id="facts" type="application/json">(.*?)</script>', text, re.S)
+    return text, json.loads(found[1])
+
+
+def test_a_page_holds_the_map_and_asks_nobody(tmp_path):
+    points, labels = GENERATOR.normal(5.0, 3.0, (200, 2)), np.arange(200) % 3
+    pictures = GENERATOR.normal(size=(200, 6, 5))
+    names = ["a", "</script><b>", "$c$"]
+    page = tmp_path / "map.html"
+    write_map_page(page, points, labels, names, "<title>", "N = 200", pictures)
+    text, facts = facts_of(page)
+    assert not re.search(r"https?:|src=|@import|url\(", text)
+    assert "<title>&lt;title&gt;</title>" in text
+    assert facts["names"] == names
+    assert facts["title"] == "<title>"
+    places = np.frombuffer(base64.b64decode(facts["places"]), "<f4").reshape(-1, 2)
+    np.testing.assert_allclose(places + facts["center"], points, atol=1e-5)
+    kept = np.frombuffer(base64.b64decode(facts["labels"]), "<u4")
+    np.testing.assert_array_equal(kept, labels)
+    assert (facts["pictures"]["width"], facts["pictures"]["height"]) == (5, 6)
+    assert len(facts["pictures"]["sheets"]) == 1
+
+
+def test_pictures_that_are_too_many_are_left_out_and_that_is_said(tmp_path):
+    many = np.broadcast_to(np.zeros((1, 64, 64), np.uint8), (20_000, 64, 64))
+    write_map_page(tmp_path / "map.html", GENERATOR.normal(size=(20_000, 2)), thumbnails=many)
+    _, facts = facts_of(tmp_path / "map.html")
+    assert "pictures" not in facts
+    assert "pictures left out" in facts["caption"]
+
+
+@pytest.mark.parametrize(
+    ("points", "labels", "words"),
+    [
+        (np.zeros((4, 3)), None, "two dimensions"),
+        (np.full((4, 2), np.nan), None, "finite"),
+        (np.full((4, 2), 1e300), None, "scale the map"),
+        (np.zeros((4, 2)), [0, 1], "2 labels for 4 points"),
+        (np.zeros((4, 2)), [0, 1, -1, 2], "integers of at least 0"),
+        (np.zeros((4, 2)), [0.0, 1.0, 0.5, 2.0], "integers of at least 0"),
+    ],
+)
+def test_what_is_no_map_is_refused(tmp_path, points, labels, words):
+    with pytest.raises(InputError, match=words):
+        write_map_page(tmp_path / "map.html", points, labels)
+    assert not (tmp_path / "map.html").exists()
+
+
+def test_a_title_cannot_bring_the_facts_into_the_page_twice(tmp_path):
+    write_map_page(tmp_path / "map.html", np.eye(2), title="{facts} {title} \udc80")
+    text, facts = facts_of(tmp_path / "map.html")
+    assert facts["title"] == r"{facts} {title} \udc80"
+    assert r"<title>{facts} {title} \udc80</title>" in text
+    assert text.count('"places"') == 1
+
+
+def test_pictures_of_other_shapes_are_refused_and_gaps_in_them_drawn(tmp_path):
+    page = tmp_path / "map.html"
+    for shape in ((2, 9), (2, 3, 3, 2), (2, 0, 3)):
+        with pytest.raises(InputError, match="pictures must have shape"):
+            write_map_page(page, np.eye(2), thumbnails=np.zeros(shape))
+    holes = np.arange(18.0).reshape(2, 3, 3, 1)
+    holes[0, 0] = np.nan
+    write_map_page(page, np.eye(2), thumbnails=holes)
+    assert facts_of(page)[1]["pictures"]["width"] == 3
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser is installed")
+@pytest.mark.parametrize("count", [1000, 40_000])
+def test_a_browser_zooms_and_tells_the_row_under_the_pointer(tmp_path, count):
+    page = tmp_path / "map.html"
+    write_map_page(page, GENERATOR.normal(size=(count, 2)), np.arange(count) % 7)
+    page.write_text(page.read_text(encoding="utf-8").replace("</html>", VISIT), encoding="utf-8")
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    command += [f"--user-data-dir={tmp_path}", "--virtual-time-budget=3000", page.as_uri()]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    told = re.search(r'data-told="row 700: 0, zoom ([\d.]+)"', run.stdout)
+    assert told is not None, run.stdout[-300:]
+    assert float(told[1]) == pytest.approx(np.exp(1.35), rel=1e-3)

@@ -1,0 +1,193 @@
+"""Pictures are written whole, whatever the points and traces look like."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from thalweg.files import atomic_write
+from thalweg.result import Trace
+from thalweg.workbench.report import (
+    comparison_picture,
+    convergence_picture,
+    draw_animation,
+    draw_comparison,
+    draw_convergence,
+    draw_embedding,
+)
+from thalweg.workbench.report.figures import class_colors
+
+WHITE = np.array([255, 255, 255])
+
+
+def pixels(path):
+    with Image.open(path) as picture:
+        return np.asarray(picture.convert("RGB"))
+
+
+def points(count, columns, seed=0):
+    return np.random.default_rng(seed).standard_normal((count, columns))
+
+
+def trace(values, seconds=1.0):
+    made = Trace(["evaluations", "seconds", "objective"])
+    for number, value in enumerate(values):
+        made.append({"evaluations": number, "seconds": number * seconds, "objective": value})
+    return made
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 5])
+@pytest.mark.parametrize("labeled", [False, True])
+def test_an_embedding_of_any_dimension_is_drawn(tmp_path, columns, labeled):
+    labels = np.arange(50) % 3 if labeled else None
+    draw_embedding(tmp_path / "map.png", points(50, columns), labels, title="50 points")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["map.png"]
+    assert (pixels(tmp_path / "map.png") != WHITE).any(axis=2).mean() > 0.005
+
+
+def test_points_have_the_color_of_their_label(tmp_path):
+    labels = np.repeat([0, 1], 200)
+    apart = points(400, 2) + 20 * labels[:, None]
+    draw_embedding(tmp_path / "map.png", apart, labels)
+    found = pixels(tmp_path / "map.png").astype(int)
+    _height, width, _ = found.shape
+    map_only = found[:, : int(0.85 * width)]
+    colors = (255 * class_colors(2)).round().astype(int)
+    # The second class lies to the upper right of the first.
+    places = [np.argwhere(np.abs(map_only - color).sum(axis=2) < 90) for color in colors]
+    assert all(len(place) > 100 for place in places)
+    assert places[1][:, 0].mean() < places[0][:, 0].mean()
+    assert places[1][:, 1].mean() > places[0][:, 1].mean()
+
+
+def test_the_legend_lies_beside_the_points(tmp_path):
+    names = [f"a rather long name of class {number}" for number in range(45)]
+    labels = np.arange(900) % 45
+    draw_embedding(tmp_path / "named.png", points(900, 2), labels, names)
+    found = (pixels(tmp_path / "named.png") != WHITE).any(axis=2)
+    empty = ~found.any(axis=0)
+    # Columns of nothing separate the map from three columns of names.
+    runs = np.flatnonzero(np.diff(np.concatenate([[0], empty.astype(int), [0]])) == 1)
+    assert len(runs) >= 3
+
+
+@pytest.mark.parametrize("count", [1, 2, 10, 11, 20, 40, 100])
+def test_classes_have_colors_of_their_own_that_show_on_white(count):
+    colors = class_colors(count)
+    assert colors.shape == (count, 3)
+    assert colors.min() >= 0
+    assert colors.max() <= 1
+    assert len(np.unique(colors.round(3), axis=0)) == count
+    assert (np.linalg.norm(1 - colors, axis=1) > 0.3).all()
+
+
+def test_names_with_dollars_and_odd_letters_are_drawn(tmp_path):
+    draw_embedding(
+        tmp_path / "map.png", points(9, 2), np.arange(9) % 3, ["a$", "$x_1$", "b\\c"], "cost in $"
+    )
+    assert (tmp_path / "map.png").exists()
+
+
+def test_degenerate_maps_are_drawn(tmp_path):
+    draw_embedding(tmp_path / "one.png", np.zeros((1, 2)), np.zeros(1, dtype=int))
+    draw_embedding(tmp_path / "same.png", np.ones((20, 2)))
+    draw_embedding(tmp_path / "flat.png", np.ones((20, 3)))
+
+
+def test_convergence_of_several_methods(tmp_path):
+    traces = {
+        "slow": trace(1e4 / np.arange(1.0, 500)),
+        "fast": trace(1e4 * 0.5 ** np.arange(10.0)),
+        "fails": trace([1e4, np.inf, np.nan]),
+        "at once": trace([1e4]),
+    }
+    draw_convergence(tmp_path / "convergence.png", traces, "a comparison")
+    draw_convergence(tmp_path / "gap.png", traces, best=1e4 * 0.5**9)
+    for name in ("convergence.png", "gap.png"):
+        picture = pixels(tmp_path / name)
+        for color in (255 * class_colors(4)).round()[:2]:
+            assert (np.abs(picture - color).sum(axis=2) < 30).sum() > 200
+
+
+def test_of_a_homotopy_the_wanted_objective_is_drawn_within_the_axes_and_stages_are_marked(
+    tmp_path, monkeypatch
+):
+    staged = Trace(("seconds", "evaluations", "objective", "weight", "stage", "wanted_objective"))
+    rows = [(-9.7, 0.1, 0, 5.0), (-9.9, 0.1, 0, 40.0), (-9.9, 1.0, 1, np.nan), (2.0, 1.0, 2, 2.0)]
+    for n, row in enumerate([*rows, (1.1, 1.0, 2, 1.1)]):
+        values = dict(zip(("objective", "weight", "stage", "wanted_objective"), row, strict=True))
+        staged.append({"seconds": n, "evaluations": n, **values})
+    assert staged.homotopy_parameter == "weight"
+    figures = []
+    monkeypatch.setattr(
+        convergence_picture, "save_figure", lambda figure, path: figures.append(figure)
+    )
+    draw_convergence(tmp_path / "stages.png", {"one": staged})
+    for axes in figures[0].axes:
+        heights = axes.lines[0].get_ydata()
+        np.testing.assert_array_equal(heights, [5.0, 40.0, np.nan, 2.0, 1.1])
+        low, high = axes.get_ylim()
+        assert low < 1.1
+        assert high > 40.0
+        marked = [(patch.get_x(), patch.get_x() + patch.get_width()) for patch in axes.patches]
+        np.testing.assert_allclose(marked, [(0.0, 2.0), (2.0, 3.0)])  # two rows, then one
+        words = [text.get_text() for text in axes.texts]
+        assert words == ["0.1", "1", "weight = 1"]
+    draw_convergence(tmp_path / "two.png", {"one": staged, "other": trace([3.0, 2.0])})
+    assert not figures[1].axes[0].patches
+    ended = Trace.from_array(staged.columns, staged.to_array()[:2])  # in the first stage
+    draw_convergence(tmp_path / "ended.png", {"one": ended})
+    np.testing.assert_array_equal(figures[2].axes[0].lines[0].get_ydata(), [5.0, 40.0])
+
+
+def test_negative_values_and_traces_without_rows_are_drawn(tmp_path):
+    draw_convergence(tmp_path / "a.png", {"one": trace([3.0, -1.0, -2.0]), "none": trace([])})
+    draw_convergence(tmp_path / "b.png", {"none": trace([])})
+    assert (tmp_path / "b.png").exists()
+
+
+def test_an_animation_has_its_frames_on_white(tmp_path):
+    frames = [points(30, 2) * size for size in (0.1, 0.5, 1.0, 0.7)]
+    captions = [f"iteration {number}" for number in range(4)]
+    draw_animation(tmp_path / "run.gif", frames, np.arange(30) % 3, captions)
+    with Image.open(tmp_path / "run.gif") as picture:
+        assert picture.n_frames == 4
+        for number in range(4):
+            picture.seek(number)
+            assert picture.convert("RGB").getpixel((1, 60)) == (255, 255, 255)
+
+
+def test_a_failed_writer_leaves_what_was_there(tmp_path):
+    path = tmp_path / "table.txt"
+    path.write_text("before")
+
+    def fail():
+        with atomic_write(path) as aside:
+            aside.write_text("half")
+            raise RuntimeError("disk full")
+
+    with pytest.raises(RuntimeError, match="disk full"):
+        fail()
+    assert path.read_text() == "before"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["table.txt"]
+
+
+def test_a_comparison_names_what_each_method_reached_and_how_it_ended(tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(
+        comparison_picture, "save_figure", lambda figure, path: figures.append(figure)
+    )
+    methods = {
+        "first": {"delta": 0.3987, "rank": 11, "seconds": 0.94, "status": "converged"},
+        "second": {"delta": 0.61, "rank": 14, "seconds": 75.0, "status": "time_limit"},
+        "third": {"seconds": 1.0, "status": "interrupted"},
+    }
+    draw_comparison(tmp_path / "comparison.png", methods, ("delta", "rank"))
+    (axes,) = figures[0].axes
+    assert [tuple(line.get_xydata()[0]) for line in axes.lines[:2]] == [(0.3987, 11), (0.61, 14)]
+    assert np.isnan(axes.lines[2].get_xydata()).all()
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [
+        "first: rank 11, delta 0.399, 0.94 s",
+        "second: rank 14, delta 0.61, 75.0 s (time limit)",
+        "third: rank –, delta –, 1.00 s (interrupted)",
+    ]
+    assert all(float(tick).is_integer() for tick in axes.get_yticks())

@@ -1,0 +1,212 @@
+"""One process at a time writes into a folder, and a dead one stands in nobody's way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import thalweg
+from thalweg.errors import InputError
+from thalweg.parallel import MPI
+from thalweg.workbench import lock
+from thalweg.workbench.run import compare, plot
+
+QUICK = {
+    "objective": {"name": "rosenbrock"},
+    "solver": {"name": "gradient-descent"},
+    "stop": {"iterations": 2},
+    "output": {"pictures": False},
+}
+SEVERAL = {**QUICK, "method": [{"solver": "lbfgs"}, {"solver": "gradient-descent"}]}
+
+OWNER = """
+import sys, time
+from pathlib import Path
+from thalweg.workbench import lock
+lock.BEAT, lock.LEASE = float(sys.argv[2]), float(sys.argv[3])
+owned = lock.FolderLock(Path(sys.argv[1]))
+owned.acquire()
+print("locked", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def owner(monkeypatch):
+    """Starts processes that write into a folder until they are killed."""
+    monkeypatch.setattr(lock, "BEAT", 0.2)
+    monkeypatch.setattr(lock, "LEASE", 3.0)
+    started = []
+
+    def start(folder):
+        command = [sys.executable, "-c", OWNER, str(folder), str(lock.BEAT), str(lock.LEASE)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        assert process.stdout.readline() == "locked\n"
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_a_folder_in_which_another_process_writes_is_refused(comm, tmp_path, owner):
+    folder = comm.bcast(tmp_path / "out" if comm.rank == 0 else None)
+    thalweg.run(QUICK, folder, comm=comm)
+    changes = ["stop.iterations=4"]
+    if comm.rank == 0:
+        process = owner(folder)
+        before = contents(folder)
+    pid = comm.bcast(process.pid if comm.rank == 0 else None)
+    with pytest.raises(InputError, match=rf"process {pid} on host .* is writing into the folder"):
+        thalweg.run(QUICK, folder, changes=changes, resume=True, comm=comm)
+    if comm.rank == 0:
+        with pytest.raises(InputError, match=f"process {pid} on host .*, remove '.*/.lock'"):
+            plot(folder)
+        assert contents(folder) == before
+    comm.barrier()
+
+
+@pytest.mark.ranks(1, 2)
+def test_the_run_of_a_killed_process_is_resumed_at_once(comm, tmp_path, owner):
+    folder = comm.bcast(tmp_path / "out" if comm.rank == 0 else None)
+    thalweg.run(QUICK, folder, comm=comm)
+    if comm.rank == 0:
+        process = owner(folder)
+        process.kill()
+        process.wait()
+        assert (folder / ".lock").exists()
+    comm.barrier()
+    began = time.monotonic()
+    result = thalweg.run(QUICK, folder, changes=["stop.iterations=4"], resume=True, comm=comm)
+    assert result.iterations == 4
+    assert time.monotonic() - began < lock.LEASE
+    assert not (folder / ".lock").exists()
+    comm.barrier()
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_of_a_process_on_another_host_its_signs_of_life_decide(tmp_path, owner, alive):
+    thalweg.run(QUICK, tmp_path / "out", comm=MPI.COMM_SELF)
+    process = owner(tmp_path / "out")
+    process.kill()
+    file = tmp_path / "out" / ".lock"
+    lines = file.read_text().splitlines()
+    lines = ["host=elsewhere" if line.startswith("host=") else line for line in lines]
+    file.write_text("\n".join(lines) + "\n")
+    ended = threading.Event()
+
+    def beat():
+        while alive and not ended.wait(lock.BEAT):
+            os.utime(file)
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        changes = ["stop.iterations=4"]
+        if alive:
+            with pytest.raises(InputError, match="on host elsewhere is writing"):
+                thalweg.run(QUICK, tmp_path / "out", changes=changes, resume=True)
+        else:
+            began = time.monotonic()
+            thalweg.run(QUICK, tmp_path / "out", changes=changes, resume=True)
+            assert time.monotonic() - began >= lock.LEASE
+    finally:
+        ended.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("command", [thalweg.run, compare])
+def test_a_new_folder_in_which_another_process_writes_is_refused(tmp_path, owner, command):
+    process = owner(tmp_path)
+    with pytest.raises(InputError, match=f"process {process.pid} on host"):
+        command(SEVERAL if command is compare else QUICK, tmp_path, comm=MPI.COMM_SELF)
+    assert [file.name for file in tmp_path.iterdir()] == [".lock"]
+
+
+def _killed(iterate):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return False
+
+
+def _raising(error):
+    def callback(*arguments):
+        raise error
+
+    return callback
+
+
+@pytest.mark.parametrize("error", [RuntimeError("failed"), KeyboardInterrupt(), None])
+def test_a_run_that_ends_in_whatever_way_leaves_no_lock(tmp_path, monkeypatch, error):
+    seen = []
+
+    def frames(*arguments):
+        seen.append((tmp_path / ".lock").exists())
+        return _killed if error is None else _raising(error)
+
+    monkeypatch.setattr("thalweg.workbench.run.running.frames_for", frames)
+    if error is None:
+        assert thalweg.run(QUICK, tmp_path, comm=MPI.COMM_SELF).status.name == "INTERRUPTED"
+    else:
+        with pytest.raises(type(error)):
+            thalweg.run(QUICK, tmp_path, comm=MPI.COMM_SELF)
+    assert seen == [True]
+    assert not (tmp_path / ".lock").exists()
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("file", ["result.json", "solution.npy"])
+def test_a_refused_comparison_has_run_nothing_and_can_be_repeated(comm, tmp_path, file):
+    folder = comm.bcast(tmp_path / "out" if comm.rank == 0 else None)
+    if comm.rank == 0:
+        (folder / "gradient-descent").mkdir(parents=True)
+        (folder / "gradient-descent" / file).write_text("mine")
+    comm.barrier()
+    with pytest.raises(InputError, match=f"out/gradient-descent' .*{file}"):
+        compare(SEVERAL, folder, comm=comm)
+    comm.barrier()
+    assert sorted(path.name for path in folder.rglob("*")) == ["gradient-descent", file]
+    comm.barrier()
+    if comm.rank == 0:
+        (folder / "gradient-descent" / file).unlink()
+    comm.barrier()
+    assert len(compare(SEVERAL, folder, comm=comm)) == 2
+    assert not list(folder.rglob(".lock"))
+    comm.barrier()
+
+
+def test_a_comparison_whose_start_is_refused_can_be_repeated(tmp_path):
+    np.save(tmp_path / "start.npy", np.full((1, 2), np.nan))
+    start = {"run": {"start": str(tmp_path / "start.npy")}}
+    with pytest.raises(InputError, match="start"):
+        compare({**SEVERAL, **start}, tmp_path / "out", comm=MPI.COMM_SELF)
+    assert not (tmp_path / "out").exists()
+    compare(SEVERAL, tmp_path / "out", comm=MPI.COMM_SELF)
+
+
+def test_what_cannot_be_resumed_is_not_to_be_resumed(tmp_path):
+    (tmp_path / "result.json").write_text("{}")
+    with pytest.raises(InputError, match=r"without its config\.toml it cannot be resumed$"):
+        thalweg.run(QUICK, tmp_path, resume=True, comm=MPI.COMM_SELF)
+
+
+def test_a_line_break_in_the_name_of_a_folder_is_none_in_the_message(tmp_path):
+    folder = tmp_path / "a\nb"
+    thalweg.run(QUICK, folder, comm=MPI.COMM_SELF)
+    with pytest.raises(InputError, match=r"a\\nb' holds another run") as caught:
+        thalweg.run(QUICK, folder, comm=MPI.COMM_SELF)
+    assert "\n" not in str(caught.value)

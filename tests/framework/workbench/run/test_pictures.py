@@ -1,0 +1,131 @@
+"""Pictures come after the results, and are no condition of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import thalweg
+from thalweg.errors import InputError
+from thalweg.parallel import MPI
+from thalweg.workbench.run import compare, pictures
+from thalweg.workbench.run.pictures import Frames
+
+CONFIG = {
+    "data": {"name": "digits", "rows": 40},
+    "objective": {"name": "elastic-embedding", "perplexity": 5},
+    "stop": {"iterations": 3, "decrease": 0.0},
+}
+
+
+def stored(tmp_path, **options):
+    """A configuration whose data and labels are files."""
+    points = np.random.default_rng(0).standard_normal((40, 4))
+    np.savez(tmp_path / "a.npz", x=points, y=np.arange(40) % 3)
+    data = {"path": str(tmp_path / "a.npz"), "key": "x", "labels": "y", **options}
+    return points, {**CONFIG, "data": data}
+
+
+@pytest.mark.parametrize(
+    ("command", "scale"),
+    [(thalweg.run, "none"), (thalweg.run, "standard"), (compare, "standard")],
+)
+def test_a_run_is_not_drawn_with_other_data_than_its_own(tmp_path, command, scale):
+    points, config = stored(tmp_path, scale=scale)
+    if command is compare:
+        config["method"] = [{"solver": "lbfgs"}]
+    out = tmp_path / "out"
+    command(config, out, comm=MPI.COMM_SELF)
+    drawn = pictures.plot(out)
+    assert any(file.name == "embedding.png" for file in drawn)
+    before = {file: file.read_bytes() for file in drawn}
+    for what, changed in (
+        ("labels", {"x": points, "y": np.arange(40) % 4}),
+        ("labels", {"x": points, "y": np.roll(np.arange(40) % 3, 1)}),
+        ("data", {"x": points[::-1], "y": np.arange(40) % 3}),
+        ("data", {"x": points[:30], "y": np.arange(30) % 3}),
+    ):
+        np.savez(tmp_path / "a.npz", **changed)
+        with pytest.raises(InputError, match=f"the {what} of the run in .* are not what they were"):
+            pictures.plot(out)
+    if command is thalweg.run:
+        assert before == {file: file.read_bytes() for file in drawn}
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("options", [{"scale": "standard"}, {"components": 3}])
+def test_a_run_on_several_ranks_is_drawn_on_one(comm, tmp_path, options):
+    folder = comm.bcast(tmp_path / "out" if comm.rank == 0 else None)
+    data = {**CONFIG["data"], **options}
+    thalweg.run({**CONFIG, "data": data, "output": {"pictures": False}}, folder, comm=comm)
+    if comm.rank == 0:
+        assert pictures.plot(folder)[-1].name == "embedding.png"
+    comm.barrier()
+
+
+def test_pictures_of_the_users_are_not_overwritten(tmp_path):
+    config = {**CONFIG, "output": {"pictures": False}, "method": [{"solver": "lbfgs"}]}
+    compare(config, tmp_path, comm=MPI.COMM_SELF)
+    files = pictures.plot(tmp_path, page=True)
+    drawn = ["convergence.png", "convergence.png", "embedding.png", "embedding.html"]
+    assert [file.name for file in files] == drawn
+    assert pictures.plot(tmp_path, page=True) == files  # its own
+    for file in files:
+        own = file.read_bytes()
+        for mine in (b"", b"<html>my notes on thalweg</html>"):
+            file.write_bytes(mine)
+            with pytest.raises(InputError, match=f"{file.name}' was not drawn by thalweg"):
+                pictures.plot(tmp_path, page=True)
+            assert file.read_bytes() == mine
+        file.write_bytes(own)
+
+
+def test_a_folder_with_a_page_of_the_users_takes_no_run(tmp_path):
+    (tmp_path / "embedding.html").write_text("mine")
+    with pytest.raises(InputError, match=r"has a file embedding\.html already"):
+        thalweg.run(CONFIG, tmp_path, comm=MPI.COMM_SELF)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        {"objective": {"name": "rosenbrock"}},
+        {**CONFIG, "objective": {**CONFIG["objective"], "dimensions": 1}},
+    ],
+)
+def test_a_variable_of_one_column_is_animated_along_a_line(tmp_path, problem):
+    config = {**problem, "stop": {"iterations": 2}, "output": {"animation": True}}
+    thalweg.run(config, tmp_path / "run", comm=MPI.COMM_SELF)
+    assert (tmp_path / "run" / "animation.gif").read_bytes().startswith(b"GIF")
+    changes = ["stop.iterations=4", "output.pictures=false"]
+    thalweg.run(config, tmp_path / "run", changes=changes, resume=True, comm=MPI.COMM_SELF)
+    (tmp_path / "run" / "animation.gif").write_bytes(b"GIF89a of mine")
+    changes[0] = "stop.iterations=5"
+    result = thalweg.run(config, tmp_path / "run", changes=changes, resume=True, comm=MPI.COMM_SELF)
+    assert "animation.gif' was not drawn by thalweg" in result.notes[-1]
+
+
+@pytest.mark.ranks(1, 2)
+def test_frames_are_kept_on_the_rank_that_draws(comm, monkeypatch):
+    monkeypatch.setattr("thalweg.workbench.run.pictures.MAX_FRAMES", 4)
+    kept = {}
+
+    class Watched(Frames):
+        def __init__(self, objective):
+            super().__init__(objective)
+            kept["frames"] = self
+
+    from thalweg.workbench.config import read_configuration
+    from thalweg.workbench.run.building import build_objective, built_method
+    from thalweg.workbench.run.running import run_method
+
+    configuration = read_configuration({**CONFIG, "stop": {"iterations": 10, "decrease": 0.0}})
+    dataset, objective = build_objective(configuration, comm)
+    solver = built_method(configuration, objective)
+    run_method(configuration, dataset, objective, solver, None, Watched(objective))
+    objective.destroy()
+    frames = kept["frames"]
+    assert len(frames.captions) == 3
+    assert frames.every == 4
+    assert len(frames.frames) == (3 if comm.rank == 0 else 0)
+    assert all(np.isfinite(frame).all() for frame in frames.frames)

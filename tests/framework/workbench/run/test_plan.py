@@ -1,0 +1,187 @@
+"""A plan predicts from shapes alone, says what does not fit, and refuses what it cannot know."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from thalweg.errors import InputError
+from thalweg.workbench.command.main import main
+from thalweg.workbench.plan import bytes_of, plan, plans
+from thalweg.workbench.readers.load import data_shape, load_data
+
+ROOT = Path(__file__).resolve().parents[4]
+
+CONFIGURATIONS = {
+    "t-sne": {"objective": {"name": "t-sne"}, "preconditioner": {"name": "spectral"}},
+    "pacmap": {"objective": {"name": "pacmap"}, "preconditioner": {"name": "spectral"}},
+    "kdac": {"objective": {"name": "kdac"}},
+    "near-isometry": {"objective": {"name": "near-isometry", "delta": 0.4}},
+    "autoencoder": {"objective": {"name": "autoencoder"}},
+}
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_every_family_says_what_it_takes_without_reading_data(name):
+    section = {"data": {"name": "blobs", "rows": 10}, **CONFIGURATIONS[name]}
+    shape = {"rows": 1_000_000_000, "columns": 128}
+    plans = [plan(section, ranks, **shape) for ranks in (1, 64, 4096)]
+    alone, some, many = (found.memory for found in plans)
+    assert alone > 1e9 * 128 * 8
+    assert alone > some > many
+    assert all(phase.sent == 0.0 for phase in plans[0].phases)
+    assert sum(phase.sent for phase in plans[1].phases) > 0.0
+    text = plans[1].verdict(4e9)
+    assert "does not fit into 3.73 GiB per rank" in text
+    assert plans[1].peak_phase.name in text
+    assert "\n" not in text
+    assert plans[1].verdict(1e15).startswith("A run on 64 ranks fits")
+
+
+def test_the_shape_is_that_of_the_data_after_the_choice_of_rows_and_columns(tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, np.zeros((40, 6)))
+    for options, shape in (
+        ({}, (40, 6)),
+        ({"rows": 7, "columns": [0, 2, 4]}, (7, 3)),
+        ({"components": 2, "sample": True, "rows": 30}, (30, 2)),
+    ):
+        assert data_shape({"path": str(path), **options}) == shape
+    assert data_shape({"name": "blobs", "rows": 10**12, "dimension": 3}) == (10**12, 3)
+    assert data_shape({"name": "digits", "rows": 100, "components": 5}) == (100, 5)
+    with pytest.raises(InputError, match="has 40 rows"):
+        data_shape({"path": str(path), "rows": 50})
+
+
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ({"path": 3}, "'path' of section \\[data\\] must be a string"),
+        ({"path": "x.npy", "name": "digits"}, "both 'path' and 'name'"),
+        ({"name": "blobs", "rows": "many"}, "'rows' of section \\[data\\] must be an integer"),
+        ({"name": "digits", "components": "all"}, "'components' of section"),
+        ({"name": "digits", "components": 1000}, "have at most 64 principal components"),
+        ({"name": "digits", "scale": "some"}, "must be one of none, unit, standard"),
+    ],
+)
+def test_what_a_run_would_refuse_a_plan_refuses(section, words):
+    for refusing in (data_shape, load_data):
+        with pytest.raises(InputError, match=words):
+            refusing(section)
+
+
+def phases(objective, **given):
+    shape = {"rows": 1_000_000, "columns": 20}
+    found = plan({"data": {"name": "blobs"}, "objective": objective, **given}, 4, **shape)
+    return {phase.name: phase for phase in found.phases}
+
+
+@pytest.mark.parametrize(("dimensions", "parts"), [(2, "2,048"), (3, "24,576")])
+def test_a_plan_says_where_ranks_are_more_than_the_parts_of_a_mesh(
+    tmp_path, capsys, dimensions, parts
+):
+    path = tmp_path / "a.toml"
+    objective = f'[objective]\nname = "t-sne"\ndimensions = {dimensions}\n'
+    path.write_text(f'[data]\nname = "blobs"\n{objective}')
+    shape = ["--rows", "100000000", "--columns", "20"]
+    for ranks, said in ((int(parts.replace(",", "")), 0), (30_000, 1)):
+        assert main(["plan", str(path), "--ranks", str(ranks), *shape]) == 0
+        printed = capsys.readouterr().out
+        assert printed.count("no more ranks than that take part") == said
+    assert f"the mesh has about {parts} parts" in printed
+
+
+def test_a_plan_follows_the_options_that_cost_most():
+    usual = phases({"name": "t-sne"})
+    several = phases({"name": "t-sne", "perplexities": [10, 300]})
+    assert several["affinities"].temporary == pytest.approx(10 * usual["affinities"].temporary)
+    exact = phases({"name": "t-sne", "repulsion": "exact"})["iterations"]
+    assert exact.temporary < usual["iterations"].temporary  # it has no mesh
+    assert phases({"name": "t-sne"}, stop={"iterations": 0})["iterations"].sent == 0.0
+    small = {"rows": 500, "columns": 20}
+    for name, first in (("t-sne", "affinities"), ("umap", "neighbors")):  # UMAP's are never dense
+        found = plan({"data": {"name": "blobs"}, "objective": {"name": name}}, 4, **small)
+        assert found.phases[1].name == first
+
+
+def test_secants_between_neighbors_are_few_and_those_within_classes_fewer():
+    every, near, within = (
+        phases({"name": "near-isometry", "delta": 0.4, "secants": kind})
+        for kind in ("all", "neighbors", "within-class")
+    )
+    assert near["neighbors"].persistent > 8e6  # every rank keeps the list
+    assert "neighbors" not in every
+    assert within["scans"].temporary > every["scans"].temporary  # the labels of all rows
+
+
+def test_each_method_of_a_comparison_is_planned_and_the_largest_decides(tmp_path, capsys):
+    path = tmp_path / "a.toml"
+    tables = [
+        f'[[method]]\nlabel = "{label}"\nsolver = "{solver}"\npreconditioner = "{preconditioner}"\n'
+        for label, solver, preconditioner in (
+            ("plain", "gradient-descent", "identity"), ("curved", "lbfgs", "spectral"),
+        )
+    ]  # fmt: skip
+    head = '[data]\nname = "blobs"\nrows = 5000\n[objective]\nname = "s-sne"\n'
+    path.write_text(head + "".join(tables))
+    found = plans(path, 2)
+    assert [each.label for each in found] == ["plain", "curved"]
+    assert "laplacian" not in {phase.name for phase in found[0].phases}
+    assert "laplacian" in {phase.name for phase in found[1].phases}
+    assert plan(path, 2).memory == max(each.memory for each in found)
+    assert main(["plan", str(path), "--ranks", "2"]) == 0
+    printed = capsys.readouterr().out
+    assert "plain\n" in printed
+    assert "curved\n" in printed
+    assert "A run of the method '" in printed
+
+
+def test_sizes_are_read_as_they_are_written():
+    for text, size in (("4GiB", 2**32), ("500 MB", 5e8), ("1.5g", 1.5e9), ("2e9", 2e9)):
+        assert bytes_of(text) == size
+    for text in ("", "four", "-1GiB", "0", "4XB", "1..2G", "1e400"):
+        with pytest.raises(InputError, match="needs a size"):
+            bytes_of(text)
+
+
+def test_the_command_prints_a_table_and_fails_by_a_sentence(tmp_path, capsys):
+    path = tmp_path / "a.toml"
+    path.write_text('[data]\nname = "digits"\n[objective]\nname = "t-sne"\n')
+    assert main(["plan", str(path), "--ranks", "4"]) == 0
+    printed = capsys.readouterr().out
+    assert "affinities" in printed
+    assert "A run on 4 ranks would take" in printed
+    much = ["--rows", "100000000", "--columns", "50", "--memory-per-rank", "1GiB"]
+    assert main(["plan", str(path), "--ranks", "4", *much]) == 2
+    printed = capsys.readouterr()
+    assert "iterations" in printed.out
+    assert "does not fit into 1.00 GiB per rank" in printed.err
+    assert printed.err.count("\n") == 1
+    for wrong in (["--ranks", "0"], ["--memory-per-rank", "much"], ["--set", "objective.name=jax"]):
+        assert main(["plan", str(path), *wrong]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_an_objective_without_an_estimate_is_named(tmp_path):
+    with pytest.raises(InputError, match="'rosenbrock' does not say what it takes"):
+        plan({"objective": {"name": "rosenbrock"}}, 2)
+
+
+def test_planned_memory_is_within_a_quarter_of_what_was_measured(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from hpc.bench.scaling.cases import CASES, UNCERTIFIED, configuration
+
+    measured = json.loads((ROOT / "hpc" / "results" / "scaling.json").read_text())
+    assert {entry["ranks"] for entry in measured} >= {1, 2, 4}
+    checked = 0
+    for entry in measured:
+        if entry["case"] in CASES and (entry["case"], entry["rows"]) not in UNCERTIFIED:
+            section = configuration(entry["case"], entry["rows"])
+            columns = section["data"]["dimension"]
+            found = plan(section, entry["ranks"], rows=entry["rows"], columns=columns).memory
+            assert 0.75 < found / (entry["memory"] + entry["base"]) < 1.25, entry
+            checked += 1
+    assert checked >= 8

@@ -1,0 +1,194 @@
+"""Streamed Gaussian kernel sums equal the sums written out."""
+
+import numpy as np
+import pytest
+
+from thalweg import InputError
+from thalweg.parallel import MPI, Layout
+from thalweg_clustering.gaussian_tiles import exponential, exponential_single
+from thalweg_clustering.kernel_sums import MAX_COMPILED_COLUMNS, KernelSums
+
+ROWS = 301
+
+
+def _gaussian(beta):
+    return np.exp(-0.5 * beta)
+
+
+def _cauchy(beta):
+    return 1 / (1 + beta)
+
+
+def _cubic(beta):
+    return (beta + 1) ** 3
+
+
+def _written_out(
+    z, values, factor=None, signs=None, tangent=None, scale=None, function=_gaussian, of="distance"
+):
+    difference = z[:, None] - z[None]
+    beta = z @ z.T if of == "product" else (difference**2).sum(-1)
+    if scale is not None:
+        beta = beta * scale * scale[:, None]
+    weights = function(beta)
+    if factor is not None:
+        weights = weights * ((factor * signs) @ factor.T)
+    if tangent is not None and of == "product":
+        weights = weights * (z @ tangent.T + tangent @ z.T)
+    elif tangent is not None:
+        weights = weights * (difference * (tangent[:, None] - tangent[None])).sum(-1)
+    return weights @ values, weights.sum(1)
+
+
+def _problem(columns):
+    stream = np.random.default_rng(3)
+    z = stream.standard_normal((ROWS, 3))
+    z[7] = z[211]  # duplicated rows
+    return {
+        "z": z,
+        "values": stream.standard_normal((ROWS, columns)),
+        "factor": stream.standard_normal((ROWS, 4)),
+        "signs": np.array([1.0, -0.3, 2.0, -1.0]),
+        "tangent": stream.standard_normal((ROWS, 3)),
+        "scale": stream.uniform(0.5, 2.0, ROWS),
+    }
+
+
+def _local_rows(comm):
+    """Uneven blocks; the last rank of several holds nothing."""
+    if comm.size == 1:
+        return ROWS
+    share = ROWS // (comm.size - 1)
+    counts = [share] * (comm.size - 1) + [0]
+    counts[0] += ROWS - sum(counts)
+    return counts[comm.rank]
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("columns", [0, 2, MAX_COMPILED_COLUMNS + 3])
+@pytest.mark.parametrize(
+    "given",
+    [(), ("factor", "signs"), ("factor", "signs", "tangent"), ("tangent", "scale"), ("scale",)],
+)
+def test_sums_equal_the_sums_written_out(comm, columns, given):
+    problem = _problem(columns)
+    chosen = {name: problem[name] for name in given}
+    expected, totals = _written_out(problem["z"], problem["values"], **chosen)
+    for layout in (Layout(comm, ROWS), Layout(comm, ROWS, 1, _local_rows(comm))):
+        local = {k: v if k == "signs" else layout.local(v) for k, v in chosen.items()}
+        sums, weights = KernelSums(layout).sums(
+            layout.local(problem["z"]), layout.local(problem["values"]), **local
+        )
+        np.testing.assert_allclose(sums, layout.local(expected), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(weights, layout.local(totals), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.ranks(1, 3)
+@pytest.mark.parametrize(("function", "of"), [(_cauchy, "distance"), (_cubic, "product")])
+def test_any_function_of_the_distance_or_the_product(comm, function, of):
+    problem = _problem(2)
+    layout = Layout(comm, ROWS)
+    for names in (("factor", "signs"), ("factor", "signs", "tangent"), ("scale",)):
+        if of == "product" and "scale" in names:
+            continue
+        chosen = {name: problem[name] for name in names}
+        expected = _written_out(problem["z"], problem["values"], **chosen, function=function, of=of)
+        local = {k: v if k == "signs" else layout.local(v) for k, v in chosen.items()}
+        found = KernelSums(layout, function, of).sums(
+            layout.local(problem["z"]), layout.local(problem["values"]), **local
+        )
+        for part, whole in zip(found, expected, strict=True):
+            np.testing.assert_allclose(part, layout.local(whole), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("columns", [2, MAX_COMPILED_COLUMNS + 3])
+def test_single_precision_keeps_six_digits(columns):
+    problem = _problem(columns)
+    chosen = {name: problem[name] for name in ("factor", "signs", "tangent")}
+    layout = Layout(MPI.COMM_SELF, ROWS)
+    expected = _written_out(problem["z"], problem["values"], **chosen)
+    sums = KernelSums(layout, dtype=np.float32)
+    for part, whole in zip(sums.sums(problem["z"], problem["values"], **chosen), expected,
+                           strict=True):  # fmt: skip
+        np.testing.assert_allclose(part, whole, atol=3e-6 * abs(whole).max())
+
+
+@pytest.mark.parametrize("columns", [2, MAX_COMPILED_COLUMNS + 3])
+@pytest.mark.parametrize(("function", "of"), [(None, "distance"), (_cubic, "product")])
+def test_sums_with_landmarks_equal_the_sums_written_out(function, of, columns, monkeypatch):
+    problem = _problem(columns)
+    z, values, factor, tangent = (problem[k] for k in ("z", "values", "factor", "tangent"))
+    few = slice(20)
+    sums = KernelSums(Layout(MPI.COMM_SELF, ROWS), function, of)
+    own, other = sums.sums_with(
+        z, z[few], values, values[few], factor, factor[few], tangent, tangent[few]
+    )
+    expected = np.zeros((ROWS, 20))  # by one landmark after the other
+    for column in range(20):
+        unit = np.zeros((ROWS, 1))
+        unit[column] = 1.0
+        expected[:, column] = _written_out(
+            z, unit, factor, np.ones(4), tangent, function=function or _gaussian, of=of
+        )[0][:, 0]
+    extended = np.concatenate([values, np.ones((ROWS, 1))], axis=1)
+    np.testing.assert_allclose(own, expected @ extended[few], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(other, expected.T @ extended, rtol=1e-9, atol=1e-9)
+    monkeypatch.setattr("thalweg_clustering.kernel_sums.BLOCK_SIZE", 20 * 32)
+    tiles = [(rows, tile.copy()) for rows, tile in sums.blocks_with(z, z[few])]
+    assert len(tiles) == 10
+    beta = z @ z[few].T if of == "product" else ((z[:, None] - z[few]) ** 2).sum(-1)
+    found = np.concatenate([tile for _, tile in tiles])
+    np.testing.assert_allclose(found, (function or _gaussian)(beta), rtol=1e-12)
+    empty, none = sums.sums_with(z[:0], z[few], values[:0], values[few])
+    assert empty.shape == (0, columns + 1)
+    assert not none.any()
+
+
+def test_kernels_that_make_no_sense_are_refused():
+    layout = Layout(MPI.COMM_SELF, 3)
+    with pytest.raises(InputError, match="'distance' or 'product'"):
+        KernelSums(layout, np.copy, "angle")
+    with pytest.raises(InputError, match="needs its function"):
+        KernelSums(layout, None, "product")
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_stored_rows_are_those_of_the_kernel_matrix(comm):
+    z = _problem(1)["z"]
+    layout = Layout(comm, ROWS)
+    rows = KernelSums(layout).kernel_rows(layout.local(z))
+    expected = np.exp(-0.5 * ((z[:, None] - z[None]) ** 2).sum(-1))
+    np.testing.assert_allclose(rows, layout.local(expected), rtol=1e-13, atol=1e-300)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_absolute_moment_is_the_sum_over_ordered_pairs(comm):
+    problem = _problem(5)
+    z, factor, signs, points = (problem[k] for k in ("z", "factor", "signs", "values"))
+    layout = Layout(comm, ROWS)
+    found = KernelSums(layout).absolute_moment(
+        layout.local(z), layout.local(factor), signs, layout.local(points)
+    )
+    weights = np.exp(-0.5 * ((z[:, None] - z[None]) ** 2).sum(-1)) * ((factor * signs) @ factor.T)
+    lengths = ((points[:, None] - points[None]) ** 2).sum(-1)
+    assert found == pytest.approx((abs(weights) * lengths**2).sum(), rel=1e-10)
+
+
+@pytest.mark.ranks(1, 3)
+def test_fewer_rows_than_ranks(comm):
+    z = np.array([[0.0], [1.0]])
+    layout = Layout(comm, 2)
+    sums, totals = KernelSums(layout).sums(layout.local(z), layout.local(z))
+    near = np.exp(-0.5)
+    np.testing.assert_allclose(sums, layout.local(np.array([[near], [1.0]])), rtol=1e-15)
+    np.testing.assert_allclose(totals, layout.local(np.array([1 + near, 1 + near])), rtol=1e-15)
+
+
+def test_exponential_is_accurate_to_the_last_places():
+    points = -np.concatenate([np.linspace(0, 50, 2001), np.geomspace(1e-12, 690, 2000)])
+    found = np.array([exponential(point) for point in points])
+    np.testing.assert_allclose(found, np.exp(points), rtol=4e-15)
+    assert exponential(-1e4) < 1e-300
+    points = points[points > -87].astype(np.float32)
+    found = np.array([exponential_single(point) for point in points])
+    np.testing.assert_allclose(found, np.exp(points.astype(float)), rtol=3e-7)

@@ -1,0 +1,122 @@
+"""Approximate neighbors are nearly the exact ones, and no rank works with all rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from thalweg.engines.neighbors import nearest_neighbors
+from thalweg.errors import InputError
+from thalweg.parallel import Layout
+from thalweg.parallel.traffic import phases
+from thalweg_embedding.affinities import approximate_neighbors as module
+from thalweg_embedding.affinities.approximate_neighbors import approximate_neighbors
+from thalweg_embedding.affinities.coarse_cells import CoarseCells
+
+
+def data(layout, clusters=30):
+    """Clouds in 10 dimensions, in an order that has nothing to do with place."""
+    centers = 4.0 * np.random.default_rng(0).standard_normal((clusters, layout.columns))
+    numbers = np.arange(layout.start, layout.stop)
+    return centers[numbers % clusters] + layout.random_normal(1)
+
+
+@pytest.mark.ranks(1, 2, 4)
+def test_most_neighbors_are_found_and_their_distances_are_exact(comm, monkeypatch):
+    monkeypatch.setattr(module, "FEW_ROWS", 300)
+    monkeypatch.setattr(module, "FETCHED", 2**19)  # several parts
+    seen = []
+    by_trees = module._by_trees
+    monkeypatch.setattr(module, "_by_trees", lambda p, *rest: seen.append(p) or by_trees(p, *rest))
+    layout, k = Layout(comm, 2_000, 10), 15
+    values = data(layout)
+    found = approximate_neighbors(layout, values, k, seed=3)
+    exact, _ = nearest_neighbors(layout, values, k)
+    hits = [len(np.intersect1d(a, b)) for a, b in zip(found.indices, exact, strict=True)]
+    recall = sum(comm.allgather(sum(hits))) / (layout.rows * k)
+    assert recall > 0.97
+    assert not found.exact_because
+    assert found.recall == pytest.approx(recall, abs=0.02)
+    whole = layout.gather_rows(values)
+    measured = ((values[:, None] - whole[found.indices]) ** 2).sum(axis=2)
+    np.testing.assert_allclose(found.squared, measured, rtol=1e-12)
+    assert (np.diff(found.squared, axis=1) >= 0).all()
+    own = np.arange(layout.start, layout.stop)[:, None]
+    assert not (found.indices == own).any()
+    assert all(len(set(row)) == k for row in found.indices.tolist())
+    (places,) = seen
+    assert max(comm.allgather(places.own)) <= 1.5 * layout.rows / comm.size
+    again = approximate_neighbors(layout, values, k, seed=3)
+    np.testing.assert_array_equal(found.indices, again.indices)
+    np.testing.assert_array_equal(found.squared, again.squared)
+
+
+@pytest.mark.ranks(2, 3)
+def test_what_a_round_finds_on_other_ranks_makes_up_for_missing_copies(comm, monkeypatch):
+    monkeypatch.setattr(module, "FEW_ROWS", 300)
+    for name, value in (("COPIES", 1), ("NEAREST_CELLS", 2), ("TREES", 2), ("LEAF", 40)):
+        monkeypatch.setattr(module, name, value)
+    layout = Layout(comm, 1_500, 4)
+    values = layout.random_normal(0)  # one cloud: cells cut it everywhere
+    recalls = []
+    for rounds in (0, 2):
+        monkeypatch.setattr(module, "ROUNDS", rounds)
+        recalls.append(approximate_neighbors(layout, values, 10).recall)
+    assert recalls[0] < 0.99
+    assert recalls[1] > recalls[0] + 0.5 * (1.0 - recalls[0])
+
+
+@pytest.mark.ranks(1, 3)
+@pytest.mark.parametrize("exponent", [90, -120])
+def test_squares_beyond_single_precision_change_nothing(comm, monkeypatch, exponent):
+    monkeypatch.setattr(module, "FEW_ROWS", 300)
+    layout = Layout(comm, 1_200, 4)
+    values = layout.random_normal(0)
+    usual = approximate_neighbors(layout, values, 5)
+    scaled = approximate_neighbors(layout, np.ldexp(values, exponent), 5)
+    np.testing.assert_array_equal(scaled.indices, usual.indices)
+    np.testing.assert_array_equal(scaled.squared, np.ldexp(usual.squared, 2 * exponent))
+    assert scaled.recall == usual.recall
+
+
+@pytest.mark.ranks(1, 3)
+def test_few_rows_are_searched_exactly_and_bad_values_are_refused(comm):
+    layout = Layout(comm, 50, 3)
+    values = layout.random_normal(0)
+    found = approximate_neighbors(layout, values, 4)
+    np.testing.assert_array_equal(found.indices, nearest_neighbors(layout, values, 4)[0])
+    assert found.recall == 1.0
+    assert "few" in found.exact_because
+    layout = Layout(comm, 20_000, 1)
+    values = layout.random_normal(0)
+    if comm.rank == comm.size - 1:
+        values[-1] = np.nan
+    with pytest.raises(InputError, match="NaN"):
+        approximate_neighbors(layout, values, 4)
+
+
+@pytest.mark.ranks(2, 3)
+def test_rows_that_lie_unevenly_are_searched_exactly_and_said_to_be(comm, monkeypatch):
+    monkeypatch.setattr(module, "FEW_ROWS", 50)
+    layout = Layout(comm, 400, 2)
+    values = np.zeros((layout.local_rows, 2))  # one cell has them all
+    values[:1] = layout.random_normal(0)[:1]
+    found = approximate_neighbors(layout, values, 4)
+    assert "unevenly" in found.exact_because
+    np.testing.assert_array_equal(found.indices, nearest_neighbors(layout, values, 4)[0])
+
+
+@pytest.mark.ranks(2, 3)
+def test_rows_that_lie_by_the_cells_stay_where_they_are(comm, monkeypatch):
+    monkeypatch.setattr(module, "FEW_ROWS", 300)
+    layout = Layout(comm, 2_000, 10)
+    values = data(layout)
+    cells = CoarseCells.of(layout, values)
+    places = cells.relocation(layout, values)
+    there = places.forward(values)
+    before = phases()["other"].bytes
+    found = approximate_neighbors(places.layout, there, 15, cells=cells)
+    sent = phases()["other"].bytes - before
+    assert found.recall > 0.97
+    copies = 2 * there.nbytes + 40 * len(there) * 2  # values, numbers and cells of copies at most
+    assert sent <= copies + 2**20
