@@ -511,7 +511,8 @@ def test_labels_read_from_python(name, tmp_path):
 
 STARTS: dict[str, bytes] = {
     "shape.npy": saved(np.zeros((3, 3))),
-    "flat.npy": saved(np.zeros(40)),
+    "flat.npy": saved(np.zeros(41)),
+    "transposed.npy": saved(np.zeros((2, 20))),
     "nan.npy": saved(np.full((20, 2), np.nan)),
     "strings.npy": saved(np.full((20, 2), "a")),
     "objects.npy": OBJECTS,
@@ -640,7 +641,8 @@ ESTIMATORS = [
     *(("embedding", "LocallyLinearEmbedding", given) for given in (
         {"n_components": 0}, {"n_neighbors": 2.5})),
     *(("isometry", "NearIsometricEmbedding", given) for given in (
-        {"delta": 2}, {"delta": -1}, {"delta": "a"}, {"rank": 0}, {"rank": 1.5}, {"rank": 99},
+        {"delta": 2}, {"delta": -1}, {"delta": "a"}, {"n_components": 0},
+        {"n_components": 1.5}, {"n_components": 99},
         {"secants": "x"}, {"secants": "neighbors", "n_neighbors": -1})),
     *(("clustering", "KDAC", given) for given in (
         {"n_clusters": 0}, {"n_clusters": 2.5}, {"sigma": -1}, {"lambda_": -1}, {"init": "x"})),
