@@ -5,7 +5,8 @@ import pytest
 
 from thalweg import Dataset
 from thalweg.errors import ThalwegError
-from thalweg.parallel import MPI, raise_on_all_ranks, same_on_all_ranks
+from thalweg.parallel import MPI, raise_on_all_ranks
+from thalweg.parallel.reductions import same_on_all_ranks
 from thalweg_clustering import KDAC
 from thalweg_embedding.estimators import (
     TSNE,

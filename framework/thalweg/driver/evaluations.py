@@ -10,7 +10,9 @@ import numpy as np
 
 from thalweg.errors import NumericalError
 from thalweg.interfaces import Objective, Preconditioner, RowObjective
-from thalweg.parallel import PETSc, beat, phase, same_on_all_ranks
+from thalweg.parallel import PETSc, phase
+from thalweg.parallel.reductions import same_on_all_ranks
+from thalweg.parallel.watchdog import beat
 
 #: A NaN of its own, which output that a function is to overwrite holds before the call.
 UNWRITTEN = np.uint64(0x7FF8_1DEA_0000_0001)

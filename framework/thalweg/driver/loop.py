@@ -34,8 +34,10 @@ from thalweg.interfaces import (
     SolverState,
     require,
 )
-from thalweg.parallel import PETSc, collective_cleanup, phase, threads_for, values_of_all_ranks
+from thalweg.parallel import PETSc, phase, values_of_all_ranks
+from thalweg.parallel.failures import collective_cleanup
 from thalweg.parallel.kernels import run_clock
+from thalweg.parallel.threads import threads_for
 from thalweg.plugins import citation, specs_of
 from thalweg.result import Result, Status, Trace
 

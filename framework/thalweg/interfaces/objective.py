@@ -99,7 +99,7 @@ class Objective(HasNotes, Identified, ABC):
     def terms(self) -> float:
         """Terms, of a few nanoseconds each, that an evaluation sums on a rank; the same on all.
 
-        Where they are few, a run has one thread (see :func:`thalweg.parallel.threads_for`).  By
+        Where they are few, a run has one thread (``parallel.threads.threads_for``).  By
         default infinite: it has all.
         """
         return math.inf

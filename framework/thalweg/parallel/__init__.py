@@ -25,9 +25,7 @@ from mpi4py import MPI
 from thalweg.lazy import lazy_names
 from thalweg.parallel.failures import (
     abort_on_error,
-    attempted,
     collective_call,
-    collective_cleanup,
     on_root,
     raise_on_all_ranks,
     refuse_differing,
@@ -44,7 +42,6 @@ from thalweg.parallel.reductions import (
     max_over_ranks,
     min_over_ranks,
     nth_over_ranks,
-    same_on_all_ranks,
     sum_large,
     sum_over_ranks,
     values_of_all_ranks,
@@ -53,12 +50,9 @@ from thalweg.parallel.routes import RowRoutes, exchange_rows, swap_rows
 from thalweg.parallel.threads import (
     job_threads,
     limit_threads,
-    restored_thread_limits,
     run_on_threads,
-    threads_for,
 )
 from thalweg.parallel.traffic import phase
-from thalweg.parallel.watchdog import beat, watchdog
 
 if TYPE_CHECKING:
     from thalweg.parallel.exchange import RowExchange, RowPlan, rows_at
@@ -66,13 +60,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MPI", "Identified", "Layout", "PETSc", "Ring", "RowExchange", "RowPlan", "RowRoutes",
-    "abort_on_error", "agreed", "any_over_ranks", "attempted", "beat", "code_key",
-    "collective_call", "collective_cleanup", "even_starts", "exact_sum", "exchange_rows",
-    "job_threads", "kernel", "limit_threads", "max_over_ranks", "min_over_ranks",
-    "nth_over_ranks", "on_root", "options_prefix", "phase", "raise_on_all_ranks",
-    "refuse_differing", "restored_thread_limits", "rows_at", "run_on_threads",
-    "same_on_all_ranks", "shared_seed", "sketch", "sum_large", "sum_over_ranks", "swap_rows",
-    "temporary_options", "threads_for", "values_of_all_ranks", "watchdog",
+    "abort_on_error", "agreed", "any_over_ranks", "code_key", "collective_call", "even_starts",
+    "exact_sum", "exchange_rows", "job_threads", "kernel", "limit_threads", "max_over_ranks",
+    "min_over_ranks", "nth_over_ranks", "on_root", "options_prefix", "phase",
+    "raise_on_all_ranks", "refuse_differing", "rows_at", "run_on_threads", "shared_seed",
+    "sketch", "sum_large", "sum_over_ranks", "swap_rows", "temporary_options",
+    "values_of_all_ranks",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -18,12 +18,12 @@ from thalweg.parallel import (
     abort_on_error,
     agreed,
     collective_call,
-    collective_cleanup,
     on_root,
     raise_on_all_ranks,
-    same_on_all_ranks,
     shared_seed,
 )
+from thalweg.parallel.failures import collective_cleanup
+from thalweg.parallel.reductions import same_on_all_ranks
 
 ONE_RANK_MEETS = [
     (InputError("bad row 7"), InputError, "bad row 7"),
@@ -158,7 +158,8 @@ def test_what_ranks_computed_for_themselves_becomes_one_ranks(comm):
 SCRIPT = """
 import sys, time
 from thalweg.errors import InputError, NumericalError
-from thalweg.parallel import MPI, abort_on_error, watchdog
+from thalweg.parallel import MPI, abort_on_error
+from thalweg.parallel.watchdog import watchdog
 comm = MPI.COMM_WORLD
 with abort_on_error(), watchdog({watchdog}):
     comm.Barrier()

@@ -16,7 +16,8 @@ from scipy.spatial.distance import cdist
 import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout, restored_thread_limits
+from thalweg.parallel import MPI, Layout
+from thalweg.parallel.threads import restored_thread_limits
 from thalweg_embedding import Family, PairFunction, embedding
 from thalweg_embedding.pairs.functions import (
     LOGARITHM,

@@ -14,7 +14,8 @@ from thalweg.driver.method import build_method
 from thalweg.driver.minimize import checked_rows
 from thalweg.errors import InputError, PluginError
 from thalweg.interfaces import Objective, Solver
-from thalweg.parallel import MPI, PETSc, limit_threads, on_root, watchdog
+from thalweg.parallel import MPI, PETSc, limit_threads, on_root
+from thalweg.parallel.watchdog import watchdog
 from thalweg.plugins import ObjectiveSpec, plugins
 from thalweg.workbench.config import Configuration, read_configuration
 from thalweg.workbench.memory import require_vectors

@@ -10,14 +10,9 @@ from typing import Any
 
 from thalweg.files import atomic_write_text
 from thalweg.interfaces import Homotopy, Objective
-from thalweg.parallel import (
-    MPI,
-    attempted,
-    collective_call,
-    collective_cleanup,
-    on_root,
-    restored_thread_limits,
-)
+from thalweg.parallel import MPI, collective_call, on_root
+from thalweg.parallel.failures import attempted, collective_cleanup
+from thalweg.parallel.threads import restored_thread_limits
 from thalweg.result import Result, Status
 from thalweg.workbench.config import Configuration
 from thalweg.workbench.report import (

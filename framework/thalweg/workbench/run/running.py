@@ -13,15 +13,9 @@ from thalweg.driver import Checkpoints, HomotopySchedule, drive
 from thalweg.driver.identity import objective_identity, plugin_versions, start_of
 from thalweg.errors import StorageError
 from thalweg.interfaces import Homotopy, Objective, Solver
-from thalweg.parallel import (
-    MPI,
-    attempted,
-    collective_call,
-    collective_cleanup,
-    on_root,
-    phase,
-    restored_thread_limits,
-)
+from thalweg.parallel import MPI, collective_call, on_root, phase
+from thalweg.parallel.failures import attempted, collective_cleanup
+from thalweg.parallel.threads import restored_thread_limits
 from thalweg.parallel.traffic import phases
 from thalweg.plugins import MetricSpec, plugins
 from thalweg.result import Result, Status
