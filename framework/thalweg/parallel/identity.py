@@ -127,7 +127,7 @@ class _Content:
             entries = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
             if all(isinstance(entry, int | float) for entry in entries):
                 if len(entries) <= SHORT:
-                    self.texts[path] = [float(entry) for entry in entries]
+                    self.texts[path] = list(entries)
                 else:
                     self.arrays[path] = np.array(entries, dtype=float)
             else:

@@ -195,6 +195,8 @@ def test_identities_do_not_depend_on_ranks(comm):
     for name, part in content(comm).items():
         if isinstance(part, np.ndarray) and part.dtype.kind == "f":
             assert texts(comm, {name: part + 1e-9}) != alone
+    for numbers in ([2**60], [2**60 + 1]):  # which no float tells apart
+        assert texts(comm, {"list": numbers})[0]["x.list"] == numbers
     changed = rows.copy()
     changed[3, 1] += 0.01
     for other in (np.roll(rows, 1, axis=0), 1.001 * rows, rows[:, ::-1].copy(), changed):
