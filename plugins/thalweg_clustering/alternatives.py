@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 import thalweg
 from thalweg.data import Dataset
@@ -232,8 +231,8 @@ def _separation(z: np.ndarray, function: KernelFunction, clusters: int) -> tuple
     kernel = kernel - kernel.mean(axis=0)
     kernel = kernel - kernel.mean(axis=1)[:, None]
     index = len(kernel) - max(1, clusters - 1)
-    ends = [index - 1, index]
-    values = scipy.linalg.eigh(symmetric(kernel), eigvals_only=True, subset_by_index=ends)
+    # All of them: LAPACK does not find two alone where many are equal.
+    values = np.linalg.eigvalsh(symmetric(kernel))[index - 1 : index + 1]
     if not function.normalized:
         values = values / max(float(np.trace(kernel)), 1e-300)
     return float(values[1]), float(values[1] - values[0])

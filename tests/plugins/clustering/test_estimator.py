@@ -341,3 +341,10 @@ def test_a_clustering_given_is_required(views):
     with pytest.raises(ValueError, match="inconsistent"):
         KDAC().fit(points, given[:-1])
     assert len(KDAC(2, task="unsupervised").fit(points).labels_) == 60
+
+
+def test_a_width_at_which_all_rows_are_alike_far_apart_is_told():
+    labels = np.arange(200) % 2
+    points = np.random.default_rng(0).normal(size=(200, 3)) + 3.0 * labels[:, None]
+    with pytest.warns(UserWarning, match="sigma"):
+        KDAC(sigma=1e-6, random_state=0).fit(points, labels)
