@@ -50,6 +50,8 @@ def cases() -> dict[str, Any]:
     maps = ("elastic-embedding", "s-sne", "t-sne", "t-ee")
     found = {f"{name}, lbfgs": _case(MAP, "lbfgs", objective={"name": name, "perplexity": 6})
              for name in maps}  # fmt: skip
+    for name in ("largevis", "neg-t-sne", "pacmap", "umap"):
+        found[f"{name}, lbfgs"] = _case({**MAP, "objective": {"name": name}}, "lbfgs")
     elastic = {"name": "elastic-embedding", "perplexity": 6}
     for name in ("fixed-point", "hessian-diagonal", "partial-hessian", "spectral"):
         found[f"elastic-embedding, gradient-descent, {name}"] = _case(
@@ -80,7 +82,7 @@ def cases() -> dict[str, Any]:
         found[f"near-isometry, {name}"] = _case(
             SECANTS, name, objective={"name": "near-isometry", "delta": 0.4}
         )
-    for name in ("fromax", "nile-pro"):
+    for name in ("fromax", "hessian-descent", "nile-pro", "secant-avoidance"):
         found[f"near-isometry, {name}"] = _case(
             SECANTS, name, objective={"name": "near-isometry", "rank": 6}
         )
