@@ -12,7 +12,7 @@ import numpy as np
 from mpi4py import MPI
 
 from thalweg.errors import InputError
-from thalweg.parallel.petsc import PETSc
+from thalweg.parallel.petsc import PETSc, keep_inner_communicator
 from thalweg.parallel.traffic import count_messages
 
 #: Largest count and displacement of a message in MPI 3.
@@ -112,6 +112,7 @@ class Layout:
             It has more numbers than this PETSc counts.
         """
         self.require_indices()
+        keep_inner_communicator(self.comm)
         vec = PETSc.Vec().create(self.comm)
         vec.setSizes(
             (self.local_rows * self.columns, self.rows * self.columns), bsize=max(1, self.columns)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import petsc4py
+from mpi4py import MPI
 
 petsc4py.init(["thalweg", "-no_signal_handler"])
 
@@ -28,6 +29,18 @@ if PETSc.Sys.getVersion() >= (3, 20):
 __all__ = ["PETSc", "options_prefix", "temporary_options"]
 
 _numbers = itertools.count()
+
+_kept: dict[int, PETSc.Comm] = {}
+
+
+def keep_inner_communicator(comm: MPI.Comm) -> None:
+    """Let PETSc's duplicate of a communicator last.  Collective at first.
+
+    It is made anew, by all ranks together, once its last object is gone: where an error's frames
+    keep one on a single rank, the others would wait there.
+    """
+    if comm.py2f() not in _kept:
+        _kept[comm.py2f()] = PETSc.Comm(comm).duplicate()
 
 
 def options_prefix(purpose: str) -> str:
