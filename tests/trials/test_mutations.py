@@ -402,20 +402,20 @@ def record(folder: str, kept: Any, scratch: Path) -> dict[str, Any]:
 
     def work() -> int:
         calls = Calls()
-        code = run_pytest(test_files(folder), calls)
+        code = run_pytest(files_of_tests(folder), calls)
         output.write_text(json.dumps(calls.tests))
         return code
 
     code = run_forked(work, scratch / "record.txt", 7200, 7200.0)
     assert code in (0, 1), (scratch / "record.txt").read_text()[-3000:]
     tests = json.loads(output.read_text())
-    files = {file: digest(file) for file in test_files(folder)}
+    files = {file: digest(file) for file in files_of_tests(folder)}
     found = {"sources": sources, "tests": tests, "files": files}
     kept.set(name, found)
     return found
 
 
-def test_files(folder: str) -> list[str]:
+def files_of_tests(folder: str) -> list[str]:
     found = [path for tests in FAMILIES[folder] for path in (ROOT / tests).rglob("test_*.py")]
     return sorted(str(path.relative_to(ROOT)) for path in found)
 
@@ -484,7 +484,7 @@ def test_a_mutation_is_noticed(
     found = record(folder, request.config.cache, tmp_path)
     # JSON has made lists of the keys.
     place = list(innermost(mutation))
-    new = [file for file in test_files(folder) if digest(file) != found["files"].get(file)]
+    new = [file for file in files_of_tests(folder) if digest(file) != found["files"].get(file)]
     passed = {test: said for test, said in found["tests"].items() if not said.get("left_out")}
     tests = [test for test, said in passed.items() if place in said["calls"]]
     if not tests:
