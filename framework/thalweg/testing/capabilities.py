@@ -47,14 +47,13 @@ def check_capabilities(objective: Objective, x: PETSc.Vec) -> list[str]:
         if isinstance(objective, capability):
             check(objective, x)
             done.append(capability.phrase)
-    for capability in type(objective).__mro__:
-        if (
-            issubclass(capability, Capability)
-            and "check" in vars(capability)
-            and capability is not Capability
-        ):
-            capability.check(objective, x)
-            done.append(capability.phrase)
+    kind: Any
+    for kind in type(objective).__mro__:
+        # An objective may have a method of that name for purposes of its own.
+        declared = issubclass(kind, Capability) and not issubclass(kind, Objective)
+        if declared and kind is not Capability and "check" in vars(kind):
+            kind.check(objective, x)
+            done.append(kind.phrase)
     return done
 
 

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from thalweg.parallel import sum_over_ranks
+from thalweg.parallel import MPI, sum_over_ranks
 from thalweg.testing import (
     SpringProblem,
     check_attractive_weights,
@@ -39,6 +39,15 @@ def test_right_derivatives_pass(comm):
             "Hessian diagonal",
             "attractive Laplacian",
         }
+
+
+def test_a_method_of_the_objective_named_check_is_its_own():
+    class Checked(SpringProblem):
+        def check(self):
+            raise AssertionError("called")
+
+    objective = Checked(MPI.COMM_SELF, 5)
+    assert "Hessian product" in check_capabilities(objective, objective.initial_point(0))
 
 
 @pytest.mark.ranks(1, 4)
