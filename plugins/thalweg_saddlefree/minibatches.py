@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.interfaces import TRANSIENT, Capability, Objective, SolverState
+from thalweg.interfaces import TRANSIENT, Capability, SolverState
 from thalweg.parallel import Layout, PETSc
 
 #: Rounds of the Feistel network that permutes the rows.
@@ -286,10 +286,3 @@ class StochasticState(SolverState):
             self.total = 0.0
             if isinstance(self.objective, Minibatches):
                 self.held_out_value = self.objective.held_out_value(self.x)
-
-
-def value_over_all_rows(objective: Objective, x: PETSc.Vec) -> float:
-    """Objective with all rows in use, which are left in use.  Collective."""
-    if isinstance(objective, Minibatches):
-        objective.use_rows(None)
-    return objective.value(x)

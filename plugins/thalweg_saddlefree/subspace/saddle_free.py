@@ -31,7 +31,6 @@ from thalweg_saddlefree.minibatches import (
     BatchSchedule,
     Minibatches,
     StochasticState,
-    value_over_all_rows,
 )
 from thalweg_saddlefree.subspace.model import SubspaceModel
 
@@ -291,7 +290,9 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
 
     def whole_value(self, state: SubspaceState) -> float:
         """The objective over all rows, which stay in use."""
-        return value_over_all_rows(state.objective, state.x)
+        if isinstance(state.objective, Minibatches):
+            state.objective.use_rows(None)
+        return state.objective.value(state.x)
 
     # -- parts -----------------------------------------------------------------------------
 
