@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from thalweg_clustering.ism import ISM
     from thalweg_clustering.kdac import KDACObjective
     from thalweg_clustering.kernels import KernelFunction, kernel_function
-    from thalweg_clustering.pair_sum import PairSum, TermSum
+    from thalweg_clustering.pair_sum import PairSum
     from thalweg_clustering.pictures import plot_feature_weights, plot_novelty_quality, plot_views
     from thalweg_clustering.stiefel import Stiefel, StiefelVariable
     from thalweg_clustering.trust_region import TrustRegion
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 __all__ = [
     "EXPECTED_FAILURES", "ISM", "KDAC", "Alternative", "Alternatives", "Curvilinear",
     "DimensionGrowth", "KDACObjective", "KernelFunction", "PairSum", "Stiefel",
-    "StiefelVariable", "TermSum", "TrustRegion", "build_kdac", "find_alternatives",
-    "kernel_function", "plot_feature_weights", "plot_novelty_quality", "plot_views",
+    "StiefelVariable", "TrustRegion", "build_kdac", "find_alternatives", "kernel_function",
+    "plot_feature_weights", "plot_novelty_quality", "plot_views",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

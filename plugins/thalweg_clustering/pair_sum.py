@@ -10,17 +10,8 @@ import numpy as np
 from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import InputError
 from thalweg.interfaces import Objective
-from thalweg.parallel import (
-    MPI,
-    Identified,
-    Layout,
-    PETSc,
-    agreed,
-    sketch,
-    sum_large,
-    sum_over_ranks,
-)
-from thalweg_clustering.kernels import KernelFunction, symmetric
+from thalweg.parallel import MPI, Identified, Layout, PETSc, agreed, sketch
+from thalweg_clustering.kernels import KernelFunction
 from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
 from thalweg_clustering.stiefel import EigenvectorFixedPoint
 
@@ -236,62 +227,3 @@ class LinkSum(Identified):
             turned = 2.0 * np.einsum("ij,ij->i", a - b, t - u)
         second = self.function.second(self._beta(w)) * turned / self.sigma**2
         return self.matrix(w) @ direction + self._scatter(self.weights * second) @ w
-
-
-class TermSum(StiefelObjective):
-    """-sum gamma exp(-Tr(W'A W)/2 sigma^2) over terms of any positive semidefinite A.
-
-    Each rank holds its own terms.
-
-    Parameters
-    ----------
-    comm
-        Ranks that share the terms.
-    gamma
-        This rank's coefficients, shape ``(m,)``, of either sign.
-    matrices
-        This rank's A, shape ``(m, d, d)``, symmetric; a rank without terms gives ``(0, d, d)``.
-    sigma
-        Width.
-    columns
-        q.
-    """
-
-    def __init__(
-        self, comm: MPI.Comm, gamma: np.ndarray, matrices: np.ndarray, sigma: float, columns: int
-    ) -> None:
-        if not sigma > 0:
-            raise InputError(f"sigma must be greater than 0, not {sigma!r}")
-        super().__init__(comm, matrices.shape[1], columns)
-        self.gamma, self.matrices, self.sigma = gamma, matrices, float(sigma)
-
-    def _kernels(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        images = self.matrices @ w
-        traces = np.einsum("dq,mdq->m", w, images)
-        return self.gamma * np.exp(-traces / (2 * self.sigma**2)), images
-
-    def value_at(self, w: np.ndarray) -> float:
-        """F at W."""
-        return -float(sum_over_ranks(self.comm, float(self._kernels(w)[0].sum())))
-
-    def value_and_gradient_at(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """F and Phi(W) W."""
-        kernels, images = self._kernels(w)
-        gradient = np.einsum("m,mdq->dq", kernels, images) / self.sigma**2
-        value = -float(sum_over_ranks(self.comm, float(kernels.sum())))
-        return value, sum_large(self.comm, gradient)
-
-    def value_and_matrix_at(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """F and Phi(W)."""
-        kernels, _ = self._kernels(w)
-        matrix = np.einsum("m,mde->de", kernels, self.matrices) / self.sigma**2
-        value = -float(sum_over_ranks(self.comm, float(kernels.sum())))
-        return value, symmetric(sum_large(self.comm, matrix))
-
-    def hessian_product_at(self, w: np.ndarray, direction: np.ndarray) -> np.ndarray:
-        """Derivative of Phi(W) W along a direction."""
-        kernels, images = self._kernels(w)
-        slopes = kernels * np.einsum("mdq,dq->m", images, direction) / self.sigma**2
-        product = np.einsum("m,mdq->dq", kernels, self.matrices @ direction)
-        product -= np.einsum("m,mdq->dq", slopes, images)
-        return sum_large(self.comm, product) / self.sigma**2

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from thalweg import Dataset
+from thalweg.parallel import MPI, sum_large, sum_over_ranks
 from thalweg_clustering.build import build_kdac
+from thalweg_clustering.pair_sum import StiefelObjective
 
 
 def _views(n=160, noise=0, seed=0):
@@ -41,3 +43,61 @@ def views():
 def make():
     """``make(comm, points, given, components, sigma, lambda_, **options) -> KDACObjective``."""
     return _make
+
+
+class TermSum(StiefelObjective):
+    """-sum gamma exp(-Tr(W'A W)/2 sigma^2) over terms of any positive semidefinite A.
+
+    ``gamma``, shape ``(m,)``, and A, shape ``(m, d, d)``, are those of this rank's terms.
+    """
+
+    def __init__(self, comm, gamma, matrices, sigma, columns):
+        super().__init__(comm, matrices.shape[1], columns)
+        self.gamma, self.matrices, self.sigma = gamma, matrices, sigma
+
+    def _kernels(self, w):
+        images = self.matrices @ w
+        traces = np.einsum("dq,mdq->m", w, images)
+        return self.gamma * np.exp(-traces / (2 * self.sigma**2)), images
+
+    def value_at(self, w):
+        return -float(sum_over_ranks(self.comm, float(self._kernels(w)[0].sum())))
+
+    def value_and_gradient_at(self, w):
+        value, matrix = self.value_and_matrix_at(w)
+        return value, matrix @ w
+
+    def value_and_matrix_at(self, w):
+        matrix = np.einsum("m,mde->de", self._kernels(w)[0], self.matrices) / self.sigma**2
+        return self.value_at(w), sum_large(self.comm, matrix)
+
+    def hessian_product_at(self, w, direction):
+        kernels, images = self._kernels(w)
+        slopes = kernels * np.einsum("mdq,dq->m", images, direction) / self.sigma**2
+        product = np.einsum("m,mdq->dq", kernels, self.matrices @ direction)
+        product -= np.einsum("m,mdq->dq", slopes, images)
+        return sum_large(self.comm, product) / self.sigma**2
+
+
+@pytest.fixture
+def terms():
+    """``terms(comm, gamma, factors, sigma, columns) -> TermSum``, with A = factor factor'."""
+
+    def make(comm, gamma, factors, sigma, columns):
+        mine = slice(comm.rank, None, comm.size)
+        matrices = factors @ factors.transpose(0, 2, 1)
+        return TermSum(comm, gamma[mine], matrices[mine], sigma, columns)
+
+    return make
+
+
+@pytest.fixture
+def cycling_terms(terms):
+    """``cycling_terms(sign, sigma, d, q)``: a sum of the kind that makes ISM cycle."""
+
+    def make(sign=1.0, sigma=1.5, d=6, q=2):
+        stream = np.random.default_rng(4)
+        factors = stream.standard_normal((12, d, 3))
+        return terms(MPI.COMM_SELF, sign * stream.uniform(0.5, 1.5, 12), factors, sigma, q)
+
+    return make

@@ -12,7 +12,6 @@ from thalweg.testing import check_gradient, check_hessian_product
 from thalweg_clustering.feature_sums import NystromKernel
 from thalweg_clustering.kdac import TASKS
 from thalweg_clustering.kernels import KERNELS, KernelFunction, kernel_function
-from thalweg_clustering.pair_sum import TermSum
 from thalweg_clustering.stiefel import EigenvectorFixedPoint
 
 LINKS = np.array([[0, 2, 1.0], [1, 40, -1.0], [3, 59, 0.5]])
@@ -209,13 +208,10 @@ def test_eigenvectors_of_many_landmarks_on_a_line_are_right_in_single_precision(
 
 
 @pytest.mark.ranks(1, 2)
-def test_the_general_form_has_the_same_derivatives(comm):
+def test_the_general_form_has_the_same_derivatives(comm, terms):
     stream = np.random.default_rng(2)
     factors = stream.standard_normal((7, 5, 5))
-    matrices = factors @ factors.transpose(0, 2, 1)
-    gamma = stream.standard_normal(7)
-    mine = slice(comm.rank, None, comm.size)
-    _check(TermSum(comm, gamma[mine], matrices[mine], 2.0, 2))
+    _check(terms(comm, stream.standard_normal(7), factors, 2.0, 2))
 
 
 @pytest.mark.parametrize(

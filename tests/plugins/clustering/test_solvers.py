@@ -15,7 +15,6 @@ from thalweg_clustering.alternation import Alternation
 from thalweg_clustering.curvilinear import Curvilinear, cayley_point
 from thalweg_clustering.dimension_growth import DimensionGrowth
 from thalweg_clustering.ism import ISM
-from thalweg_clustering.pair_sum import TermSum
 from thalweg_clustering.trust_region import TrustRegion
 
 SOLVERS = {
@@ -30,15 +29,6 @@ SOLVERS = {
 MONOTONE = [name for name in SOLVERS if name != "stiefel non-monotone"]
 
 
-def _terms(sign=1.0, sigma=1.5, d=6, q=2):
-    """A sum over any positive semidefinite matrices, of the kind that makes ISM cycle."""
-    stream = np.random.default_rng(4)
-    factors = stream.standard_normal((12, d, 3))
-    matrices = factors @ factors.transpose(0, 2, 1)
-    gamma = sign * stream.uniform(0.5, 1.5, 12)
-    return TermSum(MPI.COMM_SELF, gamma, matrices, sigma, q)
-
-
 def _steps(solver, objective, most=400, seed=0):
     state = solver.init(objective, objective.initial_point(seed))
     values = [(state.round, state.value)]
@@ -50,8 +40,8 @@ def _steps(solver, objective, most=400, seed=0):
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize("name", SOLVERS)
-def test_general_form_ends_at_a_stationary_point(name, sign):
-    objective = _terms(sign)
+def test_general_form_ends_at_a_stationary_point(name, sign, cycling_terms):
+    objective = cycling_terms(sign)
     state, _ = _steps(SOLVERS[name], objective)
     w = matrix_of(state)
     np.testing.assert_allclose(w.T @ w, np.eye(2), atol=1e-12)
@@ -71,8 +61,8 @@ def test_no_step_raises_the_objective_within_a_round(name, views, make):
             assert after <= before
 
 
-def test_the_plain_iteration_raises_the_objective_where_the_safeguarded_does_not():
-    objective = _terms(-1.0, sigma=0.6)
+def test_the_plain_iteration_raises_the_objective_where_the_safeguarded_does_not(cycling_terms):
+    objective = cycling_terms(-1.0, sigma=0.6)
     _, plain = _steps(ISM(safeguard="none", inner_iterations=30, inner_tolerance=-1.0), objective)
     assert any(after > before for (_, before), (_, after) in itertools.pairwise(plain))
     for seed in range(5):
@@ -106,8 +96,8 @@ def test_mixing_needs_fewer_evaluations(views, make):
     assert counts[1] < 0.6 * counts[0]
 
 
-def test_the_trust_region_converges_faster_than_linearly():
-    objective = _terms(1.0)
+def test_the_trust_region_converges_faster_than_linearly(cycling_terms):
+    objective = cycling_terms(1.0)
     solver = TrustRegion(inner_tolerance=0.0, gradient_tolerance=1e-12)
     state = solver.init(objective, objective.initial_point(0))
     norms = [state.gradient_norm]
@@ -134,8 +124,8 @@ def test_the_cayley_curve_is_feasible_and_starts_downhill(d, q):
     np.testing.assert_allclose(cayley_point(w, slope, 0.5), inverse, atol=1e-12)
 
 
-def test_dimension_growth_adds_one_column_after_the_other():
-    objective = _terms(1.0, d=6, q=3)
+def test_dimension_growth_adds_one_column_after_the_other(cycling_terms):
+    objective = cycling_terms(1.0, d=6, q=3)
     solver = DimensionGrowth()
     state = solver.init(objective, objective.initial_point(0))
     start = state.value
