@@ -27,7 +27,8 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.parallel import Layout, Ring, sum_over_ranks
-from thalweg_clustering.gaussian_tiles import add_absolute_moments, add_pairs, fill_tile
+from thalweg_clustering.gaussian_tiles import add_pairs, fill_tile
+from thalweg_clustering.kernels import squared_distances
 
 #: With more columns of values than this, tiles are stored and multiplied by BLAS.
 MAX_COMPILED_COLUMNS = 24
@@ -166,8 +167,14 @@ class KernelSums:
             self._adder(width)(mine, transposed, False, own, target, lambda: None)
         return own, target
 
-    def blocks_with(self, z: np.ndarray, others: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """Kernel of this rank's rows and ``l`` other rows, block by block of the former.
+    def blocks_with(
+        self,
+        z: np.ndarray,
+        others: np.ndarray,
+        factor: np.ndarray | None = None,
+        other_factor: np.ndarray | None = None,
+    ) -> Iterator[tuple[slice, np.ndarray]]:
+        """Weights, as in :meth:`sums_with`, of rows z and ``l`` others, block by block of z.
 
         Yields
         ------
@@ -175,7 +182,8 @@ class KernelSums:
         tile : ndarray, shape (rows, l)
             Overwritten by the next one.
         """
-        mine, theirs = self._arrays(z), self._arrays(others)
+        mine = self._arrays(z, factor=factor)
+        theirs = self._arrays(others, factor=other_factor)
         transposed = [np.array(array.T, order="C") for array in theirs[:4]]
         size = max(1, BLOCK_SIZE // max(1, len(others)))
         held = np.empty((min(size, max(1, len(z))), len(others)), self.dtype)
@@ -262,21 +270,16 @@ class KernelSums:
         points
             x, this rank's rows, shape ``(n_local, d)``.
         """
-        z, factor = np.ascontiguousarray(z, float), np.ascontiguousarray(factor, float)
-        points = np.ascontiguousarray(points, float)
-        own_arrays = (z, np.ascontiguousarray(factor * signs), points)
         total = 0.0
         for block in Ring(self.layout).blocks(z, factor, points, each_pair_once=True):
-            mine = [np.array(array[block.rows], order="C") for array in own_arrays]
-            if not len(mine[0]) or block.start == block.stop:
-                continue
-            other = [np.array(array.T, order="C") for array in block.arrays]
-            rows = np.zeros(len(mine[0]))
-            add_absolute_moments(
-                mine[0], other[0], mine[1], other[1], mine[2], other[2], block.own, rows
-            )
-            total += 2.0 * float(rows.sum())
-            block.poll()
+            others, other_factor, other_points = block.arrays
+            mine, here = (factor * signs)[block.rows], points[block.rows]
+            for rows, tile in self.blocks_with(z[block.rows], others, mine, other_factor):
+                lengths = squared_distances(here[rows], other_points)
+                # A rank's own block has each of its pairs in both orders.
+                share = 1.0 if block.own else 2.0
+                total += share * float((np.abs(tile) * lengths**2).sum())
+                block.poll()
         return float(sum_over_ranks(self.layout.comm, total))
 
     # -- the pieces ------------------------------------------------------------------------
