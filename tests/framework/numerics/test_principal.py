@@ -1,45 +1,38 @@
-"""Mean and principal directions are right, and the same bits on any number of ranks."""
+"""Principal components agree with NumPy on the whole array, at any number of ranks."""
 
 import numpy as np
 import pytest
 
-from thalweg.engines.secants.frame import PrincipalFrame, row_blocks
-from thalweg.parallel import MPI, Layout
+from thalweg.numerics import principal
+from thalweg.numerics.principal import principal_components
+from thalweg.parallel import Layout
 
 
-def cloud(n, dimension):
-    random = np.random.default_rng(2)
-    return random.standard_normal((n, dimension)) * np.linspace(3.0, 0.5, dimension) + 5.0
-
-
-def frame(points, comm):
-    layout = Layout(comm, *points.shape)
-    return PrincipalFrame(layout.local(points).copy(), layout, points[::7])
+def rows(count, columns):
+    random = np.random.default_rng(1)
+    return random.standard_normal((count, columns)) * np.arange(1, columns + 1) + 100
 
 
 @pytest.mark.ranks(1, 2, 3)
-def test_directions_are_the_eigenvectors_of_the_scatter(comm):
-    points = cloud(500, 6)
-    found = frame(points, comm)
-    centered = points - points.mean(axis=0)
-    values = np.linalg.eigvalsh(centered.T @ centered)[::-1]
-    np.testing.assert_allclose(found.mean, points.mean(axis=0), atol=1e-5)
-    np.testing.assert_allclose(found.variances, values, rtol=1e-5)
-    np.testing.assert_allclose(found.directions @ found.directions.T, np.eye(6), atol=1e-12)
-    turned = centered @ found.directions.T
-    np.testing.assert_allclose((turned**2).sum(axis=0), values, rtol=1e-5)
+@pytest.mark.parametrize("way", ["covariance", "inner products", "subspace"])
+def test_principal_components_are_those_of_the_whole(comm, monkeypatch, way):
+    whole = rows(40, 50)
+    limit = {"covariance": 50, "inner products": 45, "subspace": 5}[way]
+    monkeypatch.setattr(principal, "EXACT_SIZE", limit)
+    layout = Layout(comm, *whole.shape)
+    found = layout.gather_rows(principal_components(layout.local(whole), layout, 3))
+    centered = whole - whole.mean(axis=0)
+    left, sizes, _ = np.linalg.svd(centered, full_matrices=False)
+    wanted = left[:, :3] * sizes[:3]
+    signs = np.sign((found * wanted).sum(axis=0))
+    assert np.allclose(found * signs, wanted, atol=1e-5 * sizes[0])
 
 
-@pytest.mark.ranks(2, 3)
-def test_the_bits_do_not_depend_on_the_ranks(comm):
-    points = cloud(301, 9)
-    together, alone = frame(points, comm), frame(points, MPI.COMM_SELF)
-    np.testing.assert_array_equal(together.mean, alone.mean)
-    np.testing.assert_array_equal(together.directions, alone.directions)
-    np.testing.assert_array_equal(together.variances, alone.variances)
-
-
-def test_row_blocks_cover_the_rows():
-    assert row_blocks(0, 3) == []
-    assert row_blocks(10, 2**21) == [slice(0, 10)]
-    assert row_blocks(150, 2**23) == [slice(0, 64), slice(64, 128), slice(128, 150)]
+@pytest.mark.ranks(1, 2)
+def test_as_many_components_as_rows_do_not_divide_by_zero(comm, monkeypatch):
+    monkeypatch.setattr(principal, "EXACT_SIZE", 8)
+    whole = rows(5, 12)
+    layout = Layout(comm, 5, 12)
+    found = layout.gather_rows(principal_components(layout.local(whole), layout, 5))
+    assert np.isfinite(found).all()
+    assert np.allclose(found[:, 4], 0, atol=1e-6)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
 
-from thalweg.engines.laplacian import RowMatrix
 from thalweg.parallel import Layout, RowExchange, RowPlan
 from thalweg.parallel.traffic import phases
 
@@ -145,16 +143,3 @@ def test_arrays_that_do_not_fit_are_refused(comm):
     with pytest.raises(ValueError, match="type and row shape"):
         exchange.add(np.zeros((0, 2)), np.zeros((4, 3)))
     exchange.destroy()
-
-
-@pytest.mark.ranks(1, 2, 3)
-def test_a_matrix_of_rows_multiplies_what_is_distributed_like_them(comm):
-    for layout in layouts(comm):
-        rng = np.random.default_rng(3)
-        whole_matrix = np.where(rng.random((layout.rows,) * 2) < 0.3, rng.random(layout.rows), 0.0)
-        array = rng.random((layout.rows, 3))
-        for rows in (layout.local(whole_matrix), csr_matrix(layout.local(whole_matrix))):
-            matrix = RowMatrix(layout, rows)
-            product = matrix.multiply(layout.local(array))
-            assert np.allclose(product, layout.local(whole_matrix @ array), rtol=1e-13)
-            matrix.destroy()
