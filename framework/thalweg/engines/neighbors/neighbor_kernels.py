@@ -160,7 +160,7 @@ def filter_tile(
     m, n = tile.shape
     marks = np.zeros((n + 7) // 8 * 8, np.uint8)
     groups = marks.view(np.uint64)
-    bounds = their_thresholds[left : left + n]
+    bounds = their_thresholds[left:]
     rows, columns = np.empty(BATCH + n, np.int64), np.empty(BATCH + n, np.int64)
     distances = np.empty(BATCH + n)
     waiting = 0
