@@ -9,90 +9,44 @@ largest eigenvalue, and eigenvectors follow one another by deflation.
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
 
 from thalweg.parallel import kernel
 
 #: Share of the coordinates that a step renews.
 SHARE = 8
 
+#: Standard deviation of what is added to a coordinate of the guess.
+NOISE = 1e-2
+
 
 def coordinate_power_smallest(
     matrix: np.ndarray, guess: np.ndarray, tolerance: float = 1e-8, sweeps: int = 200
 ) -> np.ndarray:
-    """Orthonormal vectors, shape of ``guess``, whose trace of M is the least up to the tolerance.
+    """Orthonormal vectors, shape of ``guess``, of about the smallest eigenvalues of M.
+
+    They are as near as ``sweeps`` updates of each vector, counted in d coordinates, bring them,
+    or as a residual relative to M's norm of a tenth of ``tolerance``.  The power method on
+    c I - M is slow where the wanted eigenvalue is close to the next one in units of the spectrum's
+    spread; the trace of M is then close to the least, too.
 
     Parameters
     ----------
     matrix
         M, symmetric, shape ``(d, d)``.
     guess
-        Starting vectors, shape ``(d, q)``.
-    tolerance
-        Bound of ``tr(V'MV) - least trace``, relative to q times the norm of M.
-    sweeps
-        Maximum number of updates of each vector, counted in d coordinates.
-
-    Notes
-    -----
-    A small residual says only that the vectors span some invariant subspace; a guess
-    close to a wrong one would be returned as it is.  The result is therefore
-    certified: with R = MV - V Theta and P = I - VV', the least trace is at least
-    ``tr Theta - q (|R| + delta)`` if ``PMP >= theta_max - delta`` on the complement of V
-    (Weyl), which a Cholesky factorization decides.  A result that fails is computed again
-    from a random start, and then by LAPACK: the rate of the power method on c I - M
-    is slow where the wanted eigenvalue is close to the next one in units of the spectrum's
-    spread.
+        Starting vectors, shape ``(d, q)``, to which a little noise is added: the span of
+        eigenvectors, be they the wanted ones or not, would not be left.
     """
     d, count = guess.shape
-    bound = tolerance * float(np.abs(matrix).sum(axis=1).max())
-    random = np.random.default_rng(0).standard_normal((d, count))
-    for start in (guess, random):
-        vectors = _power_vectors(matrix, start, tolerance, sweeps)
-        if _spans_the_smallest(matrix, vectors, bound):
-            return vectors
-    return np.asarray(scipy.linalg.eigh(matrix, subset_by_index=[0, count - 1])[1])
-
-
-def _spans_the_smallest(matrix: np.ndarray, vectors: np.ndarray, bound: float) -> bool:
-    d, count = vectors.shape
-    images = matrix @ vectors
-    theta = vectors.T @ images
-    if np.linalg.norm(images - vectors @ theta) > bound:
-        return False
-    if count == d:
-        return True
-    top = float(np.linalg.eigvalsh(theta)[-1])
-    # P M P on the complement, and on the span a number that is certainly positive.
-    coupling = images @ vectors.T
-    inner = vectors @ theta @ vectors.T
-    deflated = matrix - coupling - coupling.T + inner
-    deflated += (abs(top) + np.abs(matrix).max()) * (vectors @ vectors.T)
-    deflated -= (top - bound) * np.eye(d)
-    try:
-        scipy.linalg.cholesky(deflated, lower=True, overwrite_a=True, check_finite=False)
-    except scipy.linalg.LinAlgError:
-        return False
-    return True
-
-
-def _power_vectors(
-    matrix: np.ndarray, guess: np.ndarray, tolerance: float, sweeps: int
-) -> np.ndarray:
-    d, count = guess.shape
-    top = _largest_eigenvalue(matrix)
-    shifted = top * np.eye(d) - matrix
+    noise = NOISE * np.random.default_rng(0).standard_normal((d, count))
+    shifted = _largest_eigenvalue(matrix) * np.eye(d) - matrix
     step = max(1, d // SHARE)
     found = np.zeros((d, count))
     for index in range(count):
         known = found[:, :index]
-        x = guess[:, index] - known @ (known.T @ guess[:, index])
-        length = np.linalg.norm(x)
-        if length < 1e-8:
-            x = np.random.default_rng(index).standard_normal(d)
-            x -= known @ (known.T @ x)
-            length = np.linalg.norm(x)
-        x = x / length
+        x = guess[:, index] + noise[:, index]
+        x = x - known @ (known.T @ x)
+        x = x / np.linalg.norm(x)
         deflated = np.ascontiguousarray(shifted - (known * _rayleigh(shifted, known)) @ known.T)
         x = _iterate(deflated, x, step, 0.1 * float(tolerance), int(sweeps))
         x = x - known @ (known.T @ x)
