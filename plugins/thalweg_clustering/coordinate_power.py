@@ -20,7 +20,7 @@ NOISE = 1e-2
 
 
 def coordinate_power_smallest(
-    matrix: np.ndarray, guess: np.ndarray, tolerance: float = 1e-8, sweeps: int = 200
+    matrix: np.ndarray, guess: np.ndarray, tolerance: float = 1e-8, sweeps: int = 2000
 ) -> np.ndarray:
     """Orthonormal vectors, shape of ``guess``, of about the smallest eigenvalues of M.
 
