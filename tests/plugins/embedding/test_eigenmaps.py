@@ -69,6 +69,16 @@ def test_eigenvectors_are_those_of_a_dense_solver(comm, name, method, points):
     assert not any("residual" in note for note in result.notes)
 
 
+@every_method
+def test_few_points_have_eigenvectors_by_every_method(comm, method):
+    if method == "slepc":
+        pytest.importorskip("slepc4py")
+    objective = laplacian_eigenmaps(roll(comm, 40), comm)
+    found = thalweg.minimize(objective, solver="eigen", method=method)
+    wanted = scipy.linalg.eigvalsh(objective.matrix.toarray())[1:3]
+    assert found.objective == pytest.approx(2.0 * wanted.sum(), rel=1e-9)
+
+
 @pytest.mark.ranks(1, 2)
 @every_method
 def test_a_large_residual_is_no_convergence(comm, method, monkeypatch):
@@ -256,6 +266,10 @@ EXTENDED = {
     "neighbors": (LaplacianEigenmaps, {}),
     "unnormalized": (LaplacianEigenmaps, {"normalized": False, "n_neighbors": 7}),
     "entropic": (LaplacianEigenmaps, {"affinity": "entropic", "perplexity": 8.0}),
+    "unnormalized entropic": (
+        LaplacianEigenmaps,
+        {"affinity": "entropic", "perplexity": 8.0, "normalized": False},
+    ),
     "few": (LaplacianEigenmaps, {"n_neighbors": 2}),
     "lle": (LocallyLinearEmbedding, {}),
 }
@@ -290,10 +304,10 @@ def test_new_rows_are_placed_by_the_formula(name, monkeypatch):
     found = model.transform(new)
     monkeypatch.setattr(neighbors, "BLOCK", 500)
     np.testing.assert_allclose(model.transform(new), found, rtol=1e-12)
-    gap, degree = 1.0 - model.eigenvalues_, 7.0
-    if name == "unnormalized":
-        gap = 1.0 - model.eigenvalues_ / degree
-    k = {"entropic": 24, "lle": 12}.get(name, options.get("n_neighbors", 10))
+    degree = {"unnormalized": 7.0, "unnormalized entropic": 1.0 / 150}.get(name, 1.0)
+    gap = 1.0 - model.eigenvalues_ / degree
+    of_perplexity = "perplexity" in options
+    k = 24 if of_perplexity else 12 if name == "lle" else options.get("n_neighbors", 10)
     for x, place in zip(new, found, strict=True):
         distances = np.linalg.norm(known - x, axis=1)
         near = np.argsort(distances)[: max(k, 3)]
@@ -301,7 +315,7 @@ def test_new_rows_are_placed_by_the_formula(name, monkeypatch):
         if name == "lle":
             formula = barycenter_weights(x[None], known, near[None]) @ places
         else:
-            weights = entropic(r, 8.0) if name == "entropic" else np.ones(k) / k
+            weights = entropic(r, 8.0) if of_perplexity else np.ones(k) / k
             formula = weights @ places[:k] / gap
         shepard = ((r[-1] - r) / r) ** 2
         theta = 1.0 / (1.0 + shepard.mean())

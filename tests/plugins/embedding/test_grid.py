@@ -18,6 +18,7 @@ from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid import GridPairs
 from thalweg_embedding.pairs.mesh import Mesh, Window
 from thalweg_embedding.pairs.parametric import cross_entropy_functions, student_functions
+from thalweg_embedding.pairs.spectrum import bandwidth
 
 CAUCHY_SQUARED = PairFunction(
     lambda d: ((1 + d) ** -2.0, -2 * (1 + d) ** -3.0, 6 * (1 + d) ** -4.0), "(1 + d)^-2"
@@ -195,6 +196,13 @@ def chosen(rows, extent, tolerance=1e-2):
         STUDENT, rows, 2, extent, crowd, tolerance, boxes.PAIR_COST, boxes.CUTS
     )
     return split, boxes.cost(split, rows, 2, extent, crowd, boxes.PAIR_COST)
+
+
+def test_a_gaussian_has_its_bandwidth():
+    # Modes beyond K make up a slope of (2/pi)^(1/2) exp(-K^2/2); the steepest is exp(-1/2).
+    for tolerance in (1e-2, 1e-4):
+        wanted = np.sqrt(1.0 + np.log(2.0 / np.pi) - 2.0 * np.log(tolerance))
+        assert bandwidth(lambda d: np.exp(-0.5 * d), tolerance) == pytest.approx(wanted, abs=0.05)
 
 
 def test_a_wide_map_takes_a_cut_and_a_small_one_none():

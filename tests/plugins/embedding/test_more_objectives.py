@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 from scipy.optimize import brentq
+from scipy.spatial.distance import pdist, squareform
+from scipy.special import rel_entr
 from sklearn.datasets import load_digits
 from sklearn.neighbors import NearestNeighbors
 
@@ -53,6 +55,19 @@ def test_the_curve_of_umap_is_the_published_one():
     assert "1.57694 s^0.895061" in umap().repulsion.name
     with pytest.raises(InputError, match="min_dist must be at most spread"):
         umap(min_dist=2.0)
+
+
+@pytest.mark.parametrize("family", ["t_sne", "symmetric_sne"])
+def test_normalized_objectives_are_kullback_leibler_divergences(comm, family):
+    data = digits(comm)
+    objective = getattr(objectives, family)(data, comm, init="random")
+    x = objective.layout.vec_from(objective.layout.random_normal(0, 0.5))
+    squared = pdist(objective.layout.gather(x), "sqeuclidean")
+    q = 1.0 / (1.0 + squared) if family == "t_sne" else np.exp(-squared)
+    p = squareform(affinities_of(data, "entropic").weights, checks=False)
+    divergence = 2.0 * rel_entr(p, 0.5 * q / q.sum()).sum()
+    assert objective.value(x) == pytest.approx(divergence, rel=1e-9)
+    objective.destroy()
 
 
 @pytest.mark.ranks(1, 3)

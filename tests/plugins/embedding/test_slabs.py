@@ -79,12 +79,13 @@ def test_slabs_give_what_one_rank_gives_and_the_same_bits_each_time(comm, shape)
         same_bits((total, found), everything(layout, whole, function, 1e-4))
 
 
-@pytest.mark.ranks(4)
-@pytest.mark.parametrize(("shape", "grid"), [("cloud", (2, 2)), ("vertical", (3, 1))])
+@pytest.mark.ranks(2, 4)
+@pytest.mark.parametrize(("shape", "slabs"), [("cloud", 2), ("vertical", 3)])
 def test_pencils_give_what_one_rank_gives_and_the_same_bits_each_time(
-    comm, monkeypatch, shape, grid
+    comm, monkeypatch, shape, slabs
 ):
     """A grid whose parts divide no side evenly, and one that leaves a rank without a part."""
+    grid = (1, 2) if comm.size == 2 else (slabs, comm.size // slabs)
     monkeypatch.setattr(boxes, "CUTS", (4.0,))  # else so few points are summed pair by pair
     whole = 0.2 * the_map(shape, 200, 3)
     layout, alone = Layout(comm, 200, 3), Layout(MPI.COMM_SELF, 200, 3)
@@ -199,6 +200,15 @@ def test_ranks_hold_and_send_their_share_and_density_is_the_same_to_the_bit(comm
         3 * 4 * placed.used**2 * min(1.0, largest) + 3 * 8 * placed.used * placed.kept / comm.size
     )
     assert 0 < sent < 1.5 * (points + fields) + 4_000
+
+
+def test_each_place_is_in_the_pencil_whose_range_has_it():
+    generator = np.random.default_rng(0)
+    cuts = decomposition._Cuts.of(generator.integers(0, 9, (3, 20)), 4)
+    slab, cell = generator.integers(0, 3, 200), generator.integers(0, 20, 200)
+    parts = cuts.part_of(slab, cell + 0.5)
+    first, end = np.array([cuts.range_of(*pencil) for pencil in zip(slab, parts, strict=True)]).T
+    assert ((first <= cell) & (cell < end)).all()
 
 
 def test_maps_of_three_dimensions_are_cut_into_pencils_where_slabs_would_be_thin():
