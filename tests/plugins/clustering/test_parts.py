@@ -21,6 +21,7 @@ from thalweg_clustering.leading_subspace import (
     slepc_leading,
 )
 from thalweg_clustering.prepared_data import median_distance
+from thalweg_clustering.tuning import tightness_and_balance
 
 
 def _matrix(d, seed=0):
@@ -112,6 +113,15 @@ def test_kmeans_finds_the_clusters_on_any_ranks(comm):
     np.testing.assert_array_equal(layout.gather_rows(found.labels), truth)
 
 
+@pytest.mark.ranks(2, 3)
+def test_kmeans_starts_from_the_same_rows_on_any_ranks(comm):
+    points = np.random.default_rng(0).random((60, 3))
+    layout = Layout(comm, 60)
+    found = kmeans(layout, layout.local(points), 8, starts=1, iterations=0)
+    alone = kmeans(Layout(MPI.COMM_SELF, 60), points, 8, starts=1, iterations=0)
+    np.testing.assert_array_equal(found.centers, alone.centers)
+
+
 def test_kmeans_finds_all_of_many_clusters():
     stream = np.random.default_rng(0)
     truth = np.repeat(np.arange(49), 5)
@@ -169,6 +179,14 @@ def test_kmeans_of_coinciding_rows():
     found = kmeans(Layout(MPI.COMM_SELF, 6), np.ones((6, 2)), 3)
     assert set(found.labels) == {0}
     assert found.inertia == 0.0
+
+
+def test_clusters_are_as_tight_as_they_explain_the_variance():
+    angles = np.array([0.1, 0.3, 0.1, 0.3])
+    rows = 7.0 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    for labels, wanted in (([0, 1, 0, 1], (1, 1)), ([0, 0, 1, 1], (0, 1)), ([0] * 4, (0, 0))):
+        found = tightness_and_balance(rows, np.array(labels), 2)
+        assert found == pytest.approx(wanted, abs=1e-12)
 
 
 def test_mutual_information_equals_the_reference():

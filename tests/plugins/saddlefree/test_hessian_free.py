@@ -6,8 +6,10 @@ from sklearn.datasets import load_digits, load_iris
 
 import thalweg
 from thalweg.data import Dataset
+from thalweg.engines.hessian import GaussNewtonProduct
 from thalweg.errors import CapabilityError, InputError
-from thalweg.parallel import MPI
+from thalweg.interfaces import RowObjective
+from thalweg.parallel import MPI, Layout
 from thalweg.testing import check_solver
 from thalweg_saddlefree.curvature import Slices
 from thalweg_saddlefree.functions import build
@@ -87,6 +89,29 @@ def test_what_cannot_be_used_is_refused():
         )
     with pytest.raises(InputError):
         HessianFree(damping=0.0)
+
+
+class Parabola(RowObjective, GaussNewtonProduct):
+    """Half the square of a number, of which products give but half the curvature."""
+
+    def __init__(self):
+        super().__init__(MPI.COMM_SELF, Layout(MPI.COMM_SELF, 1))
+
+    def rows_value_and_gradient(self, rows, gradient):
+        gradient[...] = rows
+        return 0.5 * float((rows**2).sum())
+
+    def gauss_newton_product(self, x, direction, product):
+        direction.copy(product)
+        product.scale(1.0 / 1.99)
+
+
+def test_a_step_that_lowers_the_objective_by_too_little_is_shortened():
+    solver, problem = HessianFree(damping=1e-9), Parabola()
+    state = solver.step(solver.init(problem, problem.layout.vec_from(np.ones((1, 1)))))
+    # A whole step comes to -0.99 and gains a hundredth of the slope's promise.
+    assert state.step_length == pytest.approx(0.8)
+    assert state.x.norm() == pytest.approx(0.8 * 1.99 - 1.0)
 
 
 def test_a_refused_step_is_tried_again_with_more_damping():

@@ -10,6 +10,7 @@ from thalweg.parallel import MPI
 from thalweg.testing import check_gradient, check_hessian_product, check_ranks
 from thalweg.testing.derivatives import check_gauss_newton_product
 from thalweg_saddlefree.capabilities import draw_curvature_rows
+from thalweg_saddlefree.networks import network
 from thalweg_saddlefree.networks.autoencoder import build_autoencoder
 from thalweg_saddlefree.networks.deep_linear import build_deep_linear
 from thalweg_saddlefree.networks.initialization import starting_weights
@@ -120,6 +121,31 @@ def test_products_are_the_same_when_activations_do_not_fit_into_memory():
     objective.memory = 0.0
     objective.hessian_product(x, along, fresh)
     np.testing.assert_array_equal(kept.getArray(), fresh.getArray())
+
+
+def test_operations_are_those_of_the_products_of_matrices(monkeypatch):
+    counted = []
+
+    def counting(a, b, out, add=False):
+        counted.append(2 * a.shape[0] * a.shape[1] * b.shape[1])
+        return multiply(a, b, out, add)
+
+    monkeypatch.setattr(network, "multiply", counting)
+    objective = KINDS["classifier"](MPI.COMM_SELF)
+    x = objective.initial_point(0)
+    along, out = objective.initial_point(1), x.duplicate()
+    for call in (
+        lambda: objective.value(x),
+        lambda: objective.value_and_gradient(x, out),
+        lambda: objective.hessian_product(x, along, out),
+        lambda: objective.gauss_newton_product(x, along, out),
+        lambda: objective.curvature_forms(x, [along], hessian=True),
+        lambda: objective.curvature_forms(x, [along], hessian=False),
+    ):
+        before = objective.operations
+        counted.clear()
+        call()
+        assert objective.operations - before == sum(counted) > 0
 
 
 def test_squared_gradients_are_those_of_single_rows():

@@ -116,10 +116,12 @@ def test_at_an_exact_saddle_it_follows_negative_curvature():
     assert state.value < 1e-9
 
 
-def test_at_an_exact_minimum_it_says_converged():
-    objective = build.build_rosenbrock(None, MPI.COMM_SELF)
-    solver = SaddleFree()
-    state = solver.step(solver.init(objective, objective.layout.vec_from(np.ones((2, 1)))))
+@pytest.mark.parametrize(("name", "at"), [("rosenbrock", np.ones(2)), ("powell_singular", 0.0)])
+def test_at_an_exact_minimum_it_says_converged(name, at):
+    objective = getattr(build, f"build_{name}")(None, MPI.COMM_SELF)
+    solver, x = SaddleFree(), objective.layout.create_vec()
+    x.setArray(at)
+    state = solver.step(solver.init(objective, x))
     assert solver.status(state) is Status.SMALL_GRADIENT
 
 

@@ -6,8 +6,10 @@ from sklearn.datasets import load_digits
 
 import thalweg
 from thalweg.data import Dataset
+from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import InputError
-from thalweg.parallel import MPI
+from thalweg.interfaces import RowObjective
+from thalweg.parallel import MPI, Layout
 from thalweg.result import Status
 from thalweg.testing import check_solver
 from thalweg_saddlefree.capabilities import Forms
@@ -290,6 +292,30 @@ def test_a_function_without_rows_or_layers_is_taken_whole():
     )
     assert result.status is Status.SMALL_GRADIENT
     assert np.all(np.diff(result.trace["objective"]) <= 0)
+
+
+class Quadratic(RowObjective, HessianProduct):
+    """Half the squares of three numbers, each with its weight."""
+
+    weights = np.array([[1.0], [3.0], [10.0]])
+
+    def __init__(self):
+        super().__init__(MPI.COMM_SELF, Layout(MPI.COMM_SELF, 3))
+
+    def rows_value_and_gradient(self, rows, gradient):
+        gradient[...] = self.weights * rows
+        return 0.5 * float((self.weights * rows**2).sum())
+
+    def hessian_product(self, x, direction, product):
+        with self.layout.writing(product) as rows:
+            rows[...] = self.weights * self.layout.reading(direction)
+
+
+def test_a_quadratic_function_is_minimized_in_as_many_steps_as_variables():
+    # Along the gradient and the last step, as by conjugate gradients.
+    solver = SubspaceSaddleFree(damping=1e-12)
+    result = thalweg.minimize(Quadratic(), np.ones((3, 1)), solver=solver, iterations=3)
+    assert result.objective < 1e-14 * result.trace["objective"][0]
 
 
 def test_a_matrix_that_the_objective_lacks_is_refused():
