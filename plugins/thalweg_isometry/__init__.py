@@ -27,18 +27,9 @@ if TYPE_CHECKING:
     from thalweg_isometry.objective import NearIsometry, secant_set
 
 __all__ = [
-    "Certificate",
-    "FroMax",
-    "JohnsonLindenstrauss",
-    "LearnedJohnsonLindenstrauss",
-    "NILEPro",
-    "NearIsometricEmbedding",
-    "NearIsometry",
-    "NuMax",
-    "SecantAvoidanceProjection",
-    "SecantPCA",
-    "certify",
-    "secant_set",
-]
+    "Certificate", "FroMax", "JohnsonLindenstrauss", "LearnedJohnsonLindenstrauss", "NILEPro",
+    "NearIsometricEmbedding", "NearIsometry", "NuMax", "SecantAvoidanceProjection", "SecantPCA",
+    "certify", "secant_set",
+]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

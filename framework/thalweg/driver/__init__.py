@@ -7,11 +7,5 @@ from thalweg.driver.minimize import minimize
 from thalweg.driver.stopping import STOP_OPTIONS, Stop
 
 __all__ = [
-    "STOP_OPTIONS",
-    "Checkpoints",
-    "HomotopySchedule",
-    "Iterate",
-    "Stop",
-    "drive",
-    "minimize",
-]
+    "STOP_OPTIONS", "Checkpoints", "HomotopySchedule", "Iterate", "Stop", "drive", "minimize",
+]  # fmt: skip

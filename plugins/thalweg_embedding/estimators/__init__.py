@@ -12,13 +12,6 @@ from thalweg_embedding.estimators.neighbor_embeddings import (
 )
 
 __all__ = [
-    "TSNE",
-    "UMAP",
-    "ElasticEmbedding",
-    "LaplacianEigenmaps",
-    "LargeVis",
-    "LocallyLinearEmbedding",
-    "NegTSNE",
-    "PaCMAP",
-    "SymmetricSNE",
-]
+    "TSNE", "UMAP", "ElasticEmbedding", "LaplacianEigenmaps", "LargeVis",
+    "LocallyLinearEmbedding", "NegTSNE", "PaCMAP", "SymmetricSNE",
+]  # fmt: skip

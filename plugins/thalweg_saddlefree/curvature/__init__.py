@@ -9,14 +9,6 @@ from thalweg_saddlefree.curvature.rational import RationalAbsolute
 from thalweg_saddlefree.curvature.slices import Slices
 
 __all__ = [
-    "AbsoluteSolver",
-    "CurvatureOperator",
-    "Direction",
-    "LanczosAbsolute",
-    "LanczosBasis",
-    "Model",
-    "OdeAbsolute",
-    "RationalAbsolute",
-    "Slices",
-    "SpectrumTooWide",
-]
+    "AbsoluteSolver", "CurvatureOperator", "Direction", "LanczosAbsolute", "LanczosBasis",
+    "Model", "OdeAbsolute", "RationalAbsolute", "Slices", "SpectrumTooWide",
+]  # fmt: skip
