@@ -267,12 +267,14 @@ class Mesh:
         _spread(cells.points, given, reached.groups, *where, mesh)
         density = self._summed(mesh, reached)
         workers = numba.get_num_threads() if density.size > 2**17 else 1
-        found = _rfft(density, self.size, workers)[..., : self.kept]
+        found = _transformed("rfft", density, self.size, 2, workers)[..., : self.kept]
         found = self._across.to_columns(found)
         if self.dimensions > 1:
-            found = _fft(found, self.size, 1, workers)
+            found = _transformed("fft", found, self.size, 1, workers)
         found = self._along.to_columns(found)
-        return _fft(found, self.size, 0, workers) if self.dimensions > 2 else found
+        if self.dimensions > 2:
+            found = _transformed("fft", found, self.size, 0, workers)
+        return found
 
     def _summed(self, mesh: np.ndarray, reached: Reached) -> np.ndarray:
         """This rank's lines of the mesh for transforms: the sum of what all ranks spread."""
@@ -370,11 +372,12 @@ class Mesh:
     def _field(self, modes: np.ndarray, reached: Reached) -> np.ndarray:
         workers = numba.get_num_threads() if modes.size > 2**17 else 1
         if self.dimensions > 2:
-            modes = _ifft(modes, 0, workers)[: self.used]
+            modes = _transformed("ifft", modes, modes.shape[0], 0, workers)[: self.used]
         modes = self._along.to_rows(modes)
         if self.dimensions > 1:
-            modes = _ifft(modes, 1, workers)[:, : self.used]
-        field = _irfft(self._across.to_rows(modes), self.size, workers)[..., : self.used]
+            modes = _transformed("ifft", modes, modes.shape[1], 1, workers)[:, : self.used]
+        field = _transformed("irfft", self._across.to_rows(modes), self.size, 2, workers)
+        field = field[..., : self.used]
         if reached.routes is None:
             return field
         lines = np.zeros([*self._shape(reached)[:2], self.used], dtype=self.real)
@@ -417,32 +420,19 @@ class Mesh:
         return np.array([*starts, cells.order.size], dtype=np.int64)
 
 
-# SciPy refuses to transform nothing, which a rank may have.
+def _transformed(kind: str, values: np.ndarray, size: int, axis: int, workers: int) -> np.ndarray:
+    """One of SciPy's transforms along an axis, to so many numbers; the inverse ones unscaled.
 
-
-def _rfft(values: np.ndarray, size: int, workers: int) -> np.ndarray:
+    SciPy refuses to transform nothing, which a rank may have.
+    """
     if not values.size:
-        return np.zeros((*values.shape[:-1], size // 2 + 1), np.result_type(values, np.complex64))
-    return np.asarray(scipy.fft.rfft(values, size, axis=-1, workers=workers))
-
-
-def _fft(values: np.ndarray, size: int, axis: int, workers: int) -> np.ndarray:
-    if not values.size:
-        return np.zeros((*values.shape[:axis], size, *values.shape[axis + 1 :]), values.dtype)
-    return np.asarray(scipy.fft.fft(values, size, axis=axis, workers=workers))
-
-
-def _ifft(values: np.ndarray, axis: int, workers: int) -> np.ndarray:
-    if not values.size:
-        return values
-    back = scipy.fft.ifft(values, axis=axis, workers=workers, norm="forward", overwrite_x=True)
-    return np.asarray(back)
-
-
-def _irfft(values: np.ndarray, size: int, workers: int) -> np.ndarray:
-    if not values.size:
-        return np.zeros((*values.shape[:-1], size), values.real.dtype)
-    return np.asarray(scipy.fft.irfft(values, size, axis=-1, workers=workers, norm="forward"))
+        real = kind == "irfft"
+        shape = list(values.shape)
+        shape[axis] = size // 2 + 1 if kind == "rfft" else size
+        return np.zeros(shape, values.real.dtype if real else np.result_type(values, np.complex64))
+    norm = "forward" if kind.startswith("i") else "backward"
+    options = {"axis": axis, "workers": workers, "norm": norm, "overwrite_x": kind == "ifft"}
+    return np.asarray(getattr(scipy.fft, kind)(values, size, **options))
 
 
 @numba.njit(fastmath=FAST, inline="always")

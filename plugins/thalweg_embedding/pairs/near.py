@@ -124,15 +124,10 @@ def second_order(points, order, starts, along, low, scale, own, cut, reach, kind
                     if distance >= reach or m == n:
                         continue
                     _, slope, curvature = near(distance, cut)
+                    if kind >= 2:
+                        slope = 0.0
                     for i in range(axes):
                         u = points[i, n] - points[i, m]
-                        if kind == 0:
-                            v = moves[order[n], i] - moves[order[m], i]
-                            out[row, i] += slope * v + 2.0 * curvature * along_line * u
-                        elif kind == 1:
-                            out[row, i] += slope + 2.0 * curvature * u * u
-                        elif kind == 2:
-                            v = moves[order[n], i] - moves[order[m], i]
-                            out[row, i] += 2.0 * curvature * u * u * v
-                        else:
-                            out[row, i] += 2.0 * curvature * u * u
+                        v = moves[order[n], i] - moves[order[m], i] if kind % 2 == 0 else 1.0
+                        change = along_line if kind == 0 else u * v
+                        out[row, i] += slope * v + 2.0 * curvature * change * u

@@ -182,24 +182,17 @@ def second_order(rows, moves, points, all_moves, starts, neighbors, weights, shi
     for n in prange(rows.shape[0]):
         for i in range(rows.shape[1]):
             out[n, i] = 0.0
-        if kind == 0:
-            for e in range(starts[n], starts[n + 1]):
-                m = neighbors[e]
-                _, slope, curvature = pair(squared_distance(rows, n, points, m) - shift)
-                along = 0.0
-                for i in range(rows.shape[1]):
-                    along += (rows[n, i] - points[m, i]) * (moves[n, i] - all_moves[m, i])
-                along *= 2.0 * curvature
-                for i in range(rows.shape[1]):
-                    u, v = rows[n, i] - points[m, i], moves[n, i] - all_moves[m, i]
-                    out[n, i] += weights[e] * (slope * v + along * u)
-            continue
         for e in range(starts[n], starts[n + 1]):
             m = neighbors[e]
             _, slope, curvature = pair(squared_distance(rows, n, points, m) - shift)
             if kind >= 2:
                 slope, curvature = 0.0, max(curvature, 0.0)
+            along = 0.0
+            if kind == 0:
+                for i in range(rows.shape[1]):
+                    along += (rows[n, i] - points[m, i]) * (moves[n, i] - all_moves[m, i])
             for i in range(rows.shape[1]):
                 u = rows[n, i] - points[m, i]
-                v = moves[n, i] - all_moves[m, i] if kind == 2 else 1.0
-                out[n, i] += weights[e] * (slope + 2.0 * curvature * u * u) * v
+                v = moves[n, i] - all_moves[m, i] if kind % 2 == 0 else 1.0
+                change = along if kind == 0 else u * v
+                out[n, i] += weights[e] * (slope * v + 2.0 * curvature * change * u)
