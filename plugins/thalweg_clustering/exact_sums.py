@@ -12,7 +12,7 @@ import numpy as np
 
 from thalweg.parallel import Layout, any_over_ranks, sum_large, sum_over_ranks
 from thalweg_clustering.kernel_sums import KernelSums
-from thalweg_clustering.kernels import KernelFunction, squared_distances, symmetric
+from thalweg_clustering.kernels import KernelFunction, symmetric
 from thalweg_clustering.projected_kernel import DerivativeSums, PairWeights, ProjectedKernel
 
 #: Largest number of rows for which the kernel matrix is stored (at most three arrays of 18 MB).
@@ -24,6 +24,8 @@ Rows = np.ndarray | None
 
 class _ExactKernel(ProjectedKernel):
     """Base of the stored and the streamed kernel: derivatives from weighted sums."""
+
+    _engine: KernelSums
 
     @abstractmethod
     def _weighted(
@@ -89,6 +91,14 @@ class _ExactKernel(ProjectedKernel):
         share = 2.0 if self.function.of == "distance" else 1.0
         return product + share * self._outer(totals, projected, sums)
 
+    def curvature_bound(self, w: np.ndarray, weights: PairWeights) -> float:
+        """Right-hand side of condition (10): sum |gamma|/sigma^2 k |x_i - x_j|^4."""
+        if not self.function.gaussian or self.scales is not None:
+            return float("nan")
+        z, (factor, signs) = self.points @ (w / self.sigma), (weights.factor, weights.signs)
+        moment = self._engine.absolute_moment(z, factor, signs, self.points)
+        return moment / self.sigma**2
+
 
 class StreamedKernel(_ExactKernel):
     """Every sum is one pass over all pairs, by the pair engine.
@@ -106,6 +116,7 @@ class StreamedKernel(_ExactKernel):
     ) -> None:
         super().__init__(layout, points, sigma, function)
         self._sums = DerivativeSums.of(layout, function, single)
+        self._engine = self._sums.engines[0]
         if function.gaussian and single:
             self.rounding = 1e-7
 
@@ -129,15 +140,6 @@ class StreamedKernel(_ExactKernel):
         )
         factor = self._sums.factors[order]
         return factor * sums, factor * totals
-
-    def curvature_bound(self, w: np.ndarray, weights: PairWeights) -> float:
-        """Right-hand side of condition (10): sum |gamma|/sigma^2 k |x_i - x_j|^4."""
-        if not self.function.gaussian or self.scales is not None:
-            return float("nan")
-        moment = self._sums.engines[0].absolute_moment(
-            self._z(w), weights.factor, weights.signs, self.points
-        )
-        return moment / self.sigma**2
 
 
 class StoredKernel(_ExactKernel):
@@ -204,16 +206,6 @@ class StoredKernel(_ExactKernel):
         if values is None:
             return np.zeros((len(psi), 0)), psi.sum(axis=1)
         return psi @ self.layout.gather_rows(values), psi.sum(axis=1)
-
-    def curvature_bound(self, w: np.ndarray, weights: PairWeights) -> float:
-        """Right-hand side of condition (10): sum |gamma|/sigma^2 k |x_i - x_j|^4."""
-        if not self.function.gaussian or self.scales is not None:
-            return float("nan")
-        psi = self.kernel(w) * self._gamma_of(weights)
-        whole = self.layout.gather_rows(self.points)
-        lengths = squared_distances(self.points, whole)
-        total = float((np.abs(psi) * lengths**2).sum())
-        return float(sum_over_ranks(self.layout.comm, total)) / self.sigma**2
 
 
 def exact_kernel(
