@@ -17,66 +17,36 @@ GRAY = Option("gray", bool, False, "read colored pictures as gray")
 DISTINCT = Option("distinct", bool, False, "of a single picture, keep each color once")
 
 
-def _core(name: str, summary: str, code: str, pattern: str, *options: Option) -> FormatSpec:
-    load = f"thalweg.workbench.readers.{code}"
-    return FormatSpec(name=name, summary=summary, load=load, pattern=pattern, options=options)
-
-
-FOLDER = _core(
-    "folder",
-    "folder of pictures, one row per picture; subfolders are labels",
-    "pictures:read_folder",
-    "",
-    GRAY,
-)
+FOLDER, *_FILES = (
+    FormatSpec(
+        name=name,
+        summary=summary,
+        load=f"thalweg.workbench.readers.{code}",
+        pattern=pattern,
+        options=options,
+    )
+    for name, summary, code, pattern, options in (
+        ("folder", "folder of pictures, one row per picture; subfolders are labels",
+         "pictures:read_folder", "", (GRAY,)),
+        ("idx", "IDX, the format of MNIST, also compressed",
+         "idx:read_idx", r"([-.]idx\d*([-.]ubyte)?|[-.]ubyte)(\.gz)?", ()),
+        ("npy", "NumPy array, of which each rank reads its own rows",
+         "numpy_files:read_npy", r"\.npy", ()),
+        ("npz", "NumPy arrays under keys", "numpy_files:read_npz", r"\.npz", (KEY,)),
+        ("hdf5", "HDF5 arrays, of which each rank reads its own rows (with h5py)",
+         "hdf5:read_hdf5", r"\.(h5|hdf5|hdf)", (KEY,)),
+        ("parquet", "Parquet table, of which each rank reads its own groups of rows (with pyarrow)",
+         "parquet:read_parquet", r"\.(parquet|pq)", ()),
+        ("mat", "MATLAB variables", "matlab:read_mat", r"\.mat", (KEY,)),
+        ("csv", "text table: csv, tsv and the like, also compressed",
+         "delimited:read_delimited", r"\.(csv|tsv|txt|dat|data)(\.gz)?", (DELIMITER, HEADER)),
+        ("picture", "a single picture, one row per pixel",
+         "pictures:read_picture", r"\.(png|jpe?g|bmp|gif|tiff?|pgm|ppm|webp)", (GRAY, DISTINCT)),
+    )
+)  # fmt: skip
 
 #: Formats of the core, described as a plugin describes its own.
-CORE: tuple[FormatSpec, ...] = (
-    _core(
-        "idx",
-        "IDX, the format of MNIST, also compressed",
-        "idx:read_idx",
-        r"([-.]idx\d*([-.]ubyte)?|[-.]ubyte)(\.gz)?",
-    ),
-    _core(
-        "npy",
-        "NumPy array, of which each rank reads its own rows",
-        "numpy_files:read_npy",
-        r"\.npy",
-    ),
-    _core("npz", "NumPy arrays under keys", "numpy_files:read_npz", r"\.npz", KEY),
-    _core(
-        "hdf5",
-        "HDF5 arrays, of which each rank reads its own rows (with h5py)",
-        "hdf5:read_hdf5",
-        r"\.(h5|hdf5|hdf)",
-        KEY,
-    ),
-    _core(
-        "parquet",
-        "Parquet table, of which each rank reads its own groups of rows (with pyarrow)",
-        "parquet:read_parquet",
-        r"\.(parquet|pq)",
-    ),
-    _core("mat", "MATLAB variables", "matlab:read_mat", r"\.mat", KEY),
-    _core(
-        "csv",
-        "text table: csv, tsv and the like, also compressed",
-        "delimited:read_delimited",
-        r"\.(csv|tsv|txt|dat|data)(\.gz)?",
-        DELIMITER,
-        HEADER,
-    ),
-    _core(
-        "picture",
-        "a single picture, one row per pixel",
-        "pictures:read_picture",
-        r"\.(png|jpe?g|bmp|gif|tiff?|pgm|ppm|webp)",
-        GRAY,
-        DISTINCT,
-    ),
-    FOLDER,
-)
+CORE: tuple[FormatSpec, ...] = (*_FILES, FOLDER)
 
 
 def formats() -> list[FormatSpec]:

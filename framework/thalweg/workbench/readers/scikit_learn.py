@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated
 
@@ -15,6 +16,9 @@ from thalweg.parallel import MPI, Layout
 from thalweg.plugins import Help
 from thalweg.workbench.readers.distribute import local_rows, open_source, scatter_labels
 from thalweg.workbench.readers.source import Source
+
+#: Values, labels or None, and the names of their classes.
+Found = tuple[np.ndarray, np.ndarray | None, tuple[str, ...] | None]
 
 
 def digits(comm: MPI.Comm) -> Dataset:
@@ -43,26 +47,34 @@ def diabetes(comm: MPI.Comm) -> Dataset:
 
 
 def _load(comm: MPI.Comm, name: str) -> Dataset:
-    names: tuple[str, ...] | None = None
-
-    def read() -> Source:
+    def read() -> Found:
         import sklearn.datasets
 
-        nonlocal names
         found = getattr(sklearn.datasets, f"load_{name}")()
-        classes = getattr(found, "target_names", None)
-        labels = None if classes is None else np.asarray(found.target, dtype=np.int64)
-        names = None if classes is None else tuple(str(c) for c in classes)
-        return Source.of(np.asarray(found.data, dtype=float), f"data set '{name}'", labels)
+        if (classes := getattr(found, "target_names", None)) is None:
+            return np.asarray(found.data, dtype=float), None, None
+        labels = np.asarray(found.target, dtype=np.int64)
+        return np.asarray(found.data, dtype=float), labels, tuple(map(str, classes))
 
-    source, full = open_source(comm, read)
+    return _shared_out(comm, name.replace("_", "-"), name, read)
+
+
+def _shared_out(comm: MPI.Comm, name: str, what: str, read: Callable[[], Found]) -> Dataset:
+    """The data set that ``read`` gives on rank 0: values, and labels with their classes' names."""
+    names: tuple[str, ...] | None = None
+
+    def opened() -> Source:
+        nonlocal names
+        values, labels, names = read()
+        return Source.of(values, f"data set '{what}'", labels)
+
+    source, full = open_source(comm, opened)
     layout = Layout(comm, source.rows, source.columns)
     values = local_rows(source, full, layout, None)
-    names = comm.bcast(names, root=0)
-    labels = None
-    if names is not None:
-        labels = scatter_labels(None if full is None else full.labels, layout)
-    return Dataset(values, layout, labels, name.replace("_", "-"), names)
+    labels = None if full is None else full.labels
+    labeled, names = comm.bcast((labels is not None, names), root=0)
+    labels = scatter_labels(labels, layout) if labeled else None
+    return Dataset(values, layout, labels, name, names)
 
 
 def openml(
@@ -79,25 +91,16 @@ def openml(
     InputError
         It cannot be fetched, or it has columns of strings.
     """
-    kept: list[tuple[np.ndarray, tuple[str, ...] | None]] = []
 
-    def read() -> Source:
-        array, target = _fetch(dataset, version)
-        if target is not None:
-            # A target that is measured, and no class, makes no labels.
-            with contextlib.suppress(InputError):
-                kept.append(encode_labels(np.asarray(target).astype(str), "the target"))
-        return Source.of(array, f"data set 'openml:{dataset}'")
+    def read() -> Found:
+        values, target = _fetch(dataset, version)
+        # A target that is measured, and no class, makes no labels.
+        with contextlib.suppress(InputError):
+            if target is not None:
+                return values, *encode_labels(np.asarray(target).astype(str), "the target")
+        return values, None, None
 
-    source, full = open_source(comm, read)
-    names = comm.bcast(kept[0][1] if kept else None, root=0)
-    has_labels = comm.bcast(bool(kept), root=0)
-    layout = Layout(comm, source.rows, source.columns)
-    values = local_rows(source, full, layout, None)
-    labels = None
-    if has_labels:
-        labels = scatter_labels(kept[0][0] if kept else None, layout)
-    return Dataset(values, layout, labels, dataset, names)
+    return _shared_out(comm, dataset, f"openml:{dataset}", read)
 
 
 def _fetch(dataset: str, version: int | None) -> tuple[np.ndarray, np.ndarray | None]:
