@@ -11,15 +11,9 @@ import re
 from collections.abc import Iterable
 
 __all__ = [
-    "CapabilityError",
-    "CheckpointError",
-    "InputError",
-    "NumericalError",
-    "PluginError",
-    "StorageError",
-    "ThalwegError",
-    "suggestion",
-]
+    "CapabilityError", "CheckpointError", "InputError", "NumericalError", "PluginError",
+    "StorageError", "ThalwegError", "suggestion",
+]  # fmt: skip
 
 
 class ThalwegError(Exception):
@@ -82,13 +76,7 @@ def with_article(noun: str) -> str:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Phrase that names the nearest known names, or lists them if none is near.
-
-    Returns
-    -------
-    str
-        A sentence tail such as ``"; did you mean 'spectral'?"``.
-    """
+    """Phrase that names the nearest known names, or lists all: ``"; did you mean 'spectral'?"``."""
     candidates = sorted(set(known))
     near = difflib.get_close_matches(name, candidates, n=3, cutoff=0.5)
     if near:

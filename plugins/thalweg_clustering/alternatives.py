@@ -200,12 +200,7 @@ def compared_with_reference(
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """lambda_(k-1) and eigengap of evenly spread rows, and the largest of the reference sets.
 
-    Collective.
-
-    Parameters
-    ----------
-    z
-        This rank's projected rows in units of sigma, shape ``(n_local, q)``.
+    ``z``: this rank's projected rows in units of sigma, shape ``(n_local, q)``.  Collective.
     """
     sample = evenly_spread(layout, z, REFERENCE_ROWS)[1]
     found = None

@@ -22,20 +22,13 @@ NOISE = 1e-2
 def coordinate_power_smallest(
     matrix: np.ndarray, guess: np.ndarray, tolerance: float = 1e-8, sweeps: int = 2000
 ) -> np.ndarray:
-    """Orthonormal vectors, shape of ``guess``, of about the smallest eigenvalues of M.
+    """Orthonormal vectors of about the smallest eigenvalues of M, of shape ``(d, d)``.
 
-    They are as near as ``sweeps`` updates of each vector, counted in d coordinates, bring them,
-    or as a residual relative to M's norm of a tenth of ``tolerance``.  The power method on
-    c I - M is slow where the wanted eigenvalue is close to the next one in units of the spectrum's
-    spread; the trace of M is then close to the least, too.
-
-    Parameters
-    ----------
-    matrix
-        M, symmetric, shape ``(d, d)``.
-    guess
-        Starting vectors, shape ``(d, q)``, to which a little noise is added: the span of
-        eigenvectors, be they the wanted ones or not, would not be left.
+    They start from ``guess``, shape ``(d, q)``, to which a little noise is added: the span of
+    eigenvectors, be they the wanted ones or not, would not be left.  They end at a residual
+    relative to M's norm of a tenth of ``tolerance``, or after ``sweeps`` updates of each vector,
+    counted in d coordinates: the power method on c I - M is slow where the wanted eigenvalue is
+    close to the next one in units of the spectrum's spread.
     """
     d, count = guess.shape
     noise = NOISE * np.random.default_rng(0).standard_normal((d, count))

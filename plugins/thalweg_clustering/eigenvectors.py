@@ -24,24 +24,9 @@ def smallest_eigenvectors(
 ) -> np.ndarray:
     """Orthonormal eigenvectors of the ``count`` smallest eigenvalues, ascending.
 
-    Parameters
-    ----------
-    matrix
-        Symmetric, shape ``(d, d)``.
-    count
-        Between 1 and d.
-    solver
-        ``"lapack"`` (exact), ``"lobpcg"`` (SciPy), ``"cpm"`` (coordinate-wise power
-        method) or ``"slepc"``; the last three start from ``guess``.
-    guess
-        Shape ``(d, count)``.
-    tolerance
-        Relative residual of the iterative methods.
-
-    Returns
-    -------
-    ndarray, shape (d, count)
-        Each column signed so that its largest entry is positive.
+    By LAPACK, or to a relative residual of ``tolerance``, from ``guess``, shape ``(d, count)``, by
+    ``"lobpcg"`` (SciPy), ``"cpm"`` (coordinate-wise power method) or ``"slepc"``.  Each is signed
+    so that its largest entry is positive.
 
     Raises
     ------

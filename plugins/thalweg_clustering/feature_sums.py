@@ -106,13 +106,9 @@ class FeatureKernel(ProjectedKernel):
     ) -> Subspace:
         """The leading eigenvectors of B B', B = (I - R R') D^(-1/2) Z, from the small B'B.
 
-        They are B v / |B v| for the eigenvectors v of B'B, which takes two passes over the
-        rows, and one sum over ranks of the size of the features.
-
-        Parameters
-        ----------
-        removed
-            This rank's rows of R, with orthonormal columns, the constant one among them.
+        They are B v / |B v| for the eigenvectors v of B'B, which takes two passes over the rows,
+        and one sum over ranks of the size of the features.  ``removed`` are this rank's rows of R,
+        with orthonormal columns, the constant one among them.
         """
         scale = 1.0 / np.sqrt(degrees)
         triangle = self.triangle(w)

@@ -141,22 +141,10 @@ class KernelSums:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Sums over all pairs of this rank's rows with ``l`` other rows, such as landmarks.
 
-        Without communication: sums over the rows of all ranks are left to the caller.
-
-        Parameters
-        ----------
-        z, values, factor, tangent
-            This rank's rows, as in :meth:`sums`; the factors of its weights are
-            ``sum_c p_ic p_lc``.
-        others, other_values, other_factor, other_tangent
-            The same of the other rows, shapes ``(l, q)``, ``(l, m)``, ``(l, r)``, ``(l, q)``.
-
-        Returns
-        -------
-        own : ndarray, shape (n_local, m + 1)
-            ``sum_l w_il v_l``, and in the last column ``sum_l w_il``.
-        other : ndarray, shape (l, m + 1)
-            ``sum_i w_il v_i``, and in the last column ``sum_i w_il``, over this rank's rows.
+        Rows are as in :meth:`sums`, with weights ``sum_c p_ic p_lc``.  Gives ``sum_l w_il v_l`` for
+        these rows and ``sum_i w_il v_i`` for the others, each with the sums of weights in a
+        further, last column.  Without communication: sums over the rows of all ranks are left to
+        the caller.
         """
         width = values.shape[1]
         own, target = np.zeros((len(z), width + 1)), np.zeros((len(others), width + 1))
@@ -174,13 +162,9 @@ class KernelSums:
         factor: np.ndarray | None = None,
         other_factor: np.ndarray | None = None,
     ) -> Iterator[tuple[slice, np.ndarray]]:
-        """Weights, as in :meth:`sums_with`, of rows z and ``l`` others, block by block of z.
+        """Rows of z, and their weights as in :meth:`sums_with` with all others, block by block.
 
-        Yields
-        ------
-        rows : slice
-        tile : ndarray, shape (rows, l)
-            Overwritten by the next one.
+        The weights are overwritten by the next ones.
         """
         mine = self._arrays(z, factor=factor)
         theirs = self._arrays(others, factor=other_factor)
@@ -240,12 +224,7 @@ class KernelSums:
         return np.asarray(own, dtype=float)
 
     def kernel_rows(self, z: np.ndarray, scale: np.ndarray | None = None) -> np.ndarray:
-        """This rank's rows of the kernel matrix, for the few rows that allow storing it.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_local, n)
-        """
+        """This rank's rows of the kernel matrix, float64, for so few rows that it may be stored."""
         z = np.array(z, float, order="C")
         scales = np.zeros((len(z), 0)) if scale is None else np.asarray(scale, float)[:, None]
         whole = self.layout.gather_rows(np.concatenate([z, scales], axis=1)).T
@@ -263,12 +242,7 @@ class KernelSums:
     ) -> float:
         """Sum over ordered pairs of ``|w_ij| |x_i - x_j|^4``, Gaussian w as in :meth:`sums`.
 
-        Collective; the same number on every rank.
-
-        Parameters
-        ----------
-        points
-            x, this rank's rows, shape ``(n_local, d)``.
+        Collective; the same number on every rank.  ``points`` are this rank's rows x.
         """
         total = 0.0
         for block in Ring(self.layout).blocks(z, factor, points, each_pair_once=True):

@@ -99,13 +99,7 @@ class Predictor:
         return np.asarray(found - self.mean)
 
     def predict(self, z: np.ndarray) -> np.ndarray:
-        """Clusters of new rows.
-
-        Parameters
-        ----------
-        z
-            Projected rows in units of sigma, shape ``(n, q)``.
-        """
+        """Clusters of new rows, projected and in units of sigma, shape ``(n, q)``."""
         found = np.empty(len(z), dtype=np.int64)
         for first in range(0, len(z), BLOCK):
             rows = z[first : first + BLOCK]

@@ -22,13 +22,7 @@ MEDIAN_BLOCK = 16
 
 
 def evenly_spread(layout: Layout, points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Up to ``count`` evenly spread rows on every rank: their numbers, and the rows.  Collective.
-
-    Parameters
-    ----------
-    points
-        This rank's rows, shape ``(n_local, ...)``.
-    """
+    """Up to ``count`` evenly spread rows on every rank: numbers and rows.  Collective."""
     chosen = np.unique(np.linspace(0, layout.rows - 1, min(count, layout.rows)).astype(int))
     return chosen, layout.gather_some(np.asarray(points), chosen)
 
@@ -104,14 +98,9 @@ def given_labels(
 ) -> np.ndarray:
     """This rank's labels as integers 0 to k' - 1, that mean the same on all ranks.  Collective.
 
-    Parameters
-    ----------
-    labels
-        This rank's, or all ranks', labels of any type that can be sorted, shape ``(n,)``.
-    what
-        Name of the arrays, for messages.
-    unknown
-        Whether -1 (or an empty string, or None) marks a row of which nothing is known.
+    ``labels``, those of this rank or of all, are of any type that can be sorted; ``what`` is their
+    name in messages.  If ``unknown``, -1, an empty string or None marks a row of which nothing is
+    known.
 
     Raises
     ------

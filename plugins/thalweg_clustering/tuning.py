@@ -78,16 +78,9 @@ class Tuning:
 
 
 def tune(settings: Settings, components: int | None, rule: str = "score") -> Tuning:
-    """Choose sigma, lambda and, unless given, q.  Collective.
+    """Choose sigma, lambda and, unless given, q by a rule, ``"score"`` or ``"cq"``.  Collective.
 
-    Parameters
-    ----------
-    settings
-        The problem, whose lambda is replaced.
-    components
-        q; None tries k, and half, three quarters and all but one of the features.
-    rule
-        ``"score"`` or ``"cq"``.
+    Where ``components`` is None, q is k, half, three quarters or all but one of the features.
     """
     sample = settings.on_sample(SAMPLE)
     sample.common["bound"] = rule == "cq"

@@ -136,12 +136,8 @@ def estimate_pacmap(problem: Problem) -> list[PhaseEstimate]:
 def require_room(dataset: Dataset, options: Mapping[str, Any]) -> None:
     """Refuse an embedding that cannot fit; say on rank 0 what a large one takes.  Collective.
 
-    Parameters
-    ----------
-    dataset
-        Points as rows.  Of sparse ones, whose columns are not all held, nothing is said.
-    options
-        Of the objective; the preconditioner is taken to be the spectral direction.
+    Of sparse points, whose columns are not all held, nothing is said.  The preconditioner is taken
+    to be the spectral direction.
 
     Raises
     ------

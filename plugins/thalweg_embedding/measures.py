@@ -98,17 +98,7 @@ def trustworthiness(
 def nearest_rows(values: np.ndarray, sample: np.ndarray, layout: Layout, count: int) -> np.ndarray:
     """Nearest other rows of the sampled rows, the nearest first.  Collective.
 
-    Parameters
-    ----------
-    values
-        This rank's rows.
-    sample
-        Global numbers of the rows that are asked about, equal on all ranks.
-
-    Returns
-    -------
-    ndarray of int64, shape (len(sample), count)
-        Global row numbers, equal on all ranks; ties go to the smaller number.
+    Global row numbers, equal on all ranks, as those in ``sample`` are; ties go to the smaller.
     """
     mine = layout.own(sample)
     found, _ = nearest_neighbors(layout, values, count, mine)

@@ -29,15 +29,10 @@ def scale_unit(values: np.ndarray, layout: Layout, stored: np.dtype) -> None:
 
 
 def scale_standard(values: np.ndarray, layout: Layout) -> tuple[str, ...]:
-    """Give each feature, in place, mean zero and variance one.  Collective.
+    """Give each feature, in place, mean zero and variance one; notes on constant ones.  Collective.
 
-    A constant feature has no variance to divide by: it becomes zero.  Values that
-    cannot be squared are brought to at most one beforehand.
-
-    Returns
-    -------
-    tuple of str
-        A sentence on constant features, if there are any.
+    A constant feature has no variance to divide by: it becomes zero.  Values that cannot be squared
+    are brought to at most one beforehand.
     """
     largest = max_over_ranks(layout.comm, largest_value(values))
     if magnitude(largest, values.dtype, (layout.rows, layout.columns)):

@@ -18,14 +18,9 @@ def identity_of(
     homotopy: HomotopySchedule | None,
     start: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Identity of a run, as flat ``{"part.option": value}``.  Collective.
+    """Identity of a run, as flat ``{"part.option": value}``; ``start`` from :func:`start_of`.
 
-    Stopping rules are left out: a run may continue with a larger budget.
-
-    Parameters
-    ----------
-    start
-        Identity of the starting point, as of :func:`start_of`.
+    Collective.  Stopping rules are left out: a run may continue with a larger budget.
     """
     return {
         **objective_identity(objective),

@@ -21,23 +21,11 @@ Section = Mapping[str, Any]
 def resolve_method(
     solver: Section, preconditioner: Section | None, default_preconditioner: Section
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Check names and options, and fill in the defaults.
+    """Solver and preconditioner by names and given options, with defaults filled in.
 
-    Parameters
-    ----------
-    solver
-        Name and given options.
-    preconditioner
-        The same, or None where the user names none.
-    default_preconditioner
-        The one taken then, where the solver has a place for it: ``tao:cg`` and its
-        like have none, and get the identity.
-
-    Returns
-    -------
-    tuple
-        Solver and preconditioner with all their options; None in place of the latter
-        where the solver takes none.
+    The preconditioner is None where the solver takes none.  Where the user names none, it is
+    ``default_preconditioner`` if the solver has a place for it: ``tao:cg`` and its like have none,
+    and get the identity.
 
     Raises
     ------

@@ -301,13 +301,10 @@ class _Channel:
         return self._blocks
 
     def meet(self, block: int, error: BaseException | None) -> list[tuple[Any, ...] | None] | None:
-        """Wait for all ranks at the end of the block.
+        """Wait for all ranks at the end of the block: how each failed, None where it did not.
 
-        Returns
-        -------
-        list or None
-            An entry for each rank, None for those that did not fail.  None if this rank failed
-            and the others do not come, or come to the end of another block.
+        None in place of the list if this rank failed and the others do not come, or come to the
+        end of another block.
         """
         mine = np.array([block, error is not None], dtype=np.int64)
         found = np.zeros((self.comm.size, 2), dtype=np.int64)

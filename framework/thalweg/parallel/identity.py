@@ -51,15 +51,9 @@ def sketch(layout: Layout, rows: np.ndarray) -> str:
 def identity_texts(comm: MPI.Comm, content: Any) -> tuple[dict[str, Any], list[str]]:
     """What tells ``content`` from other content, by dotted paths.  Collective.
 
-    Numbers and strings stand for themselves, arrays by a digest of all ranks' rows, or of the
-    array where all ranks have the same; functions by names and the variables that they use.
-
-    Returns
-    -------
-    texts
-        Values by path; those of arrays begin with :data:`DATA`.
-    unseen
-        Paths and types of what cannot be digested.
+    Numbers and strings stand for themselves, arrays by a digest of all ranks' rows, or of the array
+    where all ranks have the same, which begins with :data:`DATA`; functions by names and the
+    variables that they use.  Also gives paths and types of what cannot be digested.
     """
     found = _Content()
     found.add("", content)

@@ -56,22 +56,13 @@ SAMPLES: tuple[Mapping[str, Any], ...] = (
 def check_plugin(module_name: str, comm: MPI.Comm = MPI.COMM_SELF) -> list[Finding]:
     """Run the conformance suite on all that a plugin module provides.  Collective.
 
-    Objectives are built with their default options on small data sets.
-    Preconditioners and solvers are tried on the module's own objectives, on a
+    Objectives are built with their default options on small data sets, and on several ranks
+    compared with one.  Preconditioners and solvers are tried on the module's own objectives, on a
     small reference problem, and else on any installed objective that fits.
 
-    Parameters
-    ----------
-    module_name
-        The module with the hooks, such as ``"thalweg_mine.plugin"``, or its
-        package.  It need not be registered as an entry point.
-    comm
-        The ranks to run on; with several, objectives are compared with one rank.
-
-    Returns
-    -------
-    list of (str, bool, str)
-        What was checked, whether it passed, and what is wrong.  Equal on all ranks.
+    ``module_name`` is that with the hooks, such as ``"thalweg_mine.plugin"``, or its package; it
+    need not be registered as an entry point.  Gives what was checked, whether it passed, and what
+    is wrong, equal on all ranks.
     """
     suite = _Suite(comm)
     module = suite.run(f"import {module_name}", lambda: _import(module_name))

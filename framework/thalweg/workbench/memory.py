@@ -34,16 +34,9 @@ def available_memory() -> float:
 
 
 def require_memory(wanted: float, what: str, advice: str) -> None:
-    """Refuse what does not fit into the memory that is free.  Not collective.
+    """Refuse ``wanted`` bytes where this rank has no such memory free.  Not collective.
 
-    Parameters
-    ----------
-    wanted
-        Bytes that this rank will take.
-    what
-        Name of what takes them, as the subject of a sentence.
-    advice
-        Advice on what to change.
+    ``what``, the subject of the error's sentence, takes them; ``advice`` says what to change.
 
     Raises
     ------
@@ -58,12 +51,7 @@ def require_memory(wanted: float, what: str, advice: str) -> None:
 def require_vectors(layout: Layout, count: int = 8) -> None:
     """Refuse a variable of which a solver's vectors cannot be indexed or held.  Collective.
 
-    Parameters
-    ----------
-    layout
-        Layout of the variable.
-    count
-        Vectors that a solver has at least: iterate, gradient, direction, trial points.
+    ``count`` vectors are what a solver has at least: iterate, gradient, direction, trial points.
 
     Raises
     ------

@@ -32,22 +32,10 @@ _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 
 
 def write_distribution(name: str, folder: Path | str) -> Path:
-    """Write a small distribution with an objective, a preconditioner and a solver.
+    """Write a small distribution with an objective, a preconditioner and a solver; its folder.
 
-    It passes ``thalweg plugin check`` as it is, and is meant to be changed.
-
-    Parameters
-    ----------
-    name
-        Name of the distribution, such as ``thalweg-mine``; its package has
-        underscores instead, its plugins are named after what follows ``thalweg-``.
-    folder
-        Folder to make; its parent must exist.
-
-    Returns
-    -------
-    Path
-        The folder.
+    It passes ``thalweg plugin check`` as it is, and is meant to be changed.  The package of
+    ``thalweg-mine`` is called ``thalweg_mine``, and its plugins after what follows ``thalweg-``.
 
     Raises
     ------

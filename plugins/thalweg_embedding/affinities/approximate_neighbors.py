@@ -84,29 +84,15 @@ def approximate_neighbors(
 ) -> ApproximateNeighbors:
     """Most of the k nearest neighbors of each of this rank's rows, by Euclidean distance.
 
-    Collective.  The result is the same for a given seed and number of ranks.
-
-    Parameters
-    ----------
-    layout, values
-        The rows, and this rank's block of them, shape ``(local_rows, columns)``.
-    k
-        Neighbors per row.
-    seed
-        Seed of the search.
-    cells
-        Those by whose ``relocation`` the rows lie on their ranks, if they do: they then stay
-        where they are.
+    Collective.  The result is the same for a given seed and number of ranks.  Rows that lie on
+    their ranks by the ``relocation`` of ``cells`` stay where they are.  A rank works with its rows
+    and at most twice as many copies of others.  Distances are exact.  Where a rank would have few
+    rows the search is exact, and the result says so.
 
     Raises
     ------
     InputError
         ``k`` does not fit the rows, or values are not finite.
-
-    Notes
-    -----
-    A rank works with its rows and at most twice as many copies of others.  Distances are exact.
-    Where a rank would have few rows the search is exact, and the result says so.
     """
     comm = layout.comm
     values = np.ascontiguousarray(values)

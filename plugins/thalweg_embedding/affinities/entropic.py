@@ -24,25 +24,13 @@ TOLERANCE = 1e-10
 
 
 def entropic_rows(squared: np.ndarray, perplexity: float) -> np.ndarray:
-    """Conditional probabilities p_{m|n} over each row's neighbors.
+    """Conditional probabilities p_{m|n} over each row's neighbors, rows that sum to 1.
 
-    Parameters
-    ----------
-    squared
-        Squared distances to the neighbors in ascending order, shape (n, k).
-    perplexity
-        Wanted exponential of the entropy of every row, 1 < perplexity < k.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, k)
-        Rows sum to 1.
-
-    Notes
-    -----
-    Where at least ``perplexity`` neighbors are all equally near, for instance
-    duplicates of the point at distance zero, no Gaussian is narrow enough; the row is
-    then the limit of ever narrower ones, uniform over those nearest neighbors.
+    ``squared``, shape (n, k), are squared distances in ascending order; ``perplexity``, between 1
+    and k, is the wanted exponential of the entropy of every row.  Where at least that many
+    neighbors are all equally near, for instance duplicates of the point at distance zero, no
+    Gaussian is narrow enough; the row is then the limit of ever narrower ones, uniform over those
+    nearest neighbors.
     """
     probabilities = np.empty(squared.shape)
     if squared.size:

@@ -21,16 +21,8 @@ HALVINGS = 64
 def fuzzy_rows(squared: np.ndarray) -> np.ndarray:
     """Membership of each row's neighbors: exp(-(r - r_1)/sigma), 1 for the nearest.
 
-    Parameters
-    ----------
-    squared
-        Squared distances to the k - 1 nearest others in ascending order, shape (n, k - 1).
-
-    Returns
-    -------
-    ndarray of float64, shape (n, k - 1)
-        Each row sums to log2 k, up to what the least width allows (McInnes, Healy and Melville
-        2018, section 3.1).
+    ``squared``, shape (n, k - 1), are squared distances in ascending order.  Each row sums to log2
+    k, up to what the least width allows (McInnes, Healy and Melville 2018, section 3.1).
     """
     memberships = np.empty(squared.shape)
     if squared.size:

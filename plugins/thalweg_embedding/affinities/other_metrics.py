@@ -28,15 +28,9 @@ METRICS = (
 def neighbors_by_descent(
     dataset: Dataset, k: int, metric: str, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Most of the k nearest neighbors of each of this rank's rows.  Collective.
+    """Most of the k nearest neighbors of this rank's rows, and squared distances.  Collective.
 
-    Rank 0 gathers the data and searches.
-
-    Returns
-    -------
-    indices : ndarray of int64, shape (local_rows, k)
-    squared : ndarray of float64, shape (local_rows, k)
-        In ascending order.
+    They are in ascending order.  Rank 0 gathers the data and searches.
 
     Raises
     ------

@@ -38,12 +38,8 @@ def column_numbers(layout: Layout, indices: np.ndarray) -> np.ndarray:
 def both_ways(layout: Layout, columns: np.ndarray, entries: np.ndarray) -> tuple[Any, Any]:
     """A matrix with as many entries in each row, and its transpose.  Collective.
 
-    Parameters
-    ----------
-    columns
-        As :func:`column_numbers` gives, shape (local_rows, k).
-    entries
-        Of the first ones, shape (local_rows, at most k).
+    ``columns`` are as :func:`column_numbers` gives, shape (local_rows, k), and ``entries`` those of
+    the first ones.
     """
     local, width = entries.shape
     starts = width * np.arange(local + 1, dtype=columns.dtype)

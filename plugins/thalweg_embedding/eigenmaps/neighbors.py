@@ -62,20 +62,10 @@ def nearest_pairs(layout: Layout, values: np.ndarray, count: int, labels: np.nda
     """Pairs of rows that connect components with the least sum of distances.  Collective.
 
     They are the edges of a minimum spanning tree of all points that lead from one component to
-    another, found as by Boruvka (1926): each component but the largest takes its nearest pair,
-    and those that are now connected are one, until one is left.
-
-    Parameters
-    ----------
-    values
-        This rank's rows, shape (local_rows, features).
-    count, labels
-        From :func:`~thalweg.engines.laplacian.component_labels`.
-
-    Returns
-    -------
-    ndarray of int64, shape (count - 1, 2)
-        Global row numbers, the same on all ranks.
+    another, found as by Boruvka (1926): each component but the largest takes its nearest pair, and
+    those that are now connected are one, until one is left.  ``count`` and ``labels`` are from
+    :func:`~thalweg.engines.laplacian.component_labels`; the pairs are global row numbers, the same
+    on all ranks.
     """
     labels, pairs = labels.astype(np.int64), []
     while count > 1:
@@ -148,12 +138,8 @@ def reconstruction_weights(
 def barycentric_weights(differences: np.ndarray, regularization: float) -> np.ndarray:
     """Weights, of sum 1, of the combinations of neighbors that come closest to points.
 
-    Parameters
-    ----------
-    differences
-        Of neighbors and point, shape (points, neighbors, features).
-    regularization
-        Share of the trace of a local Gram matrix that is added to its diagonal.
+    ``differences`` of neighbors and point have shape (points, neighbors, features).  The share
+    ``regularization`` of the trace of a local Gram matrix is added to its diagonal.
     """
     gram = np.einsum("nkd,nld->nkl", differences, differences, optimize=True)
     trace = np.trace(gram, axis1=1, axis2=2)

@@ -60,15 +60,7 @@ class Decomposition(Protocol):
 
 
 def decompose(layout: Layout, rows: np.ndarray, center: np.ndarray, extent: float) -> Decomposition:
-    """Slabs for large maps on several ranks.  Collective.
-
-    Parameters
-    ----------
-    layout, rows
-        The map, and this rank's rows of it.
-    center, extent
-        Middle and side of the box that holds all points.
-    """
+    """Slabs for large maps on several ranks, in a box of a middle and a side.  Collective."""
     if layout.comm.size > 1 and layout.columns > 1 and layout.rows >= SLAB_ROWS:
         return SlabDecomposition(layout, rows, center, extent)
     return RowDecomposition(layout, rows, center, extent)

@@ -245,20 +245,11 @@ class Mesh:
         return [1] * (3 - self.dimensions) + lengths
 
     def modes(self, reached: Reached, strengths: np.ndarray | None = None) -> np.ndarray:
-        """Modes of the points' density, those of all ranks.  Collective.
+        """Modes of the density of all ranks' points, of these strengths or of ones.  Collective.
 
-        Parameters
-        ----------
-        reached
-            This rank's points.
-        strengths
-            Strengths of the points, in the order of the cells; None for ones.
-
-        Returns
-        -------
-        complex ndarray, shape (first, second, columns)
-            In the order of an FFT: all wave numbers of the first axis, this rank's of the second,
-            and of the last its part of 0 ... kept - 1.
+        Of three axes, in the order of an FFT: all wave numbers of the first axis, this rank's of
+        the second, and of the last its part of 0 ... kept - 1.  Strengths are in the order of the
+        cells.
         """
         mesh = np.zeros(self._shape(reached), dtype=self.real)
         cells = reached.cells
@@ -290,21 +281,12 @@ class Mesh:
         return found.reshape(shape)
 
     def influence(self, modes: np.ndarray) -> np.ndarray:
-        """A function's modes for wave numbers of both signs, divided by the window's transform.
+        """Factors of a density's modes that give those of its potential by a function.  Collective.
 
-        Collective.
-
-        Parameters
-        ----------
-        modes
-            For wave numbers 0 ... count/2 in each dimension, divided by count^d: this rank's part
-            of the second axis, shared out over the rows of the grid, and of 0 ... kept - 1 in the
-            last axis.
-
-        Returns
-        -------
-        ndarray, shape (first, second, columns)
-            Factors of the modes of a density that give those of its potential.
+        ``modes`` are the function's, for wave numbers 0 ... count/2 in each dimension, divided by
+        count^d: this rank's part of the second axis, shared out over the rows of the grid, and of 0
+        ... kept - 1 in the last axis.  The factors are for wave numbers of both signs, and divided
+        by the window's transform.
         """
         first, second = (np.abs(self._numbers(axis)) for axis in (0, 1))
         whole = np.zeros((len(first), len(second), modes.shape[2]))
@@ -387,12 +369,7 @@ class Mesh:
         return lines
 
     def interpolated(self, fields: np.ndarray, reached: Reached) -> np.ndarray:
-        """What :meth:`fields` returns, at the points, in the order of the cells.
-
-        Returns
-        -------
-        ndarray, shape (count, number of series)
-        """
+        """What :meth:`fields` returns, at the points, in the order of the cells; a column each."""
         cells = reached.cells
         values = np.empty((cells.order.size, fields.shape[-1]), dtype=self.real)
         where = (reached.first, *self._places(), self._coefficients)

@@ -21,18 +21,9 @@ from thalweg.parallel import MPI, Layout, even_starts, exchange_rows
 def grid_shape(ranks: int, rows: int, columns: int) -> tuple[int, int]:
     """Rows and columns of a grid of ranks for an array of which two axes are shared out.
 
-    Parameters
-    ----------
-    ranks
-        Number of ranks.
-    rows, columns
-        Most rows and columns of the grid: lengths of the axes.
-
-    Returns
-    -------
-    (int, int)
-        ``(ranks, 1)``, slabs, up to ``rows`` ranks.  Beyond, the grid of most ranks, and of
-        those the one nearest to a square, in which a rank sends the fewest messages.
+    It has at most as many rows and columns as the axes are long: ``(ranks, 1)``, slabs, up to
+    ``rows`` ranks, and beyond, the grid of most ranks, and of those the one nearest to a square, in
+    which a rank sends the fewest messages.
     """
     if ranks <= rows:
         return ranks, 1

@@ -22,18 +22,10 @@ OUTPUTS = frozenset({"totals", "slopes", "out", "values"})
 def specialize(template: Callable[..., Any], function: Any, name: str = "pair") -> Any:
     """Kernel made of ``template`` with its global ``name`` standing for a compiled function.
 
-    Parameters
-    ----------
-    template
-        A loop that calls ``name``.
-    function
-        A :class:`~thalweg_embedding.pairs.functions.PairFunction`, or whatever else has its
-        attributes ``compiled`` and ``key``.
-
-    Notes
-    -----
-    Numba finds compiled code in its cache by a function's file, line and qualified
-    name, and does not look at globals; so the name says which function is meant.
+    ``function`` is a :class:`~thalweg_embedding.pairs.functions.PairFunction`, or whatever else has
+    its attributes ``compiled`` and ``key``.  Numba finds compiled code in its cache by a function's
+    file, line and qualified name, and does not look at globals; so the name says which function is
+    meant.
     """
     return _specialize(template, function, name)
 

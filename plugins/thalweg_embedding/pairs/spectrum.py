@@ -83,21 +83,11 @@ class Spectrum:
         return cls(dimensions, period, count + count % 2, fade, decades)
 
     def modes(self, radial: Radial, grid: RankGrid) -> np.ndarray:
-        """Modes of a radial function, divided by count^d.  Collective.
+        """Modes of a radial function, divided by count^d, on a grid of ranks.  Collective.
 
-        Parameters
-        ----------
-        radial
-            The function.
-        grid
-            The ranks.
-
-        Returns
-        -------
-        ndarray of three axes, shape (first, second, columns)
-            Real, for wave numbers 0 ... count/2 in each dimension; the second axis has this rank's
-            part, shared out over the grid's rows, and the last its part of 0 ... count/2 - 1,
-            shared out over the grid's columns.  Axes that there are not are of length 1.
+        Real, of three axes, those that there are not of length 1, for wave numbers 0 ... count/2 in
+        each dimension; the second axis has this rank's part, shared out over the grid's rows, and
+        the last its part of 0 ... count/2 - 1, shared out over the grid's columns.
         """
         half = self.count // 2
         lengths = [1] * (3 - self.dimensions) + [half + 1] * self.dimensions

@@ -184,11 +184,8 @@ class Network(Identified):
     ) -> np.ndarray:
         """``directions[i]' B directions[j]`` of the summed loss, from forward passes alone.
 
-        Returns
-        -------
-        ndarray of float64, shape (2, k, k)
-            For the Gauss-Newton matrix and for the Hessian; the latter zero unless asked
-            for. It weights second derivatives of the pre-activations by the deltas.
+        For the Gauss-Newton matrix, and for the Hessian, zero unless asked for, which weights
+        second derivatives of the pre-activations by the deltas: shape ``(2, k, k)``.
         """
         passes = [self._r_forward(flat, point, direction) for direction in directions]
         forms = np.zeros((2, len(passes), len(passes)))

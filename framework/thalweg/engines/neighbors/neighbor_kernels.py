@@ -111,10 +111,7 @@ def _append(row, distance, index, k, scale, pairs, counts, limits, thresholds):
 def bound_limits(tile, top, slack, k, scale, limits, thresholds):
     """Limits from a tile that has all pairs of the rows from ``top`` among each other.
 
-    Parameters
-    ----------
-    tile
-        Half the scaled squared distances, from below by at most ``slack``.
+    ``tile``: half the scaled squared distances, from below by at most ``slack``.
     """
     n = tile.shape[0]
     if n <= k:
@@ -147,15 +144,10 @@ def filter_tile(
 ):  # fmt: skip
     """Measure the pairs of a tile that may be among the best of their row or of their column.
 
-    Parameters
-    ----------
-    tile
-        Lower bounds of half the scaled squared distances of the rows from ``top`` and the
-        columns from ``left``.
-    triangle
-        Whether these are the same rows, so that only the pairs above the diagonal count.
-    points, numbers, their_points, their_numbers
-        Values and global numbers of all rows and columns; a row is not its own neighbor.
+    ``tile`` has lower bounds of half the scaled squared distances of the rows from ``top`` and the
+    columns from ``left``; with ``triangle`` these are the same rows, and only the pairs above the
+    diagonal count.  Points and numbers are those of all rows and columns; a row is not its own
+    neighbor.
     """
     m, n = tile.shape
     marks = np.zeros((n + 7) // 8 * 8, np.uint8)

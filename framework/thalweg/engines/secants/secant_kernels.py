@@ -218,36 +218,16 @@ def filter_tile(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Keep, in each row of a tile, the ``max_pairs`` worst pairs that reach ``threshold``.
 
-    Parameters
-    ----------
-    dots, images
-        Products of the leading coordinates, and of the images, float32, (m, n).
-    rows, columns
-        Results of :meth:`Block.cut` for the tile's row points and column points.
-    row_start, column_start
-        Global numbers of the first row and column; all rows come before all
-        columns, or, with ``triangle``, both are the same points and only
-        columns after the row count.
-    close
-        Share of the squared norms below which a squared length counts as close.
-    packed
-        Whether the exact points are rows of :class:`SparseRows`.
-    threshold
-        Least distortion that is kept.
-    best
-        Largest distortion known so far: pairs that may reach it are measured
-        even below ``threshold``.
-    found_i, found_j, found_value, found_length
-        Space for ``m * max_pairs`` pairs: global numbers, signed distortion, squared length.
-    counts
-        Overwritten: pairs kept, pairs measured, coincident pairs.
-    best_pair
-        Numbers of the pair that attains the returned value, changed if one is found.
+    ``dots`` and ``images`` are float32 products, of leading coordinates and of images, ``rows`` and
+    ``columns`` results of :meth:`Block.cut`.  All rows come before all columns, or, with
+    ``triangle``, both are the same points and only columns after the row count.  A squared length
+    counts as close below ``close`` times the squared norms; ``packed`` points are rows of
+    :class:`SparseRows`.  Pairs that may reach ``best``, the largest distortion known so far, are
+    measured even below ``threshold``.
 
-    Returns
-    -------
-    float
-        The largest distortion, ``best`` or better.
+    Overwritten are the found pairs (global numbers, signed distortion, squared length), ``counts``
+    of pairs kept, measured and coincident, and ``best_pair`` where a larger distortion is found.
+    Returns the largest, ``best`` or better.
     """
     exact_r, size_r, image_r, low_r, high_r, tail_r, image_low_r, image_high_r = rows[:8]
     exact_c, size_c, image_c, low_c, high_c, tail_c, image_low_c, image_high_c = columns[:8]

@@ -54,12 +54,9 @@ def draw_run(
     solution: np.ndarray | None,
     labels: np.ndarray | None,
 ) -> list[Path]:
-    """Draw what can be drawn of a run.  Called on one rank, with all rows of the solution.
+    """Draw what can be drawn of a run, and give the files written.
 
-    Returns
-    -------
-    list of Path
-        The files written.
+    Called on one rank, with all rows of the solution.
     """
     files = [own_picture(folder / "convergence.png")]
     title = f"{configuration.objective['name']} by {configuration.method}"
@@ -138,12 +135,7 @@ def draw_page(
 def is_map(solution: np.ndarray, n_rows: int, dataset: Dataset | None) -> bool:
     """Whether a solution has a row of one to three coordinates for each row of the data.
 
-    Parameters
-    ----------
-    solution
-        All of its rows, or those of one rank.
-    n_rows
-        Number of all its rows.
+    ``solution`` has all of its ``n_rows`` rows, or those of one rank.
     """
     return (
         dataset is not None
@@ -212,12 +204,9 @@ def _plot(folder: Path, page: bool) -> list[Path]:
 
 
 def draw_compared(folder: Path) -> list[Path]:
-    """Draw two metrics of a comparison, if its objective names them.  Called on one rank.
+    """Draw two metrics of a comparison, if its objective names them; the file, if any.
 
-    Returns
-    -------
-    list of Path
-        The file written, if any.
+    Called on one rank.
     """
     found = _comparison(folder)
     metrics = found.get("compared", [])
