@@ -116,6 +116,15 @@ def test_an_attempt_that_meets_its_cuts_is_not_given_up_for_what_scans_find(digi
     assert not solver.out_of_reach(state, 400)
 
 
+def test_an_attempt_is_judged_by_what_its_cuts_lack(digits, secants_of):
+    objective = NearIsometry(secants_of(digits[:30], MPI.COMM_SELF), 0.3, 8)
+    solver = HingeSearch(all_below=0, cuts_per_round=20)
+    state = solver.init(objective, objective.initial_point(0))
+    state.met, state.active_delta = False, 0.45
+    solver.separate(state)
+    assert state.excesses == [pytest.approx(0.15)]
+
+
 def test_listed_secants_have_no_subsets():
     points = np.random.default_rng(0).standard_normal((10, 3))
     layout = Layout(MPI.COMM_SELF, 10, 3)

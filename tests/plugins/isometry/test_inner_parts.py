@@ -241,6 +241,16 @@ def test_the_directions_of_listed_secants_are_of_all_of_them(comm, digits, secan
     np.testing.assert_allclose(np.abs((found[:8] * expected[:8]).sum(axis=1)), 1.0, atol=1e-9)
 
 
+@pytest.mark.ranks(1, 2)
+def test_directions_over_points_are_of_the_secants_of_some_of_them(comm, digits, secants_of):
+    found = secant_directions(secants_of(digits, comm), most_points=30)
+    some = digits[::3]
+    i, j = np.triu_indices(len(some), 1)
+    v = some[i] - some[j]
+    expected = np.linalg.svd(v / np.linalg.norm(v, axis=1)[:, None])[2]
+    np.testing.assert_allclose(np.abs((found[:8] * expected[:8]).sum(axis=1)), 1.0, atol=1e-9)
+
+
 @pytest.mark.ranks(2)
 def test_the_objective_over_listed_secants_sends_images_of_few_points(comm, secants_of):
     points = np.random.default_rng(1).standard_normal((400, 30))

@@ -173,6 +173,14 @@ def test_a_first_rank_that_is_too_low_is_raised(petals, true_delta, secants_of, 
     assert len(result.solution) == 4
 
 
+def test_the_published_search_raises_the_rank_by_a_fifth_and_lowers_it_by_one(digits, secants_of):
+    objective = NearIsometry(secants_of(digits, MPI.COMM_SELF), 0.3, None)
+    result = thalweg.minimize(objective, solver="secant-pca", adjust="published", start_rank=6)
+    tried = [6, 8, 10, 12, 15, 18, 22, 27, 26, 25, 24, 23]
+    assert result.trace["target_rank"][:-1].tolist() == tried
+    assert len(result.solution) == 23
+
+
 def test_a_delta_that_no_rank_reaches_is_no_success(petals, secants_of):
     objective = NearIsometry(secants_of(petals, MPI.COMM_SELF), 0.01, None)
     result = thalweg.minimize(objective, solver="random-projection", adjust="published")
