@@ -110,7 +110,7 @@ def _on_every_rank(layout: Layout, matrix: np.ndarray, count: int) -> np.ndarray
 
 
 def _from_inner_products(centered: np.ndarray, layout: Layout, components: int) -> np.ndarray:
-    """Directions X' u / |X' u| from the eigenvectors u of X X'."""
+    """Directions X' u from the eigenvectors u of X X', made orthonormal."""
     comm = layout.comm
     mine = np.empty((layout.local_rows, layout.rows), dtype=centered.dtype)
     for owner, count in enumerate(layout.counts()):
@@ -119,10 +119,9 @@ def _from_inner_products(centered: np.ndarray, layout: Layout, components: int) 
         mine[:, layout.starts[owner] : layout.starts[owner + 1]] = centered @ block.T
     leading = _on_every_rank(layout, layout.gather_on_root(mine).astype(float), components)
     directions = _product(layout, layout.local(leading).astype(centered.dtype), centered)
-    lengths = np.linalg.norm(directions, axis=1)
-    # Centered rows span one dimension less than there are rows: that direction stays zero.
-    lengths[lengths <= 1e-7 * lengths[0]] = np.inf
-    return directions / lengths[:, None]
+    # Centered rows span one dimension less than there are rows: X' u is rounding there, and may
+    # point along any other direction.
+    return np.ascontiguousarray(comm.bcast(np.linalg.qr(directions.T)[0].T))
 
 
 def _from_subspace(

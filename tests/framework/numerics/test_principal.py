@@ -29,10 +29,12 @@ def test_principal_components_are_those_of_the_whole(comm, monkeypatch, way):
 
 
 @pytest.mark.ranks(1, 2)
-def test_as_many_components_as_rows_do_not_divide_by_zero(comm, monkeypatch):
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_as_many_components_as_rows_end_with_one_that_is_zero(comm, monkeypatch, kind):
     monkeypatch.setattr(principal, "EXACT_SIZE", 8)
-    whole = rows(5, 12)
-    layout = Layout(comm, 5, 12)
+    whole = rows(5, 500).astype(kind)
+    layout = Layout(comm, *whole.shape)
     found = layout.gather_rows(principal_components(layout.local(whole), layout, 5))
-    assert np.isfinite(found).all()
-    assert np.allclose(found[:, 4], 0, atol=1e-6)
+    sizes = np.linalg.svd(whole - whole.mean(axis=0))[1]
+    wanted = pytest.approx(sizes, abs=100 * np.finfo(kind).eps * sizes[0])
+    assert np.linalg.norm(found, axis=0) == wanted
