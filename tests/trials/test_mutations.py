@@ -81,6 +81,26 @@ HARMLESS: dict[tuple[str, str], str] = {
         "plugins/thalweg_embedding/eigenmaps/eigen.py",
         "top = 4.0 * float(abs(matrix).sum(axis=1).max()) + 1.0",
     ): "any number above all eigenvalues serves",
+    (
+        "plugins/thalweg_embedding/objective.py",
+        "rows -= self.layout.random_normal(0, START_SCALE)",
+    ): "random numbers of the opposite sign, as good",
+    (
+        "plugins/thalweg_clustering/ism.py",
+        "if state.shift < 0.002 * float(np.abs(state.phi).max()):",
+    ): "a shift that falls by quarters is dropped a little sooner, where it hardly counts",
+    (
+        "plugins/thalweg_clustering/leading_subspace.py",
+        "return u[:, values > 2e-10 * values[0]]",
+    ): "any share between rounding and the directions that matter serves",
+    (
+        "plugins/thalweg_isometry/cutting_planes.py",
+        "scan += 100_000 * (60.0 - 0.35 * dimension)",
+    ): "a rough time, which only says after how much work on the cuts the others are scanned",
+    (
+        "plugins/thalweg_isometry/objective.py",
+        "floor = 2e-14 * (sizes[rows, None] + other_sizes)",
+    ): "any length serves that rounding may give to coinciding points",
 }
 
 
