@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from PIL import Image
 
 
+#: How long a frame is shown; the last one stays for two seconds.
+MILLISECONDS = 83
+
+
 def draw_animation(
     path: Path | str,
     frames: Sequence[np.ndarray],
     labels: np.ndarray | None = None,
     captions: Sequence[str] | None = None,
-    frames_a_second: float = 12.0,
 ) -> None:
     """Write a GIF of successive embeddings.  Called on one rank.
 
@@ -35,8 +38,6 @@ def draw_animation(
         and a single one along a line.
     captions
         A line of text for each frame.
-    frames_a_second
-        Speed; the last frame stays for two seconds.
     """
     from PIL import Image
 
@@ -66,13 +67,12 @@ def draw_animation(
             pixels = np.asarray(canvas.buffer_rgba())[:, :, :3]  # type: ignore[attr-defined]
             pictures.append(Image.fromarray(np.ascontiguousarray(pixels)))
     pictures = _with_one_palette(pictures)
-    each = round(1000 / frames_a_second)
     with atomic_write(path) as temporary:
         pictures[0].save(
             temporary,
             save_all=True,
             append_images=pictures[1:],
-            duration=[each] * (len(pictures) - 1) + [2000],
+            duration=[MILLISECONDS] * (len(pictures) - 1) + [2000],
             loop=0,
             comment=ORIGIN.encode(),
             format="GIF",

@@ -24,8 +24,6 @@ def draw_convergence(
     path: Path | str,
     traces: Mapping[str, Trace],
     title: str = "",
-    best: float | None = None,
-    objective: str = "objective",
 ) -> None:
     """Write two panels side by side: the objective against seconds and evaluations.
 
@@ -40,21 +38,17 @@ def draw_convergence(
     ----------
     traces
         Trace of each method, by its name.
-    best
-        If given, what is drawn is the objective less this value.
-    objective
-        Label of the vertical axis.
     """
     with style():
         figure = new_figure(10.0, 4.6)
         panels: Any = figure.subplots(1, 2, sharey=True)
         colors = class_colors(len(traces))
-        curves = {name: _values(trace, best) for name, trace in traces.items()}
+        curves = {name: _values(trace) for name, trace in traces.items()}
         for axes, column in zip(panels, ("seconds", "evaluations"), strict=True):
             _draw_panel(axes, column, traces, curves, colors)
         begins = [_earlier(trace) for trace in traces.values()]
-        _set_heights(panels[0], list(curves.values()), begins, best is not None)
-        panels[0].set_ylabel(objective if best is None else f"{objective} above the best")
+        _set_heights(panels[0], list(curves.values()), begins)
+        panels[0].set_ylabel("objective")
         if title:
             figure.suptitle(plain(title), x=0.01, ha="left", fontsize=12)
         handles, names = panels[0].get_legend_handles_labels()
@@ -69,11 +63,9 @@ def draw_convergence(
         save_figure(figure, path)
 
 
-def _values(trace: Trace, best: float | None) -> np.ndarray:
+def _values(trace: Trace) -> np.ndarray:
     """The objective to draw: throughout a homotopy that of its last stage."""
     values = trace["objective" if trace.homotopy_parameter is None else "wanted_objective"]
-    if best is not None:
-        values -= best
     values[~np.isfinite(values)] = np.nan
     return values
 
@@ -156,15 +148,13 @@ def _mark_stages(axes: Any, column: str, trace: Trace) -> None:
         )
 
 
-def _set_heights(axes: Any, curves: list[np.ndarray], begins: list[int], above_best: bool) -> None:
+def _set_heights(axes: Any, curves: list[np.ndarray], begins: list[int]) -> None:
     joined = np.concatenate(curves) if curves else np.empty(0)
     joined = joined[np.isfinite(joined)]
-    if above_best:
-        joined = joined[joined > 0]
     if not len(joined):
         return
     low, high = joined.min(), joined.max()
-    if low > 0 and (high > _WIDE * low or above_best):
+    if low > 0 and high > _WIDE * low:
         axes.set_yscale("log")
         if high < 500 * low:
             _label_between_powers(axes)
