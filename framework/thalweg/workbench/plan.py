@@ -96,22 +96,6 @@ class Plan:
         return None
 
 
-def plan(
-    config: Path | str | Mapping[str, Any],
-    ranks: int,
-    *,
-    rows: int | None = None,
-    columns: int | None = None,
-    changes: Sequence[str] = (),
-) -> Plan:
-    """Predict what a configuration would take, by the method that takes most.  Not collective.
-
-    Parameters and errors are those of :func:`plans`.
-    """
-    found = plans(config, ranks, rows=rows, columns=columns, changes=changes)
-    return max(found, key=lambda each: each.memory)
-
-
 def plans(
     config: Path | str | Mapping[str, Any],
     ranks: int,

@@ -10,7 +10,7 @@ from typing import Any
 from hpc.bench.scaling.cases import CASES, FEWER_RANKS, ROWS, configuration
 
 from thalweg.result import Status
-from thalweg.workbench.plan import Plan, plan
+from thalweg.workbench.plan import Plan, plans
 from thalweg.workbench.report import format_table
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -239,7 +239,8 @@ def _constants(found: list[dict[str, Any]]) -> list[str]:
 
 def _plan(case: str, rows: int, ranks: int, columns: int | None = None) -> Plan:
     chosen = configuration(case, rows)
-    return plan(chosen, ranks, rows=rows, columns=columns or chosen["data"]["dimension"])
+    (found,) = plans(chosen, ranks, rows=rows, columns=columns or chosen["data"]["dimension"])
+    return found
 
 
 def _per_iteration(made: Plan) -> float:

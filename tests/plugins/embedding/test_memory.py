@@ -9,7 +9,7 @@ import pytest
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.workbench.plan import plan
+from thalweg.workbench.plan import plans
 from thalweg_embedding import TSNE, estimate, memory
 from thalweg_embedding.objectives import t_sne
 
@@ -18,14 +18,16 @@ def test_what_a_large_run_takes_is_what_the_plan_says(comm, caplog, monkeypatch)
     data = Dataset.from_array(np.random.default_rng(0).normal(size=(1200, 3)), comm=comm)
     options = {"name": "t-sne", "perplexity": 7, "neighbor_search": "approximate"}
     section = {"data": {"name": "blobs"}, "objective": options}
-    planned = plan(section, comm.size, rows=1200, columns=3).memory / 2**30
+    (planned,) = plans(section, comm.size, rows=1200, columns=3)
     given = {"perplexity": 7.0, "neighbor_search": "approximate", "start": np.zeros((1200, 2))}
     with caplog.at_level(logging.WARNING, logger="thalweg.embedding"):
         t_sne(data, comm, **given).destroy()
         assert "GiB" not in caplog.text
         monkeypatch.setattr(estimate, "LARGE_ROWS", 1000)
         t_sne(data, comm, **given).destroy()
-    assert f"an embedding of 1,200 points takes about {planned:.2f} GiB" in caplog.text
+    assert (
+        f"an embedding of 1,200 points takes about {planned.memory / 2**30:.2f} GiB" in caplog.text
+    )
     monkeypatch.setattr(estimate, "memory_per_rank", lambda comm: 1e8)
     with pytest.raises(InputError, match=r"1,200 points would take .* a rank has 0.09 GiB"):
         t_sne(data, comm, **given)
