@@ -22,7 +22,7 @@ from thalweg.workbench.report import draw_embedding, format_table
 from thalweg_embedding import map_quality
 from thalweg_embedding.affinities.build import (
     NEIGHBORS_PER_PERPLEXITY,
-    entropic_affinities,
+    affinities_of,
     tied_together,
 )
 from thalweg_embedding.objectives import t_sne
@@ -111,9 +111,10 @@ def _measured(
     """What each program took, how good its maps are, and where ours is as good; the maps."""
     data = Dataset.from_array(images.values, labels=images.labels)
     few = Dataset.from_array(images.values[:1500])
-    _ours(few, entropic_affinities(few, PERPLEXITY, "sparse"))  # compiles
+    options: dict[str, Any] = {"perplexity": PERPLEXITY, "graph": "sparse"}
+    _ours(few, affinities_of(few, **options).weights)  # compiles
     begin = time.perf_counter()
-    weights = entropic_affinities(data, PERPLEXITY, "sparse")
+    weights = affinities_of(data, **options).weights
     found: dict[str, Any] = {
         "data": images.name,
         "rows": len(images.values),

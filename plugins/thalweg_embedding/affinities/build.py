@@ -94,29 +94,6 @@ class Affinities:
     places: Relocation | None = None
 
 
-def entropic_affinities(
-    dataset: Dataset,
-    perplexity: float | None = None,
-    graph: str = "auto",
-    neighbors: str = "exact",
-    seed: int = 0,
-    note: Callable[[str], None] = lambda sentence: None,
-) -> Weights:
-    """This rank's rows of symmetric entropic affinities that sum to 1 over all ranks.
-
-    Parameters are those of :func:`affinities_of`.
-    """
-    return affinities_of(
-        dataset,
-        "entropic",
-        perplexity=perplexity,
-        graph=graph,
-        search=neighbors,
-        seed=seed,
-        note=note,
-    ).weights
-
-
 def affinities_of(
     dataset: Dataset,
     kind: str = "entropic",

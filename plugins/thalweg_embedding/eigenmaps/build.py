@@ -13,7 +13,7 @@ from thalweg.engines.laplacian import component_labels
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, sum_over_ranks
 from thalweg.plugins import Help
-from thalweg_embedding.affinities.build import entropic_affinities, given_affinities
+from thalweg_embedding.affinities.build import affinities_of, given_affinities
 from thalweg_embedding.affinities.symmetric import Weights, sum_of_parts, transposed
 from thalweg_embedding.eigenmaps.neighbors import neighbor_graph, reconstruction_weights
 from thalweg_embedding.eigenmaps.objective import EigenvectorEmbedding
@@ -69,7 +69,7 @@ def laplacian_eigenmaps(
         elif affinity == "precomputed":
             weights = given_affinities(dataset, normalize=False).weights
         else:
-            weights = entropic_affinities(dataset, perplexity)
+            weights = affinities_of(dataset, perplexity=perplexity).weights
             remedy = "use a larger perplexity, or affinity = 'neighbors'"
     graph = scipy.sparse.csr_matrix(weights)
     pieces, _ = component_labels(layout, graph)
