@@ -137,13 +137,13 @@ def _least(
     return float(found[int(np.argmin(sizes))]) if sizes else 0.0
 
 
-def onto_l1_ball(vector: np.ndarray, radius: float = 1.0) -> np.ndarray:
-    """Nearest point of the l1 ball, exactly, by the threshold that makes the norm fit."""
+def onto_l1_ball(vector: np.ndarray) -> np.ndarray:
+    """Nearest point of the unit l1 ball, exactly, by the threshold that makes the norm fit."""
     size = np.abs(vector)
-    if size.sum() <= radius:
+    if size.sum() <= 1.0:
         return vector.copy()
     falling = np.sort(size)[::-1]
-    sums = np.cumsum(falling) - radius
+    sums = np.cumsum(falling) - 1.0
     counts = np.arange(1, len(falling) + 1)
     last = int(np.flatnonzero(falling * counts > sums)[-1])
     threshold = sums[last] / (last + 1)
