@@ -90,23 +90,11 @@ class KernelSums:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Both sums for this rank's rows, the pair (i, i) included.  Collective.
 
-        Parameters
-        ----------
-        z
-            This rank's rows, in units of the kernel's width, shape ``(n_local, q)``.
-        values
-            v, shape ``(n_local, m)``; None where only the sums of weights are wanted.
-        factor, signs
-            p and s, shapes ``(n_local, r)`` and ``(r,)``; without them that factor is 1.
-        tangent
-            t, shape ``(n_local, q)``; without it that factor is 1.
-        scale
-            c, positive, shape ``(n_local,)``; without it c is 1.  Only for distances.
-
-        Returns
-        -------
-        weighted : ndarray, shape (n_local, m)
-        totals : ndarray, shape (n_local,)
+        z, in units of the kernel's width, has shape ``(n_local, q)``; v, ``values``, ``(n_local,
+        m)``, None where only the sums of weights are wanted; p and s, ``factor`` and ``signs``,
+        ``(n_local, r)`` and ``(r,)``; t, ``tangent``, that of z; c, ``scale``, positive and for
+        distances only, ``(n_local,)``.  Factors left out are 1.  Gives sums of shapes ``(n_local,
+        m)`` and ``(n_local,)``.
         """
         own = self._own_weights(z, factor, signs, tangent)
         width = 0 if values is None else values.shape[1]

@@ -82,19 +82,8 @@ def _shifts(delta: float) -> np.ndarray:
 def rank_lower_bound(points: np.ndarray, delta: float, most: int = 400) -> int:
     """Certified lower bound on the rank of any embedding of isometry constant ``delta``.
 
-    Parameters
-    ----------
-    points
-        Points among which the subsets are sought, shape ``(m, dimension)``.
-    delta
-        Isometry constant over all pairs of these points.
-    most
-        Largest subset.
-
-    Returns
-    -------
-    int
-        At least 1 if two points differ.
+    Subsets of at most ``most`` are sought among ``points``, shape ``(m, dimension)``.  It is 0
+    where the zero map will do, whose constant is 1, and else at least 1 if two points differ.
     """
     points = np.unique(np.asarray(points, dtype=float), axis=0)
     if len(points) < 2:

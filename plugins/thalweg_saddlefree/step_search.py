@@ -58,22 +58,11 @@ class Found:
 
 @dataclass(frozen=True)
 class StepSearch:
-    """The search at one iterate.
+    """The search at one iterate, on whose state its evaluations are counted.
 
-    Parameters
-    ----------
-    state
-        The iterate; its evaluations are counted on.
-    slices
-        Distribution of vectors over the ranks.
-    solver
-        Solver for the direction at a damping, in the scaled variables.
-    metric
-        From scaled to plain variables.
-    trial
-        Work vector; after a search that found a step, the new point.
-    floor
-        Least damping.
+    ``solver`` gives the direction at a damping, of at least ``floor``, in the scaled variables, and
+    ``metric`` leads from these to plain ones.  After a search that found a step, the work vector
+    ``trial`` is the new point.
     """
 
     state: SolverState

@@ -12,20 +12,9 @@ from thalweg_embedding.pairs.pair_sum import PairSum, Rows, SecondOrder
 class CombinedPairs(PairSum):
     """Factors times two sums, of which the first says how the whole is noted and named.
 
-    A sum over all pairs less one over the edges of a graph, weighted by mu <= 1, has weights
-    1 - mu.
-
-    Parameters
-    ----------
-    first, second
-        The sums.
-    factors
-        They may change; a second sum with factor 0 costs nothing.
-
-    Attributes
-    ----------
-    totals
-        Of both where they were computed last, without the factors; NaN: not computed there.
+    A sum over all pairs less one over the edges of a graph, weighted by mu <= 1, has weights 1 -
+    mu.  The factors may change; a second sum with factor 0 costs nothing.  ``totals`` are those of
+    both where they were computed last, without the factors; NaN: not computed there.
     """
 
     def __init__(self, first: PairSum, second: PairSum, factors: tuple[float, float]) -> None:

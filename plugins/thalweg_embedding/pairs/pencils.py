@@ -74,19 +74,10 @@ class RankGrid:
     ) -> tuple[Transposition, Transposition]:
         """Turns of an array of three axes, whose lengths are transformed one after another.
 
-        Parameters
-        ----------
-        first, second
-            Lengths of the axes that are shared out over the grid's rows and columns at first.
-        turned, last
-            Lengths of the second and of the last axis once they were transformed.
-
-        Returns
-        -------
-        across
-            From a whole last axis to a whole second axis, and back.
-        along
-            From a whole second axis, transformed, to a whole first axis, and back.
+        Axes of the lengths ``first`` and ``second`` are shared out over the grid's rows and columns
+        at first; once they are transformed, the second and the last have the lengths ``turned`` and
+        ``last``.  Gives the turn from a whole last axis to a whole second axis, and that from there
+        to a whole first axis.
         """
         if not self.takes_part:
             first = second = turned = last = 0
@@ -99,23 +90,8 @@ class RankGrid:
 class Transposition:
     """An array with one axis shared out over the ranks, turned so that another one is, and back.
 
-    Parameters
-    ----------
-    comm
-        The ranks.
-    rows, columns
-        Lengths of the two axes, either of which is shared out evenly.
-    axes
-        Their numbers; by default the first and the last.
-
-    Attributes
-    ----------
-    rows, columns : Layout
-        Distribution of either axis.
-
-    Notes
-    -----
-    Each rank sends 1 - 1/P of its part, in P - 1 messages.
+    ``rows`` and ``columns`` are the lengths of the two axes, either of which is shared out evenly,
+    and ``axes`` their numbers.  Each rank sends 1 - 1/P of its part, in P - 1 messages.
     """
 
     def __init__(
