@@ -72,6 +72,13 @@ def test_coordinate_power_is_not_deceived_by_its_guess(d):
             np.testing.assert_allclose(found.T @ found, np.eye(3), atol=1e-10)
 
 
+def test_coordinate_power_does_not_take_the_largest_eigenvalue_for_a_small_one():
+    # Close to the others in units of the spread, but well above them.
+    values = np.concatenate([[-26000.0, -8500.0, -150.0], np.linspace(-100, -70, 396), [1200.0]])
+    found = coordinate_power_smallest(np.diag(values), np.eye(400)[:, 30:33], 1e-4)
+    np.testing.assert_allclose(np.abs(found[:3]), np.eye(3), atol=1e-2)
+
+
 def test_an_unknown_eigensolver_is_refused():
     with pytest.raises(InputError, match="lapack"):
         smallest_eigenvectors(np.eye(3), 1, "magic")
