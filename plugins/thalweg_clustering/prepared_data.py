@@ -41,7 +41,6 @@ def distributed_sample(
     plan = RowPlan.of(layout, mine)
     exchange = RowExchange(plan)
     rows = [exchange.with_ghosts(array)[plan.positions(mine)] for array in arrays]
-    exchange.destroy()
     return sample, chosen, rows
 
 

@@ -398,14 +398,6 @@ class PairwiseEmbedding(
         """The arguments, but the start, stages and rules, and what follows from the weights."""
         product = RowMatrix(self.layout, self.weights, self.places)
         image = product.multiply(self.layout.random_normal(0))
-        product.destroy()
         left_out = ("stages", "stage_iterations", "stop", "constant", "density", "places", "start")
         given = {k: v for k, v in super().identity().items() if k not in left_out}
         return {**given, "weights": sketch(self.layout, image)}
-
-    def destroy(self) -> None:
-        """Free what the sums hold.  Collective."""
-        self.attraction.destroy()
-        self.repulsion.destroy()
-        if self.density is not None:
-            self.density.destroy()

@@ -1,11 +1,9 @@
-"""Rows that a rank needs of others: a plan, and its execution on PETSc's star forests.
+"""Rows that a rank needs of others: a plan, and its execution.
 
 A sparse matrix whose rows are distributed multiplies its rank's rows, and those rows of other
 ranks that its columns name: the *ghost rows*.  A plan says which they are; it is a value, made
 without communication.  An exchange fetches them, and adds what was gathered for them to their
-owners' rows; both may overlap with work on this rank's own rows.
-
-The model is PETSc's star forest: an owned row is a root, its copies on other ranks are leaves.
+owners' rows; a fetch may overlap with work on this rank's own rows.
 """
 
 from __future__ import annotations
@@ -17,9 +15,16 @@ from functools import cached_property
 import numpy as np
 from mpi4py import MPI
 
-from thalweg.parallel.layout import Layout, row_bytes
-from thalweg.parallel.petsc import PETSc
+from thalweg.parallel.kernels import kernel
+from thalweg.parallel.layout import Layout, row_bytes, row_type
 from thalweg.parallel.traffic import count_messages
+
+#: Marks of the messages that bring ghost rows, and of those that bring contributions to them.
+FETCHED, GATHERED = 71, 72
+
+
+#: Ranks, and the rows that go to them or come from them.
+Parts = list[tuple[int, slice]]
 
 
 @dataclass(frozen=True)
@@ -89,16 +94,15 @@ class RowExchange:
     def __init__(self, plan: RowPlan) -> None:
         self.plan = plan
         layout = plan.layout
-        self._forest = PETSc.SF().create(layout.comm)
-        remote = np.stack([plan.owners, plan.ghosts - layout.starts[plan.owners]], axis=1)
-        self._forest.setGraph(layout.local_rows, None, remote.astype(PETSc.IntType))
-        self._forest.setUp()
-        wanted = np.bincount(plan.owners, minlength=layout.comm.size)
+        wanted = np.bincount(plan.owners, minlength=layout.comm.size).astype(np.int64)
         given = np.empty_like(wanted)
         layout.comm.Alltoall(wanted, given)
         self.rows_sent = int(given.sum())
-        self._receivers, self._owners = int((given > 0).sum()), int((wanted > 0).sum())
-        self._units: dict[tuple[int, int], MPI.Datatype] = {}
+        # Ghosts ascend, so those of one owner lie together.
+        self._asked = np.empty(self.rows_sent, np.int64)
+        asking = plan.ghosts - layout.starts[plan.owners]
+        layout.comm.Alltoallv([asking, wanted], [self._asked, given])
+        self._owners, self._receivers = _parts(wanted), _parts(given)
 
     def fetch(self, block: np.ndarray) -> np.ndarray:
         """The ghost rows of an array of which ``block`` are this rank's rows.
@@ -137,16 +141,9 @@ class RowExchange:
             raise ValueError("the ghost rows must be C-contiguous, of the block's type and shape")
         if row_bytes(block) == 0:
             return lambda: received
-        unit = self._unit(MPI.BYTE, row_bytes(block))
-        roots, leaves = (array.reshape(-1).view(np.uint8) for array in (block, received))
-        count_messages(self.rows_sent * row_bytes(block), self._receivers)
-        self._forest.bcastBegin(unit, roots, leaves, MPI.REPLACE)
-
-        def end() -> np.ndarray:
-            self._forest.bcastEnd(unit, roots, leaves, MPI.REPLACE)
-            return received
-
-        return end
+        count_messages(self.rows_sent * row_bytes(block), len(self._receivers))
+        leaving = block.take(self._asked, axis=0)  # quicker than by brackets
+        return self._send(leaving, self._receivers, received, self._owners, FETCHED)
 
     def add(self, contributions: np.ndarray, block: np.ndarray) -> None:
         """Add what this rank gathered for its ghost rows to their owners' ``block``, in place.
@@ -157,31 +154,51 @@ class RowExchange:
             Shape ``(ghosts, ...)``.
         block
             This rank's rows, shape ``(local_rows, ...)``, C-contiguous, of the same dtype: real
-            numbers.  Other dtypes than float64 travel as float64.
+            numbers.
         """
-        self._combine(contributions, block, MPI.SUM)
+        received = self._gather(contributions, block)
+        if received.size:
+            rows = block.reshape(len(block), -1)
+            _add_rows(self._asked, received.reshape(len(received), -1), rows)
 
     def minimum(self, candidates: np.ndarray, block: np.ndarray) -> None:
         """As :meth:`add`, but ``block`` gets the least of its own and all candidates."""
-        self._combine(candidates, block, MPI.MIN)
+        np.minimum.at(block, self._asked, self._gather(candidates, block))
 
-    def _combine(self, given: np.ndarray, block: np.ndarray, op: MPI.Op) -> None:
+    def _gather(self, given: np.ndarray, block: np.ndarray) -> np.ndarray:
+        """What the other ranks gathered for the rows that they asked for."""
         if given.dtype != block.dtype or given.shape[1:] != block.shape[1:]:
             raise ValueError("contributions must have the type and row shape of the block")
         if not block.flags.c_contiguous:
             raise ValueError("the block must be C-contiguous")
-        # PETSc's forests add up doubles alone, whatever its precision of the rest.
-        sums = block if block.dtype == np.float64 else block.astype(np.float64)
-        sent = self._checked(given.astype(np.float64, copy=False), len(self.plan.ghosts))
-        self._checked(sums, self.plan.layout.local_rows)
-        if row_bytes(sums) == 0:
-            return
-        unit = self._unit(MPI.DOUBLE, row_bytes(sums) // sums.itemsize)
-        count_messages(len(sent) * unit.size, self._owners)
-        self._forest.reduceBegin(unit, sent, sums, op)
-        self._forest.reduceEnd(unit, sent, sums, op)
-        if sums is not block:
-            block[...] = sums
+        sent = self._checked(given, len(self.plan.ghosts))
+        self._checked(block, self.plan.layout.local_rows)
+        received = np.empty((self.rows_sent, *block.shape[1:]), block.dtype)
+        if row_bytes(block):
+            count_messages(sent.nbytes, len(self._owners))
+            self._send(sent, self._owners, received, self._receivers, GATHERED)()
+        return received
+
+    def _send(
+        self, leaving: np.ndarray, receivers: Parts, coming: np.ndarray, senders: Parts, tag: int
+    ) -> Callable[[], np.ndarray]:
+        """Begin to send and to receive parts of rows; the function returned waits for them."""
+        comm = self.plan.layout.comm
+        with row_type(coming) as row:
+            requests = [
+                comm.Irecv([coming[part], part.stop - part.start, row], rank, tag)
+                for rank, part in senders
+            ]
+            requests += [
+                comm.Isend([leaving[part], part.stop - part.start, row], rank, tag)
+                for rank, part in receivers
+            ]
+
+        def end() -> np.ndarray:
+            MPI.Request.Waitall(requests)
+            return coming
+
+        return end
 
     @staticmethod
     def _checked(array: np.ndarray, rows: int) -> np.ndarray:
@@ -191,21 +208,21 @@ class RowExchange:
             raise ValueError("arrays of Python objects cannot be sent")
         return np.ascontiguousarray(array)
 
-    def _unit(self, kind: MPI.Datatype, count: int) -> MPI.Datatype:
-        # A row is one item.  PETSc knows a single double by its own name alone.
-        if count == 1:
-            return kind
-        key = (kind.size, count)
-        if key not in self._units:
-            self._units[key] = kind.Create_contiguous(count).Commit()
-        return self._units[key]
 
-    def destroy(self) -> None:
-        """Free what PETSc and MPI hold."""
-        self._forest.destroy()
-        for unit in self._units.values():
-            unit.Free()
-        self._units.clear()
+def _parts(counts: np.ndarray) -> Parts:
+    """The ranks that have a part of rows ordered by rank, with it."""
+    stops = np.cumsum(counts).tolist()
+    parts = [slice(stop - count, stop) for stop, count in zip(stops, counts.tolist(), strict=True)]
+    return [(rank, part) for rank, part in enumerate(parts) if part.stop > part.start]
+
+
+@kernel()
+def _add_rows(places, rows, sums):  # type: ignore[no-untyped-def]
+    """Add rows, in their order, at places that may repeat."""
+    for n in range(len(places)):
+        owned = sums[places[n]]
+        for c in range(rows.shape[1]):
+            owned[c] += rows[n, c]
 
 
 def rows_at(layout: Layout, block: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -226,6 +243,4 @@ def rows_at(layout: Layout, block: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """
     plan = RowPlan.of(layout, rows)
     exchange = RowExchange(plan)
-    found = exchange.with_ghosts(block)[plan.positions(rows)]
-    exchange.destroy()
-    return np.asarray(found)
+    return np.asarray(exchange.with_ghosts(block)[plan.positions(rows)])

@@ -210,7 +210,6 @@ def _refine(places: _Places, indices: np.ndarray, squared: np.ndarray) -> None:
     plan = RowPlan.of(layout, short)
     exchange = RowExchange(plan)
     theirs = exchange.with_ghosts(short)
-    exchange.destroy()
     # Rows of candidates are fetched for a part of the rows at a time.
     fetched = max(FETCHED, FETCHED_PER_OWN * layout.columns * layout.rows // comm.size)
     step = max(1, fetched // (friends * friends * max(1, layout.columns)))
@@ -222,7 +221,6 @@ def _refine(places: _Places, indices: np.ndarray, squared: np.ndarray) -> None:
         wanted = RowPlan.of(layout, candidates)
         fetching = RowExchange(wanted)
         values = fetching.with_ghosts(own)
-        fetching.destroy()
         at = wanted.positions(candidates)
         first = layout.start + (rows.start if rows.start < places.own else 0)
         _improve_on_threads(values, own[rows], first, candidates, at, indices[rows], squared[rows])

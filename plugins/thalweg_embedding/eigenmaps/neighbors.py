@@ -122,7 +122,6 @@ def reconstruction_weights(
     plan = RowPlan.of(dataset.layout, graph.indices)
     exchange = RowExchange(plan)
     known = exchange.with_ghosts(np.asarray(dataset.values))
-    exchange.destroy()
     positions, counts = plan.positions(graph.indices), np.diff(graph.indptr)
     weights = np.empty(graph.nnz)
     for count in np.unique(counts):

@@ -133,10 +133,6 @@ class EigenvectorEmbedding(RowObjective, SmallestEigenvectors):
         image = self._product.multiply(self.layout.random_normal(0))
         return {"name": self._name, "matrix": sketch(self.layout, image)}
 
-    def destroy(self) -> None:
-        """Free the matrix's exchange.  Collective."""
-        self._product.destroy()
-
 
 def signed(layout: Layout, columns: np.ndarray) -> np.ndarray:
     """Columns with signs such that the entry of largest absolute value, the first of them, is > 0.

@@ -72,8 +72,3 @@ class CombinedPairs(PairSum):
         if self.factors[1] and other is not None:
             other *= self.factors[1]
             out += other
-
-    def destroy(self) -> None:
-        """Free both.  Collective."""
-        self._first.destroy()
-        self._second.destroy()

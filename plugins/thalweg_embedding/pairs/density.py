@@ -158,10 +158,6 @@ class DensityCorrelation:
         variance = float(sum_over_ranks(comm, float(centered @ centered))) / n
         return centered, math.sqrt(variance + shift)
 
-    def destroy(self) -> None:
-        """Free the exchange.  Collective."""
-        self._exchange.destroy()
-
 
 @dataclass(frozen=True)
 class _State:

@@ -159,10 +159,6 @@ class NeighborPairs(PairSum):
         if self._places is not None:
             out[...] = self._places.backward(found)
 
-    def destroy(self) -> None:
-        """Free the exchange.  Collective."""
-        self._exchange.destroy()
-
 
 def _edges(graph: Graph, abroad: bool) -> Graph:
     """Edges to points of other ranks, or those to points of this rank in one direction."""

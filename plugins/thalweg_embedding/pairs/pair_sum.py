@@ -97,6 +97,3 @@ class PairSum(Identified, ABC):
     def convex_diagonal(self, rows: Rows, diagonal: Rows, shift: float = 0.0) -> None:
         """Diagonal of the matrix of :meth:`convex_product`."""
         self.second_order(SecondOrder.CONVEX_DIAGONAL, rows, rows, diagonal, shift)
-
-    def destroy(self) -> None:
-        """Free what MPI and PETSc hold.  Collective."""

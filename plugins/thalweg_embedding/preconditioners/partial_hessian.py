@@ -75,7 +75,6 @@ class PartialHessian(Preconditioner):
         objective = self._objective
         assert isinstance(objective, AttractiveLaplacian)
         if objective.attraction_changes:
-            self._weights.destroy()
             self._take_weights(objective, x)
         if self._factor is not None:
             self._factor.update(x)
@@ -157,4 +156,3 @@ class PartialHessian(Preconditioner):
         if hasattr(self, "_point"):  # a run may be refused before set-up
             self._point.destroy()
             self._previous.destroy()
-            self._weights.destroy()

@@ -48,7 +48,6 @@ def test_every_rank_gets_the_rows_it_asked_for(comm):
                     assert ghosts.dtype == array.dtype
                     found = np.concatenate([block, ghosts])[plan.positions(rows)]
                     assert np.array_equal(found, array[rows])
-            exchange.destroy()
 
 
 @pytest.mark.ranks(1, 2, 3)
@@ -69,7 +68,6 @@ def test_what_is_gathered_for_ghosts_reaches_their_owners(comm, dtype):
                 block = np.full((layout.local_rows, *shape), 5, dtype)
                 combine(given.copy(), block)
                 assert np.array_equal(block, layout.local(expected))
-        exchange.destroy()
 
 
 @pytest.mark.ranks(3)
@@ -83,7 +81,6 @@ def test_sums_have_the_same_bits_every_time(comm):
         exchange.add(given, block)
         results.append(block)
     assert all(np.array_equal(result, results[0]) for result in results)
-    exchange.destroy()
 
 
 @pytest.mark.ranks(2, 3)
@@ -101,7 +98,6 @@ def test_own_rows_can_be_worked_on_while_ghost_rows_are_under_way(comm):
     assert np.array_equal(end_first(), first[plan.ghosts])
     assert np.array_equal(out, second[plan.ghosts])
     assert busy == layout.local(first).sum()
-    exchange.destroy()
 
 
 @pytest.mark.ranks(2, 3)
@@ -115,7 +111,6 @@ def test_only_the_rows_needed_are_sent(comm):
     assert exchange.rows_sent == 1
     assert after.bytes - before.bytes == 16
     assert after.messages - before.messages == 1
-    exchange.destroy()
 
 
 def test_a_plan_holds_each_ghost_once_and_knows_its_owner():
@@ -142,4 +137,3 @@ def test_arrays_that_do_not_fit_are_refused(comm):
         exchange.fetch(np.array([None] * 4))
     with pytest.raises(ValueError, match="type and row shape"):
         exchange.add(np.zeros((0, 2)), np.zeros((4, 3)))
-    exchange.destroy()

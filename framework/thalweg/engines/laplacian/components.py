@@ -57,7 +57,6 @@ def component_labels(
         least = rows_at(layout, least, least)
         if not any_over_ranks(layout.comm, bool((least != before).any())):
             break
-    exchange.destroy()
     first = least == np.arange(layout.start, layout.stop)  # of its component
     firsts = np.asarray(layout.comm.allgather(int(first.sum())))
     offset = firsts[: layout.comm.rank].sum()
@@ -118,7 +117,6 @@ def _lower(layout: Layout, rows: np.ndarray, block: np.ndarray) -> None:
     np.minimum.at(lowest, plan.positions(rows), block)
     np.minimum(block, lowest[: len(block)], out=block)
     exchange.minimum(lowest[len(block) :], block)
-    exchange.destroy()
 
 
 class MeanRemoval:

@@ -110,8 +110,3 @@ class RowMatrix:
         needed = gather(here)
         product = np.asarray(self._rows @ needed)
         return product if places is None else places.backward(product)
-
-    def destroy(self) -> None:
-        """Free the exchange."""
-        if self._exchange is not None:
-            self._exchange.destroy()
