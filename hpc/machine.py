@@ -20,6 +20,8 @@ def describe_machine() -> dict[str, Any]:
         the packages that do the work.  Nothing in it names the machine, its
         user or a folder.
     """
+    import thalweg.parallel.petsc  # noqa: F401  # of which the versions are then told
+
     return {
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)),

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, cast
 import numpy as np
 
 from thalweg.interfaces import Capability, Objective, Solver, SolverState
-from thalweg.parallel import PETSc, agreed
+from thalweg.parallel import Vector, agreed
 from thalweg.plugins import Help, declared_options
 from thalweg.result import Status
 from thalweg_clustering.alternation import Alternation
@@ -125,7 +125,7 @@ class RoundSolver(Solver[S]):
     def improve(self, state: S) -> None:
         """One step on W; sets ``state.inner_done`` when no more is to be had."""
 
-    def init(self, objective: Objective, x: PETSc.Vec) -> S:
+    def init(self, objective: Objective, x: Vector) -> S:
         """State at ``x``, with the objective's first blocks."""
         w = np.array(objective.layout.reading(x))
         state = cast(S, self.state_type(objective=objective, x=x, value=math.nan, anchor=w))
@@ -168,9 +168,6 @@ class RoundSolver(Solver[S]):
         blocks, changed = objective.updated_blocks(state.x, state.blocks)
         state.change = agreed(objective.comm, max(changed, subspace_distance(w, state.anchor)))
         state.round += 1
-        for name, block in state.blocks.items():
-            if isinstance(block, PETSc.Vec) and blocks.get(name) is not block:
-                block.destroy()
         state.blocks, state.anchor = blocks, w
         state.inner, state.inner_done = 0, False
         objective.use_blocks(blocks)
@@ -203,12 +200,8 @@ def put_matrix(state: SolverState, w: np.ndarray) -> None:
 def evaluated(objective: Objective, w: np.ndarray) -> tuple[float, np.ndarray]:
     """Value and gradient at W of shape ``(d, q)``."""
     x, gradient = objective.layout.vec_from(w), objective.layout.create_vec()
-    try:
-        value = objective.value_and_gradient(x, gradient)
-        return value, np.array(objective.layout.reading(gradient))
-    finally:
-        x.destroy()
-        gradient.destroy()
+    value = objective.value_and_gradient(x, gradient)
+    return value, np.array(objective.layout.reading(gradient))
 
 
 def residual_norm(w: np.ndarray, gradient: np.ndarray) -> float:

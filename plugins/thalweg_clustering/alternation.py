@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from thalweg.interfaces import Capability
-from thalweg.parallel import PETSc
+from thalweg.parallel import Vector
 
 
 class Alternation(Capability):
@@ -21,13 +21,11 @@ class Alternation(Capability):
     phrase = "block of unknowns with a closed form"
 
     @abstractmethod
-    def initial_blocks(self, x: PETSc.Vec) -> dict[str, Any]:
+    def initial_blocks(self, x: Vector) -> dict[str, Any]:
         """The other unknowns to start from.  Collective."""
 
     @abstractmethod
-    def updated_blocks(
-        self, x: PETSc.Vec, blocks: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], float]:
+    def updated_blocks(self, x: Vector, blocks: Mapping[str, Any]) -> tuple[dict[str, Any], float]:
         """Their optimum at ``x``, and how much they changed: 0 not at all, 1 altogether."""
 
     @abstractmethod

@@ -175,7 +175,6 @@ class ISM(RoundSolver[ISMState]):
         assert isinstance(objective, EigenvectorFixedPoint)
         x = objective.layout.vec_from(w)
         found = objective.value_and_fixed_point_matrix(x)
-        x.destroy()
         state.evaluations += 1
         return found
 

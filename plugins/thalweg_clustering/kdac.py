@@ -27,7 +27,7 @@ from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError
 from thalweg.parallel import (
     Layout,
-    PETSc,
+    Vector,
     agreed,
     any_over_ranks,
     max_over_ranks,
@@ -224,7 +224,7 @@ class KDACObjective(PairSum, Alternation):
                 ).vectors
         self._use(self._first)
 
-    def initial_point(self, seed: int) -> PETSc.Vec:
+    def initial_point(self, seed: int) -> Vector:
         """Spectral initialization (eq. 12), a random point of the Stiefel manifold, or W given."""
         if isinstance(self.start, np.ndarray):
             return self.layout.vec_from(self.comm.bcast(self.start, root=0))
@@ -239,7 +239,7 @@ class KDACObjective(PairSum, Alternation):
 
     # -- alternation -----------------------------------------------------------------------
 
-    def initial_blocks(self, x: PETSc.Vec) -> dict[str, Any]:
+    def initial_blocks(self, x: Vector) -> dict[str, Any]:
         """Degrees at W, and the embedding that W was found from."""
         w = self.matrix(x)
         known = isinstance(self.start, np.ndarray) and np.array_equal(w, self.start)
@@ -252,9 +252,7 @@ class KDACObjective(PairSum, Alternation):
         """Weights gamma of these U and D."""
         self._use({name: self._local(block) for name, block in blocks.items()})
 
-    def updated_blocks(
-        self, x: PETSc.Vec, blocks: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], float]:
+    def updated_blocks(self, x: Vector, blocks: Mapping[str, Any]) -> tuple[dict[str, Any], float]:
         """D-step and U-step at W; the change is the distance of the subspaces of U."""
         old = self._local(blocks["embedding"]) if "embedding" in blocks else None
         new, _ = self.blocks_at(self.matrix(x), old)
@@ -272,9 +270,8 @@ class KDACObjective(PairSum, Alternation):
             for name, block in blocks.items()
         }
 
-    def _local(self, block: PETSc.Vec) -> np.ndarray:
-        columns = block.getBlockSize()
-        values = block.getArray(readonly=True).reshape(-1, columns)
+    def _local(self, block: Vector) -> np.ndarray:
+        values = block.rows
         if len(values) != self.rows.local_rows:  # restored from a checkpoint, whole
             values = self.rows.local(values)
         return np.array(values)
@@ -353,7 +350,7 @@ class KDACObjective(PairSum, Alternation):
 
     # -- what is reported ------------------------------------------------------------------
 
-    def outcome(self, x: PETSc.Vec) -> dict[str, Any]:
+    def outcome(self, x: Vector) -> dict[str, Any]:
         """Labels (of this rank's rows), W, U and all measures at W.  Collective.
 
         U and D are computed again at W, so that the outcome depends on W alone.
@@ -431,7 +428,6 @@ class KDACObjective(PairSum, Alternation):
         """:meth:`outcome` at the end of a run.  Collective."""
         x = self.layout.vec_from(result.x)
         outcome = self.outcome(x)
-        x.destroy()
         return outcome
 
     def _places(self, subspace: Subspace, degrees: np.ndarray) -> np.ndarray:
@@ -492,14 +488,14 @@ class KDACObjective(PairSum, Alternation):
         """The arguments; not the numbers of a start, which may have been computed."""
         return {**super().identity(), "start": isinstance(self.start, str) and self.start}
 
-    def metrics(self, x: PETSc.Vec) -> Mapping[str, Any]:
+    def metrics(self, x: Vector) -> Mapping[str, Any]:
         """The columns of Table 1, the eigengap, condition (10) and the sizes of the clusters.
 
         A degenerate clustering has the reason under ``"degenerate_because"``.
         """
         return dict(self.outcome(x)["measures"])
 
-    def solution(self, x: PETSc.Vec) -> np.ndarray:
+    def solution(self, x: Vector) -> np.ndarray:
         """Labels of this rank's rows of the data, shape ``(n_local, 1)``."""
         return np.asarray(self.outcome(x)["labels"])[:, None]
 

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from thalweg.engines.hessian import matrix_free
 from thalweg.errors import InputError, NumericalError
-from thalweg.parallel import Layout, PETSc, agreed, sum_large
+from thalweg.parallel import Layout, Vector, agreed, sum_large
 from thalweg_clustering.kernels import symmetric
 
 #: Product of the operator with this rank's rows, ``(n_local, m) -> (n_local, m)``; collective.
@@ -124,6 +123,9 @@ def slepc_leading(
     """
     try:
         from slepc4py import SLEPc
+
+        from thalweg.engines.hessian import matrix_free
+        from thalweg.parallel import vec_over
     except ImportError as error:
         raise InputError(
             "eigen-solver 'slepc' needs slepc4py, which is not installed; use 'lobpcg'"
@@ -131,15 +133,16 @@ def slepc_leading(
     single = layout.with_columns(1)
     counter = [0]
 
-    def multiply(x: PETSc.Vec, y: PETSc.Vec) -> None:
+    def multiply(x: Vector, y: Vector) -> None:
         counter[0] += 1
         with single.writing(y) as rows:
             rows[...] = product(np.array(single.reading(x)))
 
     matrix = matrix_free(single, multiply)
     solver = SLEPc.EPS().create(layout.comm)
-    guess = single.vec_from(start[:, :1])
-    vector = single.create_vec()
+    guess = vec_over(single.vec_from(start[:, :1]))
+    found_vector = single.create_vec()
+    vector = vec_over(found_vector)
     try:
         solver.setOperators(matrix)
         solver.setProblemType(SLEPc.EPS.ProblemType.HEP)
@@ -156,7 +159,7 @@ def slepc_leading(
         for index in range(min(found, count + 1)):
             values[index] = solver.getEigenpair(index, vector).real
             if index < count:
-                vectors[:, index] = single.reading(vector)[:, 0]
+                vectors[:, index] = found_vector.rows[:, 0]
     finally:
         for part in (solver, matrix, guess, vector):
             part.destroy()

@@ -10,7 +10,7 @@ import numpy as np
 from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import InputError
 from thalweg.interfaces import Objective
-from thalweg.parallel import MPI, Identified, Layout, PETSc, agreed, sketch
+from thalweg.parallel import MPI, Identified, Layout, Vector, agreed, sketch
 from thalweg_clustering.kernels import KernelFunction
 from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
 from thalweg_clustering.stiefel import EigenvectorFixedPoint
@@ -41,14 +41,14 @@ class StiefelObjective(Objective, EigenvectorFixedPoint, HessianProduct):
             )
         super().__init__(comm, Layout(MPI.COMM_SELF, dimension, columns))
 
-    def initial_point(self, seed: int) -> PETSc.Vec:
+    def initial_point(self, seed: int) -> Vector:
         """A random point of the Stiefel manifold."""
         stream = np.random.default_rng(seed)
         normal = stream.standard_normal((self.layout.rows, self.layout.columns))
         w = np.linalg.qr(normal)[0]
         return self.layout.vec_from(agreed(self.comm, w))
 
-    def matrix(self, x: PETSc.Vec) -> np.ndarray:
+    def matrix(self, x: Vector) -> np.ndarray:
         """W as rank 0 has it, shape ``(d, q)``.  Collective.
 
         LAPACK may give each rank other bits, and the ranks' sums must be of one W.
@@ -90,26 +90,26 @@ class StiefelObjective(Objective, EigenvectorFixedPoint, HessianProduct):
 
     # -- the interface ---------------------------------------------------------------------
 
-    def value(self, x: PETSc.Vec) -> float:
+    def value(self, x: Vector) -> float:
         """F at W."""
         return agreed(self.comm, self.value_at(self.matrix(x)))
 
-    def value_and_gradient(self, x: PETSc.Vec, gradient: PETSc.Vec) -> float:
+    def value_and_gradient(self, x: Vector, gradient: Vector) -> float:
         """F at W, and its gradient in the surrounding space."""
         value, slope = agreed(self.comm, self.value_and_gradient_at(self.matrix(x)))
         with self.layout.writing(gradient) as block:
             block[...] = slope
         return value
 
-    def fixed_point_matrix(self, x: PETSc.Vec) -> np.ndarray:
+    def fixed_point_matrix(self, x: Vector) -> np.ndarray:
         """Phi(W)."""
         return self.value_and_fixed_point_matrix(x)[1]
 
-    def value_and_fixed_point_matrix(self, x: PETSc.Vec) -> tuple[float, np.ndarray]:
+    def value_and_fixed_point_matrix(self, x: Vector) -> tuple[float, np.ndarray]:
         """F and Phi(W), in one pass."""
         return agreed(self.comm, self.value_and_matrix_at(self.matrix(x)))
 
-    def hessian_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+    def hessian_product(self, x: Vector, direction: Vector, product: Vector) -> None:
         """Product of the Hessian in the surrounding space with a direction."""
         result = self.hessian_product_at(self.matrix(x), np.array(self.layout.reading(direction)))
         with self.layout.writing(product) as block:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.interfaces import Manifold, ManifoldVariable
-from thalweg.parallel import Layout, PETSc, sum_over_ranks
+from thalweg.parallel import Layout, Vector, sum_over_ranks
 
 
 class Stiefel(Manifold):
@@ -24,7 +24,7 @@ class Stiefel(Manifold):
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
 
-    def project(self, x: PETSc.Vec, direction: PETSc.Vec) -> None:
+    def project(self, x: Vector, direction: Vector) -> None:
         """``Z - X sym(X'Z)`` (Absil et al., eq. (3.35))."""
         with self.layout.writing(direction) as block:
             block[...] = self.tangent(self.layout.reading(x), block)
@@ -34,7 +34,7 @@ class Stiefel(Manifold):
         inner = self._product(rows, block)
         return np.asarray(block - rows @ (0.5 * (inner + inner.T)))
 
-    def retract(self, x: PETSc.Vec, direction: PETSc.Vec, step: float, moved: PETSc.Vec) -> None:
+    def retract(self, x: Vector, direction: Vector, step: float, moved: Vector) -> None:
         """Orthonormal factor of ``X + step Z``, by two Cholesky QR steps.
 
         The factor whose triangle has a positive diagonal is the retraction of eq. (4.8); the
@@ -51,7 +51,7 @@ class Stiefel(Manifold):
             block = np.linalg.solve(np.linalg.cholesky(gram), block.T).T
         return block
 
-    def distance(self, x: PETSc.Vec) -> float:
+    def distance(self, x: Vector) -> float:
         """Frobenius norm of ``X'X - I``."""
         rows = self.layout.reading(x)
         gram = self._product(rows, rows)
@@ -87,22 +87,22 @@ class EigenvectorFixedPoint(StiefelVariable):
     phrase = "fixed point of eigenvectors"
 
     @abstractmethod
-    def fixed_point_matrix(self, x: PETSc.Vec) -> np.ndarray:
+    def fixed_point_matrix(self, x: Vector) -> np.ndarray:
         """Phi(x), symmetric, shape ``(layout.rows, layout.rows)``, equal on all ranks.
 
         The gradient is Phi(x) x.
         """
 
-    def value_and_fixed_point_matrix(self, x: PETSc.Vec) -> tuple[float, np.ndarray]:
+    def value_and_fixed_point_matrix(self, x: Vector) -> tuple[float, np.ndarray]:
         """Objective and Phi(x); overridden where one pass over the data gives both."""
         return self.value(x), self.fixed_point_matrix(x)
 
     @abstractmethod
-    def value(self, x: PETSc.Vec) -> float:
+    def value(self, x: Vector) -> float:
         """Objective at ``x``."""
 
     @classmethod
-    def check(cls, objective: Any, x: PETSc.Vec) -> None:
+    def check(cls, objective: Any, x: Vector) -> None:
         """Check that Phi(x) is symmetric, and that the gradient is Phi(x) x.  Collective."""
         from thalweg.testing import poisoned
 
@@ -115,7 +115,6 @@ class EigenvectorFixedPoint(StiefelVariable):
         gradient = poisoned(x)
         objective.value_and_gradient(x, gradient)
         found = objective.layout.gather(gradient)
-        gradient.destroy()
         wanted = matrix @ objective.layout.gather(x)
         gap = float(np.linalg.norm(found - wanted)) / max(float(np.linalg.norm(wanted)), 1e-300)
         assert gap <= 1e-8, f"the gradient differs from Phi(x) x by {gap:.1e} relative"

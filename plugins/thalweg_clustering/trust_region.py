@@ -156,7 +156,5 @@ class TrustRegion(RoundSolver[TrustRegionState]):
                 break
             direction = -residual + (following / square) * direction
             square = following
-        for vec in (x, moving, image):
-            vec.destroy()
         promised = -float((gradient * step).sum() + 0.5 * (step * curved).sum())
         return step, promised

@@ -15,7 +15,7 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import TRANSIENT, Objective, Preconditioner, Solver, SolverState
-from thalweg.parallel import PETSc, agreed, max_over_ranks
+from thalweg.parallel import Vector, agreed, max_over_ranks
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_descent.backtracking import Backtracking
@@ -33,21 +33,15 @@ MAX_FLAT_STEPS = 5
 class Workspace:
     """Vectors whose content matters only within a step."""
 
-    direction: PETSc.Vec
+    direction: Vector
     trial: Point
     kept: Point
 
     @classmethod
-    def like(cls, x: PETSc.Vec) -> Workspace:
+    def like(cls, x: Vector) -> Workspace:
         """Vectors of the layout of ``x``.  Collective."""
         points = [Point(x.duplicate(), x.duplicate()) for _ in range(2)]
         return cls(x.duplicate(), *points)
-
-    def destroy(self) -> None:
-        """Free the vectors.  Collective."""
-        self.direction.destroy()
-        self.trial.destroy()
-        self.kept.destroy()
 
 
 @dataclass(kw_only=True)
@@ -147,7 +141,7 @@ class Descent(Solver[DescentState]):
         assert self.preconditioner is not None
         return Metric(self.preconditioner.apply, False, self.preconditioner.constant)
 
-    def init(self, objective: Objective, x: PETSc.Vec) -> DescentState:
+    def init(self, objective: Objective, x: Vector) -> DescentState:
         """One evaluation at ``x``, and space for the steps."""
         gradient = x.duplicate()
         value = objective.value_and_gradient(x, gradient)
@@ -265,7 +259,7 @@ class Descent(Solver[DescentState]):
         return min(1.0, 0.1 / reach)
 
     @staticmethod
-    def _largest_row(state: DescentState, vec: PETSc.Vec) -> float:
+    def _largest_row(state: DescentState, vec: Vector) -> float:
         layout = state.objective.layout
         rows = layout.reading(vec)
         largest = float(np.einsum("ij,ij->i", rows, rows).max()) if rows.size else 0.0
@@ -281,10 +275,6 @@ class Descent(Solver[DescentState]):
         state.lowest, state.flat_steps = state.value, 0
         state.outcome = _outcome_at(state)
         return state
-
-    def destroy(self, state: DescentState) -> None:
-        """Free the space.  Collective."""
-        state.work.destroy()
 
 
 def _outcome_at(state: DescentState) -> Status:

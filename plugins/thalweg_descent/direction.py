@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from thalweg.parallel import MPI, PETSc
+from thalweg.parallel import MPI, Vector
 
 #: Memory of a direction between steps.
 Memory = dict[str, Any]
@@ -34,7 +34,7 @@ class Metric:
         inverse times a difference of gradients is a difference of what is known.
     """
 
-    apply: Callable[[PETSc.Vec, PETSc.Vec], None]
+    apply: Callable[[Vector, Vector], object]
     is_identity: bool
     constant: bool = False
 
@@ -51,10 +51,10 @@ class Move:
     slope: float
     new_slope: float
     first_try: bool
-    x: PETSc.Vec
-    gradient: PETSc.Vec
-    old_x: PETSc.Vec
-    old_gradient: PETSc.Vec
+    x: Vector
+    gradient: Vector
+    old_x: Vector
+    old_gradient: Vector
     comm: MPI.Comm
 
 
@@ -62,7 +62,7 @@ class Direction(ABC):
     """Chooses where to go from the gradient and from what it remembers."""
 
     @abstractmethod
-    def start(self, x: PETSc.Vec) -> Memory:
+    def start(self, x: Vector) -> Memory:
         """Memory before the first step; ``x`` serves as a template.  Collective."""
 
     @abstractmethod
@@ -74,9 +74,7 @@ class Direction(ABC):
         """Return to ``-B^-1 g``, keeping the vectors for later use."""
 
     @abstractmethod
-    def compute(
-        self, memory: Memory, metric: Metric, gradient: PETSc.Vec, direction: PETSc.Vec
-    ) -> None:
+    def compute(self, memory: Memory, metric: Metric, gradient: Vector, direction: Vector) -> None:
         """Overwrite ``direction``.  Collective."""
 
     @abstractmethod

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from thalweg.engines.hessian import HessianProduct
 from thalweg.interfaces import TRANSIENT, Objective, Solver, SolverState
-from thalweg.parallel import PETSc
+from thalweg.parallel import Vector
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 
@@ -33,8 +33,8 @@ REMEMBERED = 3
 class Evaluation:
     """A point, and value and gradient there."""
 
-    x: PETSc.Vec
-    gradient: PETSc.Vec
+    x: Vector
+    gradient: Vector
     value: float = math.nan
     finite: bool = True
 
@@ -69,14 +69,14 @@ class Evaluator:
             entry.value = value
             self._recent.append(entry)
 
-    def evaluate(self, x: PETSc.Vec, gradient: PETSc.Vec | None = None) -> float:
+    def evaluate(self, x: Vector, gradient: Vector | None = None) -> float:
         """Value at ``x``, and its gradient if a vector is given.  Collective."""
         found = self._find(x)
         if gradient is not None:
             found.gradient.copy(gradient)
         return found.value
 
-    def _find(self, x: PETSc.Vec) -> Evaluation:
+    def _find(self, x: Vector) -> Evaluation:
         found = next((entry for entry in self._recent if entry.x.equal(x)), None)
         if found is None:
             found = self._unused.pop() if self._unused else self._recent.pop()
@@ -84,7 +84,7 @@ class Evaluator:
             self._recent.insert(0, found)
         return found
 
-    def take(self, x: PETSc.Vec, state: ExternalState) -> bool:
+    def take(self, x: Vector, state: ExternalState) -> bool:
         """Make ``x`` the state's iterate, unless the objective is not finite there.  Collective."""
         found = self._find(x)
         if not found.finite:
@@ -96,7 +96,7 @@ class Evaluator:
             state.gradient_norm = state.gradient.norm()
         return True
 
-    def _evaluate(self, x: PETSc.Vec, entry: Evaluation) -> None:
+    def _evaluate(self, x: Vector, entry: Evaluation) -> None:
         x.copy(entry.x)
         gradient = None if self.values_alone else entry.gradient
         entry.value, norm = _evaluated(self.objective, entry.x, gradient)
@@ -107,17 +107,11 @@ class Evaluator:
             entry.gradient.set(0.0)
         self.best = min(self.best, entry.value)
 
-    def hessian_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+    def hessian_product(self, x: Vector, direction: Vector, product: Vector) -> None:
         """Hessian at ``x`` times ``direction``.  Collective."""
         assert isinstance(self.objective, HessianProduct)
         self.objective.hessian_product(x, direction, product)
         self.products += 1
-
-    def destroy(self) -> None:
-        """Free the vectors.  Collective."""
-        for entry in (*self._unused, *self._recent):
-            entry.x.destroy()
-            entry.gradient.destroy()
 
 
 class RunningSolver(ABC):
@@ -161,7 +155,7 @@ class ExternalState(SolverState):
         The running external solver, not saved.
     """
 
-    origin: PETSc.Vec
+    origin: Vector
     origin_value: float
     since: int = 0
     memory: dict[str, Any]
@@ -203,7 +197,7 @@ class ExternalSolver(Solver[ExternalState]):
         ``known`` says that ``state.value`` and ``state.gradient`` belong there.
         """
 
-    def init(self, objective: Objective, x: PETSc.Vec) -> ExternalState:
+    def init(self, objective: Objective, x: Vector) -> ExternalState:
         """One evaluation at ``x``; the external solver starts with the first step."""
         self.check(objective)
         gradient = None if self.derivative_free else x.duplicate()
@@ -283,7 +277,6 @@ class ExternalSolver(Solver[ExternalState]):
         self._stop(state)
         state.x.copy(state.origin)
         state.origin_value, state.since = state.value, 0
-        _destroy(state.memory)
         state.memory = self._preconditioner_state()
 
     def _preconditioner_state(self) -> dict[str, Any]:
@@ -308,14 +301,12 @@ class ExternalSolver(Solver[ExternalState]):
         state.outcome = Status.RUNNING
         return state
 
-    def destroy(self, state: ExternalState) -> None:
+    def close(self, state: ExternalState) -> None:
         """End the external loop.  Collective."""
         self._stop(state)
 
 
-def _evaluated(
-    objective: Objective, x: PETSc.Vec, gradient: PETSc.Vec | None
-) -> tuple[float, float]:
+def _evaluated(objective: Objective, x: Vector, gradient: Vector | None) -> tuple[float, float]:
     """Value at ``x``, and the norm of its gradient; NaN where there is no vector for that."""
     if gradient is None:
         return objective.value(x), math.nan
@@ -323,27 +314,16 @@ def _evaluated(
     return value, gradient.norm()
 
 
-def _finite(value: float, norm: float, gradient: PETSc.Vec | None) -> bool:
+def _finite(value: float, norm: float, gradient: Vector | None) -> bool:
     return math.isfinite(value) and (gradient is None or math.isfinite(norm))
 
 
 def _copied(value: Any) -> Any:
     """A deep copy of a preconditioner's state."""
-    if isinstance(value, PETSc.Vec):
+    if isinstance(value, Vector):
         return value.copy()
     if isinstance(value, Mapping):
         return {key: _copied(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(_copied(entry) for entry in value)
     return value.copy() if hasattr(value, "copy") else value
-
-
-def _destroy(value: Any) -> None:
-    if isinstance(value, PETSc.Vec):
-        value.destroy()
-    elif isinstance(value, Mapping):
-        for entry in value.values():
-            _destroy(entry)
-    elif isinstance(value, list | tuple):
-        for entry in value:
-            _destroy(entry)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from thalweg.parallel import PETSc
+from thalweg.parallel import Vector
 from thalweg.plugins import Help
 from thalweg_descent.descent import Descent
 from thalweg_descent.direction import Direction, Memory, Metric, Move
@@ -35,7 +35,7 @@ class Steepest(Direction):
     growth: float = 2.0
     first: float | None = None
 
-    def start(self, x: PETSc.Vec) -> Memory:
+    def start(self, x: Vector) -> Memory:
         """Nothing known of the scale."""
         return {"next_step": None}
 
@@ -48,9 +48,7 @@ class Steepest(Direction):
         if self.growth == 1.0:
             memory["next_step"] = None
 
-    def compute(
-        self, memory: Memory, metric: Metric, gradient: PETSc.Vec, direction: PETSc.Vec
-    ) -> None:
+    def compute(self, memory: Memory, metric: Metric, gradient: Vector, direction: Vector) -> None:
         """``p = -B^-1 g``."""
         metric.apply(gradient, direction)
         direction.scale(-1.0)

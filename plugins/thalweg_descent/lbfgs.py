@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from thalweg.parallel import PETSc, agreed
+from thalweg.parallel import Vector, agreed
 from thalweg.plugins import Help
 from thalweg_descent.descent import Descent
 from thalweg_descent.direction import Direction, Memory, Metric, Move
@@ -46,7 +45,7 @@ class LimitedMemory(Direction):
     scaling: str = "secant"
     damping: str = "skip"
 
-    def start(self, x: PETSc.Vec) -> Memory:
+    def start(self, x: Vector) -> Memory:
         """No pairs."""
         return {
             "steps": [],
@@ -65,20 +64,12 @@ class LimitedMemory(Direction):
 
     def reset(self, memory: Memory) -> None:
         """Drop all pairs."""
-        vectors = (
-            memory[name]
-            for name in ("steps", "changes", "preconditioned_gradient", "preconditioned_changes")
-        )
-        for vec in itertools.chain.from_iterable(vectors):
-            vec.destroy()
         memory.update(
             steps=[], changes=[], preconditioned_gradient=[], preconditioned_changes=[], gamma=1.0
         )
         memory.update(products=np.zeros((0, 0)))
 
-    def compute(
-        self, memory: Memory, metric: Metric, gradient: PETSc.Vec, direction: PETSc.Vec
-    ) -> None:
+    def compute(self, memory: Memory, metric: Metric, gradient: Vector, direction: Vector) -> None:
         """``p = -H g``."""
         steps, changes, products = memory["steps"], memory["changes"], memory["products"]
         if not steps:
@@ -98,7 +89,6 @@ class LimitedMemory(Direction):
             gradient.copy(rest)
             rest.maxpy(-alpha, changes)
             metric.apply(rest, direction)
-            rest.destroy()
         direction.scale(memory["gamma"])
         # Second loop: the pair i gives alpha_i - beta_i, beta_i from the older ones.
         beta = inner_products(direction, changes)
@@ -143,11 +133,9 @@ class LimitedMemory(Direction):
             if self.scaling == "secant":
                 norm = yy if metric.is_identity else self._metric_norm(metric, y, preconditioned)
                 memory["gamma"] = sy / norm if norm > 0.0 else memory["gamma"]
-        if preconditioned is not None:
-            preconditioned.destroy()
 
     @staticmethod
-    def _preconditioned(memory: Memory, metric: Metric, gradient: PETSc.Vec) -> PETSc.Vec:
+    def _preconditioned(memory: Memory, metric: Metric, gradient: Vector) -> Vector:
         """B^-1 times the gradient at the iterate; kept until the next step."""
         if not memory["preconditioned_gradient"]:
             memory["preconditioned_gradient"] = [gradient.duplicate()]
@@ -156,13 +144,12 @@ class LimitedMemory(Direction):
 
     def _preconditioned_change(
         self, memory: Memory, metric: Metric, move: Move, share: float
-    ) -> PETSc.Vec | None:
+    ) -> Vector | None:
         """B^-1 y for the y of the step, if B is constant; keeps B^-1 times the new gradient."""
         if not memory["preconditioned_gradient"]:
             return None
         old = memory["preconditioned_gradient"].pop()
         if not metric.constant:
-            old.destroy()
             return None
         new = self._preconditioned(memory, metric, move.gradient)
         old.scale(-(share + (1.0 - share) * move.step))
@@ -170,17 +157,16 @@ class LimitedMemory(Direction):
         return old
 
     @staticmethod
-    def _metric_norm(metric: Metric, y: PETSc.Vec, preconditioned: PETSc.Vec | None) -> float:
+    def _metric_norm(metric: Metric, y: Vector, preconditioned: Vector | None) -> float:
         if preconditioned is not None:
             return float(preconditioned.dot(y))
         z = y.duplicate()
         metric.apply(y, z)
         norm = float(z.dot(y))
-        z.destroy()
         return norm
 
     def _store(
-        self, memory: Memory, s: PETSc.Vec, y: PETSc.Vec, preconditioned: PETSc.Vec | None = None
+        self, memory: Memory, s: Vector, y: Vector, preconditioned: Vector | None = None
     ) -> None:
         steps, changes = list(memory["steps"]), list(memory["changes"])
         products = np.array(memory["products"])
@@ -206,15 +192,9 @@ class LimitedMemory(Direction):
         memory.update(steps=steps, changes=changes, products=grown)
 
 
-def inner_products(vec: PETSc.Vec, others: Sequence[PETSc.Vec]) -> np.ndarray:
-    """``[vec . other for other in others]``, float64.  Collective.
-
-    petsc4py leaves ``VecMDot`` out in some versions; PETSc's split-phase
-    reductions give the same single message.
-    """
-    for other in others:
-        vec.dotBegin(other)
-    return np.array([vec.dotEnd(other) for other in others], dtype=float)
+def inner_products(vec: Vector, others: Sequence[Vector]) -> np.ndarray:
+    """``[vec . other for other in others]``, float64.  Collective."""
+    return np.array(vec.layout.dots(vec.rows, [other.rows for other in others]), dtype=float)
 
 
 @dataclass(frozen=True, kw_only=True)

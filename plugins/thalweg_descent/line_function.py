@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from thalweg.interfaces import Objective
-from thalweg.parallel import PETSc, agreed
+from thalweg.parallel import Vector, agreed
 
 #: Changes below this share of the objective are lost in rounding.
 ROUNDING = 1e-11
@@ -34,13 +34,8 @@ class Trial:
 class Point:
     """A variable and the gradient there."""
 
-    def __init__(self, x: PETSc.Vec, gradient: PETSc.Vec) -> None:
+    def __init__(self, x: Vector, gradient: Vector) -> None:
         self.x, self.gradient = x, gradient
-
-    def destroy(self) -> None:
-        """Free both vectors.  Collective."""
-        self.x.destroy()
-        self.gradient.destroy()
 
 
 class LineFunction:
@@ -71,9 +66,9 @@ class LineFunction:
     def __init__(
         self,
         objective: Objective,
-        x: PETSc.Vec,
+        x: Vector,
         value: float,
-        direction: PETSc.Vec,
+        direction: Vector,
         slope: float,
         longest: float,
         trial: Point,

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
-from thalweg.parallel import PETSc
+from thalweg.parallel import Vector
 from thalweg.plugins import Help
 from thalweg_descent.descent import Descent
 from thalweg_descent.direction import Direction, Memory, Metric, Move
@@ -38,7 +38,7 @@ class Conjugate(Direction):
     beta: str = "polak-ribiere+"
     restart: int | None = None
 
-    def start(self, x: PETSc.Vec) -> Memory:
+    def start(self, x: Vector) -> Memory:
         """No direction yet."""
         return {
             "since": 0,
@@ -59,9 +59,7 @@ class Conjugate(Direction):
         """Make the next direction ``-z``; the step length stays a good guess."""
         memory["since"] = 0
 
-    def compute(
-        self, memory: Memory, metric: Metric, gradient: PETSc.Vec, direction: PETSc.Vec
-    ) -> None:
+    def compute(self, memory: Memory, metric: Metric, gradient: Vector, direction: Vector) -> None:
         """``p = -z + beta p_old``."""
         # ``direction`` is scratch for z until beta is known: hager-zhang needs the old z.
         z, old, last = direction, memory["z"], memory["direction"]
@@ -78,7 +76,7 @@ class Conjugate(Direction):
             direction.axpy(beta, last)
         direction.copy(last)
 
-    def _beta(self, memory: Memory, gradient: PETSc.Vec, z: PETSc.Vec, zg: float) -> float:
+    def _beta(self, memory: Memory, gradient: Vector, z: Vector, zg: float) -> float:
         y, last, old = memory["change"], memory["direction"], memory["z"]
         if self.beta == "fletcher-reeves":
             return _ratio(zg, memory["old_zg"])

@@ -16,7 +16,7 @@ import numpy as np
 from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import InputError, NumericalError
 from thalweg.interfaces import Objective, require
-from thalweg.parallel import PETSc
+from thalweg.parallel import Vector
 from thalweg.plugins import Help
 from thalweg_descent.coroutine import Coroutine
 from thalweg_descent.external import (
@@ -162,7 +162,7 @@ class _RunningScipy(RunningSolver):
             self.comm.Bcast(array, root=0)
         return kind, arrays
 
-    def _scatter(self, whole: np.ndarray, vec: PETSc.Vec) -> None:
+    def _scatter(self, whole: np.ndarray, vec: Vector) -> None:
         with self.layout.writing(vec) as rows:
             rows[...] = self.layout.local(whole.reshape(self.layout.rows, self.layout.columns))
 
@@ -191,9 +191,6 @@ class _RunningScipy(RunningSolver):
         """Leave SciPy's loop, and free the vectors."""
         if self.coroutine is not None:
             self.coroutine.close()
-        for vec in (self.point, self.given, self.found):
-            vec.destroy()
-        self.evaluator.destroy()
 
 
 def _run_scipy(

@@ -9,7 +9,8 @@ from typing import Annotated, Any, ClassVar
 from thalweg.engines.hessian import HessianProduct, hessian_operator, remove_shift
 from thalweg.errors import InputError, NumericalError, suggestion
 from thalweg.interfaces import Objective, Preconditioner, require
-from thalweg.parallel import PETSc, options_prefix
+from thalweg.parallel import Layout, PETSc, Vector, options_prefix, vec_over, vector_on
+from thalweg.parallel.petsc import sizes
 from thalweg.plugins import Help
 from thalweg_descent.coroutine import Coroutine
 from thalweg_descent.external import (
@@ -101,19 +102,21 @@ class _RunningTao(RunningSolver):
         self.evaluator = evaluator
         self.x = state.origin.copy()
         self.seen = state.origin.copy()
-        self.gradient = state.origin.duplicate()
-        self.point = self.x.copy()  # of the Hessian
-        self.preconditioner = _Inner(preconditioner) if preconditioner is not None else None
-        self.objects: list[Any] = []
+        self.point = state.origin.copy()  # of the Hessian
+        self.layout = state.origin.layout
+        self.preconditioner = None
+        if preconditioner is not None:
+            self.preconditioner = _Inner(preconditioner, self.layout)
+        self.objects: list[Any] = [vec_over(self.x), vec_over(self.x.duplicate())]
         self.tao = self._build(kind)
         self.coroutine = Coroutine(self._solve)
 
     def _build(self, kind: str) -> PETSc.TAO:
-        comm = self.x.getComm()
+        comm = self.layout.comm
         tao = PETSc.TAO().create(comm)
         tao.setOptionsPrefix(options_prefix("tao"))
         tao.setType(kind)
-        tao.setObjectiveGradient(self._value_and_gradient, self.gradient)
+        tao.setObjectiveGradient(self._value_and_gradient, self.objects[1])
         tao.setObjective(self._value)
         # The driver decides when to stop: TAO's own tolerances and budgets are out of the way.
         tao.setTolerances(gatol=0.0, grtol=0.0, gttol=0.0)
@@ -124,7 +127,7 @@ class _RunningTao(RunningSolver):
             self.objects.append(hessian)
             tao.setHessian(self._move_hessian, hessian, hessian)
             tao.getKSP().getPC().setType(PETSc.PC.Type.NONE)
-        tao.setSolution(self.x)
+        tao.setSolution(self.objects[0])
         tao.setFromOptions()
         if kind == "bqnkls" and PETSc.Sys.getVersion() >= (3, 26):
             # The set-up makes the quasi-Newton matrix its own preconditioner; from this
@@ -134,9 +137,8 @@ class _RunningTao(RunningSolver):
         if self.preconditioner is not None:
             if kind in WITH_H0:
                 # With "preonly", H0 is the preconditioner; its matrix is never multiplied with.
-                initial = PETSc.Mat().createPython(
-                    (self.x.getSizes(), self.x.getSizes()), self.preconditioner, comm=comm
-                )
+                size = sizes(self.layout)
+                initial = PETSc.Mat().createPython((size, size), self.preconditioner, comm=comm)
                 initial.setUp()
                 self.objects.append(initial)
                 tao.setLMVMH0(initial)
@@ -151,16 +153,22 @@ class _RunningTao(RunningSolver):
 
     # -- what TAO calls --------------------------------------------------------------------
 
-    def _value(self, tao: PETSc.TAO, x: PETSc.Vec) -> float:
-        return self.evaluator.evaluate(x)
+    def _value(self, tao: PETSc.TAO, at: Vector) -> float:
+        with vector_on(self.layout, at) as x:
+            return self.evaluator.evaluate(x)
 
-    def _value_and_gradient(self, tao: PETSc.TAO, x: PETSc.Vec, gradient: PETSc.Vec) -> float:
-        return self.evaluator.evaluate(x, gradient)
+    def _value_and_gradient(self, tao: PETSc.TAO, at: Vector, to_fill: Vector) -> float:
+        with (
+            vector_on(self.layout, at) as x,
+            vector_on(self.layout, to_fill, write=True) as gradient,
+        ):
+            return self.evaluator.evaluate(x, gradient)
 
     def _move_hessian(
-        self, tao: PETSc.TAO, x: PETSc.Vec, hessian: PETSc.Mat, inner: PETSc.Mat
+        self, tao: PETSc.TAO, at: Vector, hessian: PETSc.Mat, inner: PETSc.Mat
     ) -> None:
-        x.copy(self.point)
+        with vector_on(self.layout, at) as x:
+            x.copy(self.point)
         remove_shift(hessian)
 
     def _solve(self, ask: Callable[[Any], Any]) -> None:
@@ -209,20 +217,21 @@ class _RunningTao(RunningSolver):
         self.tao.destroy()
         for item in self.objects:
             item.destroy()
-        for vec in (self.x, self.seen, self.gradient, self.point):
-            vec.destroy()
-        self.evaluator.destroy()
 
 
 class _Inner:
     """Context of PETSc's preconditioner: ours."""
 
-    def __init__(self, preconditioner: Preconditioner) -> None:
-        self.preconditioner = preconditioner
-        self.current: PETSc.Vec | None = None
+    def __init__(self, preconditioner: Preconditioner, layout: Layout) -> None:
+        self.preconditioner, self.layout = preconditioner, layout
+        self.current: Vector | None = None
 
-    def apply(self, pc: PETSc.PC, residual: PETSc.Vec, direction: PETSc.Vec) -> None:
+    def apply(self, pc: PETSc.PC, given: Vector, to_fill: Vector) -> None:
         if self.current is not None:
             self.preconditioner.update(self.current)
             self.current = None
-        self.preconditioner.apply(residual, direction)
+        with (
+            vector_on(self.layout, given) as residual,
+            vector_on(self.layout, to_fill, write=True) as direction,
+        ):
+            self.preconditioner.apply(residual, direction)

@@ -21,7 +21,7 @@ from thalweg.engines.laplacian import AttractiveLaplacian, Relocation, RowMatrix
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError
 from thalweg.interfaces import Homotopy, RowObjective
-from thalweg.parallel import Layout, PETSc, min_over_ranks, sketch, sum_over_ranks
+from thalweg.parallel import Layout, Vector, min_over_ranks, sketch, sum_over_ranks
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.cells import bounding_box
@@ -151,7 +151,7 @@ class PairwiseEmbedding(
 
     # -- value and gradient ----------------------------------------------------------------
 
-    def initial_point(self, seed: int) -> PETSc.Vec:
+    def initial_point(self, seed: int) -> Vector:
         """The start chosen at construction, by default small random numbers."""
         return self.layout.vec_from(self.start.rows(seed))
 
@@ -208,7 +208,7 @@ class PairwiseEmbedding(
 
     # -- second derivatives ----------------------------------------------------------------
 
-    def hessian_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+    def hessian_product(self, x: Vector, direction: Vector, product: Vector) -> None:
         """Overwrite ``product`` with H(x) ``direction``, at the cost of two gradients."""
         rows, moves = self.layout.reading(x), self.layout.reading(direction)
         slopes = np.empty_like(rows)
@@ -226,7 +226,7 @@ class PairwiseEmbedding(
                 out -= self._density_weight * term
             out *= 4.0
 
-    def hessian_diagonal(self, x: PETSc.Vec, diagonal: PETSc.Vec) -> None:
+    def hessian_diagonal(self, x: Vector, diagonal: Vector) -> None:
         """Overwrite ``diagonal`` with the diagonal of H(x), entries of either sign."""
         rows = self.layout.reading(x)
         slopes = np.empty_like(rows)
@@ -243,7 +243,7 @@ class PairwiseEmbedding(
                 out -= self._density_weight * term
             out *= 4.0
 
-    def partial_hessian_diagonal(self, x: PETSc.Vec, diagonal: PETSc.Vec) -> None:
+    def partial_hessian_diagonal(self, x: Vector, diagonal: Vector) -> None:
         """Overwrite ``diagonal`` with 4 D+ + 8 lambda diag(L^xx), positive weights only."""
         rows = self.layout.reading(x)
         factor, shift = self._factor(rows)
@@ -253,7 +253,7 @@ class PairwiseEmbedding(
             out += self.attractive_degrees()[:, None]
             out *= 4.0
 
-    def repulsive_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+    def repulsive_product(self, x: Vector, direction: Vector, product: Vector) -> None:
         """Overwrite ``product`` with 8 lambda L^xx_(i.,i.) ``direction``, positive weights only.
 
         Of L^xx the convex part of the repulsion is kept.  What t-SNE's attraction adds to
@@ -273,12 +273,12 @@ class PairwiseEmbedding(
 
     # -- capabilities ----------------------------------------------------------------------
 
-    def attractive_weights(self, x: PETSc.Vec) -> Weights:
+    def attractive_weights(self, x: Vector) -> Weights:
         """p f'(0): the attraction's weights, for kernels such as t-SNE's taken at X = 0."""
         weights, places = self.placed_weights(x)
         return weights if places is None else places.backward_matrix(weights)
 
-    def placed_weights(self, x: PETSc.Vec) -> tuple[Weights, Relocation | None]:
+    def placed_weights(self, x: Vector) -> tuple[Weights, Relocation | None]:
         """The same weights where they lie, and how the map's rows come there."""
         at_zero = self.attraction.function(0.0)[1]
         return self.weights if at_zero == 1.0 else self.weights * at_zero, self.places
@@ -319,7 +319,7 @@ class PairwiseEmbedding(
             return math.nan
         return self.constant + attracted + parameter * repelled
 
-    def escape_stationary_point(self, x: PETSc.Vec) -> None:
+    def escape_stationary_point(self, x: Vector) -> None:
         """Add the random numbers of a start to a map that has collapsed.
 
         Where the repulsion is weak, all points coincide in the minimum, and there the
@@ -333,7 +333,7 @@ class PairwiseEmbedding(
 
     # -- reports ---------------------------------------------------------------------------
 
-    def length_scale(self, x: PETSc.Vec) -> float:
+    def length_scale(self, x: Vector) -> float:
         """Most that a point should move in a step: the widest side, but at most a few map units.
 
         Both kernels fall off within a few units: 1 for up to 15,000 points, 2 for 60,000, 8 for a
@@ -341,7 +341,7 @@ class PairwiseEmbedding(
         """
         return min(self.widest_side(x), max(1.0, math.sqrt(self.layout.rows / ROWS_PER_STEP)))
 
-    def widest_side(self, x: PETSc.Vec) -> float:
+    def widest_side(self, x: Vector) -> float:
         """Largest side of the box that holds the map."""
         return bounding_box(self.layout, self.layout.reading(x))[1]
 
@@ -359,7 +359,7 @@ class PairwiseEmbedding(
         error += self.attraction.relative_error * largest
         return error + super().value_error(largest)
 
-    def metrics(self, x: PETSc.Vec) -> Mapping[str, Any]:
+    def metrics(self, x: Vector) -> Mapping[str, Any]:
         """The objective, evaluated once more with a hundredth of its error.
 
         For SNE variants that is the KL divergence, at lambda = 1; for others
@@ -382,7 +382,7 @@ class PairwiseEmbedding(
             repelled = math.log(total)
         return {**facts, "kl_divergence": attracted + repelled}
 
-    def _note_inflated(self, x: PETSc.Vec) -> None:
+    def _note_inflated(self, x: Vector) -> None:
         """Say where a map is so wide that its size counts for more than its neighborhoods."""
         side = self.widest_side(x)
         dense = self.layout.rows ** (1.0 / self.layout.columns)

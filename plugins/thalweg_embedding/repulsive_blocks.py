@@ -7,7 +7,7 @@ from abc import abstractmethod
 from typing import Any
 
 from thalweg.interfaces import Capability
-from thalweg.parallel import PETSc
+from thalweg.parallel import Vector
 
 
 class RepulsiveBlocks(Capability):
@@ -19,11 +19,11 @@ class RepulsiveBlocks(Capability):
     phrase = "block-diagonal repulsive Hessian"
 
     @abstractmethod
-    def repulsive_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+    def repulsive_product(self, x: Vector, direction: Vector, product: Vector) -> None:
         """Overwrite ``product`` with the block-diagonal part times ``direction``."""
 
     @classmethod
-    def check(cls, objective: Any, x: PETSc.Vec) -> None:
+    def check(cls, objective: Any, x: Vector) -> None:
         """Check that the repulsive part is symmetric and never negative.  Collective."""
         from thalweg.testing import applied, check_symmetric, random_direction
 
@@ -36,5 +36,3 @@ class RepulsiveBlocks(Capability):
         assert curvature >= -1e-10 * u.norm() * bu.norm(), (
             f"the repulsive part has negative curvature {curvature:.3e} along a direction"
         )
-        for vec in (u, v, bu):
-            vec.destroy()

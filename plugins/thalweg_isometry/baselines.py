@@ -11,7 +11,7 @@ import scipy.linalg
 
 from thalweg.engines.secants import SecantSet
 from thalweg.interfaces import Objective
-from thalweg.parallel import PETSc, Ring, agreed, sum_large
+from thalweg.parallel import Ring, Vector, agreed, sum_large
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.cutting_planes import Cuts
@@ -30,7 +30,7 @@ class BaselineSearch(SecantSearch[S]):
     aim: ClassVar[float] = 0.99
     weighs: ClassVar[bool] = True
 
-    def init(self, objective: Objective, x: PETSc.Vec) -> S:
+    def init(self, objective: Objective, x: Vector) -> S:
         """Start with the map of the first rank."""
         state = super().init(objective, x)
         state.cuts = Cuts()

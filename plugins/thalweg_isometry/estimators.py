@@ -248,11 +248,8 @@ class LinearIsometry(  # type: ignore[misc]
             x0[: len(start)] = start
             if rank is None:
                 options.setdefault("start_rank", len(start))
-        try:
-            result = thalweg.minimize(objective, x0, solver=self._solver, **options)
-            facts = result.metrics
-        finally:
-            objective.destroy()
+        result = thalweg.minimize(objective, x0, solver=self._solver, **options)
+        facts = result.metrics
         assert result.solution is not None
         self._cuts = objective.last_cuts
         self.components_ = result.solution

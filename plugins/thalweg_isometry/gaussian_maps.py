@@ -19,7 +19,7 @@ import scipy.special
 
 from thalweg.engines.hessian import HessianProduct
 from thalweg.interfaces import Objective
-from thalweg.parallel import MPI, Layout, PETSc, sum_over_ranks
+from thalweg.parallel import MPI, Layout, Vector, sum_over_ranks
 from thalweg_isometry.active import ActiveSecants
 
 #: Least noncentrality: below it the density is that without any.
@@ -50,18 +50,18 @@ class GaussianMaps(Objective, HessianProduct):
         self._at: tuple[bytes, tuple[np.ndarray, ...]] | None = None
         super().__init__(active.comm, Layout(MPI.COMM_SELF, *shape))
 
-    def initial_point(self, seed: int) -> PETSc.Vec:
+    def initial_point(self, seed: int) -> Vector:
         """What this variance leaves of a random projection, of variance 1 / rank."""
         rank, dimension = self.layout.rows, self.layout.columns
         size = np.sqrt(max(0.0, 1.0 / rank - self._variance))
         random = np.random.default_rng((seed, rank))
         return self.layout.vec_from(size * random.standard_normal((rank, dimension)))
 
-    def value(self, x: PETSc.Vec) -> float:
+    def value(self, x: Vector) -> float:
         """f at ``x``."""
         return self._total(self._terms(x)[1])
 
-    def value_and_gradient(self, x: PETSc.Vec, gradient: PETSc.Vec) -> float:
+    def value_and_gradient(self, x: Vector, gradient: Vector) -> float:
         """f at ``x``; its gradient overwrites ``gradient``."""
         images, value, slope, _ = self._terms(x)
         with self.layout.writing(gradient) as rows:
@@ -71,7 +71,7 @@ class GaussianMaps(Objective, HessianProduct):
     def _total(self, values: np.ndarray) -> float:
         return float(sum_over_ranks(self.comm, float(values.sum())))
 
-    def hessian_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+    def hessian_product(self, x: Vector, direction: Vector, product: Vector) -> None:
         """The Hessian of f times ``direction`` overwrites ``product``."""
         images, _, slope, curvature = self._terms(x)
         active = self._active
@@ -82,7 +82,7 @@ class GaussianMaps(Objective, HessianProduct):
             rows[...] = 2.0 * active.adjoint_times(curvature * change, images)
             rows[...] += 2.0 * active.adjoint_times(slope, moved)
 
-    def _terms(self, x: PETSc.Vec) -> tuple[np.ndarray, ...]:
+    def _terms(self, x: Vector) -> tuple[np.ndarray, ...]:
         """Images, and each secant's probability with its derivatives by ``||M v||^2``."""
         rows = self.layout.reading(x)
         key = rows.tobytes()

@@ -77,7 +77,6 @@ class HessianDescent(SecantSearch[HessianDescentState]):
         stop: dict[str, Any] = {"iterations": self.sweep, "decrease": ENOUGH, "window": 1}
         found = thalweg.minimize(maps, start, self.descent, seed=self.seed, **stop)
         psi = agreed(active.comm, np.array(found.x))
-        maps.destroy()
         delta = active.largest(active.ratios(active.images(psi)) - 1.0)
         self.approach(state, psi, delta)
         state.stalled = 0 if delta < state.lowest else state.stalled + 1

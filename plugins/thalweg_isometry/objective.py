@@ -16,8 +16,8 @@ from thalweg.interfaces import Objective
 from thalweg.parallel import (
     MPI,
     Layout,
-    PETSc,
     Ring,
+    Vector,
     agreed,
     raise_on_all_ranks,
     sum_large,
@@ -90,21 +90,21 @@ class NearIsometry(Objective, SecantConstraints):
         """Wanted rank, or None."""
         return self._rank
 
-    def initial_point(self, seed: int) -> PETSc.Vec:
+    def initial_point(self, seed: int) -> Vector:
         """The leading principal directions; the seed has no part in it."""
         rows = np.zeros((self.layout.rows, self.layout.columns))
         leading = self._secants.directions[: self.layout.rows]
         rows[: len(leading)] = leading
         return self.layout.vec_from(rows)
 
-    def value(self, x: PETSc.Vec) -> float:
+    def value(self, x: Vector) -> float:
         """f at ``x``, over all secants."""
         psi = self.layout.reading(x)
         if self._secants.listed:
             return hinge_value(self._listed, psi, self._delta or 0.0)
         return self._evaluate(psi)[0]
 
-    def value_and_gradient(self, x: PETSc.Vec, gradient: PETSc.Vec) -> float:
+    def value_and_gradient(self, x: Vector, gradient: Vector) -> float:
         """f at ``x`` over all secants; its gradient overwrites ``gradient``."""
         value, slope = self._evaluate(self.layout.reading(x))
         with self.layout.writing(gradient) as rows:
@@ -153,7 +153,7 @@ class NearIsometry(Objective, SecantConstraints):
                 product[rows] -= weights @ other_images
         return total, 2.0 * product.T @ points
 
-    def certificate(self, x: PETSc.Vec) -> Certificate:
+    def certificate(self, x: Vector) -> Certificate:
         """Facts about ``x`` over all secants; a repeated call costs nothing.  Collective."""
         psi = self.solution(x)
         key = psi.tobytes()
@@ -161,11 +161,11 @@ class NearIsometry(Objective, SecantConstraints):
             self._certificate = (key, certify(self._secants, psi))
         return self._certificate[1]
 
-    def metrics(self, x: PETSc.Vec) -> Mapping[str, Any]:
+    def metrics(self, x: Vector) -> Mapping[str, Any]:
         """The certificate."""
         return self.certificate(x).as_dict()
 
-    def solution(self, x: PETSc.Vec) -> np.ndarray:
+    def solution(self, x: Vector) -> np.ndarray:
         """Psi without its zero rows, shape ``(rank, dimension)``, on every rank."""
         rows = agreed(self.comm, np.array(self.layout.reading(x)))
         return rows[np.any(rows != 0.0, axis=1)]

@@ -27,7 +27,7 @@ from thalweg import InputError
 from thalweg.engines.secants import Scan, SecantConstraints
 from thalweg.errors import CheckpointError
 from thalweg.interfaces import Objective
-from thalweg.parallel import Layout, PETSc, agreed
+from thalweg.parallel import Layout, Vector, agreed
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants, hinge_value, measured
@@ -107,7 +107,7 @@ class SecantSearch(SeparationRounds[S]):
 
     # -- the solver ------------------------------------------------------------------------
 
-    def init(self, objective: Objective, x: PETSc.Vec) -> S:
+    def init(self, objective: Objective, x: Vector) -> S:
         """Start the search with a scan of the starting map."""
         problem = cast(SecantConstraints, objective)
         secants = problem.secants

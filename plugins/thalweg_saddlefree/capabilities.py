@@ -11,7 +11,7 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import Capability, Objective
-from thalweg.parallel import PETSc
+from thalweg.parallel import Vector
 from thalweg_saddlefree.curvature import Slices
 from thalweg_saddlefree.minibatches import Minibatches, RowSet
 
@@ -23,20 +23,17 @@ class GradientSquares(ABC):
     """
 
     @abstractmethod
-    def gradient_squares(self, x: PETSc.Vec, squares: PETSc.Vec) -> None:
+    def gradient_squares(self, x: Vector, squares: Vector) -> None:
         """Overwrite ``squares`` with the mean over rows of the squared derivatives."""
 
 
-def mean_gradient_squares(objective: Objective, x: PETSc.Vec, slices: Slices) -> np.ndarray | None:
+def mean_gradient_squares(objective: Objective, x: Vector, slices: Slices) -> np.ndarray | None:
     """This rank's slice of them, or None where the objective does not know them.  Collective."""
     if not isinstance(objective, GradientSquares):
         return None
     squares = x.duplicate()
-    try:
-        objective.gradient_squares(x, squares)
-        return slices.take(squares)
-    finally:
-        squares.destroy()
+    objective.gradient_squares(x, squares)
+    return slices.take(squares)
 
 
 def krylov_type(objective: Objective) -> np.dtype[Any]:
@@ -70,9 +67,7 @@ class CurvatureForms(ABC):
     """
 
     @abstractmethod
-    def curvature_forms(
-        self, x: PETSc.Vec, directions: Sequence[PETSc.Vec], hessian: bool
-    ) -> Forms:
+    def curvature_forms(self, x: Vector, directions: Sequence[Vector], hessian: bool) -> Forms:
         """The forms of both matrices over the curvature rows; the Hessian's only if asked for.
 
         Collective; the same on all ranks.
@@ -141,7 +136,7 @@ class LayeredCurvature(Capability):
         """Rows that :meth:`layer_samples` covers, over all ranks."""
 
     @abstractmethod
-    def layer_samples(self, x: PETSc.Vec, draw: int) -> Iterator[LayerSample]:
+    def layer_samples(self, x: Vector, draw: int) -> Iterator[LayerSample]:
         """Samples of this rank's curvature rows, each row of every layer once.
 
         The derivatives are those of a loss whose targets are sampled from the model's

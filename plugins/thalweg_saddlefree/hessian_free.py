@@ -16,7 +16,7 @@ import numpy as np
 
 from thalweg.engines.hessian import GaussNewtonProduct
 from thalweg.interfaces import Capability, Objective, Preconditioner, Solver, SolverState
-from thalweg.parallel import PETSc
+from thalweg.parallel import Vector
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_saddlefree.capabilities import (
@@ -51,7 +51,7 @@ class HessianFreeState(SolverState):
         Actual over predicted decrease of the last step.
     """
 
-    last: PETSc.Vec | None = None
+    last: Vector | None = None
     counter: int = 0
     damping: float = 0.0
     products: int = 0
@@ -101,7 +101,7 @@ class HessianFree(Solver[HessianFreeState]):
         """By default CG is preconditioned by the diagonal of the method's author."""
         return False
 
-    def init(self, objective: Objective, x: PETSc.Vec) -> HessianFreeState:
+    def init(self, objective: Objective, x: Vector) -> HessianFreeState:
         """Evaluate the start."""
         value, gradient, norm = evaluated_start(objective, x, self.curvature_rows)
         return HessianFreeState(
@@ -133,6 +133,7 @@ class HessianFree(Solver[HessianFreeState]):
         """One direction and the search along it; whether the objective fell."""
         objective = state.objective
         assert state.last is not None
+        assert state.gradient is not None
         draw_curvature_rows(objective, self.seed, state.counter, self.curvature_rows)
         state.counter += 1
         operator = CurvatureOperator(slices, objective, state.x, gauss_newton=True)
@@ -150,7 +151,6 @@ class HessianFree(Solver[HessianFreeState]):
             )
         finally:
             state.products += operator.products
-            operator.destroy()
         slices.put(solution.iterates[-1], state.last)
         trial = state.x.duplicate()
         moved = self._take(state, slices, solution, trial)
@@ -162,7 +162,6 @@ class HessianFree(Solver[HessianFreeState]):
                 state.outcome = Status.PRECISION_LIMIT
             state.last.set(0.0)
             state.damping *= 4.0
-        trial.destroy()
         return moved
 
     def trace_row(self, state: HessianFreeState) -> Mapping[str, float]:
@@ -195,16 +194,15 @@ class HessianFree(Solver[HessianFreeState]):
             slices.put(piece, residual)
             metric.apply(residual, direction)
             solution = slices.take(direction)
-            residual.destroy()
-            direction.destroy()
             return solution
 
         return solve
 
     def _take(
-        self, state: HessianFreeState, slices: Slices, solution: Truncated, trial: PETSc.Vec
+        self, state: HessianFreeState, slices: Slices, solution: Truncated, trial: Vector
     ) -> bool:
         """Choose among CG's iterates and shorten the step until the objective falls."""
+        assert state.gradient is not None
         gradient = slices.take(state.gradient)
         index = len(solution.iterates) - 1
         value = trial_value(state, slices, solution.iterates[index], trial)

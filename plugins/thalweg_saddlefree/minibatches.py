@@ -18,7 +18,7 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import TRANSIENT, Capability, SolverState
-from thalweg.parallel import Layout, PETSc
+from thalweg.parallel import Layout, Vector
 
 #: Rounds of the Feistel network that permutes the rows.
 ROUNDS = 6
@@ -101,7 +101,7 @@ class Minibatches(Capability):
         finally:
             self.use_rows(*before)
 
-    def held_out_value(self, x: PETSc.Vec) -> float:
+    def held_out_value(self, x: Vector) -> float:
         """Objective over rows that are not trained on; NaN where there are none.  Collective."""
         return float("nan")
 

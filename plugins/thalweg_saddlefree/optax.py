@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, PETSc
+from thalweg.parallel import MPI, Vector
 from thalweg_saddlefree.jax_network import JaxNetwork
 from thalweg_saddlefree.jax_objective import import_jax
 from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
@@ -101,7 +101,7 @@ def saddle_free(
     jax = import_jax()
     built: dict[Any, JaxNetwork] = {}
 
-    def prepared(params: Any) -> tuple[JaxNetwork, PETSc.Vec]:
+    def prepared(params: Any) -> tuple[JaxNetwork, Vector]:
         """The network of parameters of these shapes, compiled once, and the point."""
         leaves, tree = jax.tree_util.tree_flatten(params)
         key = (tree, *(np.shape(leaf) for leaf in leaves))
@@ -113,8 +113,7 @@ def saddle_free(
         return network, x
 
     def init(params: Any) -> SaddleFreeState:
-        network, x = prepared(params)
-        x.destroy()
+        network, _ = prepared(params)
         last = np.zeros(network.layout.rows)
         return SaddleFreeState(0, last, solver.damping, False, dict(preconditioner.state()))
 
@@ -144,14 +143,9 @@ def saddle_free(
             epoch=epoch,
             batch=number,
         )
-        vecs = [x, inner.gradient]
-        try:
-            network.use_rows(*inner.rows_of(schedule))
-            solver.move(inner)
-            step = np.array(layout.reading(inner.last)[:, 0])
-        finally:
-            for vec in (*vecs, inner.last):
-                vec.destroy()
+        network.use_rows(*inner.rows_of(schedule))
+        solver.move(inner)
+        step = np.array(layout.reading(inner.last)[:, 0])
         tree = network.unravel(step)
         updates = jax.tree_util.tree_map(
             lambda part, like: np.asarray(part, dtype=np.asarray(like).dtype), tree, params

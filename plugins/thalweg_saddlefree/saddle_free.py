@@ -17,7 +17,7 @@ import numpy as np
 
 from thalweg.engines.hessian import HessianProduct
 from thalweg.interfaces import Capability, Objective, Solver, SolverState
-from thalweg.parallel import PETSc
+from thalweg.parallel import Vector
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_saddlefree.capabilities import draw_curvature_rows, krylov_type, mean_gradient_squares
@@ -176,7 +176,7 @@ class SaddleFree(Solver[SaddleFreeState]):
     def __post_init__(self) -> None:
         check_declared(self)
 
-    def init(self, objective: Objective, x: PETSc.Vec) -> SaddleFreeState:
+    def init(self, objective: Objective, x: Vector) -> SaddleFreeState:
         """Evaluate the start and probe the Hessian product for symmetry."""
         kinds_for(objective, self.curvature)
         value, gradient, norm = evaluated_start(objective, x, self.curvature_rows)
@@ -196,7 +196,6 @@ class SaddleFree(Solver[SaddleFreeState]):
             check_symmetry(slices, operator, self.seed)
         finally:
             state.products = operator.products
-            operator.destroy()
         return state
 
     def step(self, state: SaddleFreeState) -> SaddleFreeState:
@@ -204,24 +203,21 @@ class SaddleFree(Solver[SaddleFreeState]):
         self._draw(state)
         slices = Slices.of(state.objective)
         trial = state.x.duplicate()
-        try:
-            if state.gradient_norm <= STATIONARY * state.largest_norm:
-                moved = self._leave_stationary_point(state, slices, trial)
-            else:
-                kinds = kinds_for(state.objective, self.curvature)
-                # Where one kind finds no step at all, the other may.
-                moved = any(
-                    self._descend(state, slices, kind, trial)
-                    for kind in in_order_of_gain(kinds, state.gains)
-                )
-                if not moved:
-                    state.outcome = Status.PRECISION_LIMIT
-            if moved:
-                trial = accept_trial(state, slices, trial)
-                state.largest_norm = max(state.largest_norm, state.gradient_norm)
-                state.counter += 1
-        finally:
-            trial.destroy()
+        if state.gradient_norm <= STATIONARY * state.largest_norm:
+            moved = self._leave_stationary_point(state, slices, trial)
+        else:
+            kinds = kinds_for(state.objective, self.curvature)
+            # Where one kind finds no step at all, the other may.
+            moved = any(
+                self._descend(state, slices, kind, trial)
+                for kind in in_order_of_gain(kinds, state.gains)
+            )
+            if not moved:
+                state.outcome = Status.PRECISION_LIMIT
+        if moved:
+            trial = accept_trial(state, slices, trial)
+            state.largest_norm = max(state.largest_norm, state.gradient_norm)
+            state.counter += 1
         return state
 
     def trace_row(self, state: SaddleFreeState) -> Mapping[str, float]:
@@ -239,7 +235,7 @@ class SaddleFree(Solver[SaddleFreeState]):
     def _draw(self, state: SaddleFreeState) -> None:
         draw_curvature_rows(state.objective, self.seed, state.counter, self.curvature_rows)
 
-    def _descend(self, state: SaddleFreeState, slices: Slices, kind: str, trial: PETSc.Vec) -> bool:
+    def _descend(self, state: SaddleFreeState, slices: Slices, kind: str, trial: Vector) -> bool:
         """Find a damping whose step lowers the objective; ``trial`` is then the new point."""
         before = state.value
         operator = CurvatureOperator(
@@ -258,7 +254,6 @@ class SaddleFree(Solver[SaddleFreeState]):
             found = StepSearch(state, slices, solver, metric, trial, floor).run(damping)
         finally:
             state.products += operator.products
-            operator.destroy()
         state.steps += solver.steps
         state.lowest = solver.lowest
         state.curvature = kind
@@ -285,6 +280,7 @@ class SaddleFree(Solver[SaddleFreeState]):
         metric: np.ndarray | float,
     ) -> AbsoluteSolver:
         """Solver for directions in the variables scaled by ``metric``."""
+        assert state.gradient is not None
         forcing = min(1.0, state.gradient_norm / state.largest_norm) ** 0.5
         parts = (
             slices,
@@ -317,7 +313,7 @@ class SaddleFree(Solver[SaddleFreeState]):
         return FLOOR * solver.largest()
 
     def _leave_stationary_point(
-        self, state: SaddleFreeState, slices: Slices, trial: PETSc.Vec
+        self, state: SaddleFreeState, slices: Slices, trial: Vector
     ) -> bool:
         """At a zero gradient: follow the most negative Ritz vector, or end if there is none."""
         operator = CurvatureOperator(slices, state.objective, state.x)
@@ -326,7 +322,6 @@ class SaddleFree(Solver[SaddleFreeState]):
             found = lowest_curvature(slices, operator, seed, self.steps)
         finally:
             state.products += operator.products
-            operator.destroy()
         state.steps += found.steps
         state.lowest = found.value
         if not found.negative:

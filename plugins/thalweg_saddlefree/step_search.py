@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from thalweg.interfaces import SolverState
-from thalweg.parallel import PETSc
+from thalweg.parallel import Vector
 from thalweg_saddlefree.curvature import (
     AbsoluteSolver,
     Direction,
@@ -69,7 +69,7 @@ class StepSearch:
     slices: Slices
     solver: AbsoluteSolver
     metric: np.ndarray | float
-    trial: PETSc.Vec
+    trial: Vector
     floor: float
 
     def run(self, damping: float) -> Found | None:
@@ -115,7 +115,6 @@ class StepSearch:
         self.state.objective.value_and_gradient(self.trial, gradient)
         self.state.evaluations += 1
         norm = self.slices.norm(self.slices.take(gradient))
-        gradient.destroy()
         return norm < self.state.gradient_norm
 
     def _smaller_dampings(self, solver: LanczosAbsolute, found: Found) -> Found:

@@ -6,14 +6,14 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import Objective, SolverState
-from thalweg.parallel import PETSc
+from thalweg.parallel import Vector
 from thalweg_saddlefree.capabilities import draw_curvature_rows
 from thalweg_saddlefree.curvature import Slices
 
 
 def evaluated_start(
-    objective: Objective, x: PETSc.Vec, curvature_rows: int | None
-) -> tuple[float, PETSc.Vec, float]:
+    objective: Objective, x: Vector, curvature_rows: int | None
+) -> tuple[float, Vector, float]:
     """Value, gradient and its norm at the starting point.  Collective.
 
     Raises
@@ -27,7 +27,6 @@ def evaluated_start(
     slices = Slices.of(objective)
     norm = slices.norm(slices.take(gradient))
     if not np.isfinite(value) or not np.isfinite(norm):
-        gradient.destroy()
         raise InputError(
             f"the objective or its gradient is not finite at the starting point ({value}); "
             "start from another point or scale the data"
@@ -35,13 +34,13 @@ def evaluated_start(
     return value, gradient, norm
 
 
-def go_to_trial(state: SolverState, slices: Slices, step: np.ndarray, trial: PETSc.Vec) -> None:
+def go_to_trial(state: SolverState, slices: Slices, step: np.ndarray, trial: Vector) -> None:
     """Overwrite ``trial`` with ``x + step``."""
     slices.put(step, trial)
     trial.axpy(1.0, state.x)
 
 
-def trial_value(state: SolverState, slices: Slices, step: np.ndarray, trial: PETSc.Vec) -> float:
+def trial_value(state: SolverState, slices: Slices, step: np.ndarray, trial: Vector) -> float:
     """Objective at ``x + step``, which ``trial`` then holds; infinite if it is not finite."""
     go_to_trial(state, slices, step, trial)
     state.evaluations += 1
@@ -50,7 +49,7 @@ def trial_value(state: SolverState, slices: Slices, step: np.ndarray, trial: PET
     return value if np.isfinite(value) else float("inf")
 
 
-def accept_trial(state: SolverState, slices: Slices, trial: PETSc.Vec) -> PETSc.Vec:
+def accept_trial(state: SolverState, slices: Slices, trial: Vector) -> Vector:
     """Make ``trial`` the iterate, with value and gradient; gives back the old one to free."""
     assert state.gradient is not None
     state.x, trial = trial, state.x

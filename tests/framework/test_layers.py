@@ -152,6 +152,8 @@ def test_only_the_parallel_layer_imports_mpi_and_petsc():
         and not (WITHOUT_PETSC & set(one.path.parents) and one.deferred)
     ]
     assert wrong == []
+    petsc = {one.path.name for one in found if one.package == "petsc4py"}
+    assert petsc == {"petsc.py", "libraries.py"}
     # SLEPc need not be there: only a function that was asked for it imports it.
     assert [str(one) for one in found if one.package == "slepc4py" and not one.deferred] == []
 

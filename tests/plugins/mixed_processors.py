@@ -88,7 +88,6 @@ def main(wanted):
             if objective.layout.replicated:
                 found += [digest(result.x)]
         every = COMM.allgather(found)
-        objective.destroy()
         if COMM.rank == 0:
             print(
                 number,

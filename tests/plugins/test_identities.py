@@ -52,7 +52,6 @@ def built(name, dataset, **options):
     objective = spec.build(dataset, dataset.comm, options=chosen)
     found = objective_identity(objective)
     assert not any("cannot be digested" in note for note in objective.notes)
-    objective.destroy()
     return found
 
 

@@ -72,9 +72,6 @@ def values_of(config: dict[str, Any], comm: MPI.Comm) -> dict[str, float]:
     for seed in (1, 2):
         along = float((rows * layout.random_normal(seed)).sum())
         found[f"along {seed}"] = along if layout.replicated else float(sum_over_ranks(comm, along))
-    for vec in (x, gradient):
-        vec.destroy()
-    objective.destroy()
     return found
 
 

@@ -95,8 +95,6 @@ class Plant:
             if self.here and count >= when:
                 numbers = args[-1].getArray()
                 numbers[0] = self.number(float(numbers[0]))
-                del numbers
-                args[-1].stateIncrease()
             return found
 
         setattr(owner, name, planted)
@@ -131,7 +129,7 @@ def plant(place: str, kind: str, rank: int) -> None:
         "metrics": (planted.calls, PairwiseEmbedding, "metrics", {}),
         "results": (planted.calls, directory.RunDirectory, "write_result", {}),
         "pictures": (planted.calls, running, "completed", {}),
-        "close": (planted.calls, PairwiseEmbedding, "destroy", {}),
+        "close": (planted.calls, SpectralDirection, "close", {}),
         "end": (planted.calls, running, "replace", {"when": 2}),
     }  # fmt: skip
     if spoils:

@@ -17,7 +17,7 @@ import numpy as np
 
 from thalweg.errors import CheckpointError, ThalwegError, suggestion
 from thalweg.interfaces import Objective, SolverState
-from thalweg.parallel import MPI, Layout, PETSc, raise_on_all_ranks
+from thalweg.parallel import MPI, Layout, Vector, raise_on_all_ranks
 from thalweg.parallel.row_files import write_rows
 from thalweg.result import Status
 
@@ -61,7 +61,6 @@ def restore_state(state: SolverState, saved: Mapping[str, Any]) -> None:
         )
     for name in [name for name in own if name not in saved]:
         raise CheckpointError(f"the checkpoint lacks the field '{name}' of the solver's state")
-    destroy_vecs(own, kept=saved)
     for name, value in saved.items():
         setattr(state, name, value)
 
@@ -77,24 +76,6 @@ def refusing_malformed() -> Iterator[None]:
         raise CheckpointError(
             f"the checkpoint does not hold what this run saves: {error!r}"
         ) from error
-
-
-def destroy_vecs(value: Any, kept: Any = ()) -> None:
-    """Destroy the vectors in nested lists, tuples and dicts that are not among those kept."""
-    keep = vecs_in(kept)
-    for number, vec in vecs_in(value).items():
-        if number not in keep:
-            vec.destroy()
-
-
-def vecs_in(value: Any) -> dict[int, PETSc.Vec]:
-    """Every vector in nested lists, tuples and dicts, by its ``id``."""
-    if isinstance(value, PETSc.Vec):
-        return {id(value): value}
-    entries = value.values() if isinstance(value, Mapping) else value
-    if not isinstance(value, Mapping | list | tuple):
-        return {}
-    return {number: vec for entry in entries for number, vec in vecs_in(entry).items()}
 
 
 # -- storage -------------------------------------------------------------------------------------
@@ -136,7 +117,7 @@ class ContentWriter:
             name = self._unused_name(path)
             self.arrays[name] = value
             return {"array": name}
-        if isinstance(value, PETSc.Vec):
+        if isinstance(value, Vector):
             return self._encode_vec(value, path)
         if isinstance(value, OwnRows):
             counts = self.comm.allgather(len(value.rows))
@@ -168,15 +149,12 @@ class ContentWriter:
         self._names.add(name)
         return name
 
-    def _encode_vec(self, vec: PETSc.Vec, path: str) -> Any:
-        columns = max(1, vec.getBlockSize())
-        comm = vec.getComm().tompi4py()
-        block = vec.getArray(readonly=True).reshape(-1, columns)
-        layout = Layout(comm, vec.getSize() // columns, columns, len(block))
+    def _encode_vec(self, vec: Vector, path: str) -> Any:
+        layout = vec.layout
         file = self._unused_name(path) + ".npy"
-        write_rows(self.comm, self.folder / file, layout, block)
+        write_rows(self.comm, self.folder / file, layout, vec.rows)
         rows = layout.counts().tolist()
-        return {"vec": file, "replicated": self._is_replicated(comm), "rows": rows}
+        return {"vec": file, "replicated": self._is_replicated(layout.comm), "rows": rows}
 
     def _is_replicated(self, comm: MPI.Comm) -> bool | None:
         """Whether each rank has a vector of its own; None where that is unknown."""
@@ -184,12 +162,7 @@ class ContentWriter:
             return comm.size == 1
         if MPI.Comm.Compare(self.comm, MPI.COMM_SELF) == MPI.IDENT:
             return None
-        # PETSc keeps one duplicate of each communicator: a vector on another is replicated.
-        probe = PETSc.Vec().create(self.comm)
-        own = probe.getComm().tompi4py()
-        same = MPI.Comm.Compare(own, comm) == MPI.IDENT
-        probe.destroy()
-        return not same
+        return bool(MPI.Comm.Compare(self.comm, comm) != MPI.IDENT)
 
 
 @dataclass
@@ -230,7 +203,7 @@ class ContentReader:
             return np.array(layout.local(self._mapped(file, counts)))
         return self._decode_vec(**node)
 
-    def _decode_vec(self, vec: str, replicated: bool | None, rows: list[int]) -> PETSc.Vec:
+    def _decode_vec(self, vec: str, replicated: bool | None, rows: list[int]) -> Vector:
         own, whole = self.objective.layout, self._mapped(vec, rows)
         n_rows, columns = whole.shape
         comm = own.comm if replicated is None else self.objective.comm

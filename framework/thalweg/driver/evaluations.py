@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
 
 from thalweg.errors import NumericalError
 from thalweg.interfaces import Objective, Preconditioner, RowObjective
-from thalweg.parallel import PETSc, phase
+from thalweg.parallel import Vector, phase
 from thalweg.parallel.reductions import same_on_all_ranks
 from thalweg.parallel.watchdog import beat
 
@@ -45,16 +45,14 @@ def checked_evaluations(
     what = "the objective's value"
     several = objective.layout.replicated and objective.comm.size > 1
 
-    def agree_on(x: PETSc.Vec) -> None:
-        mine = x.getArray(readonly=True)
-        first = np.array(mine)
+    def agree_on(x: Vector) -> None:
+        first = np.array(x.rows)
         objective.comm.Bcast(first)
-        if not np.array_equal(first, mine, equal_nan=True):
-            with suppress(PETSc.Error):  # TAO's line searches lock theirs
-                x.setArray(first)
+        if x.rows.flags.writeable and not np.array_equal(first, x.rows, equal_nan=True):
+            x.rows[...] = first
 
     def compared(function: Callable[..., float], what: str) -> Callable[..., float]:
-        def call(x: PETSc.Vec, *gradient: PETSc.Vec) -> float:
+        def call(x: Vector, *gradient: Vector) -> float:
             if several:
                 agree_on(x)
             with phase("evaluate"):
@@ -82,7 +80,7 @@ def _overwriting(objective: Objective, owner: Any, method: str, name: str) -> Ca
     """A method that is to overwrite its last argument, and fails where it does not."""
     function, layout = getattr(owner, method), objective.layout
 
-    def checked(*vecs: PETSc.Vec) -> Any:
+    def checked(*vecs: Vector) -> Any:
         with layout.writing(vecs[-1]) as rows:
             rows[...] = UNWRITTEN.view(float)
         answer = function(*vecs)

@@ -14,7 +14,6 @@ import numpy as np
 from thalweg.driver.agreement import status_along_gradient
 from thalweg.driver.checkpoint import Checkpoints
 from thalweg.driver.checkpoint_content import (
-    destroy_vecs,
     refusing_malformed,
     restore_state,
     state_fields,
@@ -34,7 +33,7 @@ from thalweg.interfaces import (
     SolverState,
     require,
 )
-from thalweg.parallel import PETSc, phase, values_of_all_ranks
+from thalweg.parallel import Vector, phase, values_of_all_ranks
 from thalweg.parallel.failures import collective_cleanup
 from thalweg.parallel.kernels import run_clock
 from thalweg.parallel.threads import threads_for
@@ -97,7 +96,7 @@ Callback = Callable[[Iterate], object]
 def drive(
     objective: Objective,
     solver: Solver[Any],
-    x: PETSc.Vec,
+    x: Vector,
     *,
     stop: Stop | None = None,
     callbacks: Sequence[Callback] = (),
@@ -113,7 +112,7 @@ def drive(
     ----------
     objective, solver
         The problem, and the algorithm with its preconditioner, which the driver
-        sets up but does not destroy.
+        sets up but does not close.
     x
         Starting point, taken over.
     stop
@@ -188,7 +187,7 @@ class _Run:
 
     # -- the loop --------------------------------------------------------------------------
 
-    def run(self, x: PETSc.Vec, resume: bool, progress: bool) -> Result:
+    def run(self, x: Vector, resume: bool, progress: bool) -> Result:
         self.began = run_clock()
         self.last_checkpoint = time.perf_counter()
         with SignalWatch() as self.signals:
@@ -258,7 +257,7 @@ class _Run:
         return {"solver": name_of(self.solver), "preconditioner": name_of(self.preconditioner)}
 
     @phase("setup")
-    def _start(self, x: PETSc.Vec, saved: dict[str, Any] | None) -> None:
+    def _start(self, x: Vector, saved: dict[str, Any] | None) -> None:
         began = run_clock()
         # What the preconditioner takes from the homotopy parameter, it takes from the first.
         self._enter_stage(0)
@@ -319,7 +318,6 @@ class _Run:
             self.objective.value_and_gradient(state.x, gradient)
             state.gradient_norm = gradient.norm()
             state.evaluations += 1
-            gradient.destroy()
 
     def _note_value(self, state: SolverState) -> None:
         """Keep the values that the rule on the decrease compares: of iterations, or of epochs."""
@@ -362,10 +360,9 @@ class _Run:
             status = found
         elif not flat and error > 2.0 * Objective.value_error(self.objective, state.value):
             status = Status.NOISE_LIMIT
-        gradient.destroy()
         return self._agreed(status)
 
-    def _along(self, gradient: PETSc.Vec, value: float, error: float) -> Status:
+    def _along(self, gradient: Vector, value: float, error: float) -> Status:
         """Whether the values along the gradient are those that it predicts."""
         x = self.state.x.duplicate()
 
@@ -377,7 +374,6 @@ class _Run:
         norms = np.array([gradient.norm(), max(1.0, self.state.x.norm())])
         norms = values_of_all_ranks(self.objective.comm, norms)[0]
         status = status_along_gradient(change, value, error, *norms.tolist())
-        x.destroy()
         return status
 
     def _error(self, state: SolverState) -> float:
@@ -427,7 +423,7 @@ class _Run:
             self._elapsed(),
             state.value,
             state.gradient_norm,
-            state.x.getArray(readonly=True).reshape(-1, max(1, state.x.getBlockSize())),
+            state.x.layout.reading(state.x),
             state,
         )
         return True in [bool(callback(iterate)) for callback in self.callbacks]
@@ -472,10 +468,8 @@ class _Run:
     def _next_stage(self, state: SolverState, stage: int) -> SolverState:
         self._enter_stage(stage)
         self.at.stage_start = self.at.iteration
-        before = state_fields(state)
         cast(Homotopy, self.objective).escape_stationary_point(state.x)
         state = cast(SolverState, self.solver.reset(state))
-        destroy_vecs(before, kept=state_fields(state))
         self.at.values = [state.value]
         return state
 
@@ -548,7 +542,7 @@ class _Run:
     def _result(self, state: SolverState, status: Status, saved: bool) -> Result:
         objective = self.objective
         began = run_clock()
-        rows = state.x.getArray(readonly=True).reshape(-1, max(1, state.x.getBlockSize())).copy()
+        rows = state.x.rows.copy()
         value = float(state.value)
         if self.solver.stochastic and not status.failed:
             value = float(self.solver.whole_value(state))
@@ -612,12 +606,9 @@ class _Run:
 
     def _free(self) -> None:
         if self.state is not None:
-            self.solver.destroy(self.state)
-            destroy_vecs(state_fields(self.state))
-        if self.last_good is not None:
-            self.last_good.x.destroy()
+            self.solver.close(self.state)
         if self.prepared and self.preconditioner is not None:
-            self.preconditioner.destroy()
+            self.preconditioner.close()
 
 
 class _Point:

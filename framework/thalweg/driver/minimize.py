@@ -15,7 +15,7 @@ from thalweg.driver.method import method_of_call
 from thalweg.driver.stopping import STOP_OPTIONS, Stop
 from thalweg.errors import InputError
 from thalweg.interfaces import Homotopy, Objective, Preconditioner, Solver
-from thalweg.parallel import MPI, PETSc, collective_call, raise_on_all_ranks
+from thalweg.parallel import MPI, Vector, collective_call, raise_on_all_ranks
 from thalweg.plugins import resolve_options
 from thalweg.result import Result
 
@@ -29,7 +29,7 @@ def _comm_of(objective: Objective, *_: Any, **__: Any) -> MPI.Comm:
 @collective_call(_comm_of)
 def minimize(
     objective: Objective,
-    x0: np.ndarray | PETSc.Vec | None = None,
+    x0: np.ndarray | Vector | None = None,
     solver: str | Solver[Any] | None = None,
     preconditioner: str | Preconditioner | None = None,
     callback: Callback | None = None,
@@ -126,7 +126,7 @@ def minimize(
     )
 
 
-def starting_point(objective: Objective, x0: np.ndarray | PETSc.Vec | None, seed: int) -> PETSc.Vec:
+def starting_point(objective: Objective, x0: np.ndarray | Vector | None, seed: int) -> Vector:
     """A new vector to start from.  Collective.
 
     Raises
@@ -144,10 +144,8 @@ def starting_point(objective: Objective, x0: np.ndarray | PETSc.Vec | None, seed
 
 def checked_rows(given: Any, shape: tuple[int, int], name: str) -> np.ndarray:
     """Finite real numbers as an array of this shape or flat; else an ``InputError``."""
-    if isinstance(given, PETSc.Vec):
-        if not given.handle:
-            raise InputError(f"{name} is a Vec that was destroyed; give one that holds numbers")
-        given = given.getArray(readonly=True)
+    if isinstance(given, Vector):
+        given = given.rows
     try:
         array = np.asanyarray(given)  # masks included
     except ValueError as error:

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 from thalweg.capability import Capability
-from thalweg.parallel import PETSc
+from thalweg.parallel import Vector
 
 
 class Homotopy(Capability):
@@ -50,7 +50,7 @@ class Homotopy(Capability):
     #: Maximum number of iterations of these stages but the last; None for the driver's own rule.
     default_stage_iterations: int | None = None
 
-    def escape_stationary_point(self, x: PETSc.Vec) -> None:
+    def escape_stationary_point(self, x: Vector) -> None:
         """Move ``x`` from where no solver gets away whatever the parameter is.  Collective.
 
         The driver calls this at the beginning of each stage but the first.  It must be

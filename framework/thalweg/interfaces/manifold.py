@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from thalweg.capability import Capability
-from thalweg.parallel import PETSc
+from thalweg.parallel import Vector
 
 
 class Manifold(ABC):
@@ -20,7 +20,7 @@ class Manifold(ABC):
     """
 
     @abstractmethod
-    def project(self, x: PETSc.Vec, direction: PETSc.Vec) -> None:
+    def project(self, x: Vector, direction: Vector) -> None:
         """Overwrite ``direction`` with its orthogonal projection on the tangent space at ``x``.
 
         Of a gradient it makes the Riemannian gradient for the metric of the surrounding
@@ -28,7 +28,7 @@ class Manifold(ABC):
         """
 
     @abstractmethod
-    def retract(self, x: PETSc.Vec, direction: PETSc.Vec, step: float, moved: PETSc.Vec) -> None:
+    def retract(self, x: Vector, direction: Vector, step: float, moved: Vector) -> None:
         """Overwrite ``moved`` with a point ``R_x(step * direction)`` of the manifold.
 
         ``R_x(0) = x``, and the derivative at 0 along a tangent vector is that vector (Absil
@@ -36,12 +36,12 @@ class Manifold(ABC):
         another vector than ``x``.
         """
 
-    def inner(self, x: PETSc.Vec, first: PETSc.Vec, second: PETSc.Vec) -> float:
+    def inner(self, x: Vector, first: Vector, second: Vector) -> float:
         """Inner product of two tangent vectors at ``x``; by default that of the space around."""
         return float(first.dot(second))
 
     @abstractmethod
-    def distance(self, x: PETSc.Vec) -> float:
+    def distance(self, x: Vector) -> float:
         """Distance of ``x`` from the manifold, 0 on it; for checks."""
 
 

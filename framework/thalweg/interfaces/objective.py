@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from thalweg.engines.laplacian import AttractiveLaplacian
-from thalweg.parallel import MPI, Identified, Layout, PETSc
+from thalweg.parallel import MPI, Identified, Layout, Vector
 
 _LOG = logging.getLogger("thalweg")
 
@@ -105,22 +105,22 @@ class Objective(HasNotes, Identified, ABC):
         return math.inf
 
     @abstractmethod
-    def initial_point(self, seed: int) -> PETSc.Vec:
+    def initial_point(self, seed: int) -> Vector:
         """A new vector to start from; the same for a seed at any number of ranks."""
 
     @abstractmethod
-    def value(self, x: PETSc.Vec) -> float:
+    def value(self, x: Vector) -> float:
         """Objective at ``x``."""
 
     @abstractmethod
-    def value_and_gradient(self, x: PETSc.Vec, gradient: PETSc.Vec) -> float:
+    def value_and_gradient(self, x: Vector, gradient: Vector) -> float:
         """Objective at ``x``; its gradient overwrites ``gradient``."""
 
-    def length_scale(self, x: PETSc.Vec) -> float | None:
+    def length_scale(self, x: Vector) -> float | None:
         """Typical length of the variable, for step caps; None where it has no meaning."""
         return None
 
-    def metrics(self, x: PETSc.Vec) -> Mapping[str, Any]:
+    def metrics(self, x: Vector) -> Mapping[str, Any]:
         """Measures of a final iterate, for ``result.json``; by default none."""
         return {}
 
@@ -138,7 +138,7 @@ class Objective(HasNotes, Identified, ABC):
         """
         return ROUNDING_UNITS * float(np.finfo(float).eps) * abs(value)
 
-    def solution(self, x: PETSc.Vec) -> np.ndarray:
+    def solution(self, x: Vector) -> np.ndarray:
         """This rank's rows of the answer that the user asked for; by default of ``x`` itself.
 
         Returns
@@ -174,9 +174,6 @@ class Objective(HasNotes, Identified, ABC):
         bound.apply_defaults()
         return dict(list(bound.arguments.items())[1:])
 
-    def destroy(self) -> None:
-        """Free what PETSc and MPI hold.  Collective."""
-
 
 class RowObjective(Objective):
     """An objective written with NumPy: it sees this rank's rows, without a copy.
@@ -202,15 +199,15 @@ class RowObjective(Objective):
         """Objective at the point whose local rows are ``rows``."""
         return self.rows_value_and_gradient(rows, np.empty_like(rows))
 
-    def initial_point(self, seed: int) -> PETSc.Vec:
+    def initial_point(self, seed: int) -> Vector:
         """Standard normal numbers, the same at any number of ranks."""
         return self.layout.vec_from(self.layout.random_normal(seed))
 
-    def value(self, x: PETSc.Vec) -> float:
+    def value(self, x: Vector) -> float:
         """Objective at ``x``."""
         return self._number(self.rows_value(self.layout.reading(x)), "rows_value")
 
-    def value_and_gradient(self, x: PETSc.Vec, gradient: PETSc.Vec) -> float:
+    def value_and_gradient(self, x: Vector, gradient: Vector) -> float:
         """Objective at ``x``; its gradient overwrites ``gradient``."""
         with self.layout.writing(gradient) as block:
             found = self.rows_value_and_gradient(self.layout.reading(x), block)

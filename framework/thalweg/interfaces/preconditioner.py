@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from thalweg.capability import Capability
 from thalweg.interfaces.objective import HasNotes, Objective
-from thalweg.parallel import PETSc
+from thalweg.parallel import Vector
 
 
 class Preconditioner(HasNotes, ABC):
@@ -27,18 +27,18 @@ class Preconditioner(HasNotes, ABC):
     constant: bool = False
 
     @abstractmethod
-    def setup(self, objective: Objective, x: PETSc.Vec) -> None:
+    def setup(self, objective: Objective, x: Vector) -> None:
         """Factor, or prepare, what is constant.
 
         The driver calls it once, before any other method and before the solver's
         ``init``.  ``x`` is the starting point of the run, also when a run is resumed.
         """
 
-    def update(self, x: PETSc.Vec) -> None:
+    def update(self, x: Vector) -> None:
         """Adapt to a new iterate, where the matrix changes with it."""
 
     @abstractmethod
-    def apply(self, residual: PETSc.Vec, direction: PETSc.Vec) -> None:
+    def apply(self, residual: Vector, direction: Vector) -> None:
         """Overwrite ``direction`` with the solution of ``B direction = residual``."""
 
     def state(self) -> Mapping[str, Any]:
@@ -51,7 +51,7 @@ class Preconditioner(HasNotes, ABC):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take back what :meth:`state` gave."""
 
-    def destroy(self) -> None:
+    def close(self) -> None:
         """Free what PETSc holds.  Collective.
 
         The driver calls it at the end of a run; another run starts with

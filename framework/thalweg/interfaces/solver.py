@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from thalweg.capability import Capability
 from thalweg.interfaces.objective import Objective
 from thalweg.interfaces.preconditioner import Preconditioner
-from thalweg.parallel import PETSc
+from thalweg.parallel import Vector
 from thalweg.result import Status
 
 #: Metadata of a state's field that a checkpoint leaves out, since ``init`` makes it again.
@@ -54,9 +54,9 @@ class SolverState:
     """
 
     objective: Objective = field(metadata=TRANSIENT)
-    x: PETSc.Vec
+    x: Vector
     value: float
-    gradient: PETSc.Vec | None = None
+    gradient: Vector | None = None
     gradient_norm: float = float("nan")
     evaluations: int = 0
     step_length: float = float("nan")
@@ -113,7 +113,7 @@ class Solver(ABC, Generic[S]):
         return cls.preconditioned
 
     @abstractmethod
-    def init(self, objective: Objective, x: PETSc.Vec) -> S:
+    def init(self, objective: Objective, x: Vector) -> S:
         """State at the starting point ``x``, which the state takes over.
 
         The preconditioner is already set up: the driver does that once, so that one
@@ -149,5 +149,5 @@ class Solver(ABC, Generic[S]):
         fresh.evaluations += state.evaluations
         return fresh
 
-    def destroy(self, state: S) -> None:
-        """Free what the state holds beyond its Vecs.  Collective."""
+    def close(self, state: S) -> None:
+        """Free what the state holds of other libraries, at the end of a run.  Collective."""

@@ -1,8 +1,8 @@
 """The floor: everything that depends on ranks, and MPI alone.
 
-``layout``
-    Which rows of a distributed array each rank has.
-``reductions``
+``layout``, ``vector``
+    Which rows of a distributed array each rank has; inner products, norms.
+``reductions``, ``large_sums``
     Sums and decisions that are the same on every rank.
 ``exchange``, ``routes``, ``ring``
     Rows of others: ghost rows by a plan, rows sent to chosen ranks, all blocks in turn.
@@ -33,8 +33,8 @@ from thalweg.parallel.failures import (
 )
 from thalweg.parallel.identity import Identified, sketch
 from thalweg.parallel.kernels import code_key, kernel
+from thalweg.parallel.large_sums import sum_large
 from thalweg.parallel.layout import Layout, even_starts
-from thalweg.parallel.petsc import PETSc, options_prefix, temporary_options
 from thalweg.parallel.reductions import (
     agreed,
     any_over_ranks,
@@ -42,7 +42,6 @@ from thalweg.parallel.reductions import (
     max_over_ranks,
     min_over_ranks,
     nth_over_ranks,
-    sum_large,
     sum_over_ranks,
     values_of_all_ranks,
 )
@@ -53,19 +52,27 @@ from thalweg.parallel.threads import (
     run_on_threads,
 )
 from thalweg.parallel.traffic import phase
+from thalweg.parallel.vector import Vector
 
 if TYPE_CHECKING:
     from thalweg.parallel.exchange import RowExchange, RowPlan, rows_at
+    from thalweg.parallel.petsc import (
+        PETSc,
+        options_prefix,
+        temporary_options,
+        vec_over,
+        vector_on,
+    )
     from thalweg.parallel.ring import Ring
 
 __all__ = [
-    "MPI", "Identified", "Layout", "PETSc", "Ring", "RowExchange", "RowPlan", "RowRoutes",
+    "MPI", "Identified", "Layout", "PETSc", "Ring", "RowExchange", "RowPlan", "RowRoutes", "Vector",
     "abort_on_error", "agreed", "any_over_ranks", "code_key", "collective_call", "even_starts",
     "exact_sum", "exchange_rows", "job_threads", "kernel", "limit_threads", "max_over_ranks",
     "min_over_ranks", "nth_over_ranks", "on_root", "options_prefix", "phase",
     "raise_on_all_ranks", "refuse_differing", "rows_at", "run_on_threads", "shared_seed",
     "sketch", "sum_large", "sum_over_ranks", "swap_rows", "temporary_options",
-    "values_of_all_ranks",
+    "values_of_all_ranks", "vec_over", "vector_on",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,11 +12,16 @@ import numpy as np
 from mpi4py import MPI
 
 from thalweg.errors import InputError
-from thalweg.parallel.petsc import PETSc, keep_inner_communicator
+from thalweg.parallel.blas import block_sums
+from thalweg.parallel.reductions import exact_sum, max_over_ranks, values_of_all_ranks
 from thalweg.parallel.traffic import count_messages
+from thalweg.parallel.vector import Vector
 
 #: Largest count and displacement of a message in MPI 3.
 MPI_COUNT = 2**31 - 1
+
+#: Squares of norms below this are as good as lost; above its inverse they overflow.
+_SAFE = 1e-290
 
 #: Bytes of rows that a digest takes at a time.
 DIGEST_BLOCK = 2**20
@@ -101,61 +106,56 @@ class Layout:
         other.starts = self.starts
         return other
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of this rank's rows."""
+        return self.local_rows, self.columns
+
     # -- vectors ---------------------------------------------------------------------------
 
-    def create_vec(self) -> PETSc.Vec:
-        """A new zero vector of this layout.  Collective; the caller destroys it.
+    def dot(self, a: np.ndarray, b: np.ndarray) -> float:
+        """Inner product of two arrays of this layout, the same bits on every rank.  Collective."""
+        return self.dots(a, (b,))[0]
 
-        Raises
-        ------
-        InputError
-            It has more numbers than this PETSc counts.
+    def dots(self, a: np.ndarray, others: Sequence[np.ndarray]) -> list[float]:
+        """Inner products of one array with several, in one message.  Collective.
+
+        The products of blocks, and those of ranks, are added exactly and rounded once.
         """
-        self.require_indices()
-        keep_inner_communicator(self.comm)
-        vec = PETSc.Vec().create(self.comm)
-        vec.setSizes(
-            (self.local_rows * self.columns, self.rows * self.columns), bsize=max(1, self.columns)
-        )
-        vec.setType(PETSc.Vec.Type.MPI if self.comm.size > 1 else PETSc.Vec.Type.SEQ)
-        vec.set(0.0)
-        return vec
+        sums = block_sums(a.reshape(-1), [other.reshape(-1) for other in others])
+        local = [exact_sum(numbers) for numbers in sums]
+        if self.comm.size == 1 or not local:
+            return local
+        return [exact_sum(each) for each in values_of_all_ranks(self.comm, np.array(local)).T]
 
-    def require_indices(self) -> None:
-        """Raise :class:`~thalweg.errors.InputError` if this PETSc cannot index the array."""
-        largest = int(np.iinfo(PETSc.IntType).max)
-        if self.rows * self.columns > largest:
-            raise InputError(
-                f"the variable of {self.rows:,} x {self.columns:,} numbers is beyond the "
-                f"{largest:,} that this PETSc can index; use fewer rows or columns, or a PETSc "
-                f"configured with --with-64-bit-indices"
-            )
+    def norm(self, a: np.ndarray) -> float:
+        """Euclidean norm.  Collective."""
+        square = self.dot(a, a)
+        if not _SAFE < square < 1.0 / _SAFE and not math.isnan(square):
+            largest = max_over_ranks(self.comm, float(np.abs(a).max(initial=0.0)))
+            if 0.0 < largest < math.inf:  # the square overflows, or loses its digits
+                a = a / largest
+                return largest * math.sqrt(self.dot(a, a))
+        return math.sqrt(square) if square >= 0.0 else math.nan
 
-    def vec_from(self, block: np.ndarray) -> PETSc.Vec:
+    def create_vec(self) -> Vector:
+        """A new vector of zeros."""
+        return Vector(self, np.zeros(self.shape))
+
+    def vec_from(self, block: np.ndarray) -> Vector:
         """A new vector that holds a copy of this rank's ``(local_rows, columns)`` block."""
-        vec = self.create_vec()
-        with self.writing(vec) as rows:
-            rows[...] = np.asarray(block, dtype=float).reshape(rows.shape)
-        return vec
+        return Vector(self, np.array(block, dtype=float, order="C").reshape(self.shape))
 
-    def reading(self, vec: PETSc.Vec) -> np.ndarray:
+    def reading(self, vec: Vector) -> np.ndarray:
         """This rank's block of ``vec`` as a read-only view, shape ``(local_rows, columns)``."""
-        view = vec.getArray(readonly=True).reshape(self.local_rows, self.columns)
+        view = vec.rows.reshape(self.shape)
         view.flags.writeable = False
         return view
 
     @contextmanager
-    def writing(self, vec: PETSc.Vec) -> Iterator[np.ndarray]:
-        """This rank's block of ``vec`` as a writable view, shape ``(local_rows, columns)``.
-
-        PETSc caches norms by a vector's state: leaving the block tells it of the change.
-        """
-        view = vec.getArray().reshape(self.local_rows, self.columns)
-        try:
-            yield view
-        finally:
-            del view
-            vec.stateIncrease()
+    def writing(self, vec: Vector) -> Iterator[np.ndarray]:
+        """This rank's block of ``vec`` as a writable view, shape ``(local_rows, columns)``."""
+        yield vec.rows.reshape(self.shape)
 
     # -- moving rows -----------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class Layout:
         """Those of these global row numbers that are this rank's, counted from its first row."""
         return numbers[(numbers >= self.start) & (numbers < self.stop)] - self.start
 
-    def gather(self, vec: PETSc.Vec) -> np.ndarray:
+    def gather(self, vec: Vector) -> np.ndarray:
         """The whole of ``vec`` on every rank, shape ``(rows, columns)``.  Collective."""
         return self.gather_rows(self.reading(vec))
 

@@ -1,8 +1,8 @@
-"""PETSc, initialized once in the way thalweg needs it.
+"""The one door to PETSc, imported where something needs it, by all ranks together.
 
-Import ``PETSc`` from here, never from petsc4py: the first import decides the
-options that PETSc starts with.  Its signal handler stays out of the way, so
-that the driver's own can write a checkpoint.
+Import ``PETSc`` from here, never from petsc4py: the first import decides the options that PETSc
+starts with.  Its signal handler stays out of the way, so that the driver's own can write a
+checkpoint.
 """
 
 from __future__ import annotations
@@ -11,8 +11,19 @@ import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-import petsc4py
-from mpi4py import MPI
+import numpy as np
+
+from thalweg.errors import InputError
+from thalweg.parallel.layout import Layout
+from thalweg.parallel.vector import Vector
+
+try:
+    import petsc4py
+except ImportError as error:
+    raise InputError(
+        "this needs PETSc, which is not installed (pip install petsc petsc4py, or scripts/setup); "
+        "without it take another method"
+    ) from error
 
 petsc4py.init(["thalweg", "-no_signal_handler"])
 
@@ -26,21 +37,51 @@ if PETSc.Sys.getVersion() >= (3, 20):
             PETSc.Options().setValue(_option, False)
             PETSc.Options().getBool(_option)  # else PETSc warns at the end where none was used
 
-__all__ = ["PETSc", "options_prefix", "temporary_options"]
+__all__ = ["PETSc", "options_prefix", "sizes", "temporary_options", "vec_over", "vector_on"]
 
 _numbers = itertools.count()
 
 _kept: dict[int, PETSc.Comm] = {}
 
 
-def keep_inner_communicator(comm: MPI.Comm) -> None:
-    """Let PETSc's duplicate of a communicator last.  Collective at first.
+def sizes(layout: Layout) -> tuple[int, int]:
+    """Numbers of this rank, and of all, of an array that PETSc is to hold.  Collective at first.
 
-    It is made anew, by all ranks together, once its last object is gone: where an error's frames
-    keep one on a single rank, the others would wait there.
+    Raises
+    ------
+    InputError
+        There are more than this PETSc counts.
     """
+    comm, numbers = layout.comm, layout.rows * layout.columns
+    largest = int(np.iinfo(PETSc.IntType).max)
+    if numbers > largest:
+        raise InputError(
+            f"{layout.rows:,} x {layout.columns:,} numbers are beyond the {largest:,} that this "
+            "PETSc can index; take another method, or a PETSc with --with-64-bit-indices"
+        )
+    # PETSc's duplicate of a communicator is made anew, by all ranks together, once its last
+    # object is gone: where an error's frames keep one on a single rank, the others would wait.
     if comm.py2f() not in _kept:
         _kept[comm.py2f()] = PETSc.Comm(comm).duplicate()
+    return layout.local_rows * layout.columns, numbers
+
+
+def vec_over(vector: Vector) -> PETSc.Vec:
+    """PETSc's view of a vector, in the same memory.  Collective; the caller destroys it."""
+    layout = vector.layout
+    return PETSc.Vec().createWithArray(
+        vector.rows.reshape(-1), sizes(layout), max(1, layout.columns), layout.comm
+    )
+
+
+@contextmanager
+def vector_on(layout: Layout, vec: PETSc.Vec, write: bool = False) -> Iterator[Vector]:
+    """A view of what PETSc holds, for a block in which it is read, or overwritten."""
+    vector = Vector(layout, vec.getArray(readonly=not write).reshape(layout.shape))
+    yield vector
+    del vector.rows  # or PETSc would find the memory in use
+    if write:
+        vec.stateIncrease()
 
 
 def options_prefix(purpose: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-
-from thalweg.parallel.petsc import PETSc
+from typing import Any
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Phase:
 
 
 _phases: dict[str, Phase] = {"other": Phase()}
-_stages: dict[str, PETSc.Log.Stage] = {}
+_stages: dict[str, Any] = {}
 _open: list[tuple[str, float]] = [("other", time.perf_counter())]
 
 
@@ -47,21 +47,23 @@ def count_messages(size: int, number: int = 1) -> None:
 def phase(name: str) -> Iterator[None]:
     """A named part of a run, for its profile and for PETSc's log.  Not collective.
 
-    What happens inside counts for the innermost phase; PETSc's log stages have the same names,
-    with ``thalweg:`` before them.
+    What happens inside counts for the innermost phase; where PETSc is in use, its log stages have
+    the same names, with ``thalweg:`` before them.
     """
     stage = _stages.get(name)
-    if stage is None:
-        stage = _stages[name] = PETSc.Log.Stage(f"thalweg:{name}")
+    if stage is None and (petsc := sys.modules.get("thalweg.parallel.petsc")):
+        stage = _stages[name] = petsc.PETSc.Log.Stage(f"thalweg:{name}")
     found = _phases.setdefault(name, Phase())
     found.calls += 1
     _lap()
     _open.append((name, time.perf_counter()))
-    stage.push()
+    if stage is not None:
+        stage.push()
     try:
         yield
     finally:
-        stage.pop()
+        if stage is not None:
+            stage.pop()
         _lap()
         _open.pop()
         _open[-1] = (_open[-1][0], time.perf_counter())

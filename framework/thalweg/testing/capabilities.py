@@ -12,7 +12,7 @@ from thalweg.capability import Capability
 from thalweg.engines.hessian import GaussNewtonProduct, HessianDiagonal, HessianProduct
 from thalweg.engines.laplacian import AttractiveLaplacian
 from thalweg.interfaces import Homotopy, ManifoldVariable, Objective
-from thalweg.parallel import PETSc
+from thalweg.parallel import Vector
 from thalweg.testing.derivatives import (
     check_gauss_newton_product,
     check_hessian_diagonal,
@@ -21,7 +21,7 @@ from thalweg.testing.derivatives import (
 from thalweg.testing.probes import copied, poisoned, random_direction
 
 
-def check_capabilities(objective: Objective, x: PETSc.Vec) -> list[str]:
+def check_capabilities(objective: Objective, x: Vector) -> list[str]:
     """Check whatever an objective declares beyond value and gradient.  Collective.
 
     Returns
@@ -34,7 +34,7 @@ def check_capabilities(objective: Objective, x: PETSc.Vec) -> list[str]:
     AssertionError
         One sentence that says what is wrong.
     """
-    checks: tuple[tuple[Any, Callable[[Objective, PETSc.Vec], None]], ...] = (
+    checks: tuple[tuple[Any, Callable[[Objective, Vector], None]], ...] = (
         (HessianProduct, check_hessian_product),
         (GaussNewtonProduct, check_gauss_newton_product),
         (HessianDiagonal, check_hessian_diagonal),
@@ -57,7 +57,7 @@ def check_capabilities(objective: Objective, x: PETSc.Vec) -> list[str]:
     return done
 
 
-def check_attractive_weights(objective: Objective, x: PETSc.Vec) -> None:
+def check_attractive_weights(objective: Objective, x: Vector) -> None:
     """Check that the weights are symmetric and non-negative with zero diagonal.  Collective."""
     assert isinstance(objective, AttractiveLaplacian)
     weights = objective.attractive_weights(x)
@@ -78,7 +78,7 @@ def check_attractive_weights(objective: Objective, x: PETSc.Vec) -> None:
     )
 
 
-def check_manifold(objective: Objective, x: PETSc.Vec) -> None:
+def check_manifold(objective: Objective, x: Vector) -> None:
     """Check projection and retraction at ``x``, a point of the manifold.  Collective."""
     assert isinstance(objective, ManifoldVariable)
     manifold = objective.manifold
@@ -106,16 +106,13 @@ def check_manifold(objective: Objective, x: PETSc.Vec) -> None:
         reached.axpy(-1.0, x)
         reached.axpy(-step, once)
         errors.append(reached.norm() / (step * once.norm()))
-        reached.destroy()
     assert errors[1] <= max(0.2 * errors[0], 1e-9), (
         "the retraction does not set out along the tangent vector: it is off by "
         f"{errors[1]:.3g} of a small step"
     )
-    for vec in (along, raw, once):
-        vec.destroy()
 
 
-def check_homotopy(objective: Objective, x: PETSc.Vec) -> None:
+def check_homotopy(objective: Objective, x: Vector) -> None:
     """Check that the parameter takes the values proposed, and that the value follows it."""
     assert isinstance(objective, Homotopy)
     before, value = objective.homotopy_parameter, objective.value(x)

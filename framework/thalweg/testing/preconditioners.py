@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 
 from thalweg.interfaces import Objective, Preconditioner, missing_capabilities
-from thalweg.parallel import PETSc
+from thalweg.parallel import Vector
 from thalweg.testing.probes import applied, check_symmetric, copied, random_direction, same_bits
 
 
 def check_preconditioner(
     preconditioner: Preconditioner,
     objective: Objective,
-    x: PETSc.Vec,
+    x: Vector,
     *,
     tolerance: float = 1e-6,
     probes: int = 4,
@@ -54,18 +54,15 @@ def check_preconditioner(
         for residual, direction in zip(residuals, directions, strict=True):
             again = applied(preconditioner.apply, residual, "apply")
             assert same_bits(again, direction), "it gives another direction for the same residual"
-            again.destroy()
         check_symmetric(preconditioner.apply, residuals[0], residuals[1], "apply", tolerance)
-    for vec in (*residuals, *directions):
-        vec.destroy()
 
 
 def _check_memory(
-    preconditioner: Preconditioner, objective: Objective, x: PETSc.Vec, residual: PETSc.Vec
+    preconditioner: Preconditioner, objective: Objective, x: Vector, residual: Vector
 ) -> None:
     """A preconditioner that is set up anew and takes back its state acts as before."""
     state = {
-        name: copied(value) if isinstance(value, PETSc.Vec) else copy.deepcopy(value)
+        name: copied(value) if isinstance(value, Vector) else copy.deepcopy(value)
         for name, value in preconditioner.state().items()
     }
     # As the driver does it: a step updates first, whether the run was resumed or not.
@@ -79,5 +76,3 @@ def _check_memory(
         "set up anew and restored from its state, it gives another direction: a resumed run would "
         "not go on to the same bits"
     )
-    for vec in (again, direction):
-        vec.destroy()

@@ -7,30 +7,30 @@ from collections.abc import Callable
 import numpy as np
 
 from thalweg.interfaces import ManifoldVariable, Objective
-from thalweg.parallel import PETSc
+from thalweg.parallel import Vector
 
 
-def random_direction(objective: Objective, seed: int) -> PETSc.Vec:
+def random_direction(objective: Objective, seed: int) -> Vector:
     """A vector of standard normal entries in the objective's layout.  Collective."""
     layout = objective.layout
     return layout.vec_from(layout.random_normal(seed))
 
 
-def copied(vec: PETSc.Vec) -> PETSc.Vec:
+def copied(vec: Vector) -> Vector:
     """A new vector with the same entries."""
     other = vec.duplicate()
     vec.copy(other)
     return other
 
 
-def tangent(objective: Objective, x: PETSc.Vec, direction: PETSc.Vec) -> PETSc.Vec:
+def tangent(objective: Objective, x: Vector, direction: Vector) -> Vector:
     """``direction`` itself; on a manifold, its projection on the tangent space at ``x``."""
     if isinstance(objective, ManifoldVariable):
         objective.manifold.project(x, direction)
     return direction
 
 
-def moved(objective: Objective, x: PETSc.Vec, step: float, direction: PETSc.Vec) -> PETSc.Vec:
+def moved(objective: Objective, x: Vector, step: float, direction: Vector) -> Vector:
     """A new vector ``x + step * direction``, retracted on the manifold if there is one."""
     other = copied(x)
     if isinstance(objective, ManifoldVariable):
@@ -40,16 +40,14 @@ def moved(objective: Objective, x: PETSc.Vec, step: float, direction: PETSc.Vec)
     return other
 
 
-def poisoned(x: PETSc.Vec) -> PETSc.Vec:
+def poisoned(x: Vector) -> Vector:
     """A vector of absurd entries, which shows whether a function overwrites it or adds to it."""
     vec = x.duplicate()
     vec.set(-1.2345e77)
     return vec
 
 
-def applied(
-    function: Callable[[PETSc.Vec, PETSc.Vec], None], vec: PETSc.Vec, name: str
-) -> PETSc.Vec:
+def applied(function: Callable[[Vector, Vector], None], vec: Vector, name: str) -> Vector:
     """Output of ``function(vec, out)``, which must leave ``vec`` unchanged.  Collective."""
     before, out = copied(vec), poisoned(vec)
     function(vec, out)
@@ -57,14 +55,13 @@ def applied(
     size = out.norm()
     assert np.isfinite(size), f"{name} gives entries that are not finite"
     assert size < 1e70, f"{name} adds to the vector that it is given, or leaves it as it is"
-    before.destroy()
     return out
 
 
 def check_symmetric(
-    function: Callable[[PETSc.Vec, PETSc.Vec], None],
-    u: PETSc.Vec,
-    v: PETSc.Vec,
+    function: Callable[[Vector, Vector], None],
+    u: Vector,
+    v: Vector,
     name: str,
     tolerance: float = 1e-8,
 ) -> None:
@@ -86,24 +83,21 @@ def check_symmetric(
         f"{name} is not linear: A(u - 3v) differs from Au - 3Av by {gap:.1e} relative, more than "
         f"{tolerance:.0e}"
     )
-    for vec in (au, av, both, joined):
-        vec.destroy()
 
 
-def same_bits(a: PETSc.Vec, b: PETSc.Vec) -> bool:
+def same_bits(a: Vector, b: Vector) -> bool:
     """Whether two vectors agree in every bit.  Collective."""
-    mine = np.array_equal(a.getArray(readonly=True), b.getArray(readonly=True))
-    comm = a.getComm().tompi4py()
-    return all(comm.allgather(bool(mine)))
+    mine = np.array_equal(a.rows, b.rows)
+    return all(a.layout.comm.allgather(bool(mine)))
 
 
-def typical_entry(x: PETSc.Vec) -> float:
+def typical_entry(x: Vector) -> float:
     """Root mean square of the entries, 1 for a zero vector.  Collective."""
     size = float(x.norm() / max(1, x.getSize()) ** 0.5)
     return size if size > 0 else 1.0
 
 
-def step_sizes(x: PETSc.Vec) -> list[float]:
+def step_sizes(x: Vector) -> list[float]:
     """Steps for differences: fractions of the typical entry, and of one, the largest first."""
     scales = {typical_entry(x), 1.0}
     steps = {scale * 10.0**-power for scale in scales for power in (1, 2, 3, 4, 5)}

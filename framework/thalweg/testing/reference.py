@@ -8,7 +8,7 @@ import scipy.sparse
 from thalweg.engines.hessian import GaussNewtonProduct, HessianDiagonal, HessianProduct
 from thalweg.engines.laplacian import AttractiveLaplacian
 from thalweg.interfaces import RowObjective
-from thalweg.parallel import MPI, Layout, PETSc, sum_over_ranks
+from thalweg.parallel import MPI, Layout, Vector, sum_over_ranks
 
 LOG_2 = float(np.log(2.0))
 
@@ -57,23 +57,23 @@ class SpringProblem(
         gradient += np.tanh(away)
         return float(sum_over_ranks(self.comm, value + (np.logaddexp(away, -away) - LOG_2).sum()))
 
-    def hessian_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+    def hessian_product(self, x: Vector, direction: Vector, product: Vector) -> None:
         """``(4 L + D) direction``."""
         rows = self.layout.reading(direction)
         curvature = 1 - np.tanh(self.layout.reading(x) - self.places) ** 2
         with self.layout.writing(product) as block:
             block[...] = self._springs(rows) + curvature * rows
 
-    def gauss_newton_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+    def gauss_newton_product(self, x: Vector, direction: Vector, product: Vector) -> None:
         """The Hessian itself, since it is positive definite."""
         self.hessian_product(x, direction, product)
 
-    def hessian_diagonal(self, x: PETSc.Vec, diagonal: PETSc.Vec) -> None:
+    def hessian_diagonal(self, x: Vector, diagonal: Vector) -> None:
         """Diagonal of ``4 L + D``."""
         curvature = 1 - np.tanh(self.layout.reading(x) - self.places) ** 2
         with self.layout.writing(diagonal) as block:
             block[...] = 4.0 * self._degrees + curvature
 
-    def attractive_weights(self, x: PETSc.Vec) -> scipy.sparse.csr_matrix:
+    def attractive_weights(self, x: Vector) -> scipy.sparse.csr_matrix:
         """The ring's weights."""
         return self._weights

@@ -15,17 +15,17 @@ import numpy as np
 from thalweg.driver import Checkpoints, Stop, drive
 from thalweg.driver.checkpoint_content import state_fields
 from thalweg.interfaces import Objective, Solver, SolverState, missing_capabilities
-from thalweg.parallel import PETSc, on_root
+from thalweg.parallel import Vector, on_root
 from thalweg.result import Result, Status
 from thalweg.testing.probes import copied, same_bits
 
-_ALLOWED = (bool, int, float, str, np.ndarray, np.generic, PETSc.Vec, Status, type(None))
+_ALLOWED = (bool, int, float, str, np.ndarray, np.generic, Vector, Status, type(None))
 
 
 def check_solver(
     build: Callable[[], Solver[Any]],
     objective: Objective,
-    x: PETSc.Vec,
+    x: Vector,
     *,
     steps: int = 6,
     decreasing: bool = False,
@@ -58,7 +58,7 @@ def check_solver(
 
 
 def check_resumption(
-    build: Callable[[], Solver[Any]], objective: Objective, x: PETSc.Vec, *, steps: int = 6
+    build: Callable[[], Solver[Any]], objective: Objective, x: Vector, *, steps: int = 6
 ) -> None:
     """Check that a run stopped half-way and resumed gives the same bits.  Collective.
 
@@ -109,7 +109,7 @@ def _check_options(solver: Solver[Any]) -> None:
 
 
 def _check_steps(
-    solver: Solver[Any], objective: Objective, x: PETSc.Vec, steps: int, decreasing: bool
+    solver: Solver[Any], objective: Objective, x: Vector, steps: int, decreasing: bool
 ) -> None:
     if solver.preconditioned and solver.preconditioner is not None:
         solver.preconditioner.setup(objective, x)
@@ -138,7 +138,7 @@ def _check_steps(
         if name != "preconditioner":
             now = repr(getattr(solver, name))
             assert now == text, f"option '{name}' changed from {text} to {now} during the run"
-    solver.destroy(state)
+    solver.close(state)
 
 
 def _check_state(solver: Solver[Any], objective: Objective, state: SolverState, where: str) -> None:
@@ -166,7 +166,6 @@ def _check_state(solver: Solver[Any], objective: Objective, state: SolverState, 
         size = gradient.norm()
         gradient.axpy(-1.0, state.gradient)
         gap = gradient.norm()
-        gradient.destroy()
         assert gap <= 1e-6 * max(size, 1e-8), (
             f"{where} the state's gradient is {gap:.1e} away from the gradient at its x"
         )
@@ -195,5 +194,3 @@ def check_same_start(objective: Objective, seed: int = 0) -> None:
     """Check that the starting point is the same whenever it is asked for.  Collective."""
     first, second = objective.initial_point(seed), objective.initial_point(seed)
     assert same_bits(first, second), f"initial_point({seed}) gives two different points"
-    for vec in (first, second):
-        vec.destroy()

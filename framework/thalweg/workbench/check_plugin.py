@@ -132,14 +132,11 @@ class _Suite:
             at = objective.initial_point(seed)
             check = functools.partial(check_gradient, objective, at, seed=seed)
             self.run(f"{name}: gradient at start {seed}", check)
-            at.destroy()
         self.run(f"{name}: capabilities", lambda: ", ".join(check_capabilities(objective, x)))
         self.run(f"{name}: results", lambda: _check_results(objective, x))
         if self.comm.size > 1:
             ranks = f"{name}: one rank and {self.comm.size}"
             self.run(ranks, lambda: check_ranks(build, self.comm))
-        x.destroy()
-        objective.destroy()
 
     def check_method(self, spec: PreconditionerSpec | SolverSpec) -> None:
         kind = Solver if isinstance(spec, SolverSpec) else Preconditioner
@@ -158,7 +155,7 @@ class _Suite:
             else:
                 preconditioner = build()
                 check_preconditioner(preconditioner, objective, x)
-                preconditioner.destroy()
+                preconditioner.close()
             return f"on {type(objective).__name__}"
 
         promised = "symmetric, positive definite, linear"
@@ -215,7 +212,6 @@ class _Buildable:
         assert isinstance(objective, Objective), (
             f"it builds a {type(objective).__name__}, not an Objective"
         )
-        objective.destroy()
 
     def __call__(self, comm: MPI.Comm) -> Objective:
         dataset = None if self.sample is None else load_data(self.sample, comm)

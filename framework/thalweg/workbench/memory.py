@@ -58,7 +58,6 @@ def require_vectors(layout: Layout, count: int = 8) -> None:
     InputError
         On all ranks.
     """
-    layout.require_indices()
     what = f"the variable of {layout.rows:,} x {layout.columns:,} numbers"
     with raise_on_all_ranks(layout.comm):
         size = 8.0 * count * layout.local_rows * layout.columns

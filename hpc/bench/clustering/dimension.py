@@ -41,7 +41,6 @@ def measure_dimension(problem: Problem, most: int, seconds: float) -> dict[str, 
         x = objective.initial_point(0)
         guess = np.array(objective.layout.reading(x))
         matrix = objective.fixed_point_matrix(x)
-        x.destroy()
         row: dict[str, float] = {"features": features}
         exact = smallest_eigenvectors(matrix, problem.components)
         for solver in ("lapack", "cpm"):

@@ -57,7 +57,6 @@ def measure_convergence(
                 result = run(objective, strategy, x0=start, decrease=1e-11, **budget)
                 curves[strategy] = curve_of(result)
                 note(found)
-        objective.destroy()
     return found
 
 

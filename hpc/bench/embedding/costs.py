@@ -54,7 +54,6 @@ def measure_costs(images: Images) -> dict[str, Any]:
                 parts = _parts(objective, places, _clock(count))
                 timed = {name: 1e3 * best for name, best in parts.items()}
                 rows.append({"side": side, "threads": count, **timed, "CPU": 1e3 * cpu})
-    objective.destroy()
     fits = _fits(images.values, threads)
     return {"data": images.name, "rows": len(images.values), "parts": rows, "fits": fits}
 
@@ -99,9 +98,6 @@ def _parts(objective: Any, places: np.ndarray, clock: Callable[[], float]) -> di
         "spectral direction": lambda: metric.apply(gradient, direction),
     }
     found = {name: _quickest(part, clock) for name, part in work.items()}
-    metric.destroy()
-    for vec in (x, gradient, direction):
-        vec.destroy()
     return found
 
 

@@ -92,7 +92,6 @@ def measure_homotopy(images: Images, stages: int, iterations: int, note: Note) -
             "by lambda": _by_stage(result),
         }
         note(found)
-    objective.destroy()
     return found
 
 

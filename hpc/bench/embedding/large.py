@@ -54,7 +54,6 @@ def measure_large(
             curves[DEFAULTS], places = _by_default(data, elastic.weights, seconds)
             measured[DEFAULTS] = map_quality(data, places)
             note(found)
-        objective.destroy()
     return found
 
 
@@ -69,7 +68,6 @@ def _by_default(data: Dataset, weights: Any, seconds: float) -> tuple[Curve, np.
         iterations=100_000,
         decrease=1e-9,
     )
-    objective.destroy()
     exaggerated = result.trace["lambda"] < result.trace["lambda"][-1]
     return curve_of(result, first=int(exaggerated.sum())), result.x
 

@@ -100,7 +100,6 @@ def measure_patches(
     }
     for spent, places in reached:
         found["reached"] = {**spent, "recall": map_quality(data, places)["recall"]}
-    objective.destroy()
     return found
 
 

@@ -127,7 +127,6 @@ def _measured(
         """KL divergence to a millionth, and the quality of a map."""
         point = objective.layout.vec_from(np.asarray(places, dtype=float))
         divergence = objective.metrics(point)["kl_divergence"]
-        point.destroy()
         quality = map_quality(data, places)
         return {"kl": divergence, **{name: quality[name] for name in measures if name in quality}}
 
@@ -169,7 +168,6 @@ def _ours(data: Dataset, weights: Any) -> tuple[dict[str, Any], list[Iterate]]:
         iterates.append((since(), np.array(iterate.rows, dtype=np.float32)))
 
     result = thalweg.minimize(objective, callback=note)
-    objective.destroy()
     return {**iterates[-1][0], "evaluations": result.evaluations}, iterates
 
 

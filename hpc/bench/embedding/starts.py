@@ -43,7 +43,6 @@ def measure_starts(
                     )
                     ends.append(end_of(result))
                 note(found)
-        objective.destroy()
     return found
 
 

@@ -115,7 +115,6 @@ def run(case: str, rows: int, folder: Path | None = None) -> Ran:
             "seconds": {"build": built, **result.seconds},
             **embedding_quality(result.solution, data, comm),
         }
-    objective.destroy()
     return Ran(counts, peak, facts)
 
 
@@ -139,8 +138,6 @@ def solves(rows: int) -> list[np.ndarray]:
     for _ in range(10):
         solver.solve(right, left)
         counts.append(sent())
-    for thing in (solver, right, left):
-        thing.destroy()
     return counts
 
 

@@ -15,14 +15,7 @@ import scipy.sparse.linalg
 
 from thalweg.errors import InputError, NumericalError
 from thalweg.interfaces import Capability, Objective, Solver, SolverState
-from thalweg.parallel import (
-    PETSc,
-    max_over_ranks,
-    on_root,
-    options_prefix,
-    sum_over_ranks,
-    temporary_options,
-)
+from thalweg.parallel import Vector, max_over_ranks, on_root, sum_over_ranks
 from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_embedding.eigenmaps.objective import SmallestEigenvectors
@@ -74,7 +67,7 @@ class Eigen(Solver[EigenState]):
 
     requires: ClassVar[tuple[type[Capability], ...]] = (SmallestEigenvectors,)
 
-    def init(self, objective: Objective, x: PETSc.Vec) -> EigenState:
+    def init(self, objective: Objective, x: Vector) -> EigenState:
         """Evaluate the start."""
         gradient = x.duplicate()
         value = objective.value_and_gradient(x, gradient)
@@ -144,10 +137,13 @@ class Eigen(Solver[EigenState]):
         slepc4py.init()
         from slepc4py import SLEPc
 
+        from thalweg.parallel import PETSc, options_prefix, temporary_options, vec_over
+
         layout = objective.layout
         matrix = _petsc_matrix(objective)
         shift = SHIFT * _mean_diagonal(objective)
-        vector = layout.with_columns(1).create_vec()
+        found = layout.with_columns(1).create_vec()
+        vector = vec_over(found)
         prefix = options_prefix("eigen")
         solver = SLEPc.EPS().create(layout.comm)
         try:
@@ -182,7 +178,7 @@ class Eigen(Solver[EigenState]):
             vectors = np.empty((layout.local_rows, count))
             for i in range(count):
                 solver.getEigenvector(i, vector)
-                vectors[:, i] = vector.getArray(readonly=True)
+                vectors[:, i] = found.rows[:, 0]
             return self._on_root(objective, wanted, layout.gather_rows(vectors))
         finally:
             solver.destroy()
@@ -281,7 +277,9 @@ def _norm(objective: Any) -> float:
     return float(max_over_ranks(objective.comm, float(largest)))
 
 
-def _petsc_matrix(objective: Any) -> PETSc.Mat:
+def _petsc_matrix(objective: Any) -> Any:
+    from thalweg.parallel import PETSc
+
     layout = objective.layout
     local = objective.matrix.tocsr().sorted_indices()
     size = (layout.local_rows, layout.rows)

@@ -11,7 +11,7 @@ import scipy.sparse
 
 from thalweg.engines.laplacian import RowMatrix
 from thalweg.interfaces import Capability, RowObjective
-from thalweg.parallel import Layout, PETSc, sketch, sum_over_ranks
+from thalweg.parallel import Layout, Vector, sketch, sum_over_ranks
 
 
 class SmallestEigenvectors(Capability):
@@ -98,11 +98,11 @@ class EigenvectorEmbedding(RowObjective, SmallestEigenvectors):
     def _inner(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return np.asarray(sum_over_ranks(self.comm, first.T @ second))
 
-    def solution(self, x: PETSc.Vec) -> np.ndarray:
+    def solution(self, x: Vector) -> np.ndarray:
         """This rank's rows of the map: the principal axes of Y, scaled."""
         return self.map_rows(x)
 
-    def map_rows(self, x: PETSc.Vec) -> np.ndarray:
+    def map_rows(self, x: Vector) -> np.ndarray:
         """This rank's rows of the map.
 
         Columns are ordered by eigenvalue, with unit norm before scaling, and signs such
@@ -117,7 +117,7 @@ class EigenvectorEmbedding(RowObjective, SmallestEigenvectors):
         turned = inside @ (half.T @ vectors)
         return signed(self.layout, turned) * self._scaling[:, None]
 
-    def metrics(self, x: PETSc.Vec) -> Mapping[str, Any]:
+    def metrics(self, x: Vector) -> Mapping[str, Any]:
         """Rayleigh quotients of the map's columns, and components of the graph of neighbors."""
         values, _ = self.residuals(self.map_rows(x) / self._scaling[:, None])
         return {"eigenvalues": values.tolist(), "components": self._components}

@@ -31,11 +31,7 @@ def eigenvectors(
     objective = laplacian_eigenmaps(
         rows, layout.comm, dimensions=layout.columns, affinity="precomputed", weights=weights
     )
-    try:
-        result = thalweg.minimize(objective, solver="eigen", seed=0)
-        point = objective.layout.vec_from(result.x)
-        found = np.array(objective.map_rows(point))
-        point.destroy()
-    finally:
-        objective.destroy()
+    result = thalweg.minimize(objective, solver="eigen", seed=0)
+    point = objective.layout.vec_from(result.x)
+    found = np.array(objective.map_rows(point))
     return scaled(found if places is None else places.backward(found), layout, scale)

@@ -47,20 +47,16 @@ class EigenvectorEstimator(MapTransformer):
         options["n_neighbors"] = min(options["n_neighbors"], max(1, X.layout.rows - 1))
         with job_threads(self.n_jobs, X.comm):
             objective = build(X, X.comm, **options)
-            try:
-                result = thalweg.minimize(
-                    objective,
-                    solver="eigen",
-                    seed=shared_seed(X.comm, self.random_state),
-                    method=self.eigen_solver,
-                )
-                layout = objective.layout
-                point = layout.vec_from(result.x)
-                self.embedding_ = objective.map_rows(point)
-                self.eigenvalues_ = np.array(objective.metrics(point)["eigenvalues"])
-                point.destroy()
-            finally:
-                objective.destroy()
+            result = thalweg.minimize(
+                objective,
+                solver="eigen",
+                seed=shared_seed(X.comm, self.random_state),
+                method=self.eigen_solver,
+            )
+            layout = objective.layout
+            point = layout.vec_from(result.x)
+            self.embedding_ = objective.map_rows(point)
+            self.eigenvalues_ = np.array(objective.metrics(point)["eigenvalues"])
         self.objective_ = result.objective
         self.n_iter_ = max(1, result.iterations)
         self._placed = None

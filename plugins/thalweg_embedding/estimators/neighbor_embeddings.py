@@ -174,26 +174,23 @@ class MapEstimator(MapTransformer):
 
     def _fit(self, X: Any, **options: Any) -> None:
         dataset, objective = self._objective(X, options)
-        try:
-            seed = shared_seed(objective.comm, self.random_state)
-            if objective.comm.bcast(self.random_state is None and not objective.start.random):
-                seed = 0
-            result = thalweg.minimize(
-                objective,
-                solver=self.solver,
-                preconditioner=self.preconditioner,
-                callback=self.callback,
-                seed=seed,
-                iterations=self.max_iter,
-                decrease=self.tol,
-                window=self.n_iter_without_progress,
-                progress=bool(self.verbose),
-                **(self.solver_options or {}),
-            )
-            self._keep(result, dataset, objective)
-            self._placed = self._new_points(dataset, objective, result.x)
-        finally:
-            objective.destroy()
+        seed = shared_seed(objective.comm, self.random_state)
+        if objective.comm.bcast(self.random_state is None and not objective.start.random):
+            seed = 0
+        result = thalweg.minimize(
+            objective,
+            solver=self.solver,
+            preconditioner=self.preconditioner,
+            callback=self.callback,
+            seed=seed,
+            iterations=self.max_iter,
+            decrease=self.tol,
+            window=self.n_iter_without_progress,
+            progress=bool(self.verbose),
+            **(self.solver_options or {}),
+        )
+        self._keep(result, dataset, objective)
+        self._placed = self._new_points(dataset, objective, result.x)
         result.warn_unless_converged()
 
     @available_if(_extends)

@@ -10,13 +10,13 @@ import numpy as np
 from thalweg.engines.hessian import HessianDiagonal
 from thalweg.engines.laplacian import AttractiveLaplacian
 from thalweg.interfaces import Capability, Objective, Preconditioner
-from thalweg.parallel import Layout, PETSc, sum_over_ranks
+from thalweg.parallel import Layout, Vector, sum_over_ranks
 
 #: A degree is at least this share of the mean: a point without neighbors moves like the others.
 SMALLEST_SHARE = 1e-3
 
 
-def attractive_degrees(objective: AttractiveLaplacian, layout: Layout, x: PETSc.Vec) -> np.ndarray:
+def attractive_degrees(objective: AttractiveLaplacian, layout: Layout, x: Vector) -> np.ndarray:
     """Row sums of the attractive weights, shape (local_rows,), all positive.  Collective."""
     weights, places = objective.placed_weights(x)
     degrees = np.asarray(weights.sum(axis=1), dtype=float).ravel()
@@ -37,7 +37,7 @@ class PartialHessianDiagonal(HessianDiagonal):
     phrase = "diagonal of a partial Hessian"
 
     @abstractmethod
-    def partial_hessian_diagonal(self, x: PETSc.Vec, diagonal: PETSc.Vec) -> None:
+    def partial_hessian_diagonal(self, x: Vector, diagonal: Vector) -> None:
         """Overwrite ``diagonal`` with 4 D+ + 8 lambda diag(L^xx), L^xx of positive weights."""
 
 
@@ -53,24 +53,24 @@ class FixedPoint(Preconditioner):
     _objective: Objective
     _inverse: np.ndarray
 
-    def setup(self, objective: Objective, x: PETSc.Vec) -> None:
+    def setup(self, objective: Objective, x: Vector) -> None:
         """Take the degrees at ``x``."""
         self._objective = objective
         self._take(x)
 
-    def update(self, x: PETSc.Vec) -> None:
+    def update(self, x: Vector) -> None:
         """Take the degrees again, where the attraction changes."""
         assert isinstance(self._objective, AttractiveLaplacian)
         if self._objective.attraction_changes:
             self._take(x)
 
-    def _take(self, x: PETSc.Vec) -> None:
+    def _take(self, x: Vector) -> None:
         objective = self._objective
         assert isinstance(objective, AttractiveLaplacian)
         degrees = attractive_degrees(objective, objective.layout, x)
         self._inverse = 1.0 / (objective.attraction_scale * degrees[:, None])
 
-    def apply(self, residual: PETSc.Vec, direction: PETSc.Vec) -> None:
+    def apply(self, residual: Vector, direction: Vector) -> None:
         """Divide each row by 4 times its degree."""
         layout = self._objective.layout
         with layout.writing(direction) as rows:
@@ -87,15 +87,15 @@ class HessianDiagonalScaling(Preconditioner):
     requires: ClassVar[tuple[type[Capability], ...]] = (HessianDiagonal,)
 
     _objective: Objective
-    _diagonal: PETSc.Vec
+    _diagonal: Vector
 
-    def setup(self, objective: Objective, x: PETSc.Vec) -> None:
+    def setup(self, objective: Objective, x: Vector) -> None:
         """Take the diagonal at ``x``."""
         self._objective = objective
         self._diagonal = objective.layout.create_vec()
         self.update(x)
 
-    def update(self, x: PETSc.Vec) -> None:
+    def update(self, x: Vector) -> None:
         """Take the diagonal at the new iterate."""
         objective = self._objective
         if isinstance(objective, PartialHessianDiagonal):
@@ -106,11 +106,6 @@ class HessianDiagonalScaling(Preconditioner):
         with objective.layout.writing(self._diagonal) as rows:
             rows[...] = floored(objective.layout, np.abs(rows))
 
-    def apply(self, residual: PETSc.Vec, direction: PETSc.Vec) -> None:
+    def apply(self, residual: Vector, direction: Vector) -> None:
         """Divide by the diagonal."""
-        direction.pointwiseDivide(residual, self._diagonal)
-
-    def destroy(self) -> None:
-        """Free the diagonal.  Collective."""
-        if hasattr(self, "_diagonal"):  # a run may be refused before set-up
-            self._diagonal.destroy()
+        np.divide(residual.rows, self._diagonal.rows, out=direction.rows)

@@ -10,7 +10,7 @@ import numpy as np
 
 from thalweg.engines.laplacian import AttractiveLaplacian, RowMatrix
 from thalweg.interfaces import Capability, Objective, Preconditioner
-from thalweg.parallel import Layout, PETSc
+from thalweg.parallel import Layout, Vector
 from thalweg.plugins import Help
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
 from thalweg_embedding.repulsive_blocks import RepulsiveBlocks
@@ -56,7 +56,7 @@ class PartialHessian(Preconditioner):
 
     requires: ClassVar[tuple[type[Capability], ...]] = (AttractiveLaplacian, RepulsiveBlocks)
 
-    def setup(self, objective: Objective, x: PETSc.Vec) -> None:
+    def setup(self, objective: Objective, x: Vector) -> None:
         """Factor the attractive part."""
         self._objective = objective
         self._layout: Layout = objective.layout
@@ -69,7 +69,7 @@ class PartialHessian(Preconditioner):
         self._previous = x.duplicate()
         self._previous.set(0.0)
 
-    def update(self, x: PETSc.Vec) -> None:
+    def update(self, x: Vector) -> None:
         """Remember the iterate at which the repulsion's part is taken."""
         x.copy(self._point)
         objective = self._objective
@@ -79,13 +79,13 @@ class PartialHessian(Preconditioner):
         if self._factor is not None:
             self._factor.update(x)
 
-    def _take_weights(self, objective: AttractiveLaplacian, x: PETSc.Vec) -> None:
+    def _take_weights(self, objective: AttractiveLaplacian, x: Vector) -> None:
         weights, places = objective.placed_weights(x)
         degrees = np.asarray(weights.sum(axis=1), dtype=float).reshape(-1, 1)
         self._degrees = degrees if places is None else places.backward(degrees)
         self._weights = RowMatrix(self._layout, weights, places)
 
-    def _product(self, vector: PETSc.Vec, product: PETSc.Vec) -> None:
+    def _product(self, vector: Vector, product: Vector) -> None:
         objective, layout = self._objective, self._layout
         assert isinstance(objective, AttractiveLaplacian)
         assert isinstance(objective, RepulsiveBlocks)
@@ -95,32 +95,28 @@ class PartialHessian(Preconditioner):
         with layout.writing(product) as out:
             out += objective.attraction_scale * pulled
 
-    def apply(self, residual: PETSc.Vec, direction: PETSc.Vec) -> None:
+    def apply(self, residual: Vector, direction: Vector) -> None:
         """Preconditioned conjugate gradients on B direction = residual."""
         self._previous.copy(direction)
         image, rest, search, scaled = (residual.duplicate() for _ in range(4))
-        try:
-            self._product(direction, image)
-            # Of the previous solution that multiple is taken which fits best.
-            curvature = direction.dot(image)
-            share = residual.dot(direction) / curvature if curvature > 0.0 else 0.0
-            direction.scale(share)
-            residual.copy(rest)
-            rest.axpy(-share, image)
-            self._improve(residual.norm(), direction, rest, search, image, scaled)
-            direction.copy(self._previous)
-        finally:
-            for vector in (image, rest, search, scaled):
-                vector.destroy()
+        self._product(direction, image)
+        # Of the previous solution that multiple is taken which fits best.
+        curvature = direction.dot(image)
+        share = residual.dot(direction) / curvature if curvature > 0.0 else 0.0
+        direction.scale(share)
+        residual.copy(rest)
+        rest.axpy(-share, image)
+        self._improve(residual.norm(), direction, rest, search, image, scaled)
+        direction.copy(self._previous)
 
     def _improve(
         self,
         size: float,
-        direction: PETSc.Vec,
-        rest: PETSc.Vec,
-        search: PETSc.Vec,
-        image: PETSc.Vec,
-        scaled: PETSc.Vec,
+        direction: Vector,
+        rest: Vector,
+        search: Vector,
+        image: Vector,
+        scaled: Vector,
     ) -> None:
         alignment = 0.0
         for step in range(self.inner_iterations):
@@ -149,10 +145,7 @@ class PartialHessian(Preconditioner):
         """Take back the previous solution."""
         state["previous"].copy(self._previous)
 
-    def destroy(self) -> None:
-        """Free the factor and the vectors.  Collective."""
+    def close(self) -> None:
+        """Free the factor.  Collective."""
         if self._factor is not None:
-            self._factor.destroy()
-        if hasattr(self, "_point"):  # a run may be refused before set-up
-            self._point.destroy()
-            self._previous.destroy()
+            self._factor.close()

@@ -10,7 +10,7 @@ import scipy.sparse
 
 from thalweg.engines.laplacian import AttractiveLaplacian, LaplacianSolver, component_labels
 from thalweg.interfaces import Capability, Objective, Preconditioner
-from thalweg.parallel import Layout, PETSc, min_over_ranks
+from thalweg.parallel import Layout, Vector, min_over_ranks
 from thalweg.plugins import Help
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.preconditioners.diagonal import floored
@@ -60,7 +60,7 @@ class SpectralDirection(Preconditioner):
         ),
     ] = None
     method: Annotated[
-        Literal["auto", "cholmod", "petsc", "mumps", "dense", "amg", "icc", "jacobi"],
+        Literal["auto", "cholmod", "petsc", "mumps", "dense", "superlu", "amg", "icc", "jacobi"],
         Help("how linear systems with the Laplacian are solved"),
     ] = "auto"
 
@@ -70,21 +70,21 @@ class SpectralDirection(Preconditioner):
     #: steps.
     residual: ClassVar[float] = 0.1
 
-    def setup(self, objective: Objective, x: PETSc.Vec) -> None:
+    def setup(self, objective: Objective, x: Vector) -> None:
         """Factor the Laplacian at ``x``."""
         self._objective = objective
         assert isinstance(objective, AttractiveLaplacian)
         self.constant = not objective.attraction_changes
         self._solver = self._factored(x)
 
-    def update(self, x: PETSc.Vec) -> None:
+    def update(self, x: Vector) -> None:
         """Factor again, where the attraction changes."""
         assert isinstance(self._objective, AttractiveLaplacian)
         if self._objective.attraction_changes:
-            self._solver.destroy()
+            self._solver.close()
             self._solver = self._factored(x)
 
-    def _factored(self, x: PETSc.Vec) -> LaplacianSolver:
+    def _factored(self, x: Vector) -> LaplacianSolver:
         objective = self._objective
         assert isinstance(objective, AttractiveLaplacian)
         layout, scale = objective.layout, objective.attraction_scale
@@ -113,14 +113,14 @@ class SpectralDirection(Preconditioner):
             places=places,
         )
 
-    def apply(self, residual: PETSc.Vec, direction: PETSc.Vec) -> None:
+    def apply(self, residual: Vector, direction: Vector) -> None:
         """Solve with the factor."""
         self._solver.solve(residual, direction)
 
-    def destroy(self) -> None:
+    def close(self) -> None:
         """Free the factor.  Collective."""
         if hasattr(self, "_solver"):  # a run may be refused before set-up
-            self._solver.destroy()
+            self._solver.close()
 
 
 def _usual_neighbors(layout: Layout, weights: Weights) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
 from thalweg.errors import InputError, NumericalError
 from thalweg.interfaces import Objective
-from thalweg.parallel import PETSc, any_over_ranks
+from thalweg.parallel import Vector, any_over_ranks
 from thalweg_saddlefree.curvature.slices import Slices
 
 #: Product of a Krylov method: this rank's slice in, this rank's slice out.
@@ -41,7 +41,7 @@ class CurvatureOperator:
     """
 
     def __init__(
-        self, slices: Slices, objective: Objective, x: PETSc.Vec, gauss_newton: bool = False
+        self, slices: Slices, objective: Objective, x: Vector, gauss_newton: bool = False
     ) -> None:
         self.slices = slices
         self.objective = objective
@@ -74,11 +74,6 @@ class CurvatureOperator:
                 "start from a smaller point or scale the data"
             )
         return result
-
-    def destroy(self) -> None:
-        """Free the two work vectors.  Collective."""
-        self._direction.destroy()
-        self._product.destroy()
 
 
 def refuse_asymmetry(relative: float) -> None:

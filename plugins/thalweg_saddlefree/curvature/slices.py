@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.interfaces import Objective
-from thalweg.parallel import MPI, Layout, PETSc, sum_over_ranks
+from thalweg.parallel import MPI, Layout, Vector, sum_over_ranks
 
 
 class Slices:
@@ -55,26 +55,24 @@ class Slices:
         """Length of this rank's slice."""
         return self.layout.local_rows
 
-    def take(self, vec: PETSc.Vec) -> np.ndarray:
+    def take(self, vec: Vector) -> np.ndarray:
         """This rank's slice of ``vec`` as a new array, shape ``(local_size,)``."""
         return np.array(self.view(vec))
 
-    def view(self, vec: PETSc.Vec) -> np.ndarray:
+    def view(self, vec: Vector) -> np.ndarray:
         """This rank's slice of ``vec`` as a read-only view, valid while ``vec`` is."""
         whole = vec.getArray(readonly=True)
         if whole.size == self.local_size:
             return np.asarray(whole)
         return np.asarray(whole[self.layout.start : self.layout.stop])
 
-    def put(self, piece: np.ndarray, vec: PETSc.Vec) -> None:
+    def put(self, piece: np.ndarray, vec: Vector) -> None:
         """Overwrite ``vec`` with the vector whose slices are ``piece``."""
         target = vec.getArray()
         if target.size == piece.size:
             target[...] = piece
         else:
             target[...] = self.layout.gather_rows(piece.reshape(-1, 1)).ravel()
-        del target
-        vec.stateIncrease()
 
     def dot(self, a: np.ndarray, b: np.ndarray) -> float:
         """Inner product of two vectors."""

@@ -10,7 +10,7 @@ import numpy as np
 from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
 from thalweg.errors import InputError
 from thalweg.interfaces import Objective
-from thalweg.parallel import MPI, Identified, Layout, PETSc
+from thalweg.parallel import MPI, Identified, Layout, Vector
 
 
 class Function(Identified, ABC):
@@ -104,23 +104,23 @@ class FunctionObjective(Objective, HessianProduct):
         self.function = function
         self.spread = spread
 
-    def initial_point(self, seed: int) -> PETSc.Vec:
+    def initial_point(self, seed: int) -> Vector:
         """The customary start, shifted at random if a spread is given."""
         start = self.function.start().reshape(-1, 1)
         return self.layout.vec_from(start + self.layout.random_normal(seed, self.spread))
 
-    def value(self, x: PETSc.Vec) -> float:
+    def value(self, x: Vector) -> float:
         """f(x)."""
         return float(self.function.value(self.layout.reading(x)[:, 0]))
 
-    def value_and_gradient(self, x: PETSc.Vec, gradient: PETSc.Vec) -> float:
+    def value_and_gradient(self, x: Vector, gradient: Vector) -> float:
         """f(x) and its gradient."""
         point = self.layout.reading(x)[:, 0]
         with self.layout.writing(gradient) as target:
             target[:, 0] = self.function.gradient(point)
         return float(self.function.value(point))
 
-    def hessian_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+    def hessian_product(self, x: Vector, direction: Vector, product: Vector) -> None:
         """Exact Hessian times a direction."""
         point, along = self.layout.reading(x)[:, 0], self.layout.reading(direction)[:, 0]
         with self.layout.writing(product) as target:
@@ -132,7 +132,7 @@ class LeastSquaresObjective(FunctionObjective, GaussNewtonProduct):
 
     function: LeastSquares
 
-    def gauss_newton_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+    def gauss_newton_product(self, x: Vector, direction: Vector, product: Vector) -> None:
         """``2 J'J`` times a direction."""
         point, along = self.layout.reading(x)[:, 0], self.layout.reading(direction)[:, 0]
         with self.layout.writing(product) as target:

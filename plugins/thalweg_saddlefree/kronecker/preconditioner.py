@@ -16,7 +16,7 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import Capability, Objective, Preconditioner
-from thalweg.parallel import MPI, PETSc, raise_on_all_ranks, sum_large
+from thalweg.parallel import MPI, Vector, raise_on_all_ranks, sum_large
 from thalweg.plugins import Help, check_declared
 from thalweg_saddlefree.capabilities import (
     AdaptiveDamping,
@@ -76,7 +76,7 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         self.corrected, self.rows, self.seed = corrected, rows, seed
         check_declared(self)
 
-    def setup(self, objective: Objective, x: PETSc.Vec) -> None:
+    def setup(self, objective: Objective, x: Vector) -> None:
         """Assign the layers to the ranks; factors come with the first update."""
         assert isinstance(objective, LayeredCurvature)
         blocks = sorted(objective.layers, key=lambda block: block.start)
@@ -109,7 +109,7 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         """Take this damping from the next inversion on."""
         self.wanted_damping = damping
 
-    def update(self, x: PETSc.Vec) -> None:
+    def update(self, x: Vector) -> None:
         """Average the factors of the curvature rows at ``x``; invert them when it is time."""
         objective = self.objective
         if self.rows is None:
@@ -139,7 +139,7 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         if moved or self.count - self.inverted >= wait:
             self._invert()
 
-    def _sums(self, x: PETSc.Vec) -> list[Moments]:
+    def _sums(self, x: Vector) -> list[Moments]:
         sums: list[Moments | None] = [None] * len(self.blocks)
         dtype: np.dtype[Any] = np.dtype(np.float32)
         draw = (self.seed << 32) + self.count
@@ -176,7 +176,7 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
             left, right = comm.bcast(pair, root=owner)
             self.bases[layer] = Basis(left, right)
 
-    def apply(self, residual: PETSc.Vec, direction: PETSc.Vec) -> None:
+    def apply(self, residual: Vector, direction: Vector) -> None:
         """Each rank solves with its own layers; every rank gets the whole."""
         if not self.count:
             raise RuntimeError("update must be called before apply")
@@ -192,8 +192,6 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         if comm.size > 1:
             for block, owner in zip(self.blocks, self.owners, strict=True):
                 comm.Bcast(target[block.start : block.stop], root=owner)
-        del target
-        direction.stateIncrease()
 
     def state(self) -> Mapping[str, Any]:
         """Counters, and every layer's factors and inverses, gathered on all ranks."""
@@ -225,7 +223,7 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         if self.corrected and self.inverted:
             self._share_bases()
 
-    def destroy(self) -> None:
+    def close(self) -> None:
         """Forget the factors."""
         self.factors, self.bases, self.count = {}, {}, 0
 

@@ -14,7 +14,7 @@ from thalweg.interfaces import Objective
 from thalweg.parallel import (
     MPI,
     Layout,
-    PETSc,
+    Vector,
     any_over_ranks,
     exact_sum,
     sketch,
@@ -181,7 +181,7 @@ class NetworkObjective(
         inputs = self.inputs[rows.local]
         return inputs, inputs if self.targets is self.inputs else self.targets[rows.local]
 
-    def held_out_value(self, x: PETSc.Vec) -> float:
+    def held_out_value(self, x: Vector) -> float:
         """Mean loss over the rows held out, without weight decay; NaN if there are none."""
         if self._held_out is None:
             return float("nan")
@@ -193,19 +193,19 @@ class NetworkObjective(
 
     # -- value and gradient ----------------------------------------------------------------
 
-    def initial_point(self, seed: int) -> PETSc.Vec:
+    def initial_point(self, seed: int) -> Vector:
         """Weights of the chosen scheme."""
         start = starting_weights(self.network, self.initialization, seed, self.scale)
         return self.layout.vec_from(start)
 
-    def value(self, x: PETSc.Vec) -> float:
+    def value(self, x: Vector) -> float:
         """Mean loss plus weight decay."""
         flat = self._flat(x)
         totals = [self.network.loss_of(flat, *chunk) for chunk in _chunks(*self._batch)]
         self._count("value", self._value_rows.total)
         return self._mean(exact_sum(totals), self._value_rows.total) + self._decay(x)
 
-    def value_and_gradient(self, x: PETSc.Vec, gradient: PETSc.Vec) -> float:
+    def value_and_gradient(self, x: Vector, gradient: Vector) -> float:
         """Mean loss plus weight decay, and their gradient."""
         flat = self._flat(x)
         sums = np.zeros(self.network.parameters, dtype=self.dtype)
@@ -229,7 +229,7 @@ class NetworkObjective(
 
     # -- curvature -------------------------------------------------------------------------
 
-    def hessian_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+    def hessian_product(self, x: Vector, direction: Vector, product: Vector) -> None:
         """Exact Hessian over the curvature rows, by the R-operator."""
         flat, along = self._flat(x), self._flat(direction)
         sums = np.zeros(self.network.parameters, dtype=self.dtype)
@@ -238,7 +238,7 @@ class NetworkObjective(
         self._count("hessian", self.curvature_row_count)
         self._finish(sums, self.curvature_row_count, direction, product)
 
-    def gauss_newton_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+    def gauss_newton_product(self, x: Vector, direction: Vector, product: Vector) -> None:
         """Gauss-Newton matrix over the curvature rows, by the R-operator."""
         flat, along = self._flat(x), self._flat(direction)
         sums = np.zeros(self.network.parameters, dtype=self.dtype)
@@ -247,9 +247,7 @@ class NetworkObjective(
         self._count("gauss-newton", self.curvature_row_count)
         self._finish(sums, self.curvature_row_count, direction, product)
 
-    def curvature_forms(
-        self, x: PETSc.Vec, directions: Sequence[PETSc.Vec], hessian: bool
-    ) -> Forms:
+    def curvature_forms(self, x: Vector, directions: Sequence[Vector], hessian: bool) -> Forms:
         """Inner products in both matrices, from the forward half of each product."""
         flat = self._flat(x)
         along = [self._flat(direction) for direction in directions]
@@ -270,7 +268,7 @@ class NetworkObjective(
         """One block per layer: weights, and biases as its last row."""
         return self._layers
 
-    def layer_samples(self, x: PETSc.Vec, draw: int) -> Iterator[LayerSample]:
+    def layer_samples(self, x: Vector, draw: int) -> Iterator[LayerSample]:
         """Activations, and back-propagated random signs that stand for sampled targets."""
         flat = self._flat(x)
         rows = self.rows.start + self._curvature_rows.local
@@ -283,7 +281,7 @@ class NetworkObjective(
                 yield LayerSample(layer, point.activations[layer][:, None], delta[:, None])
         self._count("sample", self.curvature_row_count)
 
-    def gradient_squares(self, x: PETSc.Vec, squares: PETSc.Vec) -> None:
+    def gradient_squares(self, x: Vector, squares: Vector) -> None:
         """Mean over the curvature rows of the squared derivatives of their losses."""
         flat = self._flat(x)
         sums = np.zeros(self.network.parameters, dtype=self.dtype)
@@ -296,7 +294,7 @@ class NetworkObjective(
 
     # -- what is reported ------------------------------------------------------------------
 
-    def metrics(self, x: PETSc.Vec) -> Mapping[str, Any]:
+    def metrics(self, x: Vector) -> Mapping[str, Any]:
         """Squared error per case, and the part of rows classified rightly for one-hot targets."""
         flat = self._flat(x)
         squares, hits = [], 0
@@ -322,7 +320,7 @@ class NetworkObjective(
 
     # -- parts -----------------------------------------------------------------------------
 
-    def _flat(self, x: PETSc.Vec) -> np.ndarray:
+    def _flat(self, x: Vector) -> np.ndarray:
         # A copy even in double precision: what is kept of a point must not change with x.
         return np.array(self.layout.reading(x)[:, 0], dtype=self.dtype)
 
@@ -336,7 +334,7 @@ class NetworkObjective(
         local = not bool(((self.targets == 0) | (self.targets == 1)).all())
         return not any_over_ranks(self.comm, local)
 
-    def _decay(self, x: PETSc.Vec) -> float:
+    def _decay(self, x: Vector) -> float:
         if not self.l2:
             return 0.0
         flat = self.layout.reading(x)[:, 0]
@@ -345,7 +343,7 @@ class NetworkObjective(
         ]
         return 0.5 * self.l2 * exact_sum(squares)
 
-    def _finish(self, sums: np.ndarray, rows: int, decaying: PETSc.Vec, out: PETSc.Vec) -> None:
+    def _finish(self, sums: np.ndarray, rows: int, decaying: Vector, out: Vector) -> None:
         """Sum over ranks, divide by the rows, add the decay's part: ``l2 * decaying``."""
         sum_large(self.comm, sums)
         with self.layout.writing(out) as target:

@@ -21,7 +21,7 @@ import numpy as np
 from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
 from thalweg.errors import InputError
 from thalweg.interfaces import TRANSIENT, Objective, Preconditioner, Solver
-from thalweg.parallel import PETSc, agreed
+from thalweg.parallel import Vector, agreed
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_saddlefree.capabilities import AdaptiveDamping, CurvatureForms, Forms
@@ -102,7 +102,7 @@ class SubspaceState(StochasticState):
         Epoch and batch whose rows the objective uses.
     """
 
-    last: PETSc.Vec
+    last: Vector
     counter: int = 0
     damping: float
     products: float = 0.0
@@ -197,7 +197,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
 
     # -- the interface ---------------------------------------------------------------------
 
-    def init(self, objective: Objective, x: PETSc.Vec) -> SubspaceState:
+    def init(self, objective: Objective, x: Vector) -> SubspaceState:
         """One evaluation over the first batch."""
         if not isinstance(objective, HessianProduct | GaussNewtonProduct):
             raise InputError(
@@ -352,7 +352,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         state.in_use = (state.epoch, state.batch)
         state.whole = self._schedule(state).batches == 1
 
-    def _directions(self, state: SubspaceState) -> list[PETSc.Vec]:
+    def _directions(self, state: SubspaceState) -> list[Vector]:
         """Preconditioned gradient, last step if there is one, and Lanczos vectors."""
         assert state.gradient is not None
         first = state.gradient.duplicate()
@@ -374,7 +374,6 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
                 image.copy(vector)
             else:
                 metric.apply(image, vector)
-            image.destroy()
             norm = vector.norm()
             if norm > 0:
                 vector.scale(along.norm() / norm)
@@ -382,7 +381,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             along = vector
         return directions
 
-    def _product(self, state: SubspaceState, vector: PETSc.Vec, image: PETSc.Vec) -> None:
+    def _product(self, state: SubspaceState, vector: Vector, image: Vector) -> None:
         objective = state.objective
         if self.curvature == "hessian":
             assert isinstance(objective, HessianProduct)
@@ -392,7 +391,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             objective.gauss_newton_product(state.x, vector, image)
         state.products += 1
 
-    def _model(self, state: SubspaceState, directions: list[PETSc.Vec]) -> SubspaceModel:
+    def _model(self, state: SubspaceState, directions: list[Vector]) -> SubspaceModel:
         assert state.gradient is not None
         slices = Slices.of(state.objective)
         pieces = [slices.view(vec) for vec in (state.gradient, *directions)]
@@ -400,7 +399,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         inner = slices.total(inner)
         return SubspaceModel(inner[0, 1:], inner[1:, 1:], self._forms(state, directions))
 
-    def _forms(self, state: SubspaceState, directions: list[PETSc.Vec]) -> Forms:
+    def _forms(self, state: SubspaceState, directions: list[Vector]) -> Forms:
         objective, hessian = state.objective, self.curvature == "hessian"
         if isinstance(objective, CurvatureForms):
             state.products += 0.5 * len(directions)
@@ -408,12 +407,9 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         slices = Slices.of(objective)
         image = state.x.duplicate()
         forms = np.empty((len(directions), len(directions)))
-        try:
-            for row, vector in zip(forms, directions, strict=True):
-                self._product(state, vector, image)
-                row[:] = [float(slices.view(image) @ slices.view(v)) for v in directions]
-        finally:
-            image.destroy()
+        for row, vector in zip(forms, directions, strict=True):
+            self._product(state, vector, image)
+            row[:] = [float(slices.view(image) @ slices.view(v)) for v in directions]
         forms = slices.total(forms)
         forms = 0.5 * (forms + forms.T)
         return Forms(None, forms) if hessian else Forms(forms, None)
@@ -422,19 +418,14 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         """Take the model's step; the change that it predicts."""
         directions = self._directions(state)
         step = state.x.duplicate()
-        try:
-            model = self._model(state, directions)
-            # A smaller one changes no step, and would take long to rise again.
-            state.damping = max(state.damping, LEAST_DAMPING * model.curvature)
-            found = agreed(state.objective.comm, model.step(state.damping))
-            step.set(0.0)
-            step.maxpy(found.coefficients, directions)
-            state.x.axpy(1.0, step)
-            step.swap(state.last)
-        finally:
-            for vec in (step, *directions):
-                if vec is not state.last:
-                    vec.destroy()
+        model = self._model(state, directions)
+        # A smaller one changes no step, and would take long to rise again.
+        state.damping = max(state.damping, LEAST_DAMPING * model.curvature)
+        found = agreed(state.objective.comm, model.step(state.damping))
+        step.set(0.0)
+        step.maxpy(found.coefficients, directions)
+        state.x.axpy(1.0, step)
+        state.last, step = step, state.last
         state.bound = -RISE * float(model.slopes @ found.coefficients)
         # A batch may be worse than the last one by chance, but hardly than those of an epoch.
         usual = np.fmax(abs(state.value), abs(state.epoch_value))
@@ -451,18 +442,14 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         Each step is compared then, and the damping follows as much faster.
         """
         before, last, negative = state.x.copy(), state.last.copy(), state.negative
-        try:
-            for trial in range(TRIALS):
-                if self._compared(state) <= 0:
-                    return
-                before.copy(state.x)
-                last.copy(state.last)
-                state.negative = negative
-                state.damping *= 4.0 ** (trial + 1)  # it may be too small by any factor
-            state.outcome = Status.PRECISION_LIMIT
-        finally:
-            before.destroy()
-            last.destroy()
+        for trial in range(TRIALS):
+            if self._compared(state) <= 0:
+                return
+            before.copy(state.x)
+            last.copy(state.last)
+            state.negative = negative
+            state.damping *= 4.0 ** (trial + 1)  # it may be too small by any factor
+        state.outcome = Status.PRECISION_LIMIT
 
     def _measure(self, state: SubspaceState) -> None:
         """Take a step and compare it with its prediction on its own batch."""
@@ -474,7 +461,6 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             before.copy(state.x)
             state.last.set(0.0)
             state.damping *= 4.0
-        before.destroy()
 
     def _compared(self, state: SubspaceState) -> float:
         """Take a step, let the damping follow, and return the change of the objective."""

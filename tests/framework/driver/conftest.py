@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from thalweg.interfaces import Homotopy, RowObjective, Solver, SolverState
-from thalweg.parallel import MPI, Layout, PETSc, sum_over_ranks
+from thalweg.parallel import MPI, Layout, Vector, sum_over_ranks
 
 
 class Bowl(RowObjective, Homotopy):
@@ -39,7 +39,7 @@ class Bowl(RowObjective, Homotopy):
 
 @dataclass(kw_only=True)
 class HeavyBallState(SolverState):
-    velocity: PETSc.Vec
+    velocity: Vector
     past: list[Any]
     note: str = "rolling"
 
@@ -51,7 +51,7 @@ class HeavyBall(Solver[HeavyBallState]):
     rate: float = 0.01
     trace_columns = ("speed",)
 
-    def init(self, objective: RowObjective, x: PETSc.Vec) -> HeavyBallState:
+    def init(self, objective: RowObjective, x: Vector) -> HeavyBallState:
         gradient = objective.layout.create_vec()
         value = objective.value_and_gradient(x, gradient)
         return HeavyBallState(

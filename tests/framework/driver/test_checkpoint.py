@@ -210,9 +210,9 @@ def test_a_replicated_vector_comes_back_replicated(comm, bowl, folder):
         comm, 1, {"alone": vec, "spread": spread, "empty": Layout(comm, 0).create_vec()}
     )
     found = checkpoints.read(objective)
-    assert found["alone"].getComm().size == 1
+    assert found["alone"].layout.comm.size == 1
     assert found["alone"].equal(vec)
-    assert found["spread"].getLocalSize() == comm.rank + 1
+    assert found["spread"].layout.local_rows == comm.rank + 1
     assert found["spread"].equal(spread)
     assert found["empty"].getSize() == 0
 
@@ -241,8 +241,8 @@ def test_a_replicated_vector_of_one_rank_is_replicated_on_three(comm, bowl, fold
         )
     comm.Barrier()
     found = Checkpoints(folder).read(bowl(comm))
-    assert found["alone"].getComm().size == 1
-    assert found["spread"].getComm().size == 3
+    assert found["alone"].layout.comm.size == 1
+    assert found["spread"].layout.comm.size == 3
 
 
 def _flip(path):

@@ -203,12 +203,6 @@ def test_identities_do_not_depend_on_ranks(comm):
         assert sketch(layout, layout.local(other)) != alone[0]["x.derived"]
 
 
-def destroyed():
-    vec = Layout(MPI.COMM_SELF, 23, 2).create_vec()
-    vec.destroy()
-    return vec
-
-
 @pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize(
     ("x0", "message"),
@@ -221,7 +215,6 @@ def destroyed():
         (lambda rows: [[1.0, 2.0], [3.0]], "x0 must"),
         (lambda rows: np.ma.masked_greater(rows, 3.0), "x0 has masked entries"),
         (lambda rows: Layout(MPI.COMM_SELF, 4, 2).create_vec(), "x0 must have shape"),
-        (lambda rows: destroyed(), "x0 is a Vec that was destroyed"),
         (lambda rows: np.full_like(rows, np.inf), "x0 is not finite in row 0"),
     ],
 )

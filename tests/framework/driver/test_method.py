@@ -92,7 +92,6 @@ def test_a_call_and_a_file_choose_the_same_method_by_default(name):
     assert parts(of_call) == parts(of_file)
     assert objective.default_solver == spec.solver
     assert objective.default_stop == spec.stop
-    objective.destroy()
 
 
 @pytest.mark.parametrize("name", ["tao:cg", "tao:lmvm", "scipy:BFGS"])
@@ -107,7 +106,6 @@ def test_each_solver_is_the_same_from_a_call_and_a_file(name):
     of_file = built_method(configuration, objective)
     of_call, _ = method.method_of_call(objective, name, None, {})
     assert parts(of_call) == parts(of_file)
-    objective.destroy()
 
 
 def test_an_option_goes_to_the_part_that_has_it():

@@ -20,7 +20,7 @@ class Diagonal(Preconditioner):
         objective.hessian_diagonal(x, self.diagonal)
 
     def apply(self, residual, direction):
-        direction.pointwiseDivide(residual, self.diagonal)
+        np.divide(residual.rows, self.diagonal.rows, out=direction.rows)
 
 
 @dataclass(kw_only=True)
@@ -61,7 +61,6 @@ class Descent(Solver):
         state.gradient_norm = state.gradient.norm()
         state.evaluations += 1
         state.counts = [*state.counts, state.evaluations]
-        direction.destroy()
         return state
 
     def trace_row(self, state):

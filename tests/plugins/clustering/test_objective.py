@@ -54,7 +54,6 @@ def _check(objective, fixed_point=True):
         EigenvectorFixedPoint.check(objective, x)
         value, _ = objective.value_and_fixed_point_matrix(x)
         assert value == pytest.approx(objective.value(x), rel=1e-11)
-    x.destroy()
 
 
 @pytest.mark.ranks(1, 3)

@@ -277,7 +277,7 @@ def test_powell_damping_keeps_pairs_that_show_negative_curvature(chain):
             state = solver.step(state)
         counts[damping] = len(state.memory["steps"])
         assert np.all(np.diag(state.memory["products"]) > 0)
-        solver.destroy(state)
+        solver.close(state)
     assert counts["powell"] == 3
 
 
@@ -427,7 +427,7 @@ def test_a_reset_keeps_the_point_and_forgets_the_curvature(rosenbrock):
         assert state.evaluations == evaluations + 1
         assert solver.direction().is_reset(state.memory)
         assert solver.step(state).value < value
-        solver.destroy(state)
+        solver.close(state)
 
 
 @pytest.mark.parametrize(

@@ -304,7 +304,7 @@ def test_a_state_can_be_dropped_in_the_middle_of_a_foreign_loop(rosenbrock):
         objective = rosenbrock(MPI.COMM_SELF)
         state = solver.init(objective, objective.initial_point(0))
         state = solver.step(solver.step(state))
-        solver.destroy(state)
+        solver.close(state)
         assert state.running_solver is None
 
 
@@ -319,7 +319,7 @@ def test_a_reset_starts_afresh_from_the_present_point(rosenbrock):
     assert state.since == 0
     assert state.value == value
     assert solver.step(state).value < value
-    solver.destroy(state)
+    solver.close(state)
 
 
 def test_a_coroutine_hands_over_and_takes_back():

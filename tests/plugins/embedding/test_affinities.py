@@ -199,4 +199,3 @@ def test_a_map_whose_parts_drift_apart_is_said_to_be_inflated(comm):
     for objective, inflated in ((drifting, True), (usual, False)):
         notes = thalweg.minimize(objective, iterations=150, decrease=0.0).notes
         assert any("map is inflated: it is" in note for note in notes) == inflated
-        objective.destroy()

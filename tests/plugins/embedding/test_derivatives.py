@@ -107,10 +107,8 @@ def test_hessian_diagonal_is_the_diagonal_of_the_hessian(comm, name):
     whole = objective.layout.gather(diagonal).ravel()
     for index in (0, 7, 60, 121):
         unit, column = x.duplicate(), x.duplicate()
-        unit.set(0.0)
-        if unit.getOwnershipRange()[0] <= index < unit.getOwnershipRange()[1]:
-            unit.setValue(index, 1.0)
-        unit.assemble()
+        row, column_of_row = divmod(index, unit.layout.columns)
+        unit.rows[unit.layout.own(np.array([row])), column_of_row] = 1.0
         objective.hessian_product(x, unit, column)
         assert unit.dot(column) == pytest.approx(whole[index], rel=1e-10)
 
@@ -132,10 +130,8 @@ def test_convex_blocks_are_symmetric_semidefinite_and_have_the_diagonal_they_say
     assert image.norm() <= 1e-12 * other.norm()  # a Laplacian: constants are its null space
     objective.partial_hessian_diagonal(x, diagonal)
     unit = x.duplicate()
-    unit.set(0.0)
     if comm.rank == 0:
-        unit.setValue(3, 1.0)
-    unit.assemble()
+        unit.getArray()[3] = 1.0
     objective.repulsive_product(x, unit, image)
     degree = layout.gather_rows(objective.attractive_degrees())[1]
     assert image.dot(unit) + 4.0 * degree == pytest.approx(layout.gather(diagonal).ravel()[3])

@@ -258,8 +258,6 @@ def test_the_solution_is_this_ranks_rows_of_the_map(comm):
     found = objective.solution(start)
     assert found.shape == (objective.layout.local_rows, 2)
     np.testing.assert_array_equal(found, objective.map_rows(start))
-    start.destroy()
-    objective.destroy()
 
 
 EXTENDED = {

@@ -65,7 +65,6 @@ def test_a_map_whose_affinities_fall_apart_has_a_minimum():
     between = weights[corners @ corners.T == 0.0].sum()
     assert 0.005 < between <= 0.01
     assert far - near == pytest.approx(between * np.log(1e4), rel=1e-3)
-    objective.destroy()
 
 
 @pytest.mark.parametrize(("rows", "longest"), [(200, 1.0), (15_000, 1.0), (60_000, 2.0)])
@@ -75,8 +74,6 @@ def test_steps_are_capped_by_the_map_or_a_few_units(comm, rows, longest):
     for spread in (1e-3, 100.0):
         x = objective.layout.vec_from(objective.layout.random_normal(0, spread))
         assert objective.length_scale(x) == min(longest, objective.widest_side(x))
-        x.destroy()
-    objective.destroy()
 
 
 @pytest.mark.parametrize(
@@ -89,7 +86,6 @@ def test_only_maps_of_many_terms_have_several_threads(rows, repulsion, threads):
     data = Dataset.from_array(np.zeros((rows, 0)))
     objective = t_sne(data, data.comm, weights=line, repulsion=repulsion)
     assert (objective.terms >= MANY_TERMS) == threads
-    objective.destroy()
 
 
 def test_points_do_not_start_at_one_place_beside_an_outlier(comm):
@@ -109,8 +105,6 @@ def test_a_large_map_starts_wide_enough_for_its_forces_to_show(comm, init, devia
     start = objective.initial_point(0)
     deviations = objective.layout.reading(start).std(axis=0)
     assert deviations.max() == pytest.approx(deviation, rel=0.05)
-    start.destroy()
-    objective.destroy()
 
 
 def test_an_elastic_embedding_starts_small_however_many_points(comm):
@@ -120,8 +114,6 @@ def test_an_elastic_embedding_starts_small_however_many_points(comm):
     )
     start = objective.initial_point(0)
     assert objective.layout.reading(start).std() == pytest.approx(1e-2, rel=0.05)
-    start.destroy()
-    objective.destroy()
 
 
 @pytest.mark.parametrize("kind", [TSNE, SymmetricSNE, UMAP, LargeVis, NegTSNE, PaCMAP])
@@ -151,4 +143,3 @@ def test_a_call_ends_where_the_estimator_does(comm):
     np.testing.assert_array_equal(result.x, estimator.embedding_)
     longer = thalweg.minimize(objective, seed=0, decrease=1e-6)
     assert longer.iterations > result.iterations
-    objective.destroy()

@@ -21,10 +21,10 @@ def test_what_a_large_run_takes_is_what_the_plan_says(comm, caplog, monkeypatch)
     (planned,) = plans(section, comm.size, rows=1200, columns=3)
     given = {"perplexity": 7.0, "neighbor_search": "approximate", "start": np.zeros((1200, 2))}
     with caplog.at_level(logging.WARNING, logger="thalweg.embedding"):
-        t_sne(data, comm, **given).destroy()
+        t_sne(data, comm, **given)
         assert "GiB" not in caplog.text
         monkeypatch.setattr(estimate, "LARGE_ROWS", 1000)
-        t_sne(data, comm, **given).destroy()
+        t_sne(data, comm, **given)
     assert (
         f"an embedding of 1,200 points takes about {planned.memory / 2**30:.2f} GiB" in caplog.text
     )

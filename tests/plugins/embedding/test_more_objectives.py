@@ -67,7 +67,6 @@ def test_normalized_objectives_are_kullback_leibler_divergences(comm, family):
     p = squareform(affinities_of(data, "entropic").weights, checks=False)
     divergence = 2.0 * rel_entr(p, 0.5 * q / q.sum()).sum()
     assert objective.value(x) == pytest.approx(divergence, rel=1e-9)
-    objective.destroy()
 
 
 @pytest.mark.ranks(1, 3)
@@ -83,7 +82,6 @@ def test_a_cross_entropy_is_its_sum_over_all_pairs(comm):
     terms = -mu * np.log(phi) - (1.0 - mu) * np.log1p(-phi)
     np.fill_diagonal(terms, 0.0)
     assert objective.value(x) == pytest.approx(terms.sum() / made.total, rel=1e-9)
-    objective.destroy()
 
 
 @pytest.mark.ranks(1, 3)
@@ -103,7 +101,6 @@ def test_complements_are_of_the_affinities_that_were_given(comm, sparse):
     terms = -mu * np.log(phi) - (1.0 - mu) * np.log1p(-phi)
     np.fill_diagonal(terms, 0.0)
     assert objective.value(x) == pytest.approx(terms.sum() / mu.sum(), rel=1e-9)
-    objective.destroy()
     with pytest.raises(InputError, match="at most 1, and one is 3;"):
         objectives.umap_embedding(Dataset.from_array(3 * mu, comm=comm), comm, **options)
 
@@ -192,7 +189,6 @@ def test_umap_steps_along_the_gradient_on_average(steps_of, error):
     expected = -weights.sum() * objective.layout.gather(gradient)
     steps = steps_of(weights, rows)
     np.testing.assert_allclose(steps, expected, atol=error * np.abs(expected).max())
-    objective.destroy()
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -240,7 +236,6 @@ def test_the_correlation_of_densities_is_that_of_logarithms_of_radii(comm):
     expected *= np.sqrt(radii.var() / (radii.var() + 0.1))
     assert term.total(points) == pytest.approx(expected, rel=1e-10)
     assert term.total(7.0 + 0.0 * points) == pytest.approx(0.0, abs=1e-12)
-    term.destroy()
 
 
 def test_a_density_term_raises_the_correlation_and_costs_little_divergence(comm):
@@ -249,7 +244,6 @@ def test_a_density_term_raises_the_correlation_and_costs_little_divergence(comm)
     for weight in (1e-9, 0.1):
         objective = objectives.t_sne(data, comm, perplexity=10.0, density=weight)
         found[weight] = thalweg.minimize(objective, iterations=110).metrics
-        objective.destroy()
     without, with_term = found.values()
     assert with_term["density_correlation"] > without["density_correlation"] + 0.1
     assert with_term["kl_divergence"] < without["kl_divergence"] + 0.05
@@ -267,7 +261,6 @@ def test_a_sum_over_all_pairs_of_many_points_is_said(comm):
             data, comm, dimensions=dimensions, perplexity=2.0, affinity="uniform", n_neighbors=2
         )
         said[dimensions] = [note for note in objective.notes if "over all 5,000 x 5,000" in note]
-        objective.destroy()
     assert [len(notes) for notes in said.values()] == [0, 1]
 
 
@@ -282,7 +275,6 @@ def test_starts_from_eigenvectors_are_those_of_the_affinities(comm):
     for column in x.T:
         ratio = (share @ column) @ column / (column @ column)
         np.testing.assert_allclose(share @ column, ratio * column, atol=1e-4)
-    objective.destroy()
 
 
 def test_the_error_of_a_value_covers_that_of_the_repulsion(comm):

@@ -112,7 +112,6 @@ def test_the_value_is_the_weighted_sum_of_each_phase(comm):
         wanted = terms[0] + pushed
         assert objective.value_at(0.0, value) == pytest.approx(wanted, rel=1e-12)
         assert np.isnan(objective.value_at(0.0, value + 1.0))  # of another evaluation
-    objective.destroy()
 
 
 @pytest.mark.ranks(1, 4)
@@ -130,7 +129,6 @@ def test_ranks_may_have_no_points_and_sets_no_pairs(comm, rows, ratio):
         made.hessian_product(x, x, product)
         values.append((made.value_and_gradient(x, slope), slope.norm(), product.norm()))
     np.testing.assert_allclose(*values, rtol=1e-4)  # the second has single precision
-    objective.destroy()
 
 
 def test_a_run_passes_the_three_phases_and_ends_at_the_wanted_objective(comm):
@@ -144,7 +142,6 @@ def test_a_run_passes_the_three_phases_and_ends_at_the_wanted_objective(comm):
     assert (np.diff(weights) <= 0.0).all()
     x = objective.layout.vec_from(result.x)
     assert objective.value(x) == pytest.approx(result.objective)
-    objective.destroy()
 
 
 def test_single_precision_is_said_in_the_error_of_a_value(comm):
@@ -156,7 +153,6 @@ def test_single_precision_is_said_in_the_error_of_a_value(comm):
     product = x.duplicate()
     objective.hessian_product(x, x, product)  # in double precision
     assert objective.value_error(single) > 1e-7 * single
-    objective.destroy()
 
 
 def test_what_pacmap_cannot_take_is_said(comm):
@@ -166,4 +162,3 @@ def test_what_pacmap_cannot_take_is_said(comm):
     objective = pacmap(digits(comm), comm, metric="cosine")
     with pytest.raises(InputError, match="mid-near pairs must be a finite number of at least 0"):
         objective.check_homotopy(-1.0)
-    objective.destroy()

@@ -60,8 +60,6 @@ def test_attraction_in_single_precision_errs_by_what_is_stated(comm):
         assert error <= single.relative_error * max(total, graph.sum())
         assert np.abs(found - exact).max() <= 1e-4 * np.abs(exact).max()
         assert single.total(rows) == total
-        single.destroy()
-        double.destroy()
 
 
 def test_attraction_in_single_precision_does_not_depend_on_threads():
@@ -79,7 +77,6 @@ def test_attraction_in_single_precision_does_not_depend_on_threads():
             slopes = np.empty_like(rows)
             found.append((pairs.total_and_slopes(rows, slopes), slopes.tobytes()))
     assert found[0] == found[1]
-    pairs.destroy()
 
 
 def test_wrong_derivatives_are_refused():

@@ -40,7 +40,7 @@ def applied(preconditioner, objective):
     preconditioner.apply(residual, direction)
     found = objective.layout.gather(direction)
     given = objective.layout.gather(residual)
-    preconditioner.destroy()
+    preconditioner.close()
     return found, given
 
 

@@ -53,11 +53,8 @@ def vectors_of(objective):
         part.update(x)
         part.apply(moves, out)
         found[type(part).__name__] = layout.gather(out)
-        part.destroy()
     weights = objective.attractive_weights(x)
     found["weights"] = layout.gather_rows(scipy.sparse.csr_matrix(weights).toarray())
-    for vec in (x, moves, out):
-        vec.destroy()
     return found
 
 
@@ -81,8 +78,6 @@ def test_an_embedding_does_not_depend_on_where_rows_are_brought(comm, options):
         close = 1e-6 if name.islower() else 1e-2  # solutions end at rough residuals
         error = np.abs(mine - wanted[name]).max()
         assert error <= close * np.abs(wanted[name]).max(), name
-    for each in (objective, alone):
-        each.destroy()
 
 
 @pytest.mark.ranks(2, 3)
@@ -96,7 +91,6 @@ def test_components_are_tied_together_by_the_same_links_on_any_ranks(comm):
         x = objective.initial_point(0)
         weights = scipy.sparse.csr_matrix(objective.attractive_weights(x)).toarray()
         maps.append((objective.layout.gather_rows(weights), objective.value(x)))
-        objective.destroy()
     np.testing.assert_allclose(maps[0][0], maps[1][0], rtol=1e-12, atol=1e-18)
     assert maps[0][1] == pytest.approx(maps[1][1], rel=1e-12)
 
@@ -124,8 +118,6 @@ def test_bytes_of_an_evaluation_and_of_a_solve_are_those_of_the_ranks_share(comm
     assert evaluation <= 1.2 * share * d * (4 + 8) + halo
     solve = sent(lambda: direction.apply(gradient, gradient))
     assert solve <= 1.2 * share * d * (8 + 8) + 10 * halo
-    direction.destroy()
-    objective.destroy()
 
 
 def both(objective, x):

@@ -38,7 +38,6 @@ def test_value_and_gradient(comm, digits, kind):
         expected = hinge_over_all_pairs(points, psi, 0.2, lambda i, j: labels[i] == labels[j])
         assert objective.value(x) == pytest.approx(expected, rel=1e-10)
     check_gradient(objective, x)
-    x.destroy()
 
 
 @pytest.mark.ranks(1, 2)
@@ -63,8 +62,6 @@ def test_weights_multiply_the_changes_of_their_pairs(comm, digits, secants_of):
     slope = x.duplicate()
     objective.value_and_gradient(x, slope)
     np.testing.assert_allclose(gradient, objective.layout.reading(slope), rtol=1e-9, atol=1e-12)
-    slope.destroy()
-    x.destroy()
 
 
 @pytest.mark.parametrize("kind", ["listed", "within-class"])
@@ -80,7 +77,6 @@ def test_few_secants_among_many_points_take_little_memory(comm, secants_of, kind
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 40e6  # blocks of 512 x 4000 pairs took 200e6
-    x.destroy()
 
 
 @pytest.mark.ranks(1, 2)

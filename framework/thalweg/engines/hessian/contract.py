@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from thalweg.capability import Capability
-from thalweg.parallel import PETSc
+from thalweg.parallel import Vector
 
 
 class HessianProduct(Capability):
@@ -14,7 +14,7 @@ class HessianProduct(Capability):
     phrase = "Hessian product"
 
     @abstractmethod
-    def hessian_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+    def hessian_product(self, x: Vector, direction: Vector, product: Vector) -> None:
         """Overwrite ``product`` with ``H(x) direction``."""
 
 
@@ -24,7 +24,7 @@ class GaussNewtonProduct(Capability):
     phrase = "Gauss-Newton product"
 
     @abstractmethod
-    def gauss_newton_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None:
+    def gauss_newton_product(self, x: Vector, direction: Vector, product: Vector) -> None:
         """Overwrite ``product`` with ``G(x) direction``."""
 
 
@@ -34,5 +34,5 @@ class HessianDiagonal(Capability):
     phrase = "Hessian diagonal"
 
     @abstractmethod
-    def hessian_diagonal(self, x: PETSc.Vec, diagonal: PETSc.Vec) -> None:
+    def hessian_diagonal(self, x: Vector, diagonal: Vector) -> None:
         """Overwrite ``diagonal`` with the diagonal of the Hessian, entries of either sign."""

@@ -11,33 +11,40 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from thalweg.parallel import Layout, PETSc
+from thalweg.parallel import Layout, PETSc, Vector, vector_on
+from thalweg.parallel.petsc import sizes
 
 #: ``product(direction, result)`` overwrites ``result``; it must leave ``direction`` alone.
-Product = Callable[[PETSc.Vec, PETSc.Vec], None]
+Product = Callable[[Vector, Vector], None]
 
 
 class _HasHessianProduct(Protocol):
     layout: Layout
 
-    def hessian_product(self, x: PETSc.Vec, direction: PETSc.Vec, product: PETSc.Vec) -> None: ...
+    def hessian_product(self, x: Vector, direction: Vector, product: Vector) -> None: ...
 
 
 class _ShellContext:
     """Methods that PETSc calls for a Python matrix, which holds its context."""
 
-    def __init__(self, product: Product, diagonal: Callable[[PETSc.Vec], None] | None) -> None:
-        self.product = product
+    def __init__(
+        self, layout: Layout, product: Product, diagonal: Callable[[Vector], None] | None
+    ) -> None:
+        self.layout, self.product = layout, product
         self.multiple = 0.0
         if diagonal is not None:  # PETSc asks whoever has this method
             self.diagonal = diagonal
             self.getDiagonal = self._give_diagonal
 
-    def mult(self, matrix: PETSc.Mat, direction: PETSc.Vec, result: PETSc.Vec) -> None:
-        """``result = matrix direction``."""
-        self.product(direction, result)
-        if self.multiple:
-            result.axpy(self.multiple, direction)
+    def mult(self, matrix: PETSc.Mat, given: Vector, to_fill: Vector) -> None:
+        """The matrix times a vector."""
+        with (
+            vector_on(self.layout, given) as direction,
+            vector_on(self.layout, to_fill, write=True) as result,
+        ):
+            self.product(direction, result)
+            if self.multiple:
+                result.axpy(self.multiple, direction)
 
     def shift(self, matrix: PETSc.Mat, amount: float) -> None:
         """Add a multiple of the identity, as Newton methods do where they meet no descent."""
@@ -47,9 +54,10 @@ class _ShellContext:
     multTranspose = mult
     multHermitian = mult
 
-    def _give_diagonal(self, matrix: PETSc.Mat, diagonal: PETSc.Vec) -> None:
-        self.diagonal(diagonal)
-        diagonal.shift(self.multiple)
+    def _give_diagonal(self, matrix: PETSc.Mat, to_fill: Vector) -> None:
+        with vector_on(self.layout, to_fill, write=True) as result:
+            self.diagonal(result)
+            result.rows += self.multiple
 
     def destroy(self, matrix: PETSc.Mat) -> None:
         """Let go of what the functions refer to."""
@@ -73,7 +81,7 @@ def _keep_matrices() -> None:
 
 
 def matrix_free(
-    layout: Layout, product: Product, diagonal: Callable[[PETSc.Vec], None] | None = None
+    layout: Layout, product: Product, diagonal: Callable[[Vector], None] | None = None
 ) -> PETSc.Mat:
     """Shell matrix of a symmetric linear map.  Collective; the caller destroys it.
 
@@ -100,9 +108,9 @@ def matrix_free(
     raised in ``product`` passes through PETSc as ``PETSc.Error`` with the original as its
     cause where PETSc keeps it.
     """
-    local, total = layout.local_rows * layout.columns, layout.rows * layout.columns
-    context = _ShellContext(product, diagonal)
-    matrix = PETSc.Mat().createPython(((local, total), (local, total)), context, comm=layout.comm)
+    size = sizes(layout)
+    context = _ShellContext(layout, product, diagonal)
+    matrix = PETSc.Mat().createPython((size, size), context, comm=layout.comm)
     _borrowed[context] = copy.copy(matrix)
     matrix.decRef()
     matrix.setBlockSize(max(1, layout.columns))
@@ -118,7 +126,7 @@ def remove_shift(matrix: PETSc.Mat) -> None:
     matrix.assemble()
 
 
-def hessian_operator(objective: _HasHessianProduct, x: PETSc.Vec) -> PETSc.Mat:
+def hessian_operator(objective: _HasHessianProduct, x: Vector) -> PETSc.Mat:
     """Hessian of an objective at ``x`` as a shell matrix.  Collective; the caller destroys it.
 
     Parameters
@@ -130,7 +138,7 @@ def hessian_operator(objective: _HasHessianProduct, x: PETSc.Vec) -> PETSc.Mat:
         The matrix refers to this vector: when it changes, so does the matrix.
     """
 
-    def product(direction: PETSc.Vec, result: PETSc.Vec) -> None:
+    def product(direction: Vector, result: Vector) -> None:
         objective.hessian_product(x, direction, result)
 
     give: Any = getattr(objective, "hessian_diagonal", None)

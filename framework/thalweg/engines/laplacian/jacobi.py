@@ -93,7 +93,7 @@ class JacobiIterations:
     def _sum(self, numbers: np.ndarray) -> np.ndarray:
         return np.asarray(sum_over_ranks(self.layout.comm, numbers))
 
-    def destroy(self) -> None:
+    def close(self) -> None:
         """Nothing to free."""
 
 

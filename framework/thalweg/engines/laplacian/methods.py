@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
+import scipy.sparse.linalg
 
 from thalweg.engines.laplacian.jacobi import JacobiIterations
-from thalweg.engines.laplacian.petsc_solver import KSP_OPTIONS, PetscSolver, user_options
 from thalweg.errors import InputError, NumericalError
-from thalweg.parallel import MPI, PETSc, options_prefix, raise_on_all_ranks
+from thalweg.parallel import MPI, raise_on_all_ranks
 from thalweg.parallel.layout import MPI_COUNT, Layout
 
-#: Names of the methods.
-METHODS = (*KSP_OPTIONS, "dense")
-
-#: Methods that run on rank 0 alone.
-SERIAL = frozenset({"dense", "cholmod", "mumps-serial", "petsc"})
+#: Names of the methods; those that need no PETSc; those that run on rank 0 alone.
+METHODS = (
+    "cholmod", "mumps", "mumps-serial", "petsc", "superlu", "dense", "amg", "icc", "jacobi",
+)  # fmt: skip
+OWN = frozenset({"jacobi", "dense", "superlu"})
+SERIAL = frozenset({"dense", "cholmod", "mumps-serial", "petsc", "superlu"})
 
 
 class Method(Protocol):
@@ -28,12 +31,22 @@ class Method(Protocol):
     def solve(self, block: np.ndarray) -> np.ndarray:
         """Solution for this rank's rows of the right-hand sides.  Collective."""
 
-    def destroy(self) -> None:
+    def close(self) -> None:
         """Free what PETSc holds.  Collective."""
 
 
+@functools.cache
+def has_petsc() -> bool:
+    """Whether petsc4py is installed."""
+    return importlib.util.find_spec("petsc4py") is not None
+
+
 def available(method: str) -> bool:
-    """Whether this PETSc has what a method needs."""
+    """Whether there is a PETSc, and has what a method needs.  Collective at first."""
+    if method in OWN or not has_petsc():
+        return method in OWN
+    from thalweg.parallel import PETSc
+
     # Older versions of PETSc know CHOLMOD by the name of its collection.
     names = {
         "cholmod": ("cholmod", "suitesparse"),
@@ -60,9 +73,13 @@ def create_method(
     NumericalError
         The matrix could not be factored.
     """
-    prefix = options_prefix("laplacian")
-    plain = scipy.sparse.issparse(rows) and not null_vectors and not user_options()
-    if name == "jacobi" and layout.comm.allreduce(int(plain), op=MPI.MIN):
+    plain = scipy.sparse.issparse(rows) and not null_vectors
+    if has_petsc():
+        from thalweg.engines.laplacian.petsc_solver import PetscSolver, user_options
+        from thalweg.parallel import options_prefix
+
+        prefix, plain = options_prefix("laplacian"), plain and not user_options()
+    if name == "jacobi" and (not has_petsc() or layout.comm.allreduce(int(plain), op=MPI.MIN)):
         return JacobiIterations(layout, scipy.sparse.csr_matrix(rows), rtol, iterations)
     if name not in SERIAL:
         return PetscSolver(layout, rows, name, rtol, iterations, null_vectors, prefix)
@@ -70,6 +87,8 @@ def create_method(
     def build(alone: Layout, whole: scipy.sparse.csr_matrix | np.ndarray) -> Method:
         if name == "dense":
             return DenseCholesky(whole if isinstance(whole, np.ndarray) else whole.toarray())
+        if name == "superlu":
+            return SuperLU(whole)
         return PetscSolver(alone, whole, name, rtol, iterations, [], prefix)
 
     return OnRoot(layout, rows, build)
@@ -91,7 +110,29 @@ class DenseCholesky:
         """Solution for the right-hand sides."""
         return np.asarray(scipy.linalg.cho_solve(self.factor, block, check_finite=False))
 
-    def destroy(self) -> None:
+    def close(self) -> None:
+        """Nothing to free."""
+
+
+class SuperLU:
+    """SciPy's factors of a whole sparse matrix, in an order for symmetric ones."""
+
+    def __init__(self, whole: scipy.sparse.csr_matrix) -> None:
+        try:
+            self.factor = scipy.sparse.linalg.splu(
+                whole.T,  # the same matrix, by columns
+                permc_spec="MMD_AT_PLUS_A",
+                diag_pivot_thresh=0.0,
+                options={"SymmetricMode": True},
+            )
+        except RuntimeError as error:
+            raise NumericalError(f"the Laplacian could not be factored: {error}") from error
+
+    def solve(self, block: np.ndarray) -> np.ndarray:
+        """Solution for the right-hand sides."""
+        return np.asarray(self.factor.solve(np.ascontiguousarray(block)))
+
+    def close(self) -> None:
         """Nothing to free."""
 
 
@@ -124,10 +165,10 @@ class OnRoot:
                 whole = self.method.solve(whole)
         return self.layout.scatter_from_root(whole, block.shape[1:], block.dtype)
 
-    def destroy(self) -> None:
+    def close(self) -> None:
         """Free what PETSc holds.  Collective."""
         if self.method is not None:
-            self.method.destroy()
+            self.method.close()
 
 
 def _csr_on_root(layout: Layout, rows: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 
 from thalweg.errors import InputError, NumericalError
-from thalweg.parallel import Layout, PETSc, raise_on_all_ranks, temporary_options
+from thalweg.parallel import Layout, PETSc, raise_on_all_ranks, temporary_options, vec_over
 
 #: Options under this prefix, for instance in ``PETSC_OPTIONS``, override those of a method.
 USER_PREFIX = "thalweg_laplacian_"
@@ -19,7 +19,7 @@ def _cholesky(package: str, **more: str) -> dict[str, Any]:
     return {"ksp_type": "preonly", **factor, **more}
 
 
-#: KSP options of each method but the dense one.
+#: KSP options of each method that PETSc runs.
 KSP_OPTIONS: dict[str, dict[str, Any]] = {
     "cholmod": _cholesky("cholmod"),
     "mumps": _cholesky("mumps"),
@@ -48,7 +48,7 @@ class PetscSolver:
     rows
         This rank's rows of the matrix, a CSR matrix or a dense array.
     method
-        A key of :data:`KSP_OPTIONS` other than ``"dense"``.
+        A key of :data:`KSP_OPTIONS`.
     rtol, iterations
         Where Krylov iterations end: relative residual, and their number.
     null_vectors
@@ -71,7 +71,7 @@ class PetscSolver:
         self._held: list[Any] = []
         self.matrix = self._hold(_matrix(layout, rows))
         for vector in null_vectors:
-            self._hold(layout.with_columns(1).vec_from(vector))
+            self._hold(vec_over(layout.with_columns(1).vec_from(vector)))
         if null_vectors:
             space = self._hold(
                 PETSc.NullSpace().create(constant=False, vectors=self._held[1:], comm=layout.comm)
@@ -99,7 +99,7 @@ class PetscSolver:
             try:
                 self.ksp.setUp()
             except PETSc.Error as error:
-                self.destroy()
+                self.close()
                 raise NumericalError(
                     f"the Laplacian could not be factored by '{method}' (PETSc error "
                     f"{error.ierr}); try another method"
@@ -139,7 +139,7 @@ class PetscSolver:
             solution[:, column] = self.left.getArray(readonly=True)
         return solution
 
-    def destroy(self) -> None:
+    def close(self) -> None:
         """Free what PETSc holds.  Collective."""
         while self._held:
             self._held.pop().destroy()

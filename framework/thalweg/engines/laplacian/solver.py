@@ -7,9 +7,9 @@ import scipy.sparse
 
 from thalweg.engines.laplacian import Relocation
 from thalweg.engines.laplacian.components import MeanRemoval, component_labels
-from thalweg.engines.laplacian.methods import METHODS, available, create_method
+from thalweg.engines.laplacian.methods import METHODS, available, create_method, has_petsc
 from thalweg.errors import InputError, suggestion
-from thalweg.parallel import Layout, PETSc, min_over_ranks, phase, raise_on_all_ranks, sum_large
+from thalweg.parallel import Layout, Vector, min_over_ranks, phase, raise_on_all_ranks, sum_large
 
 #: Default shift, relative to the smallest positive diagonal entry.
 SHIFT = 1e-10
@@ -50,10 +50,11 @@ class LaplacianSolver:
         the degrees of a full graph of which W keeps the heaviest edges.  At least the row
         sums.
     method
-        Cholesky on rank 0: ``"cholmod"``, ``"mumps-serial"``, ``"petsc"``, ``"dense"``
-        (LAPACK); distributed Cholesky: ``"mumps"``; CG on all ranks: ``"amg"`` (hypre's
+        Factors on rank 0: ``"cholmod"``, ``"mumps-serial"``, ``"petsc"``, ``"superlu"`` (SciPy's),
+        ``"dense"`` (LAPACK); distributed ones: ``"mumps"``; CG on all ranks: ``"amg"`` (hypre's
         BoomerAMG, else PETSc's GAMG), ``"icc"`` (incomplete Cholesky, of each rank's
-        block at several), ``"jacobi"`` (also for dense W); or ``"auto"``.
+        block at several), ``"jacobi"`` (also for dense W); or ``"auto"``.  All but superlu,
+        dense and jacobi need PETSc.
     rtol, iterations
         Relative residual, and number, at which the CG iterations for a column end.  Jacobi's run
         in single precision from a residual of 1e-4 on.
@@ -133,7 +134,7 @@ class LaplacianSolver:
         null_vectors = self.removal.null_vectors(limit=16) if self.removal.active else []
         self.method = create_method(layout, rows, self.name, rtol, iterations, null_vectors)
 
-    def solve(self, rhs: PETSc.Vec, out: PETSc.Vec) -> None:
+    def solve(self, rhs: Vector, out: Vector) -> None:
         """Overwrite ``out`` with the solution for ``rhs``, which it may be itself.  Collective."""
         places = self._places
         block = self.layout.reading(rhs)
@@ -145,9 +146,9 @@ class LaplacianSolver:
             with self.layout.writing(out) as rows:
                 rows[...] = solution if places is None else places.backward(solution)
 
-    def destroy(self) -> None:
+    def close(self) -> None:
         """Free what PETSc holds.  Collective."""
-        self.method.destroy()
+        self.method.close()
 
 
 def _mean_removal(
@@ -238,7 +239,8 @@ def _chosen(
                 f"no method of a Laplacian is called '{method}'{suggestion(method, METHODS)}"
             )
         if not available(method):
-            raise InputError(f"this PETSc cannot run method '{method}'; use 'auto'")
+            lacking = "this PETSc cannot run" if has_petsc() else "without PETSc there is no"
+            raise InputError(f"{lacking} method '{method}'; use 'auto'")
         if not sparse and method not in ("dense", "jacobi"):
             raise InputError(f"method '{method}' of a Laplacian needs sparse weights")
         return method
@@ -251,5 +253,8 @@ def _chosen(
         return "jacobi"
     light = entries <= _LIGHT_ROW * rows
     if rows <= _ANY_FILL_ROWS or (light and rows <= _LIGHT_ROWS):
-        return next(name for name in ("cholmod", "mumps-serial", "petsc") if available(name))
+        serial = ("cholmod", "mumps-serial", "petsc", "superlu")
+        return next(name for name in serial if available(name))
+    if not available("amg"):
+        return "jacobi"
     return "amg" if light else "icc"

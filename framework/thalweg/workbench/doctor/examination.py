@@ -7,22 +7,22 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 
-from thalweg.errors import PluginError, reason
+from thalweg.errors import InputError, PluginError, reason
 from thalweg.workbench.doctor import libraries
 from thalweg.workbench.doctor.libraries import Finding, import_failure
 
 #: Distributions that thalweg cannot do without, in the order shown.
-NEEDED = ("numpy", "scipy", "mpi4py", "petsc4py", "numba", "scikit-learn", "matplotlib", "pluggy")
+NEEDED = ("numpy", "scipy", "mpi4py", "numba", "scikit-learn", "matplotlib", "pluggy")
 
 #: Distributions that it uses where they are.
-OPTIONAL = ("slepc4py", "pynndescent", "jax")
+OPTIONAL = ("petsc4py", "slepc4py", "pynndescent", "jax")
 
 
 def examine() -> list[Finding]:
     """All findings on this installation.  Collective if MPI works."""
     findings = list(python_packages())
     usable = True
-    for name in ("mpi4py.MPI", "petsc4py.PETSc"):
+    for name in ("mpi4py.MPI", *(["petsc4py.PETSc"] if libraries.installed("petsc4py") else [])):
         finding = import_failure(name)
         if finding is not None:
             findings.append(finding)
@@ -103,7 +103,10 @@ def plugin_code() -> Iterator[Finding]:
             spec.resolve()
             spec.declared_options  # noqa: B018
         except PluginError as error:
-            yield Finding(spec.owner, "", str(error), "fix its plugin or uninstall it", True)
+            advice = "fix its plugin or uninstall it"
+            if lacking := isinstance(error.__cause__, InputError):  # it says what it needs
+                advice = "install that, where it is wanted"
+            yield Finding(spec.owner, "", str(error), advice, not lacking)
 
 
 def plugins() -> Iterator[Finding]:

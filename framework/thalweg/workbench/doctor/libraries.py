@@ -74,6 +74,11 @@ def import_failure(name: str) -> Finding | None:
     return None
 
 
+def installed(package: str) -> bool:
+    """Whether a package can be found."""
+    return importlib.util.find_spec(package) is not None
+
+
 def mpi() -> Iterator[Finding]:
     """The MPI library."""
     from mpi4py import MPI
@@ -161,6 +166,11 @@ def mpi_libraries(maps: Path = Path("/proc/self/maps")) -> Iterator[Finding]:
 
 def petsc() -> Iterator[Finding]:
     """PETSc's version, number types and external packages."""
+    if not installed("petsc4py"):
+        advice = "run scripts/setup, or pip install petsc petsc4py"
+        lacking = "factorizations over ranks, TAO's solvers and SLEPc's need PETSc"
+        yield Finding("PETSc", "not installed", lacking, advice)
+        return
     import numpy as np
     from petsc4py import PETSc
 
@@ -186,7 +196,7 @@ def petsc() -> Iterator[Finding]:
 
 def blas(maps: Path = Path("/proc/self/maps")) -> Iterator[Finding]:
     """Which BLAS PETSc's factorizations run on; NumPy and SciPy bring their own."""
-    if not maps.exists():
+    if not maps.exists() or not installed("petsc4py"):
         return
     loaded = set(re.findall(r"\S*/lib\S*(?:blas|blis|mkl_rt)\S*", maps.read_text()))
     paths = sorted(path for path in loaded if ".libs/" not in path)
@@ -223,7 +233,7 @@ def matrix_products(cpuinfo: Path = Path("/proc/cpuinfo")) -> Iterator[Finding]:
 
 def slepc() -> Iterator[Finding]:
     """SLEPc, where it is installed, works with this PETSc."""
-    if importlib.util.find_spec("slepc4py") is None:
+    if not installed("slepc4py"):
         yield Finding("SLEPc", "not installed; eigenproblems are solved by other means")
         return
     failure = import_failure("slepc4py.SLEPc")

@@ -14,7 +14,7 @@ from thalweg.driver.method import build_method
 from thalweg.driver.minimize import checked_rows
 from thalweg.errors import InputError, PluginError
 from thalweg.interfaces import Objective, Solver
-from thalweg.parallel import MPI, PETSc, limit_threads, on_root
+from thalweg.parallel import MPI, Vector, limit_threads, on_root
 from thalweg.parallel.watchdog import watchdog
 from thalweg.plugins import ObjectiveSpec, plugins
 from thalweg.workbench.config import Configuration, read_configuration
@@ -101,7 +101,7 @@ def digests(dataset: Dataset | None) -> dict[str, str]:
     return {"data": "", "labels": ""} if dataset is None else dataset.digests
 
 
-def starting_point(configuration: Configuration, objective: Objective) -> PETSc.Vec:
+def starting_point(configuration: Configuration, objective: Objective) -> Vector:
     """The point in ``run.start``, or the objective's own for ``run.seed``.  Collective.
 
     Raises

@@ -11,7 +11,7 @@ from typing import Any
 from thalweg.files import atomic_write_text
 from thalweg.interfaces import Homotopy, Objective
 from thalweg.parallel import MPI, collective_call, on_root
-from thalweg.parallel.failures import attempted, collective_cleanup
+from thalweg.parallel.failures import abort_on_error, attempted
 from thalweg.parallel.threads import restored_thread_limits
 from thalweg.result import Result, Status
 from thalweg.workbench.config import Configuration
@@ -60,7 +60,7 @@ def compare(
         results: dict[str, Result] = {}
         folders = method_folders([method.label for method in configuration.methods])
         runs: dict[str, tuple[Any, ...]] = {}
-        with collective_cleanup(comm, objective.destroy):
+        with abort_on_error(comm):
             solvers = {
                 method.label: built_method(configuration.with_method(method), objective)
                 for method in configuration.methods
@@ -115,8 +115,6 @@ def _warm_up(objective: Objective, seed: int) -> None:
     gradient = x.duplicate()
     objective.value(x)
     objective.value_and_gradient(x, gradient)
-    gradient.destroy()
-    x.destroy()
 
 
 def _write_comparison(

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from thalweg.errors import InputError
-from thalweg.parallel import temporary_options
 
 
 @contextmanager
@@ -36,5 +35,10 @@ def command_line_options(text: str | None) -> Iterator[None]:
             raise InputError(f"PETSc options {text!r}: '{word}' follows no option's name")
         else:
             values[name] = word
+    if not values:
+        yield
+        return
+    from thalweg.parallel import temporary_options
+
     with temporary_options("", values):
         yield

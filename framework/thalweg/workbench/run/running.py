@@ -14,7 +14,7 @@ from thalweg.driver.identity import objective_identity, plugin_versions, start_o
 from thalweg.errors import StorageError
 from thalweg.interfaces import Homotopy, Objective, Solver
 from thalweg.parallel import MPI, collective_call, on_root, phase
-from thalweg.parallel.failures import attempted, collective_cleanup
+from thalweg.parallel.failures import abort_on_error, attempted
 from thalweg.parallel.threads import restored_thread_limits
 from thalweg.parallel.traffic import phases
 from thalweg.plugins import MetricSpec, plugins
@@ -75,7 +75,7 @@ def run(
         started = phases()
         with phase("load"):
             dataset, objective = build_objective(configuration, comm)
-        with collective_cleanup(comm, objective.destroy):
+        with abort_on_error(comm):
             solver = built_method(configuration, objective)
             if directory is not None:
                 on_root(comm, lambda: directory.claim(configuration, resume))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from thalweg.engines.hessian.operators import hessian_operator, matrix_free, remove_shift
-from thalweg.parallel import Layout, PETSc
+from thalweg.parallel import Layout, PETSc, vec_over, vector_on
 
 
 def layouts(comm):
@@ -63,16 +63,15 @@ def test_products_and_diagonal_follow_the_point(comm):
         matrix = hessian_operator(Quartic(layout), x)
         assert matrix.getType() == "python"
         for _ in range(2):
-            matrix.mult(direction, result)
+            matrix.mult(vec_over(direction), vec_over(result))
             expected = spread(layout) * layout.reading(x) ** 2 * layout.reading(direction)
             assert np.array_equal(layout.reading(result), expected)
-            matrix.multTranspose(direction, result)
+            matrix.multTranspose(vec_over(direction), vec_over(result))
             assert np.array_equal(layout.reading(result), expected)
-            matrix.getDiagonal(result)
+            matrix.getDiagonal(vec_over(result))
             assert np.allclose(layout.reading(result), spread(layout) * layout.reading(x) ** 2)
             x.scale(2.0)
-        for thing in (matrix, x, direction, result):
-            thing.destroy()
+        matrix.destroy()
 
 
 @pytest.mark.ranks(1, 2, 3)
@@ -87,13 +86,13 @@ def test_krylov_methods_solve_with_an_operator(comm, krylov):
         ksp.getPC().setType("none")
         ksp.setOperators(matrix)
         ksp.setTolerances(rtol=1e-12)
-        ksp.solve(rhs, solution)
+        ksp.solve(vec_over(rhs), vec_over(solution))
         assert ksp.getConvergedReason() > 0
-        matrix.mult(solution, back)
+        matrix.mult(vec_over(solution), vec_over(back))
         back.axpy(-1.0, rhs)
         assert back.norm() < 1e-10
-        for thing in (ksp, matrix, rhs, solution, back):
-            thing.destroy()
+        ksp.destroy()
+        matrix.destroy()
 
 
 @pytest.mark.ranks(1, 2)
@@ -104,11 +103,12 @@ def test_tao_takes_an_operator_as_its_hessian(comm):
     x, work = layout.create_vec(), layout.create_vec()
     matrix = matrix_free(layout, product)
 
-    def value_and_gradient(tao, point, gradient):
-        product(point, gradient)
-        value = 0.5 * gradient.dot(point) - rhs.dot(point)
-        gradient.axpy(-1.0, rhs)
-        return value
+    def value_and_gradient(tao, at, to_fill):
+        with vector_on(layout, at) as point, vector_on(layout, to_fill, write=True) as gradient:
+            product(point, gradient)
+            value = 0.5 * gradient.dot(point) - rhs.dot(point)
+            gradient.axpy(-1.0, rhs)
+            return value
 
     tao = PETSc.TAO().create(comm)
     tao.setType("nls")
@@ -116,12 +116,12 @@ def test_tao_takes_an_operator_as_its_hessian(comm):
     tao.setHessian(lambda *ignored: None, matrix)
     tao.getKSP().getPC().setType("none")
     tao.setTolerances(gatol=1e-9)
-    tao.solve(x)
+    tao.solve(vec_over(x))
     product(x, work)
     work.axpy(-1.0, rhs)
     assert work.norm() < 1e-8
-    for thing in (tao, matrix, rhs, x, work):
-        thing.destroy()
+    tao.destroy()
+    matrix.destroy()
 
 
 @pytest.mark.ranks(1, 2)
@@ -136,12 +136,12 @@ def test_extreme_eigenvalues_come_from_products_alone(comm):
     ksp.setTolerances(rtol=1e-14)
     rhs = layout.vec_from(layout.random_normal(4))
     solution = layout.create_vec()
-    ksp.solve(rhs, solution)
+    ksp.solve(vec_over(rhs), vec_over(solution))
     found = np.sort(ksp.computeEigenvalues().real)
     expected = np.sort(3.0 - 2.0 * np.cos(np.pi * np.arange(1, 8) / 8))
     assert np.allclose(found[[0, -1]], expected[[0, -1]], rtol=1e-6)
-    for thing in (ksp, matrix, rhs, solution):
-        thing.destroy()
+    ksp.destroy()
+    matrix.destroy()
 
 
 def test_an_operator_without_a_diagonal_says_so(comm):
@@ -149,9 +149,8 @@ def test_an_operator_without_a_diagonal_says_so(comm):
     matrix = matrix_free(layout, laplacian_product(layout))
     result = layout.create_vec()
     with pytest.raises((PETSc.Error, NotImplementedError)):
-        matrix.getDiagonal(result)
+        matrix.getDiagonal(vec_over(result))
     matrix.destroy()
-    result.destroy()
 
 
 @pytest.mark.ranks(1, 2)
@@ -162,25 +161,24 @@ def test_a_shift_adds_to_products_and_diagonal_until_it_is_taken_off(comm):
     square = spread(layout) * layout.reading(x) ** 2
     for shift in (0.0, 2.0, 3.0):
         matrix.shift(shift)
-    matrix.mult(x, result)
+    matrix.mult(vec_over(x), vec_over(result))
     assert np.allclose(layout.reading(result), (square + 5.0) * layout.reading(x))
-    matrix.getDiagonal(result)
+    matrix.getDiagonal(vec_over(result))
     assert np.allclose(layout.reading(result), square + 5.0)
     remove_shift(matrix)
-    matrix.mult(x, result)
+    matrix.mult(vec_over(x), vec_over(result))
     assert np.array_equal(layout.reading(result), square * layout.reading(x))
-    for thing in (matrix, x, result):
-        thing.destroy()
+    matrix.destroy()
 
 
 #: A finished script whose matrix, and what refers to it, is left to PETSc.
 LEFT = """
-from thalweg.parallel import MPI, Layout, PETSc
+from thalweg.parallel import MPI, Layout, PETSc, Vector, vec_over
 from thalweg.engines.hessian import matrix_free
 layout = Layout(MPI.COMM_WORLD, 6, 2)
 x, y = layout.vec_from(layout.random_normal(0)), layout.create_vec()
-matrix = matrix_free(layout, PETSc.Vec.copy)
-matrix.mult(x, y)
+matrix = matrix_free(layout, Vector.copy)
+matrix.mult(vec_over(x), vec_over(y))
 {more}
 print("finished")
 """
@@ -192,7 +190,7 @@ solver.setOperators(matrix)
 
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize(
-    "more", ["", "matrix = matrix_free(layout, PETSc.Vec.copy)", IN_A_SOLVER + "matrix.destroy()"]
+    "more", ["", "matrix = matrix_free(layout, Vector.copy)", IN_A_SOLVER + "matrix.destroy()"]
 )
 def test_a_script_that_destroys_nothing_ends_well(mpirun, ranks, more):
     command = [sys.executable, "-c", LEFT.format(more=more)]

@@ -20,7 +20,6 @@ def test_a_matrix_of_rows_multiplies_what_is_distributed_like_them(comm):
             matrix = RowMatrix(layout, kind)
             product = matrix.multiply(layout.local(array))
             assert np.allclose(product, layout.local(whole_matrix @ array), rtol=1e-13)
-            matrix.destroy()
 
 
 @pytest.mark.ranks(1, 2, 3)
@@ -43,4 +42,3 @@ def test_a_relocated_matrix_has_the_entries_and_products_of_the_whole(comm):
     for kind in (there, there.toarray()):
         matrix = RowMatrix(layout, kind, places)
         np.testing.assert_allclose(matrix.multiply(block), expected, atol=1e-12)
-        matrix.destroy()

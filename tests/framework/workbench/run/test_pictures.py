@@ -123,7 +123,6 @@ def test_frames_are_kept_on_the_rank_that_draws(comm, monkeypatch):
     dataset, objective = build_objective(configuration, comm)
     solver = built_method(configuration, objective)
     run_method(configuration, dataset, objective, solver, None, Watched(objective))
-    objective.destroy()
     frames = kept["frames"]
     assert len(frames.captions) == 3
     assert frames.every == 4

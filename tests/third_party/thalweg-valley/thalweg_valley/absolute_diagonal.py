@@ -1,8 +1,10 @@
 """A diagonal preconditioner for objectives that are not convex."""
 
+import numpy as np
+
 from thalweg.engines.hessian import HessianDiagonal
 from thalweg.interfaces import Preconditioner
-from thalweg.parallel import PETSc
+from thalweg.parallel import sum_over_ranks
 
 
 class AbsoluteDiagonal(Preconditioner):
@@ -22,24 +24,18 @@ class AbsoluteDiagonal(Preconditioner):
 
     def setup(self, objective, x):
         """Evaluate the diagonal at the starting point."""
-        self.destroy()
         self.objective, self.diagonal = objective, x.duplicate()
         self.update(x)
 
     def update(self, x):
         """Evaluate the diagonal at a new iterate."""
         self.objective.hessian_diagonal(x, self.diagonal)
-        self.diagonal.abs()
-        mean = self.diagonal.norm(PETSc.NormType.NORM_1) / max(1, self.diagonal.getSize())
-        with self.objective.layout.writing(self.diagonal) as block:
+        layout = self.objective.layout
+        with layout.writing(self.diagonal) as block:
+            np.abs(block, out=block)
+            mean = sum_over_ranks(layout.comm, float(block.sum())) / max(1, self.diagonal.getSize())
             block.clip(min=self.floor * mean if mean > 0 else 1.0, out=block)
 
     def apply(self, residual, direction):
         """Divide by the diagonal."""
-        direction.pointwiseDivide(residual, self.diagonal)
-
-    def destroy(self):
-        """Free the diagonal."""
-        if self.diagonal is not None:
-            self.diagonal.destroy()
-            self.diagonal = None
+        np.divide(residual.rows, self.diagonal.rows, out=direction.rows)

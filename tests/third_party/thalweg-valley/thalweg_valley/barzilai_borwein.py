@@ -83,8 +83,6 @@ class BarzilaiBorwein(Solver):
             state.value, state.step_length = value, length
             state.gradient_norm = gradient.norm()
             state.recent = [*state.recent, value][-self.memory :]
-        for vec in (direction, point, gradient):
-            vec.destroy()
         return state
 
     def status(self, state):

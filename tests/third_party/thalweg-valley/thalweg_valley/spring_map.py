@@ -61,10 +61,6 @@ class SpringMap(RowObjective, AttractiveLaplacian):
         kept = np.eye(min(2, self.data_layout.columns), self.data_layout.columns)
         return {"distortion_of_two_columns": secants.scan(kept).delta}
 
-    def destroy(self):
-        """Free the exchange."""
-        self.product.destroy()
-
 
 class GraphLaplacian(Preconditioner):
     """The Hessian of the springs, with a little of the identity."""
@@ -77,7 +73,6 @@ class GraphLaplacian(Preconditioner):
 
     def setup(self, objective, x):
         """Set the Laplacian up, once."""
-        self.destroy()
         weights, scale = objective.attractive_weights(x), objective.attraction_scale
         self.solver = LaplacianSolver(objective.layout, weights, scale, self.shift)
 
@@ -85,10 +80,10 @@ class GraphLaplacian(Preconditioner):
         """Solve with it."""
         self.solver.solve(residual, direction)
 
-    def destroy(self):
+    def close(self):
         """Free the factor."""
         if self.solver is not None:
-            self.solver.destroy()
+            self.solver.close()
             self.solver = None
 
 
