@@ -532,7 +532,7 @@ def test_a_mutation_is_noticed(
     if code == 1:
         said = output.read_text().splitlines()
         by = next((text for text in said if text.startswith(("FAILED", "ERROR"))), said[-1])
-    by = by or noticed_on_ranks(mutation, files or FAMILIES[folder], copy)
+    by = by or noticed_on_ranks(mutation, FAMILIES[folder], copy)
     note |= {"outcome": "noticed" if by else "not noticed", "by": by, "tests": len(tests)}
     trial.note("mutation", json.dumps(note))
     print(json.dumps(note))
