@@ -484,7 +484,13 @@ def noticed_on_ranks(mutation: Mutation, tests: list[str], copy: Path) -> str:
         target.write_text(source, encoding="utf-8")
         shutil.rmtree(target.parent / "__pycache__", ignore_errors=True)
     assert done.returncode in (0, 1, 5), done.stdout[-3000:]
-    return "" if done.returncode != 1 else done.stdout.splitlines()[-2]
+    return "" if done.returncode != 1 else first_failure(done.stdout)
+
+
+def first_failure(output: str) -> str:
+    """The line that names the first test that failed, or else the last line."""
+    said = output.splitlines()
+    return next((text for text in said if text.startswith(("FAILED", "ERROR"))), said[-1])
 
 
 @pytest.mark.usefixtures("loaded")
@@ -530,8 +536,7 @@ def test_a_mutation_is_noticed(
         assert code <= 1, output.read_text()[-3000:]
     by = f"ended by {signal.Signals(-code).name}" if code < 0 else ""
     if code == 1:
-        said = output.read_text().splitlines()
-        by = next((text for text in said if text.startswith(("FAILED", "ERROR"))), said[-1])
+        by = first_failure(output.read_text())
     by = by or noticed_on_ranks(mutation, FAMILIES[folder], copy)
     note |= {"outcome": "noticed" if by else "not noticed", "by": by, "tests": len(tests)}
     trial.note("mutation", json.dumps(note))
