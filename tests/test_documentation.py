@@ -25,7 +25,10 @@ ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "framework" / "thalweg"
 WRITING = ROOT / "framework" / "docs" / "writing-a-method.md"
 GUIDES = sorted([*ROOT.glob("plugins/*/README.md"), *CORE.rglob("README.md")])
-PAGES = [ROOT / "README.md", *GUIDES, *sorted((ROOT / "framework" / "docs").glob("*.md"))]
+MATHEMATICS = sorted(ROOT.glob("plugins/*/MATHEMATICS.md"))
+NOTES = sorted((ROOT / "hpc" / "results" / "notes").glob("*.md"))
+PAGES = [ROOT / "README.md", *GUIDES, *MATHEMATICS, *NOTES]
+PAGES += sorted((ROOT / "framework" / "docs").glob("*.md"))
 
 #: Parts of the framework that are used by themselves, and so have a guide.
 ENGINES = ("parallel", "interfaces", "driver")
@@ -255,14 +258,22 @@ HEADINGS = ("Options", "Costs", "cannot do", "References")
 
 @pytest.mark.parametrize("package", sorted(p.parent.name for p in ROOT.glob("plugins/*/plugin.py")))
 def test_the_guide_of_a_plugin_is_whole(package):
-    """It answers the usual questions, shows a picture, and names all that the plugin offers."""
+    """It is short, answers the usual questions, and shows a picture.
+
+    It names all that the plugin offers; the page of its mathematics may do so in its place.
+    """
     from thalweg.plugins.specs import KINDS
 
     text = (ROOT / "plugins" / package / "README.md").read_text(encoding="utf-8")
+    mathematics = ROOT / "plugins" / package / "MATHEMATICS.md"
     headings = "\n".join(re.findall(r"^## (.*)$", text, re.MULTILINE))
     assert [wanted for wanted in HEADINGS if wanted not in headings] == []
     assert "![" in text
     assert f"plugins/{package}/README.md" in (ROOT / "README.md").read_text(encoding="utf-8")
+    if mathematics.exists():
+        assert len(text.split()) <= 1500  # what is longer belongs to the other page
+        assert "](MATHEMATICS.md" in text
+        text += mathematics.read_text(encoding="utf-8")
     plugin = importlib.import_module(f"{package}.plugin")
     for hook in [kind.hook for kind in KINDS]:
         for spec in getattr(plugin, hook, list)():
