@@ -122,10 +122,11 @@ def slepc_leading(
         slepc4py is not installed.
     """
     try:
-        from slepc4py import SLEPc
-
         from thalweg.engines.hessian import matrix_free
         from thalweg.parallel import vec_over
+        from thalweg.parallel.petsc import slepc
+
+        SLEPc = slepc()
     except ImportError as error:
         raise InputError(
             "eigen-solver 'slepc' needs slepc4py, which is not installed; use 'lobpcg'"

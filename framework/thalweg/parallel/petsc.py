@@ -1,4 +1,4 @@
-"""The one door to PETSc, imported where something needs it, by all ranks together.
+"""The one door to PETSc, imported where something needs it, by any of the ranks.
 
 Import ``PETSc`` from here, never from petsc4py: the first import decides the options that PETSc
 starts with.  Its signal handler stays out of the way, so that the driver's own can write a
@@ -7,11 +7,16 @@ checkpoint.
 
 from __future__ import annotations
 
+import atexit
 import itertools
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
+from mpi4py import MPI
 
 from thalweg.errors import InputError
 from thalweg.parallel.layout import Layout
@@ -25,9 +30,23 @@ except ImportError as error:
         "without it take another method"
     ) from error
 
-petsc4py.init(["thalweg", "-no_signal_handler"])
+# PETSc starts on each rank by itself: ranks that never use it need not be there.  Where options
+# ask for what it prints of all ranks, they start it together.
+_alone = "petsc4py.PETSc" not in sys.modules and not os.environ.get("PETSC_OPTIONS")
+petsc4py.init(["thalweg", "-no_signal_handler"], comm=MPI.COMM_SELF if _alone else None)
 
 from petsc4py import PETSc  # noqa: E402
+
+
+def _make_default(comm: PETSc.Comm) -> None:
+    """What others make with PETSc is on all ranks, as ever; its end is not."""
+    if _alone:
+        PETSc.COMM_WORLD = comm
+        PETSc.Sys.setDefaultComm(comm)
+
+
+_make_default(PETSc.Comm(MPI.COMM_WORLD))
+atexit.register(_make_default, PETSc.COMM_SELF)
 
 # Products with several vectors at once go through one matrix product where the vectors happen
 # to lie evenly in memory: another run, or a resumed one, then rounds otherwise.
@@ -37,11 +56,24 @@ if PETSc.Sys.getVersion() >= (3, 20):
             PETSc.Options().setValue(_option, False)
             PETSc.Options().getBool(_option)  # else PETSc warns at the end where none was used
 
-__all__ = ["PETSc", "options_prefix", "sizes", "temporary_options", "vec_over", "vector_on"]
+__all__ = [
+    "PETSc", "options_prefix", "sizes", "slepc", "temporary_options", "vec_over", "vector_on",
+]  # fmt: skip
 
 _numbers = itertools.count()
 
 _kept: dict[int, PETSc.Comm] = {}
+
+
+def slepc() -> Any:
+    """SLEPc, or an ImportError.  It asks for PETSc's start, and so for its end, once more."""
+    import slepc4py
+
+    slepc4py.init()
+    from slepc4py import SLEPc
+
+    atexit.register(_make_default, PETSc.COMM_SELF)
+    return SLEPc
 
 
 def sizes(layout: Layout) -> tuple[int, int]:

@@ -132,12 +132,10 @@ class Eigen(Solver[EigenState]):
         return "slepc" if importlib.util.find_spec("slepc4py") is not None else "arpack"
 
     def _by_slepc(self, objective: Any, wanted: int) -> np.ndarray:
-        import slepc4py
-
-        slepc4py.init()
-        from slepc4py import SLEPc
-
         from thalweg.parallel import PETSc, options_prefix, temporary_options, vec_over
+        from thalweg.parallel.petsc import slepc
+
+        SLEPc = slepc()
 
         layout = objective.layout
         matrix = _petsc_matrix(objective)

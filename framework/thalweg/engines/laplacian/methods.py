@@ -42,7 +42,7 @@ def has_petsc() -> bool:
 
 
 def available(method: str) -> bool:
-    """Whether there is a PETSc, and has what a method needs.  Collective at first."""
+    """Whether there is a PETSc, and has what a method needs."""
     if method in OWN or not has_petsc():
         return method in OWN
     from thalweg.parallel import PETSc
