@@ -41,6 +41,6 @@ def test_messages_and_seconds_count_for_the_innermost_phase(comm):
 
 def test_what_follows_two_dashes_is_for_petsc(capsys, monkeypatch):
     monkeypatch.setenv("PETSC_OPTIONS", "-before 1")
-    assert main(["--version", "--", "-log_view", "-ksp_type", "cg"]) == 0
-    assert os.environ["PETSC_OPTIONS"] == "-before 1 -log_view -ksp_type cg"
+    assert main(["--version", "--", "-after", "-ksp_type", "cg"]) == 0
+    assert os.environ["PETSC_OPTIONS"] == "-before 1 -after -ksp_type cg"
     assert "thalweg" in capsys.readouterr().out

@@ -57,16 +57,17 @@ RANK_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_STEP_N
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``thalweg`` with these arguments; returns the exit code."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
-    if "--" in argv:
-        place = argv.index("--")
-        _pass_to_petsc(argv[place + 1 :])
-        argv = argv[:place]
+    place = argv.index("--") if "--" in argv else len(argv)
+    argv, options = argv[:place], argv[place + 1 :]
+    _pass_to_petsc(options)
     comm = None
     try:
         with _sentences():
             _check_surroundings()
             comm = _world()
             with _collective_exit(comm), _sentences():
+                if options:  # they ask for PETSc, which the command itself may not need
+                    importlib.import_module("thalweg.parallel.petsc")
                 return _dispatch(argv)
     except ThalwegError as error:
         if comm is None or comm.rank == 0:

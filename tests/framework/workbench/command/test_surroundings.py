@@ -76,10 +76,15 @@ def test_commands_work_without_petsc(shell, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert "petsc" not in json.loads((tmp_path / "out" / "result.json").read_text())["versions"]
     assert "tao" in shell("thalweg list", **missing).stdout
-    one_sentence(shell("thalweg run c.toml --set solver.name=tao:lmvm", **missing), "PETSc")
+    for given in ("--set solver.name=tao:lmvm", "--set run.petsc=-log_view", "-- -log_view"):
+        one_sentence(shell(f"thalweg run c.toml {given}", **missing), "PETSc")
     doctor = shell("thalweg doctor", **missing)
     assert doctor.returncode == 0
     assert "factorizations over ranks" in doctor.stdout
+
+
+def test_options_of_petsc_count_where_the_command_needs_none(shell):
+    assert "PETSc Performance Summary" in shell("thalweg run c.toml -- -log_view").stdout
 
 
 @pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
