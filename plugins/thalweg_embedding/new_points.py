@@ -160,6 +160,10 @@ class PlacedMap:
                 f"'correlation', {', '.join(repr(other) for other in OTHERS)}, or distances"
             )
         known = dataset_of(self.points, self.layout)
+        if isinstance(known, SparseDataset):  # new points in the form of the known ones
+            new = scipy.sparse.csr_matrix(new)
+        elif scipy.sparse.issparse(new):
+            new = new.toarray()
         asking = dataset_of(new, None)
         if metric in ANGULAR:
             known, asking = (measured_rows(rows, metric) for rows in (known, asking))

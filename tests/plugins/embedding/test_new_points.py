@@ -36,6 +36,14 @@ def shifted(points, size):
     return points + size * np.random.default_rng(0).normal(size=points.shape)
 
 
+@pytest.mark.parametrize("forms", [(np.array, scipy.sparse.csr_matrix)[::k] for k in (1, -1)])
+def test_rows_join_a_map_in_whatever_form_they_come(forms):
+    one, other = (form(POINTS[:90] * (POINTS[:90] > 4)) for form in forms)
+    model = TSNE(max_iter=3, random_state=0).fit(one[:80])
+    np.testing.assert_array_equal(model.transform(other), model.transform(one))
+    assert model.partial_fit(other[80:]).embedding_.shape == (90, 2)
+
+
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
