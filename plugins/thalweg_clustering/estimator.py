@@ -259,7 +259,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         self.mean_ = preparation.mean
         for alternative in self.alternatives_:
             # A solver may also end by a limit of its own, as ism does by its rounds.
-            if alternative.result.iterations >= self.max_iter:
+            if self.max_iter is not None and alternative.result.iterations >= self.max_iter:
                 alternative.result.warn_unless_converged()
         self._describe(self.alternatives_[0])
         if self.degenerate_:

@@ -291,7 +291,7 @@ def test_seeds_threads_and_steps_are_given_as_to_other_estimators(views, monkeyp
 
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
         short = fitted(random_state=3, max_iter=np.int64(2))
-    assert short.n_iter_ == 2 < fitted(random_state=3).n_iter_
+    assert short.n_iter_ == 2 < fitted(random_state=3, max_iter=None).n_iter_
     assert short.status_ is Status.ITERATION_LIMIT
 
     threads = []
