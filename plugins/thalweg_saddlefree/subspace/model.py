@@ -25,7 +25,8 @@ class SubspaceStep:
         Change of the objective that the damped model predicts, negative.
     lowest
         Least curvature per squared length that the Hessian has in the subspace, of
-        either sign; NaN where only the Gauss-Newton matrix is known.
+        either sign; NaN where only the Gauss-Newton matrix is known, or no direction has a
+        length.
     """
 
     coefficients: np.ndarray
@@ -89,7 +90,8 @@ class SubspaceModel:
         if self.forms.hessian is None:
             return float("nan")
         basis = orthonormal(self.gram)
-        return float(np.linalg.eigvalsh(basis.T @ self.forms.hessian @ basis)[0])
+        values = np.linalg.eigvalsh(basis.T @ self.forms.hessian @ basis)
+        return float(values[0]) if len(values) else float("nan")
 
 
 def orthonormal(metric: np.ndarray) -> np.ndarray:

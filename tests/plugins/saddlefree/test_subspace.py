@@ -45,6 +45,14 @@ def test_absolute_eigenvalues_reverse_no_step_and_make_none_long():
     np.testing.assert_allclose(alone.coefficients, -1 / 4.5)
 
 
+@pytest.mark.parametrize("gauss_newton", [np.zeros((2, 2)), None])
+def test_directions_without_length_make_no_step(gauss_newton):
+    nothing = np.zeros((2, 2))
+    found = SubspaceModel(np.zeros(2), nothing, Forms(gauss_newton, nothing)).step(1.0)
+    assert found.coefficients.tolist() == [0.0, 0.0]
+    assert np.isnan(found.lowest)
+
+
 def test_where_the_hessian_is_nearly_flat_the_gauss_newton_matrix_holds_the_step_back():
     forms = Forms(2.0 * np.eye(2), np.diag([1e-3, 5.0]))
     found = SubspaceModel(np.ones(2), np.eye(2), forms).step(0.0)
