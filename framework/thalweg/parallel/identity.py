@@ -120,7 +120,9 @@ class _Content:
         elif isinstance(value, list | tuple | set | frozenset):
             entries = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
             if all(isinstance(entry, int | float) for entry in entries):
-                if len(entries) <= SHORT:
+                # Larger integers would be rounded.
+                long = any(isinstance(entry, int) and abs(entry) > 2**53 for entry in entries)
+                if long or len(entries) <= SHORT:
                     self.texts[path] = list(entries)
                 else:
                     self.arrays[path] = np.array(entries, dtype=float)

@@ -195,7 +195,7 @@ def test_identities_do_not_depend_on_ranks(comm):
     for name, part in content(comm).items():
         if isinstance(part, np.ndarray) and part.dtype.kind == "f":
             assert texts(comm, {name: part + 1e-9}) != alone
-    for numbers in ([2**60], [2**60 + 1]):  # which no float tells apart
+    for numbers in ([2**60], [2**60 + 1], [2**60 + 1, *range(30)]):  # which no float tells apart
         assert texts(comm, {"list": numbers})[0]["x.list"] == numbers
     changed = rows.copy()
     changed[3, 1] += 0.01
