@@ -77,4 +77,6 @@ def test_a_fault_on_one_rank_ends_the_run(trial, tmp_path, ranks, place, kind, r
         assert "ValueError: planted" in done.stderr
     if kind == "sleep":
         assert "Timeout (" in done.stderr
-        assert "in fault" in done.stderr  # where the sleeping rank stands
+        # Where the sleeping rank stands; unless the launcher, whom the other rank told first,
+        # ended it while it wrote that.
+        assert "in fault" in done.stderr or done.stderr.count("Timeout (") == ranks

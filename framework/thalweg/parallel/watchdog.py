@@ -15,7 +15,8 @@ def watchdog(seconds: float) -> Iterator[None]:
     """End this rank, and by it the job, where nobody calls :func:`beat` for so many seconds.
 
     The stacks of its threads go to stderr, and the process ends with code 1, upon which the
-    launcher ends the others; also where a library keeps Python's lock.  0 switches it off.
+    launcher ends the others, before or after they tell where they stand; also where a library
+    keeps Python's lock.  0 switches it off.
     """
     global _seconds
     outer, _seconds = _seconds, seconds
