@@ -20,6 +20,8 @@ BLOCK, BLOCKS = 8192, 16
 
 def block_sums(a: np.ndarray, others: Sequence[np.ndarray]) -> list[list[float]]:
     """For each of some flat arrays, its inner products with ``a``, one for each block."""
+    if a.size < BLOCK:
+        return [[float(a.dot(other))] for other in others]
     sums: list[list[float]] = [[] for _ in others]
     whole = a.size - a.size % BLOCK
     for first in range(0, whole, BLOCK * BLOCKS):
@@ -29,7 +31,7 @@ def block_sums(a: np.ndarray, others: Sequence[np.ndarray]) -> list[list[float]]
             found += np.matmul(left, other[here].reshape(-1, BLOCK, 1)).ravel().tolist()
     if whole < a.size:
         for found, other in zip(sums, others, strict=True):
-            found.append(float(np.dot(a[whole:], other[whole:])))
+            found.append(float(a[whole:].dot(other[whole:])))
     return sums
 
 
@@ -37,16 +39,28 @@ def add_multiples(
     total: np.ndarray, weights: Sequence[float] | np.ndarray, others: Sequence[np.ndarray]
 ) -> None:
     """``total += sum of weights * others``, in place and in this order; C-contiguous arrays."""
-    flat, parts = total.reshape(-1), [other.reshape(-1) for other in others]
-    factors = [float(weight) for weight in weights] if flat.size else []
-    done = 0
-    if flat.size > BLOCK:
-        while len(parts) - done >= 4:
-            four = slice(done, done + 4)
-            _add_four(flat, *factors[four], *parts[four])
-            done += 4
-    for weight, part in zip(factors[done:], parts[done:], strict=False):
-        daxpy(part, flat, a=weight)
+    if not total.flags.writeable:
+        raise ValueError("a vector that is lent for reading cannot be changed")
+    flat = total.reshape(-1)
+    given = zip(weights, [other.reshape(-1) for other in others], strict=True)
+    if flat.size <= BLOCK:
+        for weight, part in given if flat.size else ():
+            daxpy(part, flat, a=weight)
+        return
+    # As in BLAS, a weight of zero adds nothing, not even NaN times zero.
+    terms = [(float(weight), part) for weight, part in given if weight != 0.0]
+    while terms:
+        count = 4 if len(terms) >= 4 else 1
+        factors, parts = zip(*terms[:count], strict=True)
+        (_add_four if count == 4 else _add_one)(flat, *factors, *parts)
+        del terms[:count]
+
+
+# A BLAS would share a long array among its threads, and round otherwise where their parts end.
+@kernel(fastmath={"contract"})
+def _add_one(total, a, first):
+    for i in range(total.size):
+        total[i] += a * first[i]
 
 
 @kernel(fastmath={"contract"})

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -75,17 +76,17 @@ class Layout:
     def __repr__(self) -> str:
         return f"Layout(rows={self.rows}, columns={self.columns}, ranks={self.comm.size})"
 
-    @property
+    @cached_property
     def start(self) -> int:
         """First row of this rank."""
         return int(self.starts[self.comm.rank])
 
-    @property
+    @cached_property
     def stop(self) -> int:
         """One past the last row of this rank."""
         return int(self.starts[self.comm.rank + 1])
 
-    @property
+    @cached_property
     def local_rows(self) -> int:
         """Number of rows of this rank."""
         return self.stop - self.start
@@ -106,7 +107,7 @@ class Layout:
         other.starts = self.starts
         return other
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int]:
         """Shape of this rank's rows."""
         return self.local_rows, self.columns
@@ -123,10 +124,11 @@ class Layout:
         The products of blocks, and those of ranks, are added exactly and rounded once.
         """
         sums = block_sums(a.reshape(-1), [other.reshape(-1) for other in others])
-        local = [exact_sum(numbers) for numbers in sums]
+        local = [each[0] if len(each) == 1 else exact_sum(each) for each in sums]
         if self.comm.size == 1 or not local:
             return local
-        return [exact_sum(each) for each in values_of_all_ranks(self.comm, np.array(local)).T]
+        found = values_of_all_ranks(self.comm, np.array(local))
+        return [exact_sum(each) for each in found.T.tolist()]
 
     def norm(self, a: np.ndarray) -> float:
         """Euclidean norm.  Collective."""

@@ -26,6 +26,8 @@ class Vector:
     __slots__ = ("layout", "rows")
 
     def __init__(self, layout: Layout, rows: np.ndarray) -> None:
+        if rows.shape != layout.shape or rows.dtype != float or not rows.flags.c_contiguous:
+            raise ValueError(f"the rows must be C-contiguous float64 of shape {layout.shape}")
         self.layout, self.rows = layout, rows
 
     def __repr__(self) -> str:
@@ -87,11 +89,13 @@ class Vector:
         add_multiples(self.rows, factors, [other.rows for other in others])
 
     def aypx(self, factor: float, other: Vector) -> None:
-        """``self = factor * self + other``."""
+        """``self = factor * self + other``, which is another vector."""
+        assert other is not self
         self.rows *= factor
         self.rows += other.rows
 
     def waxpy(self, factor: float, other: Vector, start: Vector) -> None:
-        """``self = start + factor * other``."""
+        """``self = start + factor * other``; ``start`` is another vector."""
+        assert start is not self
         np.multiply(other.rows, factor, out=self.rows)
         self.rows += start.rows
