@@ -110,10 +110,12 @@ def vec_over(vector: Vector) -> PETSc.Vec:
 def vector_on(layout: Layout, vec: PETSc.Vec, write: bool = False) -> Iterator[Vector]:
     """A view of what PETSc holds, for a block in which it is read, or overwritten."""
     vector = Vector(layout, vec.getArray(readonly=not write).reshape(layout.shape))
-    yield vector
-    del vector.rows  # or PETSc would find the memory in use
-    if write:
-        vec.stateIncrease()
+    try:
+        yield vector
+    finally:
+        del vector.rows  # or PETSc would find the memory in use
+        if write:
+            vec.stateIncrease()
 
 
 def options_prefix(purpose: str) -> str:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+
+from mpi4py import MPI
+
+from thalweg.parallel import Layout, vec_over, vector_on
 
 ON_RANK_0 = """
 import numpy as np
@@ -37,3 +42,14 @@ def test_some_ranks_may_use_petsc_without_the_others(mpirun):
     done = mpirun(2, [sys.executable, "-c", ON_RANK_0 % solver], seconds=60)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("ended") == 2
+
+
+def test_petsc_sees_what_was_written_before_an_error():
+    layout = Layout(MPI.COMM_SELF, 4)
+    vec = vec_over(layout.create_vec())
+    assert vec.norm() == 0.0  # PETSc remembers it
+    with contextlib.suppress(KeyError), vector_on(layout, vec, write=True) as vector:
+        vector.set(1.0)
+        raise KeyError
+    assert vec.norm() == 2.0
+    vec.destroy()
