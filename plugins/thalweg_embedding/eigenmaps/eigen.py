@@ -33,6 +33,8 @@ SHARE = 0.01
 #: Restarts of LOBPCG, iterations between them, and vectors beyond those wanted.
 RESTARTS, ITERATIONS, GUARDS = 12, 500, 8
 
+ADVICE = "try method = 'dense', or remove rows that equal others"
+
 
 @dataclass(kw_only=True)
 class EigenState(SolverState):
@@ -100,7 +102,13 @@ class Eigen(Solver[EigenState]):
         state.gradient_norm = state.gradient.norm()
         state.evaluations += 1
         values, residuals = objective.residuals(vectors)
-        limits = self._limit(values, layout.rows, _norm(objective))
+        norm = _norm(objective)
+        limits = self._limit(values, layout.rows, norm)
+        if (np.abs(values) <= self._limit(0.0 * values, layout.rows, norm)).any():
+            objective.note(
+                "an eigenvalue is zero up to rounding: other maps are as good as this one, often "
+                "since rows equal others"
+            )
         state.residual = float((residuals / limits).max())
         state.done = True
         return state
@@ -169,10 +177,7 @@ class Eigen(Solver[EigenState]):
                 solver.solve()
             count = solver.getConverged()
             if count <= wanted:
-                raise NumericalError(
-                    f"SLEPc found {count} of {wanted + 1} eigenvectors; "
-                    "try method = 'arpack' or a looser tolerance"
-                )
+                raise NumericalError(f"SLEPc found {count} of {wanted + 1} eigenvectors; {ADVICE}")
             vectors = np.empty((layout.local_rows, count))
             for i in range(count):
                 solver.getEigenvector(i, vector)
@@ -196,7 +201,10 @@ class Eigen(Solver[EigenState]):
             matrix = scipy.sparse.vstack(parts).tocsc()
             if vectors is not None:
                 return _away_from(null, matrix, vectors)[:, :wanted]
-            return self._alone(matrix, null, shift, norm, wanted)
+            try:
+                return self._alone(matrix, null, shift, norm, wanted)
+            except (scipy.sparse.linalg.ArpackError, ValueError) as error:
+                raise NumericalError(f"no eigenvectors were found: {error}; {ADVICE}") from error
 
         whole = on_root(comm, solve)
         return np.array(whole[layout.start : layout.stop])

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.sparse.linalg
 from scipy.optimize import brentq
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import cdist
@@ -22,7 +23,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import thalweg
 from thalweg.data import Dataset
-from thalweg.errors import InputError
+from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import Layout
 from thalweg.result import Status
 from thalweg_embedding import LaplacianEigenmaps, LocallyLinearEmbedding
@@ -95,6 +96,35 @@ def test_a_large_residual_is_no_convergence(comm, method, monkeypatch):
     result = thalweg.minimize(objective, solver="eigen", method=method)
     assert result.status is Status.TARGET_NOT_REACHED
     assert "times the residual that tolerance = 1e-09 allows" in result.notes[-1]
+
+
+@pytest.mark.ranks(1, 2)
+def test_rows_that_equal_others_leave_a_map_open_and_a_note_says_so(comm):
+    points = np.repeat(np.random.default_rng(5).normal(size=(40, 4)), 3, axis=0)
+    copies = locally_linear_embedding(Dataset.from_array(points, comm=comm), comm, n_neighbors=3)
+    result = thalweg.minimize(copies, solver="eigen", method="dense")
+    assert any("other maps are as good as this one" in note for note in result.notes)
+    single = thalweg.minimize(locally_linear_embedding(roll(comm), comm), solver="eigen")
+    assert not any("as good" in note for note in single.notes)
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize(
+    ("method", "function", "error"),
+    [
+        ("arpack", "eigsh", scipy.sparse.linalg.ArpackNoConvergence("none", [], [])),
+        ("lobpcg", "lobpcg", ValueError("not positive definite")),
+    ],
+)
+def test_an_eigensolver_that_fails_is_named_with_what_helps(
+    comm, monkeypatch, method, function, error
+):
+    def fail(*given, **options):
+        raise error
+
+    monkeypatch.setattr(scipy.sparse.linalg, function, fail)
+    with pytest.raises(NumericalError, match="'dense', or remove rows that equal others"):
+        thalweg.minimize(laplacian_eigenmaps(roll(comm), comm), solver="eigen", method=method)
 
 
 def turned(vectors):
