@@ -110,8 +110,13 @@ def method_of_call(
     Raises
     ------
     InputError
-        An option that no part has, or that two have; a preconditioner without a place.
+        An option that no part has, or that two have; a preconditioner without a place; what is
+        neither a name nor a part.
     """
+    pair = (("solver", solver, Solver), ("preconditioner", preconditioner, Preconditioner))
+    for role, value, kind in pair:
+        if not (value is None or isinstance(value, str | kind)):
+            raise InputError(f"{role} must be a name or a {kind.__name__} object, not {value!r}")
     if isinstance(solver, Solver):
         if preconditioner is not None:
             part = type(solver).__name__

@@ -16,8 +16,10 @@ from thalweg.driver.stopping import STOP_OPTIONS, Stop
 from thalweg.errors import InputError
 from thalweg.interfaces import Homotopy, Objective, Preconditioner, Solver
 from thalweg.parallel import MPI, Vector, collective_call, raise_on_all_ranks
-from thalweg.plugins import resolve_options
+from thalweg.plugins import Option, resolve_options
 from thalweg.result import Result
+
+SEED = Option("seed", int, 0, "seed of the starting point", minimum=0)
 
 
 def _comm_of(objective: Objective, *_: Any, **__: Any) -> MPI.Comm:
@@ -102,6 +104,7 @@ def minimize(
             raise InputError(
                 f"callback must be a function of one argument, or None, not of type {kind}"
             )
+        seed = SEED.check(seed, "minimize")
         algorithm, given = method_of_call(objective, solver, preconditioner, options, seed)
         given = {**objective.default_stop, **given}
         stop = Stop(**resolve_options(STOP_OPTIONS, given, "the stopping rules"))

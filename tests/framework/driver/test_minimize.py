@@ -6,6 +6,7 @@ import pytest
 
 import thalweg
 from thalweg.errors import InputError
+from thalweg.interfaces import Preconditioner
 from thalweg.parallel import MPI
 
 
@@ -35,3 +36,19 @@ def test_a_solver_that_takes_none_refuses_one(problem, heavy_ball, name):
 def test_a_misspelled_name_is_refused(problem):
     with pytest.raises(InputError, match="did you mean 'spectral'"):
         thalweg.minimize(problem, preconditioner="spectrl", iterations=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"preconditioner": Preconditioner}, "must be a name or a Preconditioner object, not <cl"),
+        ({"preconditioner": {"name": "identity"}}, "must be a name or a Preconditioner object"),
+        ({"solver": 3}, "solver must be a name or a Solver object, not 3"),
+        ({"seed": "one"}, "option 'seed' of minimize must be an integer, not 'one'"),
+        ({"seed": -1}, "option 'seed' of minimize must be at least 0, not -1"),
+        ({"seed": None}, "option 'seed' of minimize must be an integer, not None"),
+    ],
+)
+def test_what_is_neither_a_name_nor_a_part_is_refused(problem, given, message):
+    with pytest.raises(InputError, match=message):
+        thalweg.minimize(problem, iterations=1, **given)
