@@ -22,6 +22,9 @@ from thalweg.parallel.traffic import count_messages
 #: Marks of the messages that bring ghost rows, and of those that bring contributions to them.
 FETCHED, GATHERED = 71, 72
 
+#: What is under way.  Messages read and write its arrays, also where an error keeps them from
+#: being waited for.
+_under_way: dict[int, list[MPI.Request]] = {}
 
 #: Ranks, and the rows that go to them or come from them.
 Parts = list[tuple[int, slice]]
@@ -194,8 +197,11 @@ class RowExchange:
                 for rank, part in receivers
             ]
 
+        _under_way[id(requests)] = requests
+
         def end() -> np.ndarray:
             MPI.Request.Waitall(requests)
+            _under_way.pop(id(requests), None)
             return coming
 
         return end

@@ -137,3 +137,16 @@ def test_arrays_that_do_not_fit_are_refused(comm):
         exchange.fetch(np.array([None] * 4))
     with pytest.raises(ValueError, match="type and row shape"):
         exchange.add(np.zeros((0, 2)), np.zeros((4, 3)))
+
+
+@pytest.mark.ranks(2)
+def test_a_fetch_that_an_error_leaves_writes_nowhere_else(comm):
+    layout = Layout(comm, 1000, 8)
+    exchange = RowExchange(RowPlan.of(layout, np.arange(1000)))
+    for k in range(10):
+        end = exchange.begin_fetch(np.full(layout.shape, 7.0))
+        del end  # as the frame of an error does
+        others = [np.zeros(layout.shape) for _ in range(3)]
+        comm.Barrier()
+        assert (exchange.fetch(np.full(layout.shape, float(k))) == k).all()
+        assert not np.any(others)
