@@ -50,7 +50,9 @@ def main(argv: list[str]) -> int:
             chosen = ["-m", "trial", str(modules[name]), *(["-k", options.k] if options.k else [])]
             counts = tally(Path(options.report)) if options.report else run_pytest(chosen)
             rows.append({"campaign": title(modules[name])} | counts)
-            found.setdefault("campaigns", {})[name] = rows[-1] | {"machine": describe_machine()}
+            machine = describe_machine()
+            other = ", MPICH" if machine["versions"]["mpi"].startswith("MPICH") else ""
+            found.setdefault("campaigns", {})[name + other] = rows[-1] | {"machine": machine}
     print(format_table(rows if not options.suite else suite_rows(found)))
     if not options.k:
         RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
@@ -147,8 +149,12 @@ def mutation_report(cases: list[dict[str, Any]]) -> list[str]:
 def report(found: dict[str, Any]) -> str:
     """Markdown of all that is recorded."""
     campaigns = found.get("campaigns", {})
-    shown = ("campaign", "cases", "passed", "skipped", "hangs", "tracebacks", "seconds")
-    rows = [{column: row[column] for column in shown} for row in campaigns.values()]
+    shown = ("cases", "passed", "skipped", "hangs", "tracebacks", "seconds")
+    rows = [
+        {"campaign": row["campaign"], "mpi": row["machine"]["versions"]["mpi"]}
+        | {column: row[column] for column in shown}
+        for row in campaigns.values()
+    ]
     text = [
         "# Trials",
         "",
