@@ -20,7 +20,14 @@
 
 from typing import TYPE_CHECKING
 
-from mpi4py import MPI
+try:
+    from mpi4py import MPI
+except (ImportError, RuntimeError) as error:
+    # Wheels of mpi4py look for an MPI library when they are imported.
+    raise ImportError(
+        f"{str(error).splitlines()[0]}; load the module of an MPI, or pip install 'mpich>=4'",
+        name="mpi4py",
+    ) from error
 
 from thalweg.lazy import lazy_names
 from thalweg.parallel.failures import (

@@ -65,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _sentences():
             _check_surroundings()
             comm = _world()
+            if comm is None and argv[:1] != ["doctor"]:
+                _refuse_separate_ranks()
             with _collective_exit(comm), _sentences():
                 if options:  # they ask for PETSc, which the command itself may not need
                     importlib.import_module("thalweg.parallel.petsc")
@@ -137,6 +139,15 @@ def _check_surroundings() -> None:
     threads = os.environ.get("NUMBA_NUM_THREADS", "")
     if threads.lstrip("-").isdigit() and int(threads) < 1:
         raise InputError(f"NUMBA_NUM_THREADS must be a positive integer, not '{threads}'")
+
+
+def _refuse_separate_ranks() -> None:
+    """Raise where ``mpirun`` has started several processes, each of which is a world of its own."""
+    if any(os.environ.get(name, "1") != "1" for name in RANK_VARIABLES[:2]):
+        raise InputError(
+            "the launcher of another MPI has started ranks that do not see each other; "
+            "use the mpirun that 'thalweg doctor' names"
+        )
 
 
 def _pass_to_petsc(options: list[str]) -> None:
@@ -220,7 +231,7 @@ def _world() -> Any | None:
     """The world communicator if there are several ranks, else None."""
     if "mpi4py.MPI" not in sys.modules and not any(v in os.environ for v in RANK_VARIABLES):
         return None
-    from mpi4py import MPI
+    from thalweg.parallel import MPI
 
     return MPI.COMM_WORLD if MPI.COMM_WORLD.size > 1 else None
 

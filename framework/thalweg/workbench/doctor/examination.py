@@ -60,7 +60,7 @@ def python_packages() -> Iterator[Finding]:
             yield Finding(name, importlib.metadata.version(name))
         except importlib.metadata.PackageNotFoundError:
             if name not in OPTIONAL:
-                yield Finding(name, "", f"{name} is not installed", "run scripts/setup", True)
+                yield Finding(name, "", f"{name} is not installed", f"pip install {name}", True)
 
 
 def cores() -> Iterator[Finding]:

@@ -64,7 +64,9 @@ def import_failure(name: str) -> Finding | None:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         problem = f"{package} cannot be imported ({reason})"
         advice = "load the modules that it was built with, or run scripts/setup"
-        if "numpy" in str(error).lower() or "_ARRAY_API" in str(error):
+        if package == "mpi4py":
+            advice = "load the module of an MPI, or pip install 'mpich>=4'"
+        elif "numpy" in str(error).lower() or "_ARRAY_API" in str(error):
             other = "numpy<2" if numpy.__version__.startswith("2") else "numpy>=2"
             problem = (
                 f"{package} was compiled for another NumPy than {numpy.__version__} ({reason})"

@@ -69,6 +69,37 @@ def test_mpi4py_where_it_is_missing_is_named_by_what_needs_it(shell, tmp_path):
     assert "mpi4py cannot be imported" in done.stdout
 
 
+#: As the wheels of mpi4py do where there is no library of MPI.
+WITHOUT_MPI = """
+import sys
+class Finder:
+    def find_spec(name, path, target=None):
+        if name == "mpi4py.MPI":
+            raise ERROR
+sys.meta_path.insert(0, Finder)
+"""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [r"RuntimeError('no MPI library\nlibmpi.so')", "ImportError('libmpi.so.12', name='MPI')"],
+)
+def test_where_there_is_no_mpi_library_it_is_said_what_to_install(shell, tmp_path, error):
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_MPI.replace("ERROR", error))
+    without = {"PYTHONPATH": str(tmp_path)}
+    for launched in ({}, {"PMI_SIZE": "1"}):
+        done = shell("thalweg run c.toml", **without, **launched)
+        one_sentence(done, "MPI", "pip install 'mpich>=4'")
+    assert "pip install 'mpich>=4'" in shell("thalweg doctor", **without).stdout
+
+
+def test_ranks_of_a_strange_launcher_are_refused(shell, rank_environment):
+    for variable in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
+        done = shell("thalweg run c.toml", **rank_environment, **{variable: "2"})
+        one_sentence(done, "do not see each other", "thalweg doctor")
+        assert "MPI" in shell("thalweg doctor", **rank_environment, **{variable: "2"}).stdout
+
+
 def test_commands_work_without_petsc(shell, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['petsc4py'] = None\n")
     missing = {"PYTHONPATH": str(tmp_path)}
