@@ -8,6 +8,7 @@ import numpy as np
 
 from thalweg.plugins import PhaseEstimate, Problem
 from thalweg_isometry.cutting_planes import MAX_CUTS, MIN_CUTS
+from thalweg_isometry.normal_equations import LARGEST
 from thalweg_isometry.search import SecantSearch
 
 #: Rounds whose largest additions a run works with at once, and bytes of a secant on its rank.
@@ -60,14 +61,19 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     kept = min(float(np.clip(4.0 * rows, MIN_CUTS, MAX_CUTS)), pairs)
     active = min(ROUNDS * kept, pairs) / ranks
     touched = min(float(n), 2.0 * active)
+    factor = vectors = 0.0
+    if problem.solver.get("name") in ("numax", "fromax"):
+        # Secants as rows, and the factor of a matrix, which is made from another.
+        vectors = 4.0 * kept / ranks * columns
+        factor = 8.0 * min(kept, 0.5 * columns * (columns + 1.0), LARGEST) ** 2
     few = pairs <= SecantSearch.all_below
     times = float(problem.iterations) * (WITHOUT_SCANS if few else EVALUATIONS)
     others = rows * problem.remote_share  # of which a rank's secants end at these
     away = others * -math.expm1(-active / rows)
     search = PhaseEstimate(
         "search",
-        persistent=SECANT_BYTES * active + 4.0 * touched * (columns + 3.0 * rank),
-        temporary=8.0 * VECTORS * columns * rank,
+        SECANT_BYTES * active + 4.0 * touched * (columns + 3.0 * rank) + vectors + factor,
+        temporary=8.0 * VECTORS * columns * rank + factor,
         sent=times * rank * 4.0 * (2.0 * away + 2.0 * columns * (ranks > 1)),
         advice="give a rank, or fewer rows",
     )  # fmt: skip

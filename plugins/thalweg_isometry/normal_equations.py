@@ -85,13 +85,14 @@ class SecantRows:
         """Only these of this rank's, by a mask of shape (m,).  Collective."""
         return SecantRows(self.comm, self.rows[which])
 
-    def _blocks(self) -> list[slice]:
+    def blocks(self) -> list[slice]:
+        """Parts of this rank's rows that products work with at a time."""
         return [slice(k, k + BLOCK) for k in range(0, len(self.rows), BLOCK)]
 
     def forward(self, matrix: np.ndarray) -> np.ndarray:
         """``A(P)`` of this rank's secants, shape ``(m,)``, float64."""
         found, matrix = np.empty(len(self.rows)), matrix.astype(self.rows.dtype)
-        for part in self._blocks():
+        for part in self.blocks():
             rows = self.rows[part]
             found[part] = np.einsum("ij,ij->i", rows @ matrix, rows)
         return found
@@ -99,7 +100,7 @@ class SecantRows:
     def adjoint(self, weights: np.ndarray) -> np.ndarray:
         """``A*(w)``, shape ``(dimension, dimension)``, on every rank, float64."""
         total = np.zeros(2 * self.rows.shape[1:])
-        for part in self._blocks():
+        for part in self.blocks():
             rows = self.rows[part]
             total += rows.T @ (weights[part, None].astype(rows.dtype) * rows)
         return sum_large(self.comm, total)
@@ -127,7 +128,8 @@ class Woodbury(NormalEquations):
 
     def __init__(self, rows: SecantRows, beta: float) -> None:
         super().__init__(rows, beta)
-        matrix = beta * rows.gram()
+        matrix = rows.gram()
+        matrix *= beta
         matrix[np.diag_indices_from(matrix)] += 1.0
         self._factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True)
 
@@ -148,8 +150,13 @@ class Cholesky(NormalEquations):
         self._upper = np.triu_indices(n)
         # Off-diagonal entries are scaled by sqrt 2, so that inner products agree.
         self._scale = np.where(self._upper[0] == self._upper[1], 1.0, np.sqrt(2.0))
-        features = rows.rows[:, self._upper[0]] * rows.rows[:, self._upper[1]] * self._scale
-        matrix = beta * sum_large(rows.comm, features.T @ features)
+        matrix = np.zeros((len(self._scale),) * 2)
+        for part in rows.blocks():
+            block = rows.rows[part]
+            features = block[:, self._upper[0]] * block[:, self._upper[1]] * self._scale
+            matrix += features.T @ features
+        matrix = sum_large(rows.comm, matrix)
+        matrix *= beta
         matrix[np.diag_indices_from(matrix)] += 1.0
         self._factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True)
 
@@ -255,6 +262,7 @@ class BoundedForms:
                 or equations.beta != beta
                 or any_over_ranks(self.rows.comm, changed)
             ):
+                equations = self._equations = None  # there is one factor at a time
                 equations = normal_equations(self._kind, self.rows.some(outside), beta)
                 self._outside, self._equations = outside, equations
             elif step:

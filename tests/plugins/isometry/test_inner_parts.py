@@ -1,5 +1,7 @@
 """The pieces of the ADMM methods do what their formulas say."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -93,6 +95,15 @@ def test_inner_solvers_solve_the_normal_equations(comm, some_secants, kind):
         solution = equations.solve(right, solution)
     image = solution + 0.7 * (v * np.einsum("ij,ij->i", v @ solution, v)[:, None]).T @ v
     np.testing.assert_allclose(image, right, atol=1e-3 if kind == "cg" else 1e-10)
+
+
+def test_the_operator_is_summed_in_blocks_of_secants():
+    rows = np.random.default_rng(0).standard_normal((20_000, 30)).astype(np.float32)
+    tracemalloc.start()
+    normal_equations("cholesky", SecantRows(MPI.COMM_SELF, rows), 1.0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 6e7  # of the products of all at once, 1.5e8
 
 
 def test_an_unknown_inner_solver_is_refused(some_secants):
