@@ -181,7 +181,7 @@ class Plugins:
 
     def options(self, spec: Spec, given: Mapping[str, Any]) -> dict[str, Any]:
         """Options of a spec, checked, with defaults (see :func:`resolve_options`)."""
-        return resolve_options(spec.declared_options, given, spec.owner)
+        return resolve_options(spec.declared_options, given, spec.owner, ["name"])
 
     def _without_twins(
         self, entries: Sequence[importlib.metadata.EntryPoint]

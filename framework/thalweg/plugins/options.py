@@ -211,9 +211,11 @@ def _shown(value: Any) -> str:
 
 
 def resolve_options(
-    options: Iterable[Option], given: Mapping[str, Any], owner: str
+    options: Iterable[Option], given: Mapping[str, Any], owner: str, others: Iterable[str] = ()
 ) -> dict[str, Any]:
     """All options with the user's values checked and defaults filled in.
+
+    ``others`` are names beside them that a misspelled one may mean.
 
     Raises
     ------
@@ -223,18 +225,16 @@ def resolve_options(
     known = {option.name: option for option in options}
     for name in given:
         if name not in known:
-            raise unknown_option(str(name), known.values(), owner)
+            raise unknown_option(str(name), (*known, *others), owner)
     return {
         name: option.check(given[name], owner) if name in given else option.default
         for name, option in known.items()
     }
 
 
-def unknown_option(name: str, known: Iterable[Option], owner: str) -> InputError:
+def unknown_option(name: str, known: Iterable[str], owner: str) -> InputError:
     """The error for an option that does not exist, with the nearest that does."""
-    return InputError(
-        f"{owner} has no option '{name}'{suggestion(name, (option.name for option in known))}"
-    )
+    return InputError(f"{owner} has no option '{name}'{suggestion(name, known)}")
 
 
 def check_parameters(

@@ -85,7 +85,8 @@ def _lines(path: Path) -> list[str]:
         raise InputError(f"'{path}' is not text in UTF-8: {error.reason}") from error
     except (gzip.BadGzipFile, EOFError, zlib.error, OSError) as error:
         raise InputError(f"'{path}' is damaged or truncated: {error}") from error
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    # With their ends, which a quoted field may hold.
+    lines = [line for line in text.splitlines(True) if line.strip() and not line.startswith("#")]
     if not lines:
         raise InputError(f"'{path}' is empty")
     return lines
@@ -178,7 +179,7 @@ def _numbers(
                     raise InputError(f"{where} has nothing in {name}") from error
                 if _is_text(fields[column]):
                     raise InputError(
-                        f"{where} has the string '{fields[column]}' in {name}, where a number "
+                        f"{where} has the string {fields[column]!r} in {name}, where a number "
                         f"should be; make that column the labels, or choose others by 'columns'"
                     ) from error
         raise InputError(f"'{path}' cannot be read as a table of numbers: {error}") from error

@@ -362,7 +362,8 @@ def _refuse_unknown(section: Mapping[str, Any], allowed: list[Option], what: str
         if name not in names:
             if name in everywhere:
                 raise InputError(f"option '{name}' of [data] has no meaning for {what}")
-            raise unknown_option(name, [*allowed, *data_options()], _OWNER)
+            known = [option.name for option in (*allowed, *data_options())]
+            raise unknown_option(name, known, _OWNER)
 
 
 def _prepared(dataset: Dataset, options: Mapping[str, Any], chosen: np.ndarray | None) -> Dataset:

@@ -112,6 +112,7 @@ def test_paths_beside_the_file_are_found_from_anywhere(tmp_path):
         ({**BASE, "objective": {"name": "t-sne", "perplexty": 3}}, [], "'perplexity'"),
         ({**BASE, "solver": {"name": "lbfsg"}}, [], "did you mean 'lbfgs'"),
         ({**BASE, "stop": {"iterations": -1}}, [], "at least 0"),
+        ({**BASE, "solver": {"nam": "lbfgs"}}, [], "has no option 'nam'; did you mean 'name'"),
         ({**BASE, "stop": {"itertions": 1}}, [], "did you mean 'iterations'"),
         ({**BASE, "run": {"seed": "x"}}, [], "integer"),
         ({**BASE, "method": [{"solvr": "lbfgs"}]}, [], "did you mean 'solver'"),

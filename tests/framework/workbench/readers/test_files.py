@@ -186,6 +186,11 @@ def test_labels_that_no_float_tells_apart_stay_apart_or_are_refused(comm, folder
     assert dataset.label_names == ("3", str(2**64 - 1))
 
 
+def test_a_label_keeps_a_line_break_within_quotes(comm, folder):
+    write(comm, lambda: (folder / "x.csv").write_text('a,l\n1,"x\ny"\n2,xy\n3,"x\ny"\n'))
+    assert load_data({"path": "x.csv", "labels": "l"}, comm, folder).label_names == ("x\ny", "xy")
+
+
 @pytest.mark.parametrize("chosen", [{"labels": "l"}, {"columns": ["a"]}])
 def test_a_quote_that_is_never_closed_takes_no_rows_along(comm, folder, chosen):
     write(comm, lambda: (folder / "x.csv").write_text('a,l\n1,"x\n2,y\n3,z\n'))
