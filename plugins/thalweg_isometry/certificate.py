@@ -47,7 +47,7 @@ class Certificate:
     Notes
     -----
     Proved under these assumptions: the points and the map are exactly the numbers given
-    (float64, float32 or integers, and float64); arithmetic is IEEE 754 with rounding to
+    (float64, float32 or integers up to 2^53, and float64); arithmetic is IEEE 754 with rounding to
     nearest; matrix products are sums of products in some order, with or without fused
     multiply-adds, and so err by at most ``gamma_n`` (Higham, Accuracy and Stability of
     Numerical Algorithms, sec. 3.5), which excludes fast multiplication as of Strassen.
