@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from thalweg.driver.method import method_of_call
 from thalweg.driver.stopping import STOP_OPTIONS, Stop
 from thalweg.errors import InputError
 from thalweg.interfaces import Homotopy, Objective, Preconditioner, Solver
-from thalweg.parallel import MPI, Vector, collective_call, raise_on_all_ranks
+from thalweg.lock import FolderLock
+from thalweg.parallel import MPI, Vector, collective_call, on_root, raise_on_all_ranks
 from thalweg.plugins import Option, resolve_options
 from thalweg.result import Result
 
@@ -88,7 +90,8 @@ def minimize(
     ------
     InputError
         An unknown name or option, a wrong type, range or shape; a preconditioner
-        that would have no place; a callback that cannot be called.
+        that would have no place; a callback that cannot be called; a folder of
+        checkpoints in which another process writes.
     CapabilityError
         The parts do not fit together.
     CheckpointError
@@ -112,21 +115,25 @@ def minimize(
         homotopy = HomotopySchedule.proposed_by(objective)
     x = starting_point(objective, x0, seed)
     checkpoints = None
-    if checkpoint is not None:
-        start = start_of(objective, x, x0 is not None, seed)
-        identity = identity_of(objective, algorithm, homotopy, start)
-        checkpoints = Checkpoints(Path(checkpoint), identity=identity)
-    return drive(
-        objective,
-        algorithm,
-        x,
-        stop=stop,
-        callbacks=() if callback is None else (callback,),
-        homotopy=homotopy,
-        checkpoints=checkpoints,
-        resume=resume,
-        progress=progress,
-    )
+    with ExitStack() as held:
+        if checkpoint is not None:
+            start = start_of(objective, x, x0 is not None, seed)
+            identity = identity_of(objective, algorithm, homotopy, start)
+            checkpoints = Checkpoints(Path(checkpoint), identity=identity)
+            lock = FolderLock(checkpoints.folder)
+            on_root(objective.comm, lock.acquire)
+            held.callback(lock.release)
+        return drive(
+            objective,
+            algorithm,
+            x,
+            stop=stop,
+            callbacks=() if callback is None else (callback,),
+            homotopy=homotopy,
+            checkpoints=checkpoints,
+            resume=resume,
+            progress=progress,
+        )
 
 
 def starting_point(objective: Objective, x0: np.ndarray | Vector | None, seed: int) -> Vector:

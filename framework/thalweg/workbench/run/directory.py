@@ -16,12 +16,12 @@ import numpy as np
 
 from thalweg.errors import CheckpointError, InputError, StorageError
 from thalweg.files import atomic_write_text
+from thalweg.lock import FolderLock
 from thalweg.parallel import MPI, on_root
 from thalweg.parallel.row_files import save_rows
 from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, SolverSpec, Spec, citation, plugins
 from thalweg.result import Result, Trace
 from thalweg.workbench.config import Configuration, Method
-from thalweg.workbench.lock import FolderLock
 from thalweg.workbench.report import versions
 
 #: Files of a run or a comparison.  A folder that has any of these is another run's, or holds

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from thalweg.errors import InputError
+
+_LOG = logging.getLogger("thalweg")
 
 #: Seconds from one sign of life of a lock's owner to the next, and those after which an owner
 #: without one is dead.
@@ -27,7 +30,7 @@ class FolderLock:
         self._lease: Any = None
 
     def acquire(self) -> None:
-        """Take the lock.
+        """Take the lock; the folder is made if need be.
 
         Raises
         ------
@@ -37,8 +40,18 @@ class FolderLock:
         """
         from filelock import SoftFileLease, Timeout
 
+        def warn(_: Any) -> None:
+            _LOG.warning(
+                "the lock of %r was lost, perhaps since this process stood still for %g s: another "
+                "may write there, too; stop one of them", str(self.file.parent), LEASE,
+            )  # fmt: skip
+
         lease = SoftFileLease(
-            self.file, lease_duration=LEASE, heartbeat_interval=BEAT, thread_local=False
+            self.file,
+            lease_duration=LEASE,
+            heartbeat_interval=BEAT,
+            on_compromise=warn,
+            thread_local=False,
         )
         stamps = set()
 
@@ -48,6 +61,7 @@ class FolderLock:
             return len(stamps) > 1
 
         try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
             lease.acquire(timeout=LEASE + BEAT, poll_interval=0.1, cancel_check=alive)
         except Timeout as error:
             owner, who = lease.owner, "another process"

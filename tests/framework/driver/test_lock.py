@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import thalweg
+from thalweg import lock
 from thalweg.errors import InputError
 from thalweg.parallel import MPI
-from thalweg.workbench import lock
 from thalweg.workbench.run import compare, plot
 
 QUICK = {
@@ -29,7 +29,7 @@ SEVERAL = {**QUICK, "method": [{"solver": "lbfgs"}, {"solver": "gradient-descent
 OWNER = """
 import sys, time
 from pathlib import Path
-from thalweg.workbench import lock
+from thalweg import lock
 lock.BEAT, lock.LEASE = float(sys.argv[2]), float(sys.argv[3])
 owned = lock.FolderLock(Path(sys.argv[1]))
 owned.acquire()
@@ -136,6 +136,40 @@ def test_a_new_folder_in_which_another_process_writes_is_refused(tmp_path, owner
     with pytest.raises(InputError, match=f"process {process.pid} on host"):
         command(SEVERAL if command is compare else QUICK, tmp_path, comm=MPI.COMM_SELF)
     assert [file.name for file in tmp_path.iterdir()] == [".lock"]
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_checkpoints_of_a_call_are_its_own_while_it_works(comm, tmp_path, owner, bowl):
+    folder = comm.bcast(tmp_path / "out" if comm.rank == 0 else None)
+    seen = []
+    rules = {"solver": "gradient-descent", "checkpoint": folder}
+    thalweg.minimize(
+        bowl(comm),
+        iterations=1,
+        callback=lambda iterate: seen.append((folder / ".lock").exists()),
+        **rules,
+    )
+    assert seen == [True, True]
+    if comm.rank == 0:
+        assert not (folder / ".lock").exists()
+        owner(folder)
+    comm.barrier()
+    with pytest.raises(InputError, match="is writing into the folder"):
+        thalweg.minimize(bowl(comm), iterations=2, resume=True, **rules)
+    comm.barrier()
+
+
+def test_a_process_that_lost_its_lock_is_told(tmp_path, owner, caplog):
+    held = lock.FolderLock(tmp_path)
+    held.acquire()
+    (tmp_path / ".lock").unlink()
+    owner(tmp_path)
+    deadline = time.monotonic() + 20.0
+    while "was lost" not in caplog.text and time.monotonic() < deadline:
+        time.sleep(0.05)
+    held.release()
+    assert f"the lock of '{tmp_path}' was lost" in caplog.text
+    assert (tmp_path / ".lock").exists()  # it is the other's
 
 
 def _killed(iterate):
