@@ -14,8 +14,8 @@ class Alternation(Capability):
     """Other unknowns, held fixed while x is improved, then updated in closed form.
 
     KDAC: the embedding U and the degrees D.  A solver keeps them in its state, so that a
-    checkpoint holds them: vectors, of which each rank has its rows and which the solver
-    destroys when it replaces them, or arrays that are equal on all ranks.
+    checkpoint holds them: vectors, of which each rank has its rows, or arrays that are equal
+    on all ranks.
     """
 
     phrase = "block of unknowns with a closed form"

@@ -53,7 +53,7 @@ def minimize(
         Function to minimize.
     x0
         This rank's rows of the starting point, shape ``(local_rows, columns)`` or flat, or
-        a ``Vec``; by default ``objective.initial_point(seed)``.  Left as it is.
+        a ``Vector``; by default ``objective.initial_point(seed)``.  Left as it is.
     solver
         A name, or a solver object; by default ``objective.default_solver``.
     preconditioner

@@ -15,7 +15,7 @@ from thalweg.parallel import Vector
 class Manifold(ABC):
     """A smooth subset of the space of the variable.
 
-    Points and tangent vectors are ``Vec`` of the variable's layout.  All methods are
+    Points and tangent vectors are vectors of the variable's layout.  All methods are
     collective.
     """
 

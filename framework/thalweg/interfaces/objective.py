@@ -42,13 +42,13 @@ class HasNotes:
 class Objective(HasNotes, Identified, ABC):
     """A function of a distributed variable, with its gradient.
 
-    The variable is a PETSc ``Vec`` laid out by :attr:`layout`: distributed by
+    The variable is a ``Vector`` laid out by :attr:`layout`: distributed by
     rows, or, on ``COMM_SELF``, replicated.  A value must be the same number on
     every rank of :attr:`comm`; all methods but the properties are collective.
 
     An objective offers more by also inheriting the capabilities in
     :mod:`thalweg.interfaces.homotopy`.  Authors who would rather see NumPy
-    arrays than ``Vec`` inherit :class:`RowObjective`.
+    arrays than vectors inherit :class:`RowObjective`.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ class Preconditioner(HasNotes, ABC):
     def state(self) -> Mapping[str, Any]:
         """Memory that a resumed run needs beyond :meth:`setup` and :meth:`update`.
 
-        Values are Vecs, arrays or scalars, as in a solver's state.
+        Values are vectors, arrays or scalars, as in a solver's state.
         """
         return {}
 

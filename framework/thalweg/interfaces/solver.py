@@ -24,7 +24,7 @@ DISTRIBUTED: Mapping[str, Any] = {"distributed": True}
 class SolverState:
     """Base of the states of solvers; a solver adds fields in a dataclass of its own.
 
-    A field is a ``Vec``, a NumPy array (equal on all ranks), a number, a string,
+    A field is a ``Vector``, a NumPy array (equal on all ranks), a number, a string,
     None, or a list, tuple or dict (with string keys) of these; with the metadata
     ``DISTRIBUTED`` an array of rows that differ between ranks, which on another number of
     ranks are shared out evenly when they are restored.  The driver saves
