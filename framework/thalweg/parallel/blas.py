@@ -18,6 +18,7 @@ from thalweg.parallel.kernels import kernel
 BLOCK, BLOCKS = 8192, 16
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a sum may be infinite; NumPy 2 warns of it
 def block_sums(a: np.ndarray, others: Sequence[np.ndarray]) -> list[list[float]]:
     """For each of some flat arrays, its inner products with ``a``, one for each block."""
     if a.size < BLOCK:
