@@ -192,10 +192,8 @@ class SaddleFree(Solver[SaddleFreeState]):
         self._draw(state)
         slices = Slices.of(objective)
         operator = CurvatureOperator(slices, objective, x)
-        try:
-            check_symmetry(slices, operator, self.seed)
-        finally:
-            state.products = operator.products
+        check_symmetry(slices, operator, self.seed)
+        state.products = operator.products
         return state
 
     def step(self, state: SaddleFreeState) -> SaddleFreeState:
