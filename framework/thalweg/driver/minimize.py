@@ -107,6 +107,8 @@ def minimize(
             raise InputError(
                 f"callback must be a function of one argument, or None, not of type {kind}"
             )
+        if checkpoint == "":  # which as a path is the current folder
+            raise InputError("checkpoint must be the name of a folder, or None, not ''")
         seed = SEED.check(seed, "minimize")
         algorithm, given = method_of_call(objective, solver, preconditioner, options, seed)
         given = {**objective.default_stop, **given}

@@ -44,6 +44,7 @@ def test_a_misspelled_name_is_refused(problem):
         ({"preconditioner": Preconditioner}, "must be a name or a Preconditioner object, not <cl"),
         ({"preconditioner": {"name": "identity"}}, "must be a name or a Preconditioner object"),
         ({"solver": 3}, "solver must be a name or a Solver object, not 3"),
+        ({"checkpoint": ""}, "checkpoint must be the name of a folder, or None, not ''"),
         ({"seed": "one"}, "option 'seed' of minimize must be an integer, not 'one'"),
         ({"seed": -1}, "option 'seed' of minimize must be at least 0, not -1"),
         ({"seed": None}, "option 'seed' of minimize must be an integer, not None"),
