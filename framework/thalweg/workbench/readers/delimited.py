@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     The delimiter is the one that splits the first lines into the same number of
     fields, most of them.  The first line is a header if it holds a string where
     the next line has a number.  Lines that are blank or begin with ``#`` are
-    skipped.  ``labels`` may name a column, or give its number from 0 (negative
+    skipped, but within quotes.  ``labels`` may name a column, or give its number from 0 (negative
     numbers count from the last); that column is then no part of the data.
 
     Raises
@@ -40,6 +41,7 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     """
     lines = _lines(path)
     delimiter = options.get("delimiter") or _sniff(lines)
+    lines = list(_kept(lines, delimiter))
     fields = _split(lines[:_SAMPLE], delimiter)
     header = options.get("header")
     if header is None:
@@ -86,31 +88,59 @@ def _lines(path: Path) -> list[str]:
     except (gzip.BadGzipFile, EOFError, zlib.error, OSError) as error:
         raise InputError(f"'{path}' is damaged or truncated: {error}") from error
     # With their ends, which a quoted field may hold.
-    lines = [line for line in text.splitlines(True) if line.strip() and not line.startswith("#")]
-    if not lines:
+    lines = text.splitlines(True)
+    if not any(map(_counts, lines)):
         raise InputError(f"'{path}' is empty")
     return lines
+
+
+def _counts(line: str) -> bool:
+    return bool(line.strip()) and not line.startswith("#")
+
+
+def _kept(lines: Sequence[str], delimiter: str) -> Iterator[str]:
+    """The lines, without those outside of quotes that are blank or begin with ``#``."""
+    if delimiter == " " or not any('"' in line for line in lines):
+        yield from filter(_counts, lines)
+        return
+    row: list[str] = []  # whose last field is not closed yet
+
+    def taken() -> Iterator[str]:
+        for line in lines:
+            if row or _counts(line):
+                row.append(line)
+                yield line
+
+    for _ in _reader(taken(), delimiter):
+        yield from row
+        row.clear()
+
+
+def _reader(lines: Iterable[str], delimiter: str, strict: bool = False) -> Iterator[list[str]]:
+    try:
+        yield from csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=strict)
+    except csv.Error as error:  # a field of more than 128 kB, an open quote, a carriage return
+        raise InputError(f"the text table cannot be split into fields: {error}") from error
 
 
 def _split(lines: Sequence[str], delimiter: str, strict: bool = False) -> list[list[str]]:
     if delimiter == " ":
         return [line.split() for line in lines]
-    try:
-        return list(csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=strict))
-    except csv.Error as error:  # a field of more than 128 kB, an open quote, a carriage return
-        raise InputError(f"the text table cannot be split into fields: {error}") from error
+    return list(_reader(lines, delimiter, strict))
 
 
 def _sniff(lines: Sequence[str]) -> str:
     best, most = "", 1
     for delimiter in (*_DELIMITERS, " "):
-        widths = {len(row) for row in _split(lines[:_SAMPLE], delimiter)}
+        sample = list(islice(_kept(lines, delimiter), _SAMPLE))
+        widths = {len(row) for row in _split(sample, delimiter)}
         if len(widths) == 1 and max(widths) > most:
             best, most = delimiter, max(widths)
     if best:
         return best
     # Lines of different length: the delimiter that is there at all, to report the line.
-    return next((d for d in _DELIMITERS if d in lines[0]), ",")
+    first = next(filter(_counts, lines))
+    return next((d for d in _DELIMITERS if d in first), ",")
 
 
 def _is_text(field: str) -> bool:

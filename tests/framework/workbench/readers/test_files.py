@@ -191,6 +191,16 @@ def test_a_label_keeps_a_line_break_within_quotes(comm, folder):
     assert load_data({"path": "x.csv", "labels": "l"}, comm, folder).label_names == ("x\ny", "xy")
 
 
+def test_lines_within_quotes_belong_to_the_field(comm, folder):
+    text = '# made "up\n\na,l\n1,"x\n\n# no remark\n#,"\n\n# a remark\n2,"5"" disk"\n\n3,y\n'
+    write(comm, lambda: (folder / "x.csv").write_text(text))
+    dataset = load_data({"path": "x.csv", "labels": "l"}, comm, folder)
+    assert np.array_equal(whole(dataset), [[1.0], [2.0], [3.0]])
+    assert dataset.label_names == ('5" disk', "x\n\n# no remark\n#,", "y")
+    numbers = load_data({"path": "x.csv", "columns": ["a"]}, comm, folder)
+    assert np.array_equal(whole(numbers), [[1.0], [2.0], [3.0]])
+
+
 @pytest.mark.parametrize("chosen", [{"labels": "l"}, {"columns": ["a"]}])
 def test_a_quote_that_is_never_closed_takes_no_rows_along(comm, folder, chosen):
     write(comm, lambda: (folder / "x.csv").write_text('a,l\n1,"x\n2,y\n3,z\n'))
