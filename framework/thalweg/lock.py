@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ class FolderLock:
     Network file systems need not have locks of their own, so its being there is the lock.  Its
     owner refreshes it.  That of a process which died on this host is taken over at once, and that
     of one on another host, of which nothing else is known, after :data:`LEASE` seconds without a
-    sign of life: a batch system may start a killed job again anywhere.
+    sign of life: a batch system may start a killed job again anywhere.  A file that stays empty is
+    never taken over: a network file system may show that of a living owner so.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -35,8 +37,8 @@ class FolderLock:
         Raises
         ------
         InputError
-            Its owner lives, as it shows within :data:`BEAT` seconds; or nothing can be written
-            into the folder.
+            Its owner lives, as it shows within :data:`BEAT` seconds, or died before it wrote its
+            name; or nothing can be written into the folder.
         """
         from filelock import SoftFileLease, Timeout
 
@@ -53,16 +55,19 @@ class FolderLock:
             on_compromise=warn,
             thread_local=False,
         )
-        stamps = set()
+        stamps, began, empty = set(), time.monotonic(), False
 
-        def alive() -> bool:
+        def refused() -> bool:
+            nonlocal empty
             with suppress(FileNotFoundError):
-                stamps.add(self.file.stat().st_mtime_ns)
-            return len(stamps) > 1
+                found = self.file.stat()
+                stamps.add(found.st_mtime_ns)
+                empty = found.st_size == 0 and time.monotonic() - began > BEAT
+            return empty or len(stamps) > 1
 
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            lease.acquire(timeout=LEASE + BEAT, poll_interval=0.1, cancel_check=alive)
+            lease.acquire(timeout=LEASE + BEAT, poll_interval=0.1, cancel_check=refused)
         except Timeout as error:
             owner, who = lease.owner, "another process"
             if owner is not None:

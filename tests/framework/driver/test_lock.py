@@ -130,6 +130,16 @@ def test_of_a_process_on_another_host_its_signs_of_life_decide(tmp_path, owner, 
         thread.join()
 
 
+def test_a_folder_whose_owner_died_nameless_is_refused_soon(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock, "BEAT", 0.2)
+    (tmp_path / ".lock").touch()
+    began = time.monotonic()
+    with pytest.raises(InputError, match=r"no such process, remove '.*/\.lock'"):
+        lock.FolderLock(tmp_path).acquire()
+    assert time.monotonic() - began < 0.1 * lock.LEASE
+    assert (tmp_path / ".lock").exists()
+
+
 @pytest.mark.parametrize("command", [thalweg.run, compare])
 def test_a_new_folder_in_which_another_process_writes_is_refused(tmp_path, owner, command):
     process = owner(tmp_path)
