@@ -33,6 +33,9 @@ _REQUESTS = ("evaluate", "product", "iterate", "end")
 #: Far beyond any budget of the driver.
 ENDLESS = 2**30
 
+#: Norm of a gradient whose square vanishes, or nearly: trust regions would step to NaN.
+VANISHING = 1e-154
+
 #: For each method, what keeps it going until the driver says stop.
 METHODS: dict[str, dict[str, Any]] = {
     "Nelder-Mead": {"xatol": 0.0, "fatol": 0.0, "maxiter": ENDLESS, "maxfev": ENDLESS},
@@ -43,8 +46,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "TNC": {"gtol": 0.0, "ftol": 0.0, "xtol": 0.0, "maxfun": ENDLESS},
     "SLSQP": {"ftol": 0.0, "maxiter": ENDLESS},
     "Newton-CG": {"xtol": 0.0, "maxiter": ENDLESS},
-    "trust-ncg": {"gtol": 0.0, "maxiter": ENDLESS},
-    "trust-krylov": {"gtol": 0.0, "maxiter": ENDLESS},
+    "trust-ncg": {"gtol": VANISHING, "maxiter": ENDLESS},
+    "trust-krylov": {"gtol": VANISHING, "maxiter": ENDLESS},
     "trust-constr": {"gtol": 0.0, "xtol": 0.0, "maxiter": ENDLESS},
 }
 

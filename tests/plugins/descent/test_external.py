@@ -76,6 +76,20 @@ def test_methods_without_gradient_evaluate_none_that_no_rule_asks_for(comm, rose
     assert tilted.gather() == pytest.approx(-1.19148788, abs=1e-6)  # x^3 - x + 0.5 = 0
 
 
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("solver", [f"scipy:{method}" for method in WITH_PRODUCT])
+@pytest.mark.parametrize("start", [0.0, 1.0])
+def test_an_exact_minimum_is_the_end(comm, quadratic, solver, start, tmp_path):
+    objective = quadratic(comm, rows=3, columns=1, condition=1.0)
+    rules = {"gradient": None, "decrease": None, "checkpoint": comm.bcast(tmp_path)}
+    x0 = np.full((objective.layout.local_rows, 1), start)
+    for resume in (False, True):
+        result = minimize(objective, solver, x0=x0, resume=resume, **rules)
+        assert result.status is Status.SMALL_GRADIENT
+        assert result.objective == 0.0
+        assert not result.x.any()
+
+
 def test_a_best_vertex_that_stays_is_not_the_end(quadratic):
     objective = quadratic(MPI.COMM_SELF, rows=60, columns=1, condition=100.0)
     start = 1.0 + np.arange(60)[:, None] % 3
