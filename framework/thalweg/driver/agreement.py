@@ -58,6 +58,8 @@ def status_along_gradient(
     if flat == steps >= DECADES:
         return Status.INCONSISTENT
     wanted = LEFT * abs(value)
+    if wanted <= FAR * error:  # its terms may cancel: take what the whole variable promises
+        wanted = LEFT * norm * size
     steps_left = [multiple * wanted for multiple in MULTIPLES]
     if FAR * error < wanted < math.inf and all(
         change(-predicted / norm**2) < -0.1 * predicted for predicted in steps_left

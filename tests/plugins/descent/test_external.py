@@ -8,6 +8,7 @@ import pytest
 
 import thalweg
 from thalweg.driver import HomotopySchedule, Stop
+from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import CapabilityError, InputError
 from thalweg.interfaces import Homotopy, RowObjective
 from thalweg.parallel import MPI, Layout, sum_over_ranks
@@ -88,6 +89,29 @@ def test_an_exact_minimum_is_the_end(comm, quadratic, solver, start, tmp_path):
         assert result.status is Status.SMALL_GRADIENT
         assert result.objective == 0.0
         assert not result.x.any()
+
+
+class Slope(RowObjective, HessianProduct):
+    """x⁴ / 4 − x, without a curvature at the start."""
+
+    def __init__(self, comm):
+        super().__init__(comm, Layout(comm, 6, 1))
+
+    def rows_value_and_gradient(self, x, gradient):
+        gradient[...] = x**3 - 1.0
+        return sum_over_ranks(self.comm, float((x**4 / 4 - x).sum()))
+
+    def hessian_product(self, x, direction, product):
+        with self.layout.writing(product) as rows:
+            rows[...] = 3.0 * self.layout.reading(x) ** 2 * self.layout.reading(direction)
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("solver", ["tao:nls", "tao:ntr", *(f"scipy:{m}" for m in WITH_PRODUCT)])
+def test_a_start_without_curvature_is_left_or_a_failure(comm, solver):
+    objective = Slope(comm)
+    result = minimize(objective, solver, x0=np.zeros((objective.layout.local_rows, 1)))
+    assert result.status.failed or result.objective == pytest.approx(-4.5)
 
 
 def test_a_best_vertex_that_stays_is_not_the_end(quadratic):
