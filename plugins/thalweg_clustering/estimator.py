@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from thalweg.data import Dataset, comm_of
+from thalweg.data import Dataset, comm_of, validate_data
 from thalweg.driver import STOP_OPTIONS
 from thalweg.errors import InputError
 from thalweg.interfaces import Solver

@@ -9,10 +9,10 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
 import thalweg
-from thalweg.data import Dataset
+from thalweg.data import Dataset, validate_data
 from thalweg.driver import STOP_OPTIONS
 from thalweg.engines.secants import SecantSet
 from thalweg.errors import InputError

@@ -103,3 +103,12 @@ def test_predictions_need_no_other_rank(comm):
                 found.predict(np.ones((2, 7)))
             assert len(found.predict(np.ones((3, 4)))) == len(found.transform(np.ones((3, 4)))) == 3
     np.testing.assert_array_equal(found.predict(rows(MPI.COMM_SELF).values), labels)
+
+
+@pytest.mark.parametrize("estimator", [KDAC, TSNE, LaplacianEigenmaps])
+@pytest.mark.parametrize("kind", [np.int64, object, list])
+def test_integers_that_float64_rounds_are_refused(estimator, kind):
+    table = 2**53 + np.arange(80).reshape(20, 4)
+    given = table.tolist() if kind is list else table.astype(kind)
+    with pytest.raises(ThalwegError, match="9007199254740993 in row 0, column 1"):
+        estimator().fit(given)

@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from thalweg.data.labels import encode_labels
-from thalweg.data.scaling import largest_value, refuse_magnitude
+from thalweg.data.scaling import (
+    entry_error,
+    first_unusable,
+    largest_value,
+    refuse_magnitude,
+    refuse_rounded,
+)
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Identified, Layout
 from thalweg.parallel.identity import DATA
@@ -102,7 +108,8 @@ class Dataset(Identified):
         ------
         InputError
             Another shape, columns of strings or objects, a sparse matrix, NaN or
-            infinity, values whose squares overflow or vanish, labels that do not fit.
+            infinity, integers that float64 rounds, values whose squares overflow or vanish,
+            labels that do not fit.
         """
         values = _as_table(array)
         refuse_magnitude(largest_value(values), values.dtype, values.shape)
@@ -124,15 +131,32 @@ def comm_of(data: Any) -> MPI.Comm:
     return data.comm if isinstance(data, Dataset) else MPI.COMM_SELF
 
 
+def validate_data(estimator: Any, X: Any, **options: Any) -> Any:
+    """scikit-learn's function of this name, which itself rounds large integers silently.
+
+    Raises
+    ------
+    InputError
+        Integers that float64 rounds.
+    ValueError
+        What scikit-learn refuses.
+    """
+    from sklearn.utils import validation
+
+    refuse_rounded(X)
+    return validation.validate_data(estimator, X, **options)
+
+
 def _as_table(array: Any) -> np.ndarray:
     """Real numbers in rows and columns, of one of the two floating-point types."""
     if hasattr(array, "toarray"):
         raise InputError("the data are a sparse matrix; give their toarray()")
+    refuse_rounded(array)
     try:
         values = np.asarray(array)
         if values.dtype.kind == "O":  # a data frame of several types, or nested lists
             values = values.astype(float)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise InputError(f"the data cannot be made an array of real numbers: {error}") from error
     if values.ndim != 2:
         raise InputError(f"the data must have rows and columns, not the shape {values.shape}")
@@ -140,10 +164,8 @@ def _as_table(array: Any) -> np.ndarray:
         raise InputError(f"the data must be real numbers, not {values.dtype}")
     if values.dtype not in (np.float32, np.float64):
         values = values.astype(float)
-    if not np.isfinite(values).all():
-        row, column = np.argwhere(~np.isfinite(values))[0]
-        raise InputError(
-            f"the data have {values[row, column]} in row {row}, column {column} (both counted "
-            f"from 0); remove such rows or fill them in"
-        )
+    at = first_unusable(values)
+    if at >= 0:
+        row, column = divmod(at, values.shape[1])
+        raise entry_error("the data have", values[row, column], row, column)
     return values

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 
+from thalweg.data.labels import EXACT
 from thalweg.errors import InputError
 from thalweg.numerics.principal import column_means
 from thalweg.parallel import Layout, max_over_ranks, min_over_ranks, sum_over_ranks
+
+#: What is said of an integer that is not the same in float64.
+ROUNDED = "which float64 rounds; subtract an offset from the column, or leave it out"
 
 #: A feature whose standard deviation is below this times its size is constant.
 _CONSTANT = 1e-12
@@ -55,27 +61,71 @@ def scale_standard(values: np.ndarray, layout: Layout) -> tuple[str, ...]:
     return (f"{some} constant and set to zero by scale = 'standard': {shown}",)
 
 
-def check_finite(values: np.ndarray, layout: Layout, chosen: np.ndarray | None, what: str) -> None:
-    """Refuse NaN and infinity, naming the first row and column.  Collective."""
-    bad = ~np.isfinite(values)
-    row = float("inf")
-    if bad.any():
-        row = layout.start + int(np.argmax(bad.any(axis=1)))
-    first = min_over_ranks(layout.comm, row)
-    if first == float("inf"):
+def check_entries(values: np.ndarray, layout: Layout, chosen: np.ndarray | None, what: str) -> None:
+    """Refuse NaN, infinity and integers that float64 rounds, naming the first.  Collective."""
+    at = first_unusable(values)
+    first = min_over_ranks(layout.comm, math.inf if at < 0 else layout.start + at // layout.columns)
+    if first == math.inf:
         return
     owner = int(layout.owners(np.array([first]))[0])
-    found = None
-    if layout.comm.rank == owner:
-        local = int(first) - layout.start
-        column = int(np.argmax(bad[local]))
-        found = column, float(values[local, column])
+    found = at % layout.columns, values.reshape(-1)[at].item() if layout.comm.rank == owner else 0
     column, value = layout.comm.bcast(found, root=owner)
-    number = int(first) if chosen is None else int(chosen[int(first)])
-    raise InputError(
-        f"{what} has {value} in row {number}, column {column} (both counted from 0); "
-        f"remove such rows or fill them in"
-    )
+    row = int(first) if chosen is None else int(chosen[int(first)])
+    raise entry_error(f"{what} has", value, row, column)
+
+
+def first_unusable(values: np.ndarray) -> int:
+    """Position in the flat array of the first NaN, infinity or integer that float64 rounds.
+
+    It is -1 where there is none.
+    """
+    flat = values.reshape(-1)
+    if flat.dtype.kind == "f":
+        bad = ~np.isfinite(flat)
+        return int(np.argmax(bad)) if bad.any() else -1
+    if flat.dtype.kind != "O" and (flat.dtype.itemsize < 8 or _largest_integer(flat) < EXACT):
+        return -1
+    for at in np.flatnonzero(~(np.abs(flat.astype(float)) < EXACT)):
+        value = flat[at]
+        if isinstance(value, Integral) and int(value) != float(value):
+            return int(at)
+    return -1
+
+
+def _largest_integer(values: np.ndarray) -> int:
+    return max(int(values.max(initial=0)), -int(values.min(initial=0)))
+
+
+def refuse_rounded(data: Any) -> None:
+    """Refuse integers that float64 rounds, of an array, sparse matrix, list or data frame.
+
+    Raises
+    ------
+    InputError
+    """
+    if getattr(getattr(data, "dtype", None), "kind", "") == "f":
+        return
+    sparse = data.tocoo() if hasattr(data, "tocoo") else None
+    try:
+        values = np.asarray(data if sparse is None else sparse.data)
+        if values.dtype.kind == "f" and not largest_value(values) < EXACT:
+            values = np.asarray(data, dtype=object)  # integers of a list or a frame as they are
+        at = -1 if values.dtype.kind not in "iuO" else first_unusable(values)
+    except (ValueError, TypeError, OverflowError):
+        return  # no numbers, of which others say more
+    if at >= 0 and (sparse is not None or values.ndim == 2):
+        row, column = divmod(at, values.shape[-1])
+        if sparse is not None:
+            row, column = sparse.row[at], sparse.col[at]
+        raise entry_error("the data have", values.reshape(-1)[at], row, column)
+
+
+def entry_error(what: str, value: Any, row: int, column: int) -> InputError:
+    """Error on an entry of a table."""
+    where = f"{what} {value} in row {row}, column {column} (both counted from 0)"
+    if isinstance(value, Integral):
+        return InputError(f"{where}, {ROUNDED}")
+    return InputError(f"{where}; remove such rows or fill them in")
 
 
 def largest_value(values: np.ndarray) -> float:

@@ -7,10 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 import thalweg
-from thalweg.data import Dataset, comm_of
+from thalweg.data import Dataset, comm_of, validate_data
 from thalweg.parallel import collective_call, job_threads, raise_on_all_ranks, shared_seed
 from thalweg.plugins import check_parameters, declared_options
 from thalweg_embedding.affinities.build import perplexity_for

@@ -10,10 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import validate_data
 
 import thalweg
-from thalweg.data import Dataset, comm_of
+from thalweg.data import Dataset, comm_of, validate_data
 from thalweg.driver import STOP_OPTIONS
 from thalweg.errors import InputError
 from thalweg.parallel import (

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from thalweg.data import Dataset
+from thalweg.data import Dataset, validate_data
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, job_threads, raise_on_all_ranks
 

@@ -7,12 +7,15 @@ import gzip
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from thalweg.data.labels import EXACT
+from thalweg.data.scaling import ROUNDED, largest_value
 from thalweg.errors import InputError, suggestion
 from thalweg.workbench.memory import available_memory, require_memory
 from thalweg.workbench.readers.source import Source
@@ -36,8 +39,8 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     Raises
     ------
     InputError
-        A string where a number should be, lines of different length, or an
-        unknown column.
+        A string where a number should be, an integer that float64 rounds, lines of
+        different length, or an unknown column.
     """
     lines = _lines(path)
     delimiter = options.get("delimiter") or _sniff(lines)
@@ -204,7 +207,7 @@ def _numbers(
     except (ValueError, IndexError) as error:
         for where, fields in _rows(body, delimiter, width, path):
             for column in columns:
-                name = f"column {column}" + (f" ('{names[column]}')" if names else "")
+                name = _column(column, names)
                 if not fields[column].strip():
                     raise InputError(f"{where} has nothing in {name}") from error
                 if _is_text(fields[column]):
@@ -218,7 +221,17 @@ def _numbers(
     if delimiter != " " and odd:
         for _ in _rows(body, delimiter, width, path):
             pass
+    if not largest_value(array) < EXACT:
+        for (where, fields), values in zip(_rows(body, delimiter, width, path), array, strict=True):
+            for column, value in zip(columns, values.tolist(), strict=True):
+                text = fields[column].strip()
+                if text.lstrip("+-").isdigit() and Decimal(text) != Decimal(repr(value)):
+                    raise InputError(f"{where} has {text} in {_column(column, names)}, {ROUNDED}")
     return array
+
+
+def _column(number: int, names: Sequence[str]) -> str:
+    return f"column {number}" + (f" ('{names[number]}')" if names else "")
 
 
 def _rows(

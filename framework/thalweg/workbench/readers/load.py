@@ -11,7 +11,7 @@ import numpy as np
 
 from thalweg.data.dataset import Dataset
 from thalweg.data.labels import encode_labels, keep_labels
-from thalweg.data.scaling import check_finite, check_magnitude, scale_standard, scale_unit
+from thalweg.data.scaling import check_entries, check_magnitude, scale_standard, scale_unit
 from thalweg.errors import InputError
 from thalweg.numerics.principal import check_components, principal_components
 from thalweg.parallel import MPI, Layout, on_root
@@ -138,8 +138,8 @@ def load_data(
     ------
     InputError
         On all ranks: an unknown or ill-fitting option, a file that is missing,
-        damaged, empty or not of numbers, NaN or infinity, values whose squares
-        overflow or vanish, labels that do not fit.
+        damaged, empty or not of numbers, NaN or infinity, integers that float64
+        rounds, values whose squares overflow or vanish, labels that do not fit.
 
     Examples
     --------
@@ -372,8 +372,9 @@ def _prepared(dataset: Dataset, options: Mapping[str, Any], chosen: np.ndarray |
     stored = dataset.values.dtype
     with np.errstate(over="ignore"):
         values = np.array(dataset.values, dtype=options["dtype"], order="C")
-    if stored.kind == "f":
-        check_finite(values, layout, chosen, f"'{dataset.name}'")
+    if stored.kind == "f" or values.dtype == np.float64:  # float32 rounds, as who asks for it knows
+        entries = values if stored.kind == "f" else dataset.values
+        check_entries(entries, layout, chosen, f"'{dataset.name}'")
     notes = dataset.notes
     if options["scale"] == "standard" or options["components"] is not None:
         dataset = replace(dataset, digest=layout.digest(values))

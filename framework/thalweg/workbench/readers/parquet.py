@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from thalweg.data.scaling import ROUNDED, first_unusable
 from thalweg.errors import InputError
 from thalweg.workbench.readers.delimited import column_number, labels_column
 from thalweg.workbench.readers.source import Rows, Source, check_array
@@ -45,6 +46,8 @@ class ParquetRows:
         return out
 
     def _numbers(self, table: Any) -> np.ndarray:
+        from pyarrow import types
+
         out = np.empty((len(table), self.shape[1]), dtype=self.dtype)
         first = 0
         for name in self.columns:
@@ -53,6 +56,11 @@ class ParquetRows:
             if width > 1 and column.null_count:
                 raise InputError(f"column '{name}' of '{self.path}' has rows without a value")
             flat = column.combine_chunks().flatten() if width > 1 else column
+            if self.dtype == np.float64 and types.is_integer(flat.type):
+                whole = np.array(flat.drop_null())
+                at = first_unusable(whole)
+                if at >= 0:
+                    raise InputError(f"column '{name}' of '{self.path}' has {whole[at]}, {ROUNDED}")
             numbers = flat.to_numpy(zero_copy_only=False) if width > 1 else flat.to_numpy()
             out[:, first : first + width] = numbers.reshape(len(table), width)
             first += width

@@ -179,11 +179,42 @@ def test_labels_that_no_float_tells_apart_stay_apart_or_are_refused(comm, folder
     assert dataset.gather_labels().tolist() == [1, 0]
     assert dataset.label_names == (str(2**53), str(2**53 + 1))
     write(comm, lambda: (folder / "l.txt").write_text(f"{2**53 + 1}\n{2**53}\n"))
-    with pytest.raises(InputError, match="must be integers or strings"):
+    with pytest.raises(InputError, match=r"row 0 of .* has 9007199254740993 in column 0, which fl"):
         load_data({"path": "x.csv", "columns": ["a"], "labels": "l.txt"}, comm, folder)
     write(comm, lambda: np.savez(folder / "x.npz", X=TABLE[:2], y=np.array([2**64 - 1, 3], "u8")))
     dataset = load_data({"path": "x.npz", "labels": "y"}, comm, folder)
     assert dataset.label_names == ("3", str(2**64 - 1))
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_integers_that_no_float_tells_apart_are_refused(comm, folder):
+    table = np.array([[1, 2], [2**53, 4], [5, 2**53 + 1], [2**57 + 1, 0]])
+    write(comm, lambda: np.save(folder / "x.npy", table))
+    write(comm, lambda: np.savetxt(folder / "x.csv", table, fmt="%d", delimiter=",", header="a"))
+    match = "'x.npy' has 9007199254740993 in row 2, column 1 .* which float64 rounds; subtract"
+    with pytest.raises(InputError, match=match):
+        load_data({"path": "x.npy"}, comm, folder)
+    with pytest.raises(InputError, match=r"row 2 of .*csv' .* 9007199254740993 in column 1, wh"):
+        load_data({"path": "x.csv"}, comm, folder)
+    assert whole(load_data({"path": "x.npy", "rows": 2}, comm, folder))[1, 0] == 2**53
+    write(
+        comm, lambda: (folder / "x.csv").write_text(f"1,{2**53}\n2,12345678901234567000\n3,1e30\n")
+    )
+    assert whole(load_data({"path": "x.csv"}, comm, folder))[1, 1] == 12345678901234567000.0
+    wanted = load_data({"path": "x.npy", "dtype": "float32"}, comm, folder)
+    assert np.array_equal(whole(wanted), table.astype(np.float32))
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("other", [[0.5, 1.0, 1.5], [1, None, 2**53 + 1]])
+def test_integers_that_a_mixed_parquet_table_would_round_are_refused(comm, folder, other):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    whole_numbers = [1, 2, 2**53 + 1] if other[1] else [1, 2, 3]
+    table = pyarrow.table({"n": whole_numbers, "z": other})
+    write(comm, lambda: parquet.write_table(table, folder / "x.parquet", row_group_size=2))
+    with pytest.raises(InputError, match=r"column '[nz]' .* has 9007199254740993, which float64 r"):
+        load_data({"path": "x.parquet"}, comm, folder)
 
 
 def test_a_label_keeps_a_line_break_within_quotes(comm, folder):

@@ -123,6 +123,16 @@ def test_frames_and_lists_of_rows_become_numbers(table):
         (Frame([["a", 1]]), None, "cannot be made an array"),
         (np.zeros((2, 2)) + 1j, None, "must be real numbers"),
         ([[1.0, np.nan]], None, "nan in row 0, column 1"),
+        (
+            [[1.0, 2.0**60, 2**53 + 1]],
+            None,
+            "9007199254740993 in row 0, column 2 .* rounds",
+        ),
+        (np.array([[0, 1], [-(2**53) - 1, 2]]), None, "-9007199254740993 in row 1, column 0"),
+        (np.array([[0, 2**64 - 1]], np.uint64), None, "18446744073709551615 in row 0, column 1"),
+        (np.array([[0.5, 2**63 + 1]], object), None, "9223372036854775809 in row 0, column 1"),
+        (np.array([[0.5, 10**400]], object), None, "cannot be made an array"),
+        (Frame([[0.5, 2**53 + 1]]), None, "9007199254740993 in row 0, column 1"),
         (np.zeros((2, 2)), [1, 2, 3], "a label for each of 2 rows"),
         (np.zeros((2, 2)), object(), "a label for each of 2 rows"),
     ],
@@ -130,3 +140,10 @@ def test_frames_and_lists_of_rows_become_numbers(table):
 def test_what_is_no_table_of_numbers_is_refused(array, labels, words):
     with pytest.raises(InputError, match=words):
         Dataset.from_array(array, labels)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64, object, list])
+def test_large_integers_that_float64_holds_are_taken(kind):
+    table = [[2**53, 3 * 2**60], [0, 2**53 + 2]]
+    given = table if kind is list else np.array(table, kind)
+    assert Dataset.from_array(given).values.tolist() == table
