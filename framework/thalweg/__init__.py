@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from thalweg.driver import HomotopySchedule, Stop
     from thalweg.driver.minimize import minimize
     from thalweg.errors import InputError, NumericalError, ThalwegError
-    from thalweg.interfaces import Objective, Preconditioner, RowObjective, Solver
+    from thalweg.interfaces import Objective, Preconditioner, Solver
     from thalweg.parallel import abort_on_error
     from thalweg.result import Result, Status, Trace
     from thalweg.workbench.run import run
 
 __all__ = [
     "Dataset", "HomotopySchedule", "InputError", "NumericalError", "Objective", "Preconditioner",
-    "Result", "RowObjective", "Solver", "Status", "Stop", "ThalwegError", "Trace", "abort_on_error",
+    "Result", "Solver", "Status", "Stop", "ThalwegError", "Trace", "abort_on_error",
     "minimize", "run",
 ]  # fmt: skip
 

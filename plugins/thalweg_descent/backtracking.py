@@ -35,7 +35,7 @@ class Backtracking(LineSearch):
         for number in range(self.trials):
             trial = line.evaluate(step, gradient=number < WITH_GRADIENT)
             if self.lowers(line, trial):
-                kept = line.keep(trial)
+                kept = line.with_gradient(trial)
                 if math.isfinite(kept.slope):
                     return kept
             if self.negligible(line, step):

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.interfaces import TRANSIENT, Objective, Preconditioner, Solver, SolverState
-from thalweg.parallel import Vector, agreed, max_over_ranks
+from thalweg.interfaces import Objective, Preconditioner, Solver, SolverState
+from thalweg.parallel import Array, Layout, agreed, max_over_ranks
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_descent.backtracking import Backtracking
-from thalweg_descent.direction import Direction, Memory, Metric, Move
+from thalweg_descent.direction import Direction, Metric, Move
 from thalweg_descent.identity import Identity
-from thalweg_descent.line_function import LineFunction, Point, Trial
+from thalweg_descent.line_function import LineFunction, Trial
 from thalweg_descent.line_search import LineSearch
 from thalweg_descent.strong_wolfe import StrongWolfe
 
@@ -29,41 +29,34 @@ from thalweg_descent.strong_wolfe import StrongWolfe
 MAX_FLAT_STEPS = 5
 
 
-@dataclass
-class Workspace:
-    """Vectors whose content matters only within a step."""
-
-    direction: Vector
-    trial: Point
-    kept: Point
-
-    @classmethod
-    def like(cls, x: Vector) -> Workspace:
-        """Vectors of the layout of ``x``.  Collective."""
-        points = [Point(x.duplicate(), x.duplicate()) for _ in range(2)]
-        return cls(x.duplicate(), *points)
-
-
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DescentState(SolverState):
     """State of gradient descent, nonlinear CG and L-BFGS.
 
     Attributes
     ----------
     memory
-        Memory of the direction.
+        Memory of the direction, a frozen dataclass.
     lowest
         Lowest value so far.
     flat_steps
         Steps in a row that brought no lower value.
-    work
-        Space, not saved.
     """
 
-    memory: Memory
+    memory: Any
     lowest: float
     flat_steps: int = 0
-    work: Workspace = field(metadata=TRANSIENT)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A search along a line: its trial, None where it failed, and what it started from."""
+
+    memory: Any
+    line: LineFunction
+    first: float
+    trial: Trial | None
+    evaluations: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +117,7 @@ class Descent(Solver[DescentState]):
             )
 
     @abstractmethod
-    def direction(self) -> Direction:
+    def direction(self) -> Direction[Any]:
         """The rule that chooses where to go."""
 
     def searcher(self) -> LineSearch:
@@ -133,109 +126,101 @@ class Descent(Solver[DescentState]):
             return Backtracking(self.armijo, self.trials, self.shrink)
         return StrongWolfe(self.armijo, self.trials, self.curvature)
 
-    def metric(self) -> Metric:
+    def metric(self, layout: Layout) -> Metric:
         """B as the directions see it."""
-        plain = self.preconditioner is None or isinstance(self.preconditioner, Identity)
-        if plain:
-            return Metric(lambda residual, out: residual.copy(out), True)
-        assert self.preconditioner is not None
-        return Metric(self.preconditioner.apply, False, self.preconditioner.constant)
+        if self.preconditioner is None or isinstance(self.preconditioner, Identity):
+            return Metric(layout, lambda residual: residual, True)
+        return Metric(layout, self.preconditioner.apply, False, self.preconditioner.constant)
 
-    def init(self, objective: Objective, x: Vector) -> DescentState:
-        """One evaluation at ``x``, and space for the steps."""
-        gradient = x.duplicate()
-        value = objective.value_and_gradient(x, gradient)
-        state = DescentState(
+    def init(self, objective: Objective, x: Array) -> DescentState:
+        """One evaluation at ``x``."""
+        value, gradient = objective.value_and_gradient(x)
+        norm = objective.layout.norm(gradient)
+        return DescentState(
             objective=objective,
             x=x,
             value=value,
             gradient=gradient,
-            gradient_norm=gradient.norm(),
+            gradient_norm=norm,
             evaluations=1,
+            outcome=_outcome(value, norm),
             lowest=value,
-            memory=self.direction().start(x),
-            work=Workspace.like(x),
+            memory=self.direction().start(),
         )
-        state.outcome = _outcome_at(state)
-        return state
 
     def step(self, state: DescentState) -> DescentState:
         """Go down along one direction."""
         if not state.outcome.running:
             return state
         assert state.gradient is not None
-        direction, metric = self.direction(), self.metric()
+        direction, metric = self.direction(), self.metric(state.objective.layout)
         if self.preconditioner is not None:
             self.preconditioner.update(state.x)
-        line, trial, first = self._search(state, direction, metric)
-        if trial is None or line is None:
+        found = self._search(state, direction, metric)
+        evaluations = state.evaluations + found.evaluations
+        trial, line = found.trial, found.line
+        if trial is None:
             # An objective that is not finite, however short the step, is no minimum.
-            failed = line is not None and line.evaluations > 0 and not line.finite
-            state.outcome = Status.DIVERGED if failed else Status.PRECISION_LIMIT
-            return state
-        work = state.work
-        # The search may have swapped its points; the accepted one becomes the iterate, and
-        # the old iterate's vectors become space.
-        work.trial, work.kept = line.trial, line.kept
-        old = Point(state.x, state.gradient)
-        state.x, state.gradient = work.kept.x, work.kept.gradient
-        work.kept = old
+            failed = line.evaluations > 0 and not line.finite
+            outcome = Status.DIVERGED if failed else Status.PRECISION_LIMIT
+            return replace(state, memory=found.memory, evaluations=evaluations, outcome=outcome)
+        assert trial.x is not None
+        assert trial.gradient is not None
         move = Move(
             step=trial.step,
             slope=line.start.slope,
             new_slope=trial.slope,
-            first_try=trial.step >= first,
-            x=state.x,
-            gradient=state.gradient,
-            old_x=old.x,
-            old_gradient=old.gradient,
+            first_try=trial.step >= found.first,
+            x=trial.x,
+            gradient=trial.gradient,
+            old_x=state.x,
+            old_gradient=state.gradient,
             comm=state.objective.comm,
         )
-        direction.update(state.memory, metric, move)
-        lower = trial.value < state.lowest
-        state.flat_steps = 0 if lower else state.flat_steps + 1
-        state.lowest = min(state.lowest, trial.value)
-        state.value = trial.value
-        state.gradient_norm = state.gradient.norm()
-        state.step_length = trial.step
-        state.outcome = _outcome_at(state)
-        return state
+        memory = direction.update(found.memory, metric, move)
+        flat_steps = 0 if trial.value < state.lowest else state.flat_steps + 1
+        norm = metric.layout.norm(trial.gradient)
+        return replace(
+            state,
+            x=trial.x,
+            value=trial.value,
+            gradient=trial.gradient,
+            gradient_norm=norm,
+            evaluations=evaluations,
+            step_length=trial.step,
+            outcome=_outcome(trial.value, norm, flat_steps),
+            memory=memory,
+            lowest=min(state.lowest, trial.value),
+            flat_steps=flat_steps,
+        )
 
-    def _search(
-        self, state: DescentState, direction: Direction, metric: Metric
-    ) -> tuple[LineFunction | None, Trial | None, float]:
+    def _search(self, state: DescentState, direction: Direction[Any], metric: Metric) -> _Search:
         """Search along the direction; if that fails, along ``-B^-1 g`` without memory."""
         assert state.gradient is not None
-        searcher, work = self.searcher(), state.work
-        p = work.direction
+        searcher, memory, evaluations = self.searcher(), state.memory, 0
+        comm, dot = state.objective.comm, metric.layout.dot
         while True:
-            fresh = direction.is_reset(state.memory)
-            direction.compute(state.memory, metric, state.gradient, p)
-            comm = state.objective.comm
-            slope = agreed(comm, p.dot(state.gradient))
+            fresh = direction.is_reset(memory)
+            p, memory = direction.compute(memory, metric, state.gradient)
+            slope = agreed(comm, dot(p, state.gradient))
             if not (slope < 0 and math.isfinite(slope)):
                 if not fresh:
-                    direction.reset(state.memory)
+                    memory = direction.reset(memory)
                     continue
                 # B is not positive definite here, or its solve failed.
-                state.gradient.copy(p)
-                p.scale(-1.0)
-                slope = -(agreed(comm, state.gradient_norm) ** 2)
+                p, slope = -state.gradient, -(agreed(comm, state.gradient_norm) ** 2)
             reach = self._largest_row(state, p)
             longest = self._longest(state, reach)
-            first = direction.first_step(state.memory, metric, slope)
+            first = direction.first_step(memory, metric, slope)
             if first is None:
                 first = self._unscaled_first(state, reach)
             first, longest = agreed(comm, (min(first, longest), longest))
-            line = LineFunction(
-                state.objective, state.x, state.value, p, slope, longest, work.trial, work.kept
-            )
+            line = LineFunction(state.objective, state.x, state.value, p, slope, longest)
             trial = searcher.search(line, first) if first > 0 and reach > 0 else None
-            work.trial, work.kept = line.trial, line.kept
-            state.evaluations += line.evaluations
+            evaluations += line.evaluations
             if trial is not None or fresh:
-                return line, trial, first
-            direction.reset(state.memory)
+                return _Search(memory, line, first, trial, evaluations)
+            memory = direction.reset(memory)
 
     def _longest(self, state: DescentState, reach: float) -> float:
         if self.step_cap is None or reach == 0:
@@ -259,27 +244,30 @@ class Descent(Solver[DescentState]):
         return min(1.0, 0.1 / reach)
 
     @staticmethod
-    def _largest_row(state: DescentState, vec: Vector) -> float:
-        layout = state.objective.layout
-        rows = layout.reading(vec)
-        largest = float(np.einsum("ij,ij->i", rows, rows).max()) if rows.size else 0.0
-        return math.sqrt(max_over_ranks(layout.comm, largest))
+    def _largest_row(state: DescentState, p: Array) -> float:
+        largest = float(np.einsum("ij,ij->i", p, p).max()) if p.size else 0.0
+        return math.sqrt(max_over_ranks(state.objective.layout.comm, largest))
 
     def reset(self, state: DescentState) -> DescentState:
         """Evaluate again and forget the curvature; a step length stays a good guess."""
-        assert state.gradient is not None
-        self.direction().reset(state.memory)
-        state.value = state.objective.value_and_gradient(state.x, state.gradient)
-        state.gradient_norm = state.gradient.norm()
-        state.evaluations += 1
-        state.lowest, state.flat_steps = state.value, 0
-        state.outcome = _outcome_at(state)
-        return state
+        value, gradient = state.objective.value_and_gradient(state.x)
+        norm = state.objective.layout.norm(gradient)
+        return replace(
+            state,
+            value=value,
+            gradient=gradient,
+            gradient_norm=norm,
+            evaluations=state.evaluations + 1,
+            outcome=_outcome(value, norm),
+            memory=self.direction().reset(state.memory),
+            lowest=value,
+            flat_steps=0,
+        )
 
 
-def _outcome_at(state: DescentState) -> Status:
-    if not math.isfinite(state.value) or not math.isfinite(state.gradient_norm):
+def _outcome(value: float, gradient_norm: float, flat_steps: int = 0) -> Status:
+    if not math.isfinite(value) or not math.isfinite(gradient_norm):
         return Status.DIVERGED
-    if state.gradient_norm == 0.0:
+    if gradient_norm == 0.0:
         return Status.SMALL_GRADIENT
-    return Status.PRECISION_LIMIT if state.flat_steps >= MAX_FLAT_STEPS else Status.RUNNING
+    return Status.PRECISION_LIMIT if flat_steps >= MAX_FLAT_STEPS else Status.RUNNING

@@ -1,8 +1,7 @@
 """Interface of search directions.
 
-A direction is an immutable rule; what it remembers of earlier steps lives in
-the solver's state, as a dict of vectors, arrays and numbers, so that it is
-checkpointed with it.
+A direction is an immutable rule; what it remembers of earlier steps is a value that lies in the
+solver's state, so that it is checkpointed with it.
 """
 
 from __future__ import annotations
@@ -10,12 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
-from thalweg.parallel import MPI, Vector
+from thalweg.parallel import MPI, Array, Layout
 
-#: Memory of a direction between steps.
-Memory = dict[str, Any]
+#: Memory of a direction between steps, a frozen dataclass.
+M = TypeVar("M")
 
 
 @dataclass(frozen=True)
@@ -24,9 +23,10 @@ class Metric:
 
     Attributes
     ----------
+    layout
+        Layout of the variable.
     apply
-        ``apply(residual, direction)`` overwrites ``direction`` with the inverse
-        of B times ``residual``.
+        The inverse of B times an array.
     is_identity
         Whether B is the identity, which knows nothing of the problem's scale.
     constant
@@ -34,56 +34,53 @@ class Metric:
         inverse times a difference of gradients is a difference of what is known.
     """
 
-    apply: Callable[[Vector, Vector], object]
+    layout: Layout
+    apply: Callable[[Array], Array]
     is_identity: bool
     constant: bool = False
 
 
-@dataclass
+@dataclass(frozen=True)
 class Move:
-    """An accepted step, with the vectors at both of its ends.
-
-    ``old_x`` and ``old_gradient`` are space that a direction may overwrite; ``comm`` are the ranks
-    that decide alike.
-    """
+    """An accepted step, with both of its ends; ``comm`` are the ranks that decide alike."""
 
     step: float
     slope: float
     new_slope: float
     first_try: bool
-    x: Vector
-    gradient: Vector
-    old_x: Vector
-    old_gradient: Vector
+    x: Array
+    gradient: Array
+    old_x: Array
+    old_gradient: Array
     comm: MPI.Comm
 
 
-class Direction(ABC):
+class Direction(ABC, Generic[M]):
     """Chooses where to go from the gradient and from what it remembers."""
 
     @abstractmethod
-    def start(self, x: Vector) -> Memory:
-        """Memory before the first step; ``x`` serves as a template.  Collective."""
+    def start(self) -> M:
+        """Memory before the first step."""
 
     @abstractmethod
-    def is_reset(self, memory: Memory) -> bool:
+    def is_reset(self, memory: M) -> bool:
         """Whether nothing is remembered that turns the direction away from ``-B^-1 g``."""
 
     @abstractmethod
-    def reset(self, memory: Memory) -> None:
-        """Return to ``-B^-1 g``, keeping the vectors for later use."""
+    def reset(self, memory: M) -> M:
+        """Memory that returns to ``-B^-1 g``."""
 
     @abstractmethod
-    def compute(self, memory: Memory, metric: Metric, gradient: Vector, direction: Vector) -> None:
-        """Overwrite ``direction``.  Collective."""
+    def compute(self, memory: M, metric: Metric, gradient: Array) -> tuple[Array, M]:
+        """The direction, and the memory with what it cost to find.  Collective."""
 
     @abstractmethod
-    def first_step(self, memory: Memory, metric: Metric, slope: float) -> float | None:
+    def first_step(self, memory: M, metric: Metric, slope: float) -> float | None:
         """Step to try first, or None where nothing tells the scale.
 
         ``slope`` is the derivative along the direction.
         """
 
     @abstractmethod
-    def update(self, memory: Memory, metric: Metric, move: Move) -> None:
-        """Update the memory by an accepted step.  Collective."""
+    def update(self, memory: M, metric: Metric, move: Move) -> M:
+        """The memory after an accepted step.  Collective."""

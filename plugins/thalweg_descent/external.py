@@ -9,15 +9,18 @@ since nothing in them is random, it arrives at the same bits.
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
+import numpy as np
+
 from thalweg.engines.hessian import HessianProduct
-from thalweg.interfaces import TRANSIENT, Objective, Solver, SolverState
-from thalweg.parallel import Vector
+from thalweg.interfaces import TRANSIENT, Objective, Rows, Solver, SolverState
+from thalweg.parallel import Array
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 
@@ -29,13 +32,14 @@ MAX_REPEATED = 100
 REMEMBERED = 3
 
 
-@dataclass
+@dataclass(frozen=True)
 class Evaluation:
-    """A point, and value and gradient there."""
+    """A point, and value and gradient there; zeros where the value is not finite."""
 
-    x: Vector
-    gradient: Vector
-    value: float = math.nan
+    x: Array
+    value: float
+    gradient: Array | None
+    norm: float = math.nan
     finite: bool = True
 
 
@@ -52,66 +56,47 @@ class Evaluator:
     """
 
     def __init__(self, state: ExternalState, known: bool) -> None:
-        x, value, gradient = state.origin, state.origin_value, state.gradient
         self.objective, self.layout = state.objective, state.objective.layout
-        self.values_alone = gradient is None
+        self.values_alone = state.gradient is None
         self.evaluations = 0
         self.products = 0
         self.finite = True  # at the point evaluated last
-        self.best = value
-        self._unused = [Evaluation(x.duplicate(), x.duplicate()) for _ in range(REMEMBERED)]
+        self.best = state.origin_value
         self._recent: list[Evaluation] = []  # the newest first
         if known:
-            entry = self._unused.pop()
-            x.copy(entry.x)
-            if gradient is not None:
-                gradient.copy(entry.gradient)
-            entry.value = value
-            self._recent.append(entry)
+            norm = state.gradient_norm
+            start = Evaluation(state.origin, state.origin_value, state.gradient, norm)
+            self._recent.append(start)
 
-    def evaluate(self, x: Vector, gradient: Vector | None = None) -> float:
-        """Value at ``x``, and its gradient if a vector is given.  Collective."""
-        found = self._find(x)
-        if gradient is not None:
-            found.gradient.copy(gradient)
-        return found.value
-
-    def _find(self, x: Vector) -> Evaluation:
-        found = next((entry for entry in self._recent if entry.x.equal(x)), None)
+    def evaluate(self, x: Array) -> Evaluation:
+        """Value at ``x``, and the gradient unless values alone serve.  Collective."""
+        found = next((entry for entry in self._recent if self.same(entry.x, x)), None)
         if found is None:
-            found = self._unused.pop() if self._unused else self._recent.pop()
-            self._evaluate(x, found)
-            self._recent.insert(0, found)
+            found = self._evaluated(np.array(x))
+            self._recent = [found, *self._recent][:REMEMBERED]
         return found
 
-    def take(self, x: Vector, state: ExternalState) -> bool:
-        """Make ``x`` the state's iterate, unless the objective is not finite there.  Collective."""
-        found = self._find(x)
-        if not found.finite:
-            return False
-        x.copy(state.x)
-        state.value, state.gradient_norm = found.value, math.nan
-        if state.gradient is not None:
-            found.gradient.copy(state.gradient)
-            state.gradient_norm = state.gradient.norm()
-        return True
+    def same(self, x: Array, y: Array) -> bool:
+        """Whether two points are the same on all ranks.  Collective."""
+        same = bool(np.array_equal(x, y))
+        return same if self.layout.comm.size == 1 else all(self.layout.comm.allgather(same))
 
-    def _evaluate(self, x: Vector, entry: Evaluation) -> None:
-        x.copy(entry.x)
-        gradient = None if self.values_alone else entry.gradient
-        entry.value, norm = _evaluated(self.objective, entry.x, gradient)
+    def _evaluated(self, x: Array) -> Evaluation:
+        found = _evaluation(self.objective, x, self.values_alone)
         self.evaluations += 1
-        entry.finite = self.finite = _finite(entry.value, norm, gradient)
-        if not entry.finite:
-            entry.value = self.best + 1e8 * (1.0 + abs(self.best))
-            entry.gradient.set(0.0)
-        self.best = min(self.best, entry.value)
+        self.finite = found.finite
+        if not found.finite:
+            value = self.best + 1e8 * (1.0 + abs(self.best))
+            gradient = None if found.gradient is None else np.zeros_like(found.gradient)
+            found = replace(found, value=value, gradient=gradient)
+        self.best = min(self.best, found.value)
+        return found
 
-    def hessian_product(self, x: Vector, direction: Vector, product: Vector) -> None:
+    def hessian_product(self, x: Array, direction: Array) -> Array:
         """Hessian at ``x`` times ``direction``.  Collective."""
         assert isinstance(self.objective, HessianProduct)
-        self.objective.hessian_product(x, direction, product)
         self.products += 1
+        return self.objective.hessian_product(x, direction)
 
 
 class RunningSolver(ABC):
@@ -122,22 +107,19 @@ class RunningSolver(ABC):
     #: Iterates given so far.
     iterates: int = 0
 
-    @abstractmethod
-    def advance(self, state: ExternalState) -> bool:
-        """Run to the next iterate; put it, its value and gradient, into the state.  Collective.
+    #: Length of the last step, NaN where it has no meaning.
+    step_length: float = math.nan
 
-        Returns
-        -------
-        bool
-            False if the external solver ended instead.
-        """
+    @abstractmethod
+    def advance(self) -> Evaluation | None:
+        """Run to the next iterate, None if the external solver ended instead.  Collective."""
 
     @abstractmethod
     def close(self) -> None:
         """End the external loop, and free what it holds.  Collective."""
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ExternalState(SolverState):
     """State of an adapter.
 
@@ -155,10 +137,10 @@ class ExternalState(SolverState):
         The running external solver, not saved.
     """
 
-    origin: Vector
+    origin: Rows
     origin_value: float
     since: int = 0
-    memory: dict[str, Any]
+    memory: Any
     products: int = 0
     running_solver: RunningSolver | None = field(default=None, metadata=TRANSIENT)
 
@@ -197,96 +179,111 @@ class ExternalSolver(Solver[ExternalState]):
         ``known`` says that ``state.value`` and ``state.gradient`` belong there.
         """
 
-    def init(self, objective: Objective, x: Vector) -> ExternalState:
+    def init(self, objective: Objective, x: Array) -> ExternalState:
         """One evaluation at ``x``; the external solver starts with the first step."""
         self.check(objective)
-        gradient = None if self.derivative_free else x.duplicate()
-        value, norm = _evaluated(objective, x, gradient)
-        state = ExternalState(
+        found = _evaluation(objective, x, self.derivative_free)
+        return ExternalState(
             objective=objective,
             x=x,
-            value=value,
-            gradient=gradient,
-            gradient_norm=norm,
+            value=found.value,
+            gradient=found.gradient,
+            gradient_norm=found.norm,
             evaluations=1,
-            origin=x.copy(),
-            origin_value=value,
+            outcome=Status.RUNNING if found.finite else Status.DIVERGED,
+            origin=x,
+            origin_value=found.value,
             memory=self._preconditioner_state(),
         )
-        if not _finite(value, norm, gradient):
-            state.outcome = Status.DIVERGED
-        return state
 
     def step(self, state: ExternalState) -> ExternalState:
         """Run the external solver to its next iterate."""
         if not state.outcome.running:
             return state
         if state.running_solver is not None and state.running_solver.iterates != state.since:
-            self._stop(state)
+            state = self._stopped(state)
         if state.running_solver is None and state.since:
-            self._repeat(state)
+            state = self._repeated(state)
         if state.since >= self.restart:
-            self._renew(state)
+            state = self._renewed(state)
         while True:
             if state.running_solver is None:
-                state.running_solver = self.start(state, known=True)
-            moved = self._advance(state)
+                state = replace(state, running_solver=self.start(state, known=True))
+            moved, state = self._advanced(state)
             if moved:
-                break
+                return state
+            assert state.running_solver is not None
             if not state.running_solver.evaluator.finite:
                 # An objective that is not finite, however short the step, is no minimum.
-                state.outcome = Status.DIVERGED
-                self._stop(state)
-                break
+                return self._stopped(state, Status.DIVERGED)
             # The external solver has ended.  Restarted it may make progress; where a
             # restarted one does not move at all, the run ends.
-            if state.since == 0 or state.x.equal(state.origin):
-                state.outcome = (
-                    Status.SMALL_GRADIENT if state.gradient_norm == 0 else Status.PRECISION_LIMIT
+            evaluator = state.running_solver.evaluator
+            if state.since == 0 or evaluator.same(state.x, state.origin):
+                zero = state.gradient_norm == 0
+                return self._stopped(
+                    state, Status.SMALL_GRADIENT if zero else Status.PRECISION_LIMIT
                 )
-                self._stop(state)
-                break
-            self._renew(state)
-        return state
-
-    def _advance(self, state: ExternalState) -> bool:
-        running = state.running_solver
-        assert running is not None
-        counts = running.evaluator.evaluations, running.evaluator.products
-        moved = running.advance(state)
-        state.evaluations += running.evaluator.evaluations - counts[0]
-        state.products += running.evaluator.products - counts[1]
-        if moved:
-            running.iterates += 1
-            state.since = running.iterates
-        return moved
-
-    def _repeat(self, state: ExternalState) -> None:
-        """Bring a new external solver to where the saved one stood."""
-        counts = state.evaluations, state.products
-        since = state.since
-        if self.preconditioner is not None:
-            self.preconditioner.restore(_copied(state.memory))
-        state.running_solver = self.start(state, known=False)
-        for _ in range(since):
-            self._advance(state)
-        state.evaluations, state.products = counts
-
-    def _renew(self, state: ExternalState) -> None:
-        """Make the present iterate the origin of a new external solver."""
-        self._stop(state)
-        state.x.copy(state.origin)
-        state.origin_value, state.since = state.value, 0
-        state.memory = self._preconditioner_state()
-
-    def _preconditioner_state(self) -> dict[str, Any]:
-        return {} if self.preconditioner is None else _copied(dict(self.preconditioner.state()))
+            state = self._renewed(state)
 
     @staticmethod
-    def _stop(state: ExternalState) -> None:
+    def _advanced(state: ExternalState) -> tuple[bool, ExternalState]:
+        """Whether the external solver came to another iterate, and the state there."""
+        running = state.running_solver
+        assert running is not None
+        evaluator = running.evaluator
+        counts = evaluator.evaluations, evaluator.products
+        try:
+            found = running.advance()
+        except BaseException:
+            running.close()
+            raise
+        state = replace(
+            state,
+            evaluations=state.evaluations + evaluator.evaluations - counts[0],
+            products=state.products + evaluator.products - counts[1],
+        )
+        if found is None:
+            return False, state
+        running.iterates += 1
+        return True, replace(
+            state,
+            x=found.x,
+            value=found.value,
+            gradient=found.gradient,
+            gradient_norm=found.norm,
+            step_length=running.step_length,
+            since=running.iterates,
+        )
+
+    def _repeated(self, state: ExternalState) -> ExternalState:
+        """The state with a new external solver, brought to where the saved one stood."""
+        if self.preconditioner is not None:
+            self.preconditioner.restore(copy.deepcopy(state.memory))
+        again = replace(state, running_solver=self.start(state, known=False))
+        for _ in range(state.since):
+            again = self._advanced(again)[1]
+        return replace(again, evaluations=state.evaluations, products=state.products)
+
+    def _renewed(self, state: ExternalState) -> ExternalState:
+        """The state with the present iterate as origin of a new external solver."""
+        return replace(
+            self._stopped(state),
+            origin=state.x,
+            origin_value=state.value,
+            since=0,
+            memory=self._preconditioner_state(),
+        )
+
+    def _preconditioner_state(self) -> Any:
+        return {} if self.preconditioner is None else copy.deepcopy(self.preconditioner.state())
+
+    @staticmethod
+    def _stopped(state: ExternalState, outcome: Status = Status.RUNNING) -> ExternalState:
         if state.running_solver is not None:
             state.running_solver.close()
-            state.running_solver = None
+            state.running_solver.iterates = -1  # no state is where it stands
+        return replace(state, running_solver=None, outcome=outcome)
 
     def trace_row(self, state: ExternalState) -> Mapping[str, float]:
         """Hessian products so far."""
@@ -294,36 +291,25 @@ class ExternalSolver(Solver[ExternalState]):
 
     def reset(self, state: ExternalState) -> ExternalState:
         """Evaluate again, and restart from here."""
-        self._renew(state)
-        state.value, state.gradient_norm = _evaluated(state.objective, state.x, state.gradient)
-        state.origin_value = state.value
-        state.evaluations += 1
-        state.outcome = Status.RUNNING
-        return state
+        found = _evaluation(state.objective, state.x, self.derivative_free)
+        return replace(
+            self._renewed(state),
+            value=found.value,
+            gradient=found.gradient,
+            gradient_norm=found.norm,
+            origin_value=found.value,
+            evaluations=state.evaluations + 1,
+        )
 
     def close(self, state: ExternalState) -> None:
         """End the external loop.  Collective."""
-        self._stop(state)
+        self._stopped(state)
 
 
-def _evaluated(objective: Objective, x: Vector, gradient: Vector | None) -> tuple[float, float]:
-    """Value at ``x``, and the norm of its gradient; NaN where there is no vector for that."""
-    if gradient is None:
-        return objective.value(x), math.nan
-    value = objective.value_and_gradient(x, gradient)
-    return value, gradient.norm()
-
-
-def _finite(value: float, norm: float, gradient: Vector | None) -> bool:
-    return math.isfinite(value) and (gradient is None or math.isfinite(norm))
-
-
-def _copied(value: Any) -> Any:
-    """A deep copy of a preconditioner's state."""
-    if isinstance(value, Vector):
-        return value.copy()
-    if isinstance(value, Mapping):
-        return {key: _copied(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_copied(entry) for entry in value)
-    return value.copy() if hasattr(value, "copy") else value
+def _evaluation(objective: Objective, x: Array, value_alone: bool) -> Evaluation:
+    if value_alone:
+        value = objective.value(x)
+        return Evaluation(x, value, None, finite=math.isfinite(value))
+    value, gradient = objective.value_and_gradient(x)
+    norm = objective.layout.norm(gradient)
+    return Evaluation(x, value, gradient, norm, math.isfinite(value) and math.isfinite(norm))

@@ -5,17 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from thalweg.parallel import Vector
+from thalweg.parallel import Array
 from thalweg.plugins import Help
 from thalweg_descent.descent import Descent
-from thalweg_descent.direction import Direction, Memory, Metric, Move
+from thalweg_descent.direction import Direction, Metric, Move
 
 #: Share of the slope at a step's beginning whose opposite at its end says that it went too far.
 TOO_FAR = 0.5
 
 
 @dataclass(frozen=True)
-class Steepest(Direction):
+class StepMemory:
+    """First trial of the next step, None at first."""
+
+    next_step: float | None = None
+
+
+@dataclass(frozen=True)
+class Steepest(Direction[StepMemory]):
     """Steepest descent in the metric of B.
 
     The first trial of a step is the last accepted one.  It is longer by the
@@ -35,39 +42,37 @@ class Steepest(Direction):
     growth: float = 2.0
     first: float | None = None
 
-    def start(self, x: Vector) -> Memory:
+    def start(self) -> StepMemory:
         """Nothing known of the scale."""
-        return {"next_step": None}
+        return StepMemory()
 
-    def is_reset(self, memory: Memory) -> bool:
+    def is_reset(self, memory: StepMemory) -> bool:
         """Only a step length is remembered, which does not change the direction."""
         return True
 
-    def reset(self, memory: Memory) -> None:
+    def reset(self, memory: StepMemory) -> StepMemory:
         """The objective is another one now; a step that cannot grow is no guess for it."""
-        if self.growth == 1.0:
-            memory["next_step"] = None
+        return StepMemory() if self.growth == 1.0 else memory
 
-    def compute(self, memory: Memory, metric: Metric, gradient: Vector, direction: Vector) -> None:
+    def compute(
+        self, memory: StepMemory, metric: Metric, gradient: Array
+    ) -> tuple[Array, StepMemory]:
         """``p = -B^-1 g``."""
-        metric.apply(gradient, direction)
-        direction.scale(-1.0)
+        return -metric.apply(gradient), memory
 
-    def first_step(self, memory: Memory, metric: Metric, slope: float) -> float | None:
+    def first_step(self, memory: StepMemory, metric: Metric, slope: float) -> float | None:
         """The last accepted step, perhaps grown; at first ``first``, or 1 if B knows the scale."""
-        step: float | None = memory["next_step"]
-        if step is None:
-            step = self.first
+        step = self.first if memory.next_step is None else memory.next_step
         return step if step is not None or metric.is_identity else 1.0
 
-    def update(self, memory: Memory, metric: Metric, move: Move) -> None:
+    def update(self, memory: StepMemory, metric: Metric, move: Move) -> StepMemory:
         """Keep or grow the step."""
         step = move.step
         if move.first_try and move.new_slope < 0:
             step *= self.growth
         elif move.new_slope > -TOO_FAR * move.slope:
             step *= move.slope / (move.slope - move.new_slope)
-        memory["next_step"] = step
+        return StepMemory(step)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from thalweg.interfaces import Objective, Preconditioner
-from thalweg.parallel import Vector
+from thalweg.parallel import Array
 
 
 class Identity(Preconditioner):
     """B = I: gradient descent is then plain, and L-BFGS scales its own H0."""
 
-    def setup(self, objective: Objective, x: Vector) -> None:
+    def setup(self, objective: Objective, x: Array) -> None:
         """Nothing to prepare."""
 
-    def apply(self, residual: Vector, direction: Vector) -> None:
-        """Copy ``residual`` to ``direction``."""
-        residual.copy(direction)
+    def apply(self, residual: Array) -> Array:
+        """``residual`` itself."""
+        return residual

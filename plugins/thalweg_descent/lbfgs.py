@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 import numpy as np
 
-from thalweg.parallel import Vector, agreed
+from thalweg.interfaces import Rows
+from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
 from thalweg_descent.descent import Descent
-from thalweg_descent.direction import Direction, Memory, Metric, Move
+from thalweg_descent.direction import Direction, Metric, Move
 
 #: Factor of a step that still falls at its end, as long as there are no pairs.
 GROWTH = 4.0
 
 
 @dataclass(frozen=True)
-class LimitedMemory(Direction):
+class Pairs:
+    """What is known of the curvature.
+
+    Attributes
+    ----------
+    steps, changes
+        The pairs ``s = x - x_old`` and ``y = g - g_old``, the oldest first.
+    products
+        ``s_i . y_j`` for j no older than i, which is all that both loops need.
+    gamma
+        Factor of B^-1 in H0.
+    next_step
+        First trial while there are no pairs, if known.
+    solved_gradient, solved_changes
+        With a constant B: B^-1 times the gradient at the iterate, and times the changes.
+    """
+
+    steps: tuple[Rows, ...] = ()
+    changes: tuple[Rows, ...] = ()
+    products: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    gamma: float = 1.0
+    next_step: float | None = None
+    solved_gradient: Rows | None = None
+    solved_changes: tuple[Rows, ...] = ()
+
+
+@dataclass(frozen=True)
+class LimitedMemory(Direction[Pairs]):
     """Two-loop recursion (Nocedal and Wright, algorithm 7.4).
 
     The inner products between stored pairs are kept, so that each loop over the
@@ -45,60 +72,44 @@ class LimitedMemory(Direction):
     scaling: str = "secant"
     damping: str = "skip"
 
-    def start(self, x: Vector) -> Memory:
+    def start(self) -> Pairs:
         """No pairs."""
-        return {
-            "steps": [],
-            "changes": [],
-            "products": np.zeros((0, 0)),
-            "gamma": 1.0,
-            "next_step": None,
-            # With a constant B: B^-1 times the gradient at the iterate, and times the changes.
-            "preconditioned_gradient": [],
-            "preconditioned_changes": [],
-        }
+        return Pairs()
 
-    def is_reset(self, memory: Memory) -> bool:
+    def is_reset(self, memory: Pairs) -> bool:
         """Whether there are no pairs."""
-        return not memory["steps"]
+        return not memory.steps
 
-    def reset(self, memory: Memory) -> None:
+    def reset(self, memory: Pairs) -> Pairs:
         """Drop all pairs."""
-        memory.update(
-            steps=[], changes=[], preconditioned_gradient=[], preconditioned_changes=[], gamma=1.0
-        )
-        memory.update(products=np.zeros((0, 0)))
+        return Pairs(next_step=memory.next_step)
 
-    def compute(self, memory: Memory, metric: Metric, gradient: Vector, direction: Vector) -> None:
+    def compute(self, memory: Pairs, metric: Metric, gradient: Array) -> tuple[Array, Pairs]:
         """``p = -H g``."""
-        steps, changes, products = memory["steps"], memory["changes"], memory["products"]
+        layout, steps, products = metric.layout, memory.steps, memory.products
+        if metric.constant and memory.solved_gradient is None:
+            memory = replace(memory, solved_gradient=metric.apply(gradient))
+        solved = memory.solved_gradient
         if not steps:
-            self._preconditioned(memory, metric, gradient).copy(direction)
-            direction.scale(-1.0)
-            return
+            return -(metric.apply(gradient) if solved is None else solved), memory
         curvatures = np.diag(products)
         # First loop: alpha_i = (s_i.g - sum over newer j of alpha_j s_i.y_j) / s_i.y_i.
-        alpha = inner_products(gradient, steps)
+        alpha = np.array(layout.dots(gradient, steps))
         for i in reversed(range(len(steps))):
             alpha[i] = (alpha[i] - products[i, i + 1 :] @ alpha[i + 1 :]) / curvatures[i]
-        if metric.constant:
-            self._preconditioned(memory, metric, gradient).copy(direction)
-            direction.maxpy(-alpha, memory["preconditioned_changes"])
+        if solved is None:
+            rest = metric.apply(layout.combine(gradient, -alpha, memory.changes))
         else:
-            rest = gradient.duplicate()
-            gradient.copy(rest)
-            rest.maxpy(-alpha, changes)
-            metric.apply(rest, direction)
-        direction.scale(memory["gamma"])
+            rest = layout.combine(solved, -alpha, memory.solved_changes)
+        rest = memory.gamma * rest
         # Second loop: the pair i gives alpha_i - beta_i, beta_i from the older ones.
-        beta = inner_products(direction, changes)
+        beta = layout.dots(rest, memory.changes)
         weights = np.zeros(len(steps))
         for i in range(len(steps)):
             weights[i] = alpha[i] - (beta[i] + products[:i, i] @ weights[:i]) / curvatures[i]
-        direction.maxpy(weights, steps)
-        direction.scale(-1.0)
+        return -layout.combine(rest, weights, steps), memory
 
-    def first_step(self, memory: Memory, metric: Metric, slope: float) -> float | None:
+    def first_step(self, memory: Pairs, metric: Metric, slope: float) -> float | None:
         """1, once pairs or the preconditioner know the scale.
 
         Near a saddle no step shows curvature, so that there are no pairs: then
@@ -106,95 +117,61 @@ class LimitedMemory(Direction):
         """
         if not self.is_reset(memory):
             return 1.0
-        step: float | None = memory["next_step"]
+        step = memory.next_step
         return step if step is not None or metric.is_identity else 1.0
 
-    def update(self, memory: Memory, metric: Metric, move: Move) -> None:
+    def update(self, memory: Pairs, metric: Metric, move: Move) -> Pairs:
         """Store the pair ``s = x - x_old``, ``y = g - g_old``, if it shows curvature."""
         falling = move.first_try and move.new_slope < 0
-        memory["next_step"] = move.step * GROWTH if falling else move.step
+        layout, old = metric.layout, memory.solved_gradient
+        solved = None if old is None else metric.apply(move.gradient)
+        next_step = move.step * GROWTH if falling else move.step
+        memory = replace(memory, next_step=next_step, solved_gradient=solved)
         # The model's own curvature along the step is known without applying it:
         # B_k s = -step g_old, and s.B_k s = -step^2 p.g_old.
         modeled = -(move.step**2) * move.slope
-        s = move.old_x
-        s.aypx(-1.0, move.x)
         measured = move.step * (move.new_slope - move.slope)
         share = 1.0
         if self.damping == "powell" and measured < 0.2 * modeled:
             share = 0.8 * modeled / (modeled - measured)
-        preconditioned = self._preconditioned_change(memory, metric, move, share)
-        y = move.old_gradient
         # y = share (g - g_old) + (1 - share) (-step g_old)
-        y.scale(-(share + (1.0 - share) * move.step))
-        y.axpy(share, move.gradient)
-        sy, ss, yy = agreed(move.comm, (s.dot(y), s.dot(s), y.dot(y)))
-        if sy > 1e-10 * math.sqrt(ss * yy) and math.isfinite(sy + ss + yy):
-            self._store(memory, s, y, preconditioned)
-            if self.scaling == "secant":
-                norm = yy if metric.is_identity else self._metric_norm(metric, y, preconditioned)
-                memory["gamma"] = sy / norm if norm > 0.0 else memory["gamma"]
+        kept = -(share + (1.0 - share) * move.step)
+        s = move.x - move.old_x
+        y = layout.combine(kept * move.old_gradient, (share,), (move.gradient,))
+        solved_y = None
+        if old is not None and solved is not None:
+            solved_y = layout.combine(kept * old, (share,), (solved,))
+        sy, ss, yy = agreed(move.comm, (layout.dot(s, y), layout.dot(s, s), layout.dot(y, y)))
+        if not (sy > 1e-10 * math.sqrt(ss * yy) and math.isfinite(sy + ss + yy)):
+            return memory
+        memory = self._stored(memory, metric, s, y, solved_y)
+        if self.scaling == "secant":
+            norm = yy
+            if not metric.is_identity:
+                norm = layout.dot(metric.apply(y) if solved_y is None else solved_y, y)
+            if norm > 0.0:
+                memory = replace(memory, gamma=sy / norm)
+        return memory
 
-    @staticmethod
-    def _preconditioned(memory: Memory, metric: Metric, gradient: Vector) -> Vector:
-        """B^-1 times the gradient at the iterate; kept until the next step."""
-        if not memory["preconditioned_gradient"]:
-            memory["preconditioned_gradient"] = [gradient.duplicate()]
-            metric.apply(gradient, memory["preconditioned_gradient"][0])
-        return memory["preconditioned_gradient"][0]
-
-    def _preconditioned_change(
-        self, memory: Memory, metric: Metric, move: Move, share: float
-    ) -> Vector | None:
-        """B^-1 y for the y of the step, if B is constant; keeps B^-1 times the new gradient."""
-        if not memory["preconditioned_gradient"]:
-            return None
-        old = memory["preconditioned_gradient"].pop()
-        if not metric.constant:
-            return None
-        new = self._preconditioned(memory, metric, move.gradient)
-        old.scale(-(share + (1.0 - share) * move.step))
-        old.axpy(share, new)
-        return old
-
-    @staticmethod
-    def _metric_norm(metric: Metric, y: Vector, preconditioned: Vector | None) -> float:
-        if preconditioned is not None:
-            return float(preconditioned.dot(y))
-        z = y.duplicate()
-        metric.apply(y, z)
-        norm = float(z.dot(y))
-        return norm
-
-    def _store(
-        self, memory: Memory, s: Vector, y: Vector, preconditioned: Vector | None = None
-    ) -> None:
-        steps, changes = list(memory["steps"]), list(memory["changes"])
-        products = np.array(memory["products"])
-        if len(steps) == self.memory:
-            own_s, own_y = steps.pop(0), changes.pop(0)
-            products = products[1:, 1:]
-        else:
-            own_s, own_y = s.duplicate(), y.duplicate()
-        s.copy(own_s)
-        y.copy(own_y)
-        if preconditioned is not None:
-            images = list(memory["preconditioned_changes"])
-            own_image = images.pop(0) if len(images) == self.memory else preconditioned.duplicate()
-            preconditioned.copy(own_image)
-            memory["preconditioned_changes"] = [*images, own_image]
-        steps.append(own_s)
-        changes.append(own_y)
-        count = len(steps)
-        grown = np.zeros((count, count))
-        grown[:-1, :-1] = products
-        # Both loops need s_i.y_j only for j no older than i.
-        grown[:, -1] = inner_products(own_y, steps)
-        memory.update(steps=steps, changes=changes, products=grown)
-
-
-def inner_products(vec: Vector, others: Sequence[Vector]) -> np.ndarray:
-    """``[vec . other for other in others]``, float64.  Collective."""
-    return np.array(vec.layout.dots(vec.rows, [other.rows for other in others]), dtype=float)
+    def _stored(
+        self, memory: Pairs, metric: Metric, s: Array, y: Array, solved_y: Array | None
+    ) -> Pairs:
+        """The memory with a pair, and with B^-1 y if that is known, in place of the oldest."""
+        steps = (*memory.steps, s)[-self.memory :]
+        kept, count = len(steps) - 1, len(steps)
+        products = np.zeros((count, count))
+        products[:-1, :-1] = memory.products[-kept:, -kept:] if kept else 0.0
+        products[:, -1] = metric.layout.dots(y, steps)
+        solved = memory.solved_changes
+        if solved_y is not None:
+            solved = (*solved, solved_y)[-self.memory :]
+        return replace(
+            memory,
+            steps=steps,
+            changes=(*memory.changes, y)[-self.memory :],
+            products=products,
+            solved_changes=solved,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

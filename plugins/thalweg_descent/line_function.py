@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from thalweg.interfaces import Objective
-from thalweg.parallel import Vector, agreed
+from thalweg.parallel import Array, agreed
 
 #: Changes below this share of the objective are lost in rounding.
 ROUNDING = 1e-11
@@ -14,7 +14,7 @@ ROUNDING = 1e-11
 
 @dataclass(frozen=True)
 class Trial:
-    """Value and slope at one point of the line.
+    """One point of the line.
 
     Attributes
     ----------
@@ -24,22 +24,19 @@ class Trial:
         Objective there; infinite where it is not a finite number.
     slope
         Derivative along the line; NaN if it was not computed or is not finite.
+    x, gradient
+        The point, and the gradient there where the slope is known.
     """
 
     step: float
     value: float
     slope: float = math.nan
-
-
-class Point:
-    """A variable and the gradient there."""
-
-    def __init__(self, x: Vector, gradient: Vector) -> None:
-        self.x, self.gradient = x, gradient
+    x: Array | None = None
+    gradient: Array | None = None
 
 
 class LineFunction:
-    """``phi(step) = E(x + step p)``; counts evaluations and keeps the best trial's vectors.
+    """``phi(step) = E(x + step p)``; counts evaluations.
 
     Parameters
     ----------
@@ -51,8 +48,6 @@ class LineFunction:
         p, and the derivative ``phi'(0) < 0``.
     longest
         Largest step allowed.
-    trial, kept
-        Space for the point tried last and for the one kept.
 
     Attributes
     ----------
@@ -66,20 +61,17 @@ class LineFunction:
     def __init__(
         self,
         objective: Objective,
-        x: Vector,
+        x: Array,
         value: float,
-        direction: Vector,
+        direction: Array,
         slope: float,
         longest: float,
-        trial: Point,
-        kept: Point,
     ) -> None:
         self.objective = objective
         self.x = x
         self.direction = direction
         self.start = Trial(0.0, value, slope)
         self.longest = longest
-        self.trial, self.kept = trial, kept
         self.evaluations = 0
         self.rounding = ROUNDING * abs(value)
         self.noise = max(0.0, objective.value_error(value) - self.rounding)
@@ -88,30 +80,30 @@ class LineFunction:
     def evaluate(self, step: float, gradient: bool = True) -> Trial:
         """Try a step.  Collective.
 
-        With the gradient it costs one evaluation; a trial without one costs
-        another when it is kept.
+        With the gradient it costs one evaluation; a trial without one costs another when it
+        is to have one.
         """
-        self.trial.x.waxpy(step, self.direction, self.x)
+        x = self.x + step * self.direction
+        trial = Trial(step, math.inf, x=x)
+        if gradient:
+            return self.with_gradient(trial)
         self.evaluations += 1
-        if not gradient:
-            value = self.objective.value(self.trial.x)
-            self.finite = math.isfinite(value)
-            return Trial(step, value if self.finite else math.inf)
-        value, slope = self._value_and_slope()
-        return Trial(step, value, slope) if self.finite else Trial(step, math.inf)
+        value = self.objective.value(x)
+        self.finite = math.isfinite(value)
+        return replace(trial, value=value) if self.finite else trial
 
-    def keep(self, trial: Trial) -> Trial:
-        """Keep the vectors of the trial evaluated last, with its gradient.  Collective."""
-        if math.isnan(trial.slope):
-            self.evaluations += 1
-            trial = Trial(trial.step, *self._value_and_slope())
-        self.trial, self.kept = self.kept, self.trial
-        return trial
-
-    def _value_and_slope(self) -> tuple[float, float]:
-        value = self.objective.value_and_gradient(self.trial.x, self.trial.gradient)
+    def with_gradient(self, trial: Trial) -> Trial:
+        """The trial with its gradient, evaluated unless it has one.  Collective."""
+        if trial.gradient is not None:
+            return trial
+        assert trial.x is not None
+        self.evaluations += 1
+        value, gradient = self.objective.value_and_gradient(trial.x)
         slope = math.nan
         if math.isfinite(value):
-            slope = agreed(self.objective.comm, self.trial.gradient.dot(self.direction))
+            dot = self.objective.layout.dot
+            slope = agreed(self.objective.comm, dot(gradient, self.direction))
         self.finite = math.isfinite(slope)
-        return value, slope
+        if not self.finite:
+            return replace(trial, value=math.inf)
+        return replace(trial, value=value, slope=slope, gradient=gradient)

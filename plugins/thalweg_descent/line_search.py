@@ -29,7 +29,7 @@ class LineSearch(ABC):
 
     @abstractmethod
     def search(self, line: LineFunction, first: float) -> Trial | None:
-        """An accepted trial, kept in ``line.kept``, or None if none was found.  Collective.
+        """An accepted trial with its gradient, or None if none was found.  Collective.
 
         ``first`` is the step to try first.  An accepted value is never above
         ``phi(0)`` by more than the error of the two values.

@@ -3,20 +3,47 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
-from thalweg.parallel import Vector
+from thalweg.interfaces import Rows
+from thalweg.parallel import Array
 from thalweg.plugins import Help
 from thalweg_descent.descent import Descent
-from thalweg_descent.direction import Direction, Memory, Metric, Move
+from thalweg_descent.direction import Direction, Metric, Move
 
 #: Rules for beta, by name.
 BETA_RULES = ("polak-ribiere+", "hager-zhang", "fletcher-reeves", "dai-yuan")
 
 
 @dataclass(frozen=True)
-class Conjugate(Direction):
+class LastDirection:
+    """What a conjugate direction is made of.
+
+    Attributes
+    ----------
+    since
+        Steps since the last along ``-z``.
+    direction, z, zg
+        The direction taken last, the z that it was made of, and ``z.g``.
+    change, old_zg
+        ``y = g - g_old`` of the step taken last, and ``z_old.g_old``.
+    step, slope
+        Where the line would have been lowest, and the derivative at its beginning.
+    """
+
+    since: int = 0
+    direction: Rows | None = None
+    z: Rows | None = None
+    zg: float = math.nan
+    change: Rows | None = None
+    old_zg: float = math.nan
+    step: float | None = None
+    slope: float = math.nan
+
+
+@dataclass(frozen=True)
+class Conjugate(Direction[LastDirection]):
     """``p = -z + beta p_old`` with ``z = B^-1 g``.
 
     With ``y = g - g_old``:
@@ -38,80 +65,75 @@ class Conjugate(Direction):
     beta: str = "polak-ribiere+"
     restart: int | None = None
 
-    def start(self, x: Vector) -> Memory:
+    def start(self) -> LastDirection:
         """No direction yet."""
-        return {
-            "since": 0,
-            "direction": x.duplicate(),
-            "z": x.duplicate(),
-            "change": x.duplicate(),
-            "old_zg": math.nan,
-            "zg": math.nan,
-            "step": None,
-            "slope": math.nan,
-        }
+        return LastDirection()
 
-    def is_reset(self, memory: Memory) -> bool:
+    def is_reset(self, memory: LastDirection) -> bool:
         """Whether the next direction is ``-z``."""
-        return int(memory["since"]) == 0
+        return memory.since == 0
 
-    def reset(self, memory: Memory) -> None:
+    def reset(self, memory: LastDirection) -> LastDirection:
         """Make the next direction ``-z``; the step length stays a good guess."""
-        memory["since"] = 0
+        return replace(memory, since=0)
 
-    def compute(self, memory: Memory, metric: Metric, gradient: Vector, direction: Vector) -> None:
+    def compute(
+        self, memory: LastDirection, metric: Metric, gradient: Array
+    ) -> tuple[Array, LastDirection]:
         """``p = -z + beta p_old``."""
-        # ``direction`` is scratch for z until beta is known: hager-zhang needs the old z.
-        z, old, last = direction, memory["z"], memory["direction"]
-        metric.apply(gradient, z)
-        zg = z.dot(gradient)
-        limit = self.restart or gradient.getSize()
-        if memory["since"] >= limit:
-            memory["since"] = 0
-        beta = self._beta(memory, gradient, z, zg) if memory["since"] else 0.0
-        z.copy(old)
-        memory["zg"] = zg
-        direction.scale(-1.0)
+        layout = metric.layout
+        z = metric.apply(gradient)
+        zg = layout.dot(z, gradient)
+        since = memory.since if memory.since < (self.restart or layout.size) else 0
+        beta = self._beta(memory, metric, gradient, z, zg) if since else 0.0
+        direction = -z
         if beta != 0.0:
-            direction.axpy(beta, last)
-        direction.copy(last)
+            assert memory.direction is not None
+            direction = layout.combine(direction, (beta,), (memory.direction,))
+        return direction, replace(memory, since=since, direction=direction, z=z, zg=zg)
 
-    def _beta(self, memory: Memory, gradient: Vector, z: Vector, zg: float) -> float:
-        y, last, old = memory["change"], memory["direction"], memory["z"]
+    def _beta(
+        self, memory: LastDirection, metric: Metric, gradient: Array, z: Array, zg: float
+    ) -> float:
+        dot, y, last, old = metric.layout.dot, memory.change, memory.direction, memory.z
+        assert y is not None
+        assert last is not None
+        assert old is not None
         if self.beta == "fletcher-reeves":
-            return _ratio(zg, memory["old_zg"])
+            return _ratio(zg, memory.old_zg)
         if self.beta == "polak-ribiere+":
-            return max(0.0, _ratio(z.dot(y), memory["old_zg"]))
-        py = last.dot(y)
+            return max(0.0, _ratio(dot(z, y), memory.old_zg))
+        py = dot(last, y)
         if self.beta == "dai-yuan":
             return max(0.0, _ratio(zg, py))
         if not py > 0:
             return 0.0
-        zy, old_zy = z.dot(y), old.dot(y)
-        beta = _ratio(zy - 2.0 * (zy - old_zy) * _ratio(last.dot(gradient), py), py)
+        zy, old_zy = dot(z, y), dot(old, y)
+        beta = _ratio(zy - 2.0 * (zy - old_zy) * _ratio(dot(last, gradient), py), py)
         # Bounded below as in eq. (1.6), the gradient measured by the inverse of B.
-        length, slope = last.norm(), math.sqrt(max(memory["old_zg"], 0.0))
+        length, slope = metric.layout.norm(last), math.sqrt(max(memory.old_zg, 0.0))
         bound = -1.0 / (length * min(0.01, slope)) if length * slope > 0 else 0.0
         return max(beta, bound)
 
-    def first_step(self, memory: Memory, metric: Metric, slope: float) -> float | None:
+    def first_step(self, memory: LastDirection, metric: Metric, slope: float) -> float | None:
         """The step that promises the same decrease as the last (Nocedal and Wright, 3.5)."""
-        if memory["step"] is None:
+        if memory.step is None:
             return None if metric.is_identity else 1.0
-        step: float = memory["step"] * max(0.1, min(10.0, _ratio(memory["slope"], slope)))
-        return step
+        return memory.step * max(0.1, min(10.0, _ratio(memory.slope, slope)))
 
-    def update(self, memory: Memory, metric: Metric, move: Move) -> None:
+    def update(self, memory: LastDirection, metric: Metric, move: Move) -> LastDirection:
         """Keep the change of the gradient."""
-        move.old_gradient.aypx(-1.0, move.gradient)
-        move.old_gradient.copy(memory["change"])
-        memory["old_zg"] = memory["zg"]
         # Where the line would have been lowest, by its slopes at both ends.
         fall = move.slope - move.new_slope
         longer = move.slope / fall if fall < 0 else 4.0
-        memory["step"] = move.step * max(0.25, min(4.0, longer))
-        memory["slope"] = move.slope
-        memory["since"] += 1
+        return replace(
+            memory,
+            since=memory.since + 1,
+            change=move.gradient - move.old_gradient,
+            old_zg=memory.zg,
+            step=move.step * max(0.25, min(4.0, longer)),
+            slope=move.slope,
+        )
 
 
 def _ratio(numerator: float, denominator: float) -> float:

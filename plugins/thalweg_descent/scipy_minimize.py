@@ -16,11 +16,12 @@ import numpy as np
 from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import InputError, NumericalError
 from thalweg.interfaces import Objective, require
-from thalweg.parallel import Vector
+from thalweg.parallel import Array
 from thalweg.plugins import Help
 from thalweg_descent.coroutine import Coroutine
 from thalweg_descent.external import (
     MAX_REPEATED,
+    Evaluation,
     Evaluator,
     ExternalSolver,
     ExternalState,
@@ -109,10 +110,8 @@ class _RunningScipy(RunningSolver):
         self.evaluator = evaluator
         self.layout = state.objective.layout
         self.comm = state.objective.comm
-        self.point = state.origin.copy()
-        self.given = state.origin.duplicate()
-        self.found = state.origin.duplicate()
-        whole = self.layout.gather(state.origin).ravel()
+        whole = self.layout.gather_rows(state.origin).ravel()
+        self.current = Evaluation(state.origin, state.origin_value, None)
         self.seen = whole.copy()
         self.shape = whole.shape
         self.answer: Any = None
@@ -121,7 +120,7 @@ class _RunningScipy(RunningSolver):
             products = isinstance(state.objective, HessianProduct)
             self.coroutine = Coroutine(lambda ask: _run_scipy(ask, method, whole, products))
 
-    def advance(self, state: ExternalState) -> bool:
+    def advance(self) -> Evaluation | None:
         """Serve requests until SciPy shows an iterate that differs from the last."""
         repeated = 0
         while True:
@@ -132,18 +131,19 @@ class _RunningScipy(RunningSolver):
                 self.answer = self._product(*arrays)
             elif kind == "iterate" or (kind == "end" and arrays):
                 self.answer = None
-                if not np.array_equal(arrays[0], self.seen) and self._take(arrays[0], state):
-                    return True
+                if not np.array_equal(arrays[0], self.seen) and self._take(arrays[0]):
+                    return self.current
                 repeated += 1
                 if kind == "end":
-                    return False
+                    return None
                 if repeated >= max(MAX_REPEATED, *self.shape):
                     # The best vertex of a simplex may stay while the others come nearer: an
                     # iteration that moves nothing.
-                    state.step_length = 0.0
-                    return self.evaluator.values_alone and self.evaluator.finite
+                    self.step_length = 0.0
+                    ends = not (self.evaluator.values_alone and self.evaluator.finite)
+                    return None if ends else self.current
             else:
-                return False
+                return None
 
     def _next_request(self) -> tuple[str, list[np.ndarray]]:
         """SciPy's next request, on all ranks.  Collective."""
@@ -165,33 +165,28 @@ class _RunningScipy(RunningSolver):
             self.comm.Bcast(array, root=0)
         return kind, arrays
 
-    def _scatter(self, whole: np.ndarray, vec: Vector) -> None:
-        with self.layout.writing(vec) as rows:
-            rows[...] = self.layout.local(whole.reshape(self.layout.rows, self.layout.columns))
+    def _local(self, whole: np.ndarray) -> Array:
+        return self.layout.local(whole.reshape(self.layout.rows, self.layout.columns))
 
     def _evaluate(self, whole: np.ndarray) -> float | tuple[float, np.ndarray]:
-        self._scatter(whole, self.point)
-        if self.evaluator.values_alone:
-            return self.evaluator.evaluate(self.point)
-        value = self.evaluator.evaluate(self.point, self.given)
-        return value, self.layout.gather(self.given).ravel()
+        found = self.evaluator.evaluate(self._local(whole))
+        if found.gradient is None:
+            return found.value
+        return found.value, self.layout.gather_rows(found.gradient).ravel()
 
     def _product(self, whole: np.ndarray, direction: np.ndarray) -> np.ndarray:
-        self._scatter(whole, self.point)
-        self._scatter(direction, self.given)
-        self.evaluator.hessian_product(self.point, self.given, self.found)
-        return self.layout.gather(self.found).ravel()
+        product = self.evaluator.hessian_product(self._local(whole), self._local(direction))
+        return self.layout.gather_rows(product).ravel()
 
-    def _take(self, whole: np.ndarray, state: ExternalState) -> bool:
-        self._scatter(whole, self.point)
-        if not self.evaluator.take(self.point, state):
-            return False
-        state.step_length = float(np.linalg.norm(whole - self.seen))
-        self.seen[...] = whole
-        return True
+    def _take(self, whole: np.ndarray) -> bool:
+        found = self.evaluator.evaluate(self._local(whole))
+        if found.finite:
+            self.step_length = float(np.linalg.norm(whole - self.seen))
+            self.current, self.seen = found, whole.copy()
+        return found.finite
 
     def close(self) -> None:
-        """Leave SciPy's loop, and free the vectors."""
+        """Leave SciPy's loop."""
         if self.coroutine is not None:
             self.coroutine.close()
 

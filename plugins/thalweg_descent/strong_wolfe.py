@@ -34,7 +34,6 @@ class StrongWolfe(LineSearch):
             trial = line.evaluate(step)
             if not self.lowers(line, trial) or (left.step > 0 and trial.value > left.value):
                 return self._zoom(line, left, trial)
-            line.keep(trial)
             if self._flat(line, trial) or (trial.slope < 0 and step >= line.longest):
                 return trial
             if trial.slope >= 0:
@@ -49,7 +48,7 @@ class StrongWolfe(LineSearch):
         return abs(trial.slope) <= self.curvature * abs(line.start.slope)
 
     def _zoom(self, line: LineFunction, low: Trial, high: Trial) -> Trial | None:
-        # Invariant: low is the start or the kept trial, and the lowest so far; the
+        # Invariant: low is the start or an accepted trial, and the lowest so far; the
         # interval between low and high holds a point that meets the conditions.
         width = abs(high.step - low.step)
         while line.evaluations < self.trials:
@@ -64,7 +63,6 @@ class StrongWolfe(LineSearch):
             if not self.lowers(line, trial) or (low.step > 0 and trial.value > low.value):
                 high = trial
                 continue
-            line.keep(trial)
             if self._flat(line, trial):
                 return trial
             if trial.slope * span >= 0:

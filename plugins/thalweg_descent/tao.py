@@ -6,15 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
+
 from thalweg.engines.hessian import HessianProduct, hessian_operator, remove_shift
 from thalweg.errors import InputError, NumericalError, suggestion
 from thalweg.interfaces import Objective, Preconditioner, require
-from thalweg.parallel import Layout, PETSc, Vector, options_prefix, vec_over, vector_on
+from thalweg.parallel import Array, Layout, PETSc, array_of, fill_vec, options_prefix, vec_over
 from thalweg.parallel.petsc import sizes
 from thalweg.plugins import Help
 from thalweg_descent.coroutine import Coroutine
 from thalweg_descent.external import (
     MAX_REPEATED,
+    Evaluation,
     Evaluator,
     ExternalSolver,
     ExternalState,
@@ -100,14 +103,16 @@ class _RunningTao(RunningSolver):
     ) -> None:
         self.kind = kind
         self.evaluator = evaluator
-        self.x = state.origin.copy()
-        self.seen = state.origin.copy()
+        self.layout = state.objective.layout
+        self.x = state.origin.copy()  # TAO's own
+        self.seen = state.origin
         self.point = state.origin.copy()  # of the Hessian
-        self.layout = state.origin.layout
         self.preconditioner = None
         if preconditioner is not None:
             self.preconditioner = _Inner(preconditioner, self.layout)
-        self.objects: list[Any] = [vec_over(self.x), vec_over(self.x.duplicate())]
+        self.objects: list[Any] = [
+            vec_over(self.layout, array) for array in (self.x, np.zeros(self.layout.shape))
+        ]
         self.tao = self._build(kind)
         self.coroutine = Coroutine(self._solve)
 
@@ -153,22 +158,19 @@ class _RunningTao(RunningSolver):
 
     # -- what TAO calls --------------------------------------------------------------------
 
-    def _value(self, tao: PETSc.TAO, at: Vector) -> float:
-        with vector_on(self.layout, at) as x:
-            return self.evaluator.evaluate(x)
+    def _value(self, tao: PETSc.TAO, at: PETSc.Vec) -> float:
+        return self.evaluator.evaluate(array_of(self.layout, at)).value
 
-    def _value_and_gradient(self, tao: PETSc.TAO, at: Vector, to_fill: Vector) -> float:
-        with (
-            vector_on(self.layout, at) as x,
-            vector_on(self.layout, to_fill, write=True) as gradient,
-        ):
-            return self.evaluator.evaluate(x, gradient)
+    def _value_and_gradient(self, tao: PETSc.TAO, at: PETSc.Vec, to_fill: PETSc.Vec) -> float:
+        found = self.evaluator.evaluate(array_of(self.layout, at))
+        assert found.gradient is not None
+        fill_vec(to_fill, found.gradient)
+        return found.value
 
     def _move_hessian(
-        self, tao: PETSc.TAO, at: Vector, hessian: PETSc.Mat, inner: PETSc.Mat
+        self, tao: PETSc.TAO, at: PETSc.Vec, hessian: PETSc.Mat, inner: PETSc.Mat
     ) -> None:
-        with vector_on(self.layout, at) as x:
-            x.copy(self.point)
+        self.point[...] = array_of(self.layout, at)
         remove_shift(hessian)
 
     def _solve(self, ask: Callable[[Any], Any]) -> None:
@@ -182,32 +184,27 @@ class _RunningTao(RunningSolver):
 
     # -- what the adapter calls ------------------------------------------------------------
 
-    def advance(self, state: ExternalState) -> bool:
+    def advance(self) -> Evaluation | None:
         """Resume TAO until its iterate has changed."""
         for _ in range(MAX_REPEATED):
             if self.preconditioner is not None:
-                self.preconditioner.current = self.x
+                self.preconditioner.current = self.x.copy()
             try:
                 self.coroutine.resume(False)
             except PETSc.Error as error:
-                self.close()
                 if error.__cause__ is not None:  # newer releases wrap what our code raises
                     raise error.__cause__ from None
                 reason = str(error).splitlines()[-1].removeprefix("[0] ")
                 raise NumericalError(f"TAO's {self.kind} failed: {reason}") from error
-            except BaseException:
-                # PETSc must not be left with objects that call into Python: it outlives it.
-                self.close()
-                raise
-            moved = not self.seen.equal(self.x) and self.evaluator.take(self.x, state)
-            if moved:
-                self.seen.axpy(-1.0, self.x)
-                state.step_length = self.seen.norm()
-                self.x.copy(self.seen)
-                return True
+            if not self.evaluator.same(self.seen, self.x):
+                found = self.evaluator.evaluate(self.x)
+                if found.finite:
+                    self.step_length = self.layout.norm(self.seen - found.x)
+                    self.seen = found.x
+                    return found
             if self.coroutine.ended:
                 break
-        return False
+        return None
 
     def close(self) -> None:
         """Let TAO's loop return, and free everything."""
@@ -224,14 +221,10 @@ class _Inner:
 
     def __init__(self, preconditioner: Preconditioner, layout: Layout) -> None:
         self.preconditioner, self.layout = preconditioner, layout
-        self.current: Vector | None = None
+        self.current: Array | None = None
 
-    def apply(self, pc: PETSc.PC, given: Vector, to_fill: Vector) -> None:
+    def apply(self, pc: PETSc.PC, given: PETSc.Vec, to_fill: PETSc.Vec) -> None:
         if self.current is not None:
             self.preconditioner.update(self.current)
             self.current = None
-        with (
-            vector_on(self.layout, given) as residual,
-            vector_on(self.layout, to_fill, write=True) as direction,
-        ):
-            self.preconditioner.apply(residual, direction)
+        fill_vec(to_fill, self.preconditioner.apply(array_of(self.layout, given)))

@@ -30,7 +30,7 @@ from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, on_root, raise_on_all_ranks
 from thalweg.parallel.identity import DATA
 
-FORMAT = 4
+FORMAT = 5
 
 #: Name of a version's folder, and of one that is being written.
 VERSION = re.compile(r"\d{9}(-\d+)?")
@@ -65,7 +65,7 @@ class Checkpoints:
 
     # -- writing ---------------------------------------------------------------------------
 
-    def write(self, comm: MPI.Comm, number: int, content: Mapping[str, Any]) -> None:
+    def write(self, objective: Objective, number: int, content: Mapping[str, Any]) -> None:
         """Save nested ``content`` (see :class:`SolverState` for what it may hold).  Collective.
 
         Raises
@@ -74,11 +74,13 @@ class Checkpoints:
             On all ranks, where one cannot write, for instance since the disk is full.
             The versions from before are as they were.
         """
+        comm = objective.comm
         version = on_root(comm, lambda: self._new_version(number))
         partial = version.with_name(f"{version.name}.partial")
         try:
-            writer = ContentWriter(comm, partial)
+            writer = ContentWriter(objective, partial)
             tree = writer.encode(dict(content), "")
+            writer.refuse_differing()
             on_root(comm, lambda: self._write_arrays(partial, writer.arrays))
             digests = _digests(comm, partial)
             content = {"ranks": comm.size, "tree": tree, "files": digests}

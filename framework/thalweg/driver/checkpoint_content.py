@@ -1,59 +1,54 @@
 """Content of checkpoints: JSON that refers to files of numbers, nothing pickled.
 
-Vectors are stored as whole arrays, into which each rank writes its rows; hence a
-run may continue on another number of ranks.
+Arrays of rows, which the annotations of a state declare, are stored as whole arrays, into which
+each rank writes its own; hence a run may continue on another number of ranks.
 """
 
 from __future__ import annotations
 
 import re
+import typing
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from thalweg.errors import CheckpointError, ThalwegError, suggestion
-from thalweg.interfaces import Objective, SolverState
-from thalweg.parallel import MPI, Layout, Vector, raise_on_all_ranks
+from thalweg.interfaces import Objective, OwnRows, Rows
+from thalweg.parallel import MPI, Layout, raise_on_all_ranks
 from thalweg.parallel.row_files import write_rows
 from thalweg.result import Status
 
 #: Valid names of arrays and files in a checkpoint: none leaves the folder.
 ENTRY_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
 
+#: Relative difference of an array between ranks that the arithmetic of other processors may cause.
+SAME = 1e-6
+
 
 # -- fields of a state ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class OwnRows:
-    """An array of this rank's rows."""
-
-    rows: np.ndarray
-
-
-def state_fields(state: SolverState) -> dict[str, Any]:
-    """The fields of a state that are saved, by name."""
-    found = {}
-    for item in fields(state):
-        if not item.metadata.get("transient"):
-            value = getattr(state, item.name)
-            found[item.name] = OwnRows(value) if item.metadata.get("distributed") else value
-    return found
+def saved_fields(part: Any) -> dict[str, tuple[Any, Any]]:
+    """Values and annotations of the fields of a dataclass that are saved, by name."""
+    hints = typing.get_type_hints(type(part), include_extras=True)
+    names = [item.name for item in fields(part) if not item.metadata.get("transient")]
+    return {name: (getattr(part, name), hints[name]) for name in names}
 
 
-def restore_state(state: SolverState, saved: Mapping[str, Any]) -> None:
-    """Put saved fields in place of those that ``init`` made.
+def restored(state: Any, saved: Mapping[str, Any]) -> Any:
+    """A state with saved fields in place of those that ``init`` made.
 
     Raises
     ------
     CheckpointError
         The solver's state has other fields than the one saved.
     """
-    own = state_fields(state)
+    own = saved_fields(state)
     for name in [name for name in saved if name not in own]:
         hint = suggestion(name, own)
         raise CheckpointError(
@@ -61,8 +56,38 @@ def restore_state(state: SolverState, saved: Mapping[str, Any]) -> None:
         )
     for name in [name for name in own if name not in saved]:
         raise CheckpointError(f"the checkpoint lacks the field '{name}' of the solver's state")
-    for name, value in saved.items():
-        setattr(state, name, value)
+    return replace(state, **{name: _built(saved[name], h, v) for name, (v, h) in own.items()})
+
+
+def _built(value: Any, hint: Any, own: Any = None) -> Any:
+    """A decoded value, with dataclasses of the type of ``own``, or that the annotation names."""
+    if isinstance(value, Fields):
+        if is_dataclass(own):
+            return restored(own, value)
+        kind: Any
+        (kind,) = [kind for kind in (hint, *typing.get_args(hint)) if is_dataclass(kind)]
+        hints = typing.get_type_hints(kind, include_extras=True)
+        return kind(**{name: _built(entry, hints[name]) for name, entry in value.items()})
+    if isinstance(value, list | tuple):
+        return type(value)(_built(entry, _inside(hint)) for entry in value)
+    if isinstance(value, dict):
+        return {name: _built(entry, _inside(hint)) for name, entry in value.items()}
+    return value
+
+
+class Fields(dict[str, Any]):
+    """Fields of a dataclass in a checkpoint, by name."""
+
+
+def _inside(hint: Any) -> Any:
+    """Annotation of the entries of a container: ``Rows`` of ``tuple[Rows, ...]``."""
+    inner = [part for part in typing.get_args(hint) if part not in (Ellipsis, str, type(None))]
+    return inner[0] if inner else Any
+
+
+def _declares(hint: Any, kind: Any) -> bool:
+    """Whether an annotation is a kind of rows, or an optional one."""
+    return hint == kind or kind in typing.get_args(hint)
 
 
 @contextmanager
@@ -82,7 +107,7 @@ def refusing_malformed() -> Iterator[None]:
 
 
 class ContentWriter:
-    """Turns nested content into JSON, and its vectors into files.
+    """Turns nested content into JSON, and its arrays into files.
 
     Attributes
     ----------
@@ -90,13 +115,19 @@ class ContentWriter:
         Arrays by name, for one file of all.
     """
 
-    def __init__(self, comm: MPI.Comm, folder: Path) -> None:
-        self.comm, self.folder = comm, folder
+    def __init__(self, objective: Objective, folder: Path) -> None:
+        self.comm, self.layout, self.folder = objective.comm, objective.layout, folder
         self.arrays: dict[str, np.ndarray] = {}
+        self._alike: dict[str, np.ndarray] = {}
         self._names: set[str] = set()
 
-    def encode(self, value: Any, path: str) -> Any:
+    def encode(self, value: Any, path: str, hint: Any = Any) -> Any:
         """JSON for ``value``, which stands at the dotted ``path``.  Collective.
+
+        Parameters
+        ----------
+        hint
+            Its annotation, which says whether arrays in it are of rows.
 
         Raises
         ------
@@ -112,32 +143,70 @@ class ContentWriter:
         if isinstance(value, Status):
             return {"status": value.name}
         if isinstance(value, np.ndarray):
-            if value.dtype.hasobject:
-                raise TypeError(f"state field '{path}' is an array of objects; it cannot be saved")
-            name = self._unused_name(path)
-            self.arrays[name] = value
-            return {"array": name}
-        if isinstance(value, Vector):
-            return self._encode_vec(value, path)
-        if isinstance(value, OwnRows):
-            counts = self.comm.allgather(len(value.rows))
-            layout = Layout(self.comm, sum(counts), local_rows=len(value.rows))
-            file = self._unused_name(path) + ".npy"
-            write_rows(self.comm, self.folder / file, layout, value.rows)
-            return {"own rows": [file, counts]}
+            return self._encode_array(value, path, hint)
+        inner = f"{path}." if path else ""
+        if is_dataclass(value):
+            own = saved_fields(value).items()
+            return {"fields": {k: self.encode(v, f"{inner}{k}", h) for k, (v, h) in own}}
         if isinstance(value, list | tuple):
             kind = "list" if isinstance(value, list) else "tuple"
-            return {kind: [self.encode(v, f"{path}.{i}") for i, v in enumerate(value)]}
+            numbered = enumerate(value)
+            return {kind: [self.encode(v, f"{inner}{i}", _inside(hint)) for i, v in numbered]}
         if isinstance(value, Mapping):
             for key in value:
                 if not isinstance(key, str):
                     raise TypeError(f"state field '{path}' has the key {key!r}, not a string")
-            inner = f"{path}." if path else ""
-            return {"dict": {k: self.encode(v, f"{inner}{k}") for k, v in value.items()}}
+            named = value.items()
+            return {"dict": {k: self.encode(v, f"{inner}{k}", _inside(hint)) for k, v in named}}
         raise TypeError(
-            f"state field '{path}' is a {type(value).__name__}; a state holds vectors, arrays, "
-            "numbers, strings, and lists, tuples or dicts of these"
+            f"state field '{path}' is a {type(value).__name__}; a state holds arrays, numbers, "
+            "strings, and lists, tuples, dicts or dataclasses of these"
         )
+
+    def _encode_array(self, array: np.ndarray, path: str, hint: Any) -> Any:
+        if array.dtype.hasobject:
+            raise TypeError(f"state field '{path}' is an array of objects; it cannot be saved")
+        name, own = self._unused_name(path), _declares(hint, OwnRows)
+        replicated = self.layout.replicated and not own
+        if replicated or not (own or _declares(hint, Rows)):
+            self._alike[name] = array
+        if not own and not _declares(hint, Rows):
+            self.arrays[name] = array
+            return {"array": name}
+        counts = [len(array)] if replicated else self.comm.allgather(len(array))
+        ranks = MPI.COMM_SELF if replicated else self.comm
+        layout = Layout(ranks, sum(counts), local_rows=len(array))
+        write_rows(self.comm, self.folder / f"{name}.npy", layout, array)
+        return {"own rows" if own else "rows": [f"{name}.npy", counts]}
+
+    def refuse_differing(self) -> None:
+        """Refuse arrays that should be the same on all ranks, and are not.  Collective.
+
+        Only those of rank 0 are saved.
+
+        Raises
+        ------
+        TypeError
+            On all ranks.
+        """
+        if self.comm.size == 1:
+            return
+        heads = {name: _head(array) for name, array in self._alike.items()}
+        every = self.comm.allgather(heads)
+        for name, head in every[0].items():
+            if all(other.get(name) == head for other in every):
+                continue
+            array = self._alike.get(name, np.empty(0))
+            first = self.comm.bcast(array)
+            near = first.shape == array.shape and first.dtype.kind == array.dtype.kind == "f"
+            if near:
+                largest = np.abs(first).max(initial=0.0)
+                near = np.allclose(first, array, SAME, SAME * largest, equal_nan=True)
+            if not all(self.comm.allgather(bool(near))):
+                raise TypeError(
+                    f"state field '{name}' is an array that differs between ranks: annotate it as "
+                    "Rows (this rank's rows of the variable) or OwnRows"
+                )
 
     def _unused_name(self, path: str) -> str:
         """A name for an array or file that no other has, whatever keys the content has."""
@@ -149,20 +218,9 @@ class ContentWriter:
         self._names.add(name)
         return name
 
-    def _encode_vec(self, vec: Vector, path: str) -> Any:
-        layout = vec.layout
-        file = self._unused_name(path) + ".npy"
-        write_rows(self.comm, self.folder / file, layout, vec.rows)
-        rows = layout.counts().tolist()
-        return {"vec": file, "replicated": self._is_replicated(layout.comm), "rows": rows}
 
-    def _is_replicated(self, comm: MPI.Comm) -> bool | None:
-        """Whether each rank has a vector of its own; None where that is unknown."""
-        if self.comm.size > 1:
-            return comm.size == 1
-        if MPI.Comm.Compare(self.comm, MPI.COMM_SELF) == MPI.IDENT:
-            return None
-        return bool(MPI.Comm.Compare(self.comm, comm) != MPI.IDENT)
+def _head(array: np.ndarray) -> tuple[Any, ...]:
+    return array.shape, array.dtype.str, sha256(np.ascontiguousarray(array).tobytes()).digest()
 
 
 @dataclass
@@ -184,7 +242,7 @@ class ContentReader:
         """
         if not isinstance(node, dict):
             return node
-        ((kind, content), *_) = node.items()
+        ((kind, content),) = node.items()
         if kind == "status":
             return Status[content]
         if kind == "array":
@@ -193,29 +251,17 @@ class ContentReader:
             return [self.decode(entry) for entry in content]
         if kind == "tuple":
             return tuple(self.decode(entry) for entry in content)
-        if kind == "dict":
-            return {key: self.decode(entry) for key, entry in content.items()}
-        if kind == "own rows":
-            file, counts = content
-            comm = self.objective.comm
+        if kind in ("dict", "fields"):
+            decoded = {key: self.decode(entry) for key, entry in content.items()}
+            return decoded if kind == "dict" else Fields(decoded)
+        if kind not in ("rows", "own rows"):
+            raise ValueError(f"nothing is known of {kind!r}")
+        file, counts = content
+        whole, layout, comm = self._mapped(file, counts), self.objective.layout, self.objective.comm
+        if kind == "own rows" or (len(whole) != layout.rows and not layout.replicated):
             same = len(counts) == comm.size
-            layout = Layout(comm, sum(counts), local_rows=counts[comm.rank] if same else None)
-            return np.array(layout.local(self._mapped(file, counts)))
-        return self._decode_vec(**node)
-
-    def _decode_vec(self, vec: str, replicated: bool | None, rows: list[int]) -> Vector:
-        own, whole = self.objective.layout, self._mapped(vec, rows)
-        n_rows, columns = whole.shape
-        comm = own.comm if replicated is None else self.objective.comm
-        if replicated:
-            layout = Layout(MPI.COMM_SELF, n_rows, columns)
-        elif len(rows) == comm.size:
-            layout = Layout(comm, n_rows, columns, rows[comm.rank])
-        elif n_rows == own.rows and own.comm.size == comm.size:
-            layout = own.with_columns(columns)
-        else:
-            layout = Layout(comm, n_rows, columns)
-        return layout.vec_from(layout.local(whole))
+            layout = Layout(comm, len(whole), local_rows=counts[comm.rank] if same else None)
+        return np.array(whole if kind == "rows" and layout.replicated else layout.local(whole))
 
     def _mapped(self, file: str, counts: list[int]) -> np.ndarray:
         if file not in self.files or not all(type(n) is int and n >= 0 for n in counts):

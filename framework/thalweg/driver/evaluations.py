@@ -8,17 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.errors import NumericalError
-from thalweg.interfaces import Objective, Preconditioner, RowObjective
-from thalweg.parallel import Vector, phase
+from thalweg.interfaces import Objective, Preconditioner
+from thalweg.parallel import Array, Layout, phase
 from thalweg.parallel.reductions import same_on_all_ranks
 from thalweg.parallel.watchdog import beat
 
-#: A NaN of its own, which output that a function is to overwrite holds before the call.
-UNWRITTEN = np.uint64(0x7FF8_1DEA_0000_0001)
-
-#: Products that an objective may offer.
-PRODUCTS = ("hessian_product", "gauss_newton_product")
+#: Methods whose answers are arrays like the variable, where there are such.
+PRODUCTS = ("hessian_product", "gauss_newton_product", "hessian_diagonal")
 
 
 @contextmanager
@@ -30,76 +26,96 @@ def checked_evaluations(
     A value that is not the same on all ranks, and in a replicated variable a gradient whose
     norm is not, would send the ranks different ways, and leave them waiting for each other.
     A replicated variable is evaluated where rank 0 has it: steps have other last bits on other
-    processors.
-    Gradients, products and the preconditioner's solutions must be written whole.
+    processors.  Neither the variable nor a gradient can be written into from then on: a state
+    holds both.
 
     Raises
     ------
     NumericalError
-        On all ranks, by an evaluation whose value differs between ranks; on a rank where an entry
-        of a gradient, a product or a solution is left as it was.
+        On all ranks, by an evaluation whose value differs between ranks.
+    TypeError
+        A value that is no number; a gradient, a product or a preconditioner's solution that is
+        no array of this rank's rows.
     """
-    method = "value_and_gradient"
-    name = f"rows_{method}" if isinstance(objective, RowObjective) else method
-    value_and_gradient = _overwriting(objective, objective, method, name)
-    what = "the objective's value"
-    several = objective.layout.replicated and objective.comm.size > 1
+    layout, kind = objective.layout, type(objective).__name__
+    value, value_and_gradient = objective.value, objective.value_and_gradient
+    if type(objective).value is Objective.value:
+        value = lambda x: value_and_gradient(x)[0]  # noqa: E731
+    several = layout.replicated and objective.comm.size > 1
 
-    def agree_on(x: Vector) -> None:
-        first = np.array(x.rows)
-        objective.comm.Bcast(first)
-        if x.rows.flags.writeable and not np.array_equal(first, x.rows, equal_nan=True):
-            x.rows[...] = first
+    def prepare(x: Array) -> None:
+        if several:
+            first = np.array(x)
+            objective.comm.Bcast(first)
+            if x.flags.writeable and not np.array_equal(first, x, equal_nan=True):
+                x[...] = first
+        x.flags.writeable = False
 
-    def compared(function: Callable[..., float], what: str) -> Callable[..., float]:
-        def call(x: Vector, *gradient: Vector) -> float:
-            if several:
-                agree_on(x)
-            with phase("evaluate"):
-                found = [function(x, *gradient)]
-            beat()
-            if gradient and several:
-                found.append(gradient[0].norm())
-            return same_on_all_ranks(objective.comm, found, what)[0]
+    def checked_value(x: Array) -> float:
+        prepare(x)
+        with phase("evaluate"):
+            found = _number(value(x), f"{kind}.value")
+        beat()
+        return same_on_all_ranks(objective.comm, [found], "the objective's value")[0]
 
-        return call
+    def checked_value_and_gradient(x: Array) -> tuple[float, Array]:
+        prepare(x)
+        name = f"{kind}.value_and_gradient"
+        with phase("evaluate"):
+            answer = value_and_gradient(x)
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise TypeError(
+                f"{name} must return the objective's value and its gradient, not {_said(answer)}"
+            )
+        found = _number(answer[0], name)
+        gradient = _rows(answer[1], layout, f"{name}: the gradient")
+        gradient.flags.writeable = False
+        beat()
+        numbers = [found, layout.norm(gradient)] if several else [found]
+        what = "the objective's value, or the norm of its gradient,"
+        return same_on_all_ranks(objective.comm, numbers, what)[0], gradient
 
     with ExitStack() as stack:
-        stack.enter_context(_replaced(objective, "value", compared(objective.value, what)))
-        checked = compared(value_and_gradient, f"{what}, or the norm of its gradient,")
-        stack.enter_context(_replaced(objective, method, checked))
-        outputs = [(objective, product) for product in PRODUCTS if hasattr(objective, product)]
-        for owner, output in (*outputs, (preconditioner, "apply")):
+        stack.enter_context(_replaced(objective, "value", checked_value))
+        stack.enter_context(_replaced(objective, "value_and_gradient", checked_value_and_gradient))
+        products = [(objective, name) for name in PRODUCTS if hasattr(objective, name)]
+        for owner, name in (*products, (preconditioner, "apply")):
             if owner is not None:
-                checked = _overwriting(objective, owner, output, output)
-                stack.enter_context(_replaced(owner, output, checked))
+                stack.enter_context(_replaced(owner, name, _checked_rows(owner, name, layout)))
         yield
 
 
-def _overwriting(objective: Objective, owner: Any, method: str, name: str) -> Callable[..., Any]:
-    """A method that is to overwrite its last argument, and fails where it does not."""
-    function, layout = getattr(owner, method), objective.layout
+def _checked_rows(owner: Any, name: str, layout: Layout) -> Callable[..., Array]:
+    function, said = getattr(owner, name), f"{type(owner).__name__}.{name}: the answer"
+    return lambda *arrays: _rows(function(*arrays), layout, said)
 
-    def checked(*vecs: Vector) -> Any:
-        with layout.writing(vecs[-1]) as rows:
-            rows[...] = UNWRITTEN.view(float)
-        answer = function(*vecs)
-        rows = layout.reading(vecs[-1])
-        with np.errstate(invalid="ignore"):
-            suspect = np.isnan(rows.sum())
-        if suspect and (rows.view(np.uint64) == UNWRITTEN).any():
-            what = "gradient" if owner is objective and method not in PRODUCTS else "result"
-            raise NumericalError(
-                f"{type(owner).__name__}.{name} does not overwrite all entries of the {what} that "
-                "it is given, as by `gradient[...] = ...`"
-            )
-        return answer
 
-    return checked
+def _rows(answer: Any, layout: Layout, said: str) -> Array:
+    rows = np.asarray(answer) if hasattr(answer, "__array__") else np.empty(0, dtype=object)
+    if rows.shape != layout.shape or rows.dtype.kind not in "fiu":
+        raise TypeError(
+            f"{said} must be an array of shape {layout.shape}, the rows of this rank, not "
+            f"{_said(answer)}"
+        )
+    return np.ascontiguousarray(rows, dtype=float)
+
+
+def _number(value: Any, said: str) -> float:
+    if value is None or isinstance(value, bool | np.bool_ | str | tuple):
+        raise TypeError(f"{said} must return the objective's value, a number, not {_said(value)}")
+    return float(value)
+
+
+def _said(answer: Any) -> str:
+    if isinstance(answer, np.ndarray):
+        return f"one of shape {answer.shape} and type {answer.dtype}"
+    return (
+        repr(answer) if answer is None or isinstance(answer, str) else f"a {type(answer).__name__}"
+    )
 
 
 @contextmanager
-def _replaced(objective: Any, name: str, function: Callable[..., float]) -> Iterator[None]:
+def _replaced(objective: Any, name: str, function: Callable[..., Any]) -> Iterator[None]:
     outer = vars(objective).get(name)
     object.__setattr__(objective, name, function)  # it may be a frozen dataclass
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 from thalweg.driver.homotopy import HomotopySchedule
 from thalweg.interfaces import Objective, Preconditioner, Solver
-from thalweg.parallel import Vector
+from thalweg.parallel import Array
 from thalweg.parallel.identity import identity_texts
 from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, Provider, SolverSpec, plugins
 
@@ -61,7 +61,7 @@ def plugin_versions(objective: Objective, solver: Solver[Any]) -> dict[str, str]
     return found
 
 
-def start_of(objective: Objective, x: Vector, given: bool, seed: int) -> dict[str, Any]:
+def start_of(objective: Objective, x: Array, given: bool, seed: int) -> dict[str, Any]:
     """Identity of the starting point ``x``, the same on any number of ranks.
 
     A point that the objective made is identified by its seed: its last bits may depend on the
@@ -69,7 +69,7 @@ def start_of(objective: Objective, x: Vector, given: bool, seed: int) -> dict[st
     """
     if not given:
         return {"seed": seed}
-    return {"start": objective.layout.digest(objective.layout.reading(x))}
+    return {"start": objective.layout.digest(x)}
 
 
 def preconditioner_of(solver: Solver[Any]) -> Preconditioner | None:

@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -15,8 +15,7 @@ from thalweg.driver.agreement import status_along_gradient
 from thalweg.driver.checkpoint import Checkpoints
 from thalweg.driver.checkpoint_content import (
     refusing_malformed,
-    restore_state,
-    state_fields,
+    restored,
 )
 from thalweg.driver.evaluations import checked_evaluations
 from thalweg.driver.homotopy import EARLY_STAGES, HomotopySchedule
@@ -33,7 +32,7 @@ from thalweg.interfaces import (
     SolverState,
     require,
 )
-from thalweg.parallel import Vector, phase, values_of_all_ranks
+from thalweg.parallel import Array, on_root, phase, values_of_all_ranks
 from thalweg.parallel.failures import collective_cleanup
 from thalweg.parallel.kernels import run_clock
 from thalweg.parallel.threads import threads_for
@@ -96,7 +95,7 @@ Callback = Callable[[Iterate], object]
 def drive(
     objective: Objective,
     solver: Solver[Any],
-    x: Vector,
+    x: Array,
     *,
     stop: Stop | None = None,
     callbacks: Sequence[Callback] = (),
@@ -114,7 +113,7 @@ def drive(
         The problem, and the algorithm with its preconditioner, which the driver
         sets up but does not close.
     x
-        Starting point, taken over.
+        This rank's rows of the starting point.
     stop
         Stopping rules; by default ``Stop()``.
     callbacks
@@ -181,13 +180,13 @@ class _Run:
         self.state: Any = None  # the solver's, from its init on
         self.prepared = False  # whether the preconditioner is set up
         self.seconds = {"setup": 0.0, "optimize": 0.0, "checkpoint": 0.0}
-        self.last_good: _Point | None = None
+        self.last_good: Any = None  # the state at the last finite iterate
         self.confirming = 0  # evaluations that confirmed how the run ended
         self.unsaved: list[str] = []  # why checkpoints could not be written
 
     # -- the loop --------------------------------------------------------------------------
 
-    def run(self, x: Vector, resume: bool, progress: bool) -> Result:
+    def run(self, x: Array, resume: bool, progress: bool) -> Result:
         self.began = run_clock()
         self.last_checkpoint = time.perf_counter()
         with SignalWatch() as self.signals:
@@ -257,7 +256,7 @@ class _Run:
         return {"solver": name_of(self.solver), "preconditioner": name_of(self.preconditioner)}
 
     @phase("setup")
-    def _start(self, x: Vector, saved: dict[str, Any] | None) -> None:
+    def _start(self, x: Array, saved: dict[str, Any] | None) -> None:
         began = run_clock()
         # What the preconditioner takes from the homotopy parameter, it takes from the first.
         self._enter_stage(0)
@@ -273,24 +272,28 @@ class _Run:
         self.state = state = cast(SolverState, self.solver.init(self.objective, x))
         if saved is not None:
             with refusing_malformed():
-                restore_state(state, saved["state"])
+                self.state = state = restored(state, saved["state"])
                 if self.preconditioner is not None:
-                    self.preconditioner.restore(saved["preconditioner"])
+                    own, memory = self.preconditioner.state(), saved["preconditioner"]
+                    self.preconditioner.restore(
+                        restored(own, memory) if is_dataclass(own) else memory
+                    )
                 kinds = {name: type(value) for name, value in vars(self.at).items()}
                 numbers = {key: kinds[key](value) for key, value in saved["progress"].items()}
                 self.at = Progress(**numbers)
                 self.trace = Trace.from_array(self.trace.columns, saved["trace"])
                 self.seconds = {name: float(saved["seconds"][name]) for name in self.seconds}
                 list(map(float, (state.value, *self.at.values)))
-                self.objective.layout.reading(state.x)
+                if state.x.shape != self.objective.layout.shape:
+                    raise ValueError(f"an iterate of shape {state.x.shape}")
             self._refuse_other_value(state)
         elif not math.isfinite(state.value):
             raise NumericalError(f"the objective is {state.value} at the starting point")
         elif not _is_finite(state):
             raise NumericalError("the gradient is not finite at the starting point")
         if saved is None:
-            self._measure_gradient(state)
-        self.last_good = _Point(state)
+            self.state = state = self._with_gradient_norm(state)
+        self.last_good = state
         self.seconds["setup"] += run_clock() - began
         if saved is None:
             self.at.values = [state.value]
@@ -300,24 +303,23 @@ class _Run:
     def _advance(self, bar: ProgressBar) -> bool:
         """One step; False if it left the finite numbers, and the iterate before is back."""
         began = run_clock()
-        self.state = state = self.solver.step(self.state)
-        self._measure_gradient(state)
+        self.state = state = self._with_gradient_norm(self.solver.step(self.state))
         self.seconds["optimize"] += run_clock() - began
-        if not self._keep(state):
+        if not self._keep_finite():
             return False
         self.at.iteration += 1
         self._note_value(state)
         bar.show(self._record(state))
         return True
 
-    def _measure_gradient(self, state: SolverState) -> None:
-        """Norm of the gradient, for the rule on it, where the solver works with values alone."""
+    def _with_gradient_norm(self, state: SolverState) -> SolverState:
+        """The state with what the rule on the gradient asks for, where the solver has none."""
         rules = [self.stop] if self.homotopy is None else [self.stop, self.homotopy.stage]
-        if self.solver.derivative_free and any(rule.gradient is not None for rule in rules):
-            gradient = state.x.duplicate()
-            self.objective.value_and_gradient(state.x, gradient)
-            state.gradient_norm = gradient.norm()
-            state.evaluations += 1
+        if not self.solver.derivative_free or all(rule.gradient is None for rule in rules):
+            return state
+        gradient = self.objective.value_and_gradient(state.x)[1]
+        norm = self.objective.layout.norm(gradient)
+        return replace(state, gradient_norm=norm, evaluations=state.evaluations + 1)
 
     def _note_value(self, state: SolverState) -> None:
         """Keep the values that the rule on the decrease compares: of iterations, or of epochs."""
@@ -331,11 +333,14 @@ class _Run:
         window = max(self.stop.window, self.homotopy.stage.window if self.homotopy else 1)
         self.at.values = [*self.at.values, value][-1 - window :]
 
-    def _keep(self, state: SolverState) -> bool:
-        """Keep a copy of a finite iterate; put the last one back in place of another."""
-        assert self.last_good is not None
+    def _keep_finite(self) -> bool:
+        """Whether the iterate is finite; the last one that was is put back in place of another."""
+        state, good = self.state, self.last_good
         finite = bool(values_of_all_ranks(self.objective.comm, _is_finite(state))[0])
-        (self.last_good.save if finite else self.last_good.restore)(state)
+        if not finite:
+            names = ("x", "value", "gradient", "gradient_norm")
+            self.state = state = replace(state, **{name: getattr(good, name) for name in names})
+        self.last_good = state
         return finite
 
     def _confirmed(self, status: Status) -> Status:
@@ -348,11 +353,10 @@ class _Run:
         flat = status is Status.SMALL_DECREASE and min(values) == max(values)
         if not (flat or status is Status.PRECISION_LIMIT) or state.gradient is None:
             return status
-        gradient = state.x.duplicate()
-        value = self.objective.value_and_gradient(state.x, gradient)
+        value, gradient = self.objective.value_and_gradient(state.x)
         self.confirming += 1
         error = self._error(state)
-        if not (math.isfinite(value) and math.isfinite(gradient.norm())):
+        if not (math.isfinite(value) and math.isfinite(self.objective.layout.norm(gradient))):
             status = Status.DIVERGED
         elif isinstance(self.objective, ManifoldVariable):
             pass  # it is not to be moved along its gradient
@@ -362,16 +366,15 @@ class _Run:
             status = Status.NOISE_LIMIT
         return self._agreed(status)
 
-    def _along(self, gradient: Vector, value: float, error: float) -> Status:
+    def _along(self, gradient: Array, value: float, error: float) -> Status:
         """Whether the values along the gradient are those that it predicts."""
-        x = self.state.x.duplicate()
+        x, norm = self.state.x, self.objective.layout.norm
 
         def change(step: float) -> float:
-            x.waxpy(step, gradient, self.state.x)
             self.confirming += 1
-            return self.objective.value(x) - value
+            return self.objective.value(x + step * gradient) - value
 
-        norms = np.array([gradient.norm(), max(1.0, self.state.x.norm())])
+        norms = np.array([norm(gradient), max(1.0, norm(x))])
         norms = values_of_all_ranks(self.objective.comm, norms)[0]
         status = status_along_gradient(change, value, error, *norms.tolist())
         return status
@@ -423,7 +426,7 @@ class _Run:
             self._elapsed(),
             state.value,
             state.gradient_norm,
-            state.x.layout.reading(state.x),
+            _read_only(state.x),
             state,
         )
         return True in [bool(callback(iterate)) for callback in self.callbacks]
@@ -455,7 +458,7 @@ class _Run:
             self.at.cut = used if cut else []
             stage = self._last_stage if cut else self.at.stage + 1
             self.state = self._next_stage(self.state, stage)
-            if not self._keep(self.state):
+            if not self._keep_finite():
                 return False
         return True
 
@@ -468,8 +471,8 @@ class _Run:
     def _next_stage(self, state: SolverState, stage: int) -> SolverState:
         self._enter_stage(stage)
         self.at.stage_start = self.at.iteration
-        cast(Homotopy, self.objective).escape_stationary_point(state.x)
-        state = cast(SolverState, self.solver.reset(state))
+        x = cast(Homotopy, self.objective).escape_stationary_point(state.x)
+        state = cast(SolverState, self.solver.reset(replace(state, x=x)))
         self.at.values = [state.value]
         return state
 
@@ -522,14 +525,14 @@ class _Run:
         began, failures = time.perf_counter(), len(self.unsaved)
         content = {
             "parts": self._parts(),
-            "state": state_fields(state),
-            "preconditioner": dict(self.preconditioner.state()) if self.preconditioner else {},
+            "state": state,
+            "preconditioner": self.preconditioner.state() if self.preconditioner else {},
             "progress": vars(replace(self.at, elapsed=self._elapsed())),
             "seconds": self.seconds,
-            "trace": self.trace.to_array(),
+            "trace": on_root(self.objective.comm, self.trace.to_array),
         }
         try:
-            checkpoints.write(self.objective.comm, self.at.iteration, content)
+            checkpoints.write(self.objective, self.at.iteration, content)
         except StorageError as error:
             self.unsaved.append(f"at iteration {self.at.iteration}: {error}")
             if self.objective.comm.rank == 0:
@@ -542,7 +545,7 @@ class _Run:
     def _result(self, state: SolverState, status: Status, saved: bool) -> Result:
         objective = self.objective
         began = run_clock()
-        rows = state.x.rows.copy()
+        rows = np.array(state.x)
         value = float(state.value)
         if self.solver.stochastic and not status.failed:
             value = float(self.solver.whole_value(state))
@@ -611,20 +614,10 @@ class _Run:
             self.preconditioner.close()
 
 
-class _Point:
-    """A copy of an iterate, and what is reported of it."""
-
-    def __init__(self, state: SolverState) -> None:
-        self.x = state.x.duplicate()
-        self.save(state)
-
-    def save(self, state: SolverState) -> None:
-        state.x.copy(self.x)
-        self.value, self.gradient_norm = state.value, state.gradient_norm
-
-    def restore(self, state: SolverState) -> None:
-        self.x.copy(state.x)
-        state.value, state.gradient_norm = self.value, self.gradient_norm
+def _read_only(array: Array) -> Array:
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _is_finite(state: SolverState) -> bool:

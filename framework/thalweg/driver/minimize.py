@@ -17,7 +17,7 @@ from thalweg.driver.stopping import STOP_OPTIONS, Stop
 from thalweg.errors import InputError
 from thalweg.interfaces import Homotopy, Objective, Preconditioner, Solver
 from thalweg.lock import FolderLock
-from thalweg.parallel import MPI, Vector, collective_call, on_root, raise_on_all_ranks
+from thalweg.parallel import MPI, Array, collective_call, on_root, raise_on_all_ranks
 from thalweg.plugins import Option, resolve_options
 from thalweg.result import Result
 
@@ -33,7 +33,7 @@ def _comm_of(objective: Objective, *_: Any, **__: Any) -> MPI.Comm:
 @collective_call(_comm_of)
 def minimize(
     objective: Objective,
-    x0: np.ndarray | Vector | None = None,
+    x0: np.ndarray | None = None,
     solver: str | Solver[Any] | None = None,
     preconditioner: str | Preconditioner | None = None,
     callback: Callback | None = None,
@@ -52,8 +52,8 @@ def minimize(
     objective
         Function to minimize.
     x0
-        This rank's rows of the starting point, shape ``(local_rows, columns)`` or flat, or
-        a ``Vector``; by default ``objective.initial_point(seed)``.  Left as it is.
+        This rank's rows of the starting point, shape ``(local_rows, columns)`` or flat; by
+        default ``objective.initial_point(seed)``.  Left as it is.
     solver
         A name, or a solver object; by default ``objective.default_solver``.
     preconditioner
@@ -138,8 +138,8 @@ def minimize(
         )
 
 
-def starting_point(objective: Objective, x0: np.ndarray | Vector | None, seed: int) -> Vector:
-    """A new vector to start from.  Collective.
+def starting_point(objective: Objective, x0: np.ndarray | None, seed: int) -> Array:
+    """This rank's rows to start from.  Collective.
 
     Raises
     ------
@@ -148,16 +148,12 @@ def starting_point(objective: Objective, x0: np.ndarray | Vector | None, seed: i
     """
     if x0 is None:
         return objective.initial_point(seed)
-    layout = objective.layout
     with raise_on_all_ranks(objective.comm):
-        block = checked_rows(x0, (layout.local_rows, layout.columns), "x0")
-    return layout.vec_from(block)
+        return checked_rows(x0, objective.layout.shape, "x0")
 
 
 def checked_rows(given: Any, shape: tuple[int, int], name: str) -> np.ndarray:
     """Finite real numbers as an array of this shape or flat; else an ``InputError``."""
-    if isinstance(given, Vector):
-        given = given.rows
     try:
         array = np.asanyarray(given)  # masks included
     except ValueError as error:
@@ -171,4 +167,4 @@ def checked_rows(given: Any, shape: tuple[int, int], name: str) -> np.ndarray:
     finite = np.isfinite(array).reshape(shape).all(axis=1)
     if not finite.all():
         raise InputError(f"{name} is not finite in row {int(np.argmin(finite))}")
-    return np.array(array, dtype=float).reshape(shape)
+    return np.array(array, dtype=float, order="C").reshape(shape)

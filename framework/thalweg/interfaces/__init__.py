@@ -3,12 +3,11 @@
 from thalweg.capability import Capability, missing_capabilities, require
 from thalweg.interfaces.homotopy import Homotopy
 from thalweg.interfaces.manifold import Manifold, ManifoldVariable
-from thalweg.interfaces.objective import Objective, RowObjective
+from thalweg.interfaces.objective import Objective
 from thalweg.interfaces.preconditioner import Preconditioner
-from thalweg.interfaces.solver import DISTRIBUTED, TRANSIENT, Solver, SolverState
+from thalweg.interfaces.solver import TRANSIENT, OwnRows, Rows, Solver, SolverState
 
 __all__ = [
-    "DISTRIBUTED", "TRANSIENT", "Capability", "Homotopy", "Manifold", "ManifoldVariable",
-    "Objective", "Preconditioner", "RowObjective", "Solver", "SolverState",
-    "missing_capabilities", "require",
+    "TRANSIENT", "Capability", "Homotopy", "Manifold", "ManifoldVariable", "Objective", "OwnRows",
+    "Preconditioner", "Rows", "Solver", "SolverState", "missing_capabilities", "require",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 from thalweg.capability import Capability
-from thalweg.parallel import Vector
+from thalweg.parallel import Array
 
 
 class Homotopy(Capability):
@@ -50,9 +50,10 @@ class Homotopy(Capability):
     #: Maximum number of iterations of these stages but the last; None for the driver's own rule.
     default_stage_iterations: int | None = None
 
-    def escape_stationary_point(self, x: Vector) -> None:
-        """Move ``x`` from where no solver gets away whatever the parameter is.  Collective.
+    def escape_stationary_point(self, x: Array) -> Array:
+        """``x``, or a point beside it where no solver gets away from it at any parameter.
 
-        The driver calls this at the beginning of each stage but the first.  It must be
-        deterministic.  By default nothing is moved.
+        The driver calls this at the beginning of each stage but the first.  Collective; it must
+        be deterministic.
         """
+        return x

@@ -9,39 +9,45 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from thalweg.capability import Capability
-from thalweg.parallel import Vector
+from thalweg.parallel import Array, Layout
 
 
 class Manifold(ABC):
     """A smooth subset of the space of the variable.
 
-    Points and tangent vectors are vectors of the variable's layout.  All methods are
+    Points and tangent vectors are arrays of the variable's layout.  All methods are
     collective.
+
+    Attributes
+    ----------
+    layout : Layout
+        The variable's.
     """
 
+    layout: Layout
+
     @abstractmethod
-    def project(self, x: Vector, direction: Vector) -> None:
-        """Overwrite ``direction`` with its orthogonal projection on the tangent space at ``x``.
+    def project(self, x: Array, direction: Array) -> Array:
+        """Orthogonal projection of ``direction`` on the tangent space at ``x``.
 
         Of a gradient it makes the Riemannian gradient for the metric of the surrounding
         space.
         """
 
     @abstractmethod
-    def retract(self, x: Vector, direction: Vector, step: float, moved: Vector) -> None:
-        """Overwrite ``moved`` with a point ``R_x(step * direction)`` of the manifold.
+    def retract(self, x: Array, direction: Array, step: float) -> Array:
+        """A point ``R_x(step * direction)`` of the manifold.
 
         ``R_x(0) = x``, and the derivative at 0 along a tangent vector is that vector (Absil
-        et al., definition 4.1.1).  ``direction`` is tangent at ``x``; ``moved`` is
-        another vector than ``x``.
+        et al., definition 4.1.1).  ``direction`` is tangent at ``x``.
         """
 
-    def inner(self, x: Vector, first: Vector, second: Vector) -> float:
+    def inner(self, x: Array, first: Array, second: Array) -> float:
         """Inner product of two tangent vectors at ``x``; by default that of the space around."""
-        return float(first.dot(second))
+        return self.layout.dot(first, second)
 
     @abstractmethod
-    def distance(self, x: Vector) -> float:
+    def distance(self, x: Array) -> float:
         """Distance of ``x`` from the manifold, 0 on it; for checks."""
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from thalweg.engines.laplacian import AttractiveLaplacian
-from thalweg.parallel import MPI, Identified, Layout, Vector
+from thalweg.parallel import MPI, Array, Identified, Layout
 
 _LOG = logging.getLogger("thalweg")
 
@@ -42,13 +42,15 @@ class HasNotes:
 class Objective(HasNotes, Identified, ABC):
     """A function of a distributed variable, with its gradient.
 
-    The variable is a ``Vector`` laid out by :attr:`layout`: distributed by
-    rows, or, on ``COMM_SELF``, replicated.  A value must be the same number on
-    every rank of :attr:`comm`; all methods but the properties are collective.
+    The variable is an array of this rank's rows, ``x`` of shape ``layout.shape``: distributed by
+    rows, or, with a :attr:`layout` on ``COMM_SELF``, replicated.  A value must be the same number
+    on every rank of :attr:`comm`: sums over rows come from :meth:`Layout.dot
+    <thalweg.parallel.Layout.dot>` or :func:`thalweg.parallel.sum_over_ranks`.  What is given is
+    not to be written into; what is returned is a new array.  All methods but the properties are
+    collective.
 
-    An objective offers more by also inheriting the capabilities in
-    :mod:`thalweg.interfaces.homotopy`.  Authors who would rather see NumPy
-    arrays than vectors inherit :class:`RowObjective`.
+    An objective offers more by also inheriting capabilities, such as
+    :class:`thalweg.engines.hessian.HessianProduct`.
 
     Parameters
     ----------
@@ -105,22 +107,25 @@ class Objective(HasNotes, Identified, ABC):
         return math.inf
 
     @abstractmethod
-    def initial_point(self, seed: int) -> Vector:
-        """A new vector to start from; the same for a seed at any number of ranks."""
+    def value_and_gradient(self, x: Array) -> tuple[float, Array]:
+        """Objective at ``x``, and this rank's rows of its gradient there."""
 
-    @abstractmethod
-    def value(self, x: Vector) -> float:
-        """Objective at ``x``."""
+    def value(self, x: Array) -> float:
+        """Objective at ``x``; by default by :meth:`value_and_gradient`."""
+        return self.value_and_gradient(x)[0]
 
-    @abstractmethod
-    def value_and_gradient(self, x: Vector, gradient: Vector) -> float:
-        """Objective at ``x``; its gradient overwrites ``gradient``."""
+    def initial_point(self, seed: int) -> Array:
+        """Where to start: the same for a seed at any number of ranks.
 
-    def length_scale(self, x: Vector) -> float | None:
+        By default standard normal numbers.
+        """
+        return self.layout.random_normal(seed)
+
+    def length_scale(self, x: Array) -> float | None:
         """Typical length of the variable, for step caps; None where it has no meaning."""
         return None
 
-    def metrics(self, x: Vector) -> Mapping[str, Any]:
+    def metrics(self, x: Array) -> Mapping[str, Any]:
         """Measures of a final iterate, for ``result.json``; by default none."""
         return {}
 
@@ -138,7 +143,7 @@ class Objective(HasNotes, Identified, ABC):
         """
         return ROUNDING_UNITS * float(np.finfo(float).eps) * abs(value)
 
-    def solution(self, x: Vector) -> np.ndarray:
+    def solution(self, x: Array) -> np.ndarray:
         """This rank's rows of the answer that the user asked for; by default of ``x`` itself.
 
         Returns
@@ -147,7 +152,7 @@ class Objective(HasNotes, Identified, ABC):
             Rows as :attr:`solution_layout` distributes them; where that is replicated,
             the same array on all ranks, with any number of rows.
         """
-        return np.array(self.layout.reading(x))
+        return np.array(x)
 
     @property
     def solution_layout(self) -> Layout:
@@ -173,48 +178,3 @@ class Objective(HasNotes, Identified, ABC):
         bound = inspect.signature(type(self).__init__).bind(self, *args, **kwargs)
         bound.apply_defaults()
         return dict(list(bound.arguments.items())[1:])
-
-
-class RowObjective(Objective):
-    """An objective written with NumPy: it sees this rank's rows, without a copy.
-
-    Subclasses define :meth:`rows_value_and_gradient`, and :meth:`rows_value`
-    where a value alone is cheaper.  Both are called on all ranks together and
-    must return the *global* value (see :func:`thalweg.parallel.sum_over_ranks`).
-    """
-
-    @abstractmethod
-    def rows_value_and_gradient(self, rows: np.ndarray, gradient: np.ndarray) -> float:
-        """Objective; its gradient with respect to ``rows`` overwrites ``gradient``.
-
-        Parameters
-        ----------
-        rows
-            Read-only view, shape ``(local_rows, columns)``, float64.
-        gradient
-            Writable view of the same shape.
-        """
-
-    def rows_value(self, rows: np.ndarray) -> float:
-        """Objective at the point whose local rows are ``rows``."""
-        return self.rows_value_and_gradient(rows, np.empty_like(rows))
-
-    def initial_point(self, seed: int) -> Vector:
-        """Standard normal numbers, the same at any number of ranks."""
-        return self.layout.vec_from(self.layout.random_normal(seed))
-
-    def value(self, x: Vector) -> float:
-        """Objective at ``x``."""
-        return self._number(self.rows_value(self.layout.reading(x)), "rows_value")
-
-    def value_and_gradient(self, x: Vector, gradient: Vector) -> float:
-        """Objective at ``x``; its gradient overwrites ``gradient``."""
-        with self.layout.writing(gradient) as block:
-            found = self.rows_value_and_gradient(self.layout.reading(x), block)
-        return self._number(found, "rows_value_and_gradient")
-
-    def _number(self, value: Any, method: str) -> float:
-        if value is None or isinstance(value, bool | np.bool_ | str):
-            kind = f"{type(self).__name__}.{method}"
-            raise TypeError(f"{kind} must return the objective's value, a number, not {value!r}")
-        return float(value)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from thalweg.capability import Capability
 from thalweg.interfaces.objective import HasNotes, Objective
-from thalweg.parallel import Vector
+from thalweg.parallel import Array
 
 
 class Preconditioner(HasNotes, ABC):
@@ -27,24 +27,25 @@ class Preconditioner(HasNotes, ABC):
     constant: bool = False
 
     @abstractmethod
-    def setup(self, objective: Objective, x: Vector) -> None:
+    def setup(self, objective: Objective, x: Array) -> None:
         """Factor, or prepare, what is constant.
 
         The driver calls it once, before any other method and before the solver's
         ``init``.  ``x`` is the starting point of the run, also when a run is resumed.
         """
 
-    def update(self, x: Vector) -> None:
+    def update(self, x: Array) -> None:
         """Adapt to a new iterate, where the matrix changes with it."""
 
     @abstractmethod
-    def apply(self, residual: Vector, direction: Vector) -> None:
-        """Overwrite ``direction`` with the solution of ``B direction = residual``."""
+    def apply(self, residual: Array) -> Array:
+        """The solution p of ``B p = residual``, which stays as it is."""
 
     def state(self) -> Mapping[str, Any]:
         """Memory that a resumed run needs beyond :meth:`setup` and :meth:`update`.
 
-        Values are vectors, arrays or scalars, as in a solver's state.
+        Values are as the fields of a solver's state.  Arrays are the same on all ranks;
+        where they are of rows, they stand in a frozen dataclass that declares it.
         """
         return {}
 

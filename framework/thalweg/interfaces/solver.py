@@ -4,31 +4,36 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
+
+import numpy as np
 
 from thalweg.capability import Capability
 from thalweg.interfaces.objective import Objective
 from thalweg.interfaces.preconditioner import Preconditioner
-from thalweg.parallel import Vector
+from thalweg.parallel import Array
 from thalweg.result import Status
 
 #: Metadata of a state's field that a checkpoint leaves out, since ``init`` makes it again.
 TRANSIENT: Mapping[str, Any] = {"transient": True}
 
-#: Metadata of a state's field that is an array of this rank's rows, any number of them.
-DISTRIBUTED: Mapping[str, Any] = {"distributed": True}
+#: An array in a state of this rank's rows, distributed as the variable is, of any width.
+Rows = Annotated[Array, "rows"]
+
+#: An array in a state of any number of rows on each rank, which on another number of ranks are
+#: shared out evenly when they are restored.
+OwnRows = Annotated[np.ndarray, "own rows"]
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SolverState:
-    """Base of the states of solvers; a solver adds fields in a dataclass of its own.
+    """Base of the states of solvers; a solver adds fields in a frozen dataclass of its own.
 
-    A field is a ``Vector``, a NumPy array (equal on all ranks), a number, a string,
-    None, or a list, tuple or dict (with string keys) of these; with the metadata
-    ``DISTRIBUTED`` an array of rows that differ between ranks, which on another number of
-    ranks are shared out evenly when they are restored.  The driver saves
-    and restores them without knowing the solver.
+    A field is a NumPy array, a number, a string, None, a list, tuple or dict (with string keys)
+    of these, or a frozen dataclass of such fields.  An array is the same on all ranks, or its
+    annotation says that it is not: ``Rows``, ``OwnRows``, ``tuple[Rows, ...]``.  The driver
+    saves and restores states without knowing the solver.
 
     Attributes
     ----------
@@ -54,9 +59,9 @@ class SolverState:
     """
 
     objective: Objective = field(metadata=TRANSIENT)
-    x: Vector
+    x: Rows
     value: float
-    gradient: Vector | None = None
+    gradient: Rows | None = None
     gradient_norm: float = float("nan")
     evaluations: int = 0
     step_length: float = float("nan")
@@ -113,8 +118,8 @@ class Solver(ABC, Generic[S]):
         return cls.preconditioned
 
     @abstractmethod
-    def init(self, objective: Objective, x: Vector) -> S:
-        """State at the starting point ``x``, which the state takes over.
+    def init(self, objective: Objective, x: Array) -> S:
+        """State at the starting point ``x``.
 
         The preconditioner is already set up: the driver does that once, so that one
         factorization serves all restarts (:meth:`reset`) on changed homotopy parameters.
@@ -122,7 +127,7 @@ class Solver(ABC, Generic[S]):
 
     @abstractmethod
     def step(self, state: S) -> S:
-        """The next state.  It may reuse the vectors of the one given, which is then void."""
+        """The next state; the one given stays as it is."""
 
     def status(self, state: S) -> Status:
         """``Status.RUNNING``, or why the solver itself ends the run: the state's ``outcome``."""
@@ -146,8 +151,7 @@ class Solver(ABC, Generic[S]):
         The default starts again from ``state.x``, keeping the count of evaluations.
         """
         fresh = self.init(state.objective, state.x)
-        fresh.evaluations += state.evaluations
-        return fresh
+        return replace(fresh, evaluations=fresh.evaluations + state.evaluations)
 
     def close(self, state: S) -> None:
         """Free what the state holds of other libraries, at the end of a run.  Collective."""

@@ -1,6 +1,6 @@
 """The floor: everything that depends on ranks, and MPI alone.
 
-``layout``, ``vector``
+``layout``
     Which rows of a distributed array each rank has; inner products, norms.
 ``reductions``, ``large_sums``
     Sums and decisions that are the same on every rank.
@@ -41,7 +41,7 @@ from thalweg.parallel.failures import (
 from thalweg.parallel.identity import Identified, sketch
 from thalweg.parallel.kernels import code_key, kernel
 from thalweg.parallel.large_sums import sum_large
-from thalweg.parallel.layout import Layout, even_starts
+from thalweg.parallel.layout import Array, Layout, even_starts
 from thalweg.parallel.reductions import (
     agreed,
     any_over_ranks,
@@ -59,27 +59,27 @@ from thalweg.parallel.threads import (
     run_on_threads,
 )
 from thalweg.parallel.traffic import phase
-from thalweg.parallel.vector import Vector
 
 if TYPE_CHECKING:
     from thalweg.parallel.exchange import RowExchange, RowPlan, rows_at
     from thalweg.parallel.petsc import (
         PETSc,
+        array_of,
+        fill_vec,
         options_prefix,
         temporary_options,
         vec_over,
-        vector_on,
     )
     from thalweg.parallel.ring import Ring
 
 __all__ = [
-    "MPI", "Identified", "Layout", "PETSc", "Ring", "RowExchange", "RowPlan", "RowRoutes", "Vector",
-    "abort_on_error", "agreed", "any_over_ranks", "code_key", "collective_call", "even_starts",
-    "exact_sum", "exchange_rows", "job_threads", "kernel", "limit_threads", "max_over_ranks",
-    "min_over_ranks", "nth_over_ranks", "on_root", "options_prefix", "phase",
-    "raise_on_all_ranks", "refuse_differing", "rows_at", "run_on_threads", "shared_seed",
-    "sketch", "sum_large", "sum_over_ranks", "swap_rows", "temporary_options",
-    "values_of_all_ranks", "vec_over", "vector_on",
+    "MPI", "Array", "Identified", "Layout", "PETSc", "Ring", "RowExchange", "RowPlan", "RowRoutes",
+    "abort_on_error", "agreed", "any_over_ranks", "array_of", "code_key", "collective_call",
+    "even_starts", "exact_sum", "exchange_rows", "fill_vec", "job_threads", "kernel",
+    "limit_threads", "max_over_ranks", "min_over_ranks", "nth_over_ranks", "on_root",
+    "options_prefix", "phase", "raise_on_all_ranks", "refuse_differing", "rows_at",
+    "run_on_threads", "shared_seed", "sketch", "sum_large", "sum_over_ranks", "swap_rows",
+    "temporary_options", "values_of_all_ranks", "vec_over",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -40,8 +40,6 @@ def add_multiples(
     total: np.ndarray, weights: Sequence[float] | np.ndarray, others: Sequence[np.ndarray]
 ) -> None:
     """``total += sum of weights * others``, in place and in this order; C-contiguous arrays."""
-    if not total.flags.writeable:
-        raise ValueError("a vector that is lent for reading cannot be changed")
     flat = total.reshape(-1)
     given = zip(weights, [other.reshape(-1) for other in others], strict=True)
     if flat.size <= BLOCK:

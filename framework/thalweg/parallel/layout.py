@@ -10,13 +10,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from mpi4py import MPI
 
 from thalweg.errors import InputError
-from thalweg.parallel.blas import block_sums
+from thalweg.parallel.blas import add_multiples, block_sums
 from thalweg.parallel.reductions import exact_sum, max_over_ranks, values_of_all_ranks
 from thalweg.parallel.traffic import count_messages
-from thalweg.parallel.vector import Vector
+
+#: Rows of an array that the ranks share.
+Array = npt.NDArray[np.float64]
 
 #: Largest count and displacement of a message in MPI 3.
 MPI_COUNT = 2**31 - 1
@@ -112,13 +115,18 @@ class Layout:
         """Shape of this rank's rows."""
         return self.local_rows, self.columns
 
-    # -- vectors ---------------------------------------------------------------------------
+    @property
+    def size(self) -> int:
+        """Numbers of all ranks together."""
+        return self.rows * self.columns
 
-    def dot(self, a: np.ndarray, b: np.ndarray) -> float:
+    # -- algebra ---------------------------------------------------------------------------
+
+    def dot(self, a: Array, b: Array) -> float:
         """Inner product of two arrays of this layout, the same bits on every rank.  Collective."""
         return self.dots(a, (b,))[0]
 
-    def dots(self, a: np.ndarray, others: Sequence[np.ndarray]) -> list[float]:
+    def dots(self, a: Array, others: Sequence[Array]) -> list[float]:
         """Inner products of one array with several, in one message.  Collective.
 
         The products of blocks, and those of ranks, are added exactly and rounded once.
@@ -130,7 +138,7 @@ class Layout:
         found = values_of_all_ranks(self.comm, np.array(local))
         return [exact_sum(each) for each in found.T.tolist()]
 
-    def norm(self, a: np.ndarray) -> float:
+    def norm(self, a: Array) -> float:
         """Euclidean norm.  Collective."""
         square = self.dot(a, a)
         if not _SAFE < square < 1.0 / _SAFE and not math.isnan(square):
@@ -140,24 +148,13 @@ class Layout:
                 return largest * math.sqrt(self.dot(a, a))
         return math.sqrt(square) if square >= 0.0 else math.nan
 
-    def create_vec(self) -> Vector:
-        """A new vector of zeros."""
-        return Vector(self, np.zeros(self.shape))
-
-    def vec_from(self, block: np.ndarray) -> Vector:
-        """A new vector that holds a copy of this rank's ``(local_rows, columns)`` block."""
-        return Vector(self, np.array(block, dtype=float, order="C").reshape(self.shape))
-
-    def reading(self, vec: Vector) -> np.ndarray:
-        """This rank's block of ``vec`` as a read-only view, shape ``(local_rows, columns)``."""
-        view = vec.rows.reshape(self.shape)
-        view.flags.writeable = False
-        return view
-
-    @contextmanager
-    def writing(self, vec: Vector) -> Iterator[np.ndarray]:
-        """This rank's block of ``vec`` as a writable view, shape ``(local_rows, columns)``."""
-        yield vec.rows.reshape(self.shape)
+    def combine(
+        self, a: Array, weights: Sequence[float] | np.ndarray, others: Sequence[Array]
+    ) -> Array:
+        """A new array ``a + sum of weights * others``, added in this order.  Not collective."""
+        total = np.array(a, dtype=float, order="C")
+        add_multiples(total, weights, others)
+        return total
 
     # -- moving rows -----------------------------------------------------------------------
 
@@ -216,10 +213,6 @@ class Layout:
     def own(self, numbers: np.ndarray) -> np.ndarray:
         """Those of these global row numbers that are this rank's, counted from its first row."""
         return numbers[(numbers >= self.start) & (numbers < self.stop)] - self.start
-
-    def gather(self, vec: Vector) -> np.ndarray:
-        """The whole of ``vec`` on every rank, shape ``(rows, columns)``.  Collective."""
-        return self.gather_rows(self.reading(vec))
 
     def local(self, whole: np.ndarray) -> np.ndarray:
         """This rank's rows of a replicated array, as a view."""

@@ -19,8 +19,7 @@ import numpy as np
 from mpi4py import MPI
 
 from thalweg.errors import InputError
-from thalweg.parallel.layout import Layout
-from thalweg.parallel.vector import Vector
+from thalweg.parallel.layout import Array, Layout
 
 try:
     import petsc4py
@@ -57,7 +56,8 @@ if PETSc.Sys.getVersion() >= (3, 20):
             PETSc.Options().getBool(_option)  # else PETSc warns at the end where none was used
 
 __all__ = [
-    "PETSc", "options_prefix", "sizes", "slepc", "temporary_options", "vec_over", "vector_on",
+    "PETSc", "array_of", "fill_vec", "options_prefix", "sizes", "slepc", "temporary_options",
+    "vec_over",
 ]  # fmt: skip
 
 _numbers = itertools.count()
@@ -84,7 +84,7 @@ def sizes(layout: Layout) -> tuple[int, int]:
     InputError
         There are more than this PETSc counts.
     """
-    comm, numbers = layout.comm, layout.rows * layout.columns
+    comm, numbers = layout.comm, layout.size
     largest = int(np.iinfo(PETSc.IntType).max)
     if numbers > largest:
         raise InputError(
@@ -98,24 +98,21 @@ def sizes(layout: Layout) -> tuple[int, int]:
     return layout.local_rows * layout.columns, numbers
 
 
-def vec_over(vector: Vector) -> PETSc.Vec:
-    """PETSc's view of a vector, in the same memory.  Collective; the caller destroys it."""
-    layout = vector.layout
+def vec_over(layout: Layout, array: Array) -> PETSc.Vec:
+    """PETSc's view of this rank's rows, in the same memory.  Collective; the caller destroys it."""
     return PETSc.Vec().createWithArray(
-        vector.rows.reshape(-1), sizes(layout), max(1, layout.columns), layout.comm
+        array.reshape(-1), sizes(layout), max(1, layout.columns), layout.comm
     )
 
 
-@contextmanager
-def vector_on(layout: Layout, vec: PETSc.Vec, write: bool = False) -> Iterator[Vector]:
-    """A view of what PETSc holds, for a block in which it is read, or overwritten."""
-    vector = Vector(layout, vec.getArray(readonly=not write).reshape(layout.shape))
-    try:
-        yield vector
-    finally:
-        del vector.rows  # or PETSc would find the memory in use
-        if write:
-            vec.stateIncrease()
+def array_of(layout: Layout, vec: PETSc.Vec) -> Array:
+    """This rank's rows of what PETSc holds, as a new array."""
+    return np.array(vec.getArray(readonly=True)).reshape(layout.shape)
+
+
+def fill_vec(vec: PETSc.Vec, array: Array) -> None:
+    """Overwrite this rank's rows of what PETSc holds."""
+    vec.setArray(array.reshape(-1))
 
 
 def options_prefix(purpose: str) -> str:

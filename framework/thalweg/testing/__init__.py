@@ -24,7 +24,7 @@ from thalweg.testing.derivatives import (
     check_hessian_product,
 )
 from thalweg.testing.preconditioners import check_preconditioner
-from thalweg.testing.probes import applied, check_symmetric, poisoned, random_direction
+from thalweg.testing.probes import applied, check_symmetric, random_direction
 from thalweg.testing.ranks import check_ranks
 from thalweg.testing.reference import SpringProblem
 from thalweg.testing.solvers import check_resumption, check_same_start, check_solver
@@ -34,5 +34,5 @@ __all__ = [
     "check_gauss_newton_product", "check_gradient", "check_hessian_diagonal",
     "check_hessian_product", "check_homotopy", "check_manifold", "check_preconditioner",
     "check_ranks", "check_resumption", "check_same_start", "check_solver", "check_symmetric",
-    "poisoned", "random_direction",
+    "random_direction",
 ]  # fmt: skip

@@ -13,13 +13,11 @@ import numpy as np
 
 from thalweg.engines.hessian import GaussNewtonProduct, HessianDiagonal, HessianProduct
 from thalweg.interfaces import Objective
-from thalweg.parallel import Vector, max_over_ranks
+from thalweg.parallel import Array, max_over_ranks
 from thalweg.testing.probes import (
     check_symmetric,
-    copied,
     everywhere,
     moved,
-    poisoned,
     random_direction,
     same_bits,
     step_sizes,
@@ -32,7 +30,7 @@ _ROUNDING = 30 * np.finfo(float).eps
 
 def check_gradient(
     objective: Objective,
-    x: Vector,
+    x: Array,
     *,
     tolerance: float = 1e-6,
     directions: int = 3,
@@ -42,9 +40,9 @@ def check_gradient(
 
     The directional derivative along random directions must agree with central
     differences of the value; the value must be finite, equal on all ranks, and
-    the same with and without gradient; the gradient must overwrite what it is
-    given, and ``x`` must stay as it is.  A variable with orthonormal columns is
-    moved so that they stay orthonormal.
+    the same with and without gradient; ``x`` must stay as it is, and so must a gradient
+    when the next is computed.  A variable with orthonormal columns is moved so that they
+    stay orthonormal.
 
     Parameters
     ----------
@@ -53,27 +51,31 @@ def check_gradient(
     directions
         Random directions, besides the gradient itself.
     """
-    before = copied(x)
-    gradient = poisoned(x)
-    value = objective.value_and_gradient(x, gradient)
+    before, layout, comm = x.copy(), objective.layout, objective.comm
+    value, gradient = objective.value_and_gradient(x)
     assert np.isfinite(value), f"the value at the point checked is {value}"
     everywhere(objective, value)
-    assert same_bits(x, before), "value_and_gradient changes x"
+    assert same_bits(comm, x, before), "value_and_gradient changes x"
+    assert np.shape(gradient) == layout.shape, (
+        f"the gradient has shape {np.shape(gradient)}, not that of x, {layout.shape}"
+    )
     alone = objective.value(x)
     everywhere(objective, alone)
-    assert same_bits(x, before), "value changes x"
+    assert same_bits(comm, x, before), "value changes x"
     gap = abs(alone - value) / max(abs(value), 1e-300)
     assert gap <= 1e-10 or abs(alone - value) <= 1e-14, (
         f"value gives {alone!r} but value_and_gradient gives {value!r} at the same point"
     )
-    size = gradient.norm()
+    size = layout.norm(gradient)
     assert np.isfinite(size), "the gradient has entries that are not finite"
-    assert size < 1e76, "value_and_gradient adds to the gradient it is given, or leaves it as it is"
+    kept = gradient.copy()
     probes = [random_direction(objective, seed + number) for number in range(directions)]
+    objective.value_and_gradient(x + 0.01 * probes[0])
+    assert same_bits(comm, gradient, kept), (
+        "value_and_gradient changes the gradient that it returned before: return a new array"
+    )
     if size > 0:
-        steepest = copied(gradient)
-        steepest.scale(x.getSize() ** 0.5 / size)
-        probes.append(steepest)
+        probes.append(layout.size**0.5 / size * gradient)
     for number, direction in enumerate(probes):
         where = "along itself" if size > 0 and number == directions else f"along direction {number}"
         _check_along(objective, x, value, gradient, direction, tolerance, where)
@@ -81,7 +83,7 @@ def check_gradient(
 
 def check_hessian_product(
     objective: Objective,
-    x: Vector,
+    x: Array,
     *,
     tolerance: float = 1e-6,
     directions: int = 2,
@@ -89,18 +91,17 @@ def check_hessian_product(
 ) -> None:
     """Check Hessian products at ``x``: against differences of the gradient, symmetric, linear."""
     assert isinstance(objective, HessianProduct)
+    norm = objective.layout.norm
     _probe_product(objective.hessian_product, objective, x, "the Hessian product", seed)
     for number in range(directions):
         direction = tangent(objective, x, random_direction(objective, seed + number))
-        product = poisoned(x)
-        objective.hessian_product(x, direction, product)
-        wanted = product.norm()
+        product = objective.hessian_product(x, direction)
+        wanted = norm(product)
         tried = []
-        for step in step_sizes(x):
+        for step in step_sizes(objective.layout, x):
             difference, height = _gradient_difference(objective, x, step, direction)
-            scale = max(wanted, difference.norm(), 1e-300)
-            difference.axpy(-1.0, product)
-            tried.append(difference.norm() / scale)
+            scale = max(wanted, norm(difference), 1e-300)
+            tried.append(norm(difference - product) / scale)
             if tried[-1] <= tolerance + _ROUNDING * height / step / scale:
                 break
         else:
@@ -110,42 +111,39 @@ def check_hessian_product(
             )
 
 
-def check_gauss_newton_product(objective: Objective, x: Vector, *, seed: int = 0) -> None:
+def check_gauss_newton_product(objective: Objective, x: Array, *, seed: int = 0) -> None:
     """Check Gauss-Newton products at ``x``: symmetric, linear, never negative."""
     assert isinstance(objective, GaussNewtonProduct)
+    dot, norm = objective.layout.dot, objective.layout.norm
     _probe_product(objective.gauss_newton_product, objective, x, "the Gauss-Newton product", seed)
     for number in range(3):
         direction = random_direction(objective, seed + number)
-        product = poisoned(x)
-        objective.gauss_newton_product(x, direction, product)
-        curvature = direction.dot(product)
-        assert curvature >= -1e-10 * direction.norm() * product.norm(), (
+        product = objective.gauss_newton_product(x, direction)
+        curvature = dot(direction, product)
+        assert curvature >= -1e-10 * norm(direction) * norm(product), (
             f"the Gauss-Newton matrix has negative curvature {curvature:.3e} along a direction"
         )
 
 
 def check_hessian_diagonal(
-    objective: Objective, x: Vector, *, tolerance: float = 1e-5, entries: int = 12, seed: int = 0
+    objective: Objective, x: Array, *, tolerance: float = 1e-5, entries: int = 12, seed: int = 0
 ) -> None:
     """Check entries of the Hessian diagonal at ``x`` against differences of the gradient."""
     assert isinstance(objective, HessianDiagonal)
-    diagonal = poisoned(x)
-    objective.hessian_diagonal(x, diagonal)
-    size = x.getSize()
-    chosen = np.random.default_rng(seed).choice(size, min(entries, size), replace=False)
     layout = objective.layout
+    diagonal = objective.hessian_diagonal(x)
+    chosen = np.random.default_rng(seed).choice(layout.size, min(entries, layout.size), False)
     first = layout.start * layout.columns
-    largest = max_over_ranks(layout.comm, float(np.abs(diagonal.rows).max(initial=0.0)))
-    assert largest < 1e76, "hessian_diagonal leaves entries of the vector as they are"
+    largest = max_over_ranks(layout.comm, float(np.abs(diagonal).max(initial=0.0)))
     for index in map(int, chosen):
-        unit = x.duplicate()
-        if 0 <= index - first < unit.rows.size:
-            unit.getArray()[index - first] = 1.0
-        wanted = diagonal.dot(unit)
+        unit = np.zeros(layout.shape)
+        if 0 <= index - first < unit.size:
+            unit.flat[index - first] = 1.0
+        wanted = layout.dot(diagonal, unit)
         tried = []
-        for step in step_sizes(x):
+        for step in step_sizes(layout, x):
             difference, height = _gradient_difference(objective, x, step, unit)
-            found = difference.dot(unit)
+            found = layout.dot(difference, unit)
             tried.append((abs(found - wanted), found))
             scale = max(abs(wanted), 1e-3 * largest)
             if tried[-1][0] <= tolerance * scale + _ROUNDING * height / step:
@@ -159,24 +157,22 @@ def check_hessian_diagonal(
 
 def _check_along(
     objective: Objective,
-    x: Vector,
+    x: Array,
     value: float,
-    gradient: Vector,
-    direction: Vector,
+    gradient: Array,
+    direction: Array,
     tolerance: float,
     where: str,
 ) -> None:
     def function(step: float) -> float:
-        point = moved(objective, x, step, direction)
-        found = float(objective.value(point))
-        return found
+        return float(objective.value(moved(objective, x, step, direction)))
 
-    tangent(objective, x, direction)
-    wanted = gradient.dot(direction)
+    layout, direction = objective.layout, tangent(objective, x, direction)
+    wanted = layout.dot(gradient, direction)
     # Along a random direction the derivative is about as large as the gradient.
-    scale = max(abs(wanted), gradient.norm() * 1e-3)
+    scale = max(abs(wanted), layout.norm(gradient) * 1e-3)
     tried = []
-    for step in step_sizes(x):
+    for step in step_sizes(layout, x):
         # Fourth order: (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h.
         near = function(step) - function(-step)
         far = function(2 * step) - function(-2 * step)
@@ -196,28 +192,25 @@ def _check_along(
 
 
 def _gradient_difference(
-    objective: Objective, x: Vector, step: float, direction: Vector
-) -> tuple[Vector, float]:
+    objective: Objective, x: Array, step: float, direction: Array
+) -> tuple[Array, float]:
     """Central difference of the gradient along a direction, fourth order, and its norm there."""
-    total = x.duplicate()
-    total.set(0.0)
-    gradient = x.duplicate()
+    total, gradient = np.zeros(objective.layout.shape), x
     for multiple, weight in ((1, 8), (-1, -8), (2, -1), (-2, 1)):
         point = moved(objective, x, multiple * step, direction)
-        objective.value_and_gradient(point, gradient)
-        total.axpy(weight / (12 * step), gradient)
-    height = gradient.norm()
-    return total, height
+        gradient = objective.value_and_gradient(point)[1]
+        total += weight / (12 * step) * gradient
+    return total, objective.layout.norm(gradient)
 
 
 def _probe_product(
-    product: Callable[[Vector, Vector, Vector], None],
+    product: Callable[[Array, Array], Array],
     objective: Objective,
-    x: Vector,
+    x: Array,
     name: str,
     seed: int,
 ) -> None:
-    before = copied(x)
+    before = x.copy()
     u, v = random_direction(objective, seed + 100), random_direction(objective, seed + 101)
-    check_symmetric(functools.partial(product, x), u, v, name)
-    assert same_bits(x, before), f"{name} changes x"
+    check_symmetric(functools.partial(product, x), objective.layout, u, v, name)
+    assert same_bits(objective.comm, x, before), f"{name} changes x"

@@ -7,99 +7,77 @@ from collections.abc import Callable
 import numpy as np
 
 from thalweg.interfaces import ManifoldVariable, Objective
-from thalweg.parallel import Vector
+from thalweg.parallel import MPI, Array, Layout
 
 
-def random_direction(objective: Objective, seed: int) -> Vector:
-    """A vector of standard normal entries in the objective's layout.  Collective."""
-    layout = objective.layout
-    return layout.vec_from(layout.random_normal(seed))
+def random_direction(objective: Objective, seed: int) -> Array:
+    """This rank's rows of standard normal numbers in the objective's layout.  Collective."""
+    return objective.layout.random_normal(seed)
 
 
-def copied(vec: Vector) -> Vector:
-    """A new vector with the same entries."""
-    other = vec.duplicate()
-    vec.copy(other)
-    return other
-
-
-def tangent(objective: Objective, x: Vector, direction: Vector) -> Vector:
+def tangent(objective: Objective, x: Array, direction: Array) -> Array:
     """``direction`` itself; on a manifold, its projection on the tangent space at ``x``."""
     if isinstance(objective, ManifoldVariable):
-        objective.manifold.project(x, direction)
+        return objective.manifold.project(x, direction)
     return direction
 
 
-def moved(objective: Objective, x: Vector, step: float, direction: Vector) -> Vector:
-    """A new vector ``x + step * direction``, retracted on the manifold if there is one."""
-    other = copied(x)
+def moved(objective: Objective, x: Array, step: float, direction: Array) -> Array:
+    """``x + step * direction``, retracted on the manifold if there is one."""
     if isinstance(objective, ManifoldVariable):
-        objective.manifold.retract(x, direction, step, other)
-    else:
-        other.axpy(step, direction)
-    return other
+        return objective.manifold.retract(x, direction, step)
+    return x + step * direction
 
 
-def poisoned(x: Vector) -> Vector:
-    """A vector of absurd entries, which shows whether a function overwrites it or adds to it."""
-    vec = x.duplicate()
-    vec.set(-1.2345e77)
-    return vec
-
-
-def applied(function: Callable[[Vector, Vector], None], vec: Vector, name: str) -> Vector:
-    """Output of ``function(vec, out)``, which must leave ``vec`` unchanged.  Collective."""
-    before, out = copied(vec), poisoned(vec)
-    function(vec, out)
-    assert same_bits(vec, before), f"{name} changes the vector that it is applied to"
-    size = out.norm()
-    assert np.isfinite(size), f"{name} gives entries that are not finite"
-    assert size < 1e70, f"{name} adds to the vector that it is given, or leaves it as it is"
-    return out
+def applied(function: Callable[[Array], Array], layout: Layout, given: Array, name: str) -> Array:
+    """What ``function(given)`` returns, which must leave ``given`` unchanged.  Collective."""
+    before = given.copy()
+    answer = function(given)
+    assert same_bits(layout.comm, given, before), f"{name} changes what it is applied to"
+    assert np.shape(answer) == layout.shape, (
+        f"{name} returns an array of shape {np.shape(answer)}, not {layout.shape}"
+    )
+    assert np.isfinite(layout.norm(answer)), f"{name} gives entries that are not finite"
+    return answer
 
 
 def check_symmetric(
-    function: Callable[[Vector, Vector], None],
-    u: Vector,
-    v: Vector,
+    function: Callable[[Array], Array],
+    layout: Layout,
+    u: Array,
+    v: Array,
     name: str,
     tolerance: float = 1e-8,
 ) -> None:
-    """Assert that a map of vectors is symmetric and linear, by two probes.  Collective."""
-    au, av = applied(function, u, name), applied(function, v, name)
-    size = max(u.norm() * av.norm(), v.norm() * au.norm(), 1e-300)
-    gap = abs(u.dot(av) - v.dot(au)) / size
+    """Assert that a map of arrays is symmetric and linear, by two probes.  Collective."""
+    dot, norm = layout.dot, layout.norm
+    au, av = applied(function, layout, u, name), applied(function, layout, v, name)
+    size = max(norm(u) * norm(av), norm(v) * norm(au), 1e-300)
+    gap = abs(dot(u, av) - dot(v, au)) / size
     assert gap <= tolerance, (
         f"{name} is not symmetric: u'Av and v'Au differ by {gap:.1e} relative, more than "
         f"{tolerance:.0e}"
     )
-    both = copied(u)
-    both.axpy(-3.0, v)
-    joined = applied(function, both, name)
-    au.axpy(-3.0, av)
-    joined.axpy(-1.0, au)
-    gap = joined.norm() / max(au.norm(), 1e-300)
+    joined, apart = applied(function, layout, u - 3.0 * v, name), au - 3.0 * av
+    gap = norm(joined - apart) / max(norm(apart), 1e-300)
     assert gap <= tolerance, (
         f"{name} is not linear: A(u - 3v) differs from Au - 3Av by {gap:.1e} relative, more than "
         f"{tolerance:.0e}"
     )
 
 
-def same_bits(a: Vector, b: Vector) -> bool:
-    """Whether two vectors agree in every bit.  Collective."""
-    mine = np.array_equal(a.rows, b.rows)
-    return all(a.layout.comm.allgather(bool(mine)))
+def same_bits(comm: MPI.Comm, a: Array, b: Array) -> bool:
+    """Whether two arrays agree in every bit, on all ranks.  Collective."""
+    return all(comm.allgather(bool(np.array_equal(a, b))))
 
 
-def typical_entry(x: Vector) -> float:
-    """Root mean square of the entries, 1 for a zero vector.  Collective."""
-    size = float(x.norm() / max(1, x.getSize()) ** 0.5)
-    return size if size > 0 else 1.0
+def step_sizes(layout: Layout, x: Array) -> list[float]:
+    """Steps for differences: fractions of the typical entry, and of one, the largest first.
 
-
-def step_sizes(x: Vector) -> list[float]:
-    """Steps for differences: fractions of the typical entry, and of one, the largest first."""
-    scales = {typical_entry(x), 1.0}
+    Collective.
+    """
+    typical = layout.norm(x) / max(1, layout.size) ** 0.5
+    scales = {typical if typical > 0 else 1.0, 1.0}
     steps = {scale * 10.0**-power for scale in scales for power in (1, 2, 3, 4, 5)}
     return sorted(steps, reverse=True)
 

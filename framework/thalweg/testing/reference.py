@@ -7,14 +7,14 @@ import scipy.sparse
 
 from thalweg.engines.hessian import GaussNewtonProduct, HessianDiagonal, HessianProduct
 from thalweg.engines.laplacian import AttractiveLaplacian
-from thalweg.interfaces import RowObjective
-from thalweg.parallel import MPI, Layout, Vector, sum_over_ranks
+from thalweg.interfaces import Objective
+from thalweg.parallel import MPI, Array, Layout, sum_over_ranks
 
 LOG_2 = float(np.log(2.0))
 
 
 class SpringProblem(
-    RowObjective,
+    Objective,
     HessianProduct,
     GaussNewtonProduct,
     HessianDiagonal,
@@ -49,31 +49,30 @@ class SpringProblem(
         whole = self.layout.gather_rows(rows)
         return 4.0 * (self._degrees * rows - self._weights @ whole)
 
-    def rows_value_and_gradient(self, rows: np.ndarray, gradient: np.ndarray) -> float:
+    def value_and_gradient(self, x: Array) -> tuple[float, Array]:
         """Objective and gradient."""
-        away = rows - self.places
-        gradient[...] = self._springs(rows)
-        value = 0.5 * float(np.vdot(rows, gradient))
+        away = x - self.places
+        gradient = self._springs(x)
+        value = 0.5 * float(np.vdot(x, gradient))
         gradient += np.tanh(away)
-        return float(sum_over_ranks(self.comm, value + (np.logaddexp(away, -away) - LOG_2).sum()))
+        local = value + (np.logaddexp(away, -away) - LOG_2).sum()
+        return float(sum_over_ranks(self.comm, local)), gradient
 
-    def hessian_product(self, x: Vector, direction: Vector, product: Vector) -> None:
+    def _curvature(self, x: Array) -> Array:
+        return np.asarray(1.0 - np.tanh(x - self.places) ** 2)
+
+    def hessian_product(self, x: Array, direction: Array) -> Array:
         """``(4 L + D) direction``."""
-        rows = self.layout.reading(direction)
-        curvature = 1 - np.tanh(self.layout.reading(x) - self.places) ** 2
-        with self.layout.writing(product) as block:
-            block[...] = self._springs(rows) + curvature * rows
+        return self._springs(direction) + self._curvature(x) * direction
 
-    def gauss_newton_product(self, x: Vector, direction: Vector, product: Vector) -> None:
+    def gauss_newton_product(self, x: Array, direction: Array) -> Array:
         """The Hessian itself, since it is positive definite."""
-        self.hessian_product(x, direction, product)
+        return self.hessian_product(x, direction)
 
-    def hessian_diagonal(self, x: Vector, diagonal: Vector) -> None:
+    def hessian_diagonal(self, x: Array) -> Array:
         """Diagonal of ``4 L + D``."""
-        curvature = 1 - np.tanh(self.layout.reading(x) - self.places) ** 2
-        with self.layout.writing(diagonal) as block:
-            block[...] = 4.0 * self._degrees + curvature
+        return np.asarray(4.0 * self._degrees + self._curvature(x))
 
-    def attractive_weights(self, x: Vector) -> scipy.sparse.csr_matrix:
+    def attractive_weights(self, x: Array) -> scipy.sparse.csr_matrix:
         """The ring's weights."""
         return self._weights

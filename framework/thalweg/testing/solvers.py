@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 
 from thalweg.driver import Checkpoints, Stop, drive
-from thalweg.driver.checkpoint_content import state_fields
+from thalweg.driver.checkpoint_content import saved_fields
 from thalweg.interfaces import Objective, Solver, SolverState, missing_capabilities
-from thalweg.parallel import Vector, on_root
+from thalweg.parallel import Array, on_root
 from thalweg.result import Result, Status
-from thalweg.testing.probes import copied, same_bits
+from thalweg.testing.probes import same_bits
 
-_ALLOWED = (bool, int, float, str, np.ndarray, np.generic, Vector, Status, type(None))
+_ALLOWED = (bool, int, float, str, np.ndarray, np.generic, Status, type(None))
 
 
 def check_solver(
     build: Callable[[], Solver[Any]],
     objective: Objective,
-    x: Vector,
+    x: Array,
     *,
     steps: int = 6,
     decreasing: bool = False,
@@ -58,7 +58,7 @@ def check_solver(
 
 
 def check_resumption(
-    build: Callable[[], Solver[Any]], objective: Objective, x: Vector, *, steps: int = 6
+    build: Callable[[], Solver[Any]], objective: Objective, x: Array, *, steps: int = 6
 ) -> None:
     """Check that a run stopped half-way and resumed gives the same bits.  Collective.
 
@@ -69,8 +69,8 @@ def check_resumption(
     """
 
     def run(iterations: int, saved: Checkpoints | None = None, resume: bool = False) -> Result:
-        rules, start = Stop(iterations=iterations, decrease=None), copied(x)
-        return drive(objective, build(), start, stop=rules, checkpoints=saved, resume=resume)
+        rules = Stop(iterations=iterations, decrease=None)
+        return drive(objective, build(), x.copy(), stop=rules, checkpoints=saved, resume=resume)
 
     made = on_root(objective.comm, lambda: tempfile.mkdtemp(prefix="thalweg-check-"))
     checkpoints = Checkpoints(Path(made))
@@ -109,19 +109,22 @@ def _check_options(solver: Solver[Any]) -> None:
 
 
 def _check_steps(
-    solver: Solver[Any], objective: Objective, x: Vector, steps: int, decreasing: bool
+    solver: Solver[Any], objective: Objective, x: Array, steps: int, decreasing: bool
 ) -> None:
     if solver.preconditioned and solver.preconditioner is not None:
         solver.preconditioner.setup(objective, x)
     hidden = {field.name: repr(getattr(solver, field.name)) for field in dataclasses.fields(solver)}  # type: ignore[arg-type]
-    state = solver.init(objective, copied(x))
+    state = solver.init(objective, x.copy())
     assert isinstance(state, SolverState), (
         f"init returns a {type(state).__name__}, not a SolverState"
     )
+    frozen = type(state).__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert frozen, f"{type(state).__name__} must be a dataclass with frozen=True"
     _check_state(solver, objective, state, "after init")
     done = 0
     while done < steps and solver.status(state).running:
         value, evaluations = state.value, state.evaluations
+        before, old_x = state, state.x.copy()
         state = solver.step(state)
         done += 1
         where = f"after step {done}"
@@ -129,6 +132,8 @@ def _check_steps(
         assert state.evaluations >= evaluations, (
             f"{where} the count of evaluations fell from {evaluations} to {state.evaluations}"
         )
+        unchanged = before.value == value and same_bits(objective.comm, before.x, old_x)
+        assert unchanged, f"{where} the state before it is another: a step returns a new state"
         if decreasing:
             slack = 1e-12 * max(abs(value), abs(state.value))
             assert state.value <= value + slack, (
@@ -142,7 +147,7 @@ def _check_steps(
 
 
 def _check_state(solver: Solver[Any], objective: Objective, state: SolverState, where: str) -> None:
-    for name, value in state_fields(state).items():
+    for name, (value, _) in saved_fields(state).items():
         _check_field(value, name, where)
     assert isinstance(state.evaluations, int | np.integer), (
         f"{where} the count of evaluations is {state.evaluations!r}, not an integer"
@@ -161,18 +166,18 @@ def _check_state(solver: Solver[Any], objective: Objective, state: SolverState, 
         f"{where} the state's value is {state.value!r}, the objective at its x is {there!r}"
     )
     if state.gradient is not None and not math.isnan(state.gradient_norm):
-        gradient = state.x.duplicate()
-        objective.value_and_gradient(state.x, gradient)
-        size = gradient.norm()
-        gradient.axpy(-1.0, state.gradient)
-        gap = gradient.norm()
+        norm, gradient = objective.layout.norm, objective.value_and_gradient(state.x)[1]
+        size, gap = norm(gradient), norm(gradient - state.gradient)
         assert gap <= 1e-6 * max(size, 1e-8), (
             f"{where} the state's gradient is {gap:.1e} away from the gradient at its x"
         )
 
 
 def _check_field(value: Any, name: str, where: str) -> None:
-    if isinstance(value, dict):
+    if dataclasses.is_dataclass(value):
+        for key, (entry, _) in saved_fields(value).items():
+            _check_field(entry, f"{name}.{key}", where)
+    elif isinstance(value, dict):
         for key, entry in value.items():
             assert isinstance(key, str), (
                 f"{where} a key of state field '{name}' is not a string: {key!r}"
@@ -183,8 +188,8 @@ def _check_field(value: Any, name: str, where: str) -> None:
             _check_field(entry, f"{name}.{number}", where)
     else:
         assert isinstance(value, _ALLOWED), (
-            f"{where} state field '{name}' is a {type(value).__name__}; a state holds vectors, "
-            f"arrays, numbers, strings, and lists, tuples or dicts of these"
+            f"{where} state field '{name}' is a {type(value).__name__}; a state holds arrays, "
+            f"numbers, strings, and lists, tuples, dicts or dataclasses of these"
         )
         if isinstance(value, np.ndarray):
             assert not value.dtype.hasobject, f"state field '{name}' is an array of objects"
@@ -193,4 +198,6 @@ def _check_field(value: Any, name: str, where: str) -> None:
 def check_same_start(objective: Objective, seed: int = 0) -> None:
     """Check that the starting point is the same whenever it is asked for.  Collective."""
     first, second = objective.initial_point(seed), objective.initial_point(seed)
-    assert same_bits(first, second), f"initial_point({seed}) gives two different points"
+    assert same_bits(objective.comm, first, second), (
+        f"initial_point({seed}) gives two different points"
+    )

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from thalweg.interfaces import Homotopy, RowObjective, Solver, SolverState
-from thalweg.parallel import MPI, Layout, Vector, sum_over_ranks
+from thalweg.interfaces import Homotopy, Objective, Rows, Solver, SolverState
+from thalweg.parallel import MPI, Layout, sum_over_ranks
 
 
-class Bowl(RowObjective, Homotopy):
+class Bowl(Objective, Homotopy):
     """Half the sum of i (x_i - lambda)^2 over rows i, columns alike."""
 
     def __init__(self, comm: MPI.Comm, rows: int = 23, target: float = 1.0) -> None:
@@ -30,16 +30,16 @@ class Bowl(RowObjective, Homotopy):
         self._target = value
         self.visited.append(value)
 
-    def rows_value_and_gradient(self, rows: np.ndarray, gradient: np.ndarray) -> float:
+    def value_and_gradient(self, x):
         weight = 1.0 + np.arange(self.layout.start, self.layout.stop)[:, None]
-        away = rows - self._target
-        gradient[...] = weight * away
-        return sum_over_ranks(self.comm, 0.5 * float((weight * away**2).sum()))
+        away = x - self._target
+        value = sum_over_ranks(self.comm, 0.5 * float((weight * away**2).sum()))
+        return value, weight * away
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class HeavyBallState(SolverState):
-    velocity: Vector
+    velocity: Rows
     past: list[Any]
     note: str = "rolling"
 
@@ -51,32 +51,36 @@ class HeavyBall(Solver[HeavyBallState]):
     rate: float = 0.01
     trace_columns = ("speed",)
 
-    def init(self, objective: RowObjective, x: Vector) -> HeavyBallState:
-        gradient = objective.layout.create_vec()
-        value = objective.value_and_gradient(x, gradient)
+    def init(self, objective, x):
+        value, gradient = objective.value_and_gradient(x)
         return HeavyBallState(
             objective=objective,
             x=x,
             value=value,
             gradient=gradient,
-            gradient_norm=gradient.norm(),
+            gradient_norm=objective.layout.norm(gradient),
             evaluations=1,
-            velocity=objective.layout.create_vec(),
+            velocity=np.zeros_like(x),
             past=[],
         )
 
-    def step(self, state: HeavyBallState) -> HeavyBallState:
-        state.velocity.scale(0.7)
-        state.velocity.axpy(-self.rate, state.gradient)
-        state.x.axpy(1.0, state.velocity)
-        state.value = state.objective.value_and_gradient(state.x, state.gradient)
-        state.gradient_norm = state.gradient.norm()
-        state.evaluations += 1
-        state.past = [*state.past[-2:], np.array([state.value])]
-        return state
+    def step(self, state):
+        velocity = 0.7 * state.velocity - self.rate * state.gradient
+        x = state.x + velocity
+        value, gradient = state.objective.value_and_gradient(x)
+        return replace(
+            state,
+            x=x,
+            value=value,
+            gradient=gradient,
+            gradient_norm=state.objective.layout.norm(gradient),
+            evaluations=state.evaluations + 1,
+            velocity=velocity,
+            past=[*state.past[-2:], np.array([value])],
+        )
 
     def trace_row(self, state: HeavyBallState) -> Mapping[str, float]:
-        return {"speed": state.velocity.norm()}
+        return {"speed": state.objective.layout.norm(state.velocity)}
 
 
 @pytest.fixture

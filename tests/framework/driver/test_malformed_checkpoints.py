@@ -16,7 +16,7 @@ BESIDE = "../../beside.npy"
 
 
 def state(tree):
-    return tree["dict"]["state"]["dict"]
+    return tree["dict"]["state"]["fields"]
 
 
 def put(name, value):
@@ -26,8 +26,9 @@ def put(name, value):
     return change
 
 
-def vec(**changes):
-    return lambda head: state(head["tree"])["x"].update(changes)
+def rows(*content, **more):
+    """The iterate's file and counts of rows."""
+    return put("x", {"rows": list(content), **more})
 
 
 def whole(tree):
@@ -51,19 +52,20 @@ def progress(**changes):
 
 
 CHANGES = {
-    "rows too many": vec(rows=[24]),
-    "rows negative": vec(rows=[-23]),
-    "rows of both signs": vec(rows=[24, -1]),
-    "rows a string": vec(rows="23"),
-    "rows strings": vec(rows=["23"]),
-    "rows huge": vec(rows=[10**30]),
-    "rows a bool": vec(rows=[True]),
-    "vec with another key": vec(more=1),
-    "vec outside": vec(vec=BESIDE),
-    "vec outside by its path": vec(vec=os.path.abspath(os.sep + "beside.npy")),
-    "vec that no digest covers": vec(vec="planted.npy"),
-    "vec a number": vec(vec=3),
-    "vec a list": vec(vec=["state.x.npy"]),
+    "rows too many": rows("state.x.npy", [24]),
+    "rows negative": rows("state.x.npy", [-23]),
+    "rows of both signs": rows("state.x.npy", [24, -1]),
+    "rows a string": rows("state.x.npy", "23"),
+    "rows strings": rows("state.x.npy", ["23"]),
+    "rows huge": rows("state.x.npy", [10**30]),
+    "rows a bool": rows("state.x.npy", [True]),
+    "rows with another key": rows("state.x.npy", [23], more=1),
+    "rows outside": rows(BESIDE, [23]),
+    "rows outside by their path": rows(os.path.abspath(os.sep + "beside.npy"), [23]),
+    "rows that no digest covers": rows("planted.npy", [23]),
+    "rows of a number": rows(3, [23]),
+    "rows of a list": rows(["state.x.npy"], [23]),
+    "fields of no dataclass": put("past", {"fields": {"a": 1}}),
     "own rows outside": put("past", {"own rows": [BESIDE, [23]]}),
     "own rows without counts": put("past", {"own rows": ["state.x.npy"]}),
     "state none": part("state", None),

@@ -11,7 +11,7 @@ import thalweg
 from thalweg.driver import method
 from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import InputError
-from thalweg.interfaces import RowObjective
+from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, Layout
 from thalweg.plugins import ObjectiveSpec, SolverSpec, plugins
 from thalweg.workbench.config import read_configuration
@@ -28,18 +28,17 @@ PYTHON = {"jax"}
 OBJECTIVES = [s.name for s in plugins().specs(ObjectiveSpec) if s.name not in PYTHON]
 
 
-class Sphere(RowObjective, HessianProduct):
+class Sphere(Objective, HessianProduct):
     """Half the squared length."""
 
     def __init__(self):
         super().__init__(MPI.COMM_SELF, Layout(MPI.COMM_SELF, 6, 2))
 
-    def rows_value_and_gradient(self, rows, gradient):
-        gradient[...] = rows
-        return 0.5 * float((rows**2).sum())
+    def value_and_gradient(self, x):
+        return 0.5 * float((x**2).sum()), x
 
-    def hessian_product(self, x, direction, product):
-        direction.copy(product)
+    def hessian_product(self, x, direction):
+        return direction
 
 
 def parts(solver):

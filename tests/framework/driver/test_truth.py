@@ -11,7 +11,7 @@ import thalweg
 from thalweg.driver import Stop
 from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import NumericalError
-from thalweg.interfaces import Preconditioner, RowObjective
+from thalweg.interfaces import Objective, Preconditioner
 from thalweg.parallel import Layout, sum_over_ranks
 from thalweg.result import Status
 
@@ -21,7 +21,7 @@ SOLVERS = (
 )  # fmt: skip
 
 
-class Valley(RowObjective, HessianProduct):
+class Valley(Objective, HessianProduct):
     """A quadratic of condition 100, whose values, gradients or noise can be spoiled."""
 
     def __init__(self, comm, fault="", after=math.inf, noise=0.0):
@@ -30,24 +30,23 @@ class Valley(RowObjective, HessianProduct):
         self.calls = 0
         self.weights = np.logspace(0, 2, 14).reshape(7, 2)[self.layout.start : self.layout.stop]
 
-    def rows_value_and_gradient(self, rows, gradient):
+    def value_and_gradient(self, x):
         self.calls += 1
-        gradient[...] = self.weights * rows
-        value = 1.0 + 0.5 * sum_over_ranks(self.comm, float((self.weights * rows**2).sum()))
+        gradient = self.weights * x
+        value = 1.0 + 0.5 * sum_over_ranks(self.comm, float((self.weights * x**2).sum()))
         if self.noise:
             value += self.noise * math.sin(1e9 * value)
         if self.calls > self.after:
             if self.fault == "gradient":
                 gradient[...] = math.nan
             elif self.fault == "value":
-                return math.nan
+                return math.nan, gradient
             elif self.fault == "below":
-                return -math.inf
-        return value
+                return -math.inf, gradient
+        return value, gradient
 
-    def hessian_product(self, x, direction, product):
-        with self.layout.writing(product) as rows:
-            rows[...] = self.weights * self.layout.reading(direction)
+    def hessian_product(self, x, direction):
+        return self.weights * direction
 
     def value_error(self, value):
         return max(self.noise, super().value_error(value))
@@ -66,12 +65,13 @@ def spoiled(fault):
     """An objective whose value and gradient do not belong together, or are not given."""
 
     class Spoiled(Valley):
-        def rows_value_and_gradient(self, rows, gradient):
-            given = gradient if fault != "unset" else np.empty_like(gradient)
-            value = super().rows_value_and_gradient(rows, given)
-            if fault == "sign":
-                gradient *= -1.0
-            return {"constant": 1.0, "zero": 0.0, "bool": True, "none": None}.get(fault, value)
+        def value_and_gradient(self, x):
+            value, gradient = super().value_and_gradient(x)
+            if fault == "alone":
+                return value
+            spoiled = {"sign": -gradient, "list": gradient.tolist(), "flat": gradient.ravel()}
+            values = {"constant": 1.0, "zero": 0.0, "bool": True, "none": None}
+            return values.get(fault, value), spoiled.get(fault, gradient)
 
     return Spoiled
 
@@ -110,13 +110,12 @@ def test_a_gradient_with_a_few_wrong_signs_is_not_called_convergence(comm, solve
     signs[random.choice(30, random.integers(1, 4), replace=False)] = -1.0
     weights = np.linspace(1.0, 100.0, 30)[:, None]
 
-    class Spoiled(RowObjective):
+    class Spoiled(Objective):
         def __init__(self):
             super().__init__(comm, Layout(comm, 30, 1))
 
-        def rows_value_and_gradient(self, rows, gradient):
-            gradient[...] = signs * weights * rows
-            return 0.5 * float((weights * rows**2).sum())
+        def value_and_gradient(self, x):
+            return 0.5 * float((weights * x**2).sum()), signs * weights * x
 
     result = thalweg.minimize(Spoiled(), random.normal(size=(30, 1)), solver, iterations=500)
     assert result.status.failed or result.status.limited or result.objective < 1e-3
@@ -127,16 +126,14 @@ def test_a_gradient_with_a_few_wrong_signs_is_not_called_convergence(comm, solve
 @pytest.mark.parametrize("kind", ["single", "noisy", "kinks"])
 def test_values_that_only_round_or_have_kinks_are_no_contradiction(comm, solver, kind):
     class Rough(Valley):
-        def rows_value_and_gradient(self, rows, gradient):
+        def value_and_gradient(self, x):
             if kind == "kinks":
-                gradient[...] = np.sign(rows)
-                return float(np.abs(rows).sum())
-            rounded = rows.astype(np.float32) if kind == "single" else rows
-            value = super().rows_value_and_gradient(rounded, gradient)
+                return float(np.abs(x).sum()), np.sign(x)
+            rounded = x.astype(np.float32) if kind == "single" else x
+            value, gradient = super().value_and_gradient(rounded)
             if kind == "single":
-                gradient[...] = gradient.astype(np.float32)
-                return float(np.float32(value))
-            return value + 1e-8 * math.sin(1e9 * value)  # beyond what it states
+                return float(np.float32(value)), gradient.astype(np.float32)
+            return value + 1e-8 * math.sin(1e9 * value), gradient  # beyond what it states
 
     result = thalweg.minimize(Rough(comm), solver=solver, decrease=None, iterations=400)
     assert not result.status.failed
@@ -151,30 +148,57 @@ def test_a_solver_that_leaves_a_large_decrease_behind_has_failed(comm):
 
 
 @pytest.mark.ranks(1, 2, 3)
-def test_a_gradient_that_is_not_written_is_named(comm):
-    message = r"Spoiled\.rows_value_and_gradient does not overwrite all entries of the gradient"
-    with pytest.raises(NumericalError, match=message):
-        thalweg.minimize(spoiled("unset")(comm))
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("flat", r"the gradient must be an array of shape \(\d, 2\), the rows of this rank, not"),
+        ("list", "the gradient must be an array of shape .* not a list"),
+        ("alone", "must return the objective's value and its gradient, not a float"),
+    ],
+)
+def test_a_gradient_of_another_form_is_named(comm, fault, message):
+    with pytest.raises(TypeError, match=rf"Spoiled\.value_and_gradient:? {message}"):
+        thalweg.minimize(spoiled(fault)(comm))
+
+
+@pytest.mark.ranks(1, 2)
+def test_x_and_gradients_cannot_be_written_into(comm):
+    class Writes(Valley):
+        def value_and_gradient(self, x):
+            value, gradient = super().value_and_gradient(x)
+            x *= 2.0
+            return value, gradient
+
+    class Reuses(Valley):
+        def value_and_gradient(self, x):
+            value, gradient = super().value_and_gradient(x)
+            self.buffer = vars(self).get("buffer", np.zeros_like(x))
+            self.buffer[...] = gradient
+            return value, self.buffer
+
+    for kind in (Writes, Reuses):
+        with pytest.raises(ValueError, match="read-only"):
+            thalweg.minimize(kind(comm))
 
 
 @pytest.mark.ranks(1)
 @pytest.mark.parametrize("fault", ["bool", "none"])
 def test_a_value_that_is_no_number_is_named(comm, fault):
-    with pytest.raises(TypeError, match=r"Spoiled\.rows_value_and_gradient must return the obj"):
+    with pytest.raises(TypeError, match=r"Spoiled\.value_and_gradient must return the obj"):
         thalweg.minimize(spoiled(fault)(comm))
 
 
 @pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("solver", ["lbfgs", "tao:lmvm"])
-def test_a_solution_that_a_preconditioner_does_not_write_is_named(comm, solver):
+def test_a_solution_that_a_preconditioner_does_not_return_is_named(comm, solver):
     class Forgets(Preconditioner):
         def setup(self, objective, x):
             pass
 
-        def apply(self, residual, direction):
+        def apply(self, residual):
             direction = residual.copy()  # noqa: F841
 
-    with pytest.raises(NumericalError, match=r"Forgets\.apply does not overwrite"):
+    with pytest.raises(TypeError, match=r"Forgets\.apply: the answer must be an array .* not None"):
         thalweg.minimize(Valley(comm), solver=solver, preconditioner=Forgets())
 
 
@@ -191,8 +215,7 @@ def fails_and_keeps_the_last_good_iterate(comm, solver, fault):
     assert result.status.exit_code == 3
     assert math.isfinite(result.objective)
     assert np.isfinite(result.trace["objective"]).all()
-    x = objective.layout.vec_from(result.x)
-    assert Valley(comm).value(x) == pytest.approx(result.objective, rel=1e-12)
+    assert Valley(comm).value(result.x) == pytest.approx(result.objective, rel=1e-12)
 
 
 @pytest.mark.ranks(1, 2, 3)

@@ -9,7 +9,7 @@ import pytest
 from mpi4py import MPI
 from threadpoolctl import threadpool_limits
 
-from thalweg.parallel import Layout, Vector
+from thalweg.parallel import Layout
 from thalweg.parallel.blas import BLOCK, BLOCKS, add_multiples
 
 SIZES = [(0, 1), (1, 3), (100, 2), (BLOCK, 1), (BLOCK * BLOCKS // 2 + 77, 3)]
@@ -66,10 +66,10 @@ def test_bits_do_not_depend_on_threads(size):
     found = []
     for threads in (1, 2):
         with threadpool_limits(threads):
-            x, *others = (layout.vec_from(layout.random_normal(seed)) for seed in range(7))
-            x.axpy(1 / 3, others[0])
-            x.maxpy([0.1 * i for i in range(6)], others)
-            found.append((x.rows.tobytes(), layout.dots(x.rows, [v.rows for v in others])))
+            x, *others = (layout.random_normal(seed) for seed in range(7))
+            x = layout.combine(x, [1 / 3], others[:1])
+            x = layout.combine(x, [0.1 * i for i in range(6)], others)
+            found.append((x.tobytes(), layout.dots(x, others)))
     assert found[0] == found[1]
 
 
@@ -80,20 +80,11 @@ def test_a_weight_of_zero_adds_nothing(size):
     assert (total == 1.0).all()
 
 
-@pytest.mark.parametrize("size", [5, BLOCK + 3])
-def test_what_is_lent_for_reading_stays_as_it_is(size):
-    layout = Layout(MPI.COMM_SELF, size)
-    x = layout.create_vec()
-    lent = Vector(layout, layout.reading(x))
-    for count in (1, 4):
-        with pytest.raises(ValueError, match="for reading"):
-            lent.maxpy([1.0] * count, [layout.vec_from(np.ones(size))] * count)
-    assert x.norm() == 0.0
-
-
-@pytest.mark.parametrize(
-    "rows", [np.zeros((4, 2), order="F"), np.zeros((4, 2), np.float32), np.zeros(8)]
-)
-def test_a_vector_is_made_of_the_rows_that_it_is_to_change(rows):
-    with pytest.raises(ValueError, match="C-contiguous float64"):
-        Vector(Layout(MPI.COMM_SELF, 4, 2), rows)
+@pytest.mark.parametrize("rows", [np.ones((4, 2), order="F"), np.ones((4, 2), np.float32)])
+def test_a_combination_is_a_new_array(rows):
+    rows.flags.writeable = False
+    found = Layout(MPI.COMM_SELF, 4, 2).combine(rows, [2.0], [np.full((4, 2), 3.0)])
+    assert (found == 7.0).all()
+    assert found.flags.writeable
+    assert found.flags.c_contiguous
+    assert (rows == 1.0).all()

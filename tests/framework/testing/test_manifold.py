@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from thalweg.interfaces import RowObjective
-from thalweg.parallel import MPI, Layout, sum_over_ranks
+from thalweg.interfaces import Objective
+from thalweg.parallel import MPI, Layout
 from thalweg.testing import check_manifold
 from thalweg_clustering.stiefel import Stiefel, StiefelVariable
 
 
-class Rayleigh(RowObjective, StiefelVariable):
+class Rayleigh(Objective, StiefelVariable):
     """Half the trace of X'AX, A diagonal, the rows distributed or replicated."""
 
     def __init__(self, comm, replicated=False):
@@ -19,15 +19,11 @@ class Rayleigh(RowObjective, StiefelVariable):
 
     def initial_point(self, seed):
         x = super().initial_point(seed)
-        zero, other = x.duplicate(), x.duplicate()
-        self.manifold.retract(x, zero, 0.0, other)
-        return other
+        return self.manifold.retract(x, np.zeros_like(x), 0.0)
 
-    def rows_value_and_gradient(self, rows, gradient):
-        weights = np.arange(self.layout.start, self.layout.stop)[:, None]
-        gradient[...] = weights * rows
-        local = 0.5 * float((gradient * rows).sum())
-        return local if self.layout.replicated else sum_over_ranks(self.comm, local)
+    def value_and_gradient(self, x):
+        gradient = np.arange(self.layout.start, self.layout.stop)[:, None] * x
+        return 0.5 * self.layout.dot(gradient, x), gradient
 
 
 @pytest.mark.ranks(1, 2, 3)
@@ -36,24 +32,23 @@ def test_the_stiefel_manifold_passes(comm, replicated):
     objective = Rayleigh(comm, replicated)
     x = objective.initial_point(0)
     check_manifold(objective, x)
-    whole = objective.layout.gather(x)
+    whole = objective.layout.gather_rows(x)
     np.testing.assert_allclose(whole.T @ whole, np.eye(3), atol=1e-14)
 
 
 class Oblique(Stiefel):
     def project(self, x, direction):
-        super().project(x, direction)
-        direction.scale(0.9)
+        return 0.9 * super().project(x, direction)
 
 
 class Elsewhere(Stiefel):
-    def retract(self, x, direction, step, moved):
-        super().retract(x, direction, 2.0 * step, moved)
+    def retract(self, x, direction, step):
+        return super().retract(x, direction, 2.0 * step)
 
 
 class Leaving(Stiefel):
-    def retract(self, x, direction, step, moved):
-        moved.waxpy(step, direction, x)
+    def retract(self, x, direction, step):
+        return x + step * direction
 
 
 @pytest.mark.ranks(1, 2)

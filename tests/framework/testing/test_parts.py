@@ -1,13 +1,13 @@
 """The checks of preconditioners and solvers pass what is right and name what is not."""
 
 import re
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from thalweg.interfaces import Preconditioner, Solver, SolverState
+from thalweg.interfaces import Preconditioner, Rows, Solver, SolverState
 from thalweg.testing import SpringProblem, check_preconditioner, check_solver
 
 
@@ -15,17 +15,16 @@ class Diagonal(Preconditioner):
     """The Hessian diagonal of the spring problem."""
 
     def setup(self, objective, x):
-        self.objective = objective
-        self.diagonal = x.duplicate()
-        objective.hessian_diagonal(x, self.diagonal)
+        self.layout = objective.layout
+        self.diagonal = objective.hessian_diagonal(x)
 
-    def apply(self, residual, direction):
-        np.divide(residual.rows, self.diagonal.rows, out=direction.rows)
+    def apply(self, residual):
+        return residual / self.diagonal
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DescentState(SolverState):
-    momentum: Any = None
+    momentum: Rows
     counts: list = field(default_factory=list)
 
 
@@ -39,32 +38,35 @@ class Descent(Solver):
     trace_columns: ClassVar[tuple[str, ...]] = ("speed",)
 
     def init(self, objective, x):
-        gradient = x.duplicate()
-        value = objective.value_and_gradient(x, gradient)
+        value, gradient = objective.value_and_gradient(x)
         return DescentState(
             objective=objective,
             x=x,
             value=value,
             gradient=gradient,
-            gradient_norm=gradient.norm(),
+            gradient_norm=objective.layout.norm(gradient),
             evaluations=1,
-            momentum=x.duplicate(),
+            momentum=np.zeros_like(x),
         )
 
     def step(self, state):
-        direction = state.x.duplicate()
-        self.preconditioner.apply(state.gradient, direction)
-        state.momentum.scale(0.5)
-        state.momentum.axpy(-self.step_size * 5, direction)
-        state.x.axpy(1.0, state.momentum)
-        state.value = state.objective.value_and_gradient(state.x, state.gradient)
-        state.gradient_norm = state.gradient.norm()
-        state.evaluations += 1
-        state.counts = [*state.counts, state.evaluations]
-        return state
+        direction = self.preconditioner.apply(state.gradient)
+        momentum = 0.5 * state.momentum - 5 * self.step_size * direction
+        x = state.x + momentum
+        value, gradient = state.objective.value_and_gradient(x)
+        return replace(
+            state,
+            x=x,
+            value=value,
+            gradient=gradient,
+            gradient_norm=state.objective.layout.norm(gradient),
+            evaluations=state.evaluations + 1,
+            momentum=momentum,
+            counts=[*state.counts, state.evaluations + 1],
+        )
 
     def trace_row(self, state):
-        return {"speed": state.momentum.norm()}
+        return {"speed": state.objective.layout.norm(state.momentum)}
 
 
 def built(kind=Descent, **options):
@@ -97,9 +99,8 @@ def test_right_parts_pass(comm):
 @pytest.mark.ranks(1, 2)
 def test_an_indefinite_preconditioner_is_found(comm):
     class Indefinite(Diagonal):
-        def apply(self, residual, direction):
-            residual.copy(direction)
-            direction.scale(-1.0)
+        def apply(self, residual):
+            return -residual
 
     assert re.search(r"not positive definite: .* -1\.0e\+00 relative", preconditioner_refusal(
         comm, Indefinite
@@ -109,38 +110,33 @@ def test_an_indefinite_preconditioner_is_found(comm):
 @pytest.mark.ranks(1, 2)
 def test_a_preconditioner_that_is_skewed_bent_or_moody_is_found(comm):
     class Skewed(Diagonal):
-        def apply(self, residual, direction):
-            layout = self.objective.layout
-            rows = layout.reading(residual)
-            with layout.writing(direction) as block:
-                block[...] = rows
-                block[:, 0] += 0.5 * rows[:, 1]
+        def apply(self, residual):
+            return residual + [0.5, 0.0] * residual[:, ::-1]
 
     class Bent(Diagonal):
-        def apply(self, residual, direction):
-            residual.copy(direction)
-            direction.scale(1 + residual.norm() / 100)
+        def apply(self, residual):
+            return residual * (1 + self.layout.norm(residual) / 100)
 
     class Moody(Diagonal):
-        def apply(self, residual, direction):
+        def apply(self, residual):
             self.calls = getattr(self, "calls", 0) + 1
-            residual.copy(direction)
-            direction.scale(1 + 1e-12 * self.calls)
+            return residual * (1 + 1e-12 * self.calls)
 
-    class Adding(Diagonal):
-        def apply(self, residual, direction):
-            direction.axpy(1.0, residual)
+    class Reusing(Diagonal):
+        def apply(self, residual):
+            self.buffer = getattr(self, "buffer", np.empty_like(residual))
+            return np.divide(residual, self.diagonal, out=self.buffer)
 
     class Careless(Diagonal):
-        def apply(self, residual, direction):
-            residual.copy(direction)
-            residual.scale(2.0)
+        def apply(self, residual):
+            residual *= 2.0
+            return 0.5 * residual
 
     assert "not symmetric" in preconditioner_refusal(comm, Skewed)
     assert re.search("not (linear|symmetric)", preconditioner_refusal(comm, Bent))
     assert "another direction for the same residual" in preconditioner_refusal(comm, Moody)
-    assert "adds to the vector" in preconditioner_refusal(comm, Adding)
-    assert "changes the vector that it is applied to" in preconditioner_refusal(comm, Careless)
+    assert "the array of the call before" in preconditioner_refusal(comm, Reusing)
+    assert "changes what it is applied to" in preconditioner_refusal(comm, Careless)
 
 
 @pytest.mark.ranks(1, 2)
@@ -153,9 +149,8 @@ def test_a_preconditioner_that_forgets_is_found(comm):
         def update(self, x):
             self.scale *= 1.5
 
-        def apply(self, residual, direction):
-            super().apply(residual, direction)
-            direction.scale(self.scale)
+        def apply(self, residual):
+            return self.scale * super().apply(residual)
 
     class Remembering(Learning):
         def state(self):
@@ -190,8 +185,8 @@ def test_memory_outside_the_state_is_found(comm):
 
         def step(self, state):
             memory.append(1)
-            state.momentum.scale(1 + 0.01 * len(memory))
-            return super().step(state)
+            momentum = (1 + 0.01 * len(memory)) * state.momentum
+            return super().step(replace(state, momentum=momentum))
 
     text = solver_refusal(comm, built(Hiding))
     assert "missing from the state" in text
@@ -213,9 +208,7 @@ def test_a_state_of_strange_things_is_found(comm):
     @dataclass(frozen=True)
     class Strange(Descent):
         def step(self, state):
-            state = super().step(state)
-            state.counts = [{"seen": {1, 2}}]
-            return state
+            return replace(super().step(state), counts=[{"seen": {1, 2}}])
 
     text = solver_refusal(comm, built(Strange))
     assert "after step 1 state field 'counts.0.seen' is a set" in text
@@ -226,17 +219,13 @@ def test_a_stale_value_or_gradient_is_found(comm):
     @dataclass(frozen=True)
     class Stale(Descent):
         def step(self, state):
-            value = state.value
-            state = super().step(state)
-            state.value = value
-            return state
+            return replace(super().step(state), value=state.value)
 
     @dataclass(frozen=True)
     class StaleGradient(Descent):
         def step(self, state):
-            state = super().step(state)
-            state.gradient.scale(1.01)
-            return state
+            after = super().step(state)
+            return replace(after, gradient=1.01 * after.gradient)
 
     assert "the objective at its x is" in solver_refusal(comm, built(Stale))
     assert "away from the gradient at its x" in solver_refusal(comm, built(StaleGradient))
@@ -263,6 +252,18 @@ def test_rising_is_found_only_where_it_was_ruled_out(comm):
 def test_the_starting_point_of_the_check_stays_as_it_is(comm):
     objective = SpringProblem(comm)
     x = objective.initial_point(0)
-    before = np.array(x.getArray())
+    before = x.copy()
     check_solver(built(), objective, x)
-    assert np.array_equal(before, x.getArray())
+    assert np.array_equal(before, x)
+
+
+def test_a_step_that_changes_the_state_given_is_found(comm):
+    @dataclass(frozen=True)
+    class Overwriting(Descent):
+        def step(self, state):
+            after = super().step(state)
+            state.x.flags.writeable = True
+            state.x[...] = after.x
+            return after
+
+    assert "a step returns a new state" in solver_refusal(comm, built(Overwriting))

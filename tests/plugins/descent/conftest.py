@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from thalweg.engines.hessian import HessianProduct
-from thalweg.interfaces import Preconditioner, RowObjective
+from thalweg.interfaces import Objective, Preconditioner
 from thalweg.parallel import MPI, Layout, sum_over_ranks
 
 
-class Quadratic(RowObjective, HessianProduct):
+class Quadratic(Objective, HessianProduct):
     """``sum w x^2 / 2``, eigenvalues spread evenly in the logarithm from 1 to ``condition``."""
 
     def __init__(self, comm, rows=20, columns=2, condition=1e3, power=1.0):
@@ -16,41 +16,36 @@ class Quadratic(RowObjective, HessianProduct):
         spread = np.logspace(0, np.log10(condition), rows * columns).reshape(rows, columns)
         self.weights = self.layout.local(spread) ** power
 
-    def rows_value_and_gradient(self, rows, gradient):
-        gradient[...] = self.weights * rows
-        return 0.5 * sum_over_ranks(self.comm, float(np.sum(gradient * rows)))
+    def value_and_gradient(self, x):
+        gradient = self.weights * x
+        return 0.5 * sum_over_ranks(self.comm, float(np.sum(gradient * x))), gradient
 
-    def hessian_product(self, x, direction, product):
-        with self.layout.writing(product) as rows:
-            rows[...] = self.weights * self.layout.reading(direction)
+    def hessian_product(self, x, direction):
+        return self.weights * direction
 
 
-class Rosenbrock(RowObjective, HessianProduct):
+class Rosenbrock(Objective, HessianProduct):
     """A sum of two-dimensional Rosenbrock functions, one per row."""
 
     def __init__(self, comm, rows=7):
         super().__init__(comm, Layout(comm, rows, 2))
 
     def initial_point(self, seed):
-        start = np.tile([-1.2, 1.0], (self.layout.local_rows, 1))
-        return self.layout.vec_from(start + self.layout.random_normal(seed, 0.1))
+        return np.array([-1.2, 1.0]) + self.layout.random_normal(seed, 0.1)
 
-    def rows_value_and_gradient(self, rows, gradient):
-        a, b = rows[:, 0], rows[:, 1]
+    def value_and_gradient(self, x):
+        a, b = x.T
         t = b - a * a
-        gradient[:, 0] = -400 * a * t - 2 * (1 - a)
-        gradient[:, 1] = 200 * t
-        return sum_over_ranks(self.comm, float(np.sum(100 * t * t + (1 - a) ** 2)))
+        value = sum_over_ranks(self.comm, float(np.sum(100 * t * t + (1 - a) ** 2)))
+        return value, np.column_stack([-400 * a * t - 2 * (1 - a), 200 * t])
 
-    def hessian_product(self, x, direction, product):
-        rows, v = self.layout.reading(x), self.layout.reading(direction)
-        a, b = rows[:, 0], rows[:, 1]
-        with self.layout.writing(product) as out:
-            out[:, 0] = (1200 * a * a - 400 * b + 2) * v[:, 0] - 400 * a * v[:, 1]
-            out[:, 1] = -400 * a * v[:, 0] + 200 * v[:, 1]
+    def hessian_product(self, x, direction):
+        (a, b), (u, v) = x.T, direction.T
+        first = (1200 * a * a - 400 * b + 2) * u - 400 * a * v
+        return np.column_stack([first, -400 * a * u + 200 * v])
 
 
-class Chain(RowObjective, HessianProduct):
+class Chain(Objective, HessianProduct):
     """A chain of particles in a double well: nonconvex, rows coupled over the ranks."""
 
     def __init__(self, comm, rows=11, columns=2, coupling=5.0):
@@ -58,7 +53,7 @@ class Chain(RowObjective, HessianProduct):
         self.coupling = coupling
 
     def length_scale(self, x):
-        return float(np.abs(self.layout.gather(x)).max())
+        return float(np.abs(self.layout.gather_rows(x)).max())
 
     def _bent(self, rows):
         whole = self.layout.gather_rows(rows)
@@ -66,20 +61,16 @@ class Chain(RowObjective, HessianProduct):
         bent = 2 * whole - padded[:-2] - padded[2:]
         return self.coupling * self.layout.local(bent)
 
-    def rows_value_and_gradient(self, rows, gradient):
-        bent = self._bent(rows)
-        gradient[...] = rows**3 - rows + bent
-        energy = 0.25 * rows**4 - 0.5 * rows**2 + 0.5 * rows * bent
-        return sum_over_ranks(self.comm, float(np.sum(energy)))
+    def value_and_gradient(self, x):
+        bent = self._bent(x)
+        energy = 0.25 * x**4 - 0.5 * x**2 + 0.5 * x * bent
+        return sum_over_ranks(self.comm, float(np.sum(energy))), x**3 - x + bent
 
-    def hessian_product(self, x, direction, product):
-        rows, v = self.layout.reading(x), self.layout.reading(direction)
-        curved = (3 * rows**2 - 1) * v + self._bent(np.array(v))
-        with self.layout.writing(product) as out:
-            out[...] = curved
+    def hessian_product(self, x, direction):
+        return (3 * x**2 - 1) * direction + self._bent(direction)
 
 
-class Fit(RowObjective):
+class Fit(Objective):
     """A nonlinear fit: the variable replicated, the samples shared out over the ranks."""
 
     def __init__(self, comm, samples=30, unknowns=6):
@@ -88,22 +79,21 @@ class Fit(RowObjective):
         self.inputs = own.random_normal(3)
         self.targets = np.tanh(self.inputs.sum(axis=1))
 
-    def rows_value_and_gradient(self, rows, gradient):
-        output = np.tanh(self.inputs @ rows[:, 0])
+    def value_and_gradient(self, x):
+        output = np.tanh(self.inputs @ x[:, 0])
         misfit = output - self.targets
-        gradient[:, 0] = sum_over_ranks(self.comm, self.inputs.T @ (misfit * (1 - output**2)))
-        return 0.5 * sum_over_ranks(self.comm, float(misfit @ misfit))
+        gradient = sum_over_ranks(self.comm, self.inputs.T @ (misfit * (1 - output**2)))
+        return 0.5 * sum_over_ranks(self.comm, float(misfit @ misfit)), gradient[:, None]
 
 
 class Weights(Preconditioner):
     """The exact inverse Hessian of a quadratic."""
 
     def setup(self, objective, x):
-        self.layout, self.weights = objective.layout, objective.weights
+        self.weights = objective.weights
 
-    def apply(self, residual, direction):
-        with self.layout.writing(direction) as rows:
-            rows[...] = self.layout.reading(residual) / self.weights
+    def apply(self, residual):
+        return residual / self.weights
 
 
 class Remembering(Preconditioner):
@@ -112,10 +102,9 @@ class Remembering(Preconditioner):
     def setup(self, objective, x):
         self.count = 0
 
-    def apply(self, residual, direction):
+    def apply(self, residual):
         self.count += 1
-        residual.copy(direction)
-        direction.scale(1.0 + 0.5 / self.count)
+        return (1.0 + 0.5 / self.count) * residual
 
     def state(self):
         return {"count": self.count}
@@ -165,13 +154,13 @@ def counted():
     """Make an objective note its evaluations in the list that this returns."""
 
     def count(objective):
-        calls, inner = [], objective.rows_value_and_gradient
+        calls, inner = [], objective.value_and_gradient
 
-        def evaluate(rows, gradient):
+        def evaluate(x):
             calls.append(1)
-            return inner(rows, gradient)
+            return inner(x)
 
-        objective.rows_value_and_gradient = evaluate
+        objective.value_and_gradient = evaluate
         return calls
 
     return count

@@ -8,14 +8,14 @@ import pytest
 
 import thalweg
 from thalweg.errors import InputError
-from thalweg.interfaces import Preconditioner, RowObjective
+from thalweg.interfaces import Objective, Preconditioner
 from thalweg.parallel import MPI, Layout
 from thalweg.result import Status
 from thalweg_descent.direction import Metric, Move
 from thalweg_descent.gradient_descent import GradientDescent
 from thalweg_descent.identity import Identity
 from thalweg_descent.lbfgs import LBFGS, LimitedMemory
-from thalweg_descent.nonlinear_cg import NonlinearCG
+from thalweg_descent.nonlinear_cg import LastDirection, NonlinearCG
 
 SOLVERS = [
     GradientDescent(),
@@ -110,8 +110,8 @@ def test_preconditioning_is_a_change_of_variables(quadratic, exact_inverse, opti
         def setup(self, objective, x):
             """B is the square root of the Hessian."""
 
-        def apply(self, residual, direction):
-            half.apply(residual, direction)
+        def apply(self, residual):
+            return half.apply(residual)
 
     scale = np.sqrt(smooth.weights)
     # A step of 1 scales both runs alike; without a preconditioner the first is unscaled.
@@ -127,8 +127,8 @@ class Copying(Preconditioner):
     def setup(self, objective, x):
         """Nothing to prepare."""
 
-    def apply(self, residual, direction):
-        residual.copy(direction)
+    def apply(self, residual):
+        return residual
 
 
 class Counting(Preconditioner):
@@ -138,12 +138,11 @@ class Counting(Preconditioner):
         self.constant, self.count = constant, 0
 
     def setup(self, objective, x):
-        self.layout = objective.layout
+        pass
 
-    def apply(self, residual, direction):
+    def apply(self, residual):
         self.count += 1
-        with self.layout.writing(direction) as rows:
-            rows[...] = self.layout.reading(residual) * [0.5, 2.0]
+        return residual * [0.5, 2.0]
 
 
 @pytest.mark.parametrize("damping", ["skip", "powell"])
@@ -180,24 +179,21 @@ def test_the_blocked_recursion_is_the_bfgs_formula():
     base = np.diag(rng.uniform(0.5, 2, 12))
     rule = LimitedMemory(memory=4, scaling="none")
 
-    def apply(residual, out):
-        with layout.writing(out) as rows:
-            rows[...] = (base @ layout.reading(residual).ravel()).reshape(rows.shape)
+    def apply(residual):
+        return (base @ residual.ravel()).reshape(layout.shape)
 
-    metric = Metric(apply, False)
-    x = layout.create_vec()
-    memory = rule.start(x)
+    metric = Metric(layout, apply, False)
+    memory = rule.start()
     pairs = []
     for _ in range(7):
         s = rng.standard_normal(12)
         y = hessian @ s
         pairs.append((s, y))
-        rule._store(memory, layout.vec_from(s), layout.vec_from(y))
+        memory = rule._stored(memory, metric, s.reshape(6, 2), y.reshape(6, 2), None)
     gradient = rng.standard_normal(12)
-    direction = layout.create_vec()
-    rule.compute(memory, metric, layout.vec_from(gradient), direction)
+    direction, _ = rule.compute(memory, metric, gradient.reshape(6, 2))
     expected = -dense_lbfgs(pairs[-4:], base) @ gradient
-    np.testing.assert_allclose(direction.getArray(), expected, rtol=1e-10)
+    np.testing.assert_allclose(direction.ravel(), expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("curvature", [0.1, 0.3, -1.0])
@@ -213,17 +209,16 @@ def test_powell_damping_bends_the_change_to_a_fifth_of_the_models_curvature(curv
         slope=old_gradient @ s / step,
         new_slope=gradient @ s / step,
         first_try=False,
-        x=layout.vec_from(old_x + s),
-        gradient=layout.vec_from(gradient),
-        old_x=layout.vec_from(old_x),
-        old_gradient=layout.vec_from(old_gradient),
+        x=(old_x + s)[:, None],
+        gradient=gradient[:, None],
+        old_x=old_x[:, None],
+        old_gradient=old_gradient[:, None],
         comm=MPI.COMM_SELF,
     )
     rule = LimitedMemory(damping="powell")
-    memory = rule.start(move.x)
-    rule.update(memory, Metric(lambda residual, out: residual.copy(out), True), move)
+    memory = rule.update(rule.start(), Metric(layout, lambda residual: residual, True), move)
     product = max(curvature, 0.2) * (s @ s)
-    assert memory["steps"][0].dot(memory["changes"][0]) == pytest.approx(product, rel=1e-12)
+    assert layout.dot(memory.steps[0], memory.changes[0]) == pytest.approx(product, rel=1e-12)
 
 
 def test_conjugate_directions_follow_the_papers_formulas():
@@ -245,14 +240,12 @@ def test_conjugate_directions_follow_the_papers_formulas():
     }
     for beta, value in expected.items():
         rule = NonlinearCG(beta=beta).direction()
-        memory = {
-            "change": layout.vec_from(change),
-            "direction": layout.vec_from(last),
-            "z": layout.vec_from(old),
-            "old_zg": square,
-        }
-        gradient = layout.vec_from(new)
-        assert rule._beta(memory, gradient, gradient, new @ new) == pytest.approx(value, rel=1e-12)
+        memory = LastDirection(
+            change=change[:, None], direction=last[:, None], z=old[:, None], old_zg=square
+        )
+        metric, gradient = Metric(layout, lambda residual: residual, True), new[:, None]
+        found = rule._beta(memory, metric, gradient, gradient, new @ new)
+        assert found == pytest.approx(value, rel=1e-12)
 
 
 @pytest.mark.parametrize("solver", [GradientDescent, LBFGS])
@@ -272,11 +265,11 @@ def test_powell_damping_keeps_pairs_that_show_negative_curvature(chain):
     counts = {}
     for damping in ("skip", "powell"):
         solver = LBFGS(damping=damping)
-        state = solver.init(objective, objective.layout.vec_from(start))
+        state = solver.init(objective, start)
         for _ in range(3):
             state = solver.step(state)
-        counts[damping] = len(state.memory["steps"])
-        assert np.all(np.diag(state.memory["products"]) > 0)
+        counts[damping] = len(state.memory.steps)
+        assert np.all(np.diag(state.memory.products) > 0)
         solver.close(state)
     assert counts["powell"] == 3
 
@@ -304,18 +297,16 @@ def test_an_absolute_cap_ignores_the_extent(chain):
     assert max(moves) == pytest.approx(0.01)
 
 
-class Hole(RowObjective):
+class Hole(Objective):
     """A quartic that is not a number beyond 100."""
 
     def __init__(self):
         super().__init__(MPI.COMM_SELF, Layout(MPI.COMM_SELF, 3, 2))
 
-    def rows_value_and_gradient(self, rows, gradient):
-        if np.abs(rows).max() > 100:
-            gradient[...] = np.nan
-            return math.nan
-        gradient[...] = 4 * rows**3
-        return float(np.sum(rows**4))
+    def value_and_gradient(self, x):
+        if np.abs(x).max() > 100:
+            return math.nan, np.full_like(x, np.nan)
+        return float(np.sum(x**4)), 4 * x**3
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=label)
@@ -337,9 +328,8 @@ def test_a_stationary_start_ends_at_once(quadratic):
 
 def test_a_run_ends_as_stalled_where_no_step_lowers_the_value():
     class Lying(Hole):
-        def rows_value_and_gradient(self, rows, gradient):
-            gradient[...] = 1.0
-            return 1.0 + float(np.abs(rows).sum())
+        def value_and_gradient(self, x):
+            return 1.0 + float(np.abs(x).sum()), np.ones_like(x)
 
     objective = Lying()
     result = minimize(objective, LBFGS(), x0=np.zeros((3, 2)))
@@ -353,9 +343,8 @@ class Indefinite(Preconditioner):
     def setup(self, objective, x):
         """Nothing to prepare."""
 
-    def apply(self, residual, direction):
-        residual.copy(direction)
-        direction.scale(-1.0)
+    def apply(self, residual):
+        return -residual
 
 
 @pytest.mark.parametrize("solver", [GradientDescent, NonlinearCG, LBFGS])
@@ -495,11 +484,8 @@ def test_without_growth_steps_only_shrink_until_the_objective_changes(rosenbrock
     state = solver.init(objective, objective.initial_point(0))
     for _ in range(20):
         state = solver.step(state)
-    shrunk = state.memory["next_step"]
-    assert solver.reset(state).memory["next_step"] is None
-    growing = GradientDescent()
-    state.memory["next_step"] = shrunk
-    assert growing.reset(state).memory["next_step"] == shrunk
+    assert solver.reset(state).memory.next_step is None
+    assert GradientDescent().reset(state).memory.next_step == state.memory.next_step > 0
 
 
 def test_a_step_of_twice_the_right_length_is_not_taken_again(quadratic):
@@ -509,8 +495,8 @@ def test_a_step_of_twice_the_right_length_is_not_taken_again(quadratic):
         def setup(self, objective, x):
             self.weights = objective.weights
 
-        def apply(self, residual, direction):
-            direction.getArray()[:] = 0.5001 * residual.getArray() / self.weights.ravel()
+        def apply(self, residual):
+            return 0.5001 * residual / self.weights
 
     solver = GradientDescent(preconditioner=Slightly(), first_step=3.999)
     result = minimize(quadratic(MPI.COMM_SELF), solver, iterations=20, gradient=1e-6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from thalweg.capability import Capability
-from thalweg.parallel import Vector
+from thalweg.parallel import Array
 
 
 class HessianProduct(Capability):
@@ -14,8 +14,8 @@ class HessianProduct(Capability):
     phrase = "Hessian product"
 
     @abstractmethod
-    def hessian_product(self, x: Vector, direction: Vector, product: Vector) -> None:
-        """Overwrite ``product`` with ``H(x) direction``."""
+    def hessian_product(self, x: Array, direction: Array) -> Array:
+        """``H(x) direction``."""
 
 
 class GaussNewtonProduct(Capability):
@@ -24,8 +24,8 @@ class GaussNewtonProduct(Capability):
     phrase = "Gauss-Newton product"
 
     @abstractmethod
-    def gauss_newton_product(self, x: Vector, direction: Vector, product: Vector) -> None:
-        """Overwrite ``product`` with ``G(x) direction``."""
+    def gauss_newton_product(self, x: Array, direction: Array) -> Array:
+        """``G(x) direction``."""
 
 
 class HessianDiagonal(Capability):
@@ -34,5 +34,5 @@ class HessianDiagonal(Capability):
     phrase = "Hessian diagonal"
 
     @abstractmethod
-    def hessian_diagonal(self, x: Vector, diagonal: Vector) -> None:
-        """Overwrite ``diagonal`` with the diagonal of the Hessian, entries of either sign."""
+    def hessian_diagonal(self, x: Array) -> Array:
+        """The diagonal of the Hessian, entries of either sign, laid out as ``x``."""

@@ -11,24 +11,24 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from thalweg.parallel import Layout, PETSc, Vector, vector_on
+from thalweg.parallel import Array, Layout, PETSc, array_of, fill_vec
 from thalweg.parallel.petsc import sizes
 
-#: ``product(direction, result)`` overwrites ``result``; it must leave ``direction`` alone.
-Product = Callable[[Vector, Vector], None]
+#: The map, as a function of this rank's rows.
+Product = Callable[[Array], Array]
 
 
 class _HasHessianProduct(Protocol):
     layout: Layout
 
-    def hessian_product(self, x: Vector, direction: Vector, product: Vector) -> None: ...
+    def hessian_product(self, x: Array, direction: Array) -> Array: ...
 
 
 class _ShellContext:
     """Methods that PETSc calls for a Python matrix, which holds its context."""
 
     def __init__(
-        self, layout: Layout, product: Product, diagonal: Callable[[Vector], None] | None
+        self, layout: Layout, product: Product, diagonal: Callable[[], Array] | None
     ) -> None:
         self.layout, self.product = layout, product
         self.multiple = 0.0
@@ -36,15 +36,13 @@ class _ShellContext:
             self.diagonal = diagonal
             self.getDiagonal = self._give_diagonal
 
-    def mult(self, matrix: PETSc.Mat, given: Vector, to_fill: Vector) -> None:
+    def mult(self, matrix: PETSc.Mat, given: PETSc.Vec, to_fill: PETSc.Vec) -> None:
         """The matrix times a vector."""
-        with (
-            vector_on(self.layout, given) as direction,
-            vector_on(self.layout, to_fill, write=True) as result,
-        ):
-            self.product(direction, result)
-            if self.multiple:
-                result.axpy(self.multiple, direction)
+        direction = array_of(self.layout, given)
+        result = self.product(direction)
+        if self.multiple:
+            result = self.layout.combine(result, (self.multiple,), (direction,))
+        fill_vec(to_fill, result)
 
     def shift(self, matrix: PETSc.Mat, amount: float) -> None:
         """Add a multiple of the identity, as Newton methods do where they meet no descent."""
@@ -54,10 +52,8 @@ class _ShellContext:
     multTranspose = mult
     multHermitian = mult
 
-    def _give_diagonal(self, matrix: PETSc.Mat, to_fill: Vector) -> None:
-        with vector_on(self.layout, to_fill, write=True) as result:
-            self.diagonal(result)
-            result.rows += self.multiple
+    def _give_diagonal(self, matrix: PETSc.Mat, to_fill: PETSc.Vec) -> None:
+        fill_vec(to_fill, self.diagonal() + self.multiple)
 
     def destroy(self, matrix: PETSc.Mat) -> None:
         """Let go of what the functions refer to."""
@@ -81,19 +77,19 @@ def _keep_matrices() -> None:
 
 
 def matrix_free(
-    layout: Layout, product: Product, diagonal: Callable[[Vector], None] | None = None
+    layout: Layout, product: Product, diagonal: Callable[[], Array] | None = None
 ) -> PETSc.Mat:
     """Shell matrix of a symmetric linear map.  Collective; the caller destroys it.
 
     Parameters
     ----------
     layout
-        Layout of the vectors that the map takes and gives.
+        Layout of the arrays that the map takes and gives.
     product
-        Called as ``product(direction, result)`` on all ranks of the layout's communicator
-        together; overwrites ``result``.
+        Called as ``product(direction)`` on all ranks of the layout's communicator together;
+        returns a new array.
     diagonal
-        Called as ``diagonal(result)`` when PETSc asks for the diagonal, if given.
+        Called when PETSc asks for the diagonal, if given.
 
     Returns
     -------
@@ -126,7 +122,7 @@ def remove_shift(matrix: PETSc.Mat) -> None:
     matrix.assemble()
 
 
-def hessian_operator(objective: _HasHessianProduct, x: Vector) -> PETSc.Mat:
+def hessian_operator(objective: _HasHessianProduct, x: Array) -> PETSc.Mat:
     """Hessian of an objective at ``x`` as a shell matrix.  Collective; the caller destroys it.
 
     Parameters
@@ -135,12 +131,12 @@ def hessian_operator(objective: _HasHessianProduct, x: Vector) -> PETSc.Mat:
         With the capability :class:`~thalweg.engines.hessian.HessianProduct`; if it also has
         :class:`~thalweg.engines.hessian.HessianDiagonal`, the matrix knows its diagonal.
     x
-        The matrix refers to this vector: when it changes, so does the matrix.
+        The matrix refers to this array: when it changes, so does the matrix.
     """
 
-    def product(direction: Vector, result: Vector) -> None:
-        objective.hessian_product(x, direction, result)
-
     give: Any = getattr(objective, "hessian_diagonal", None)
-    diagonal = None if give is None else lambda result: give(x, result)
-    return matrix_free(objective.layout, product, diagonal)
+    return matrix_free(
+        objective.layout,
+        lambda direction: objective.hessian_product(x, direction),
+        None if give is None else lambda: give(x),
+    )

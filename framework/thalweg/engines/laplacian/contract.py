@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from thalweg.capability import Capability
-from thalweg.parallel import Vector
+from thalweg.parallel import Array
 
 if TYPE_CHECKING:
     from thalweg.engines.laplacian import Relocation
@@ -31,14 +31,14 @@ class AttractiveLaplacian(Capability):
     attraction_scale: float = 4.0
 
     @abstractmethod
-    def attractive_weights(self, x: Vector) -> scipy.sparse.csr_matrix | np.ndarray:
+    def attractive_weights(self, x: Array) -> scipy.sparse.csr_matrix | np.ndarray:
         """This rank's rows of the symmetric weights, shape ``(local_rows, rows)``.
 
         Non-negative with zero diagonal; a CSR matrix, or a dense array.
         """
 
     def placed_weights(
-        self, x: Vector
+        self, x: Array
     ) -> tuple[scipy.sparse.csr_matrix | np.ndarray, Relocation | None]:
         """The weights where the objective holds them, and how its rows come there.
 

@@ -71,7 +71,7 @@ class PetscSolver:
         self._held: list[Any] = []
         self.matrix = self._hold(_matrix(layout, rows))
         for vector in null_vectors:
-            self._hold(vec_over(layout.with_columns(1).vec_from(vector)))
+            self._hold(vec_over(layout.with_columns(1), vector.copy()))
         if null_vectors:
             space = self._hold(
                 PETSc.NullSpace().create(constant=False, vectors=self._held[1:], comm=layout.comm)

@@ -9,7 +9,7 @@ from thalweg.engines.laplacian import Relocation
 from thalweg.engines.laplacian.components import MeanRemoval, component_labels
 from thalweg.engines.laplacian.methods import METHODS, available, create_method, has_petsc
 from thalweg.errors import InputError, suggestion
-from thalweg.parallel import Layout, Vector, min_over_ranks, phase, raise_on_all_ranks, sum_large
+from thalweg.parallel import Array, Layout, min_over_ranks, phase, raise_on_all_ranks, sum_large
 
 #: Default shift, relative to the smallest positive diagonal entry.
 SHIFT = 1e-10
@@ -134,17 +134,15 @@ class LaplacianSolver:
         null_vectors = self.removal.null_vectors(limit=16) if self.removal.active else []
         self.method = create_method(layout, rows, self.name, rtol, iterations, null_vectors)
 
-    def solve(self, rhs: Vector, out: Vector) -> None:
-        """Overwrite ``out`` with the solution for ``rhs``, which it may be itself.  Collective."""
+    def solve(self, rhs: Array) -> Array:
+        """The solution for ``rhs``.  Collective."""
         places = self._places
-        block = self.layout.reading(rhs)
         with phase("laplacian"):
-            block = block.copy() if places is None else places.forward(block)
+            block = rhs.copy() if places is None else places.forward(rhs)
             self.removal.apply(block)
             solution = np.array(self.method.solve(block))
             self.removal.apply(solution)
-            with self.layout.writing(out) as rows:
-                rows[...] = solution if places is None else places.backward(solution)
+            return solution if places is None else places.backward(solution)
 
     def close(self) -> None:
         """Free what PETSc holds.  Collective."""

@@ -14,7 +14,7 @@ from thalweg.driver.method import build_method
 from thalweg.driver.minimize import checked_rows
 from thalweg.errors import InputError, PluginError
 from thalweg.interfaces import Objective, Solver
-from thalweg.parallel import MPI, Vector, limit_threads, on_root
+from thalweg.parallel import MPI, Array, limit_threads, on_root
 from thalweg.parallel.watchdog import watchdog
 from thalweg.plugins import ObjectiveSpec, plugins
 from thalweg.workbench.config import Configuration, read_configuration
@@ -101,7 +101,7 @@ def digests(dataset: Dataset | None) -> dict[str, str]:
     return {"data": "", "labels": ""} if dataset is None else dataset.digests
 
 
-def starting_point(configuration: Configuration, objective: Objective) -> Vector:
+def starting_point(configuration: Configuration, objective: Objective) -> Array:
     """The point in ``run.start``, or the objective's own for ``run.seed``.  Collective.
 
     Raises
@@ -119,7 +119,7 @@ def starting_point(configuration: Configuration, objective: Objective) -> Vector
         return checked_rows(_mapped(path), (layout.rows, layout.columns), f"the point '{path}'")
 
     whole: np.ndarray = on_root(objective.comm, read)
-    return layout.vec_from(layout.local(whole))
+    return np.array(layout.local(whole))
 
 
 def _mapped(path: Path) -> np.ndarray:

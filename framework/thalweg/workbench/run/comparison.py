@@ -112,9 +112,8 @@ OF_RUN = ("message", "seconds", "notes", "versions")
 def _warm_up(objective: Objective, seed: int) -> None:
     # Kernels are compiled at their first use: the first method must not pay for all.
     x = objective.initial_point(seed)
-    gradient = x.duplicate()
     objective.value(x)
-    objective.value_and_gradient(x, gradient)
+    objective.value_and_gradient(x)
 
 
 def _write_comparison(

@@ -259,9 +259,8 @@ class Frames:
     def __call__(self, iterate: Iterate) -> bool:
         """Keep the iterate if its turn has come; never ends the run.  Collective."""
         if iterate.iteration % self.every == 0:
-            layout = self.objective.layout
-            rows = np.array(layout.reading(iterate.state.x), dtype=np.float32)
-            whole = layout.gather_on_root(rows)
+            rows = iterate.rows.astype(np.float32)
+            whole = self.objective.layout.gather_on_root(rows)
             if self.objective.comm.rank == 0:
                 self.frames.append(whole)
             self.captions.append(f"evaluation {iterate.evaluations}: {iterate.objective:.6g}")
