@@ -84,8 +84,8 @@ class Plant:
 
         setattr(owner, name, planted)
 
-    def writes(self, owner: Any, name: str, when: int = 2) -> None:
-        """A number in the last argument, a vector, is wrong from a call on."""
+    def spoils(self, owner: Any, name: str, when: int = 2) -> None:
+        """A number in the array that is returned, alone or last, is wrong from a call on."""
         real, count = getattr(owner, name), 0
 
         def planted(*args: Any, **kwargs: Any) -> Any:
@@ -93,8 +93,8 @@ class Plant:
             count += 1
             found = real(*args, **kwargs)
             if self.here and count >= when:
-                numbers = args[-1].getArray()
-                numbers[0] = self.number(float(numbers[0]))
+                numbers = found[-1] if isinstance(found, tuple) else found
+                numbers.flat[0] = self.number(float(numbers.flat[0]))
             return found
 
         setattr(owner, name, planted)
@@ -105,7 +105,7 @@ def plant(place: str, kind: str, rank: int) -> None:
     import thalweg.driver.checkpoint_content as content
     import thalweg.workbench.run.directory as directory
     import thalweg.workbench.run.running as running
-    from thalweg.interfaces import RowObjective
+    from thalweg.interfaces import Objective
     from thalweg_descent.lbfgs import LBFGS
     from thalweg_embedding.objective import PairwiseEmbedding
     from thalweg_embedding.preconditioners.spectral import SpectralDirection
@@ -125,7 +125,7 @@ def plant(place: str, kind: str, rank: int) -> None:
         "preconditioner": (planted.calls, SpectralDirection, "apply", {"when": 2}),
         "step": (planted.calls, LBFGS, "step", {"when": 2}),
         "status": (planted.calls, LBFGS, "status", {"when": 3}),
-        "checkpoint": (planted.calls, content.ContentWriter, "_encode_vec", {"when": 2}),
+        "checkpoint": (planted.calls, content.ContentWriter, "_encode_array", {"when": 2}),
         "metrics": (planted.calls, PairwiseEmbedding, "metrics", {}),
         "results": (planted.calls, directory.RunDirectory, "write_result", {}),
         "pictures": (planted.calls, running, "completed", {}),
@@ -135,9 +135,9 @@ def plant(place: str, kind: str, rank: int) -> None:
     if spoils:
         targets = {
             "value": (planted.returns, PairwiseEmbedding, "value_and_gradient", {}),
-            "gradient": (planted.writes, PairwiseEmbedding, "value_and_gradient", {}),
-            "direction": (planted.writes, SpectralDirection, "apply", {}),
-            "start": (planted.writes, RowObjective, "initial_point", {}),
+            "gradient": (planted.spoils, PairwiseEmbedding, "value_and_gradient", {}),
+            "direction": (planted.spoils, SpectralDirection, "apply", {}),
+            "start": (planted.spoils, Objective, "initial_point", {}),
         }
     tool, owner, name, how = targets[place]
     tool(owner, name, **how)

@@ -1,7 +1,5 @@
 """A diagonal preconditioner for objectives that are not convex."""
 
-import numpy as np
-
 from thalweg.engines.hessian import HessianDiagonal
 from thalweg.interfaces import Preconditioner
 from thalweg.parallel import sum_over_ranks
@@ -20,22 +18,18 @@ class AbsoluteDiagonal(Preconditioner):
 
     def __init__(self, floor=0.05):
         self.floor = floor
-        self.diagonal = None
 
     def setup(self, objective, x):
         """Evaluate the diagonal at the starting point."""
-        self.objective, self.diagonal = objective, x.duplicate()
+        self.objective = objective
         self.update(x)
 
     def update(self, x):
         """Evaluate the diagonal at a new iterate."""
-        self.objective.hessian_diagonal(x, self.diagonal)
-        layout = self.objective.layout
-        with layout.writing(self.diagonal) as block:
-            np.abs(block, out=block)
-            mean = sum_over_ranks(layout.comm, float(block.sum())) / max(1, self.diagonal.getSize())
-            block.clip(min=self.floor * mean if mean > 0 else 1.0, out=block)
+        size, layout = abs(self.objective.hessian_diagonal(x)), self.objective.layout
+        mean = sum_over_ranks(layout.comm, float(size.sum())) / max(1, layout.size)
+        self.diagonal = size.clip(min=self.floor * mean if mean > 0 else 1.0)
 
-    def apply(self, residual, direction):
+    def apply(self, residual):
         """Divide by the diagonal."""
-        np.divide(residual.rows, self.diagonal.rows, out=direction.rows)
+        return residual / self.diagonal

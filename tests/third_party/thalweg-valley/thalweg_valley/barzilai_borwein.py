@@ -1,13 +1,13 @@
 """Barzilai-Borwein steps (1988) with the line search of Grippo, Lampariello and Lucidi (1986)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from thalweg.interfaces import Preconditioner, Solver, SolverState
 from thalweg.result import Status
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BarzilaiBorweinState(SolverState):
     """Memory of the two-point step: the length to try, and the latest values."""
 
@@ -39,14 +39,13 @@ class BarzilaiBorwein(Solver):
 
     def init(self, objective, x):
         """State at the starting point."""
-        gradient = x.duplicate()
-        value = objective.value_and_gradient(x, gradient)
+        value, gradient = objective.value_and_gradient(x)
         return BarzilaiBorweinState(
             objective=objective,
             x=x,
             value=value,
             gradient=gradient,
-            gradient_norm=gradient.norm(),
+            gradient_norm=objective.layout.norm(gradient),
             evaluations=1,
             trial=self.first_step,
             recent=[value],
@@ -54,36 +53,33 @@ class BarzilaiBorwein(Solver):
 
     def step(self, state):
         """Go down along the preconditioned gradient, at most so far as the latest values allow."""
-        direction = state.gradient.duplicate()
-        if self.preconditioner is None:
-            state.gradient.copy(direction)
-        else:
+        objective, layout, direction = state.objective, state.objective.layout, state.gradient
+        if self.preconditioner is not None:
             self.preconditioner.update(state.x)
-            self.preconditioner.apply(state.gradient, direction)
-        slope = -state.gradient.dot(direction)
-        point, gradient = state.x.duplicate(), state.gradient.duplicate()
+            direction = self.preconditioner.apply(state.gradient)
+        slope = -layout.dot(state.gradient, direction)
         length, bound = state.trial, max(state.recent)
-        state.stuck = True
-        for _ in range(40):
-            point.waxpy(-length, direction, state.x)
-            value = state.objective.value_and_gradient(point, gradient)
-            state.evaluations += 1
+        for number in range(1, 41):
+            x = state.x - length * direction
+            value, gradient = objective.value_and_gradient(x)
             if value <= bound + 1e-4 * length * slope:
-                state.stuck = False
                 break
             length *= 0.5
-        if not state.stuck:
-            # s'y with s = -length * direction, and s'Bs = -length² * slope.
-            curvature = -length * (gradient.dot(direction) + slope)
-            state.trial = (
-                min(-(length**2) * slope / curvature, 1e3) if curvature > 0 else 2 * length
-            )
-            point.copy(state.x)
-            gradient.copy(state.gradient)
-            state.value, state.step_length = value, length
-            state.gradient_norm = gradient.norm()
-            state.recent = [*state.recent, value][-self.memory :]
-        return state
+        else:
+            return replace(state, evaluations=state.evaluations + 40, stuck=True)
+        # s'y with s = -length * direction, and s'Bs = -length² * slope.
+        curvature = -length * (layout.dot(gradient, direction) + slope)
+        return replace(
+            state,
+            x=x,
+            value=value,
+            gradient=gradient,
+            gradient_norm=layout.norm(gradient),
+            evaluations=state.evaluations + number,
+            step_length=length,
+            trial=min(-(length**2) * slope / curvature, 1e3) if curvature > 0 else 2 * length,
+            recent=[*state.recent, value][-self.memory :],
+        )
 
     def status(self, state):
         """Stalled if no length satisfied the line search."""

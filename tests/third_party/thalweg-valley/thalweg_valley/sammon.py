@@ -3,11 +3,11 @@
 import numpy as np
 
 from thalweg.engines.hessian import HessianDiagonal
-from thalweg.interfaces import RowObjective
+from thalweg.interfaces import Objective
 from thalweg.parallel import sum_over_ranks
 
 
-class SammonStress(RowObjective, HessianDiagonal):
+class SammonStress(Objective, HessianDiagonal):
     """``E(Y) = 1/c sum_(i<j) (d_ij - |y_i - y_j|)² / d_ij`` with ``c = sum_(i<j) d_ij``.
 
     Each rank holds its rows of the distances ``d`` between the rows of the data
@@ -45,35 +45,35 @@ class SammonStress(RowObjective, HessianDiagonal):
 
     def initial_point(self, seed):
         """Normal numbers a tenth as wide as the data."""
-        return self.layout.vec_from(self.layout.random_normal(seed, 0.1 * self.mean))
+        return self.layout.random_normal(seed, 0.1 * self.mean)
 
     def _distances(self, rows):
         whole = self.layout.gather_rows(rows)
         apart = np.maximum(distances(rows, whole), 1e-12 * self.mean)
         return whole, apart
 
-    def rows_value_and_gradient(self, rows, gradient):
+    def value_and_gradient(self, x):
         """Stress and gradient: each pair pulls along the line that joins it."""
-        whole, apart = self._distances(rows)
+        whole, apart = self._distances(x)
         pull = 1 / self.wanted - 1 / apart
         self._leave_out_self(pull, 0.0)
-        gradient[...] = 4 / self.total * (pull.sum(axis=1, keepdims=True) * rows - pull @ whole)
+        gradient = 4 / self.total * (pull.sum(axis=1, keepdims=True) * x - pull @ whole)
         misfit = (1 - apart / self.wanted) ** 2 * self.wanted
         self._leave_out_self(misfit, 0.0)
-        return sum_over_ranks(self.comm, misfit.sum()) / self.total
+        return sum_over_ranks(self.comm, misfit.sum()) / self.total, gradient
 
-    def hessian_diagonal(self, x, diagonal):
+    def hessian_diagonal(self, x):
         """Second derivatives, as in Sammon's equation for the step."""
-        rows = self.layout.reading(x)
-        whole, apart = self._distances(rows)
+        whole, apart = self._distances(x)
         pull = 1 / self.wanted - 1 / apart
         self._leave_out_self(pull, 0.0)
         cube = apart**-3
         self._leave_out_self(cube, 0.0)
-        with self.layout.writing(diagonal) as block:
-            for column in range(self.layout.columns):
-                across = rows[:, column, None] - whole[None, :, column]
-                block[:, column] = 4 / self.total * (pull + cube * across**2).sum(axis=1)
+        diagonal = np.empty(self.layout.shape)
+        for column in range(self.layout.columns):
+            across = x[:, column, None] - whole[None, :, column]
+            diagonal[:, column] = 4 / self.total * (pull + cube * across**2).sum(axis=1)
+        return diagonal
 
     def metrics(self, x):
         """Stress once more, under its name."""

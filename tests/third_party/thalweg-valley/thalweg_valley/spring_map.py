@@ -10,12 +10,12 @@ import scipy.sparse
 from thalweg.engines.laplacian import AttractiveLaplacian, LaplacianSolver, RowMatrix
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.engines.secants import SecantSet
-from thalweg.interfaces import Preconditioner, RowObjective
+from thalweg.interfaces import Objective, Preconditioner
 from thalweg.parallel import RowRoutes, sum_over_ranks
 from thalweg_clustering.kernel_sums import KernelSums
 
 
-class SpringMap(RowObjective, AttractiveLaplacian):
+class SpringMap(Objective, AttractiveLaplacian):
     """``E(Y) = 1/2 sum_ij w_ij |y_i - y_j|² + sum_ij (1 + |y_i - y_j|²)^-2``, over ordered pairs.
 
     ``w`` is 1 for rows of the data of which one is among the nearest of the other, else 0.
@@ -43,13 +43,14 @@ class SpringMap(RowObjective, AttractiveLaplacian):
         self.values = KernelSums(self.layout, lambda squared: (1 + squared) ** -2)
         self.slopes = KernelSums(self.layout, lambda squared: -2 * (1 + squared) ** -3)
 
-    def rows_value_and_gradient(self, rows, gradient):
+    def value_and_gradient(self, x):
         """Both terms; their gradients are Laplacians of w and of the kernel's slopes, times Y."""
-        gradient[...] = 2 * (self.degrees * rows - self.product.multiply(rows))
-        attraction = 0.5 * float(np.vdot(rows, gradient))
-        weighted, totals = self.slopes.sums(rows, values=rows)
-        gradient += 4 * (totals[:, None] * rows - weighted)
-        return sum_over_ranks(self.comm, attraction + float(self.values.sums(rows)[1].sum()))
+        gradient = 2 * (self.degrees * x - self.product.multiply(x))
+        attraction = 0.5 * float(np.vdot(x, gradient))
+        weighted, totals = self.slopes.sums(x, values=x)
+        gradient += 4 * (totals[:, None] * x - weighted)
+        local = attraction + float(self.values.sums(x)[1].sum())
+        return sum_over_ranks(self.comm, local), gradient
 
     def attractive_weights(self, x):
         """The springs."""
@@ -76,9 +77,9 @@ class GraphLaplacian(Preconditioner):
         weights, scale = objective.attractive_weights(x), objective.attraction_scale
         self.solver = LaplacianSolver(objective.layout, weights, scale, self.shift)
 
-    def apply(self, residual, direction):
+    def apply(self, residual):
         """Solve with it."""
-        self.solver.solve(residual, direction)
+        return self.solver.solve(residual)
 
     def close(self):
         """Free the factor."""
