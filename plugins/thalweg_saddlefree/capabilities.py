@@ -11,7 +11,7 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import Capability, Objective
-from thalweg.parallel import Vector
+from thalweg.parallel import Array
 from thalweg_saddlefree.curvature import Slices
 from thalweg_saddlefree.minibatches import Minibatches, RowSet
 
@@ -23,17 +23,15 @@ class GradientSquares(ABC):
     """
 
     @abstractmethod
-    def gradient_squares(self, x: Vector, squares: Vector) -> None:
-        """Overwrite ``squares`` with the mean over rows of the squared derivatives."""
+    def gradient_squares(self, x: Array) -> Array:
+        """The mean over rows of the squared derivatives."""
 
 
-def mean_gradient_squares(objective: Objective, x: Vector, slices: Slices) -> np.ndarray | None:
+def mean_gradient_squares(objective: Objective, x: Array, slices: Slices) -> np.ndarray | None:
     """This rank's slice of them, or None where the objective does not know them.  Collective."""
     if not isinstance(objective, GradientSquares):
         return None
-    squares = x.duplicate()
-    objective.gradient_squares(x, squares)
-    return slices.take(squares)
+    return slices.take(objective.gradient_squares(x))
 
 
 def krylov_type(objective: Objective) -> np.dtype[Any]:
@@ -67,7 +65,7 @@ class CurvatureForms(ABC):
     """
 
     @abstractmethod
-    def curvature_forms(self, x: Vector, directions: Sequence[Vector], hessian: bool) -> Forms:
+    def curvature_forms(self, x: Array, directions: Sequence[Array], hessian: bool) -> Forms:
         """The forms of both matrices over the curvature rows; the Hessian's only if asked for.
 
         Collective; the same on all ranks.
@@ -136,7 +134,7 @@ class LayeredCurvature(Capability):
         """Rows that :meth:`layer_samples` covers, over all ranks."""
 
     @abstractmethod
-    def layer_samples(self, x: Vector, draw: int) -> Iterator[LayerSample]:
+    def layer_samples(self, x: Array, draw: int) -> Iterator[LayerSample]:
         """Samples of this rank's curvature rows, each row of every layer once.
 
         The derivatives are those of a loss whose targets are sampled from the model's

@@ -9,14 +9,14 @@ last direction (4.5), CG backtracking (4.6) and the diagonal preconditioner (4.7
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from thalweg.engines.hessian import GaussNewtonProduct
-from thalweg.interfaces import Capability, Objective, Preconditioner, Solver, SolverState
-from thalweg.parallel import Vector
+from thalweg.interfaces import Capability, Objective, Preconditioner, Rows, Solver, SolverState
+from thalweg.parallel import Array
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_saddlefree.capabilities import (
@@ -26,14 +26,14 @@ from thalweg_saddlefree.capabilities import (
     mean_gradient_squares,
 )
 from thalweg_saddlefree.curvature import CurvatureOperator, Slices
-from thalweg_saddlefree.trial_steps import accept_trial, evaluated_start, go_to_trial, trial_value
+from thalweg_saddlefree.trial_steps import Trials, evaluated_start
 from thalweg_saddlefree.truncated_cg import Truncated, truncated_cg
 
 #: Trials of the final line search.
 TRIALS = 30
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class HessianFreeState(SolverState):
     """State of :class:`HessianFree`.
 
@@ -51,9 +51,9 @@ class HessianFreeState(SolverState):
         Actual over predicted decrease of the last step.
     """
 
-    last: Vector | None = None
+    last: Rows
     counter: int = 0
-    damping: float = 0.0
+    damping: float
     products: int = 0
     ratio: float = float("nan")
 
@@ -101,7 +101,7 @@ class HessianFree(Solver[HessianFreeState]):
         """By default CG is preconditioned by the diagonal of the method's author."""
         return False
 
-    def init(self, objective: Objective, x: Vector) -> HessianFreeState:
+    def init(self, objective: Objective, x: Array) -> HessianFreeState:
         """Evaluate the start."""
         value, gradient, norm = evaluated_start(objective, x, self.curvature_rows)
         return HessianFreeState(
@@ -111,58 +111,45 @@ class HessianFree(Solver[HessianFreeState]):
             gradient=gradient,
             gradient_norm=norm,
             evaluations=1,
-            last=objective.layout.create_vec(),
+            last=np.zeros_like(x),
             damping=self.damping,
         )
 
     def step(self, state: HessianFreeState) -> HessianFreeState:
         """One iteration: CG, CG backtracking, line search, new damping."""
-        objective = state.objective
-        assert state.gradient is not None
         if state.gradient_norm == 0.0:
-            state.outcome = Status.SMALL_GRADIENT
-            return state
-        slices = Slices.of(objective)
+            return replace(state, outcome=Status.SMALL_GRADIENT)
+        slices, x = Slices.of(state.objective), state.x
         # A refused step is tried again with more damping here: the driver would take a step
         # that lowers nothing for convergence.
-        while state.outcome.running and not self._try(state, slices):
-            pass
+        while state.outcome.running and state.x is x:
+            state = self._tried(state, slices)
         return state
 
-    def _try(self, state: HessianFreeState, slices: Slices) -> bool:
-        """One direction and the search along it; whether the objective fell."""
+    def _tried(self, state: HessianFreeState, slices: Slices) -> HessianFreeState:
+        """The next iterate, by one direction, or the same with more damping."""
         objective = state.objective
-        assert state.last is not None
         assert state.gradient is not None
         draw_curvature_rows(objective, self.seed, state.counter, self.curvature_rows)
-        state.counter += 1
         operator = CurvatureOperator(slices, objective, state.x, gauss_newton=True)
-        try:
-            solution = truncated_cg(
-                slices,
-                operator,
-                slices.take(state.gradient),
-                state.damping,
-                start=self.decay * slices.take(state.last),
-                solve=self._solve(state, slices),
-                progress=self.progress,
-                limit=self.steps,
-                dtype=krylov_type(objective),
-            )
-        finally:
-            state.products += operator.products
-        slices.put(solution.iterates[-1], state.last)
-        trial = state.x.duplicate()
-        moved = self._take(state, slices, solution, trial)
-        if moved:
-            trial = accept_trial(state, slices, trial)
-        else:
-            # CG from a stale direction may fail; from zero it gives descent.
-            if state.last.norm() == 0.0 or state.damping > 1e12:
-                state.outcome = Status.PRECISION_LIMIT
-            state.last.set(0.0)
-            state.damping *= 4.0
-        return moved
+        solution = truncated_cg(
+            slices,
+            operator,
+            slices.take(state.gradient),
+            state.damping,
+            start=self.decay * slices.take(state.last),
+            solve=self._solve(state, slices),
+            progress=self.progress,
+            limit=self.steps,
+            dtype=krylov_type(objective),
+        )
+        state = replace(
+            state,
+            counter=state.counter + 1,
+            products=state.products + operator.products,
+            last=slices.join(solution.iterates[-1]),
+        )
+        return self._searched(state, slices, solution)
 
     def trace_row(self, state: HessianFreeState) -> Mapping[str, float]:
         """Products so far, damping and ratio."""
@@ -184,53 +171,54 @@ class HessianFree(Solver[HessianFreeState]):
             diagonal = (squares + state.damping) ** self.exponent
             return lambda piece: piece / diagonal
         if metric is None:
-            return lambda piece: piece.copy()
+            return lambda piece: piece
         if isinstance(metric, AdaptiveDamping):
             metric.damp(state.damping)
         metric.update(state.x)
+        return lambda piece: slices.take(metric.apply(slices.join(piece)))
 
-        def solve(piece: np.ndarray) -> np.ndarray:
-            residual, direction = state.x.duplicate(), state.x.duplicate()
-            slices.put(piece, residual)
-            metric.apply(residual, direction)
-            solution = slices.take(direction)
-            return solution
-
-        return solve
-
-    def _take(
-        self, state: HessianFreeState, slices: Slices, solution: Truncated, trial: Vector
-    ) -> bool:
+    def _searched(
+        self, state: HessianFreeState, slices: Slices, solution: Truncated
+    ) -> HessianFreeState:
         """Choose among CG's iterates and shorten the step until the objective falls."""
         assert state.gradient is not None
-        gradient = slices.take(state.gradient)
-        index = len(solution.iterates) - 1
-        value = trial_value(state, slices, solution.iterates[index], trial)
+        trials, index = Trials(state, slices), len(solution.iterates) - 1
+        value = trials.value(solution.iterates[index])
         # Section 4.6: go back through CG's iterates as long as that is an improvement.
         while index > 0:
-            earlier = trial_value(state, slices, solution.iterates[index - 1], trial)
+            earlier = trials.value(solution.iterates[index - 1])
             if not earlier < value:
                 break
             value, index = earlier, index - 1
         # Section 4.1: the ratio belongs to the chosen iterate and the undamped model.
         predicted = solution.models[index]
-        state.ratio = (value - state.value) / predicted if predicted < 0 else float("-inf")
+        ratio = (value - state.value) / predicted if predicted < 0 else -1.0
+        if not np.isfinite(ratio):
+            ratio = -1.0
         step = solution.iterates[index]
-        slope = slices.dot(gradient, step)
+        slope = slices.dot(slices.take(state.gradient), step)
         length = 1.0
         for _ in range(TRIALS):
             if value < state.value and value <= state.value + 1e-2 * length * min(slope, 0.0):
                 break
             length *= 0.8
-            value = trial_value(state, slices, length * step, trial)
-        if not np.isfinite(state.ratio):
-            state.ratio = -1.0
-        if state.ratio < 0.25:
-            state.damping *= 1.5
-        elif state.ratio > 0.75:
-            state.damping /= 1.5
-        if not value < state.value:
-            return False
-        go_to_trial(state, slices, length * step, trial)
-        state.step_length = length
-        return True
+            value = trials.value(length * step)
+        damping = state.damping
+        if ratio < 0.25:
+            damping *= 1.5
+        elif ratio > 0.75:
+            damping /= 1.5
+        if value < state.value:
+            return trials.accepted(
+                state, length * step, ratio=ratio, damping=damping, step_length=length
+            )
+        # CG from a stale direction may fail; from zero it gives descent.
+        hopeless = state.objective.layout.norm(state.last) == 0.0 or damping > 1e12
+        return replace(
+            state,
+            evaluations=state.evaluations + trials.evaluations,
+            ratio=ratio,
+            last=np.zeros_like(state.x),
+            damping=4.0 * damping,
+            outcome=Status.PRECISION_LIMIT if hopeless else state.outcome,
+        )

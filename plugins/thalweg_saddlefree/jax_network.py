@@ -15,7 +15,7 @@ import numpy as np
 
 from thalweg.engines.hessian import GaussNewtonProduct
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Vector
+from thalweg.parallel import MPI, Array
 from thalweg_saddlefree.capabilities import LayerBlock, LayeredCurvature, LayerSample
 from thalweg_saddlefree.jax_objective import COSTS, JaxObjective, import_jax, padded
 from thalweg_saddlefree.minibatches import RowSet, random_signs
@@ -186,11 +186,10 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
 
     # -- curvature -------------------------------------------------------------------------
 
-    def gauss_newton_product(self, x: Vector, direction: Vector, product: Vector) -> None:
+    def gauss_newton_product(self, x: Array, direction: Array) -> Array:
         """``J' (loss's Hessian) J direction``: one forward mode, one reverse mode."""
         rows = self._curvature_rows or self._all_rows()
-        found = self._call("gauss-newton", rows, self._point(x), self._point(direction))
-        self._finish(found, product)
+        return self._total(self._call("gauss-newton", rows, self._point(x), self._point(direction)))
 
     def _gauss_newton(self, flat: Any, along: Any, rows: Any, weights: Any) -> Any:
         def outputs(point: Any) -> Any:
@@ -214,7 +213,7 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
         rows = self._curvature_rows
         return self._data_layout.rows if rows is None else rows.total
 
-    def layer_samples(self, x: Vector, draw: int) -> Iterator[LayerSample]:
+    def layer_samples(self, x: Array, draw: int) -> Iterator[LayerSample]:
         """Tapped inputs, and random signs pulled back from the outputs."""
         rows = self._curvature_rows or self._all_rows()
         self.operations += COSTS["sample"] * rows.total

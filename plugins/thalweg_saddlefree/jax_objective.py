@@ -20,7 +20,7 @@ from thalweg.data import Dataset
 from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import InputError
 from thalweg.interfaces import Objective
-from thalweg.parallel import MPI, Layout, Vector, sum_large, sum_over_ranks
+from thalweg.parallel import MPI, Array, Layout, sum_large, sum_over_ranks
 from thalweg.plugins import Help
 from thalweg_saddlefree.minibatches import Minibatches, RowSet
 
@@ -220,32 +220,32 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
 
     # -- the objective ---------------------------------------------------------------------
 
-    def initial_point(self, seed: int) -> Vector:
+    def initial_point(self, seed: int) -> Array:
         """The parameters that the objective was built with, whatever the seed."""
-        return self.layout.vec_from(self._start)
+        return self._start[:, None].astype(float)
 
-    def parameters(self, x: Vector) -> Any:
+    def parameters(self, x: Array) -> Any:
         """``x`` as the tree that the function takes."""
         return self.unravel(self._point(x))
 
-    def value(self, x: Vector) -> float:
+    def value(self, x: Array) -> float:
         """The function's value, averaged over all ranks' rows."""
         found = self._call("value", self._value_rows, self._point(x))
         return self._sum(0.0 if found is None else float(found))
 
-    def value_and_gradient(self, x: Vector, gradient: Vector) -> float:
+    def value_and_gradient(self, x: Array) -> tuple[float, Array]:
         """Value and reverse-mode gradient."""
         found = self._call("gradient", self._value_rows, self._point(x))
         value, slope = (0.0, None) if found is None else found
-        self._finish(slope, gradient)
-        return self._sum(float(value))
+        gradient = self._total(slope)
+        return self._sum(float(value)), gradient
 
-    def hessian_product(self, x: Vector, direction: Vector, product: Vector) -> None:
+    def hessian_product(self, x: Array, direction: Array) -> Array:
         """Forward mode over reverse mode."""
         rows = self._curvature_rows
-        self._finish(self._call("hessian", rows, self._point(x), self._point(direction)), product)
+        return self._total(self._call("hessian", rows, self._point(x), self._point(direction)))
 
-    def held_out_value(self, x: Vector) -> float:
+    def held_out_value(self, x: Array) -> float:
         """The function's value over the rows held out; NaN if there are none."""
         if self._held_out is None:
             return float("nan")
@@ -262,20 +262,20 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
         kind = np.float64 if self.dtype == np.float64 else np.float32
         return 8 * float(np.finfo(kind).eps) * abs(value)
 
-    def _point(self, x: Vector) -> np.ndarray:
-        return np.array(self.layout.reading(x)[:, 0], dtype=self.dtype)
+    def _point(self, x: Array) -> np.ndarray:
+        return x[:, 0].astype(self.dtype, copy=False)
 
     def _sum(self, local: float) -> float:
         if self._rows is None:
             return local
         return float(sum_over_ranks(self.comm, local))
 
-    def _finish(self, local: np.ndarray | None, out: Vector) -> None:
-        array = np.zeros(self.layout.rows) if local is None else np.array(local, dtype=float)
+    def _total(self, local: np.ndarray | None) -> Array:
+        """Sum over the ranks of this rank's part, None where it has no rows."""
+        total = np.zeros(self.layout.rows) if local is None else np.array(local, dtype=float)
         if self._rows is not None:
-            sum_large(self.comm, array)
-        with self.layout.writing(out) as target:
-            target[:, 0] = array
+            sum_large(self.comm, total)
+        return total[:, None]
 
 
 def padded(rows: np.ndarray) -> np.ndarray:

@@ -12,13 +12,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import TRANSIENT, Capability, SolverState
-from thalweg.parallel import Layout, Vector
+from thalweg.parallel import Array, Layout
 
 #: Rounds of the Feistel network that permutes the rows.
 ROUNDS = 6
@@ -101,7 +102,7 @@ class Minibatches(Capability):
         finally:
             self.use_rows(*before)
 
-    def held_out_value(self, x: Vector) -> float:
+    def held_out_value(self, x: Array) -> float:
         """Objective over rows that are not trained on; NaN where there are none.  Collective."""
         return float("nan")
 
@@ -230,7 +231,7 @@ class EpochOrder:
 STOCHASTIC_COLUMNS = ("epoch", "epoch_value", "held_out_value", "work")
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StochasticState(SolverState):
     """State of a solver whose steps see batches; ``value`` and ``gradient`` are a batch's.
 
@@ -248,6 +249,8 @@ class StochasticState(SolverState):
         Sum of the values of the present epoch's batches, times their rows.
     order
         This rank's order of the present epoch.
+    in_use
+        Epoch, batch and rows for which ``value`` and ``gradient`` were evaluated.
     """
 
     batch: int = 0
@@ -256,6 +259,7 @@ class StochasticState(SolverState):
     total: float = 0.0
     whole: bool = False
     order: EpochOrder | None = field(default=None, metadata=TRANSIENT)
+    in_use: tuple[int, int, RowSet] | None = field(default=None, metadata=TRANSIENT)
 
     @property
     def work(self) -> float:
@@ -268,21 +272,39 @@ class StochasticState(SolverState):
         """Values of :data:`STOCHASTIC_COLUMNS`."""
         return {name: getattr(self, name) for name in STOCHASTIC_COLUMNS}
 
-    def rows_of(self, schedule: BatchSchedule, share: float = 1.0) -> tuple[RowSet, RowSet]:
-        """Rows of the batch that comes next, and the first ``share`` of them."""
+    def with_rows(self, schedule: BatchSchedule, share: float = 1.0) -> Self:
+        """The state once the objective uses the next batch, and its first ``share``."""
         assert isinstance(self.objective, Minibatches)
-        if self.order is None or self.order.epoch != self.epoch or self.order.schedule != schedule:
-            self.order = EpochOrder(schedule, self.objective.data_layout, self.epoch)
-        return self.order.batch(self.batch), self.order.batch(self.batch, share)
+        order = self.order
+        if order is None or order.epoch != self.epoch or order.schedule != schedule:
+            order = EpochOrder(schedule, self.objective.data_layout, self.epoch)
+        rows = order.batch(self.batch)
+        self.objective.use_rows(rows, order.batch(self.batch, share))
+        return replace(self, order=order, in_use=(self.epoch, self.batch, rows))
 
-    def count_batch(self, schedule: BatchSchedule, value: float) -> None:
-        """Count the batch just used, and close the epoch if it was the last.  Collective."""
+    @property
+    def rows_differ(self) -> bool:
+        """Whether the objective uses other rows by now, as in a run that is resumed."""
+        if not isinstance(self.objective, Minibatches):
+            return False
+        used, here = self.in_use, (self.epoch, self.batch)
+        return used is None or used[:2] != here or used[2] is not self.objective.rows_in_use[0]
+
+    def after_batch(self, schedule: BatchSchedule, value: float) -> Self:
+        """The state with the batch just used counted, and the epoch, if it is over.  Collective."""
         first, last = schedule.bounds(self.batch)
-        self.total += value * (last - first)
-        epoch = self.epoch
-        self.epoch, self.batch = schedule.after(self.epoch, self.batch)
-        if self.epoch > epoch:
-            self.epoch_value = self.total / schedule.rows
-            self.total = 0.0
-            if isinstance(self.objective, Minibatches):
-                self.held_out_value = self.objective.held_out_value(self.x)
+        total = self.total + value * (last - first)
+        epoch, batch = schedule.after(self.epoch, self.batch)
+        if epoch == self.epoch:
+            return replace(self, batch=batch, total=total)
+        held_out = self.held_out_value
+        if isinstance(self.objective, Minibatches):
+            held_out = self.objective.held_out_value(self.x)
+        return replace(
+            self,
+            epoch=epoch,
+            batch=batch,
+            epoch_value=total / schedule.rows,
+            held_out_value=held_out,
+            total=0.0,
+        )

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Vector
+from thalweg.parallel import MPI, Array
 from thalweg_saddlefree.jax_network import JaxNetwork
 from thalweg_saddlefree.jax_objective import import_jax
 from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
@@ -101,14 +101,14 @@ def saddle_free(
     jax = import_jax()
     built: dict[Any, JaxNetwork] = {}
 
-    def prepared(params: Any) -> tuple[JaxNetwork, Vector]:
+    def prepared(params: Any) -> tuple[JaxNetwork, Array]:
         """The network of parameters of these shapes, compiled once, and the point."""
         leaves, tree = jax.tree_util.tree_flatten(params)
         key = (tree, *(np.shape(leaf) for leaf in leaves))
         if key not in built:
             built[key] = JaxNetwork(comm, model, params, rows, loss, precision=precision)
         network = built[key]
-        x = network.layout.vec_from(network.ravel(params))
+        x = network.ravel(params)[:, None]
         preconditioner.setup(network, x)
         return network, x
 
@@ -128,29 +128,27 @@ def saddle_free(
         )
         network, x = prepared(params)
         preconditioner.restore(state.metric)
-        layout = network.layout
         schedule = BatchSchedule(network.data_layout.rows, batch, seed=solver.seed)
         epoch, number = divmod(state.steps, schedule.batches)
         inner = SubspaceState(
             objective=network,
             x=x,
             value=float("nan"),
-            gradient=layout.vec_from(network.ravel(grads)),
-            last=layout.vec_from(state.last),
+            gradient=network.ravel(grads)[:, None],
+            last=np.array(state.last, dtype=float)[:, None],
             damping=state.damping,
             settled=state.settled,
             counter=state.steps,
             epoch=epoch,
             batch=number,
         )
-        network.use_rows(*inner.rows_of(schedule))
-        solver.move(inner)
-        step = np.array(layout.reading(inner.last)[:, 0])
+        moved = solver.move(inner.with_rows(schedule))
+        step = moved.last[:, 0]
         tree = network.unravel(step)
         updates = jax.tree_util.tree_map(
             lambda part, like: np.asarray(part, dtype=np.asarray(like).dtype), tree, params
         )
         memory = dict(preconditioner.state())
-        return updates, SaddleFreeState(state.steps + 1, step, inner.damping, inner.settled, memory)
+        return updates, SaddleFreeState(state.steps + 1, step, moved.damping, moved.settled, memory)
 
     return optax.GradientTransformationExtraArgs(init, update)

@@ -10,14 +10,14 @@ is never taken.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 
 import numpy as np
 
 from thalweg.engines.hessian import HessianProduct
 from thalweg.interfaces import Capability, Objective, Solver, SolverState
-from thalweg.parallel import Vector
+from thalweg.parallel import Array
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_saddlefree.capabilities import draw_curvature_rows, krylov_type, mean_gradient_squares
@@ -39,7 +39,7 @@ from thalweg_saddlefree.curvature_choice import (
     kinds_for,
 )
 from thalweg_saddlefree.step_search import StepSearch
-from thalweg_saddlefree.trial_steps import accept_trial, evaluated_start, trial_value
+from thalweg_saddlefree.trial_steps import Trials, evaluated_start
 
 #: The methods of applying |H|, by the name that users write.
 METHODS: dict[str, type[AbsoluteSolver]] = {
@@ -61,7 +61,7 @@ FLOOR = 1e-7
 METRIC_FLOOR = 0.01
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SaddleFreeState(SolverState):
     """State of :class:`SaddleFree`.
 
@@ -176,11 +176,15 @@ class SaddleFree(Solver[SaddleFreeState]):
     def __post_init__(self) -> None:
         check_declared(self)
 
-    def init(self, objective: Objective, x: Vector) -> SaddleFreeState:
+    def init(self, objective: Objective, x: Array) -> SaddleFreeState:
         """Evaluate the start and probe the Hessian product for symmetry."""
         kinds_for(objective, self.curvature)
         value, gradient, norm = evaluated_start(objective, x, self.curvature_rows)
-        state = SaddleFreeState(
+        draw_curvature_rows(objective, self.seed, 0, self.curvature_rows)
+        slices = Slices.of(objective)
+        operator = CurvatureOperator(slices, objective, x)
+        check_symmetry(slices, operator, self.seed)
+        return SaddleFreeState(
             objective=objective,
             x=x,
             value=value,
@@ -188,35 +192,24 @@ class SaddleFree(Solver[SaddleFreeState]):
             gradient_norm=norm,
             evaluations=1,
             largest_norm=norm,
+            products=operator.products,
         )
-        self._draw(state)
-        slices = Slices.of(objective)
-        operator = CurvatureOperator(slices, objective, x)
-        check_symmetry(slices, operator, self.seed)
-        state.products = operator.products
-        return state
 
     def step(self, state: SaddleFreeState) -> SaddleFreeState:
         """One iteration: a basis, then trials of dampings until the objective falls."""
-        self._draw(state)
-        slices = Slices.of(state.objective)
-        trial = state.x.duplicate()
+        draw_curvature_rows(state.objective, self.seed, state.counter, self.curvature_rows)
+        counter, slices = state.counter, Slices.of(state.objective)
         if state.gradient_norm <= STATIONARY * state.largest_norm:
-            moved = self._leave_stationary_point(state, slices, trial)
+            state = self._left_stationary_point(state, slices)
         else:
             kinds = kinds_for(state.objective, self.curvature)
-            # Where one kind finds no step at all, the other may.
-            moved = any(
-                self._descend(state, slices, kind, trial)
-                for kind in in_order_of_gain(kinds, state.gains)
-            )
-            if not moved:
-                state.outcome = Status.PRECISION_LIMIT
-        if moved:
-            trial = accept_trial(state, slices, trial)
-            state.largest_norm = max(state.largest_norm, state.gradient_norm)
-            state.counter += 1
-        return state
+            for kind in in_order_of_gain(kinds, state.gains):
+                state = self._descended(state, slices, kind)
+                if state.counter > counter:
+                    break  # where one kind finds no step at all, the other may
+            else:
+                state = replace(state, outcome=Status.PRECISION_LIMIT)
+        return replace(state, largest_norm=max(state.largest_norm, state.gradient_norm))
 
     def trace_row(self, state: SaddleFreeState) -> Mapping[str, float]:
         """Products and Krylov steps so far; the rest of the last step."""
@@ -230,45 +223,52 @@ class SaddleFree(Solver[SaddleFreeState]):
 
     # -- parts -----------------------------------------------------------------------------
 
-    def _draw(self, state: SaddleFreeState) -> None:
-        draw_curvature_rows(state.objective, self.seed, state.counter, self.curvature_rows)
-
-    def _descend(self, state: SaddleFreeState, slices: Slices, kind: str, trial: Vector) -> bool:
-        """Find a damping whose step lowers the objective; ``trial`` is then the new point."""
-        before = state.value
+    def _descended(self, state: SaddleFreeState, slices: Slices, kind: str) -> SaddleFreeState:
+        """The next iterate, or the same where no damping gives a step that lowers the objective."""
         operator = CurvatureOperator(
             slices, state.objective, state.x, gauss_newton=kind == GAUSS_NEWTON
         )
-        try:
-            metric = self._metric(state, slices)
-            solver = self._solver(state, slices, operator, metric)
-            damping = state.dampings.get(kind)
-            if damping is None:
-                damping = self.damping
-            if damping is None:
-                damping = 1e-2 * solver.largest()
-            floor = self._floor(solver)
-            damping = max(damping, self.least_damping or 0.0)
-            found = StepSearch(state, slices, solver, metric, trial, floor).run(damping)
-        finally:
-            state.products += operator.products
-        state.steps += solver.steps
-        state.lowest = solver.lowest
-        state.curvature = kind
+        metric = self._metric(state, slices)
+        solver = self._solver(state, slices, operator, metric)
+        damping = state.dampings.get(kind)
+        if damping is None:
+            damping = self.damping
+        if damping is None:
+            damping = 1e-2 * solver.largest()
+        floor = self._floor(solver)
+        damping = max(damping, self.least_damping or 0.0)
+        trials = Trials(state, slices)
+        search = StepSearch(state, trials, solver, metric, floor)
+        found = search.run(damping)
+        state = replace(
+            state,
+            products=state.products + operator.products,
+            steps=state.steps + solver.steps,
+            lowest=solver.lowest,
+            curvature=kind,
+        )
         if found is None:
-            state.gains = {**state.gains, kind: 0.0}
-            return False
-        state.gains = gains_after(state.gains, kind, before, found.value, operator.products)
-        state.ratio = found.ratio
-        state.step_length = found.length * slices.norm(found.direction.step)
+            return replace(
+                state,
+                evaluations=state.evaluations + trials.evaluations,
+                gains={**state.gains, kind: 0.0},
+            )
         damping = found.damping
         if found.ratio > 0.75:
             damping /= 3.0
         elif found.ratio < 0.25:
             damping *= 2.0
-        state.damping = max(damping, floor)
-        state.dampings = {**state.dampings, kind: state.damping}
-        return True
+        damping = max(damping, floor)
+        return trials.accepted(
+            state,
+            search.step(found.direction, found.length),
+            counter=state.counter + 1,
+            gains=gains_after(state.gains, kind, state.value, found.value, operator.products),
+            ratio=found.ratio,
+            step_length=found.length * slices.norm(found.direction.step),
+            damping=damping,
+            dampings={**state.dampings, kind: damping},
+        )
 
     def _solver(
         self,
@@ -310,30 +310,33 @@ class SaddleFree(Solver[SaddleFreeState]):
             return self.least_damping or 0.0
         return FLOOR * solver.largest()
 
-    def _leave_stationary_point(
-        self, state: SaddleFreeState, slices: Slices, trial: Vector
-    ) -> bool:
+    def _left_stationary_point(self, state: SaddleFreeState, slices: Slices) -> SaddleFreeState:
         """At a zero gradient: follow the most negative Ritz vector, or end if there is none."""
         operator = CurvatureOperator(slices, state.objective, state.x)
-        try:
-            seed = self.seed + 17 * state.counter
-            found = lowest_curvature(slices, operator, seed, self.steps)
-        finally:
-            state.products += operator.products
-        state.steps += found.steps
-        state.lowest = found.value
+        found = lowest_curvature(slices, operator, self.seed + 17 * state.counter, self.steps)
+        state = replace(
+            state,
+            products=state.products + operator.products,
+            steps=state.steps + found.steps,
+            lowest=found.value,
+        )
         if not found.negative:
-            state.outcome = Status.SMALL_GRADIENT
-            return False
+            return replace(state, outcome=Status.SMALL_GRADIENT)
+        trials = Trials(state, slices)
         length = max(1.0, slices.norm(slices.take(state.x)))
         for _ in range(HALVINGS):
             for sign in (1.0, -1.0):
-                value = trial_value(state, slices, sign * length * found.vector, trial)
+                step = sign * length * found.vector
+                value = trials.value(step)
                 if value < state.value:
                     predicted = 0.5 * found.value * length**2
-                    state.ratio = (value - state.value) / predicted
-                    state.step_length = length
-                    return True
+                    ratio = (value - state.value) / predicted
+                    return trials.accepted(
+                        state, step, counter=state.counter + 1, ratio=ratio, step_length=length
+                    )
             length *= 0.25
-        state.outcome = Status.PRECISION_LIMIT
-        return False
+        return replace(
+            state,
+            evaluations=state.evaluations + trials.evaluations,
+            outcome=Status.PRECISION_LIMIT,
+        )

@@ -13,15 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from thalweg.interfaces import SolverState
-from thalweg.parallel import Vector
 from thalweg_saddlefree.curvature import (
     AbsoluteSolver,
     Direction,
     LanczosAbsolute,
-    Slices,
     SpectrumTooWide,
 )
-from thalweg_saddlefree.trial_steps import go_to_trial, trial_value
+from thalweg_saddlefree.trial_steps import Trials
 
 #: Dampings tried before the search gives up.
 TRIALS = 40
@@ -58,18 +56,16 @@ class Found:
 
 @dataclass(frozen=True)
 class StepSearch:
-    """The search at one iterate, on whose state its evaluations are counted.
+    """The search at one iterate.
 
     ``solver`` gives the direction at a damping, of at least ``floor``, in the scaled variables, and
-    ``metric`` leads from these to plain ones.  After a search that found a step, the work vector
-    ``trial`` is the new point.
+    ``metric`` leads from these to plain ones.
     """
 
     state: SolverState
-    slices: Slices
+    trials: Trials
     solver: AbsoluteSolver
     metric: np.ndarray | float
-    trial: Vector
     floor: float
 
     def run(self, damping: float) -> Found | None:
@@ -79,14 +75,14 @@ class StepSearch:
             return None
         if isinstance(self.solver, LanczosAbsolute):
             found = self._smaller_dampings(self.solver, found)
-        found = self._other_length(found)
-        step = found.length * self.metric * found.direction.step
-        go_to_trial(self.state, self.slices, step, self.trial)
-        return found
+        return self._other_length(found)
+
+    def step(self, direction: Direction, length: float = 1.0) -> np.ndarray:
+        """This rank's slice of the step in plain variables."""
+        return np.asarray(length * self.metric * direction.step)
 
     def _try(self, direction: Direction, length: float = 1.0) -> float:
-        step = length * self.metric * direction.step
-        return trial_value(self.state, self.slices, step, self.trial)
+        return self.trials.value(self.step(direction, length))
 
     def _first(self, damping: float) -> Found | None:
         """The least of growing dampings whose step lowers the objective."""
@@ -103,19 +99,15 @@ class StepSearch:
             if value < before and ratio > 1e-4:
                 return Found(value, direction, ratio, damping)
             if -predicted <= ROUNDING * abs(before):
-                flatter = value <= before and self._flatter()
+                flatter = value <= before and self._flatter(direction)
                 return Found(value, direction, ratio, damping) if flatter else None
             # From a damping of zero, start at a thousandth of the spectrum's size.
             damping = 4.0 * damping if damping > 0 else 1e-3 * self.solver.largest()
         return None
 
-    def _flatter(self) -> bool:
-        """Whether the gradient is smaller at ``trial``: the test where values only round."""
-        gradient = self.trial.duplicate()
-        self.state.objective.value_and_gradient(self.trial, gradient)
-        self.state.evaluations += 1
-        norm = self.slices.norm(self.slices.take(gradient))
-        return norm < self.state.gradient_norm
+    def _flatter(self, direction: Direction) -> bool:
+        """Whether the step leads to a smaller gradient: the test where values only round."""
+        return self.trials.gradient_norm(self.step(direction)) < self.state.gradient_norm
 
     def _smaller_dampings(self, solver: LanczosAbsolute, found: Found) -> Found:
         """Smaller dampings from the same basis, as long as the model is good and they gain."""

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any, TypeVar
+
 import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import Objective, SolverState
-from thalweg.parallel import Vector
+from thalweg.parallel import Array
 from thalweg_saddlefree.capabilities import draw_curvature_rows
 from thalweg_saddlefree.curvature import Slices
 
+S = TypeVar("S", bound=SolverState)
+
 
 def evaluated_start(
-    objective: Objective, x: Vector, curvature_rows: int | None
-) -> tuple[float, Vector, float]:
+    objective: Objective, x: Array, curvature_rows: int | None
+) -> tuple[float, Array, float]:
     """Value, gradient and its norm at the starting point.  Collective.
 
     Raises
@@ -22,8 +27,7 @@ def evaluated_start(
         One of them is not finite, or rows are to be sampled where there are none.
     """
     draw_curvature_rows(objective, 0, 0, curvature_rows)
-    gradient = objective.layout.create_vec()
-    value = objective.value_and_gradient(x, gradient)
+    value, gradient = objective.value_and_gradient(x)
     slices = Slices.of(objective)
     norm = slices.norm(slices.take(gradient))
     if not np.isfinite(value) or not np.isfinite(norm):
@@ -34,26 +38,43 @@ def evaluated_start(
     return value, gradient, norm
 
 
-def go_to_trial(state: SolverState, slices: Slices, step: np.ndarray, trial: Vector) -> None:
-    """Overwrite ``trial`` with ``x + step``."""
-    slices.put(step, trial)
-    trial.axpy(1.0, state.x)
+class Trials:
+    """Points tried from one iterate, and how often the objective was evaluated at them.
 
+    Steps are given by this rank's slices.
+    """
 
-def trial_value(state: SolverState, slices: Slices, step: np.ndarray, trial: Vector) -> float:
-    """Objective at ``x + step``, which ``trial`` then holds; infinite if it is not finite."""
-    go_to_trial(state, slices, step, trial)
-    state.evaluations += 1
-    with np.errstate(over="ignore", invalid="ignore"):
-        value = state.objective.value(trial)
-    return value if np.isfinite(value) else float("inf")
+    def __init__(self, state: SolverState, slices: Slices) -> None:
+        self.objective, self.x, self.slices = state.objective, state.x, slices
+        self.evaluations = 0
 
+    def point(self, step: np.ndarray) -> Array:
+        """``x + step``."""
+        return self.slices.join(step) + self.x
 
-def accept_trial(state: SolverState, slices: Slices, trial: Vector) -> Vector:
-    """Make ``trial`` the iterate, with value and gradient; gives back the old one to free."""
-    assert state.gradient is not None
-    state.x, trial = trial, state.x
-    state.value = state.objective.value_and_gradient(state.x, state.gradient)
-    state.gradient_norm = slices.norm(slices.take(state.gradient))
-    state.evaluations += 1
-    return trial
+    def value(self, step: np.ndarray) -> float:
+        """Objective at ``x + step``; infinite if it is not finite."""
+        self.evaluations += 1
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = self.objective.value(self.point(step))
+        return value if np.isfinite(value) else float("inf")
+
+    def gradient_norm(self, step: np.ndarray) -> float:
+        """Norm of the gradient at ``x + step``."""
+        self.evaluations += 1
+        _, gradient = self.objective.value_and_gradient(self.point(step))
+        return self.slices.norm(self.slices.take(gradient))
+
+    def accepted(self, state: S, step: np.ndarray, **changes: Any) -> S:
+        """The state at ``x + step``, evaluated, with further changes of the one given."""
+        x = self.point(step)
+        value, gradient = self.objective.value_and_gradient(x)
+        return replace(
+            state,
+            x=x,
+            value=value,
+            gradient=gradient,
+            gradient_norm=self.slices.norm(self.slices.take(gradient)),
+            evaluations=state.evaluations + self.evaluations + 1,
+            **changes,
+        )

@@ -59,12 +59,12 @@ def truncated_cg(
     def damped(piece: np.ndarray) -> np.ndarray:
         return product(piece) + damping * piece
 
-    x = start.copy()
+    x = start
     r = -gradient - damped(x) if slices.dot(x, x) > 0 else -gradient
     # phi(x) = g'x + x'Ax/2 = -(r + b)'x/2 with b = -g and r the residual.
     phi = [-0.5 * slices.dot(r - gradient, x)]
     z = solve(r)
-    direction = z.copy()
+    direction = z
     rz = slices.dot(r, z)
     residuals, solved = Store(slices, dtype), Store(slices, dtype)
     iterates: list[np.ndarray] = []

@@ -10,7 +10,7 @@ import thalweg
 from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
 from thalweg.errors import ThalwegError
 from thalweg.interfaces import Objective
-from thalweg.parallel import MPI
+from thalweg.parallel import MPI, Array
 from thalweg.plugins import ObjectiveSpec, plugins
 
 PROBLEMS: dict[str, dict[str, Any]] = {
@@ -43,20 +43,20 @@ def counted(objective: Objective) -> dict[str, int]:
     counts = {"gradients": 0, "products": 0}
     gradient, product = objective.value_and_gradient, objective.hessian_product  # type: ignore[attr-defined]
 
-    def value_and_gradient(x: Any, g: Any) -> float:
+    def value_and_gradient(x: Array) -> tuple[float, Array]:
         counts["gradients"] += 1
-        return gradient(x, g)
+        return gradient(x)
 
-    def hessian_product(x: Any, d: Any, p: Any) -> None:
+    def hessian_product(x: Array, direction: Array) -> Array:
         counts["products"] += 1
-        product(x, d, p)
+        return product(x, direction)
 
     if isinstance(objective, GaussNewtonProduct):
         simpler = objective.gauss_newton_product
 
-        def gauss_newton_product(x: Any, d: Any, p: Any) -> None:
+        def gauss_newton_product(x: Array, direction: Array) -> Array:
             counts["products"] += 1
-            simpler(x, d, p)
+            return simpler(x, direction)
 
         objective.gauss_newton_product = gauss_newton_product  # type: ignore[method-assign]
     objective.value_and_gradient = value_and_gradient  # type: ignore[method-assign]
@@ -64,23 +64,19 @@ def counted(objective: Objective) -> dict[str, int]:
     return counts
 
 
-def newton(objective: Objective, x: Any, steps: int, curve: list[list[float]]) -> None:
+def newton(objective: Objective, x: Array, steps: int, curve: list[list[float]]) -> None:
     """Plain Newton steps: H p = -g solved exactly, a product for every column of H."""
     assert isinstance(objective, HessianProduct)
-    size = x.getSize()
-    gradient, image = x.duplicate(), x.duplicate()
+    size = x.size
     for step in range(steps):
-        value = objective.value_and_gradient(x, gradient)
-        norm = float(gradient.norm())
+        value, gradient = objective.value_and_gradient(x)
+        norm = float(np.linalg.norm(gradient))
         curve.append([float(step * (size + 1) + 1), float(value)])
         if not np.isfinite(value) or norm < 1e-9:
             return
-        hessian = np.empty((size, size))
-        for column, unit in enumerate(np.eye(size)):
-            objective.hessian_product(x, objective.layout.vec_from(unit.reshape(-1, 1)), image)
-            hessian[:, column] = image.getArray()
-        move = np.linalg.lstsq(hessian, -gradient.getArray(), rcond=1e-12)[0]
-        x.axpy(1.0, objective.layout.vec_from(move.reshape(-1, 1)))
+        units = np.eye(size)[:, :, None]
+        hessian = np.hstack([objective.hessian_product(x, unit) for unit in units])
+        x = x + np.linalg.lstsq(hessian, -gradient, rcond=1e-12)[0]
 
 
 def measure_escape(budget: int) -> dict[str, Any]:

@@ -146,10 +146,9 @@ class Course:
     def __init__(self, plateau: Plateau, seed: int) -> None:
         self.train, self.least = plateau.build()
         self.watched = plateau.build()[0]
-        self.x = self.train.initial_point(seed)
-        self.x.scale(plateau.scale)  # Glorot's biases are zero
-        self.start = self.train.layout.reading(self.x)[:, 0].copy()
-        self.whole = self.watched.value(self.x) - self.least
+        # Glorot's biases are zero.
+        self.start = plateau.scale * self.train.initial_point(seed)
+        self.whole = self.watched.value(self.start) - self.least
         self.watch = Watch("cpu")
         self.curve = [[0.0, 0.0, 1.0]]
 
@@ -190,14 +189,12 @@ def _rival(
     course = Course(plateau, seed)
     settings = {"rate": rate, "batch": plateau.batch or 200}
     rival = (Soap if name == "soap" else Rival)(name, settings, seed, constant=True)
-    layout = course.train.layout
-    for updates, epochs, flat in rival.run(course.train, course.start, seconds, course.watch.now):
+    start = course.start[:, 0]
+    for updates, epochs, flat in rival.run(course.train, start, seconds, course.watch.now):
         if epochs == updates and updates % 10:
             continue
         spent = course.watch.now() - rival.began
-        with layout.writing(course.x) as target:
-            target[:, 0] = flat
-        if course.note(spent, updates, course.x):
+        if course.note(spent, updates, np.asarray(flat, dtype=float)[:, None]):
             break
     return course.curve
 

@@ -223,7 +223,7 @@ def train(
     name = method.split(",")[0]
     watch = Watch(clock)
     if start is None:
-        start = problem.train.layout.reading(problem.train.initial_point(seed))[:, 0].copy()
+        start = problem.train.initial_point(seed)[:, 0]
     run = _rival if name in GRID else _ours
     curve, status, end = run(problem, name, seconds, watch, settings, seed, start, seconds / points)
     sys.stderr.write(f"{problem.name}: {method} {settings} {seed}: {curve[-1]} ({status})\n")
@@ -277,17 +277,14 @@ def _rival(
     start: np.ndarray,
     step: float,
 ) -> tuple[list[list[float]], str, np.ndarray]:
-    layout = problem.train.layout
-    x = layout.vec_from(start)
-    curve = [[0.0, 0.0, 0.0, *measured(problem, x)]]
+    curve = [[0.0, 0.0, 0.0, *measured(problem, start[:, None])]]
     rival = (Soap if name == "soap" else Rival)(name, settings, seed)
     flat = start
     for updates, epochs, flat in rival.run(problem.train, start, seconds, watch.now):
         spent = watch.now() - rival.began
         if spent >= curve[-1][0] + step or spent >= seconds:
-            with layout.writing(x) as target:
-                target[:, 0] = flat
-            errors = watch.pause(lambda: measured(problem, x))
+            x = np.asarray(flat, dtype=float)[:, None]
+            errors = watch.pause(lambda x=x: measured(problem, x))
             curve.append([spent, epochs, float(updates), *errors])
             sys.stderr.write(f"{name}: {curve[-1]}\n")
     status = "schedule completed" if "rate" in settings else "time is up"

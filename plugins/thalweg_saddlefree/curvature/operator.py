@@ -10,7 +10,7 @@ import numpy as np
 from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
 from thalweg.errors import InputError, NumericalError
 from thalweg.interfaces import Objective
-from thalweg.parallel import Vector, any_over_ranks
+from thalweg.parallel import Array, any_over_ranks
 from thalweg_saddlefree.curvature.slices import Slices
 
 #: Product of a Krylov method: this rank's slice in, this rank's slice out.
@@ -30,7 +30,7 @@ class CurvatureOperator:
     objective
         Must offer a Hessian product, or a Gauss-Newton product.
     x
-        The point; it must not change while the operator is in use.
+        The point.
     gauss_newton
         Multiply with the Gauss-Newton matrix instead of the Hessian.
 
@@ -41,15 +41,13 @@ class CurvatureOperator:
     """
 
     def __init__(
-        self, slices: Slices, objective: Objective, x: Vector, gauss_newton: bool = False
+        self, slices: Slices, objective: Objective, x: Array, gauss_newton: bool = False
     ) -> None:
         self.slices = slices
         self.objective = objective
         self.x = x
         self.gauss_newton = gauss_newton
         self.products = 0
-        self._direction = objective.layout.create_vec()
-        self._product = objective.layout.create_vec()
 
     def __call__(self, piece: np.ndarray) -> np.ndarray:
         """Slice of the product.  Collective.
@@ -59,15 +57,15 @@ class CurvatureOperator:
         NumericalError
             The product is not finite.
         """
-        self.slices.put(piece, self._direction)
+        direction = self.slices.join(piece)
         if self.gauss_newton:
             assert isinstance(self.objective, GaussNewtonProduct)
-            self.objective.gauss_newton_product(self.x, self._direction, self._product)
+            product = self.objective.gauss_newton_product(self.x, direction)
         else:
             assert isinstance(self.objective, HessianProduct)
-            self.objective.hessian_product(self.x, self._direction, self._product)
+            product = self.objective.hessian_product(self.x, direction)
         self.products += 1
-        result = self.slices.take(self._product)
+        result = self.slices.take(product)
         if any_over_ranks(self.slices.comm, not bool(np.isfinite(result).all())):
             raise NumericalError(
                 f"the curvature product of {type(self.objective).__name__} is not finite; "

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.interfaces import Objective
-from thalweg.parallel import MPI, Layout, Vector, sum_over_ranks
+from thalweg.parallel import MPI, Array, Layout, sum_over_ranks
 
 
 class Slices:
@@ -25,25 +25,31 @@ class Slices:
     size
         Length of a vector over all ranks.
     local_size
-        Length of this rank's slice, by default an even share.
+        Length of this rank's rows of a distributed variable; None for a replicated one, of which
+        each rank takes an even share.
+    columns
+        Columns of the variable.
 
     Notes
     -----
     All methods are collective.
     """
 
-    def __init__(self, comm: MPI.Comm, size: int, local_size: int | None = None) -> None:
-        self.comm = comm
+    def __init__(
+        self, comm: MPI.Comm, size: int, local_size: int | None = None, columns: int = 1
+    ) -> None:
+        self.comm, self.columns = comm, columns
         self.layout = Layout(comm, size, 1, local_size)
+        self.replicated = local_size is None
 
     @classmethod
     def of(cls, objective: Objective) -> Slices:
         """Slices of an objective's variable: its row blocks, or shares of a replicated one."""
         layout = objective.layout
-        size = layout.rows * layout.columns
         if layout.comm.size == 1:
-            return cls(objective.comm, size)
-        return cls(layout.comm, size, layout.local_rows * layout.columns)
+            return cls(objective.comm, layout.size, columns=layout.columns)
+        local_size = layout.local_rows * layout.columns
+        return cls(layout.comm, layout.size, local_size, layout.columns)
 
     @property
     def size(self) -> int:
@@ -55,24 +61,22 @@ class Slices:
         """Length of this rank's slice."""
         return self.layout.local_rows
 
-    def take(self, vec: Vector) -> np.ndarray:
-        """This rank's slice of ``vec`` as a new array, shape ``(local_size,)``."""
-        return np.array(self.view(vec))
+    def take(self, array: Array) -> np.ndarray:
+        """This rank's slice of an array laid out as the variable, as a new array.
 
-    def view(self, vec: Vector) -> np.ndarray:
-        """This rank's slice of ``vec`` as a read-only view, valid while ``vec`` is."""
-        whole = vec.getArray(readonly=True)
-        if whole.size == self.local_size:
-            return np.asarray(whole)
-        return np.asarray(whole[self.layout.start : self.layout.stop])
+        A BLAS may round inner products by where an array begins in memory.
+        """
+        return np.array(self.view(array))
 
-    def put(self, piece: np.ndarray, vec: Vector) -> None:
-        """Overwrite ``vec`` with the vector whose slices are ``piece``."""
-        target = vec.getArray()
-        if target.size == piece.size:
-            target[...] = piece
-        else:
-            target[...] = self.layout.gather_rows(piece.reshape(-1, 1)).ravel()
+    def view(self, array: Array) -> np.ndarray:
+        """This rank's slice of an array laid out as the variable, in the same memory."""
+        flat = array.reshape(-1)
+        return self.layout.local(flat) if self.replicated else flat
+
+    def join(self, piece: np.ndarray) -> Array:
+        """The array, laid out as the variable, whose slices are ``piece``."""
+        flat = self.layout.gather_rows(piece) if self.replicated else piece
+        return flat.reshape(-1, self.columns).astype(float, copy=False)
 
     def dot(self, a: np.ndarray, b: np.ndarray) -> float:
         """Inner product of two vectors."""

@@ -10,7 +10,7 @@ import numpy as np
 from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
 from thalweg.errors import InputError
 from thalweg.interfaces import Objective
-from thalweg.parallel import MPI, Identified, Layout, Vector
+from thalweg.parallel import MPI, Array, Identified, Layout
 
 
 class Function(Identified, ABC):
@@ -104,27 +104,22 @@ class FunctionObjective(Objective, HessianProduct):
         self.function = function
         self.spread = spread
 
-    def initial_point(self, seed: int) -> Vector:
+    def initial_point(self, seed: int) -> Array:
         """The customary start, shifted at random if a spread is given."""
-        start = self.function.start().reshape(-1, 1)
-        return self.layout.vec_from(start + self.layout.random_normal(seed, self.spread))
+        start = self.function.start()[:, None]
+        return start + self.layout.random_normal(seed, self.spread)
 
-    def value(self, x: Vector) -> float:
+    def value(self, x: Array) -> float:
         """f(x)."""
-        return float(self.function.value(self.layout.reading(x)[:, 0]))
+        return float(self.function.value(x[:, 0]))
 
-    def value_and_gradient(self, x: Vector, gradient: Vector) -> float:
+    def value_and_gradient(self, x: Array) -> tuple[float, Array]:
         """f(x) and its gradient."""
-        point = self.layout.reading(x)[:, 0]
-        with self.layout.writing(gradient) as target:
-            target[:, 0] = self.function.gradient(point)
-        return float(self.function.value(point))
+        return self.value(x), self.function.gradient(x[:, 0])[:, None]
 
-    def hessian_product(self, x: Vector, direction: Vector, product: Vector) -> None:
+    def hessian_product(self, x: Array, direction: Array) -> Array:
         """Exact Hessian times a direction."""
-        point, along = self.layout.reading(x)[:, 0], self.layout.reading(direction)[:, 0]
-        with self.layout.writing(product) as target:
-            target[:, 0] = self.function.hessian_product(point, along)
+        return self.function.hessian_product(x[:, 0], direction[:, 0])[:, None]
 
 
 class LeastSquaresObjective(FunctionObjective, GaussNewtonProduct):
@@ -132,8 +127,6 @@ class LeastSquaresObjective(FunctionObjective, GaussNewtonProduct):
 
     function: LeastSquares
 
-    def gauss_newton_product(self, x: Vector, direction: Vector, product: Vector) -> None:
+    def gauss_newton_product(self, x: Array, direction: Array) -> Array:
         """``2 J'J`` times a direction."""
-        point, along = self.layout.reading(x)[:, 0], self.layout.reading(direction)[:, 0]
-        with self.layout.writing(product) as target:
-            target[:, 0] = self.function.gauss_newton_product(point, along)
+        return self.function.gauss_newton_product(x[:, 0], direction[:, 0])[:, None]

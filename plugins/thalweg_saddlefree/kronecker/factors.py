@@ -11,7 +11,7 @@ local to a rank.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
@@ -94,7 +94,7 @@ class Basis:
     derivatives: np.ndarray
 
 
-@dataclass
+@dataclass(frozen=True)
 class LayerFactors:
     """Moving averages of a layer's factors, and what applies their damped inverse.
 
@@ -108,6 +108,8 @@ class LayerFactors:
     left, right
         Factors that multiply a gradient: the inverses of the damped A and G, of which the
         upper triangles count, or with eigenvalue correction their eigenvectors.
+    damping
+        That of the inverses.
     """
 
     inputs: np.ndarray
@@ -124,43 +126,44 @@ class LayerFactors:
         a, g, left, right = (np.zeros((size, size), dtype, order="F") for size in 2 * sizes)
         return cls(a, g, np.zeros(sizes, dtype) if corrected else None, left, right)
 
-    def average(self, mean: Moments, keep: float) -> None:
-        """Move towards new means over rows, keeping the part ``keep`` of the old ones.
+    def averaged(self, mean: Moments, keep: float) -> LayerFactors:
+        """Averages moved towards new means over rows, with the part ``keep`` of the old ones."""
+        scale = self.scale
+        if scale is not None and mean.squares is not None:
+            scale = keep * scale + (1 - keep) * mean.squares
+        return replace(
+            self,
+            inputs=keep * self.inputs + (1 - keep) * mean.inputs,
+            derivatives=keep * self.derivatives + (1 - keep) * mean.derivatives,
+            scale=scale,
+        )
 
-        The old arrays stay as they are, since a state of the preconditioner may hold them.
-        """
-        self.inputs = keep * self.inputs + (1 - keep) * mean.inputs
-        self.derivatives = keep * self.derivatives + (1 - keep) * mean.derivatives
-        if self.scale is not None and mean.squares is not None:
-            self.scale = keep * self.scale + (1 - keep) * mean.squares
-
-    def refresh(self, damping: float, corrected: bool) -> None:
-        """Invert, or decompose, the factors at a damping.
+    def refreshed(self, damping: float, corrected: bool) -> LayerFactors:
+        """The factors inverted, or decomposed, at a damping.
 
         Raises
         ------
         NumericalError
             A factor is not finite, or not positive definite in double precision either.
         """
-        self.damping = damping
         if not (np.isfinite(self.inputs).all() and np.isfinite(self.derivatives).all()):
             raise NumericalError(
                 "a Kronecker factor is not finite: the network's activations or derivatives "
                 "overflow; start from smaller weights or scale the data"
             )
         if corrected:
-            values, self.left = scipy.linalg.eigh(self.inputs, lower=False)
-            others, self.right = scipy.linalg.eigh(self.derivatives, lower=False)
+            values, left = scipy.linalg.eigh(self.inputs, lower=False)
+            others, right = scipy.linalg.eigh(self.derivatives, lower=False)
             # In the new coordinates the best guess before any sample is K-FAC's own.
-            self.scale = np.outer(np.maximum(values, 0), np.maximum(others, 0))
-            return
+            scale = np.outer(np.maximum(values, 0), np.maximum(others, 0))
+            return replace(self, damping=damping, scale=scale, left=left, right=right)
         # Martens and Grosse (2015), section 6.3: pi makes the damping of the product smallest.
         a = float(np.trace(self.inputs)) / len(self.inputs)
         g = float(np.trace(self.derivatives)) / len(self.derivatives)
         pi = np.sqrt(a / g) if a > 0 and g > 0 else 1.0
         gamma = np.sqrt(damping)
-        self.left = _inverse(self.inputs, pi * gamma)
-        self.right = _inverse(self.derivatives, gamma / pi)
+        left, right = _inverse(self.inputs, pi * gamma), _inverse(self.derivatives, gamma / pi)
+        return replace(self, damping=damping, left=left, right=right)
 
     def solve(self, gradient: np.ndarray) -> np.ndarray:
         """Damped inverse times a gradient of the layer's shape."""

@@ -9,14 +9,13 @@ applies the inverse; the parts of a direction are then broadcast.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import Capability, Objective, Preconditioner
-from thalweg.parallel import MPI, Vector, raise_on_all_ranks, sum_large
+from thalweg.parallel import MPI, Array, raise_on_all_ranks, sum_large
 from thalweg.plugins import Help, check_declared
 from thalweg_saddlefree.capabilities import (
     AdaptiveDamping,
@@ -76,14 +75,14 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         self.corrected, self.rows, self.seed = corrected, rows, seed
         check_declared(self)
 
-    def setup(self, objective: Objective, x: Vector) -> None:
+    def setup(self, objective: Objective, x: Array) -> None:
         """Assign the layers to the ranks; factors come with the first update."""
         assert isinstance(objective, LayeredCurvature)
         blocks = sorted(objective.layers, key=lambda block: block.start)
         covered = 0
         for block in blocks:
             covered = block.stop if block.start == covered else -1
-        if covered != objective.layout.rows * objective.layout.columns:
+        if covered != objective.layout.size:
             raise InputError(
                 f"the layers of {type(objective).__name__} do not cover its variables one after "
                 "the other, so that they have no Kronecker metric; describe every layer"
@@ -109,7 +108,7 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         """Take this damping from the next inversion on."""
         self.wanted_damping = damping
 
-    def update(self, x: Vector) -> None:
+    def update(self, x: Array) -> None:
         """Average the factors of the curvature rows at ``x``; invert them when it is time."""
         objective = self.objective
         if self.rows is None:
@@ -130,7 +129,7 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
                 sum_large(comm, memory, root=self.owners[layer])
                 array /= total
             if self.owners[layer] == comm.rank:
-                self.factors[layer].average(moments, keep)
+                self.factors[layer] = self.factors[layer].averaged(moments, keep)
         # Factors change fastest at the beginning, when they are averages of few samples.
         wait = min(self.inverse_every, max(1, self.inverted // 2))
         moved = max(self.wanted_damping, self.used_damping) > MOVED * min(
@@ -139,7 +138,7 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         if moved or self.count - self.inverted >= wait:
             self._invert()
 
-    def _sums(self, x: Vector) -> list[Moments]:
+    def _sums(self, x: Array) -> list[Moments]:
         sums: list[Moments | None] = [None] * len(self.blocks)
         dtype: np.dtype[Any] = np.dtype(np.float32)
         draw = (self.seed << 32) + self.count
@@ -162,8 +161,10 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
     def _invert(self) -> None:
         self.inverted, self.used_damping = self.count, self.wanted_damping
         with raise_on_all_ranks(self.objective.comm):
-            for factors in self.factors.values():
-                factors.refresh(self.wanted_damping, self.corrected)
+            self.factors = {
+                layer: factors.refreshed(self.wanted_damping, self.corrected)
+                for layer, factors in self.factors.items()
+            }
         if self.corrected:
             self._share_bases()
 
@@ -176,22 +177,21 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
             left, right = comm.bcast(pair, root=owner)
             self.bases[layer] = Basis(left, right)
 
-    def apply(self, residual: Vector, direction: Vector) -> None:
+    def apply(self, residual: Array) -> Array:
         """Each rank solves with its own layers; every rank gets the whole."""
         if not self.count:
             raise RuntimeError("update must be called before apply")
         comm = self.objective.comm
-        source, target = residual.getArray(readonly=True), direction.getArray()
-        for layer, block in enumerate(self.blocks):
-            shape = (block.inputs, block.outputs)
-            part = target[block.start : block.stop]
-            if layer in self.factors:
-                factors = self.factors[layer]
-                gradient = source[block.start : block.stop].reshape(shape)
-                part[...] = factors.solve(gradient.astype(factors.inputs.dtype)).ravel()
+        direction = np.empty(residual.size)
+        for layer, factors in self.factors.items():
+            block = self.blocks[layer]
+            gradient = residual.reshape(-1)[block.start : block.stop]
+            gradient = gradient.reshape(block.inputs, block.outputs).astype(factors.inputs.dtype)
+            direction[block.start : block.stop] = factors.solve(gradient).ravel()
         if comm.size > 1:
             for block, owner in zip(self.blocks, self.owners, strict=True):
-                comm.Bcast(target[block.start : block.stop], root=owner)
+                comm.Bcast(direction[block.start : block.stop], root=owner)
+        return direction.reshape(residual.shape)
 
     def state(self) -> Mapping[str, Any]:
         """Counters, and every layer's factors and inverses, gathered on all ranks."""
@@ -199,8 +199,7 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         layers = []
         for layer, owner in enumerate(self.owners):
             own = self.factors.get(layer)
-            content = None if own is None else {f.name: getattr(own, f.name) for f in fields(own)}
-            layers.append(comm.bcast(content, root=owner))
+            layers.append(comm.bcast(None if own is None else dict(vars(own)), root=owner))
         return {
             "count": self.count,
             "inverted": self.inverted,

@@ -13,8 +13,8 @@ from thalweg.errors import InputError
 from thalweg.interfaces import Objective
 from thalweg.parallel import (
     MPI,
+    Array,
     Layout,
-    Vector,
     any_over_ranks,
     exact_sum,
     sketch,
@@ -181,7 +181,7 @@ class NetworkObjective(
         inputs = self.inputs[rows.local]
         return inputs, inputs if self.targets is self.inputs else self.targets[rows.local]
 
-    def held_out_value(self, x: Vector) -> float:
+    def held_out_value(self, x: Array) -> float:
         """Mean loss over the rows held out, without weight decay; NaN if there are none."""
         if self._held_out is None:
             return float("nan")
@@ -193,19 +193,18 @@ class NetworkObjective(
 
     # -- value and gradient ----------------------------------------------------------------
 
-    def initial_point(self, seed: int) -> Vector:
+    def initial_point(self, seed: int) -> Array:
         """Weights of the chosen scheme."""
-        start = starting_weights(self.network, self.initialization, seed, self.scale)
-        return self.layout.vec_from(start)
+        return starting_weights(self.network, self.initialization, seed, self.scale)[:, None]
 
-    def value(self, x: Vector) -> float:
+    def value(self, x: Array) -> float:
         """Mean loss plus weight decay."""
         flat = self._flat(x)
         totals = [self.network.loss_of(flat, *chunk) for chunk in _chunks(*self._batch)]
         self._count("value", self._value_rows.total)
         return self._mean(exact_sum(totals), self._value_rows.total) + self._decay(x)
 
-    def value_and_gradient(self, x: Vector, gradient: Vector) -> float:
+    def value_and_gradient(self, x: Array) -> tuple[float, Array]:
         """Mean loss plus weight decay, and their gradient."""
         flat = self._flat(x)
         sums = np.zeros(self.network.parameters, dtype=self.dtype)
@@ -224,30 +223,31 @@ class NetworkObjective(
         self._count("gradient", self._value_rows.total)
         if keep:
             self._linearized, self._linearized_at = kept, flat
-        self._finish(sums, self._value_rows.total, x, gradient)
-        return self._mean(exact_sum(totals), self._value_rows.total) + self._decay(x)
+        gradient = self._with_decay(sums, self._value_rows.total, x)
+        value = self._mean(exact_sum(totals), self._value_rows.total) + self._decay(x)
+        return value, gradient
 
     # -- curvature -------------------------------------------------------------------------
 
-    def hessian_product(self, x: Vector, direction: Vector, product: Vector) -> None:
+    def hessian_product(self, x: Array, direction: Array) -> Array:
         """Exact Hessian over the curvature rows, by the R-operator."""
         flat, along = self._flat(x), self._flat(direction)
         sums = np.zeros(self.network.parameters, dtype=self.dtype)
         for point in self._points(flat):
             self.network.add_hessian_product(flat, point, along, sums)
         self._count("hessian", self.curvature_row_count)
-        self._finish(sums, self.curvature_row_count, direction, product)
+        return self._with_decay(sums, self.curvature_row_count, direction)
 
-    def gauss_newton_product(self, x: Vector, direction: Vector, product: Vector) -> None:
+    def gauss_newton_product(self, x: Array, direction: Array) -> Array:
         """Gauss-Newton matrix over the curvature rows, by the R-operator."""
         flat, along = self._flat(x), self._flat(direction)
         sums = np.zeros(self.network.parameters, dtype=self.dtype)
         for point in self._points(flat):
             self.network.add_gauss_newton_product(flat, point, along, sums)
         self._count("gauss-newton", self.curvature_row_count)
-        self._finish(sums, self.curvature_row_count, direction, product)
+        return self._with_decay(sums, self.curvature_row_count, direction)
 
-    def curvature_forms(self, x: Vector, directions: Sequence[Vector], hessian: bool) -> Forms:
+    def curvature_forms(self, x: Array, directions: Sequence[Array], hessian: bool) -> Forms:
         """Inner products in both matrices, from the forward half of each product."""
         flat = self._flat(x)
         along = [self._flat(direction) for direction in directions]
@@ -268,7 +268,7 @@ class NetworkObjective(
         """One block per layer: weights, and biases as its last row."""
         return self._layers
 
-    def layer_samples(self, x: Vector, draw: int) -> Iterator[LayerSample]:
+    def layer_samples(self, x: Array, draw: int) -> Iterator[LayerSample]:
         """Activations, and back-propagated random signs that stand for sampled targets."""
         flat = self._flat(x)
         rows = self.rows.start + self._curvature_rows.local
@@ -281,20 +281,17 @@ class NetworkObjective(
                 yield LayerSample(layer, point.activations[layer][:, None], delta[:, None])
         self._count("sample", self.curvature_row_count)
 
-    def gradient_squares(self, x: Vector, squares: Vector) -> None:
+    def gradient_squares(self, x: Array) -> Array:
         """Mean over the curvature rows of the squared derivatives of their losses."""
         flat = self._flat(x)
         sums = np.zeros(self.network.parameters, dtype=self.dtype)
         for point in self._points(flat):
             self.network.add_gradient_squares(point, sums)
-        sum_large(self.comm, sums)
-        with self.layout.writing(squares) as target:
-            target[:, 0] = sums
-            target /= self.curvature_row_count
+        return self._averaged(sums, self.curvature_row_count)
 
     # -- what is reported ------------------------------------------------------------------
 
-    def metrics(self, x: Vector) -> Mapping[str, Any]:
+    def metrics(self, x: Array) -> Mapping[str, Any]:
         """Squared error per case, and the part of rows classified rightly for one-hot targets."""
         flat = self._flat(x)
         squares, hits = [], 0
@@ -320,9 +317,8 @@ class NetworkObjective(
 
     # -- parts -----------------------------------------------------------------------------
 
-    def _flat(self, x: Vector) -> np.ndarray:
-        # A copy even in double precision: what is kept of a point must not change with x.
-        return np.array(self.layout.reading(x)[:, 0], dtype=self.dtype)
+    def _flat(self, x: Array) -> np.ndarray:
+        return x[:, 0].astype(self.dtype, copy=False)
 
     def _count(self, kind: str, rows: int) -> None:
         self.operations += self.network.flops(kind) * rows
@@ -334,26 +330,26 @@ class NetworkObjective(
         local = not bool(((self.targets == 0) | (self.targets == 1)).all())
         return not any_over_ranks(self.comm, local)
 
-    def _decay(self, x: Vector) -> float:
+    def _decay(self, x: Array) -> float:
         if not self.l2:
             return 0.0
-        flat = self.layout.reading(x)[:, 0]
         squares = [
-            np.square(self.network.weights(flat, k)).sum() for k in range(self.network.depth)
+            np.square(self.network.weights(x[:, 0], k)).sum() for k in range(self.network.depth)
         ]
         return 0.5 * self.l2 * exact_sum(squares)
 
-    def _finish(self, sums: np.ndarray, rows: int, decaying: Vector, out: Vector) -> None:
-        """Sum over ranks, divide by the rows, add the decay's part: ``l2 * decaying``."""
+    def _averaged(self, sums: np.ndarray, rows: int) -> Array:
+        """Mean over so many rows of all ranks; the sum over the ranks overwrites ``sums``."""
         sum_large(self.comm, sums)
-        with self.layout.writing(out) as target:
-            target[:, 0] = sums
-            target /= rows
-            if self.l2:
-                flat = self.layout.reading(decaying)[:, 0]
-                for layer in range(self.network.depth):
-                    weights = self.network.weights(target[:, 0], layer)
-                    weights += self.l2 * self.network.weights(flat, layer)
+        return sums[:, None].astype(float) / rows
+
+    def _with_decay(self, sums: np.ndarray, rows: int, decaying: Array) -> Array:
+        """The mean, and the decay's part: ``l2 * decaying``."""
+        mean = self._averaged(sums, rows)
+        for layer in range(self.network.depth) if self.l2 else ():
+            weights = self.network.weights(mean[:, 0], layer)
+            weights += self.l2 * self.network.weights(decaying[:, 0], layer)
+        return mean
 
     def _fits(self, rows: int) -> bool:
         """Whether the activations and deltas of so many rows may be kept."""

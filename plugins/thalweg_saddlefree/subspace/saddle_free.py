@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
 from thalweg.errors import InputError
-from thalweg.interfaces import TRANSIENT, Objective, Preconditioner, Solver
-from thalweg.parallel import Vector, agreed
+from thalweg.interfaces import Objective, Preconditioner, Rows, Solver
+from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_saddlefree.capabilities import AdaptiveDamping, CurvatureForms, Forms
@@ -64,7 +64,7 @@ KEPT = 1 / 3
 LEAST_DAMPING = 1e-8
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SubspaceState(StochasticState):
     """State of :class:`SubspaceSaddleFree`.
 
@@ -98,11 +98,9 @@ class SubspaceState(StochasticState):
         Whether the last epochs kept less than :data:`KEPT` of what their steps promised.
     predicted, earlier
         Sums of the predicted decreases of this epoch's steps and of the last one's.
-    in_use
-        Epoch and batch whose rows the objective uses.
     """
 
-    last: Vector
+    last: Rows
     counter: int = 0
     damping: float
     products: float = 0.0
@@ -117,7 +115,6 @@ class SubspaceState(StochasticState):
     noisy: bool = False
     predicted: float = 0.0
     earlier: float = 0.0
-    in_use: tuple[int, int] = field(default=(-1, -1), metadata=TRANSIENT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +194,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
 
     # -- the interface ---------------------------------------------------------------------
 
-    def init(self, objective: Objective, x: Vector) -> SubspaceState:
+    def init(self, objective: Objective, x: Array) -> SubspaceState:
         """One evaluation over the first batch."""
         if not isinstance(objective, HessianProduct | GaussNewtonProduct):
             raise InputError(
@@ -208,74 +205,70 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
                 f"{type(objective).__name__} has no {self.curvature} product; choose the other "
                 "curvature"
             )
-        state = SubspaceState(
-            objective=objective,
-            x=x,
-            value=float("nan"),
-            gradient=x.duplicate(),
-            last=objective.layout.create_vec(),
-            damping=self.damping,
-        )
+        size, done = 0, operations_of(objective)
         if isinstance(objective, Minibatches):
             rows = objective.data_layout.rows
             size = self.batch or max(LEAST_BATCH, min(BATCH, rows // 8))
-            state.size = min(rows, size, self.largest_batch or rows)
-        done = operations_of(objective)
-        self._evaluate(state)
-        state.operations = operations_of(objective) - done
+            size = min(rows, size, self.largest_batch or rows)
+        state = self._evaluated(
+            SubspaceState(
+                objective=objective,
+                x=x,
+                value=float("nan"),
+                last=np.zeros_like(x),
+                damping=self.damping,
+                size=size,
+            )
+        )
         if not (math.isfinite(state.value) and math.isfinite(state.gradient_norm)):
             raise InputError(
                 f"the objective or its gradient is not finite at the starting point "
                 f"({state.value}); start from another point or scale the data"
             )
-        return state
+        return replace(state, operations=operations_of(objective) - done)
 
     def step(self, state: SubspaceState) -> SubspaceState:
         """Model the batch at the iterate, move, and evaluate the next batch."""
+        objective = state.objective
+        if state.rows_differ:
+            # The forward pass that products share is made again too.
+            state = replace(self._evaluated(state), evaluations=state.evaluations)
+        done = operations_of(objective)
         assert state.gradient is not None
-        done = operations_of(state.objective)
-        if state.in_use != (state.epoch, state.batch):
-            # A resumed run: the rows, and the forward pass that products share, are those
-            # of the start.
-            self._evaluate(state)
-            state.evaluations -= 1
-            done = operations_of(state.objective)
-        fits = state.gradient.dot(state.last) <= state.bound and state.value <= state.highest
-        fits = agreed(state.objective.comm, fits)
+        slope = objective.layout.dot(state.gradient, state.last)
+        fits = agreed(objective.comm, slope <= state.bound and state.value <= state.highest)
         if not state.whole and not fits:
-            self._take_back(state)
+            state = self._taken_back(state)
         if not (math.isfinite(state.value) and math.isfinite(state.gradient_norm)):
-            state.outcome = Status.DIVERGED
-        elif state.gradient_norm == 0.0:
-            state.outcome = Status.SMALL_GRADIENT
-        if not state.outcome.running:
-            return state
-        schedule = self._schedule(state)
-        self.move(state)
-        if state.outcome.running:
-            epoch, former = state.epoch, state.epoch_value
-            state.count_batch(schedule, state.value)
-            if state.epoch > epoch and not state.whole:
-                self._enlarge(state, former)
-            self._evaluate(state)
-            state.operations += operations_of(state.objective) - done
-        return state
+            return replace(state, outcome=Status.DIVERGED)
+        if state.gradient_norm == 0.0:
+            return replace(state, outcome=Status.SMALL_GRADIENT)
+        moved = self.move(state)
+        if not moved.outcome.running:
+            return moved
+        following = moved.after_batch(self._schedule(moved), moved.value)
+        if following.epoch > moved.epoch and not moved.whole:
+            following = self._enlarged(following, moved.epoch_value)
+        following = self._evaluated(following)
+        done = operations_of(objective) - done
+        return replace(following, operations=following.operations + done)
 
-    def move(self, state: SubspaceState) -> None:
-        """Move ``x`` by one step for the gradient in ``state``, with the rows now in use.
+    def move(self, state: SubspaceState) -> SubspaceState:
+        """The state after one step for its gradient, with the rows now in use.  Collective.
 
-        Collective.  ``last`` is then the step.
+        Its ``last`` is the step; value and gradient are still those before it.
         """
         measured = not state.settled or (state.counter + 1) % self.check_every == 0
         if state.whole:
-            self._descend(state)
+            state = self._descended(state)
         elif measured:
-            self._measure(state)
+            state = self._measured(state)
         else:
-            self._take(state)
-        state.counter += 1
+            state, _ = self._moved(state)
+        counter = state.counter + 1
         # On its own batch a prediction holds however small the damping is.
-        state.settled |= not state.whole and state.counter >= FIRST_STEPS
+        settled = state.settled or (not state.whole and counter >= FIRST_STEPS)
+        return replace(state, counter=counter, settled=settled)
 
     def trace_row(self, state: SubspaceState) -> Mapping[str, float]:
         """The last step."""
@@ -305,7 +298,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             return BatchSchedule(1, 1)
         return BatchSchedule(state.objective.data_layout.rows, round(state.size), self.seed)
 
-    def _enlarge(self, state: SubspaceState, former: float) -> None:
+    def _enlarged(self, state: SubspaceState, former: float) -> SubspaceState:
         """Choose the batch of the next epoch, so that the decrease per row is greatest.
 
         Let a step promise the decrease S + N on its batch, S by what all rows have in common
@@ -314,178 +307,173 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         values of two epochs, both over all rows, show S - N.
         """
         promised = 0.5 * (state.predicted + state.earlier)
-        state.earlier, state.predicted = state.predicted, 0.0
         kept = (former - state.epoch_value) / promised if promised > 0 else float("nan")
-        state.noisy = kept < KEPT
+        size = state.size
         if math.isfinite(kept):
             factor = 2.0 * (1.0 - kept) / (1.0 + kept) if kept > -1.0 else self.growth
-            state.size *= min(self.growth, max(1.0, factor))
-            state.size = min(state.size, self.largest_batch or state.size)
+            size *= min(self.growth, max(1.0, factor))
+            size = min(size, self.largest_batch or size)
+        return replace(state, size=size, noisy=kept < KEPT, earlier=state.predicted, predicted=0.0)
 
-    def _take_back(self, state: SubspaceState) -> None:
+    def _taken_back(self, state: SubspaceState) -> SubspaceState:
         """Undo the last step, since the next batch shows that it went far too far."""
-        state.x.axpy(-1.0, state.last)
-        state.last.set(0.0)
-        state.bound = state.highest = float("inf")
-        state.damping *= 4.0
-        state.predicted = state.earlier = 0.0  # what was lost is not the batches' noise
-        self._evaluate_here(state)
+        state = replace(
+            state,
+            x=state.x - state.last,
+            last=np.zeros_like(state.x),
+            bound=float("inf"),
+            highest=float("inf"),
+            damping=4.0 * state.damping,
+            predicted=0.0,  # what was lost is not the batches' noise
+            earlier=0.0,
+        )
+        return self._evaluated_here(state)
 
-    def _evaluate(self, state: SubspaceState) -> None:
+    def _evaluated(self, state: SubspaceState) -> SubspaceState:
         """Value and gradient over the batch that comes next."""
-        self._use_rows(state)
-        self._evaluate_here(state)
+        schedule = self._schedule(state)
+        if isinstance(state.objective, Minibatches):
+            share = min(1.0, max(self.curvature_share, CURVATURE_ROWS / state.size))
+            state = state.with_rows(schedule, share)
+            first, last = schedule.bounds(state.batch)
+            state = replace(state, rows=last - first)
+        return self._evaluated_here(replace(state, whole=schedule.batches == 1))
 
     @staticmethod
-    def _evaluate_here(state: SubspaceState) -> None:
-        assert state.gradient is not None
-        state.value = state.objective.value_and_gradient(state.x, state.gradient)
-        state.gradient_norm = state.gradient.norm()
-        state.evaluations += 1
+    def _evaluated_here(state: SubspaceState) -> SubspaceState:
+        value, gradient = state.objective.value_and_gradient(state.x)
+        return replace(
+            state,
+            value=value,
+            gradient=gradient,
+            gradient_norm=state.objective.layout.norm(gradient),
+            evaluations=state.evaluations + 1,
+        )
 
-    def _use_rows(self, state: SubspaceState) -> None:
-        if isinstance(state.objective, Minibatches) and state.in_use != (state.epoch, state.batch):
-            share = min(1.0, max(self.curvature_share, CURVATURE_ROWS / state.size))
-            rows, part = state.rows_of(self._schedule(state), share)
-            state.objective.use_rows(rows, part)
-            state.rows = rows.total
-        state.in_use = (state.epoch, state.batch)
-        state.whole = self._schedule(state).batches == 1
-
-    def _directions(self, state: SubspaceState) -> list[Vector]:
+    def _directions(self, state: SubspaceState) -> list[Array]:
         """Preconditioned gradient, last step if there is one, and Lanczos vectors."""
         assert state.gradient is not None
-        first = state.gradient.duplicate()
-        metric = self.preconditioner
+        norm, metric = state.objective.layout.norm, self.preconditioner
         if isinstance(metric, AdaptiveDamping):
             metric.damp(state.damping)
-        if metric is None:
-            state.gradient.copy(first)
-        else:
+        if metric is not None:
             metric.update(state.x)
-            metric.apply(state.gradient, first)
-        first.scale(-1.0)
-        directions = [first, state.last] if state.last.norm() > 0 else [first]
-        along = first
+        along = -(state.gradient if metric is None else metric.apply(state.gradient))
+        directions = [along, state.last] if norm(state.last) > 0 else [along]
         for _ in range(self.lanczos):
-            image, vector = first.duplicate(), first.duplicate()
-            self._product(state, along, image)
-            if metric is None:
-                image.copy(vector)
-            else:
-                metric.apply(image, vector)
-            norm = vector.norm()
-            if norm > 0:
-                vector.scale(along.norm() / norm)
+            vector = self._product(state, along)
+            if metric is not None:
+                vector = metric.apply(vector)
+            length = norm(vector)
+            if length > 0:
+                vector = vector * (norm(along) / length)
             directions.append(vector)
             along = vector
         return directions
 
-    def _product(self, state: SubspaceState, vector: Vector, image: Vector) -> None:
+    def _product(self, state: SubspaceState, direction: Array) -> Array:
         objective = state.objective
         if self.curvature == "hessian":
             assert isinstance(objective, HessianProduct)
-            objective.hessian_product(state.x, vector, image)
-        else:
-            assert isinstance(objective, GaussNewtonProduct)
-            objective.gauss_newton_product(state.x, vector, image)
-        state.products += 1
+            return objective.hessian_product(state.x, direction)
+        assert isinstance(objective, GaussNewtonProduct)
+        return objective.gauss_newton_product(state.x, direction)
 
-    def _model(self, state: SubspaceState, directions: list[Vector]) -> SubspaceModel:
+    def _model(self, state: SubspaceState, directions: list[Array]) -> SubspaceModel:
         assert state.gradient is not None
         slices = Slices.of(state.objective)
-        pieces = [slices.view(vec) for vec in (state.gradient, *directions)]
+        pieces = [slices.view(array) for array in (state.gradient, *directions)]
         inner = np.array([[float(a @ b) for b in pieces] for a in pieces])
         inner = slices.total(inner)
         return SubspaceModel(inner[0, 1:], inner[1:, 1:], self._forms(state, directions))
 
-    def _forms(self, state: SubspaceState, directions: list[Vector]) -> Forms:
+    def _forms(self, state: SubspaceState, directions: list[Array]) -> Forms:
         objective, hessian = state.objective, self.curvature == "hessian"
         if isinstance(objective, CurvatureForms):
-            state.products += 0.5 * len(directions)
             return objective.curvature_forms(state.x, directions, hessian)
         slices = Slices.of(objective)
-        image = state.x.duplicate()
-        forms = np.empty((len(directions), len(directions)))
-        for row, vector in zip(forms, directions, strict=True):
-            self._product(state, vector, image)
-            row[:] = [float(slices.view(image) @ slices.view(v)) for v in directions]
-        forms = slices.total(forms)
+        pieces = [slices.view(direction) for direction in directions]
+        images = [slices.view(self._product(state, direction)) for direction in directions]
+        forms = slices.total(np.array([[float(a @ b) for b in pieces] for a in images]))
         forms = 0.5 * (forms + forms.T)
         return Forms(None, forms) if hessian else Forms(forms, None)
 
-    def _take(self, state: SubspaceState) -> float:
-        """Take the model's step; the change that it predicts."""
-        directions = self._directions(state)
-        step = state.x.duplicate()
+    def _moved(self, state: SubspaceState) -> tuple[SubspaceState, float]:
+        """The state after the model's step, and the change that the model predicts."""
+        layout, directions = state.objective.layout, self._directions(state)
         model = self._model(state, directions)
+        # Forms take half of a product each.
+        cost = 0.5 if isinstance(state.objective, CurvatureForms) else 1.0
         # A smaller one changes no step, and would take long to rise again.
-        state.damping = max(state.damping, LEAST_DAMPING * model.curvature)
-        found = agreed(state.objective.comm, model.step(state.damping))
-        step.set(0.0)
-        step.maxpy(found.coefficients, directions)
-        state.x.axpy(1.0, step)
-        state.last, step = step, state.last
-        state.bound = -RISE * float(model.slopes @ found.coefficients)
+        damping = max(state.damping, LEAST_DAMPING * model.curvature)
+        found = agreed(state.objective.comm, model.step(damping))
+        step = layout.combine(np.zeros_like(state.x), found.coefficients, directions)
         # A batch may be worse than the last one by chance, but hardly than those of an epoch.
         usual = np.fmax(abs(state.value), abs(state.epoch_value))
-        state.highest = state.value + BLOWUP * float(usual)
-        state.predicted -= found.change
-        state.lowest = found.lowest
-        state.negative += int(found.lowest < 0)
-        state.step_length = state.last.norm()
-        return found.change
+        moved = replace(
+            state,
+            x=state.x + step,
+            last=step,
+            products=state.products + self.lanczos + cost * len(directions),
+            damping=damping,
+            bound=-RISE * float(model.slopes @ found.coefficients),
+            highest=state.value + BLOWUP * float(usual),
+            predicted=state.predicted - found.change,
+            lowest=found.lowest,
+            negative=state.negative + int(found.lowest < 0),
+            step_length=layout.norm(step),
+        )
+        return moved, found.change
 
-    def _descend(self, state: SubspaceState) -> None:
+    def _descended(self, state: SubspaceState) -> SubspaceState:
         """All rows are in use: raise the damping until the step lowers the objective.
 
         Each step is compared then, and the damping follows as much faster.
         """
-        before, last, negative = state.x.copy(), state.last.copy(), state.negative
+        x, last, negative = state.x, state.last, state.negative
         for trial in range(TRIALS):
-            if self._compared(state) <= 0:
-                return
-            before.copy(state.x)
-            last.copy(state.last)
-            state.negative = negative
-            state.damping *= 4.0 ** (trial + 1)  # it may be too small by any factor
-        state.outcome = Status.PRECISION_LIMIT
+            state, change = self._compared(state)
+            if change <= 0:
+                return state
+            damping = state.damping * 4.0 ** (trial + 1)  # it may be too small by any factor
+            state = replace(state, x=x, last=last, negative=negative, damping=damping)
+        return replace(state, outcome=Status.PRECISION_LIMIT)
 
-    def _measure(self, state: SubspaceState) -> None:
+    def _measured(self, state: SubspaceState) -> SubspaceState:
         """Take a step and compare it with its prediction on its own batch."""
         if not math.isfinite(state.value):  # a caller knows the gradient alone
-            state.value = state.objective.value(state.x)
-        before, promised = state.x.copy(), state.predicted
-        change = self._compared(state)
-        if not change < state.predicted - promised:  # worse by more than it was to be better
-            before.copy(state.x)
-            state.last.set(0.0)
-            state.damping *= 4.0
+            state = replace(state, value=state.objective.value(state.x))
+        moved, change = self._compared(state)
+        if change < moved.predicted - state.predicted:
+            return moved
+        # Worse by more than it was to be better.
+        none = np.zeros_like(state.x)
+        return replace(moved, x=state.x, last=none, damping=4.0 * moved.damping)
 
-    def _compared(self, state: SubspaceState) -> float:
-        """Take a step, let the damping follow, and return the change of the objective."""
-        predicted = self._take(state)
-        change = state.objective.value(state.x) - state.value
-        state.evaluations += 1
-        self._adapt(state, change, predicted)
-        return change
+    def _compared(self, state: SubspaceState) -> tuple[SubspaceState, float]:
+        """The state after a step, its damping adapted, and the change of the objective."""
+        moved, predicted = self._moved(state)
+        change = moved.objective.value(moved.x) - moved.value
+        moved = replace(moved, evaluations=moved.evaluations + 1)
+        return self._adapted(moved, change / predicted if predicted < 0 else -math.inf), change
 
-    def _adapt(self, state: SubspaceState, change: float, predicted: float) -> None:
+    def _adapted(self, state: SubspaceState, ratio: float) -> SubspaceState:
         """Levenberg-Marquardt rule (Martens and Grosse 2015, section 6.5)."""
-        state.ratio = change / predicted if predicted < 0 else float("-inf")
-        if not state.settled and not state.ratio >= 0.75:
-            state.settled = True
-            state.damping *= 4.0  # it fell fast, and only this step shows how far
+        settled, damping = state.settled, state.damping
+        if not settled and not ratio >= 0.75:
+            settled = True
+            damping *= 4.0  # it fell fast, and only this step shows how far
         # The first damping is a guess that may be far too large. Where a step gains more than
         # the damped model promised, the damping and not the curvature limited it.
-        fast = not state.settled or state.ratio > 1.0
+        fast = not settled or ratio > 1.0
         factor = self.damping_decay ** ((2 if fast else 1) * self.check_every)
-        if state.ratio > 0.75:
+        if ratio > 0.75:
             # In a long epoch it waits for what the epoch will show of noise.
             if state.whole or (state.batch < LONG and not state.noisy):
-                state.damping *= factor
-        elif not state.ratio >= 0.25:
-            state.damping /= factor
+                damping *= factor
+        elif not ratio >= 0.25:
+            damping /= factor
+        return replace(state, ratio=ratio, settled=settled, damping=damping)
 
 
 def operations_of(objective: Objective) -> int:

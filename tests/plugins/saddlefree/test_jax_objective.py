@@ -44,7 +44,7 @@ def test_a_named_function_is_minimized():
     objective = build_jax(None, MPI.COMM_SELF, function=f"{__name__}:example")
     result = thalweg.minimize(objective, solver="saddle-free", iterations=60, gradient=1e-9)
     assert result.objective < 1e-9
-    tree = objective.parameters(objective.layout.vec_from(result.x))
+    tree = objective.parameters(result.x)
     assert float(tree["a"]) == pytest.approx(3.0)
 
 

@@ -1,5 +1,7 @@
 """Saddle-free steps in a subspace: the small model, batches, resumption, and saddles."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -8,7 +10,7 @@ import thalweg
 from thalweg.data import Dataset
 from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import InputError
-from thalweg.interfaces import RowObjective
+from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, Layout
 from thalweg.result import Status
 from thalweg.testing import check_solver
@@ -89,6 +91,16 @@ def test_a_stop_in_mid_epoch_goes_on_to_the_same_bits(comm, options):
     check_solver(build, problem, problem.initial_point(1), steps=5)
 
 
+def test_an_earlier_state_may_be_stepped_from_again():
+    problem, solver = autoencoder(MPI.COMM_SELF), SubspaceSaddleFree(batch=20)
+    states = [solver.init(problem, problem.initial_point(0))]
+    for _ in range(4):
+        states.append(solver.step(states[-1]))
+    again = solver.step(states[1])  # on another batch than the objective uses by now
+    assert again.value == states[2].value
+    np.testing.assert_array_equal(again.x, states[2].x)
+
+
 @pytest.mark.ranks(2, 3)
 def test_the_iterates_do_not_depend_on_the_ranks(comm):
     found = []
@@ -104,16 +116,15 @@ def test_forms_are_those_of_products(lanczos):
     """The two routes to the model: forward passes, and whole products."""
     problem = autoencoder(MPI.COMM_SELF, l2=0.01)
     x = problem.initial_point(0)
-    vectors = [problem.layout.vec_from(problem.layout.random_normal(k)) for k in range(3)]
+    vectors = [problem.layout.random_normal(k) for k in range(3)]
     forms = problem.curvature_forms(x, vectors, hessian=True)
-    image = x.duplicate()
     for product, form in (
         (problem.gauss_newton_product, forms.gauss_newton),
         (problem.hessian_product, forms.hessian),
     ):
         for i, vector in enumerate(vectors):
-            product(x, vector, image)
-            np.testing.assert_allclose(form[i], [image.dot(v) for v in vectors], rtol=1e-9)
+            image = product(x, vector)
+            np.testing.assert_allclose(form[i], [np.vdot(image, v) for v in vectors], rtol=1e-9)
     assert problem.curvature_forms(x, vectors, hessian=False).hessian is None
 
 
@@ -125,12 +136,11 @@ def test_products_on_a_shared_forward_pass_are_those_on_one_of_their_own():
     shared.use_rows(RowSet(rows, 40), RowSet(part, 15))
     alone.use_rows(RowSet(rows[::-1], 40), RowSet(part, 15))  # not the first of these
     x = shared.initial_point(0)
-    along, gradient = shared.layout.vec_from(shared.layout.random_normal(5)), x.duplicate()
-    products = [x.duplicate(), x.duplicate()]
-    for problem, product in zip((shared, alone), products, strict=True):
-        problem.value_and_gradient(x, gradient)
-        problem.hessian_product(x, along, product)
-    np.testing.assert_allclose(products[0].getArray(), products[1].getArray(), rtol=1e-12)
+    products = []
+    for problem in (shared, alone):
+        problem.value_and_gradient(x)
+        products.append(problem.hessian_product(x, shared.layout.random_normal(5)))
+    np.testing.assert_allclose(products[0], products[1], rtol=1e-12)
     assert shared.work < alone.work  # which pays for a second forward pass
 
 
@@ -215,30 +225,22 @@ def test_the_damping_follows_every_first_step_until_a_prediction_fails():
         assert not state.settled
         assert state.ratio > 0.75
         assert state.damping == pytest.approx(factor**2 * before)
-    state.counter = FIRST_STEPS - 1
-    state = solver.step(state)
+    state = solver.step(replace(state, counter=FIRST_STEPS - 1))
     assert state.settled
-    state.counter, before = 4, state.damping
+    state, before = replace(state, counter=4), state.damping
     state = solver.step(solver.step(state))  # the fifth is compared anyway, the sixth is not
     assert state.ratio > 1.0
     assert state.damping == pytest.approx(factor**2 * before)
     # Only a step that gains more than the damped model promised shows a damping far too large.
     for ratio, power in ((1.2, 2), (0.9, 1), (0.5, 0), (0.1, -1)):
-        state.damping = 1.0
-        solver._adapt(state, change=-ratio, predicted=-1.0)
-        assert state.damping == pytest.approx(factor**power)
+        adapted = solver._adapted(replace(state, damping=1.0), ratio)
+        assert adapted.damping == pytest.approx(factor**power)
     # Nor does it where steps kept little of what they promised; that of all rows is no noise.
-    state.noisy, state.damping = True, 1.0
-    solver._adapt(state, change=-1.2, predicted=-1.0)
-    assert state.damping == 1.0
-    state.whole = True
-    solver._adapt(state, change=-1.2, predicted=-1.0)
-    assert state.damping < 1.0
-    state.noisy = state.whole = False
+    noisy = replace(state, damping=1.0, noisy=True)
+    assert solver._adapted(noisy, 1.2).damping == 1.0
+    assert solver._adapted(replace(noisy, whole=True), 1.2).damping < 1.0
     # Late in a long epoch, of whose noise nothing is known yet, it does not fall.
-    state.damping, state.batch = 1.0, LONG
-    solver._adapt(state, change=-1.2, predicted=-1.0)
-    assert state.damping == 1.0
+    assert solver._adapted(replace(state, damping=1.0, batch=LONG), 1.2).damping == 1.0
 
 
 def test_the_damping_does_not_fall_where_it_means_nothing():
@@ -258,37 +260,27 @@ def test_a_step_that_the_next_batch_shows_to_be_far_too_long_is_taken_back():
     solver, state = with_batches_of(20, problem)
     for _ in range(4):
         state = solver.step(state)
-    start = state.x.copy()
-    start.axpy(-1.0, state.last)
-    state.x.axpy(9.0, state.last)
-    state.last.scale(10.0)
-    state.in_use, state.settled, damping = (-1, -1), True, state.damping
-    wild = problem.value(state.x)
-    state = solver.step(state)  # the fifth, which is compared
+    start, last, damping = state.x - state.last, 10.0 * state.last, state.damping
+    wild = replace(state, x=start + last, last=last, in_use=None, settled=True)
+    state = solver.step(wild)  # the fifth, which is compared
     assert state.damping > 1.5 * damping
-    assert state.value < 0.5 * wild
-    state.x.axpy(-1.0, state.last)  # from where the wild step began
-    np.testing.assert_allclose(state.x.getArray(), start.getArray(), rtol=1e-9, atol=1e-12)
+    assert state.value < 0.5 * problem.value(wild.x)
+    # The step is from where the wild one began.
+    np.testing.assert_allclose(state.x - state.last, start, rtol=1e-9, atol=1e-12)
 
 
 def test_a_step_into_saturated_units_is_taken_back():
     solver, state = with_batches_of(20, autoencoder(MPI.COMM_SELF))
     for _ in range(4):
         state = solver.step(state)
-    good, start = state.value, state.x.copy()
-    start.axpy(-1.0, state.last)
+    good, start = state.value, state.x - state.last
     # Both layers' units saturate, so that no slope along the step is left.
-    far = state.last.duplicate()
-    far.set(1e3)
-    state.x.axpy(1.0, far)
-    state.last.axpy(1.0, far)
-    state.highest = 5.0 * good
-    state.in_use = (-1, -1)
+    last = state.last + 1e3
+    state = replace(state, x=start + last, last=last, highest=5.0 * good, in_use=None)
     state = solver.step(state)
     assert state.outcome.running
     assert state.value < 2.0 * good
-    state.x.axpy(-1.0, state.last)
-    np.testing.assert_allclose(state.x.getArray(), start.getArray(), atol=1e-9)
+    np.testing.assert_allclose(state.x - state.last, start, atol=1e-9)
 
 
 def test_a_function_without_rows_or_layers_is_taken_whole():
@@ -302,7 +294,7 @@ def test_a_function_without_rows_or_layers_is_taken_whole():
     assert np.all(np.diff(result.trace["objective"]) <= 0)
 
 
-class Quadratic(RowObjective, HessianProduct):
+class Quadratic(Objective, HessianProduct):
     """Half the squares of three numbers, each with its weight."""
 
     weights = np.array([[1.0], [3.0], [10.0]])
@@ -310,13 +302,11 @@ class Quadratic(RowObjective, HessianProduct):
     def __init__(self):
         super().__init__(MPI.COMM_SELF, Layout(MPI.COMM_SELF, 3))
 
-    def rows_value_and_gradient(self, rows, gradient):
-        gradient[...] = self.weights * rows
-        return 0.5 * float((self.weights * rows**2).sum())
+    def value_and_gradient(self, x):
+        return 0.5 * float((self.weights * x**2).sum()), self.weights * x
 
-    def hessian_product(self, x, direction, product):
-        with self.layout.writing(product) as rows:
-            rows[...] = self.weights * self.layout.reading(direction)
+    def hessian_product(self, x, direction):
+        return self.weights * direction
 
 
 def test_a_quadratic_function_is_minimized_in_as_many_steps_as_variables():
@@ -358,9 +348,8 @@ def test_a_run_counts_epochs_and_reports_the_objective_over_all_rows(comm):
     assert epochs[3] == pytest.approx(values[:3].mean())
     assert epochs[-1] == pytest.approx(values[6:9].mean())
     assert np.isfinite(result.trace["held_out_value"][3:]).all()
-    x = problem.layout.vec_from(result.x)
-    assert result.objective == problem.value(x)  # with all rows in use
-    assert result.trace["held_out_value"][-1] == problem.held_out_value(x)
+    assert result.objective == problem.value(result.x)  # with all rows in use
+    assert result.trace["held_out_value"][-1] == problem.held_out_value(result.x)
     # Three gradients of all rows, forward passes and samples for the curvature, of all these few.
     assert 3 < result.trace["work"][-1] < 12
 
