@@ -10,27 +10,27 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
-from thalweg.interfaces import Capability, Objective, Solver, SolverState
-from thalweg.parallel import Vector, agreed
+from thalweg.interfaces import Capability, Objective, OwnRows, Solver, SolverState
+from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help, declared_options
 from thalweg.result import Status
 from thalweg_clustering.alternation import Alternation
 from thalweg_clustering.stiefel import StiefelVariable
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RoundState(SolverState):
     """State of a solver that goes by rounds.
 
     Attributes
     ----------
     blocks
-        What the objective holds fixed, this rank's rows as vectors.
+        What the objective holds fixed.
     anchor
         W at the start of the round, shape ``(d, q)``.
     round, inner
@@ -44,7 +44,7 @@ class RoundState(SolverState):
     """
 
     anchor: np.ndarray
-    blocks: dict[str, Any] = field(default_factory=dict)
+    blocks: dict[str, OwnRows] = field(default_factory=dict)
     round: int = 0
     inner: int = 0
     change: float = math.nan
@@ -118,35 +118,33 @@ class RoundSolver(Solver[S]):
                 option.check(getattr(self, option.keyword), type(self).__name__)
 
     @abstractmethod
-    def begin(self, state: S) -> None:
-        """Evaluate at the state's W, whose objective has just changed."""
+    def begin(self, state: S) -> S:
+        """The state evaluated at its W, whose objective has just changed."""
 
     @abstractmethod
-    def improve(self, state: S) -> None:
-        """One step on W; sets ``state.inner_done`` when no more is to be had."""
+    def improve(self, state: S) -> S:
+        """The state after a step on W, ``inner_done`` when no more is to be had."""
 
-    def init(self, objective: Objective, x: Vector) -> S:
+    def init(self, objective: Objective, x: Array) -> S:
         """State at ``x``, with the objective's first blocks."""
-        w = np.array(objective.layout.reading(x))
-        state = cast(S, self.state_type(objective=objective, x=x, value=math.nan, anchor=w))
+        blocks: dict[str, Array] = {}
         if isinstance(objective, Alternation):
-            state.blocks = objective.initial_blocks(x)
-            objective.use_blocks(state.blocks)
-        self.begin(state)
-        state.round_value = state.value
-        return state
+            blocks = objective.initial_blocks(x)
+            objective.use_blocks(blocks)
+        start = self.state_type(objective=objective, x=x, value=math.nan, anchor=x, blocks=blocks)
+        state = self.begin(cast(S, start))
+        return replace(state, round_value=state.value)
 
     def step(self, state: S) -> S:
         """One inner step; at the end of a round also the renewal of the blocks."""
-        objective = state.objective
-        if isinstance(objective, Alternation):
-            objective.use_blocks(state.blocks)
-        before = state.value
-        self.improve(state)
-        state.inner += 1
-        if state.inner_done or self.is_small(state, before) or state.inner >= self.inner_iterations:
-            self._end_round(state)
-        return state
+        if isinstance(state.objective, Alternation):
+            state.objective.use_blocks(state.blocks)
+        improved = self.improve(state)
+        improved = replace(improved, inner=improved.inner + 1)
+        small = improved.inner_done or self.is_small(improved, state.value)
+        if small or improved.inner >= self.inner_iterations:
+            return self._after_round(improved)
+        return improved
 
     def is_small(self, state: S, before: float) -> bool:
         """Whether the last step, from the value ``before``, ends the round."""
@@ -157,51 +155,45 @@ class RoundSolver(Solver[S]):
         """Whether the round may end; dimension growth must first have all its columns."""
         return True
 
-    def _end_round(self, state: S) -> None:
+    def _after_round(self, state: S) -> S:
         if not self.inner_floor(state):
-            return
+            return state
         objective = state.objective
         if not isinstance(objective, Alternation):
-            state.outcome = Status.CONVERGED
-            return
-        w = matrix_of(state)
+            return replace(state, outcome=Status.CONVERGED)
         blocks, changed = objective.updated_blocks(state.x, state.blocks)
-        state.change = agreed(objective.comm, max(changed, subspace_distance(w, state.anchor)))
-        state.round += 1
-        state.blocks, state.anchor = blocks, w
-        state.inner, state.inner_done = 0, False
         objective.use_blocks(blocks)
+        change = max(changed, subspace_distance(state.x, state.anchor))
         before = state.round_value
-        self.begin(state)
-        state.round_value = state.value
+        state = self.begin(
+            replace(
+                state,
+                blocks=blocks,
+                anchor=state.x,
+                change=agreed(objective.comm, change),
+                round=state.round + 1,
+                inner=0,
+                inner_done=False,
+            )
+        )
+        state = replace(state, round_value=state.value)
         decrease = abs(before - state.value) / max(abs(state.value), 1e-300)
         settled = changed == 0.0 and state.round > 1  # only W is left, and it met the inner test
         if settled or state.change <= self.outer_tolerance or decrease <= self.outer_decrease:
-            state.outcome = Status.CONVERGED
-        elif state.round >= self.rounds:
-            state.outcome = Status.ITERATION_LIMIT
+            return replace(state, outcome=Status.CONVERGED)
+        if state.round >= self.rounds:
+            return replace(state, outcome=Status.ITERATION_LIMIT)
+        return state
 
     def trace_row(self, state: S) -> Mapping[str, float]:
         """Residual |Phi W - W Lambda|, round and change."""
         return {"residual": state.gradient_norm, "round": state.round, "change": state.change}
 
 
-def matrix_of(state: SolverState) -> np.ndarray:
-    """A copy of the state's W, shape ``(d, q)``."""
-    return np.array(state.objective.layout.reading(state.x))
-
-
-def put_matrix(state: SolverState, w: np.ndarray) -> None:
-    """Overwrite the state's W with that of rank 0.  Collective."""
-    with state.objective.layout.writing(state.x) as rows:
-        rows[...] = agreed(state.objective.comm, w)
-
-
-def evaluated(objective: Objective, w: np.ndarray) -> tuple[float, np.ndarray]:
-    """Value and gradient at W of shape ``(d, q)``."""
-    x, gradient = objective.layout.vec_from(w), objective.layout.create_vec()
-    value = objective.value_and_gradient(x, gradient)
-    return value, np.array(objective.layout.reading(gradient))
+def moved_to(state: S, w: Array, **changes: Any) -> S:
+    """The state at rank 0's W, with further changes.  Collective."""
+    x = np.ascontiguousarray(agreed(state.objective.comm, w))
+    return replace(state, x=x, **changes)
 
 
 def residual_norm(w: np.ndarray, gradient: np.ndarray) -> float:

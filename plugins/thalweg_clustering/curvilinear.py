@@ -11,12 +11,12 @@ Barzilai-Borwein lengths, and a monotone or a non-monotone (Zhang and Hager) tes
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from thalweg.parallel import agreed
+from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
 from thalweg_clustering.alternating import (
     Armijo,
@@ -24,16 +24,14 @@ from thalweg_clustering.alternating import (
     RoundSolver,
     RoundState,
     Shrink,
-    evaluated,
-    matrix_of,
+    moved_to,
     no_array,
-    put_matrix,
     residual_norm,
 )
 from thalweg_clustering.stiefel import StiefelVariable
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CurvilinearState(RoundState):
     """State of :class:`Curvilinear`.
 
@@ -49,7 +47,7 @@ class CurvilinearState(RoundState):
         Which of the two Barzilai-Borwein lengths comes next.
     """
 
-    slope: np.ndarray = field(default_factory=no_array)
+    slope: Array = field(default_factory=no_array)
     length: float = 0.0
     reference: float = 0.0
     weight: float = 1.0
@@ -79,74 +77,84 @@ class Curvilinear(RoundSolver[CurvilinearState]):
 
     state_type: ClassVar[type[RoundState]] = CurvilinearState
 
-    def begin(self, state: CurvilinearState) -> None:
+    def begin(self, state: CurvilinearState) -> CurvilinearState:
         """Value and gradient at W, and a first length that turns W by about a tenth."""
-        w = matrix_of(state)
-        state.value, state.slope = evaluated(state.objective, w)
-        state.evaluations += 1
-        state.gradient_norm = residual_norm(w, state.slope)
-        state.reference, state.weight = state.value, 1.0
-        speed = agreed(state.objective.comm, _along(w, state.slope))
-        state.length = 0.1 / max(speed, 1e-300)
+        value, slope = state.objective.value_and_gradient(state.x)
+        speed = agreed(state.objective.comm, _along(state.x, slope))
+        return replace(
+            state,
+            value=value,
+            slope=slope,
+            evaluations=state.evaluations + 1,
+            gradient_norm=residual_norm(state.x, slope),
+            reference=value,
+            weight=1.0,
+            length=0.1 / max(speed, 1e-300),
+        )
 
-    def improve(self, state: CurvilinearState) -> None:
+    def improve(self, state: CurvilinearState) -> CurvilinearState:
         """One step along a Cayley curve."""
-        w, slope = matrix_of(state), state.slope
-        comm = state.objective.comm
+        objective, w, slope = state.objective, state.x, state.slope
+        comm, evaluations = objective.comm, state.evaluations
         speed, size = agreed(comm, (_along(w, slope), float(np.linalg.norm(slope))))
         if speed <= self.gradient_tolerance * max(size, 1e-300):
-            state.inner_done = True
-            return
-        assert isinstance(state.objective, StiefelVariable)
-        manifold, length = state.objective.manifold, state.length
+            return replace(state, inner_done=True)
+        assert isinstance(objective, StiefelVariable)
+        manifold, length = objective.manifold, state.length
         for _ in range(40):
             # Rounding of many steps adds up; the correction is of its size.
             candidate = manifold.orthonormal(cayley_point(w, slope, length))
-            value, gradient = evaluated(state.objective, candidate)
-            state.evaluations += 1
+            value, gradient = objective.value_and_gradient(candidate)
+            evaluations += 1
             if value <= state.reference - self.armijo * length * speed**2:
                 break
             length *= self.shrink
         else:
-            state.inner_done = True
-            return
-        put_matrix(state, candidate)
-        if self.lengths == "armijo":
-            state.length = 2.0 * length
-        else:
-            self._next_length(state, candidate - w, _direction(candidate, gradient), w)
-        state.value, state.slope, state.step_length = value, gradient, length
-        state.gradient_norm = residual_norm(candidate, gradient)
+            return replace(state, inner_done=True, evaluations=evaluations)
+        parity, following = state.parity, 2.0 * length
+        if self.lengths != "armijo":
+            parity = 1 - parity
+            turned = _direction(candidate, gradient) - _direction(w, slope)
+            following = self._barzilai_borwein(state, candidate - w, turned, parity)
         heavier = self.memory * state.weight + 1.0
-        state.reference = (self.memory * state.weight * state.reference + value) / heavier
-        state.weight = heavier
+        return moved_to(
+            state,
+            candidate,
+            value=value,
+            slope=gradient,
+            evaluations=evaluations,
+            gradient_norm=residual_norm(candidate, gradient),
+            step_length=length,
+            length=following,
+            reference=(self.memory * state.weight * state.reference + value) / heavier,
+            weight=heavier,
+            parity=parity,
+        )
 
-    def _next_length(
-        self, state: CurvilinearState, moved: np.ndarray, direction: np.ndarray, w: np.ndarray
-    ) -> None:
-        turned = direction - _direction(w, state.slope)
+    def _barzilai_borwein(
+        self, state: CurvilinearState, moved: Array, turned: Array, parity: int
+    ) -> float:
         mixed = abs(float((moved * turned).sum()))
-        state.parity = 1 - state.parity
-        if state.parity:
+        if parity:
             length = float((moved**2).sum()) / mixed if mixed > 0 else state.length
         else:
             squares = float((turned**2).sum())
             length = mixed / squares if squares > 0 else state.length
-        state.length = agreed(state.objective.comm, float(np.clip(length, 1e-15, 1e15)))
+        return agreed(state.objective.comm, float(np.clip(length, 1e-15, 1e15)))
 
 
-def _direction(w: np.ndarray, slope: np.ndarray) -> np.ndarray:
+def _direction(w: Array, slope: Array) -> Array:
     """A W, the gradient in the canonical metric."""
     return slope - w @ (slope.T @ w)
 
 
-def _along(w: np.ndarray, slope: np.ndarray) -> float:
+def _along(w: Array, slope: Array) -> float:
     """Norm of A over the root of 2: minus the slope of F along the curve is its square."""
     a = slope @ w.T
     return float(np.linalg.norm(a - a.T)) / np.sqrt(2.0)
 
 
-def cayley_point(w: np.ndarray, slope: np.ndarray, length: float) -> np.ndarray:
+def cayley_point(w: Array, slope: Array, length: float) -> Array:
     """The point of the Cayley curve at ``length``."""
     d, q = w.shape
     if 2 * q < d:

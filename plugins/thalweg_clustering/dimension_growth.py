@@ -8,27 +8,25 @@ Columns to come are zero, which the objective takes as absent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 
 import numpy as np
 
-from thalweg.parallel import agreed
+from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
 from thalweg_clustering.alternating import (
     Armijo,
     RoundSolver,
     RoundState,
     Shrink,
-    evaluated,
-    matrix_of,
+    moved_to,
     no_array,
-    put_matrix,
     residual_norm,
 )
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class GrowthState(RoundState):
     """State of :class:`DimensionGrowth`.
 
@@ -48,8 +46,8 @@ class GrowthState(RoundState):
         Steps on the present column.
     """
 
-    guess: np.ndarray = field(default_factory=no_array)
-    slope: np.ndarray = field(default_factory=no_array)
+    guess: Array = field(default_factory=no_array)
+    slope: Array = field(default_factory=no_array)
     column: int = 0
     length: float = 0.0
     whole_value: float = float("nan")
@@ -77,39 +75,41 @@ class DimensionGrowth(RoundSolver[GrowthState]):
 
     state_type: ClassVar[type[RoundState]] = GrowthState
 
-    def begin(self, state: GrowthState) -> None:
+    def begin(self, state: GrowthState) -> GrowthState:
         """Start again with the first column of the present W."""
-        state.guess = matrix_of(state)
-        state.whole_value, slope = evaluated(state.objective, state.guess)
-        state.evaluations += 1
-        state.value = state.whole_value
-        state.gradient_norm = residual_norm(state.guess, slope)
-        state.column = -1
+        value, slope = state.objective.value_and_gradient(state.x)
+        return replace(
+            state,
+            guess=state.x,
+            column=-1,
+            value=value,
+            whole_value=value,
+            evaluations=state.evaluations + 1,
+            gradient_norm=residual_norm(state.x, slope),
+        )
 
     def inner_floor(self, state: GrowthState) -> bool:
         """Whether all columns have been found; if not, the next one is begun."""
         return state.column + 1 >= state.guess.shape[1] and state.inner_done
 
-    def improve(self, state: GrowthState) -> None:
+    def improve(self, state: GrowthState) -> GrowthState:
         """One step on the present column."""
         if state.column < 0:
-            self._add_column(state)
-            return
-        before = state.value
-        moved = self._descend(state)
-        state.steps += 1
-        small = before - state.value <= self.inner_tolerance * abs(before)
-        if not moved or small or state.steps >= self.column_iterations:
-            if state.column + 1 < state.guess.shape[1]:
-                self._add_column(state)
-            else:
-                self._finish(state)
+            return self._with_column(state)
+        moved = self._descended(state)
+        small = state.value - moved.value <= self.inner_tolerance * abs(state.value)
+        if moved.x is not state.x and not small and moved.steps < self.column_iterations:
+            return moved
+        if state.column + 1 < state.guess.shape[1]:
+            return self._with_column(moved)
+        if moved.value > state.whole_value:
+            moved = replace(moved, x=state.guess, value=state.whole_value)
+        return replace(moved, inner_done=True)
 
-    def _add_column(self, state: GrowthState) -> None:
-        state.column += 1
-        state.steps = 0
-        c = state.column
-        w = matrix_of(state) if c > 0 else np.zeros_like(state.guess)
+    def _with_column(self, state: GrowthState) -> GrowthState:
+        """The state with one more column to find."""
+        c = state.column + 1
+        w = state.x.copy() if c > 0 else np.zeros_like(state.guess)
         w[:, c:] = 0.0
         known = w[:, :c]
         column = state.guess[:, c] - known @ (known.T @ state.guess[:, c])
@@ -117,46 +117,46 @@ class DimensionGrowth(RoundSolver[GrowthState]):
             rest = np.eye(len(w)) - known @ known.T
             column = rest[:, int(np.linalg.norm(rest, axis=0).argmax())]
         w[:, c] = column / np.linalg.norm(column)
-        put_matrix(state, w)
-        state.value, state.slope = evaluated(state.objective, w)
-        state.evaluations += 1
-        state.length = 0.1 / max(self._tangent(state, matrix_of(state))[1], 1e-300)
+        value, slope = state.objective.value_and_gradient(w)
+        evaluations = state.evaluations + 1
+        state = moved_to(
+            state, w, column=c, steps=0, value=value, slope=slope, evaluations=evaluations
+        )
+        return replace(state, length=0.1 / max(self._tangent(state)[1], 1e-300))
 
-    def _tangent(self, state: GrowthState, w: np.ndarray) -> tuple[np.ndarray, float]:
+    def _tangent(self, state: GrowthState) -> tuple[Array, float]:
         """The column's gradient along the sphere, and its norm."""
-        found = w[:, : state.column + 1]
+        found = state.x[:, : state.column + 1]
         slope = state.slope[:, state.column]
         tangent = slope - found @ (found.T @ slope)
         return agreed(state.objective.comm, (tangent, float(np.linalg.norm(tangent))))
 
-    def _descend(self, state: GrowthState) -> bool:
-        w = matrix_of(state)
-        tangent, norm = self._tangent(state, w)
-        state.gradient_norm = norm
+    def _descended(self, state: GrowthState) -> GrowthState:
+        """The state after a step, at the same W where none lowers the objective."""
+        tangent, norm = self._tangent(state)
+        state = replace(state, gradient_norm=norm, steps=state.steps + 1)
         if norm == 0.0:
-            return False
+            return state
+        w, length = state.x, state.length
         known = w[:, : state.column]
-        length = state.length
         for _ in range(40):
             column = w[:, state.column] - length * tangent
             column = column - known @ (known.T @ column)
             candidate = w.copy()
             candidate[:, state.column] = column / np.linalg.norm(column)
-            value, slope = evaluated(state.objective, candidate)
-            state.evaluations += 1
+            value, slope = state.objective.value_and_gradient(candidate)
+            state = replace(state, evaluations=state.evaluations + 1)
             if value <= state.value - self.armijo * length * norm**2:
-                put_matrix(state, candidate)
-                state.value, state.slope = value, slope
-                state.step_length, state.length = length, 2.0 * length
-                return True
+                return moved_to(
+                    state,
+                    candidate,
+                    value=value,
+                    slope=slope,
+                    step_length=length,
+                    length=2.0 * length,
+                )
             length *= self.shrink
-        return False
-
-    def _finish(self, state: GrowthState) -> None:
-        state.inner_done = True
-        if state.value > state.whole_value:
-            put_matrix(state, state.guess)
-            state.value = state.whole_value
+        return state
 
     def trace_row(self, state: GrowthState) -> Mapping[str, float]:
         """Beside the common columns, the column that is being found."""

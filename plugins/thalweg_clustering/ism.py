@@ -23,26 +23,26 @@ Convergence is linear, and can be slow.  Two ways speed it up:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from thalweg.interfaces import Capability
-from thalweg.parallel import agreed
+from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
 from thalweg_clustering.alternating import (
     RoundSolver,
     RoundState,
-    matrix_of,
+    moved_to,
     no_array,
-    put_matrix,
+    residual_norm,
     subspace_distance,
 )
 from thalweg_clustering.eigenvectors import smallest_eigenvectors
-from thalweg_clustering.quasi_newton import Pair, quasi_newton_step
+from thalweg_clustering.quasi_newton import QuasiNewtonState, quasi_newton_step
 from thalweg_clustering.stiefel import EigenvectorFixedPoint
-from thalweg_clustering.trust_region import TrustRegion
+from thalweg_clustering.trust_region import TrustRegion, TrustRegionState
 
 #: Slow steps in a row after which those of ``finish`` take over.
 SLOW_STEPS = 3
@@ -51,21 +51,27 @@ SLOW_STEPS = 3
 MAX_REFUSALS = 15
 
 
-@dataclass(kw_only=True)
-class ISMState(RoundState):
-    """State of :class:`ISM`: Phi at W, those of earlier steps, and how steps are shortened."""
+@dataclass(frozen=True, kw_only=True)
+class ISMState(QuasiNewtonState, TrustRegionState):
+    """State of :class:`ISM`.
+
+    Attributes
+    ----------
+    phi, past, errors
+        Phi at W, those of the last steps, and their commutators with WW'.
+    shift, damping
+        How steps are shortened.
+    slow, small
+        Last steps in a row that were slow, and so small that they may end the round.
+    """
 
     phi: np.ndarray = field(default_factory=no_array)
-    past: list[np.ndarray] = field(default_factory=list)
-    errors: list[np.ndarray] = field(default_factory=list)
+    past: tuple[np.ndarray, ...] = ()
+    errors: tuple[np.ndarray, ...] = ()
     shift: float = 0.0
     damping: float = 1.0
-    radius: float = 0.0
-    refusals: int = 0
     slow: int = 0
     small: int = 0
-    pairs: list[Pair] = field(default_factory=list)
-    slope: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -98,93 +104,107 @@ class ISM(RoundSolver[ISMState]):
 
     state_type: ClassVar[type[RoundState]] = ISMState
 
-    def begin(self, state: ISMState) -> None:
+    def begin(self, state: ISMState) -> ISMState:
         """Value and Phi at W."""
         assert isinstance(state.objective, EigenvectorFixedPoint)
-        state.value, state.phi = state.objective.value_and_fixed_point_matrix(state.x)
-        state.evaluations += 1
-        state.slow = 0
-        state.past, state.errors = [], []
-        state.slope, state.small = None, 0
-        self._measure(state)
+        value, phi = state.objective.value_and_fixed_point_matrix(state.x)
+        return replace(
+            state,
+            value=value,
+            phi=phi,
+            evaluations=state.evaluations + 1,
+            gradient_norm=residual_norm(state.x, phi @ state.x),
+            past=(),
+            errors=(),
+            slope=None,
+            slow=0,
+            small=0,
+        )
 
-    def _measure(self, state: ISMState) -> None:
-        w = matrix_of(state)
-        rotated = state.phi @ w
-        state.gradient_norm = float(np.linalg.norm(rotated - w @ (w.T @ rotated)))
-
-    def improve(self, state: ISMState) -> None:
+    def improve(self, state: ISMState) -> ISMState:
         """One accepted step, or the finding that none lowers the objective."""
-        if state.slow >= SLOW_STEPS and self.safeguard != "none":
-            if self.finish == "quasi-newton":
-                state.refusals = 0
-                scale = _largest_curvature(state)
-                state.pairs, state.slope = quasi_newton_step(state, state.pairs, state.slope, scale)
-                return
-            if self.finish == "trust-region":
-                TrustRegion().move(state)
-                self._refresh_phi(state)
-                return
-        before = state.value
-        w = matrix_of(state)
-        state.refusals = 0
-        plain: np.ndarray | None = None
-        accepted = False
-        candidate = agreed(state.objective.comm, self._mixed(state, w))
-        if candidate is not None:
-            value, phi = self._evaluate(state, candidate)
-            accepted = value <= state.value
-            if not accepted:
-                state.past, state.errors = state.past[-1:], state.errors[-1:]
-        while not accepted and state.refusals < MAX_REFUSALS:
-            candidate, plain = self._candidate(state, w, plain)
-            value, phi = self._evaluate(state, candidate)
-            accepted = value <= state.value or self.safeguard == "none"
-            if not accepted:
-                if value - state.value <= state.objective.value_error(state.value):
-                    break  # rounding alone explains the increase: W is a fixed point
-                state.refusals += 1
-                self._shorten(state)
-        if not accepted or candidate is None:
-            state.inner_done = True
-            return
-        state.step_length = float(np.linalg.norm(candidate - w @ (w.T @ candidate)))
-        if self.safeguard == "none":
-            moved = agreed(state.objective.comm, subspace_distance(candidate, w))
-            state.inner_done = moved <= self.outer_tolerance
-        put_matrix(state, candidate)
-        state.value, state.phi = value, phi
-        if state.refusals == 0:
-            self._lengthen(state)
-        decrease = before - value
-        slow = state.refusals > 0 or decrease < 0.1 * abs(before)
-        state.slow = state.slow + 1 if slow else 0
-        self._measure(state)
+        if state.slow < SLOW_STEPS or "none" in (self.safeguard, self.finish):
+            improved = self._spectral_step(state)
+        elif self.finish == "quasi-newton":
+            improved = quasi_newton_step(replace(state, refusals=0), _largest_curvature(state))
+        else:
+            improved = self._trust_region_step(state)
+        # As published, only the change of W counts.
+        small = self.safeguard != "none" and super().is_small(improved, state.value)
+        return replace(improved, small=state.small + 1 if small else 0)
 
     def is_small(self, state: ISMState, before: float) -> bool:
-        """Whether the last step ends the round; as published, only the change of W counts.
+        """Whether the last steps end the round.
 
         A quasi-Newton step may be small for want of pairs: two in a row must be.
         """
-        small = self.safeguard != "none" and super().is_small(state, before)
-        state.small = state.small + 1 if small else 0
         return state.small >= (1 if state.slope is None else 2)
 
-    def _evaluate(self, state: ISMState, w: np.ndarray) -> tuple[float, np.ndarray]:
-        objective = state.objective
+    def _spectral_step(self, state: ISMState) -> ISMState:
+        objective, w, before = state.objective, state.x, state.value
         assert isinstance(objective, EigenvectorFixedPoint)
-        x = objective.layout.vec_from(w)
-        found = objective.value_and_fixed_point_matrix(x)
-        state.evaluations += 1
-        return found
+        state = self._with_commutator(replace(state, refusals=0))
+        plain: Array | None = None
+        accepted = False
+        candidate = agreed(objective.comm, self._mixed(state))
+        if candidate is not None:
+            value, phi = objective.value_and_fixed_point_matrix(candidate)
+            state = replace(state, evaluations=state.evaluations + 1)
+            accepted = value <= before
+            if not accepted:
+                state = replace(state, past=state.past[-1:], errors=state.errors[-1:])
+        while not accepted and state.refusals < MAX_REFUSALS:
+            candidate, plain = self._candidate(state, plain)
+            value, phi = objective.value_and_fixed_point_matrix(candidate)
+            state = replace(state, evaluations=state.evaluations + 1)
+            accepted = value <= before or self.safeguard == "none"
+            if not accepted:
+                if value - before <= objective.value_error(before):
+                    break  # rounding alone explains the increase: W is a fixed point
+                state = self._shortened(state)
+        if not accepted or candidate is None:
+            return replace(state, inner_done=True)
+        inner_done = False
+        if self.safeguard == "none":
+            change = agreed(objective.comm, subspace_distance(candidate, w))
+            inner_done = change <= self.outer_tolerance
+        slow = state.refusals > 0 or before - value < 0.1 * abs(before)
+        moved = moved_to(
+            state,
+            candidate,
+            value=value,
+            phi=phi,
+            step_length=float(np.linalg.norm(candidate - w @ (w.T @ candidate))),
+            inner_done=inner_done,
+            slow=state.slow + 1 if slow else 0,
+        )
+        moved = replace(moved, gradient_norm=residual_norm(moved.x, phi @ moved.x))
+        return self._lengthened(moved) if moved.refusals == 0 else moved
 
-    def _mixed(self, state: ISMState, w: np.ndarray) -> np.ndarray | None:
-        """W from the mixed matrix, or None while there is nothing to mix."""
+    def _trust_region_step(self, state: ISMState) -> ISMState:
+        moved = TrustRegion().move(state)
+        assert isinstance(moved.objective, EigenvectorFixedPoint)
+        phi = moved.objective.fixed_point_matrix(moved.x)
+        return replace(
+            moved,
+            phi=phi,
+            gradient_norm=residual_norm(moved.x, phi @ moved.x),
+            evaluations=moved.evaluations + 1,
+        )
+
+    def _with_commutator(self, state: ISMState) -> ISMState:
+        """The state whose ``past`` and ``errors`` end with those of W."""
         if self.mixing < 2 or self.safeguard == "none":
-            return None
-        commutator = (state.phi @ w) @ w.T
-        state.past = [*state.past, state.phi][-self.mixing :]
-        state.errors = [*state.errors, commutator - commutator.T][-self.mixing :]
+            return state
+        commutator = (state.phi @ state.x) @ state.x.T
+        return replace(
+            state,
+            past=(*state.past, state.phi)[-self.mixing :],
+            errors=(*state.errors, commutator - commutator.T)[-self.mixing :],
+        )
+
+    def _mixed(self, state: ISMState) -> Array | None:
+        """W from the mixed matrix, or None while there is nothing to mix."""
         count = len(state.past)
         if count < 2:
             return None
@@ -198,18 +218,10 @@ class ISM(RoundSolver[ISMState]):
         if not (np.isfinite(total) and abs(total) > 1e-12):
             return None
         mean = sum(w_i * phi for w_i, phi in zip(weights / total, state.past, strict=True))
-        return smallest_eigenvectors(np.asarray(mean), w.shape[1], self.eigensolver, w)
+        return smallest_eigenvectors(np.asarray(mean), state.x.shape[1], self.eigensolver, state.x)
 
-    def _refresh_phi(self, state: ISMState) -> None:
-        assert isinstance(state.objective, EigenvectorFixedPoint)
-        state.phi = state.objective.fixed_point_matrix(state.x)
-        state.evaluations += 1
-        self._measure(state)
-
-    def _candidate(
-        self, state: ISMState, w: np.ndarray, plain: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        count = w.shape[1]
+    def _candidate(self, state: ISMState, plain: Array | None) -> tuple[Array, Array | None]:
+        w, count = state.x, state.x.shape[1]
         if self.safeguard == "damping":
             if plain is None:
                 plain = smallest_eigenvectors(state.phi, count, self.eigensolver, w)
@@ -220,16 +232,16 @@ class ISM(RoundSolver[ISMState]):
         matrix = state.phi if state.shift == 0.0 else state.phi - state.shift * w @ w.T
         return smallest_eigenvectors(matrix, count, self.eigensolver, w), None
 
-    def _shorten(self, state: ISMState) -> None:
-        state.damping *= 0.5
-        scale = _largest_curvature(state)
-        state.shift = max(4.0 * state.shift, 0.05 * scale)
+    def _shortened(self, state: ISMState) -> ISMState:
+        shift = max(4.0 * state.shift, 0.05 * _largest_curvature(state))
+        damping, refusals = 0.5 * state.damping, state.refusals + 1
+        return replace(state, shift=shift, damping=damping, refusals=refusals)
 
-    def _lengthen(self, state: ISMState) -> None:
-        state.damping = min(1.0, 2.0 * state.damping)
-        state.shift *= 0.25
-        if state.shift < 1e-3 * float(np.abs(state.phi).max()):
-            state.shift = 0.0
+    def _lengthened(self, state: ISMState) -> ISMState:
+        shift = 0.25 * state.shift
+        if shift < 1e-3 * float(np.abs(state.phi).max()):
+            shift = 0.0
+        return replace(state, shift=shift, damping=min(1.0, 2.0 * state.damping))
 
     def trace_row(self, state: ISMState) -> Mapping[str, float]:
         """Beside the common columns, the level shift and the refused steps."""

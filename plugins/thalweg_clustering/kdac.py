@@ -26,8 +26,8 @@ import numpy as np
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError
 from thalweg.parallel import (
+    Array,
     Layout,
-    Vector,
     agreed,
     any_over_ranks,
     max_over_ranks,
@@ -224,37 +224,38 @@ class KDACObjective(PairSum, Alternation):
                 ).vectors
         self._use(self._first)
 
-    def initial_point(self, seed: int) -> Vector:
+    def initial_point(self, seed: int) -> Array:
         """Spectral initialization (eq. 12), a random point of the Stiefel manifold, or W given."""
         if isinstance(self.start, np.ndarray):
-            return self.layout.vec_from(self.comm.bcast(self.start, root=0))
+            return np.array(self.comm.bcast(self.start, root=0), dtype=float, order="C")
         if self.start == "random":
             return super().initial_point(seed)
         self._use(self._first)
         matrix = self.kernel.flat_matrix(self.weights)
         if self.links is not None:
             matrix = matrix + self.links.matrix(np.zeros((self.layout.rows, 1)))
-        w = smallest_eigenvectors(matrix, self.layout.columns)
-        return self.layout.vec_from(agreed(self.comm, w))
+        return agreed(self.comm, smallest_eigenvectors(matrix, self.layout.columns))
 
     # -- alternation -----------------------------------------------------------------------
 
-    def initial_blocks(self, x: Vector) -> dict[str, Any]:
+    def initial_blocks(self, x: Array) -> dict[str, Array]:
         """Degrees at W, and the embedding that W was found from."""
         w = self.matrix(x)
         known = isinstance(self.start, np.ndarray) and np.array_equal(w, self.start)
         blocks = dict(self._first) if known else self._scales_and_degrees(w)
         if "embedding" in self._first:
             blocks["embedding"] = self._first["embedding"]
-        return self._vectors(blocks)
+        return blocks
 
-    def use_blocks(self, blocks: Mapping[str, Any]) -> None:
+    def use_blocks(self, blocks: Mapping[str, Array]) -> None:
         """Weights gamma of these U and D."""
-        self._use({name: self._local(block) for name, block in blocks.items()})
+        self._use(self._local(blocks))
 
-    def updated_blocks(self, x: Vector, blocks: Mapping[str, Any]) -> tuple[dict[str, Any], float]:
+    def updated_blocks(
+        self, x: Array, blocks: Mapping[str, Array]
+    ) -> tuple[dict[str, Array], float]:
         """D-step and U-step at W; the change is the distance of the subspaces of U."""
-        old = self._local(blocks["embedding"]) if "embedding" in blocks else None
+        old = self._local(blocks).get("embedding")
         new, _ = self.blocks_at(self.matrix(x), old)
         change = 0.0
         if old is not None:
@@ -262,19 +263,15 @@ class KDACObjective(PairSum, Alternation):
             inner = sum_large(self.comm, np.ascontiguousarray(old.T @ fresh))
             outside = float(((fresh - old @ inner) ** 2).sum())
             change = float(np.sqrt(sum_over_ranks(self.comm, outside) / fresh.shape[1]))
-        return self._vectors(new), change
+        return new, change
 
-    def _vectors(self, blocks: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        return {
-            name: self.rows.with_columns(block.shape[1]).vec_from(block)
-            for name, block in blocks.items()
-        }
-
-    def _local(self, block: Vector) -> np.ndarray:
-        values = block.rows
-        if len(values) != self.rows.local_rows:  # restored from a checkpoint, whole
-            values = self.rows.local(values)
-        return np.array(values)
+    def _local(self, blocks: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Blocks as the rows of the data are distributed: a checkpoint shares them out evenly."""
+        count = len(blocks["degrees"])
+        if not any_over_ranks(self.comm, count != self.rows.local_rows):
+            return blocks
+        even = Layout(self.comm, self.rows.rows, local_rows=count)
+        return {name: self.rows.local(even.gather_rows(block)) for name, block in blocks.items()}
 
     def _scales_and_degrees(self, w: np.ndarray) -> dict[str, np.ndarray]:
         blocks = {}
@@ -350,7 +347,7 @@ class KDACObjective(PairSum, Alternation):
 
     # -- what is reported ------------------------------------------------------------------
 
-    def outcome(self, x: Vector) -> dict[str, Any]:
+    def outcome(self, x: Array) -> dict[str, Any]:
         """Labels (of this rank's rows), W, U and all measures at W.  Collective.
 
         U and D are computed again at W, so that the outcome depends on W alone.
@@ -426,9 +423,7 @@ class KDACObjective(PairSum, Alternation):
 
     def outcome_of(self, result: Result) -> dict[str, Any]:
         """:meth:`outcome` at the end of a run.  Collective."""
-        x = self.layout.vec_from(result.x)
-        outcome = self.outcome(x)
-        return outcome
+        return self.outcome(result.x)
 
     def _places(self, subspace: Subspace, degrees: np.ndarray) -> np.ndarray:
         """Rows of U at length one, for k-means.
@@ -488,14 +483,14 @@ class KDACObjective(PairSum, Alternation):
         """The arguments; not the numbers of a start, which may have been computed."""
         return {**super().identity(), "start": isinstance(self.start, str) and self.start}
 
-    def metrics(self, x: Vector) -> Mapping[str, Any]:
+    def metrics(self, x: Array) -> Mapping[str, Any]:
         """The columns of Table 1, the eigengap, condition (10) and the sizes of the clusters.
 
         A degenerate clustering has the reason under ``"degenerate_because"``.
         """
         return dict(self.outcome(x)["measures"])
 
-    def solution(self, x: Vector) -> np.ndarray:
+    def solution(self, x: Array) -> np.ndarray:
         """Labels of this rank's rows of the data, shape ``(n_local, 1)``."""
         return np.asarray(self.outcome(x)["labels"])[:, None]
 

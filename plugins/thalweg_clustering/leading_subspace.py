@@ -16,7 +16,7 @@ import numpy as np
 import scipy.linalg
 
 from thalweg.errors import InputError, NumericalError
-from thalweg.parallel import Layout, Vector, agreed, sum_large
+from thalweg.parallel import Array, Layout, agreed, sum_large
 from thalweg_clustering.kernels import symmetric
 
 #: Product of the operator with this rank's rows, ``(n_local, m) -> (n_local, m)``; collective.
@@ -132,18 +132,18 @@ def slepc_leading(
             "eigen-solver 'slepc' needs slepc4py, which is not installed; use 'lobpcg'"
         ) from error
     single = layout.with_columns(1)
-    counter = [0]
+    products = 0
 
-    def multiply(x: Vector, y: Vector) -> None:
-        counter[0] += 1
-        with single.writing(y) as rows:
-            rows[...] = product(np.array(single.reading(x)))
+    def multiply(column: Array) -> Array:
+        nonlocal products
+        products += 1
+        return product(column)
 
     matrix = matrix_free(single, multiply)
     solver = SLEPc.EPS().create(layout.comm)
-    guess = vec_over(single.vec_from(start[:, :1]))
-    found_vector = single.create_vec()
-    vector = vec_over(found_vector)
+    guess = vec_over(single, start[:, :1].copy())
+    column = np.empty(single.shape)
+    vector = vec_over(single, column)
     try:
         solver.setOperators(matrix)
         solver.setProblemType(SLEPc.EPS.ProblemType.HEP)
@@ -160,11 +160,11 @@ def slepc_leading(
         for index in range(min(found, count + 1)):
             values[index] = solver.getEigenpair(index, vector).real
             if index < count:
-                vectors[:, index] = found_vector.rows[:, 0]
+                vectors[:, index] = column[:, 0]
     finally:
         for part in (solver, matrix, guess, vector):
             part.destroy()
-    return Subspace(vectors, values, counter[0])
+    return Subspace(vectors, values, products)
 
 
 def _inner(layout: Layout, a: np.ndarray, b: np.ndarray) -> np.ndarray:

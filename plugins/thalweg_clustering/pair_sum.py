@@ -10,7 +10,7 @@ import numpy as np
 from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import InputError
 from thalweg.interfaces import Objective
-from thalweg.parallel import MPI, Identified, Layout, Vector, agreed, sketch
+from thalweg.parallel import MPI, Array, Identified, Layout, agreed, sketch
 from thalweg_clustering.kernels import KernelFunction
 from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
 from thalweg_clustering.stiefel import EigenvectorFixedPoint
@@ -41,14 +41,13 @@ class StiefelObjective(Objective, EigenvectorFixedPoint, HessianProduct):
             )
         super().__init__(comm, Layout(MPI.COMM_SELF, dimension, columns))
 
-    def initial_point(self, seed: int) -> Vector:
+    def initial_point(self, seed: int) -> Array:
         """A random point of the Stiefel manifold."""
         stream = np.random.default_rng(seed)
         normal = stream.standard_normal((self.layout.rows, self.layout.columns))
-        w = np.linalg.qr(normal)[0]
-        return self.layout.vec_from(agreed(self.comm, w))
+        return agreed(self.comm, np.linalg.qr(normal)[0])
 
-    def matrix(self, x: Vector) -> np.ndarray:
+    def matrix(self, x: Array) -> Array:
         """W as rank 0 has it, shape ``(d, q)``.  Collective.
 
         LAPACK may give each rank other bits, and the ranks' sums must be of one W.
@@ -58,7 +57,7 @@ class StiefelObjective(Objective, EigenvectorFixedPoint, HessianProduct):
         InputError
             W has left the Stiefel manifold, as solvers that do not know of it make it.
         """
-        w = agreed(self.comm, np.array(self.layout.reading(x)))
+        w = agreed(self.comm, np.ascontiguousarray(x))
         gram = w.T @ w
         if not np.isfinite(gram).all():
             return w
@@ -90,30 +89,25 @@ class StiefelObjective(Objective, EigenvectorFixedPoint, HessianProduct):
 
     # -- the interface ---------------------------------------------------------------------
 
-    def value(self, x: Vector) -> float:
+    def value(self, x: Array) -> float:
         """F at W."""
         return agreed(self.comm, self.value_at(self.matrix(x)))
 
-    def value_and_gradient(self, x: Vector, gradient: Vector) -> float:
+    def value_and_gradient(self, x: Array) -> tuple[float, Array]:
         """F at W, and its gradient in the surrounding space."""
-        value, slope = agreed(self.comm, self.value_and_gradient_at(self.matrix(x)))
-        with self.layout.writing(gradient) as block:
-            block[...] = slope
-        return value
+        return agreed(self.comm, self.value_and_gradient_at(self.matrix(x)))
 
-    def fixed_point_matrix(self, x: Vector) -> np.ndarray:
+    def fixed_point_matrix(self, x: Array) -> np.ndarray:
         """Phi(W)."""
         return self.value_and_fixed_point_matrix(x)[1]
 
-    def value_and_fixed_point_matrix(self, x: Vector) -> tuple[float, np.ndarray]:
+    def value_and_fixed_point_matrix(self, x: Array) -> tuple[float, np.ndarray]:
         """F and Phi(W), in one pass."""
         return agreed(self.comm, self.value_and_matrix_at(self.matrix(x)))
 
-    def hessian_product(self, x: Vector, direction: Vector, product: Vector) -> None:
+    def hessian_product(self, x: Array, direction: Array) -> Array:
         """Product of the Hessian in the surrounding space with a direction."""
-        result = self.hessian_product_at(self.matrix(x), np.array(self.layout.reading(direction)))
-        with self.layout.writing(product) as block:
-            block[...] = agreed(self.comm, result)
+        return agreed(self.comm, self.hessian_product_at(self.matrix(x), direction))
 
 
 class PairSum(StiefelObjective):

@@ -10,16 +10,13 @@ dense one.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
 import numpy as np
 
-from thalweg.parallel import agreed
-from thalweg_clustering.alternating import (
-    RoundState,
-    evaluated,
-    matrix_of,
-    put_matrix,
-    residual_norm,
-)
+from thalweg.parallel import Array, agreed
+from thalweg_clustering.alternating import RoundState, moved_to, residual_norm
 from thalweg_clustering.stiefel import StiefelVariable
 
 #: Pairs of steps and changes of the gradient that are kept.
@@ -29,26 +26,45 @@ DECREASE, CURVATURE = 1e-4, 1e-8
 #: Halvings of a step after which W is taken to be a minimum in floating point.
 MAX_HALVINGS = 12
 
-Pair = tuple[np.ndarray, np.ndarray]
+Pair = tuple[Array, Array]
 
 
-def quasi_newton_step(
-    state: RoundState, pairs: list[Pair], slope: np.ndarray | None, scale: float
-) -> tuple[list[Pair], np.ndarray | None]:
+@dataclass(frozen=True, kw_only=True)
+class QuasiNewtonState(RoundState):
+    """State of a solver that takes quasi-Newton steps.
+
+    Attributes
+    ----------
+    pairs
+        Steps and changes of the gradient so far.
+    slope
+        Gradient at W, if it is known.
+    refusals
+        Steps that were shortened in the last iteration.
+    """
+
+    pairs: tuple[Pair, ...] = ()
+    slope: Array | None = None
+    refusals: int = 0
+
+
+S = TypeVar("S", bound=QuasiNewtonState)
+
+
+def quasi_newton_step(state: S, scale: float) -> S:
     """One accepted step, or the finding that none lowers the objective (``inner_done``).
 
-    ``pairs`` are steps and changes of the gradient so far, ``slope`` the gradient at W if it is
-    known, ``scale`` a curvature to begin with.  Gives pairs and slope for the next step.
+    ``scale`` is a curvature to begin with.
     """
-    assert isinstance(state.objective, StiefelVariable)
-    manifold = state.objective.manifold
-    w = matrix_of(state)
+    objective, w, slope = state.objective, state.x, state.slope
+    assert isinstance(objective, StiefelVariable)
+    comm, manifold = objective.comm, objective.manifold
     if slope is None:
-        state.value, slope = evaluated(state.objective, w)
-        state.evaluations += 1
-    comm = state.objective.comm
-    gradient = agreed(comm, manifold.tangent(w, slope))
-    here = [(manifold.tangent(w, s), manifold.tangent(w, y)) for s, y in pairs]
+        value, slope = objective.value_and_gradient(w)
+        evaluations = state.evaluations + 1
+        state = replace(state, value=value, slope=slope, evaluations=evaluations)
+    gradient = agreed(comm, manifold.project(w, slope))
+    here = [(manifold.project(w, s), manifold.project(w, y)) for s, y in state.pairs]
     direction = agreed(comm, -_inverse_product(here, gradient, scale))
     promised = float((gradient * direction).sum())
     if not promised < 0:
@@ -58,29 +74,34 @@ def quasi_newton_step(
     step = min(1.0, 0.5 * np.sqrt(w.shape[1]) / max(length, 1e-300))
     for _ in range(MAX_HALVINGS):
         candidate = manifold.orthonormal(w + step * direction)
-        value, ahead = evaluated(state.objective, candidate)
-        state.evaluations += 1
+        value, ahead = objective.value_and_gradient(candidate)
+        state = replace(state, evaluations=state.evaluations + 1)
         if value <= state.value + DECREASE * step * promised:
             break
         # The parabola through both values and the slope, within a factor.
         rise = value - state.value - step * promised
         step *= float(np.clip(-0.5 * promised * step / rise, 0.1, 0.5)) if rise > 0 else 0.5
-        state.refusals += 1  # type: ignore[attr-defined]
+        state = replace(state, refusals=state.refusals + 1)
     else:
-        state.inner_done = not here  # without pairs it was along the gradient
-        return [], slope
-    moved = manifold.tangent(candidate, step * direction)
-    turned = manifold.tangent(candidate, ahead) - manifold.tangent(candidate, gradient)
+        # Without pairs the direction was that of the gradient.
+        return replace(state, pairs=(), inner_done=not here)
+    moved = manifold.project(candidate, step * direction)
+    turned = manifold.project(candidate, ahead) - manifold.project(candidate, gradient)
     bound = CURVATURE * float(np.linalg.norm(moved) * np.linalg.norm(turned))
     if agreed(comm, float((moved * turned).sum()) > bound):
         here = [*here, (moved, turned)][-PAIRS:]
-    put_matrix(state, candidate)
-    state.value, state.step_length = value, step * length
-    state.gradient_norm = residual_norm(candidate, ahead)
-    return here, ahead
+    return moved_to(
+        state,
+        candidate,
+        value=value,
+        slope=ahead,
+        pairs=tuple(here),
+        step_length=step * length,
+        gradient_norm=residual_norm(candidate, ahead),
+    )
 
 
-def _inverse_product(pairs: list[Pair], gradient: np.ndarray, scale: float) -> np.ndarray:
+def _inverse_product(pairs: list[Pair], gradient: Array, scale: float) -> Array:
     """The inverse Hessian of the pairs times a vector (Nocedal and Wright, algorithm 7.4)."""
     usable = [(s, y, float((s * y).sum())) for s, y in pairs]
     usable = [(s, y, inner) for s, y, inner in usable if inner > 0]

@@ -8,36 +8,33 @@ with the metric of the surrounding space.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, TypeVar
 
 import numpy as np
 
 from thalweg.engines.hessian import HessianProduct
-from thalweg.interfaces import Capability
-from thalweg.parallel import agreed
+from thalweg.interfaces import Capability, Objective
+from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
 from thalweg_clustering.alternating import (
     GradientTolerance,
     RoundSolver,
     RoundState,
-    evaluated,
-    matrix_of,
-    put_matrix,
+    moved_to,
     residual_norm,
 )
 from thalweg_clustering.stiefel import StiefelVariable
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TrustRegionState(RoundState):
     """State of :class:`TrustRegion`: the trust radius; 0 before the first step."""
 
     radius: float = 0.0
-    products: int = 0
 
 
-S = TypeVar("S", bound=RoundState)
+S = TypeVar("S", bound=TrustRegionState)
 
 
 @dataclass(frozen=True)
@@ -54,37 +51,39 @@ class TrustRegion(RoundSolver[TrustRegionState]):
 
     state_type: ClassVar[type[RoundState]] = TrustRegionState
 
-    def begin(self, state: TrustRegionState) -> None:
+    def begin(self, state: TrustRegionState) -> TrustRegionState:
         """Value and residual at W."""
-        w = matrix_of(state)
-        state.value, gradient = evaluated(state.objective, w)
-        state.evaluations += 1
-        state.gradient_norm = residual_norm(w, gradient)
+        value, gradient = state.objective.value_and_gradient(state.x)
+        return replace(
+            state,
+            value=value,
+            gradient_norm=residual_norm(state.x, gradient),
+            evaluations=state.evaluations + 1,
+        )
 
-    def improve(self, state: TrustRegionState) -> None:
+    def improve(self, state: TrustRegionState) -> TrustRegionState:
         """One accepted trust-region step."""
-        self.move(state)
+        return self.move(state)
 
-    def move(self, state: RoundState) -> None:
-        """The step itself, on any state that has a ``radius``."""
-        assert isinstance(state.objective, StiefelVariable)
-        manifold = state.objective.manifold
-        w = matrix_of(state)
+    def move(self, state: S) -> S:
+        """The step itself, also of the states of other solvers."""
+        objective, w = state.objective, state.x
+        assert isinstance(objective, StiefelVariable)
+        comm, manifold = objective.comm, objective.manifold
         largest = np.sqrt(w.shape[1])
-        radius: float = state.radius or 0.125 * largest  # type: ignore[attr-defined]
-        value, ambient = evaluated(state.objective, w)
-        comm = state.objective.comm
-        gradient = agreed(comm, manifold.tangent(w, ambient))
+        radius = state.radius or 0.125 * largest
+        value, ambient = objective.value_and_gradient(w)
+        gradient = agreed(comm, manifold.project(w, ambient))
         norms = float(np.linalg.norm(gradient)), float(np.linalg.norm(ambient))
         norm, size = agreed(comm, norms)
         if norm <= self.gradient_tolerance * max(1e-300, size):
-            state.inner_done = True
-            return
+            return replace(state, inner_done=True)
+        evaluations = state.evaluations
         for _ in range(30):
-            step, promised = self._model_step(state, w, ambient, gradient, radius)
+            step, promised = self._model_step(objective, w, ambient, gradient, radius)
             candidate = manifold.orthonormal(w + step)
-            reached, slope = evaluated(state.objective, candidate)
-            state.evaluations += 1
+            reached, slope = objective.value_and_gradient(candidate)
+            evaluations += 1
             gained = (value - reached) / promised if promised > 0 else -1.0
             length = agreed(comm, float(np.linalg.norm(step)))
             if gained < 0.25:
@@ -92,46 +91,35 @@ class TrustRegion(RoundSolver[TrustRegionState]):
             elif gained > 0.75 and length > 0.9 * radius:
                 radius = min(2.0 * radius, largest)
             if reached <= value and gained > 1e-3:
-                break
+                return moved_to(
+                    state,
+                    candidate,
+                    value=reached,
+                    radius=radius,
+                    step_length=length,
+                    gradient_norm=residual_norm(candidate, slope),
+                    evaluations=evaluations,
+                )
             if length < 1e-12:
-                state.inner_done = True
-                return
-        else:
-            state.inner_done = True
-            return
-        put_matrix(state, candidate)
-        state.value = reached
-        state.radius = radius  # type: ignore[attr-defined]
-        state.step_length = length
-        state.gradient_norm = residual_norm(candidate, slope)
+                break
+        return replace(state, inner_done=True, evaluations=evaluations)
 
     def _model_step(
-        self,
-        state: RoundState,
-        w: np.ndarray,
-        ambient: np.ndarray,
-        gradient: np.ndarray,
-        radius: float,
-    ) -> tuple[np.ndarray, float]:
+        self, objective: Objective, w: Array, ambient: Array, gradient: Array, radius: float
+    ) -> tuple[Array, float]:
         """Steihaug's truncated conjugate gradients; the step and the decrease it promises."""
-        objective = state.objective
         assert isinstance(objective, HessianProduct)
         assert isinstance(objective, StiefelVariable)
-        layout, manifold = objective.layout, objective.manifold
+        manifold = objective.manifold
         inner = w.T @ ambient
         multiplier = 0.5 * (inner + inner.T)
-        x, moving, image = layout.vec_from(w), layout.create_vec(), layout.create_vec()
 
-        def product(direction: np.ndarray) -> np.ndarray:
-            with layout.writing(moving) as rows:
-                rows[...] = direction
-            objective.hessian_product(x, moving, image)
-            turned = manifold.tangent(w, layout.reading(image) - direction @ multiplier)
-            return agreed(objective.comm, turned)
+        def product(direction: Array) -> Array:
+            image = objective.hessian_product(w, direction)
+            return agreed(objective.comm, manifold.project(w, image - direction @ multiplier))
 
         step, curved = np.zeros_like(w), np.zeros_like(w)
-        residual = gradient.copy()
-        direction = -residual
+        residual, direction = gradient, -gradient
         square = start = float((residual**2).sum())
         # Superlinear: the closer to the end, the more exactly the model is solved.
         wanted = start * min(0.01, start)

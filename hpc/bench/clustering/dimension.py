@@ -38,9 +38,8 @@ def measure_dimension(problem: Problem, most: int, seconds: float) -> dict[str, 
             sigma=problem.sigma, lambda_=problem.penalty, condition=False,
             labelings=[problem.given],
         )  # fmt: skip
-        x = objective.initial_point(0)
-        guess = np.array(objective.layout.reading(x))
-        matrix = objective.fixed_point_matrix(x)
+        guess = objective.initial_point(0)
+        matrix = objective.fixed_point_matrix(guess)
         row: dict[str, float] = {"features": features}
         exact = smallest_eigenvectors(matrix, problem.components)
         for solver in ("lapack", "cpm"):

@@ -75,8 +75,7 @@ def test_a_proper_clustering_has_no_reason_and_its_subspace(views, make):
     result = thalweg.minimize(objective, solver="ism")
     assert not result.metrics["degenerate"]
     assert "degenerate_because" not in result.metrics
-    x = objective.layout.vec_from(result.x)
-    w = objective.outcome(x)["components"]
+    w = objective.outcome(result.x)["components"]
     np.testing.assert_array_equal(w, result.x)
     np.testing.assert_allclose(w.T @ w, np.eye(2), atol=1e-12)
 
@@ -208,8 +207,7 @@ def test_a_row_like_no_other_joins_the_cluster_beside_it(comm, near, seed, store
         data, comm, task="unsupervised", clusters=2, components=2, sigma=1.0,
         stored_rows=stored_rows,
     )  # fmt: skip
-    x = objective.layout.vec_from(np.eye(3)[:, :2])
-    outcome = objective.outcome(x)
+    outcome = objective.outcome(np.eye(3)[:, :2])
     names = ("labels", "embedding", "degrees")
     labels, embedding, degrees = (data.layout.gather_rows(outcome[name]) for name in names)
     assert degrees[-1] < 1.01
@@ -389,9 +387,8 @@ def test_what_is_sent_is_no_larger_than_the_rows_of_a_rank(comm, approximation, 
         objective.value_and_fixed_point_matrix(x)
         new, _ = objective.updated_blocks(x, blocks)
         sent[rows] = sum(phase.bytes for phase in phases().values()) - before
-        width = max(vector.layout.columns for vector in new.values())
-        for vector in new.values():  # U and D: this rank's rows
-            assert vector.rows.size <= width * -(-rows // comm.size)
+        for block in new.values():  # U and D: this rank's rows
+            assert len(block) <= -(-rows // comm.size)
     if approximation == "nystrom":  # sums of the size of d^2 and of the features
         assert sent[800] == sent[400] > 0
     else:  # the ring: no more than once around
