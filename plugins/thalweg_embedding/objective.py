@@ -20,8 +20,8 @@ from thalweg.engines.hessian import HessianProduct
 from thalweg.engines.laplacian import AttractiveLaplacian, Relocation, RowMatrix
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError
-from thalweg.interfaces import Homotopy, RowObjective
-from thalweg.parallel import Layout, Vector, min_over_ranks, sketch, sum_over_ranks
+from thalweg.interfaces import Homotopy, Objective
+from thalweg.parallel import Array, Layout, min_over_ranks, sketch, sum_over_ranks
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.cells import bounding_box
@@ -47,7 +47,7 @@ INFLATED = 10.0
 
 
 class PairwiseEmbedding(
-    RowObjective,
+    Objective,
     HessianProduct,
     PartialHessianDiagonal,
     AttractiveLaplacian,
@@ -151,134 +151,108 @@ class PairwiseEmbedding(
 
     # -- value and gradient ----------------------------------------------------------------
 
-    def initial_point(self, seed: int) -> Vector:
+    def initial_point(self, seed: int) -> Array:
         """The start chosen at construction, by default small random numbers."""
-        return self.layout.vec_from(self.start.rows(seed))
+        return self.start.rows(seed)
 
-    def rows_value(self, rows: np.ndarray) -> float:  # noqa: D102
-        attracted = self.attraction.total(rows)
-        repelled, _, _ = self._repelled(rows, None)
+    def value(self, x: Array) -> float:  # noqa: D102
+        attracted = self.attraction.total(x)
+        repelled, _, _, _ = self._repelled(x, False)
         value = self.constant + attracted + self._lambda * repelled
         if (term := self._density_term()) is not None:
-            value -= self._density_weight * term.total(rows)
+            value -= self._density_weight * term.total(x)
         self._last = value, attracted, repelled
         return value
 
-    def rows_value_and_gradient(self, rows: np.ndarray, gradient: np.ndarray) -> float:  # noqa: D102
-        attracted = self.attraction.total_and_slopes(rows, gradient)
-        slopes = np.empty_like(gradient)
-        repelled, factor, _ = self._repelled(rows, slopes)
-        slopes *= self._lambda * factor
-        gradient += slopes
+    def value_and_gradient(self, x: Array) -> tuple[float, Array]:  # noqa: D102
+        attracted, gradient = self.attraction.total_and_slopes(x)
+        repelled, factor, _, slopes = self._repelled(x, True)
+        gradient += self._lambda * factor * slopes
         value = self.constant + attracted + self._lambda * repelled
         if (term := self._density_term()) is not None:
-            value -= self._density_weight * term.total_and_slopes(rows, slopes)
-            slopes *= self._density_weight
-            gradient -= slopes
-        gradient *= 4.0
+            correlation, slopes = term.total_and_slopes(x)
+            value -= self._density_weight * correlation
+            gradient -= self._density_weight * slopes
         self._last = value, attracted, repelled
-        return value
+        return value, 4.0 * gradient
 
-    def _repelled(self, rows: np.ndarray, slopes: np.ndarray | None) -> tuple[float, float, float]:
-        """E-, the factor c of its derivatives (1/Z or 1), and the shift they were taken with."""
-        total, shift = self._repulsive_sum(rows, slopes, 0.0), 0.0
+    def _repelled(self, x: Array, slopes: bool) -> tuple[float, float, float, Array]:
+        """E-, the factor c of its derivatives (1/Z or 1), the shift they have, and the slopes."""
+        shift = 0.0
+        total, found = self.repulsion.first_order(x, shift, slopes)
         if not self.normalized:
-            return total * self.repulsion_scale, self.repulsion_scale, shift
+            return total * self.repulsion_scale, self.repulsion_scale, shift, found
         if total < TINY * self.layout.rows and self.repulsion.function.exponential:
-            shift = self._smallest_distance(rows)
-            total = self._repulsive_sum(rows, slopes, shift)
+            shift = self._smallest_distance(x)
+            total, found = self.repulsion.first_order(x, shift, slopes)
         if not total > 0.0:
             # Nothing is left of the repulsion: a barrier, from which a line search returns.
-            return math.inf if total == 0.0 else math.nan, 0.0, shift
-        return math.log(total) - shift, 1.0 / total, shift
+            return math.inf if total == 0.0 else math.nan, 0.0, shift, found
+        return math.log(total) - shift, 1.0 / total, shift, found
 
     def _density_term(self) -> DensityCorrelation | None:
         """The correlation of densities where it counts: at the wanted lambda."""
         return self.density if self._lambda >= self._final_lambda else None
 
-    def _repulsive_sum(self, rows: np.ndarray, slopes: np.ndarray | None, shift: float) -> float:
-        if slopes is None:
-            return self.repulsion.total(rows, shift)
-        return self.repulsion.total_and_slopes(rows, slopes, shift)
-
-    def _smallest_distance(self, rows: np.ndarray) -> float:
+    def _smallest_distance(self, x: Array) -> float:
         """Smallest squared distance over all pairs of points."""
-        _, squared = nearest_neighbors(self.layout, rows, 1)
+        _, squared = nearest_neighbors(self.layout, x, 1)
         return min_over_ranks(self.comm, float(squared.min(initial=math.inf)))
 
     # -- second derivatives ----------------------------------------------------------------
 
-    def hessian_product(self, x: Vector, direction: Vector, product: Vector) -> None:
-        """Overwrite ``product`` with H(x) ``direction``, at the cost of two gradients."""
-        rows, moves = self.layout.reading(x), self.layout.reading(direction)
-        slopes = np.empty_like(rows)
-        _, factor, shift = self._repelled(rows, slopes)
-        term = np.empty_like(rows)
-        with self.layout.writing(product) as out:
-            self.attraction.product(rows, moves, out)
-            self.repulsion.product(rows, moves, term, shift)
-            out += self._lambda * factor * term
-            if self.normalized:
-                along = sum_over_ranks(self.comm, float(np.vdot(slopes, moves)))
-                out -= (4.0 * self._lambda * factor**2 * float(along)) * slopes
-            if (densities := self._density_term()) is not None:
-                densities.product(rows, moves, term)
-                out -= self._density_weight * term
-            out *= 4.0
+    def hessian_product(self, x: Array, direction: Array) -> Array:
+        """H(x) ``direction``, at the cost of two gradients."""
+        _, factor, shift, slopes = self._repelled(x, True)
+        product = self.attraction.product(x, direction)
+        product += self._lambda * factor * self.repulsion.product(x, direction, shift)
+        if self.normalized:
+            along = sum_over_ranks(self.comm, float(np.vdot(slopes, direction)))
+            product -= (4.0 * self._lambda * factor**2 * float(along)) * slopes
+        if (densities := self._density_term()) is not None:
+            product -= self._density_weight * densities.product(x, direction)
+        return 4.0 * product
 
-    def hessian_diagonal(self, x: Vector, diagonal: Vector) -> None:
-        """Overwrite ``diagonal`` with the diagonal of H(x), entries of either sign."""
-        rows = self.layout.reading(x)
-        slopes = np.empty_like(rows)
-        _, factor, shift = self._repelled(rows, slopes)
-        term = np.empty_like(rows)
-        with self.layout.writing(diagonal) as out:
-            self.attraction.diagonal(rows, out)
-            self.repulsion.diagonal(rows, term, shift)
-            out += self._lambda * factor * term
-            if self.normalized:
-                out -= 4.0 * self._lambda * factor**2 * slopes**2
-            if (densities := self._density_term()) is not None:
-                densities.diagonal(rows, term)
-                out -= self._density_weight * term
-            out *= 4.0
+    def hessian_diagonal(self, x: Array) -> Array:
+        """The diagonal of H(x), entries of either sign."""
+        _, factor, shift, slopes = self._repelled(x, True)
+        diagonal = self.attraction.diagonal(x)
+        diagonal += self._lambda * factor * self.repulsion.diagonal(x, shift)
+        if self.normalized:
+            diagonal -= 4.0 * self._lambda * factor**2 * slopes**2
+        if (densities := self._density_term()) is not None:
+            diagonal -= self._density_weight * densities.diagonal(x)
+        return 4.0 * diagonal
 
-    def partial_hessian_diagonal(self, x: Vector, diagonal: Vector) -> None:
-        """Overwrite ``diagonal`` with 4 D+ + 8 lambda diag(L^xx), positive weights only."""
-        rows = self.layout.reading(x)
-        factor, shift = self._factor(rows)
-        with self.layout.writing(diagonal) as out:
-            self.repulsion.convex_diagonal(rows, out, shift)
-            out *= self._lambda * factor
-            out += self.attractive_degrees()[:, None]
-            out *= 4.0
+    def partial_hessian_diagonal(self, x: Array) -> Array:
+        """4 D+ + 8 lambda diag(L^xx), positive weights only."""
+        factor, shift = self._factor(x)
+        diagonal = self._lambda * factor * self.repulsion.convex_diagonal(x, shift)
+        return 4.0 * (diagonal + self.attractive_degrees()[:, None])
 
-    def repulsive_product(self, x: Vector, direction: Vector, product: Vector) -> None:
-        """Overwrite ``product`` with 8 lambda L^xx_(i.,i.) ``direction``, positive weights only.
+    def repulsive_product(self, x: Array, direction: Array) -> Array:
+        """8 lambda L^xx_(i.,i.) ``direction``, positive weights only.
 
         Of L^xx the convex part of the repulsion is kept.  What t-SNE's attraction adds to
         it has negative weights throughout, and is left out.
         """
-        rows = self.layout.reading(x)
-        factor, shift = self._factor(rows)
-        with self.layout.writing(product) as out:
-            self.repulsion.convex_product(rows, self.layout.reading(direction), out, shift)
-            out *= 4.0 * self._lambda * factor
+        factor, shift = self._factor(x)
+        return 4.0 * self._lambda * factor * self.repulsion.convex_product(x, direction, shift)
 
-    def _factor(self, rows: np.ndarray) -> tuple[float, float]:
+    def _factor(self, x: Array) -> tuple[float, float]:
         if not self.normalized:
             return self.repulsion_scale, 0.0
-        _, factor, shift = self._repelled(rows, None)
+        _, factor, shift, _ = self._repelled(x, False)
         return factor, shift
 
     # -- capabilities ----------------------------------------------------------------------
 
-    def attractive_weights(self, x: Vector) -> Weights:
+    def attractive_weights(self, x: Array) -> Weights:
         """p f'(0): the attraction's weights, for kernels such as t-SNE's taken at X = 0."""
         weights, places = self.placed_weights(x)
         return weights if places is None else places.backward_matrix(weights)
 
-    def placed_weights(self, x: Vector) -> tuple[Weights, Relocation | None]:
+    def placed_weights(self, x: Array) -> tuple[Weights, Relocation | None]:
         """The same weights where they lie, and how the map's rows come there."""
         at_zero = self.attraction.function(0.0)[1]
         return self.weights if at_zero == 1.0 else self.weights * at_zero, self.places
@@ -319,8 +293,8 @@ class PairwiseEmbedding(
             return math.nan
         return self.constant + attracted + parameter * repelled
 
-    def escape_stationary_point(self, x: Vector) -> None:
-        """Add the random numbers of a start to a map that has collapsed.
+    def escape_stationary_point(self, x: Array) -> Array:
+        """A map that has collapsed, moved by the random numbers of a start.
 
         Where the repulsion is weak, all points coincide in the minimum, and there the
         gradient is zero for every lambda: stages with a stronger repulsion would end at
@@ -328,12 +302,12 @@ class PairwiseEmbedding(
         collapsed.
         """
         if self.widest_side(x) < START_SCALE:
-            with self.layout.writing(x) as rows:
-                rows += self.layout.random_normal(0, START_SCALE)
+            return x + self.layout.random_normal(0, START_SCALE)
+        return x
 
     # -- reports ---------------------------------------------------------------------------
 
-    def length_scale(self, x: Vector) -> float:
+    def length_scale(self, x: Array) -> float:
         """Most that a point should move in a step: the widest side, but at most a few map units.
 
         Both kernels fall off within a few units: 1 for up to 15,000 points, 2 for 60,000, 8 for a
@@ -341,9 +315,9 @@ class PairwiseEmbedding(
         """
         return min(self.widest_side(x), max(1.0, math.sqrt(self.layout.rows / ROWS_PER_STEP)))
 
-    def widest_side(self, x: Vector) -> float:
+    def widest_side(self, x: Array) -> float:
         """Largest side of the box that holds the map."""
-        return bounding_box(self.layout, self.layout.reading(x))[1]
+        return bounding_box(self.layout, x)[1]
 
     def value_error(self, value: float) -> float:
         """Error of the repulsion's sum, and rounding in single precision.
@@ -359,30 +333,29 @@ class PairwiseEmbedding(
         error += self.attraction.relative_error * largest
         return error + super().value_error(largest)
 
-    def metrics(self, x: Vector) -> Mapping[str, Any]:
+    def metrics(self, x: Array) -> Mapping[str, Any]:
         """The objective, evaluated once more with a hundredth of its error.
 
         For SNE variants that is the KL divergence, at lambda = 1; for others
         ``refined_objective``, at lambda as it is.  Neither has the term of densities in it,
         whose correlation is ``density_correlation``.  A map that is mostly empty is noted.
         """
-        rows = self.layout.reading(x)
         self._note_inflated(x)
         facts: dict[str, Any] = {}
         if self.density is not None:
-            facts["density_correlation"] = self.density.total(rows)
-        attracted = self.constant + self.attraction.refined_total(rows)
-        total = self.repulsion.refined_total(rows)
+            facts["density_correlation"] = self.density.total(x)
+        attracted = self.constant + self.attraction.refined_total(x)
+        total = self.repulsion.refined_total(x)
         if not self.normalized:
             repelled = self._lambda * self.repulsion_scale * total
             return {**facts, "refined_objective": attracted + repelled}
         if total < TINY * self.layout.rows:
-            repelled, _, _ = self._repelled(rows, None)
+            repelled, _, _, _ = self._repelled(x, False)
         else:
             repelled = math.log(total)
         return {**facts, "kl_divergence": attracted + repelled}
 
-    def _note_inflated(self, x: Vector) -> None:
+    def _note_inflated(self, x: Array) -> None:
         """Say where a map is so wide that its size counts for more than its neighborhoods."""
         side = self.widest_side(x)
         dense = self.layout.rows ** (1.0 / self.layout.columns)

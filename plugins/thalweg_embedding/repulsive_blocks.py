@@ -7,7 +7,7 @@ from abc import abstractmethod
 from typing import Any
 
 from thalweg.interfaces import Capability
-from thalweg.parallel import Vector
+from thalweg.parallel import Array
 
 
 class RepulsiveBlocks(Capability):
@@ -19,20 +19,21 @@ class RepulsiveBlocks(Capability):
     phrase = "block-diagonal repulsive Hessian"
 
     @abstractmethod
-    def repulsive_product(self, x: Vector, direction: Vector, product: Vector) -> None:
-        """Overwrite ``product`` with the block-diagonal part times ``direction``."""
+    def repulsive_product(self, x: Array, direction: Array) -> Array:
+        """The block-diagonal part times ``direction``."""
 
     @classmethod
-    def check(cls, objective: Any, x: Vector) -> None:
+    def check(cls, objective: Any, x: Array) -> None:
         """Check that the repulsive part is symmetric and never negative.  Collective."""
         from thalweg.testing import applied, check_symmetric, random_direction
 
+        layout = objective.layout
         u, v = random_direction(objective, 11), random_direction(objective, 12)
 
         product = functools.partial(objective.repulsive_product, x)
-        check_symmetric(product, u, v, "the repulsive part")
-        bu = applied(product, u, "the repulsive part")
-        curvature = u.dot(bu)
-        assert curvature >= -1e-10 * u.norm() * bu.norm(), (
+        check_symmetric(product, layout, u, v, "the repulsive part")
+        bu = applied(product, layout, u, "the repulsive part")
+        curvature = layout.dot(u, bu)
+        assert curvature >= -1e-10 * layout.norm(u) * layout.norm(bu), (
             f"the repulsive part has negative curvature {curvature:.3e} along a direction"
         )

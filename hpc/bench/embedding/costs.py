@@ -85,17 +85,15 @@ def _clock(threads: int) -> Callable[[], float]:
 
 def _parts(objective: Any, places: np.ndarray, clock: Callable[[], float]) -> dict[str, float]:
     """Seconds of the attraction, of the repulsion, of both, and of a spectral direction."""
-    x = objective.layout.vec_from(places)
-    gradient, direction = x.duplicate(), x.duplicate()
-    slopes = np.empty_like(places)
     metric = SpectralDirection()
-    metric.setup(objective, x)
+    metric.setup(objective, places)
     objective.homotopy_parameter = 1.0
+    _, gradient = objective.value_and_gradient(places)
     work: dict[str, Callable[[], Any]] = {
-        "attraction": lambda: objective.attraction.total_and_slopes(places, slopes),
-        "repulsion": lambda: objective.repulsion.total_and_slopes(places, slopes),
-        "evaluation": lambda: objective.value_and_gradient(x, gradient),
-        "spectral direction": lambda: metric.apply(gradient, direction),
+        "attraction": lambda: objective.attraction.total_and_slopes(places),
+        "repulsion": lambda: objective.repulsion.total_and_slopes(places),
+        "evaluation": lambda: objective.value_and_gradient(places),
+        "spectral direction": lambda: metric.apply(gradient),
     }
     found = {name: _quickest(part, clock) for name, part in work.items()}
     return found

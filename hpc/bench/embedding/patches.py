@@ -62,7 +62,7 @@ def measure_patches(
     goal = EARLIER["kl"]
     if rival:
         places, spent = _h2pack(file, len(values))
-        goal = objective.metrics(objective.layout.vec_from(places))["kl_divergence"]
+        goal = objective.metrics(np.ascontiguousarray(places, dtype=float))["kl_divergence"]
         quality = {"kl": goal, "recall": map_quality(data, places)["recall"]}
         found["tsne-h2pack"] = {**spent, **quality, "cores": numba.get_num_threads()}
     reached: list[tuple[dict[str, float], np.ndarray]] = []

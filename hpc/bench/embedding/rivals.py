@@ -125,7 +125,7 @@ def _measured(
 
     def judge(places: np.ndarray, measures: tuple[str, ...] = MEASURES) -> dict[str, float]:
         """KL divergence to a millionth, and the quality of a map."""
-        point = objective.layout.vec_from(np.asarray(places, dtype=float))
+        point = np.ascontiguousarray(places, dtype=float)
         divergence = objective.metrics(point)["kl_divergence"]
         quality = map_quality(data, places)
         return {"kl": divergence, **{name: quality[name] for name in measures if name in quality}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ import scipy.sparse.linalg
 
 from thalweg.errors import InputError, NumericalError
 from thalweg.interfaces import Capability, Objective, Solver, SolverState
-from thalweg.parallel import Vector, max_over_ranks, on_root, sum_over_ranks
+from thalweg.parallel import Array, max_over_ranks, on_root, sum_over_ranks
 from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_embedding.eigenmaps.objective import SmallestEigenvectors
@@ -36,7 +36,7 @@ RESTARTS, ITERATIONS, GUARDS = 12, 500, 8
 ADVICE = "try method = 'dense', or remove rows that equal others"
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class EigenState(SolverState):
     """State of ``eigen``: whether the step is taken, and the residual relative to its limit."""
 
@@ -69,16 +69,15 @@ class Eigen(Solver[EigenState]):
 
     requires: ClassVar[tuple[type[Capability], ...]] = (SmallestEigenvectors,)
 
-    def init(self, objective: Objective, x: Vector) -> EigenState:
+    def init(self, objective: Objective, x: Array) -> EigenState:
         """Evaluate the start."""
-        gradient = x.duplicate()
-        value = objective.value_and_gradient(x, gradient)
+        value, gradient = objective.value_and_gradient(x)
         return EigenState(
             objective=objective,
             x=x,
             value=value,
             gradient=gradient,
-            gradient_norm=gradient.norm(),
+            gradient_norm=objective.layout.norm(gradient),
             evaluations=1,
         )
 
@@ -86,7 +85,6 @@ class Eigen(Solver[EigenState]):
         """Solve the eigenproblem."""
         objective = state.objective
         assert isinstance(objective, SmallestEigenvectors)
-        assert state.gradient is not None
         layout = objective.layout
         wanted = layout.columns
         if wanted >= layout.rows:
@@ -96,11 +94,7 @@ class Eigen(Solver[EigenState]):
             )
         solve = self._by_slepc if self._method(layout.rows) == "slepc" else self._on_root
         vectors = solve(objective, wanted)
-        with layout.writing(state.x) as rows:
-            rows[...] = vectors
-        state.value = objective.value_and_gradient(state.x, state.gradient)
-        state.gradient_norm = state.gradient.norm()
-        state.evaluations += 1
+        value, gradient = objective.value_and_gradient(vectors)
         values, residuals = objective.residuals(vectors)
         norm = _norm(objective)
         limits = self._limit(values, layout.rows, norm)
@@ -109,9 +103,16 @@ class Eigen(Solver[EigenState]):
                 "an eigenvalue is zero up to rounding: other maps are as good as this one, often "
                 "since rows equal others"
             )
-        state.residual = float((residuals / limits).max())
-        state.done = True
-        return state
+        return replace(
+            state,
+            x=vectors,
+            value=value,
+            gradient=gradient,
+            gradient_norm=layout.norm(gradient),
+            evaluations=state.evaluations + 1,
+            residual=float((residuals / limits).max()),
+            done=True,
+        )
 
     def status(self, state: EigenState) -> Status:
         """After the one step converged, if the residuals are small enough."""
@@ -148,8 +149,9 @@ class Eigen(Solver[EigenState]):
         layout = objective.layout
         matrix = _petsc_matrix(objective)
         shift = SHIFT * _mean_diagonal(objective)
-        found = layout.with_columns(1).create_vec()
-        vector = vec_over(found)
+        single = layout.with_columns(1)
+        found = np.empty(single.shape)
+        vector = vec_over(single, found)
         prefix = options_prefix("eigen")
         solver = SLEPc.EPS().create(layout.comm)
         try:
@@ -181,7 +183,7 @@ class Eigen(Solver[EigenState]):
             vectors = np.empty((layout.local_rows, count))
             for i in range(count):
                 solver.getEigenvector(i, vector)
-                vectors[:, i] = found.rows[:, 0]
+                vectors[:, i] = found[:, 0]
             return self._on_root(objective, wanted, layout.gather_rows(vectors))
         finally:
             solver.destroy()
@@ -207,7 +209,7 @@ class Eigen(Solver[EigenState]):
                 raise NumericalError(f"no eigenvectors were found: {error}; {ADVICE}") from error
 
         whole = on_root(comm, solve)
-        return np.array(whole[layout.start : layout.stop])
+        return np.array(whole[layout.start : layout.stop], order="C")
 
     def _alone(
         self,

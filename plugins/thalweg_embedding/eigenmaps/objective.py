@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse
 
 from thalweg.engines.laplacian import RowMatrix
-from thalweg.interfaces import Capability, RowObjective
-from thalweg.parallel import Layout, Vector, sketch, sum_over_ranks
+from thalweg.interfaces import Capability, Objective
+from thalweg.parallel import Array, Layout, sketch, sum_over_ranks
 
 
 class SmallestEigenvectors(Capability):
@@ -36,7 +36,7 @@ class SmallestEigenvectors(Capability):
         """
 
 
-class EigenvectorEmbedding(RowObjective, SmallestEigenvectors):
+class EigenvectorEmbedding(Objective, SmallestEigenvectors):
     """f(Y) = 2 tr((Y'Y)^-1 Y'AY) over the columns of Y, all orthogonal to the null vector u.
 
     The constraint Y'Y = I is divided out, so that any descent solver may be used: f
@@ -82,33 +82,33 @@ class EigenvectorEmbedding(RowObjective, SmallestEigenvectors):
                 "pairs of rows that connect them are neighbors too"
             )
 
-    def rows_value_and_gradient(self, rows: np.ndarray, gradient: np.ndarray) -> float:  # noqa: D102
-        inside = self._without_null(rows)
+    def value_and_gradient(self, x: Array) -> tuple[float, Array]:  # noqa: D102
+        inside = self._without_null(x)
         image = self._product.multiply(inside)
         gram, energy = self._inner(inside, inside), self._inner(inside, image)
         inverse = np.linalg.pinv(gram, hermitian=True)
         quotient = inverse @ energy
-        gradient[...] = self._without_null(4.0 * (image - inside @ quotient) @ inverse)
-        return float(2.0 * np.trace(quotient))
+        gradient = self._without_null(4.0 * (image - inside @ quotient) @ inverse)
+        return float(2.0 * np.trace(quotient)), gradient
 
-    def _without_null(self, rows: np.ndarray) -> np.ndarray:
+    def _without_null(self, rows: Array) -> Array:
         along = self._inner(self.null_vector[:, None], rows)
         return rows - self.null_vector[:, None] * along
 
     def _inner(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return np.asarray(sum_over_ranks(self.comm, first.T @ second))
 
-    def solution(self, x: Vector) -> np.ndarray:
+    def solution(self, x: Array) -> np.ndarray:
         """This rank's rows of the map: the principal axes of Y, scaled."""
         return self.map_rows(x)
 
-    def map_rows(self, x: Vector) -> np.ndarray:
+    def map_rows(self, x: Array) -> np.ndarray:
         """This rank's rows of the map.
 
         Columns are ordered by eigenvalue, with unit norm before scaling, and signs such
         that each column's largest entry is positive.
         """
-        inside = self._without_null(self.layout.reading(x))
+        inside = self._without_null(x)
         image = self._product.multiply(inside)
         gram, energy = self._inner(inside, inside), self._inner(inside, image)
         root = np.linalg.cholesky(gram + 1e-300 * np.eye(len(gram)))
@@ -117,7 +117,7 @@ class EigenvectorEmbedding(RowObjective, SmallestEigenvectors):
         turned = inside @ (half.T @ vectors)
         return signed(self.layout, turned) * self._scaling[:, None]
 
-    def metrics(self, x: Vector) -> Mapping[str, Any]:
+    def metrics(self, x: Array) -> Mapping[str, Any]:
         """Rayleigh quotients of the map's columns, and components of the graph of neighbors."""
         values, _ = self.residuals(self.map_rows(x) / self._scaling[:, None])
         return {"eigenvalues": values.tolist(), "components": self._components}

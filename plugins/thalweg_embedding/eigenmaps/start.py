@@ -32,6 +32,5 @@ def eigenvectors(
         rows, layout.comm, dimensions=layout.columns, affinity="precomputed", weights=weights
     )
     result = thalweg.minimize(objective, solver="eigen", seed=0)
-    point = objective.layout.vec_from(result.x)
-    found = np.array(objective.map_rows(point))
+    found = objective.map_rows(result.x)
     return scaled(found if places is None else places.backward(found), layout, scale)

@@ -53,9 +53,8 @@ class EigenvectorEstimator(MapTransformer):
                 method=self.eigen_solver,
             )
             layout = objective.layout
-            point = layout.vec_from(result.x)
-            self.embedding_ = objective.map_rows(point)
-            self.eigenvalues_ = np.array(objective.metrics(point)["eigenvalues"])
+            self.embedding_ = objective.map_rows(result.x)
+            self.eigenvalues_ = np.array(objective.metrics(result.x)["eigenvalues"])
         self.objective_ = result.objective
         self.n_iter_ = max(1, result.iterations)
         self._placed = None

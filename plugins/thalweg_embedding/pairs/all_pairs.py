@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from thalweg.parallel import Layout, Ring, sum_over_ranks
+from thalweg.parallel import Array, Layout, Ring, sum_over_ranks
 from thalweg_embedding.pairs import all_pairs_loops
 from thalweg_embedding.pairs.functions import PairFunction
-from thalweg_embedding.pairs.pair_sum import PairSum, Rows, SecondOrder
+from thalweg_embedding.pairs.pair_sum import PairSum, SecondOrder
 from thalweg_embedding.pairs.specialize import specialize
 
 
@@ -35,24 +35,24 @@ class AllPairs(PairSum):
         self._ring = Ring(layout)
         self._weights = np.empty((0, 0)) if weights is None else np.ascontiguousarray(weights)
 
-    def first_order(self, rows: Rows, slopes: Rows | None, shift: float) -> float:  # noqa: D102
+    def first_order(self, rows: Array, shift: float, slopes: bool) -> tuple[float, Array]:  # noqa: D102
         run = specialize(all_pairs_loops.first_order, self.function)
-        slopes = np.empty((0, rows.shape[1])) if slopes is None else slopes
-        slopes[...] = 0.0
+        found = np.zeros((len(rows) if slopes else 0, rows.shape[1]))
         totals = np.zeros(len(rows))
         for block in self._ring.blocks(rows):
             columns = block.arrays[0].T.copy()
             me = self.layout.start - block.start
-            run(rows, columns, me, self._weights, block.start, shift, totals, slopes)
-        return float(sum_over_ranks(self.layout.comm, float(totals.sum())))
+            run(rows, columns, me, self._weights, block.start, shift, totals, found)
+        return float(sum_over_ranks(self.layout.comm, float(totals.sum()))), found
 
     def second_order(  # noqa: D102
-        self, kind: SecondOrder, rows: Rows, direction: Rows, out: Rows, shift: float
-    ) -> None:
+        self, kind: SecondOrder, rows: Array, direction: Array, shift: float
+    ) -> Array:
         run = specialize(all_pairs_loops.second_order, self.function)
-        out[...] = 0.0
+        found = np.zeros(rows.shape)
         for block in self._ring.blocks(rows, direction):
             points, moves = (array.T.copy() for array in block.arrays)
             me = self.layout.start - block.start
             own = (rows, direction, points, moves, me, self._weights, block.start)
-            run(*own, shift, int(kind), out)
+            run(*own, shift, int(kind), found)
+        return found

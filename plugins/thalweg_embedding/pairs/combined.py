@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from thalweg_embedding.pairs.pair_sum import PairSum, Rows, SecondOrder
+from thalweg.parallel import Array
+from thalweg_embedding.pairs.pair_sum import PairSum, SecondOrder
 
 
 class CombinedPairs(PairSum):
@@ -36,39 +37,28 @@ class CombinedPairs(PairSum):
     def note(self, note) -> None:  # type: ignore[no-untyped-def]
         self._first.note = note
 
-    def refined_total(self, rows: np.ndarray, shift: float = 0.0) -> float:  # noqa: D102
+    def refined_total(self, rows: Array, shift: float = 0.0) -> float:  # noqa: D102
         total = self.factors[0] * self._first.refined_total(rows, shift)
         if self.factors[1]:
             total += self.factors[1] * self._second.refined_total(rows, shift)
         return total
 
-    def first_order(self, rows: Rows, slopes: Rows | None, shift: float) -> float:  # noqa: D102
-        total, other_total = self._first.first_order(rows, slopes, shift), math.nan
-        other = None if slopes is None else np.empty_like(slopes)
-        if self.factors[1]:
-            other_total = self._second.first_order(rows, other, shift)
-        self.totals = total, other_total
-        total *= self.factors[0]
-        if self.factors[1]:
-            total += self.factors[1] * other_total
-        if slopes is not None:
-            self._add(slopes, other)
-        return total
+    def first_order(self, rows: Array, shift: float, slopes: bool) -> tuple[float, Array]:  # noqa: D102
+        total, found = self._first.first_order(rows, shift, slopes)
+        first, second = self.factors
+        self.totals = total, math.nan
+        total, found = first * total, first * found
+        if second:
+            other_total, other = self._second.first_order(rows, shift, slopes)
+            self.totals = self.totals[0], other_total
+            total, found = total + second * other_total, found + second * other
+        return total, found
 
     def second_order(  # noqa: D102
-        self, kind: SecondOrder, rows: Rows, direction: Rows, out: Rows, shift: float
-    ) -> None:
-        other = np.empty_like(out)
-        self._first.second_order(kind, rows, direction, out, shift)
-        if self.factors[1]:
-            self._second.second_order(kind, rows, direction, other, shift)
-        self._add(out, other)
-        if kind is SecondOrder.CONVEX_DIAGONAL:
-            np.maximum(out, 0.0, out=out)
-
-    def _add(self, out: Rows, other: Rows | None) -> None:
-        """Scale ``out``, and add the second sum's share where it has one."""
-        out *= self.factors[0]
-        if self.factors[1] and other is not None:
-            other *= self.factors[1]
-            out += other
+        self, kind: SecondOrder, rows: Array, direction: Array, shift: float
+    ) -> Array:
+        first, second = self.factors
+        found = first * self._first.second_order(kind, rows, direction, shift)
+        if second:
+            found += second * self._second.second_order(kind, rows, direction, shift)
+        return np.maximum(found, 0.0) if kind is SecondOrder.CONVEX_DIAGONAL else found

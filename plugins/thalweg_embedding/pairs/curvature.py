@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from thalweg.parallel import Layout, max_over_ranks
+from thalweg.parallel import Array, Layout, max_over_ranks
 from thalweg_embedding.pairs import near
 from thalweg_embedding.pairs.boxes import CURVATURE_PAIR_COST, EXACT_COST, Boxes, Placement
 from thalweg_embedding.pairs.functions import PairFunction
@@ -67,19 +67,17 @@ class GridCurvature:
             self._placed = self._place(rows)
         return self._placed is not None
 
-    def second_order(self, kind: SecondOrder, direction: np.ndarray, out: np.ndarray) -> None:
+    def second_order(self, kind: SecondOrder, direction: Array) -> Array:
         """As :meth:`PairSum.second_order`; convex parts where phi'' is nowhere negative."""
         fields = self._sums_of_modes(kind.convex)
         if kind in (SecondOrder.PRODUCT, SecondOrder.CONVEX_PRODUCT):
-            self._product(kind, fields, direction, out)
-            return
+            return self._product(kind, fields, direction)
         found = np.stack([fields[i, i] for i in range(self.layout.columns)], axis=1)
         self._add_near(kind, np.empty((0, 0)), found)
-        out[...] = self._decomposition.to_rows(found)
+        rows = self._decomposition.to_rows(found)
         if kind.convex:
-            np.maximum(out, 0.0, out=out)
-        else:
-            out -= self._box.split.far(1)(np.zeros(1))[0]  # of a point with itself
+            return np.maximum(rows, 0.0)
+        return rows - self._box.split.far(1)(np.zeros(1))[0]  # of a point with itself
 
     # -- what depends on the points --------------------------------------------------------
 
@@ -136,9 +134,7 @@ class GridCurvature:
         values[order] = self._box.mesh.at_points([modes], self._reached)[:, 0]
         return values
 
-    def _product(
-        self, kind: SecondOrder, fields: Matrix, direction: np.ndarray, product: np.ndarray
-    ) -> None:
+    def _product(self, kind: SecondOrder, fields: Matrix, direction: Array) -> Array:
         mesh, d = self._box.mesh, self.layout.columns
         moves = self._decomposition.from_rows(direction)
         order = self._reached.cells.order
@@ -154,7 +150,7 @@ class GridCurvature:
         for i in range(d):
             found[:, i] -= self._at_points(series[i])
         self._add_near(kind, moves, found)
-        product[...] = self._decomposition.to_rows(found)
+        return self._decomposition.to_rows(found)
 
     def _add_near(self, kind: SecondOrder, moves: np.ndarray, out: np.ndarray) -> None:
         split = self._box.split

@@ -27,7 +27,7 @@ import scipy.sparse
 from numba import njit, prange
 
 from thalweg.engines.laplacian import Relocation
-from thalweg.parallel import Layout, RowExchange, RowPlan, kernel, sum_over_ranks
+from thalweg.parallel import Array, Layout, RowExchange, RowPlan, kernel, sum_over_ranks
 
 #: Added to squared radii in the map, in map units, and relative to the mean in the data.
 EPSILON, SMALLEST = 1e-2, 1e-12
@@ -77,19 +77,19 @@ class DensityCorrelation:
         self._graph = (squared.indptr.astype(np.int64), plan.positions(squared.indices))
         self._edges = np.maximum(np.diff(squared.indptr), 1).astype(float)
 
-    def total(self, rows: np.ndarray) -> float:
+    def total(self, rows: Array) -> float:
         """The correlation.  Collective."""
         return self._state(self._points(rows)).correlation
 
-    def total_and_slopes(self, rows: np.ndarray, slopes: np.ndarray) -> float:
-        """The correlation; ``slopes`` receives a quarter of its gradient.  Collective."""
+    def total_and_slopes(self, rows: Array) -> tuple[float, Array]:
+        """The correlation, and a quarter of its gradient.  Collective."""
         points = self._points(rows)
         state = self._state(points)
         pulls = self._exchange.with_ghosts((state.rates * state.phi)[:, None])
-        self._write(slopes, functools.partial(_slopes, points, pulls, *self._graph))
-        return state.correlation
+        slopes = self._filled(functools.partial(_slopes, points, pulls, *self._graph))
+        return state.correlation, slopes
 
-    def product(self, rows: np.ndarray, direction: np.ndarray, product: np.ndarray) -> None:
+    def product(self, rows: Array, direction: Array) -> Array:
         """A quarter of the Hessian times ``direction``.  Collective."""
         points, moves = self._points(rows), self._points(direction)
         state = self._state(points)
@@ -107,9 +107,9 @@ class DensityCorrelation:
         of_pulls = turning * state.phi + state.rates * state.phi_slope * closer
         both = np.column_stack([state.rates * state.phi, of_pulls])
         pulls = self._exchange.with_ghosts(both)
-        self._write(product, functools.partial(_product, points, moves, pulls, *self._graph))
+        return self._filled(functools.partial(_product, points, moves, pulls, *self._graph))
 
-    def diagonal(self, rows: np.ndarray, diagonal: np.ndarray) -> None:
+    def diagonal(self, rows: Array) -> Array:
         """A quarter of the diagonal of the Hessian.  Collective."""
         points = self._points(rows)
         state = self._state(points)
@@ -118,21 +118,18 @@ class DensityCorrelation:
         n = self.layout.rows
         scale = 1.0 / (n * state.deviation)
         given = (points, facts, *self._graph, state.correlation, scale, n)
-        self._write(diagonal, functools.partial(_diagonal, *given))
+        return self._filled(functools.partial(_diagonal, *given))
 
-    def _points(self, rows: np.ndarray) -> np.ndarray:
+    def _points(self, rows: Array) -> Array:
         """Rows of the map where the edges' are, and the ghost rows.  Collective."""
         here = rows if self._places is None else self._places.forward(rows)
         return self._exchange.with_ghosts(here)
 
-    def _write(self, out: np.ndarray, loop: Callable[[np.ndarray], None]) -> None:
-        """Let a loop write rows where the edges' are, and return them.  Collective."""
-        if self._places is None:
-            loop(out)
-            return
+    def _filled(self, loop: Callable[[Array], None]) -> Array:
+        """Rows that a loop writes where the edges' are.  Collective."""
         found = np.empty((len(self._edges), self.layout.columns))
         loop(found)
-        out[...] = self._places.backward(found)
+        return found if self._places is None else self._places.backward(found)
 
     def _state(self, points: np.ndarray) -> _State:
         """Quantities that the derivatives are computed from.  Collective."""

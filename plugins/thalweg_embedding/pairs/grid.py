@@ -13,12 +13,12 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, min_over_ranks
+from thalweg.parallel import Array, Layout, min_over_ranks
 from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.boxes import EXACT_COST, FINE_TOLERANCE, PAIR_COST, Boxes
 from thalweg_embedding.pairs.curvature import GridCurvature
 from thalweg_embedding.pairs.functions import PairFunction
-from thalweg_embedding.pairs.pair_sum import PairSum, Rows, SecondOrder
+from thalweg_embedding.pairs.pair_sum import PairSum, SecondOrder
 
 #: Rows from which a grid is quicker than all pairs, by dimension.
 GRID_ROWS = {1: 1_000, 2: 1_000, 3: 20_000}
@@ -82,32 +82,34 @@ class GridPairs(PairSum):
         self._boxes = Boxes(layout, function, tolerance, PAIR_COST)
         self._curvature = GridCurvature(layout, function, tolerance)
 
-    def refined_total(self, rows: np.ndarray, shift: float = 0.0) -> float:
+    def refined_total(self, rows: Array, shift: float = 0.0) -> float:
         """The total with a hundredth of the tolerance."""
         finer = GridPairs(self.layout, self.function, max(REFINEMENT * self.tolerance, 1e-10))
         finer.note = self.note
         return finer.total(rows, shift)
 
-    def first_order(self, rows: Rows, slopes: Rows | None, shift: float) -> float:  # noqa: D102
+    def first_order(self, rows: Array, shift: float, slopes: bool) -> tuple[float, Array]:  # noqa: D102
         placed = self._boxes.place(rows) if shift == 0.0 else None
         if placed is None:
-            return self._by_pairs(rows, slopes, shift, "no mesh serves for its width")
+            return self._by_pairs(rows, shift, slopes, "no mesh serves for its width")
         found = np.zeros_like(placed.decomposition.points)
         density, total = self._boxes.total(placed, found)
         if total is None:
-            return self._by_pairs(rows, slopes, shift, "its points lie too far apart for a mesh")
-        if slopes is not None:
-            mesh, influence = placed.box.mesh, placed.box.influence
-            series = (mesh.slope(density, influence, i) for i in range(self.layout.columns))
-            found[placed.cells.order] += mesh.at_points(series, placed.reached)
-            slopes[...] = placed.decomposition.to_rows(found)
-        return total
+            return self._by_pairs(rows, shift, slopes, "its points lie too far apart for a mesh")
+        if not slopes:
+            return total, found[:0]
+        mesh, influence = placed.box.mesh, placed.box.influence
+        series = (mesh.slope(density, influence, i) for i in range(self.layout.columns))
+        found[placed.cells.order] += mesh.at_points(series, placed.reached)
+        return total, placed.decomposition.to_rows(found)
 
-    def _by_pairs(self, rows: Rows, slopes: Rows | None, shift: float, reason: str) -> float:
+    def _by_pairs(
+        self, rows: Array, shift: float, slopes: bool, reason: str
+    ) -> tuple[float, Array]:
         self._announce(reason, rows)
-        return self._exact.first_order(rows, slopes, shift)
+        return self._exact.first_order(rows, shift, slopes)
 
-    def _announce(self, reason: str, rows: np.ndarray) -> None:
+    def _announce(self, reason: str, rows: Array) -> None:
         """Say that all pairs are summed, unless the map is not finite.  Collective."""
         finite = float(np.isfinite(rows).all())
         if min_over_ranks(self.layout.comm, finite) == 0.0:
@@ -119,11 +121,10 @@ class GridPairs(PairSum):
         )
 
     def second_order(  # noqa: D102
-        self, kind: SecondOrder, rows: Rows, direction: Rows, out: Rows, shift: float
-    ) -> None:
+        self, kind: SecondOrder, rows: Array, direction: Array, shift: float
+    ) -> Array:
         curvature = self._curvature
         served = shift == 0.0 and curvature.serves(rows)
         if served and (curvature.convex or not kind.convex):
-            curvature.second_order(kind, direction, out)
-        else:
-            self._exact.second_order(kind, rows, direction, out, shift)
+            return curvature.second_order(kind, direction)
+        return self._exact.second_order(kind, rows, direction, shift)

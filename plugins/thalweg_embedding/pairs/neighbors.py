@@ -9,11 +9,11 @@ import numpy as np
 import scipy.sparse
 
 from thalweg.engines.laplacian import Relocation
-from thalweg.parallel import Layout, RowExchange, RowPlan, sum_over_ranks
+from thalweg.parallel import Array, Layout, RowExchange, RowPlan, sum_over_ranks
 from thalweg_embedding.pairs import neighbors_loops
 from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.functions import CompiledFunction, PairFunction
-from thalweg_embedding.pairs.pair_sum import PairSum, Rows, SecondOrder
+from thalweg_embedding.pairs.pair_sum import PairSum, SecondOrder
 from thalweg_embedding.pairs.specialize import specialize
 
 #: Relative error of a total in single precision.
@@ -93,7 +93,7 @@ class NeighborPairs(PairSum):
         parts[0], parts[-1] = 0, len(once[0]) - 1
         return once, parts, _edges(whole, True) if len(self._exchange.plan.ghosts) else None
 
-    def first_order(self, rows: Rows, slopes: Rows | None, shift: float) -> float:  # noqa: D102
+    def first_order(self, rows: Array, shift: float, slopes: bool) -> tuple[float, Array]:  # noqa: D102
         if self._single is not None and shift == 0.0:
             center, extent = bounding_box(self.layout, rows)
             if extent <= WIDEST_SINGLE:
@@ -105,7 +105,7 @@ class NeighborPairs(PairSum):
         run = functools.partial(run, own, points.T.copy(), *self._graph, shift)
         return self._summed(run, slopes)
 
-    def _in_single(self, here: Rows, totals: np.ndarray, slopes: Rows) -> None:
+    def _in_single(self, here: np.ndarray, totals: Array, slopes: Array) -> None:
         """Totals and, unless they are empty, slopes of this rank's rows in single precision.
 
         Rows of other ranks are on their way while edges between rows of this rank are summed.
@@ -128,36 +128,33 @@ class NeighborPairs(PairSum):
         if slopes.size:
             neighbors_loops.add_parts(parts, out, slopes)
 
-    def _points(self, rows: Rows) -> Rows:
+    def _points(self, rows: Array) -> Array:
         """Rows of the map where the graph's are, and the ghost rows.  Collective."""
         return self._exchange.with_ghosts(self._here(rows))
 
-    def _here(self, rows: Rows) -> Rows:
+    def _here(self, rows: Array) -> Array:
         """Rows of the map where the graph's are.  Collective."""
         return rows if self._places is None else self._places.forward(rows)
 
-    def _summed(self, loop: Callable[..., None], slopes: Rows | None) -> float:
-        """The total over the edges, and slopes for rows of the map.  Collective."""
+    def _summed(self, loop: Callable[..., None], slopes: bool) -> tuple[float, Array]:
+        """The total over the edges, and slopes for rows of the map if wanted.  Collective."""
         totals = np.zeros(self._weights.shape[0])
-        found = np.empty((0 if slopes is None else len(totals), self.layout.columns))
-        if slopes is not None and self._places is None:
-            found = slopes
+        found = np.empty((len(totals) if slopes else 0, self.layout.columns))
         loop(totals, found)
-        if slopes is not None and self._places is not None:
-            slopes[...] = self._places.backward(found)
-        return float(sum_over_ranks(self.layout.comm, float(totals.sum())))
+        if slopes and self._places is not None:
+            found = self._places.backward(found)
+        return float(sum_over_ranks(self.layout.comm, float(totals.sum()))), found
 
     def second_order(  # noqa: D102
-        self, kind: SecondOrder, rows: Rows, direction: Rows, out: Rows, shift: float
-    ) -> None:
+        self, kind: SecondOrder, rows: Array, direction: Array, shift: float
+    ) -> Array:
         run = specialize(neighbors_loops.second_order, self.function)
         points = self._points(rows)
         moves = points if direction is rows else self._points(direction)
         own = slice(len(self._graph[0]) - 1)
-        found = out if self._places is None else np.empty(points[own].shape)
+        found = np.empty(points[own].shape)
         run(points[own], moves[own], points, moves, *self._graph, shift, int(kind), found)
-        if self._places is not None:
-            out[...] = self._places.backward(found)
+        return found if self._places is None else self._places.backward(found)
 
 
 def _edges(graph: Graph, abroad: bool) -> Graph:

@@ -7,13 +7,8 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
-import numpy as np
-
-from thalweg.parallel import Identified
+from thalweg.parallel import Array, Identified
 from thalweg_embedding.pairs.functions import PairFunction
-
-#: This rank's rows of an array that is distributed as the map is, shape (local_rows, d).
-Rows = np.ndarray
 
 
 class SecondOrder(IntEnum):
@@ -51,49 +46,45 @@ class PairSum(Identified, ABC):
         return self.function
 
     @abstractmethod
-    def first_order(self, rows: Rows, slopes: Rows | None, shift: float) -> float:
-        """T, and the slopes unless they are None."""
+    def first_order(self, rows: Array, shift: float, slopes: bool) -> tuple[float, Array]:
+        """T and its slopes; an array without rows where these are not wanted."""
 
     @abstractmethod
-    def second_order(
-        self, kind: SecondOrder, rows: Rows, direction: Rows, out: Rows, shift: float
-    ) -> None:
-        """Write second derivatives to ``out``; diagonals have no use for ``direction``."""
+    def second_order(self, kind: SecondOrder, rows: Array, direction: Array, shift: float) -> Array:
+        """Second derivatives; diagonals have no use for ``direction``."""
 
-    def total(self, rows: Rows, shift: float = 0.0) -> float:
+    def total(self, rows: Array, shift: float = 0.0) -> float:
         """T, the same number on every rank."""
-        return self.first_order(rows, None, shift)
+        return self.first_order(rows, shift, False)[0]
 
-    def refined_total(self, rows: Rows, shift: float = 0.0) -> float:
+    def refined_total(self, rows: Array, shift: float = 0.0) -> float:
         """T with a hundredth of :attr:`relative_error`."""
         return self.total(rows, shift)
 
-    def total_and_slopes(self, rows: Rows, slopes: Rows, shift: float = 0.0) -> float:
-        """T; ``slopes`` receives G_n = sum_m c_nm phi'(d_nm) (x_n - x_m): dT/dx_n = 4 G_n."""
-        return self.first_order(rows, slopes, shift)
+    def total_and_slopes(self, rows: Array, shift: float = 0.0) -> tuple[float, Array]:
+        """T, and its slopes G_n = sum_m c_nm phi'(d_nm) (x_n - x_m): dT/dx_n = 4 G_n."""
+        return self.first_order(rows, shift, True)
 
-    def product(self, rows: Rows, direction: Rows, product: Rows, shift: float = 0.0) -> None:
-        """A quarter of T's Hessian times ``direction``, into ``product``.
+    def product(self, rows: Array, direction: Array, shift: float = 0.0) -> Array:
+        """A quarter of T's Hessian times ``direction``.
 
         With u = x_n - x_m and v the difference of directions, row n is
         sum_m c_nm (phi' v + 2 phi'' (u . v) u).
         """
-        self.second_order(SecondOrder.PRODUCT, rows, direction, product, shift)
+        return self.second_order(SecondOrder.PRODUCT, rows, direction, shift)
 
-    def diagonal(self, rows: Rows, diagonal: Rows, shift: float = 0.0) -> None:
+    def diagonal(self, rows: Array, shift: float = 0.0) -> Array:
         """A quarter of the diagonal of T's Hessian: sum_m c_nm (phi' + 2 phi'' u_i^2)."""
-        self.second_order(SecondOrder.DIAGONAL, rows, rows, diagonal, shift)
+        return self.second_order(SecondOrder.DIAGONAL, rows, rows, shift)
 
-    def convex_product(
-        self, rows: Rows, direction: Rows, product: Rows, shift: float = 0.0
-    ) -> None:
+    def convex_product(self, rows: Array, direction: Array, shift: float = 0.0) -> Array:
         """A quarter of the convex part of the Hessian that is block diagonal over columns.
 
         Entry i of row n is sum_m c_nm 2 max(phi'', 0) u_i^2 v_i: a graph Laplacian for
         each column, with positive weights only.
         """
-        self.second_order(SecondOrder.CONVEX_PRODUCT, rows, direction, product, shift)
+        return self.second_order(SecondOrder.CONVEX_PRODUCT, rows, direction, shift)
 
-    def convex_diagonal(self, rows: Rows, diagonal: Rows, shift: float = 0.0) -> None:
+    def convex_diagonal(self, rows: Array, shift: float = 0.0) -> Array:
         """Diagonal of the matrix of :meth:`convex_product`."""
-        self.second_order(SecondOrder.CONVEX_DIAGONAL, rows, rows, diagonal, shift)
+        return self.second_order(SecondOrder.CONVEX_DIAGONAL, rows, rows, shift)

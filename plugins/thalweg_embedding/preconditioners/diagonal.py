@@ -10,13 +10,13 @@ import numpy as np
 from thalweg.engines.hessian import HessianDiagonal
 from thalweg.engines.laplacian import AttractiveLaplacian
 from thalweg.interfaces import Capability, Objective, Preconditioner
-from thalweg.parallel import Layout, Vector, sum_over_ranks
+from thalweg.parallel import Array, Layout, sum_over_ranks
 
 #: A degree is at least this share of the mean: a point without neighbors moves like the others.
 SMALLEST_SHARE = 1e-3
 
 
-def attractive_degrees(objective: AttractiveLaplacian, layout: Layout, x: Vector) -> np.ndarray:
+def attractive_degrees(objective: AttractiveLaplacian, layout: Layout, x: Array) -> np.ndarray:
     """Row sums of the attractive weights, shape (local_rows,), all positive.  Collective."""
     weights, places = objective.placed_weights(x)
     degrees = np.asarray(weights.sum(axis=1), dtype=float).ravel()
@@ -37,8 +37,8 @@ class PartialHessianDiagonal(HessianDiagonal):
     phrase = "diagonal of a partial Hessian"
 
     @abstractmethod
-    def partial_hessian_diagonal(self, x: Vector, diagonal: Vector) -> None:
-        """Overwrite ``diagonal`` with 4 D+ + 8 lambda diag(L^xx), L^xx of positive weights."""
+    def partial_hessian_diagonal(self, x: Array) -> Array:
+        """4 D+ + 8 lambda diag(L^xx), L^xx of positive weights."""
 
 
 class FixedPoint(Preconditioner):
@@ -51,30 +51,28 @@ class FixedPoint(Preconditioner):
     requires: ClassVar[tuple[type[Capability], ...]] = (AttractiveLaplacian,)
 
     _objective: Objective
-    _inverse: np.ndarray
+    _inverse: Array
 
-    def setup(self, objective: Objective, x: Vector) -> None:
+    def setup(self, objective: Objective, x: Array) -> None:
         """Take the degrees at ``x``."""
         self._objective = objective
         self._take(x)
 
-    def update(self, x: Vector) -> None:
+    def update(self, x: Array) -> None:
         """Take the degrees again, where the attraction changes."""
         assert isinstance(self._objective, AttractiveLaplacian)
         if self._objective.attraction_changes:
             self._take(x)
 
-    def _take(self, x: Vector) -> None:
+    def _take(self, x: Array) -> None:
         objective = self._objective
         assert isinstance(objective, AttractiveLaplacian)
         degrees = attractive_degrees(objective, objective.layout, x)
         self._inverse = 1.0 / (objective.attraction_scale * degrees[:, None])
 
-    def apply(self, residual: Vector, direction: Vector) -> None:
+    def apply(self, residual: Array) -> Array:
         """Divide each row by 4 times its degree."""
-        layout = self._objective.layout
-        with layout.writing(direction) as rows:
-            np.multiply(layout.reading(residual), self._inverse, out=rows)
+        return residual * self._inverse
 
 
 class HessianDiagonalScaling(Preconditioner):
@@ -87,25 +85,23 @@ class HessianDiagonalScaling(Preconditioner):
     requires: ClassVar[tuple[type[Capability], ...]] = (HessianDiagonal,)
 
     _objective: Objective
-    _diagonal: Vector
+    _diagonal: Array
 
-    def setup(self, objective: Objective, x: Vector) -> None:
+    def setup(self, objective: Objective, x: Array) -> None:
         """Take the diagonal at ``x``."""
         self._objective = objective
-        self._diagonal = objective.layout.create_vec()
         self.update(x)
 
-    def update(self, x: Vector) -> None:
+    def update(self, x: Array) -> None:
         """Take the diagonal at the new iterate."""
         objective = self._objective
         if isinstance(objective, PartialHessianDiagonal):
-            objective.partial_hessian_diagonal(x, self._diagonal)
+            diagonal = objective.partial_hessian_diagonal(x)
         else:
             assert isinstance(objective, HessianDiagonal)
-            objective.hessian_diagonal(x, self._diagonal)
-        with objective.layout.writing(self._diagonal) as rows:
-            rows[...] = floored(objective.layout, np.abs(rows))
+            diagonal = objective.hessian_diagonal(x)
+        self._diagonal = floored(objective.layout, np.abs(diagonal))
 
-    def apply(self, residual: Vector, direction: Vector) -> None:
+    def apply(self, residual: Array) -> Array:
         """Divide by the diagonal."""
-        np.divide(residual.rows, self._diagonal.rows, out=direction.rows)
+        return residual / self._diagonal

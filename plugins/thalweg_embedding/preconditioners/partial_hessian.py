@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from thalweg.engines.laplacian import AttractiveLaplacian, RowMatrix
-from thalweg.interfaces import Capability, Objective, Preconditioner
-from thalweg.parallel import Layout, Vector
+from thalweg.interfaces import Capability, Objective, Preconditioner, Rows
+from thalweg.parallel import Array, Layout
 from thalweg.plugins import Help
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
 from thalweg_embedding.repulsive_blocks import RepulsiveBlocks
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The previous solution, from which the next inner iteration starts."""
+
+    previous: Rows
 
 
 class _InnerSolver(SpectralDirection):
@@ -56,7 +62,7 @@ class PartialHessian(Preconditioner):
 
     requires: ClassVar[tuple[type[Capability], ...]] = (AttractiveLaplacian, RepulsiveBlocks)
 
-    def setup(self, objective: Objective, x: Vector) -> None:
+    def setup(self, objective: Objective, x: Array) -> None:
         """Factor the attractive part."""
         self._objective = objective
         self._layout: Layout = objective.layout
@@ -65,13 +71,12 @@ class PartialHessian(Preconditioner):
         if self.inner == "spectral":
             self._factor = _InnerSolver(self.neighbors)
             self._factor.setup(objective, x)
-        self._point = x.copy()
-        self._previous = x.duplicate()
-        self._previous.set(0.0)
+        self._point = x
+        self._previous = np.zeros_like(x)
 
-    def update(self, x: Vector) -> None:
+    def update(self, x: Array) -> None:
         """Remember the iterate at which the repulsion's part is taken."""
-        x.copy(self._point)
+        self._point = x
         objective = self._objective
         assert isinstance(objective, AttractiveLaplacian)
         if objective.attraction_changes:
@@ -79,71 +84,59 @@ class PartialHessian(Preconditioner):
         if self._factor is not None:
             self._factor.update(x)
 
-    def _take_weights(self, objective: AttractiveLaplacian, x: Vector) -> None:
+    def _take_weights(self, objective: AttractiveLaplacian, x: Array) -> None:
         weights, places = objective.placed_weights(x)
         degrees = np.asarray(weights.sum(axis=1), dtype=float).reshape(-1, 1)
         self._degrees = degrees if places is None else places.backward(degrees)
         self._weights = RowMatrix(self._layout, weights, places)
 
-    def _product(self, vector: Vector, product: Vector) -> None:
-        objective, layout = self._objective, self._layout
+    def _product(self, direction: Array) -> Array:
+        objective = self._objective
         assert isinstance(objective, AttractiveLaplacian)
         assert isinstance(objective, RepulsiveBlocks)
-        objective.repulsive_product(self._point, vector, product)
-        rows = layout.reading(vector)
-        pulled = self._degrees * rows - self._weights.multiply(rows)
-        with layout.writing(product) as out:
-            out += objective.attraction_scale * pulled
+        repelled = objective.repulsive_product(self._point, direction)
+        pulled = self._degrees * direction - self._weights.multiply(direction)
+        return repelled + objective.attraction_scale * pulled
 
-    def apply(self, residual: Vector, direction: Vector) -> None:
+    def apply(self, residual: Array) -> Array:
         """Preconditioned conjugate gradients on B direction = residual."""
-        self._previous.copy(direction)
-        image, rest, search, scaled = (residual.duplicate() for _ in range(4))
-        self._product(direction, image)
+        layout, direction = self._layout, self._previous
+        image = self._product(direction)
         # Of the previous solution that multiple is taken which fits best.
-        curvature = direction.dot(image)
-        share = residual.dot(direction) / curvature if curvature > 0.0 else 0.0
-        direction.scale(share)
-        residual.copy(rest)
-        rest.axpy(-share, image)
-        self._improve(residual.norm(), direction, rest, search, image, scaled)
-        direction.copy(self._previous)
+        curvature = layout.dot(direction, image)
+        share = layout.dot(residual, direction) / curvature if curvature > 0.0 else 0.0
+        direction = share * direction
+        rest = layout.combine(residual, (-share,), (image,))
+        self._previous = self._improved(layout.norm(residual), direction, rest)
+        return self._previous
 
-    def _improve(
-        self,
-        size: float,
-        direction: Vector,
-        rest: Vector,
-        search: Vector,
-        image: Vector,
-        scaled: Vector,
-    ) -> None:
-        alignment = 0.0
+    def _improved(self, size: float, direction: Array, rest: Array) -> Array:
+        """The direction after inner steps that lower the residual ``rest``."""
+        layout, alignment = self._layout, 0.0
+        search = np.zeros_like(direction)
         for step in range(self.inner_iterations):
-            if rest.norm() <= self.tolerance * size:
-                return
-            if self._factor is not None:
-                self._factor.apply(rest, scaled)
-            else:
-                rest.copy(scaled)
-            last, alignment = alignment, rest.dot(scaled)
+            if layout.norm(rest) <= self.tolerance * size:
+                break
+            scaled = rest if self._factor is None else self._factor.apply(rest)
+            last, alignment = alignment, layout.dot(rest, scaled)
             if not alignment > 0.0:
-                return
-            search.aypx(0.0 if step == 0 else alignment / last, scaled)
-            self._product(search, image)
-            curvature = search.dot(image)
+                break
+            search = search * (0.0 if step == 0 else alignment / last) + scaled
+            image = self._product(search)
+            curvature = layout.dot(search, image)
             if not curvature > 0.0:
-                return
-            direction.axpy(alignment / curvature, search)
-            rest.axpy(-alignment / curvature, image)
+                break
+            direction = layout.combine(direction, (alignment / curvature,), (search,))
+            rest = layout.combine(rest, (-alignment / curvature,), (image,))
+        return direction
 
-    def state(self) -> Mapping[str, Any]:
-        """The previous solution, from which the next inner iteration starts."""
-        return {"previous": self._previous}
+    def state(self) -> Any:
+        """The previous solution, as a :class:`Memory`."""
+        return Memory(self._previous)
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Any) -> None:
         """Take back the previous solution."""
-        state["previous"].copy(self._previous)
+        self._previous = state.previous
 
     def close(self) -> None:
         """Free the factor.  Collective."""

@@ -10,7 +10,7 @@ import scipy.sparse
 
 from thalweg.engines.laplacian import AttractiveLaplacian, LaplacianSolver, component_labels
 from thalweg.interfaces import Capability, Objective, Preconditioner
-from thalweg.parallel import Layout, Vector, min_over_ranks
+from thalweg.parallel import Array, Layout, min_over_ranks
 from thalweg.plugins import Help
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.preconditioners.diagonal import floored
@@ -70,21 +70,21 @@ class SpectralDirection(Preconditioner):
     #: steps.
     residual: ClassVar[float] = 0.1
 
-    def setup(self, objective: Objective, x: Vector) -> None:
+    def setup(self, objective: Objective, x: Array) -> None:
         """Factor the Laplacian at ``x``."""
         self._objective = objective
         assert isinstance(objective, AttractiveLaplacian)
         self.constant = not objective.attraction_changes
         self._solver = self._factored(x)
 
-    def update(self, x: Vector) -> None:
+    def update(self, x: Array) -> None:
         """Factor again, where the attraction changes."""
         assert isinstance(self._objective, AttractiveLaplacian)
         if self._objective.attraction_changes:
             self._solver.close()
             self._solver = self._factored(x)
 
-    def _factored(self, x: Vector) -> LaplacianSolver:
+    def _factored(self, x: Array) -> LaplacianSolver:
         objective = self._objective
         assert isinstance(objective, AttractiveLaplacian)
         layout, scale = objective.layout, objective.attraction_scale
@@ -113,9 +113,9 @@ class SpectralDirection(Preconditioner):
             places=places,
         )
 
-    def apply(self, residual: Vector, direction: Vector) -> None:
+    def apply(self, residual: Array) -> Array:
         """Solve with the factor."""
-        self._solver.solve(residual, direction)
+        return self._solver.solve(residual)
 
     def close(self) -> None:
         """Free the factor.  Collective."""

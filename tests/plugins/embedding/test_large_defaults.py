@@ -55,10 +55,7 @@ def test_a_map_whose_affinities_fall_apart_has_a_minimum():
     objective = t_sne(data, data.comm, perplexity=5.0, repulsion="exact")
     assert "fall into 4 components" in objective.notes[0]
     inside, directions = generator.normal(size=(120, 2)), corners @ generator.normal(size=(4, 2))
-    near, far = (
-        objective.value(objective.layout.vec_from(inside + distance * directions))
-        for distance in (1e4, 1e6)
-    )
+    near, far = (objective.value(inside + distance * directions) for distance in (1e4, 1e6))
     # A hundredth of the attraction, most of it between components, holds these: it grows with
     # log(1 + d), d squared distances, where the repulsion between them is gone.
     weights = scipy.sparse.csr_matrix(objective.weights).toarray()
@@ -72,7 +69,7 @@ def test_steps_are_capped_by_the_map_or_a_few_units(comm, rows, longest):
     line = scipy.sparse.diags([1.0, 1.0], [-1, 1], shape=(rows, rows), format="csr") / (2 * rows)
     objective = t_sne(Dataset.from_array(np.zeros((rows, 0))), comm, weights=line)
     for spread in (1e-3, 100.0):
-        x = objective.layout.vec_from(objective.layout.random_normal(0, spread))
+        x = objective.layout.random_normal(0, spread)
         assert objective.length_scale(x) == min(longest, objective.widest_side(x))
 
 
@@ -103,7 +100,7 @@ def test_a_large_map_starts_wide_enough_for_its_forces_to_show(comm, init, devia
     data = Dataset.from_array(values)
     objective = t_sne(data, comm, perplexity=3.0, graph="sparse", init=init)
     start = objective.initial_point(0)
-    deviations = objective.layout.reading(start).std(axis=0)
+    deviations = start.std(axis=0)
     assert deviations.max() == pytest.approx(deviation, rel=0.05)
 
 
@@ -113,7 +110,7 @@ def test_an_elastic_embedding_starts_small_however_many_points(comm):
         Dataset.from_array(values), comm, perplexity=3.0, graph="sparse", repulsion="exact"
     )
     start = objective.initial_point(0)
-    assert objective.layout.reading(start).std() == pytest.approx(1e-2, rel=0.05)
+    assert start.std() == pytest.approx(1e-2, rel=0.05)
 
 
 @pytest.mark.parametrize("kind", [TSNE, SymmetricSNE, UMAP, LargeVis, NegTSNE, PaCMAP])

@@ -61,8 +61,8 @@ def test_the_curve_of_umap_is_the_published_one():
 def test_normalized_objectives_are_kullback_leibler_divergences(comm, family):
     data = digits(comm)
     objective = getattr(objectives, family)(data, comm, init="random")
-    x = objective.layout.vec_from(objective.layout.random_normal(0, 0.5))
-    squared = pdist(objective.layout.gather(x), "sqeuclidean")
+    x = objective.layout.random_normal(0, 0.5)
+    squared = pdist(objective.layout.gather_rows(x), "sqeuclidean")
     q = 1.0 / (1.0 + squared) if family == "t_sne" else np.exp(-squared)
     p = squareform(affinities_of(data, "entropic").weights, checks=False)
     divergence = 2.0 * rel_entr(p, 0.5 * q / q.sum()).sum()
@@ -73,8 +73,8 @@ def test_normalized_objectives_are_kullback_leibler_divergences(comm, family):
 def test_a_cross_entropy_is_its_sum_over_all_pairs(comm):
     data = digits(comm)
     objective = objectives.umap_embedding(data, comm, repulsive_weights="complement", init="random")
-    x = objective.layout.vec_from(objective.layout.random_normal(0, 0.5))
-    rows = objective.layout.gather(x)
+    x = objective.layout.random_normal(0, 0.5)
+    rows = objective.layout.gather_rows(x)
     made = affinities_of(data, "fuzzy")
     mu = data.layout.gather_rows(made.weights.toarray()) * made.total
     squared = ((rows[:, None] - rows) ** 2).sum(axis=2)
@@ -94,8 +94,8 @@ def test_complements_are_of_the_affinities_that_were_given(comm, sparse):
     data = SparseDataset.of(matrix, comm) if sparse else Dataset.from_array(mu, comm=comm)
     options = {"affinity": "precomputed", "repulsive_weights": "complement"}
     objective = objectives.umap_embedding(data, comm, **options)
-    x = objective.layout.vec_from(objective.layout.random_normal(0, 0.5))
-    rows = objective.layout.gather(x)
+    x = objective.layout.random_normal(0, 0.5)
+    rows = objective.layout.gather_rows(x)
     squared = ((rows[:, None] - rows) ** 2).sum(axis=2)
     phi = 1.0 / (1.0 + 1.57694 * (1e-3 + squared) ** 0.895061)
     terms = -mu * np.log(phi) - (1.0 - mu) * np.log1p(-phi)
@@ -184,9 +184,7 @@ def test_umap_steps_along_the_gradient_on_average(steps_of, error):
     rows = 4.0 * np.argwhere(np.ones((4, 3))) + stream.normal(size=(n, 2))
     data = Dataset.from_array(weights)
     objective = objectives.umap_embedding(data, data.comm, affinity="precomputed")
-    x, gradient = (objective.layout.vec_from(rows) for _ in range(2))
-    objective.value_and_gradient(x, gradient)
-    expected = -weights.sum() * objective.layout.gather(gradient)
+    expected = -weights.sum() * objective.value_and_gradient(rows)[1]
     steps = steps_of(weights, rows)
     np.testing.assert_allclose(steps, expected, atol=error * np.abs(expected).max())
 
@@ -267,7 +265,7 @@ def test_a_sum_over_all_pairs_of_many_points_is_said(comm):
 @pytest.mark.ranks(1, 2)
 def test_starts_from_eigenvectors_are_those_of_the_affinities(comm):
     objective = objectives.t_sne(digits(comm), comm, perplexity=10.0, init="spectral")
-    x = objective.layout.gather(objective.initial_point(0))
+    x = objective.layout.gather_rows(objective.initial_point(0))
     assert x.std(axis=0).max() == pytest.approx(0.01, rel=0.05)
     weights = objective.layout.gather_rows(objective.weights)
     share = weights / weights.sum(axis=1, keepdims=True)
@@ -284,7 +282,7 @@ def test_the_error_of_a_value_covers_that_of_the_repulsion(comm):
         return build(data, comm, repulsion="grid", **options)
 
     umap = built(objectives.umap_embedding, density=5.0)
-    x = umap.layout.vec_from(thalweg.minimize(umap, iterations=30).x)
+    x = thalweg.minimize(umap, iterations=30).x
     correlation = umap.metrics(x)["density_correlation"]
     assert correlation > 0.5
     share = umap.repulsion.relative_error

@@ -162,7 +162,7 @@ def test_weights_that_differ_repel_a_new_point_as_equal_ones_of_their_sum():
     found = []
     for weights in ("uniform", "squared-distances"):
         objective = elastic_embedding(data, data.comm, perplexity=5.0, repulsive_weights=weights)
-        x = objective.layout.vec_from(objective.layout.random_normal(0))
+        x = objective.layout.random_normal(0)
         objective.homotopy_parameter = 0.0
         attraction = objective.value(x)
         objective.homotopy_parameter = 1.0

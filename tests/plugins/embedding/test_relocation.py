@@ -34,16 +34,14 @@ def a_band(comm, rows):
 def vectors_of(objective):
     """Gradient, second derivatives and solutions at one point, all rows; and the values."""
     layout = objective.layout
-    x = layout.vec_from(layout.random_normal(1))
-    moves, out = layout.random_normal(2), layout.create_vec()
-    mean = objective.comm.allreduce(moves.sum(axis=0)) / layout.rows  # which no solution can have
-    moves = layout.vec_from(moves - mean)
-    found = {"value": objective.value(x), "again": objective.value_and_gradient(x, out)}
-    found["gradient"] = layout.gather(out)
-    objective.hessian_product(x, moves, out)
-    found["product"] = layout.gather(out)
-    objective.hessian_diagonal(x, out)
-    found["diagonal"] = layout.gather(out)
+    x = layout.random_normal(1)
+    moves = layout.random_normal(2)
+    moves -= objective.comm.allreduce(moves.sum(axis=0)) / layout.rows  # which no solution can have
+    found = {"value": objective.value(x)}
+    found["again"], gradient = objective.value_and_gradient(x)
+    found["gradient"] = layout.gather_rows(gradient)
+    found["product"] = layout.gather_rows(objective.hessian_product(x, moves))
+    found["diagonal"] = layout.gather_rows(objective.hessian_diagonal(x))
     for part in (
         SpectralDirection(),
         FixedPoint(),
@@ -51,8 +49,7 @@ def vectors_of(objective):
     ):
         part.setup(objective, x)
         part.update(x)
-        part.apply(moves, out)
-        found[type(part).__name__] = layout.gather(out)
+        found[type(part).__name__] = layout.gather_rows(part.apply(moves))
     weights = objective.attractive_weights(x)
     found["weights"] = layout.gather_rows(scipy.sparse.csr_matrix(weights).toarray())
     return found
@@ -100,7 +97,6 @@ def test_bytes_of_an_evaluation_and_of_a_solve_are_those_of_the_ranks_share(comm
     rows, d = 3_000, 2
     objective = embedding(T_SNE, a_band(comm, rows), perplexity=5.0)
     x = objective.initial_point(0)
-    gradient = x.duplicate()
     direction = SpectralDirection(method="jacobi")
     direction.setup(objective, x)
 
@@ -113,16 +109,11 @@ def test_bytes_of_an_evaluation_and_of_a_solve_are_those_of_the_ranks_share(comm
     share = -(-rows // comm.size)
     halo = 0.05 * rows * d * 8.0  # edges over borders of the circle, in inner iterations too
     # Points to the attraction's rows and slopes home; to slabs and home; and the mesh's parts.
-    mesh = sent(lambda: objective.repulsion.total_and_slopes(*both(objective, x)))
-    evaluation = sent(lambda: objective.value_and_gradient(x, gradient)) - mesh
+    mesh = sent(lambda: objective.repulsion.total_and_slopes(x))
+    evaluation = sent(lambda: objective.value_and_gradient(x)) - mesh
     assert evaluation <= 1.2 * share * d * (4 + 8) + halo
-    solve = sent(lambda: direction.apply(gradient, gradient))
+    solve = sent(lambda: direction.apply(x))
     assert solve <= 1.2 * share * d * (8 + 8) + 10 * halo
-
-
-def both(objective, x):
-    rows = objective.layout.reading(x)
-    return rows, np.empty_like(rows)
 
 
 @pytest.mark.ranks(1, 2, 3)

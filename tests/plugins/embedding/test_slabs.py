@@ -42,13 +42,9 @@ def everything(layout, whole, function, tolerance):
     rows = layout.local(whole).copy()
     moves = layout.local(np.random.default_rng(1).standard_normal(whole.shape)).copy()
     pairs = GridPairs(layout, function, tolerance)
-    found = [np.empty_like(rows) for _ in range(5)]
-    total = pairs.total_and_slopes(rows, found[0])
-    pairs.product(rows, moves, found[1])
-    pairs.diagonal(rows, found[2])
-    pairs.convex_product(rows, moves, found[3])
-    pairs.convex_diagonal(rows, found[4])
-    return total, found
+    total, slopes = pairs.total_and_slopes(rows)
+    products = [pairs.product(rows, moves), pairs.convex_product(rows, moves)]
+    return total, [slopes, *products, pairs.diagonal(rows), pairs.convex_diagonal(rows)]
 
 
 def agree(layout, found, wanted, tolerance):
@@ -147,16 +143,13 @@ def test_a_rank_has_its_share_of_a_mesh_in_pencils(comm, monkeypatch):
 def test_the_halo_holds_all_near_pairs_wherever_a_split_cuts(comm, monkeypatch, cut):
     monkeypatch.setattr(boxes, "CUTS", (cut,))
     whole = the_map("cloud", 300)
-    slopes = np.empty((Layout(comm, 300).local_rows, 2)), np.empty((300, 2))
-    totals = [
-        GridPairs(layout, STUDENT, 1e-6).total_and_slopes(layout.local(whole).copy(), out)
-        for layout, out in zip(
-            (Layout(comm, 300, 2), Layout(MPI.COMM_SELF, 300, 2)), slopes, strict=True
-        )
-    ]
-    assert totals[0] == pytest.approx(totals[1], rel=1e-9)
-    expected = Layout(comm, 300).local(slopes[1])
-    np.testing.assert_allclose(slopes[0], expected, atol=1e-7 * np.abs(slopes[1]).max())
+    layout, alone = Layout(comm, 300, 2), Layout(MPI.COMM_SELF, 300, 2)
+    (total, slopes), (wanted, every) = (
+        GridPairs(each, STUDENT, 1e-6).total_and_slopes(each.local(whole).copy())
+        for each in (layout, alone)
+    )
+    assert total == pytest.approx(wanted, rel=1e-9)
+    np.testing.assert_allclose(slopes, layout.local(every), atol=1e-7 * np.abs(every).max())
 
 
 @pytest.mark.ranks(3)
@@ -183,10 +176,9 @@ def test_ranks_hold_and_send_their_share_and_density_is_the_same_to_the_bit(comm
     np.testing.assert_array_equal(held.to_rows(held.from_rows(mine)), mine)
 
     pairs = GridPairs(layout, STUDENT, 1e-2)
-    slopes = np.empty_like(mine)
-    pairs.total_and_slopes(mine, slopes)  # makes the spectrum
+    pairs.total_and_slopes(mine)  # makes the spectrum
     before = phases()["other"].bytes
-    pairs.total_and_slopes(mine, slopes)
+    pairs.total_and_slopes(mine)
     sent = phases()["other"].bytes - before
     (box,) = pairs._boxes._kept.values()
     placed = box.mesh
