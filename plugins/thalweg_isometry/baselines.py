@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ import scipy.linalg
 
 from thalweg.engines.secants import SecantSet
 from thalweg.interfaces import Objective
-from thalweg.parallel import Ring, Vector, agreed, sum_large
+from thalweg.parallel import Array, Ring, agreed, sum_large
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.cutting_planes import Cuts
@@ -30,40 +30,37 @@ class BaselineSearch(SecantSearch[S]):
     aim: ClassVar[float] = 0.99
     weighs: ClassVar[bool] = True
 
-    def init(self, objective: Objective, x: Vector) -> S:
+    def init(self, objective: Objective, x: Array) -> S:
         """Start with the map of the first rank."""
         state = super().init(objective, x)
-        state.cuts = Cuts()
-        state.dual = state.dual[:0]
-        return state
+        return replace(state, cuts=Cuts(), dual=state.dual[:0])
 
     @abstractmethod
     def map_of(self, state: S, rank: int) -> np.ndarray:
         """The map of this rank."""
 
-    def inner(self, state: S, active: ActiveSecants) -> Inner:
+    def inner(self, state: S, active: ActiveSecants) -> tuple[S, Inner]:
         """The map of the target rank, to be scanned."""
         psi = agreed(active.comm, self.map_of(state, state.target_rank))
-        return Inner(psi, True, False, float("nan"), 1, 1)
+        return state, Inner(psi, True, False, float("nan"), 1, 1)
 
-    def separate(self, state: S) -> Verdict:
+    def separate(self, state: S) -> tuple[S, Verdict]:
         """Measure the map."""
         if not state.begun:
-            state.fraction = 1.0
-        found = self.scan_part(state, state.psi, np.inf)
+            state = replace(state, fraction=1.0)
+        state, found = self.scan_part(state, state.psi, np.inf)
         if found is None:
-            return Verdict.OPEN
+            return state, Verdict.OPEN
         scan = found[0]
         wanted = state.problem.wanted_delta
-        if wanted is None:
-            state.failed_delta = scan.delta  # one map per rank: there is nothing to search
+        if wanted is None:  # one map per rank: there is nothing to search
+            state = replace(state, failed_delta=scan.delta)
         if wanted is None or scan.delta <= wanted:
-            self.confirm(state, state.psi, scan)
-            return Verdict.SERVED
-        return Verdict.FAILED
+            return self.confirm(state, state.psi, scan), Verdict.SERVED
+        return state, Verdict.FAILED
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SecantPCAState(SearchState):
     """State of ``secant-pca``: all its directions, found once."""
 
@@ -81,10 +78,14 @@ class SecantPCA(BaselineSearch[SecantPCAState]):
 
     state_type: ClassVar[type[Any]] = SecantPCAState
 
+    def inner(self, state: SecantPCAState, active: ActiveSecants) -> tuple[SecantPCAState, Inner]:
+        """The map of the target rank, of directions that are found at first."""
+        if not len(state.basis):
+            state = replace(state, basis=secant_directions(state.secants, self.most_points))
+        return super().inner(state, active)
+
     def map_of(self, state: SecantPCAState, rank: int) -> np.ndarray:
         """The first ``rank`` eigenvectors, orthonormal."""
-        if not len(state.basis):
-            state.basis = secant_directions(state.secants, self.most_points)
         return np.array(state.basis[:rank])
 
 

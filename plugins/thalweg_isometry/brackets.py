@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -83,7 +84,7 @@ class DeltaBracket:
         )
 
 
-def predicted_rank(points: list[int], ranks: list[float], wanted: int) -> int:
+def predicted_rank(points: Sequence[int], ranks: Sequence[float], wanted: int) -> int:
     """Rank that ``wanted`` points need, from about the least ranks of nested subsets of them.
 
     The rank grows about as a power of the number of points.  The exponent is fitted, and

@@ -13,11 +13,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from thalweg import InputError
 from thalweg.engines.secants import Scan, SecantSet
+from thalweg.interfaces import TRANSIENT, OwnRows
 from thalweg_isometry.active import ActiveSecants
 
 #: A scan of fewer pairs than this is always complete.
@@ -36,7 +38,7 @@ IDLE_ROUNDS = 3
 FAR_INSIDE = 0.7
 
 
-@dataclass
+@dataclass(frozen=True)
 class Cuts:
     """Active secants, those of this rank.
 
@@ -48,12 +50,17 @@ class Cuts:
         Rounds in a row that each cut was far inside; -1 for one that is never dropped.
     dropped
         Keys of the cuts that were dropped, sorted.
+    made
+        What was made of these cuts, to be kept as long as they are.
     """
 
-    pairs: np.ndarray = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
-    lengths: np.ndarray = field(default_factory=lambda: np.empty(0))
-    idle: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int8))
-    dropped: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    pairs: OwnRows = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
+    lengths: OwnRows = field(default_factory=lambda: np.empty(0))
+    idle: OwnRows = field(default_factory=lambda: np.empty(0, dtype=np.int8))
+    dropped: OwnRows = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    made: dict[str, Any] = field(
+        default_factory=dict, init=False, repr=False, compare=False, metadata=TRANSIENT
+    )
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -79,6 +86,12 @@ class Cuts:
         gone = self.pairs[~keep]
         dropped = np.union1d(self.dropped, gone[:, 0] * n_points + gone[:, 1])
         return Cuts(self.pairs[keep], self.lengths[keep], idle[keep], dropped), keep
+
+    def with_idle(self, idle: np.ndarray) -> Cuts:
+        """The same cuts after one more round."""
+        cuts = Cuts(self.pairs, self.lengths, idle, self.dropped)
+        cuts.made.update(self.made)
+        return cuts
 
 
 class Separation:

@@ -11,7 +11,7 @@ factor, and it is the factor that is held against the bounds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -24,7 +24,7 @@ from thalweg_isometry.search import SecantSearch
 from thalweg_isometry.search_state import Inner, SearchState
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FroMaxState(SearchState):
     """State of ``fromax``: the matrices X, P and Gamma of the attempt, if any."""
 
@@ -57,11 +57,12 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
     aim: ClassVar[float] = 0.95
     state_type: ClassVar[type[Any]] = FroMaxState
 
-    def begin_attempt(self, state: FroMaxState) -> None:
+    def begin_attempt(self, state: FroMaxState) -> FroMaxState:
         """Forget the matrices, which may be of another rank."""
-        state.x_factor = state.p = state.gamma = np.empty((0, 0))
+        none = np.empty((0, 0))
+        return replace(state, x_factor=none, p=none, gamma=none)
 
-    def inner(self, state: FroMaxState, active: ActiveSecants) -> Inner:
+    def inner(self, state: FroMaxState, active: ActiveSecants) -> tuple[FroMaxState, Inner]:
         """Some ADMM iterations; met as soon as the factor satisfies the bounds."""
         # The multipliers are not scaled, so that they hold for any penalties.
         raised = 2.0 ** (state.attempt_iterations // self.raise_after)
@@ -75,7 +76,7 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
         product = agreed(active.comm, x @ y)
         p = state.p if len(state.p) else product
         gamma = state.gamma if len(state.gamma) else np.zeros_like(y)
-        multiplier = state.dual.copy()
+        multiplier = state.dual
         ridge = beta2 * np.eye(rank)
         worst, converged = np.inf, False
         used = 0
@@ -89,18 +90,24 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
             multiplier = multiplier + self.dual_step * (beta1 * excess - multiplier)
             gamma = gamma + self.dual_step * beta2 * (y - x.T)
             worst = active.largest(active.ratios(active.images(y)) - 1.0)
-            self.approach(state, y, worst)
+            state = self.approach(state, y, worst)
             norms = [float(np.linalg.norm(m)) for m in (p - product, p - before, p)]
             gap, moved, size = agreed(active.comm, norms)
             # Algorithm 1 ends by the gap alone, also where P is still on its way.
             converged = 0.5 * max(gap, moved) ** 2 < self.tolerance
             if worst <= goal or converged:
                 break
-        state.residual, state.dual_residual = gap / max(1.0, size), moved / max(1.0, size)
-        state.dual = multiplier
-        state.x_factor, state.p, state.gamma = x, p, gamma
+        state = replace(
+            state,
+            residual=gap / max(1.0, size),
+            dual_residual=moved / max(1.0, size),
+            dual=multiplier,
+            x_factor=x,
+            p=p,
+            gamma=gamma,
+        )
         exhausted = state.attempt_iterations + used >= self.limit
         over = exhausted or converged
         met = worst <= goal or (over and worst <= state.target_delta)
         capped = exhausted and not converged and not met
-        return Inner(y, met, over and not met, worst, used, used, capped)
+        return state, Inner(y, met, over and not met, worst, used, used, capped)

@@ -19,7 +19,7 @@ import scipy.special
 
 from thalweg.engines.hessian import HessianProduct
 from thalweg.interfaces import Objective
-from thalweg.parallel import MPI, Layout, Vector, sum_over_ranks
+from thalweg.parallel import MPI, Array, Layout, sum_over_ranks
 from thalweg_isometry.active import ActiveSecants
 
 #: Least noncentrality: below it the density is that without any.
@@ -47,50 +47,47 @@ class GaussianMaps(Objective, HessianProduct):
         self._active = active
         self._ends = (1.0 - delta, 1.0 + delta)
         self._variance = variance
-        self._at: tuple[bytes, tuple[np.ndarray, ...]] | None = None
+        self._at: tuple[bytes, tuple[Array, ...]] | None = None
         super().__init__(active.comm, Layout(MPI.COMM_SELF, *shape))
 
-    def initial_point(self, seed: int) -> Vector:
+    def initial_point(self, seed: int) -> Array:
         """What this variance leaves of a random projection, of variance 1 / rank."""
         rank, dimension = self.layout.rows, self.layout.columns
         size = np.sqrt(max(0.0, 1.0 / rank - self._variance))
         random = np.random.default_rng((seed, rank))
-        return self.layout.vec_from(size * random.standard_normal((rank, dimension)))
+        return size * random.standard_normal((rank, dimension))
 
-    def value(self, x: Vector) -> float:
+    def value(self, x: Array) -> float:
         """f at ``x``."""
         return self._total(self._terms(x)[1])
 
-    def value_and_gradient(self, x: Vector, gradient: Vector) -> float:
-        """f at ``x``; its gradient overwrites ``gradient``."""
+    def value_and_gradient(self, x: Array) -> tuple[float, Array]:
+        """f and its gradient at ``x``."""
         images, value, slope, _ = self._terms(x)
-        with self.layout.writing(gradient) as rows:
-            rows[...] = 2.0 * self._active.adjoint_times(slope, images)
-        return self._total(value)
+        gradient = 2.0 * self._active.adjoint_times(slope, images)
+        return self._total(value), gradient
 
     def _total(self, values: np.ndarray) -> float:
         return float(sum_over_ranks(self.comm, float(values.sum())))
 
-    def hessian_product(self, x: Vector, direction: Vector, product: Vector) -> None:
-        """The Hessian of f times ``direction`` overwrites ``product``."""
+    def hessian_product(self, x: Array, direction: Array) -> Array:
+        """The Hessian of f times ``direction``."""
         images, _, slope, curvature = self._terms(x)
         active = self._active
-        moved = active.images(np.array(self.layout.reading(direction)))
+        moved = active.images(direction)
         # 2 (M v)'(D v), the change of ||M v||^2 along D.
         change = active.gains(images + moved) - active.gains(images) - active.gains(moved)
-        with self.layout.writing(product) as rows:
-            rows[...] = 2.0 * active.adjoint_times(curvature * change, images)
-            rows[...] += 2.0 * active.adjoint_times(slope, moved)
+        product = 2.0 * active.adjoint_times(curvature * change, images)
+        return product + 2.0 * active.adjoint_times(slope, moved)
 
-    def _terms(self, x: Vector) -> tuple[np.ndarray, ...]:
+    def _terms(self, x: Array) -> tuple[Array, ...]:
         """Images, and each secant's probability with its derivatives by ``||M v||^2``."""
-        rows = self.layout.reading(x)
-        key = rows.tobytes()
+        key = x.tobytes()
         if self._at is None or self._at[0] != key:
-            images = self._active.images(rows)
+            images = self._active.images(x)
             squares = self._active.gains(images)
             below, above = (
-                distribution(end, squares, self._variance, len(rows)) for end in self._ends
+                distribution(end, squares, self._variance, len(x)) for end in self._ends
             )
             value, slope, curvature = (b - a for b, a in zip(below, above, strict=True))
             self._at = (key, (images, 1.0 + value, slope, curvature))

@@ -10,7 +10,7 @@ the bound on the probability is above 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -34,7 +34,7 @@ ENOUGH = 1e-2
 STALLED = 6
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class HessianDescentState(SearchState):
     """State of ``hessian-descent``.
 
@@ -62,25 +62,28 @@ class HessianDescent(SecantSearch[HessianDescentState]):
     aim: ClassVar[float] = 0.95
     state_type: ClassVar[type[Any]] = HessianDescentState
 
-    def begin_attempt(self, state: HessianDescentState) -> None:
+    def begin_attempt(self, state: HessianDescentState) -> HessianDescentState:
         """Begin with a random projection."""
-        state.variance, state.lowest, state.stalled = 0.0, float("inf"), 0
+        return replace(state, variance=0.0, lowest=float("inf"), stalled=0)
 
-    def inner(self, state: HessianDescentState, active: ActiveSecants) -> Inner:
+    def inner(
+        self, state: HessianDescentState, active: ActiveSecants
+    ) -> tuple[HessianDescentState, Inner]:
         """One variance; met where the means keep the secants at hand."""
         goal = self.aim * state.target_delta
         rank = state.target_rank
         fresh = state.variance == 0.0
-        state.variance = self.share * (1.0 / rank if fresh else state.variance)
-        maps = GaussianMaps(active, (rank, state.secants.dimension), goal, state.variance)
+        variance = self.share * (1.0 / rank if fresh else state.variance)
+        maps = GaussianMaps(active, (rank, state.secants.dimension), goal, variance)
         start = None if fresh else state.psi
         stop: dict[str, Any] = {"iterations": self.sweep, "decrease": ENOUGH, "window": 1}
         found = thalweg.minimize(maps, start, self.descent, seed=self.seed, **stop)
         psi = agreed(active.comm, np.array(found.x))
         delta = active.largest(active.ratios(active.images(psi)) - 1.0)
-        self.approach(state, psi, delta)
-        state.stalled = 0 if delta < state.lowest else state.stalled + 1
-        state.lowest = min(state.lowest, delta)
-        last = state.stalled >= STALLED or np.sqrt(state.variance) < LEAST_DEVIATION * goal
+        state = self.approach(state, psi, delta)
+        stalled = 0 if delta < state.lowest else state.stalled + 1
+        lowest = min(state.lowest, delta)
+        state = replace(state, variance=variance, stalled=stalled, lowest=lowest)
+        last = stalled >= STALLED or np.sqrt(variance) < LEAST_DEVIATION * goal
         counts = found.iterations, found.evaluations
-        return Inner(psi, delta <= goal, last and delta > goal, delta, *counts)
+        return state, Inner(psi, delta <= goal, last and delta > goal, delta, *counts)

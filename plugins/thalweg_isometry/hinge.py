@@ -11,7 +11,7 @@ directions on, moves the map no further than it must.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -43,7 +43,7 @@ LANCZOS = 24
 VANISHED, NOISE = 1e-6, 0.03
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class HingeState(SearchState):
     """State of ``hinge-lbfgs``.
 
@@ -114,19 +114,27 @@ class HingeSearch(SecantSearch[HingeState]):
         """As observed: evaluations grow about as the power -5/4 of the share."""
         return float(min(0.5, (EVALUATIONS / max(1, iterations)) ** 0.8))
 
-    def begin_attempt(self, state: HingeState) -> None:
+    def begin_attempt(self, state: HingeState) -> HingeState:
         """Begin with the first margin, and forget the pairs, which may be of another rank.
 
         Of a secant that the map makes zero, as of one-hot columns that lost their row, the hinge
         has no gradient: some noise leaves this stationary point.
         """
-        state.stage = state.round_evaluations = state.round_left = state.margin_evaluations = 0
-        state.steps = state.changes = np.empty((0, 0, 0))
-        psi = state.psi
+        psi, none = state.psi, np.empty((0, 0, 0))
         ratios = state.active.ratios(state.active.images(psi))
         if min_over_ranks(state.secants.comm, float(ratios.min(initial=1.0))) < VANISHED:
             noise = np.random.default_rng(self.seed).standard_normal(psi.shape)
-            state.psi = psi + NOISE * np.sqrt(np.mean(psi**2)) * noise
+            psi = psi + NOISE * np.sqrt(np.mean(psi**2)) * noise
+        return replace(
+            state,
+            psi=psi,
+            stage=0,
+            round_evaluations=0,
+            round_left=0,
+            margin_evaluations=0,
+            steps=none,
+            changes=none,
+        )
 
     def _precondition(self, state: HingeState) -> Callable[[np.ndarray], np.ndarray]:
         """The inverse of the secants' second moments along principal directions, regularized.
@@ -134,8 +142,6 @@ class HingeSearch(SecantSearch[HingeState]):
         The second derivatives are sums of ``(Psi v)(Psi v)^T`` times ``v v^T`` (Gauss and
         Newton): where the spectrum falls, steps in most directions would be far too short.
         """
-        if not len(state.moments):
-            state.moments = secant_moments(state.secants)
         moments = state.moments
         least = DAMPING * np.sort(moments)[::-1][min(len(state.psi), len(moments)) - 1]
         least = max(float(least), 1e-12 * float(moments.max()))
@@ -149,7 +155,7 @@ class HingeSearch(SecantSearch[HingeState]):
 
         return precondition
 
-    def inner(self, state: HingeState, active: ActiveSecants) -> Inner:
+    def inner(self, state: HingeState, active: ActiveSecants) -> tuple[HingeState, Inner]:
         """Descend to the target, or until that is out of reach; then thin the margin, or fail.
 
         While separation rounds add many cuts, a round takes no more evaluations than cost
@@ -166,48 +172,56 @@ class HingeSearch(SecantSearch[HingeState]):
             )
         # Where the rank is given there is none other to turn to: more patience.
         most = self.max_evaluations * (1 if state.problem.wanted_rank is None else 3)
-        if not state.round_left:
-            if state.count > 1.02 * state.known_cuts or not state.round_evaluations:
-                state.round_evaluations = least
-            else:
-                state.round_evaluations *= 2
-            state.round_left = state.round_evaluations
-        state.known_cuts = state.count
+        in_round, round_left = state.round_evaluations, state.round_left
+        if not round_left:
+            many_more = state.count > 1.02 * state.known_cuts
+            in_round = least if many_more or not in_round else 2 * in_round
+            round_left = in_round
         left = max(1, most - state.margin_evaluations)
-        allowed = min(state.round_left, left, at_once)
+        if not len(state.moments):
+            state = replace(state, moments=secant_moments(state.secants))
         done = descend(
             lambda psi: hinge(active, psi, theta),
             state.psi,
             goal,
             enough=0.5 * (goal - theta) ** 2,
             patience=2 * left,
-            evaluations=allowed,
+            evaluations=min(round_left, left, at_once),
             pairs=self.memory,
             memory=Memory(state.steps, state.changes),
             precondition=self._precondition(state),
             comm=active.comm,
         )
-        state.margin_evaluations += done.evaluations
-        state.round_left = max(0, state.round_left - done.evaluations)
-        state.steps, state.changes = done.memory.steps, done.memory.changes
+        with_margin = state.margin_evaluations + done.evaluations
+        ran_out = with_margin >= most
+        round_left = max(0, round_left - done.evaluations)
         met = done.measure <= (goal if done.met else delta)
-        over = done.stalled or state.margin_evaluations >= most
+        over = done.stalled or ran_out
         over = over or (state.stage == 0 and self.out_of_reach(state, most))
-        failed, ran_out = False, state.margin_evaluations >= most
+        stage, failed = state.stage, False
         if over and not met:
-            state.stage += 1
-            state.margin_evaluations = state.round_evaluations = state.round_left = 0
+            stage, with_margin, in_round = stage + 1, 0, 0
             # On a subset a rank need only be known well enough to predict the next, and a
             # thinner margin makes up for little.
             last = len(self.margins) if state.stride == 1 and done.measure < NEARLY * delta else 1
-            failed = state.stage >= last
+            failed = stage >= last
         if met or over:
-            state.round_left = 0
-        state.gradient_norm = done.gradient_norm
-        state.residual = max(0.0, done.measure - delta)
+            round_left = 0
+        state = replace(
+            state,
+            stage=stage,
+            round_evaluations=in_round,
+            round_left=round_left,
+            margin_evaluations=with_margin,
+            known_cuts=state.count,
+            steps=done.memory.steps,
+            changes=done.memory.changes,
+            gradient_norm=done.gradient_norm,
+            residual=max(0.0, done.measure - delta),
+        )
         counts = done.evaluations, done.evaluations
-        due = not over and not state.round_left
-        return Inner(done.point, met, failed, done.measure, *counts, failed and ran_out, due)
+        due = not over and not round_left
+        return state, Inner(done.point, met, failed, done.measure, *counts, failed and ran_out, due)
 
 
 def lowering_row(active: ActiveSecants, psi: np.ndarray, theta: float) -> np.ndarray | None:

@@ -11,7 +11,7 @@ line, along which (4.4) is a polynomial of degree four; so no step can diverge.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -23,7 +23,7 @@ from thalweg_isometry.search import SecantSearch
 from thalweg_isometry.search_state import Inner, SearchState
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class NileProState(SearchState):
     """State of ``nile-pro``: the last gradient and direction of the Psi-step, if any."""
 
@@ -49,14 +49,14 @@ class NileProSearch(SecantSearch[NileProState]):
     aim: ClassVar[float] = 1.0
     state_type: ClassVar[type[Any]] = NileProState
 
-    def begin_attempt(self, state: NileProState) -> None:
+    def begin_attempt(self, state: NileProState) -> NileProState:
         """Forget the directions, which may be of another rank."""
-        state.last_gradient = state.last_direction = np.empty((0, 0))
+        return replace(state, last_gradient=np.empty((0, 0)), last_direction=np.empty((0, 0)))
 
-    def inner(self, state: NileProState, active: ActiveSecants) -> Inner:
+    def inner(self, state: NileProState, active: ActiveSecants) -> tuple[NileProState, Inner]:
         """Some ADMM iterations; met as soon as delta(Psi) is the wanted one."""
         goal = state.target_delta
-        psi, omega = state.psi, state.dual.copy()
+        psi, omega, last = state.psi, state.dual, (state.last_gradient, state.last_direction)
         images = active.images(psi)
         ratios = active.ratios(images)
         worst = active.largest(ratios - 1.0)
@@ -70,48 +70,57 @@ class NileProSearch(SecantSearch[NileProState]):
             q = tau - active.layout.local(onto_l1_ball(every)) / beta + 1.0
             before = psi
             for _ in range(self.gradient_steps):
-                psi, images, ratios = _descend(active, state, psi, images, ratios, q + omega)
+                psi, images, ratios, last = _descend(active, last, psi, images, ratios, q + omega)
             omega = omega - (ratios - q)
             worst = active.largest(ratios - 1.0)
-            self.approach(state, psi, worst)
+            state = self.approach(state, psi, worst)
             residual = active.norm(ratios - q) / np.sqrt(max(1, active.count))
             change = float(np.linalg.norm(psi - before)) / max(1e-300, float(np.linalg.norm(psi)))
-        state.residual, state.dual_residual = residual, change
-        state.dual = omega
+        state = replace(
+            state,
+            residual=residual,
+            dual_residual=change,
+            dual=omega,
+            last_gradient=last[0],
+            last_direction=last[1],
+        )
         exhausted = state.attempt_iterations + used >= self.limit
         met = worst <= goal
         failed = exhausted and not met
-        return Inner(psi, met, failed, worst, used, used * self.gradient_steps, capped=failed)
+        counts = used, used * self.gradient_steps
+        return state, Inner(psi, met, failed, worst, *counts, capped=failed)
 
 
 def _descend(
     active: ActiveSecants,
-    state: NileProState,
+    last: tuple[np.ndarray, np.ndarray],
     psi: np.ndarray,
     images: np.ndarray,
     ratios: np.ndarray,
     wanted: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One step down ``1/2 ||A(Psi^T Psi) - wanted||^2``: the map, its images and ratios."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """One step down ``1/2 ||A(Psi^T Psi) - wanted||^2``.
+
+    ``last`` are the gradient and direction of the step before, if any.  Returns the map, its
+    images and ratios, and the gradient and direction of this step.
+    """
+    last_gradient, last_direction = last
     gradient = 2.0 * active.adjoint_times(ratios - wanted, images)
     direction = -gradient
-    if len(state.last_gradient):
-        change = float(np.vdot(gradient, gradient - state.last_gradient))
-        weight = max(
-            0.0, change / max(float(np.vdot(state.last_gradient, state.last_gradient)), 1e-300)
-        )
-        direction += weight * state.last_direction
+    if len(last_gradient):
+        change = float(np.vdot(gradient, gradient - last_gradient))
+        square = float(np.vdot(last_gradient, last_gradient))
+        direction += max(0.0, change / max(square, 1e-300)) * last_direction
         if np.vdot(direction, gradient) >= 0.0:
             direction = -gradient
         direction = agreed(active.comm, direction)
     # A((Psi + t D)^T (Psi + t D)) = A(Psi^T Psi) + 2 t linear + t^2 square
     moved = active.images(direction)
-    square = active.ratios(moved)
-    linear = 0.5 * (active.ratios(images + moved) - ratios - square)
-    length = _least(active.dot, ratios - wanted, linear, square, active.comm)
-    state.last_gradient, state.last_direction = gradient, direction
+    quadratic = active.ratios(moved)
+    linear = 0.5 * (active.ratios(images + moved) - ratios - quadratic)
+    length = _least(active.dot, ratios - wanted, linear, quadratic, active.comm)
     images = images + length * moved
-    return psi + length * direction, images, active.ratios(images)
+    return psi + length * direction, images, active.ratios(images), (gradient, direction)
 
 
 def _least(

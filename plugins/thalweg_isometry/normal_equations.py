@@ -276,7 +276,7 @@ class BoundedForms:
 
 def bounded_forms(state: SearchState, kind: str) -> BoundedForms:
     """The bounds at the cuts of a search, kept while these stand still."""
-    if "forms" not in state.kept:
-        rows = SecantRows.of(state.secants, state.pairs, state.lengths)
-        state.kept["forms"] = BoundedForms(rows, kind)
-    return cast(BoundedForms, state.kept["forms"])
+    made, cuts = state.cuts.made, state.cuts
+    if "forms" not in made:
+        made["forms"] = BoundedForms(SecantRows.of(state.secants, cuts.pairs, cuts.lengths), kind)
+    return cast(BoundedForms, made["forms"])

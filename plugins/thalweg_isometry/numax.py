@@ -15,7 +15,7 @@ shortens secants, and only the cuts are held.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -38,7 +38,7 @@ FIRST_STEP, GIVEN_RANK_STEP = 0.02, 0.001
 STALLED_AFTER = 200
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class NuMaxState(SearchState):
     """State of ``numax``.
 
@@ -90,7 +90,7 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
     aim: ClassVar[float] = 0.98
     state_type: ClassVar[type[Any]] = NuMaxState
 
-    def inner(self, state: NuMaxState, active: ActiveSecants) -> Inner:
+    def inner(self, state: NuMaxState, active: ActiveSecants) -> tuple[NuMaxState, Inner]:
         """Some ADMM iterations; met when the bounds hold, at the rank that is wanted if any."""
         ratio = self.beta2 / self.beta1
         forms = bounded_forms(state, self.inner_solver)
@@ -98,28 +98,29 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
         goal = 0.5 * (1.0 + self.aim) * state.target_delta
         low = state.low if len(state.low) else agreed(active.comm, state.psi.T @ state.psi)
         gamma = state.gamma if len(state.gamma) else np.zeros_like(low)
-        omega = state.dual.copy()
+        omega = state.dual
+        lowest, lowest_at, penalty = state.lowest, state.lowest_at, state.penalty
         if not np.isfinite(state.nearest_delta):  # a new attempt, or further cuts
-            state.lowest, state.lowest_at = np.inf, state.attempt_iterations
-        if not state.penalty:
+            lowest, lowest_at = np.inf, state.attempt_iterations
+        if not penalty:
             share = GIVEN_RANK_STEP if wanted else FIRST_STEP
             largest = agreed(active.comm, float(np.linalg.norm(low, 2)))
-            state.penalty = 1.0 / (share * self.beta1 * largest)
+            penalty = 1.0 / (share * self.beta1 * largest)
         rows = wanted or state.objective.layout.rows
         psi, primal, dual, worst = state.psi, np.inf, np.inf, np.inf
         used, solved = 0, False
         while used < self.sweep and not solved:
             used += 1
             values, vectors = np.linalg.eigh(low + gamma)
-            values = np.maximum(values - 1.0 / (self.beta1 * state.penalty), 0.0)
+            values = np.maximum(values - 1.0 / (self.beta1 * penalty), 0.0)
             values[:-rows] = 0.0
             factor = (np.sqrt(values) * vectors).T[values > 0.0]
             factor, p = agreed(active.comm, (factor, factor.T @ factor))
             psi = factor[::-1]
             worst = active.largest(active.ratios(active.images(psi)) - 1.0)
-            if worst < state.lowest - 0.01 * goal:
-                state.lowest, state.lowest_at = worst, state.attempt_iterations + used
-            self.approach(state, psi, worst)
+            if worst < lowest - 0.01 * goal:
+                lowest, lowest_at = worst, state.attempt_iterations + used
+            state = self.approach(state, psi, worst)
             if wanted and worst <= goal:
                 break
             before = low
@@ -142,31 +143,36 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
         if self.balance and not (wanted or solved or late):
             # Both penalties together, so that the equations stay as they are.
             multiple = 2.0 if primal > 2.0 * dual else 0.5 if dual > 2.0 * primal else 1.0
-            state.penalty *= multiple
+            penalty *= multiple
             gamma, omega = gamma / multiple, omega / multiple
-        state.dual = omega
-        state.low, state.gamma = low, gamma
-        state.residual, state.dual_residual = primal, dual
-        state.solved = solved or exhausted
-        stalled = state.attempt_iterations + used - state.lowest_at >= STALLED_AFTER
+        state = replace(
+            state,
+            dual=omega,
+            low=low,
+            gamma=gamma,
+            penalty=penalty,
+            lowest=lowest,
+            lowest_at=lowest_at,
+            residual=primal,
+            dual_residual=dual,
+            solved=solved or exhausted,
+        )
+        stalled = state.attempt_iterations + used - lowest_at >= STALLED_AFTER
         within = worst <= state.target_delta
         met = worst <= goal if wanted else within and state.solved
         failed = (exhausted or (bool(wanted) and stalled)) and not within
-        return Inner(
+        return state, Inner(
             psi, met, failed, worst, used, used, exhausted and not solved, within and not met
         )
 
-    def _serve(self, state: NuMaxState) -> None:
+    def _after_success(self, state: NuMaxState) -> NuMaxState:
         if state.problem.wanted_rank is not None:
-            super()._serve(state)
-        elif state.stride > 1:
-            state.served = state.psi
-            self._next_subset(state, len(state.psi))
-        elif state.solved:
-            state.ended = Status.CONVERGED.name
+            return super()._after_success(state)
+        if state.stride > 1:
+            return self._next_subset(replace(state, served=state.psi), len(state.psi))
+        return replace(state, ended=Status.CONVERGED.name) if state.solved else state
 
-    def _fail(self, state: NuMaxState) -> None:
+    def _after_failure(self, state: NuMaxState) -> NuMaxState:
         if state.problem.wanted_rank is None:
-            state.ended = Status.TARGET_NOT_REACHED.name
-        else:
-            super()._fail(state)
+            return replace(state, ended=Status.TARGET_NOT_REACHED.name)
+        return super()._after_failure(state)

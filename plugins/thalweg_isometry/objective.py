@@ -15,9 +15,9 @@ from thalweg.engines.secants import SecantConstraints, SecantSet
 from thalweg.interfaces import Objective
 from thalweg.parallel import (
     MPI,
+    Array,
     Layout,
     Ring,
-    Vector,
     agreed,
     raise_on_all_ranks,
     sum_large,
@@ -90,32 +90,28 @@ class NearIsometry(Objective, SecantConstraints):
         """Wanted rank, or None."""
         return self._rank
 
-    def initial_point(self, seed: int) -> Vector:
+    def initial_point(self, seed: int) -> Array:
         """The leading principal directions; the seed has no part in it."""
-        rows = np.zeros((self.layout.rows, self.layout.columns))
+        rows = np.zeros(self.layout.shape)
         leading = self._secants.directions[: self.layout.rows]
         rows[: len(leading)] = leading
-        return self.layout.vec_from(rows)
+        return rows
 
-    def value(self, x: Vector) -> float:
+    def value(self, x: Array) -> float:
         """f at ``x``, over all secants."""
-        psi = self.layout.reading(x)
         if self._secants.listed:
-            return hinge_value(self._listed, psi, self._delta or 0.0)
-        return self._evaluate(psi)[0]
+            return hinge_value(self._listed, x, self._delta or 0.0)
+        return self._evaluate(x)[0]
 
-    def value_and_gradient(self, x: Vector, gradient: Vector) -> float:
-        """f at ``x`` over all secants; its gradient overwrites ``gradient``."""
-        value, slope = self._evaluate(self.layout.reading(x))
-        with self.layout.writing(gradient) as rows:
-            rows[...] = slope
-        return value
+    def value_and_gradient(self, x: Array) -> tuple[float, Array]:
+        """f and its gradient at ``x``, over all secants."""
+        return self._evaluate(x)
 
     @cached_property
     def _listed(self) -> ActiveSecants:
         return ActiveSecants.listed(self._secants)
 
-    def _evaluate(self, psi: np.ndarray) -> tuple[float, np.ndarray]:
+    def _evaluate(self, psi: Array) -> tuple[float, Array]:
         secants, theta = self._secants, self._delta or 0.0
         if secants.listed:
             return hinge(self._listed, psi, theta)[:2]
@@ -153,7 +149,7 @@ class NearIsometry(Objective, SecantConstraints):
                 product[rows] -= weights @ other_images
         return total, 2.0 * product.T @ points
 
-    def certificate(self, x: Vector) -> Certificate:
+    def certificate(self, x: Array) -> Certificate:
         """Facts about ``x`` over all secants; a repeated call costs nothing.  Collective."""
         psi = self.solution(x)
         key = psi.tobytes()
@@ -161,13 +157,13 @@ class NearIsometry(Objective, SecantConstraints):
             self._certificate = (key, certify(self._secants, psi))
         return self._certificate[1]
 
-    def metrics(self, x: Vector) -> Mapping[str, Any]:
+    def metrics(self, x: Array) -> Mapping[str, Any]:
         """The certificate."""
         return self.certificate(x).as_dict()
 
-    def solution(self, x: Vector) -> np.ndarray:
+    def solution(self, x: Array) -> Array:
         """Psi without its zero rows, shape ``(rank, dimension)``, on every rank."""
-        rows = agreed(self.comm, np.array(self.layout.reading(x)))
+        rows = agreed(self.comm, x)
         return rows[np.any(rows != 0.0, axis=1)]
 
 

@@ -16,6 +16,9 @@ from thalweg_isometry.active import holders
 from thalweg_isometry.cutting_planes import MIN_CUTS
 from thalweg_isometry.search_state import S
 
+#: A scan, and the pairs that it found as numbers of all points.
+Found = tuple[Scan, np.ndarray]
+
 
 class Verdict(Enum):
     """What a separation round says of an attempt."""
@@ -43,35 +46,33 @@ class SeparationRounds(Solver[S], Generic[S]):
     #: Share of the wanted delta that a method aims at, so that unseen secants fit too.
     aim: ClassVar[float] = 0.9
 
-    def scan(self, state: S, psi: np.ndarray, threshold: float) -> tuple[Scan, np.ndarray]:
-        """Scan the present subset for secants that reach the threshold; and their numbers.
+    def scan(self, state: S, psi: np.ndarray, threshold: float) -> tuple[S, Found]:
+        """Scan the present subset for secants that reach the threshold.
 
         A complete scan of all secants is remembered if no other saw a lower delta.
         """
-        found = self.scan_part(state, psi, threshold)
+        found = None
         while found is None:
-            found = self.scan_part(state, psi, threshold)
-        return found
+            state, found = self.scan_part(state, psi, threshold)
+        return state, found
 
     def scan_part(
         self, state: S, psi: np.ndarray, threshold: float, enough: float = np.inf
-    ) -> tuple[Scan, np.ndarray] | None:
+    ) -> tuple[S, Found | None]:
         """As :meth:`scan`, a part of it at each call; None before the last.
 
         A part after which delta is above ``enough`` is the last, and the next scan begins where
         this one ended.
         """
-        separation = state.separation
-        if not state.begun:
-            state.scans += 1
-            state.parts = separation.parts(state.stride, state.fraction, len(psi))
-            state.first = (state.first + state.part) % state.parts
-            state.part = 0
-        before = None
+        separation, before = state.separation, None
         if state.begun:
             i, j, distortions, lengths = state.begun_found.T
             pairs = np.stack([i, j], axis=1).astype(np.int64)
             before = Scan(**state.begun, pairs=pairs, distortions=distortions, lengths=lengths)
+        else:
+            parts = separation.parts(state.stride, state.fraction, len(psi))
+            first = (state.first + state.part) % parts
+            state = replace(state, scans=state.scans + 1, parts=parts, first=first, part=0)
         scan, pairs = separation.scan(
             psi,
             state.stride,
@@ -82,25 +83,32 @@ class SeparationRounds(Solver[S], Generic[S]):
             state.first,
             before,
         )
-        state.scanned_rank = len(psi)
-        state.delta, state.scanned = scan.delta, scan.n_pairs
-        state.part += 1
-        state.begun, state.begun_found = {}, np.empty((0, 4))
-        if state.part < state.parts and scan.delta <= enough:
-            state.begun = dict(vars(scan))
-            found = [state.begun.pop(name) for name in ("pairs", "distortions", "lengths")]
-            state.begun_found = np.column_stack(found)
-            return None
+        part, begun, columns = state.part + 1, dict[str, Any](), [np.empty((0, 4))]
+        unfinished = part < state.parts and scan.delta <= enough
+        if unfinished:
+            begun = dict(vars(scan))
+            columns = [begun.pop(name) for name in ("pairs", "distortions", "lengths")]
+        state = replace(
+            state,
+            scanned_rank=len(psi),
+            delta=scan.delta,
+            scanned=scan.n_pairs,
+            part=part,
+            begun=begun,
+            begun_found=np.column_stack(columns),
+        )
+        if unfinished:
+            return state, None
         if scan.complete and state.stride == 1 and scan.delta < state.closest_delta:
-            state.closest, state.closest_delta = psi, scan.delta
-            state.closest_scan = _without_pairs(scan)
-        return scan, pairs
+            facts = _without_pairs(scan)
+            state = replace(state, closest=psi, closest_delta=scan.delta, closest_scan=facts)
+        return state, (scan, pairs)
 
     def everything_active(self, state: S) -> bool:
         """Whether every secant is a cut."""
         return state.count >= state.secants.n_pairs
 
-    def separate(self, state: S) -> Verdict:
+    def separate(self, state: S) -> tuple[S, Verdict]:
         """One round or a part of it; served where a complete scan found no secant violated."""
         goal, met = state.target_delta, state.met
         # Secants that are nearly violated are taken too: it spares scans.  Where few are left
@@ -108,34 +116,38 @@ class SeparationRounds(Solver[S], Generic[S]):
         share = 0.8 if state.violated > 0.01 * state.subset_size else 0.95
         # Work on the cuts costs less than a part of a scan, and changes the map: what the other
         # parts would find of this one need not hold of the next.
-        found = self.scan_part(state, state.psi, share * goal, goal)
+        state, found = self.scan_part(state, state.psi, share * goal, goal)
         if found is None:
-            return Verdict.OPEN
+            return state, Verdict.OPEN
         scan, pairs = found
         cut_short = state.part < state.parts
         before = state.count
-        self.add(state, pairs, scan.lengths)
+        state = self.add(state, pairs, scan.lengths)
         added = state.count - before
         violated = int(sum_over_ranks(state.secants.comm, (np.abs(scan.distortions) > goal).sum()))
-        state.violated = violated
+        state = replace(state, violated=violated)
         if scan.complete or cut_short:
             if met:
-                state.excesses, state.excesses_at = [], []
+                state = replace(state, excesses=(), excesses_at=())
             else:
                 # Not delta of the scan: one pair that no cut is near says nothing of the rank.
-                state.excesses = [*state.excesses, state.active_delta - goal]
-                state.excesses_at = [*state.excesses_at, state.attempt_iterations]
+                state = replace(
+                    state,
+                    excesses=(*state.excesses, state.active_delta - goal),
+                    excesses_at=(*state.excesses_at, state.attempt_iterations),
+                )
             if scan.delta <= goal:
                 if state.stride == 1:
-                    self.confirm(state, state.psi, scan)
-                return Verdict.SERVED
+                    state = self.confirm(state, state.psi, scan)
+                return state, Verdict.SERVED
             if added == 0 and met:
                 # Everything that violates is a cut already: the margins were too thin.
-                return Verdict.FAILED
-        state.fraction = state.separation.next_fraction(state.stride, scan, violated)
+                return state, Verdict.FAILED
+        fraction = state.separation.next_fraction(state.stride, scan, violated)
+        state = replace(state, fraction=fraction)
         if added and not cut_short and state.count > (self.cuts_per_round or MIN_CUTS):
-            self._drop(state)
-        return Verdict.OPEN
+            state = self._thinned(state)
+        return state, Verdict.OPEN
 
     def out_of_reach(self, state: S, iterations: int) -> bool:
         """Whether delta on the cuts, at the rate of this attempt, stays above its target.
@@ -154,34 +166,34 @@ class SeparationRounds(Solver[S], Generic[S]):
         over = bool(np.log(least[-1] / (0.02 * state.target_delta)) > rate * left)
         return agreed(state.secants.comm, over)
 
-    def add(self, state: S, pairs: np.ndarray, lengths: np.ndarray) -> None:
+    def add(self, state: S, pairs: np.ndarray, lengths: np.ndarray) -> S:
         """Make these secants, some from each rank, cuts if they are not."""
-        before, layout = len(state.pairs), state.secants.layout
+        before, layout = len(state.cuts), state.secants.layout
         routes = RowRoutes(layout.comm, holders(layout, pairs))
         pairs, lengths = routes.deliver(pairs), routes.deliver(lengths)
         cuts = state.cuts.added(pairs, lengths, layout.rows)
         if not any_over_ranks(layout.comm, len(cuts) > before):
-            return
-        state.cuts = cuts
-        state.dual = np.concatenate([state.dual, np.zeros(len(cuts) - before)])
+            return state
+        dual = np.concatenate([state.dual, np.zeros(len(cuts) - before)])
         # What was measured on fewer secants can no longer be compared.
-        state.nearest, state.nearest_delta = state.nearest[:0], float("inf")
+        none = state.nearest[:0]
+        return replace(state, cuts=cuts, dual=dual, nearest=none, nearest_delta=float("inf"))
 
-    def _drop(self, state: S) -> None:
-        """Drop the cuts that have been far inside for several rounds."""
+    def _thinned(self, state: S) -> S:
+        """Without the cuts that have been far inside for several rounds."""
         change = state.active.ratios(state.active.images(state.psi)) - 1.0
         cuts, keep = state.cuts.aged(change, state.target_delta, state.secants.n_points)
         if not any_over_ranks(state.secants.comm, not keep.all()):
-            state.idle = cuts.idle
-        else:
-            state.cuts, state.dual = cuts, state.dual[keep]
+            return replace(state, cuts=state.cuts.with_idle(cuts.idle))
+        return replace(state, cuts=cuts, dual=state.dual[keep])
 
-    def approach(self, state: S, psi: np.ndarray, delta: float) -> None:
+    def approach(self, state: S, psi: np.ndarray, delta: float) -> S:
         """Remember the map if no other of this attempt has a lower delta on the cuts."""
         if delta < state.nearest_delta:
-            state.nearest, state.nearest_delta = psi, delta
+            return replace(state, nearest=psi, nearest_delta=delta)
+        return state
 
-    def nearest_serves(self, state: S) -> bool:
+    def nearest_serves(self, state: S) -> tuple[S, bool]:
         """Whether the best map that a failing attempt passed on its way is worth having.
 
         A method need not end at the best of its iterates, and may aim below what it
@@ -189,24 +201,23 @@ class SeparationRounds(Solver[S], Generic[S]):
         """
         limit = state.best_delta if state.lowering else state.target_delta
         if state.nearest_delta > limit:
-            return False
+            return state, False
         nearest = state.nearest
-        state.fraction = 1.0
-        scan, pairs = self.scan(state, nearest, self.aim * state.target_delta)
-        self.add(state, pairs, scan.lengths)
+        threshold = self.aim * state.target_delta
+        state, (scan, pairs) = self.scan(replace(state, fraction=1.0), nearest, threshold)
+        state = self.add(state, pairs, scan.lengths)
         if scan.delta > state.target_delta:
-            return False
-        state.psi = nearest
+            return state, False
+        state = replace(state, psi=nearest)
         if state.stride == 1:
-            self.confirm(state, nearest, scan)
-        return True
+            state = self.confirm(state, nearest, scan)
+        return state, True
 
-    def confirm(self, state: S, psi: np.ndarray, scan: Scan) -> None:
+    def confirm(self, state: S, psi: np.ndarray, scan: Scan) -> S:
         """Take over a map that a complete scan of all secants found to serve."""
-        state.best, state.best_delta = psi, scan.delta
-        state.best_scan = _without_pairs(scan)
+        return replace(state, best=psi, best_delta=scan.delta, best_scan=_without_pairs(scan))
 
 
-def _without_pairs(scan: Scan) -> dict[str, Any]:
-    few = replace(scan, pairs=scan.pairs[:0], distortions=scan.distortions[:0])
-    return vars(replace(few, lengths=scan.lengths[:0]))
+def _without_pairs(scan: Scan) -> Scan:
+    none = {name: getattr(scan, name)[:0] for name in ("pairs", "distortions", "lengths")}
+    return replace(scan, **none)

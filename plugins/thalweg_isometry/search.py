@@ -18,16 +18,16 @@ from __future__ import annotations
 import sys
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 
 from thalweg import InputError
-from thalweg.engines.secants import Scan, SecantConstraints
+from thalweg.engines.secants import SecantConstraints
 from thalweg.errors import CheckpointError
 from thalweg.interfaces import Objective
-from thalweg.parallel import Layout, Vector, agreed
+from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants, hinge_value, measured
@@ -36,7 +36,7 @@ from thalweg_isometry.certificate import lower_bound
 from thalweg_isometry.cutting_planes import Cuts, Separation
 from thalweg_isometry.map_ranks import extended, guessed_rank, sampled_ratios, truncated
 from thalweg_isometry.rounds import SeparationRounds, Verdict
-from thalweg_isometry.search_state import Inner, S, SearchState
+from thalweg_isometry.search_state import Inner, S, SearchState, placed
 
 #: With at most so many secants the trace's objective is over all of them; beyond, over
 #: the cuts, which bounds it from below.
@@ -95,26 +95,26 @@ class SecantSearch(SeparationRounds[S]):
     # -- what a method defines -------------------------------------------------------------
 
     @abstractmethod
-    def inner(self, state: S, active: ActiveSecants) -> Inner:
-        """Work on the cuts for a while, from ``state.psi``."""
+    def inner(self, state: S, active: ActiveSecants) -> tuple[S, Inner]:
+        """Work on the cuts for a while, from ``state.psi``; and what the method remembers of it."""
 
     def excess(self, iterations: int) -> float:
         """By how large a share a rank that took so many iterations exceeds the least, or 0."""
         return 0.0
 
-    def begin_attempt(self, state: S) -> None:
+    def begin_attempt(self, state: S) -> S:
         """Prepare what the method remembers for a new target."""
+        return state
 
     # -- the solver ------------------------------------------------------------------------
 
-    def init(self, objective: Objective, x: Vector) -> S:
+    def init(self, objective: Objective, x: Array) -> S:
         """Start the search with a scan of the starting map."""
         problem = cast(SecantConstraints, objective)
         secants = problem.secants
         if secants.weighted and not self.weighs:
             raise InputError("this solver takes no weights of secants; use hinge-lbfgs")
-        rows = np.array(objective.layout.reading(x))
-        given = rows[np.any(rows != 0.0, axis=1)]
+        given = x[np.any(x != 0.0, axis=1)]
         top = objective.layout.rows
         delta, rank = problem.wanted_delta, problem.wanted_rank
         smallest = self.smallest_subset if secants.n_pairs > self.all_below else 0
@@ -140,7 +140,7 @@ class SecantSearch(SeparationRounds[S]):
                 target_rank=rank,
                 target_delta=delta if delta is not None else 1.0,
                 failed_rank=low,
-                **vars(Cuts()),
+                cuts=Cuts(),
                 dual=np.empty(0),
                 best=psi,
                 served=psi,
@@ -155,58 +155,61 @@ class SecantSearch(SeparationRounds[S]):
         # Orthonormal rows have no leading eigenvectors: the first rows are the leading ones.
         given = given if len(given) else secants.directions
         psi = self.balanced(state, self.resized(state, given[:rank], rank))
-        state.psi = agreed(secants.comm, psi)
+        psi = agreed(secants.comm, psi)
+        state = replace(state, psi=psi)
         threshold = self.aim * state.target_delta
         if delta is None:
             # The starting map itself is the first success of the search on delta.
-            state.fraction = 1.0
-            scan, pairs = self.scan(state, state.psi, threshold)
-            self.confirm(state, state.psi, scan)
+            state, (scan, pairs) = self.scan(replace(state, fraction=1.0), psi, threshold)
+            state = self.confirm(state, psi, scan)
             bracket = self._delta_bracket(state)
-            state.target_delta = bracket.next_delta()
-            if bracket.closed(self.precision):
-                state.ended = Status.CONVERGED.name
+            ended = Status.CONVERGED.name if bracket.closed(self.precision) else ""
+            state = replace(state, target_delta=bracket.next_delta(), ended=ended)
         else:
-            scan, pairs = self.scan(state, state.psi, threshold)
+            state, (scan, pairs) = self.scan(state, psi, threshold)
             # Where it began is no answer.
-            state.closest, state.closest_delta = state.psi[:0], float("inf")
+            state = replace(state, closest=psi[:0], closest_delta=float("inf"))
         if secants.n_pairs <= self.all_below:
             scan = secants.scan(
-                state.psi, 0.0, max_pairs=secants.n_pairs, per_row=secants.n_points, share=True
+                psi, 0.0, max_pairs=secants.n_pairs, per_row=secants.n_points, share=True
             )
             pairs = scan.pairs
-        self.add(state, pairs, scan.lengths)
+        state = self.add(state, pairs, scan.lengths)
         if problem.cuts is not None:
-            self.add(state, *measured(secants, problem.cuts))
-        self.begin_attempt(state)
-        self._show(state)
-        return state
+            state = self.add(state, *measured(secants, problem.cuts))
+        return self._shown(self.begin_attempt(state))
 
     def step(self, state: S) -> S:
         """Work on the cuts; scan the others, or a part of them, if the target is met there."""
-        active = state.active
-        self._go_on(state, self.separate(state) if state.begun else self._work(state, active))
+        state = placed(state)
+        state, verdict = self.separate(state) if state.begun else self._work(state)
+        if verdict is Verdict.SERVED:
+            state = self._after_success(state)
+        elif verdict is Verdict.FAILED:
+            state = self._after_failure(state)
         if state.ended:
-            state.psi = self._final(state)
-            state.problem.last_cuts = state.pairs
-        self._show(state)
-        return state
+            state = self._final(state)
+            state.problem.last_cuts = state.cuts.pairs
+        return self._shown(state)
 
-    def _work(self, state: S, active: ActiveSecants) -> Verdict:
+    def _work(self, state: S) -> tuple[S, Verdict]:
         """Work on the cuts, and scan the others if that is due."""
-        done = self.inner(state, active)
-        state.psi = done.psi
-        state.active_delta = done.delta
-        state.evaluations += done.evaluations
-        state.attempt_iterations += done.iterations
-        state.capped += done.capped
-        self.approach(state, done.psi, done.delta)
+        state, done = self.inner(state, state.active)
+        state = replace(
+            state,
+            psi=done.psi,
+            active_delta=done.delta,
+            evaluations=state.evaluations + done.evaluations,
+            attempt_iterations=state.attempt_iterations + done.iterations,
+            capped=state.capped + done.capped,
+        )
+        state = self.approach(state, done.psi, done.delta)
         if done.met or (done.separate and not self.everything_active(state)):
-            state.met = done.met
-            return self.separate(state)
+            return self.separate(replace(state, met=done.met))
         if done.failed:
-            return Verdict.SERVED if self.nearest_serves(state) else Verdict.FAILED
-        return Verdict.OPEN
+            state, serves = self.nearest_serves(state)
+            return state, Verdict.SERVED if serves else Verdict.FAILED
+        return state, Verdict.OPEN
 
     def status(self, state: S) -> Status:
         """Running until the bracket is closed."""
@@ -248,54 +251,45 @@ class SecantSearch(SeparationRounds[S]):
 
     # -- searching -------------------------------------------------------------------------
 
-    def _go_on(self, state: S, verdict: Verdict) -> None:
-        if verdict is Verdict.SERVED:
-            self._serve(state)
-        elif verdict is Verdict.FAILED:
-            self._fail(state)
-
-    def _serve(self, state: S) -> None:
+    def _after_success(self, state: S) -> S:
         """Go on after an attempt that reached its target on the present subset."""
         if state.lowering:
-            self._next_delta(state)
-            return
-        state.served = state.psi
+            return self._next_delta(state)
         excess = self.excess(state.attempt_iterations)
         bracket = self._rank_bracket(state).after(len(state.psi), served=True, excess=excess)
-        self._keep(state, bracket)
+        state = self._keep(replace(state, served=state.psi), bracket)
         if state.problem.wanted_rank is not None:
             if state.stride > 1:
-                self._next_subset(state, state.problem.wanted_rank)
-            else:
-                state.ended = Status.CONVERGED.name
-        elif state.stride > 1 and self._sharp_enough(state, bracket):
-            self._next_subset(state, None)
-        else:
-            self._next_rank(state)
+                return self._next_subset(state, state.problem.wanted_rank)
+            return replace(state, ended=Status.CONVERGED.name)
+        if state.stride > 1 and self._sharp_enough(state, bracket):
+            return self._next_subset(state, None)
+        return self._next_rank(state)
 
-    def _fail(self, state: S) -> None:
+    def _after_failure(self, state: S) -> S:
         """Go on after an attempt that did not reach its target."""
-        state.failures += 1
+        state = replace(state, failures=state.failures + 1)
         missed = state.problem.wanted_rank is not None and not state.lowering
         if missed and len(state.nearest) and self._goes_on_lower(state):
-            state.lowering = True
-            state.fraction = 1.0
-            self.scan(state, state.nearest, np.inf)
+            state = replace(state, lowering=True, fraction=1.0)
+            state, _ = self.scan(state, state.nearest, np.inf)
         if state.lowering:
-            state.failed_delta = state.target_delta
+            state = replace(state, failed_delta=state.target_delta)
             if state.closest_delta < state.best_delta:
-                state.best, state.best_delta = state.closest, state.closest_delta
-                state.best_scan = state.closest_scan
-            self._next_delta(state)
-        elif state.problem.wanted_rank is not None:
-            state.ended = Status.TARGET_NOT_REACHED.name
-        else:
-            bracket = self._rank_bracket(state).after(state.target_rank, served=False)
-            self._keep(state, bracket)
-            if state.stride > 1 and bracket.served and self._sharp_enough(state, bracket):
-                self._next_subset(state, None)
-            else:
-                self._next_rank(state)
+                state = replace(
+                    state,
+                    best=state.closest,
+                    best_delta=state.closest_delta,
+                    best_scan=state.closest_scan,
+                )
+            return self._next_delta(state)
+        if state.problem.wanted_rank is not None:
+            return replace(state, ended=Status.TARGET_NOT_REACHED.name)
+        bracket = self._rank_bracket(state).after(state.target_rank, served=False)
+        state = self._keep(state, bracket)
+        if state.stride > 1 and bracket.served and self._sharp_enough(state, bracket):
+            return self._next_subset(state, None)
+        return self._next_rank(state)
 
     def _goes_on_lower(self, state: S) -> bool:
         """Whether an attempt that missed delta at the given rank is followed by easier ones.
@@ -309,78 +303,91 @@ class SecantSearch(SeparationRounds[S]):
         top = state.objective.layout.rows
         return RankBracket(top, state.failed_rank, state.served_rank, state.streak, state.excess)
 
-    def _keep(self, state: S, bracket: RankBracket) -> None:
-        state.failed_rank, state.served_rank = bracket.failed, bracket.served
-        state.streak, state.excess = bracket.streak, bracket.excess
+    def _keep(self, state: S, bracket: RankBracket) -> S:
+        return replace(
+            state,
+            failed_rank=bracket.failed,
+            served_rank=bracket.served,
+            streak=bracket.streak,
+            excess=bracket.excess,
+        )
 
     def _sharp_enough(self, state: S, bracket: RankBracket) -> bool:
         """Whether the rank of a subset is known well enough to predict that of the next."""
         return bracket.closed or bracket.served <= (1.0 + SHARP) * bracket.least_expected
 
-    def _next_subset(self, state: S, rank: int | None) -> None:
+    def _next_subset(self, state: S, rank: int | None) -> S:
         """Hand the map and the cuts on to the next larger subset, at a predicted rank."""
-        separation, least = state.separation, state.failed_rank + 1
-        state.subset_points = [*state.subset_points, state.subset_size]
-        state.subset_ranks = [*state.subset_ranks, self._rank_bracket(state).least_expected]
-        strides = separation.strides
-        state.stride = strides[strides.index(state.stride) + 1]
-        state.served_rank = state.streak = 0
-        state.excess = 0.0
+        strides, least = state.separation.strides, state.failed_rank + 1
+        state = replace(
+            state,
+            subset_points=(*state.subset_points, state.subset_size),
+            subset_ranks=(*state.subset_ranks, self._rank_bracket(state).least_expected),
+            stride=strides[strides.index(state.stride) + 1],
+            served_rank=0,
+            streak=0,
+            excess=0.0,
+        )
         if rank is None:
             count = state.subset_size
             predicted = predicted_rank(state.subset_points, state.subset_ranks, count)
             rank = int(
                 np.clip(agreed(state.secants.comm, predicted), least, state.objective.layout.rows)
             )
-        self._attempt(state, state.served, rank)
+        return self._attempt(state, state.served, rank)
 
-    def _next_rank(self, state: S) -> None:
+    def _next_rank(self, state: S) -> S:
         bracket = self._rank_bracket(state)
         served, failed = bracket.served, bracket.failed
         # The published adjustment ends where a rank fails, but not before one has served.
         stepped_too_low = self.adjust == "published" and failed >= state.target_rank
         if bracket.closed or (stepped_too_low and served):
             done = Status.CONVERGED if served else Status.TARGET_NOT_REACHED
-            state.ended = done.name
-            return
+            return replace(state, ended=done.name)
         if self.adjust == "bracket":
             rank = bracket.next_rank()
             if failed and len(state.psi) <= failed < rank:
                 # One more row keeps what the attempt reached; a row less loses it.
-                self._attempt(state, state.nearest if len(state.nearest) else state.psi, rank)
-                return
+                nearest = state.nearest if len(state.nearest) else state.psi
+                return self._attempt(state, nearest, rank)
         elif served:
             rank = served - 1
         else:
             rank = min(bracket.top, max(failed + 1, int(np.ceil(1.2 * state.target_rank))))
-        self._attempt(state, state.served if served else state.psi, rank)
+        return self._attempt(state, state.served if served else state.psi, rank)
 
     def _delta_bracket(self, state: S) -> DeltaBracket:
         return DeltaBracket(state.failed_delta, state.best_delta)
 
-    def _next_delta(self, state: S) -> None:
+    def _next_delta(self, state: S) -> S:
         bracket = self._delta_bracket(state)
         wanted = state.problem.wanted_delta
         reached = wanted is None or state.best_delta <= wanted
         if bracket.closed(self.precision) or (wanted is not None and reached):
-            state.ended = (Status.CONVERGED if reached else Status.TARGET_NOT_REACHED).name
-            return
-        state.target_delta = bracket.next_delta()
-        self._attempt(state, state.best, len(state.best))
+            done = Status.CONVERGED if reached else Status.TARGET_NOT_REACHED
+            return replace(state, ended=done.name)
+        state = replace(state, target_delta=bracket.next_delta())
+        return self._attempt(state, state.best, len(state.best))
 
-    def _attempt(self, state: S, source: np.ndarray, rank: int) -> None:
+    def _attempt(self, state: S, source: np.ndarray, rank: int) -> S:
         """Begin an attempt at this rank from a map of another."""
-        state.target_rank = rank
-        state.psi = self.resized(state, source, rank)
-        state.attempts += 1
-        state.attempt_iterations = 0
-        state.violated = sys.maxsize
-        state.fraction = state.separation.first_fraction(state.stride)
-        state.excesses, state.excesses_at = [], []
-        state.dual = np.zeros(len(state.pairs))
-        state.nearest, state.nearest_delta = state.psi[:0], float("inf")
-        self.begin_attempt(state)
-        state.psi = agreed(state.secants.comm, state.psi)
+        psi = self.resized(state, source, rank)
+        state = replace(
+            state,
+            target_rank=rank,
+            psi=psi,
+            attempts=state.attempts + 1,
+            attempt_iterations=0,
+            violated=sys.maxsize,
+            fraction=state.separation.first_fraction(state.stride),
+            excesses=(),
+            excesses_at=(),
+            dual=np.zeros(len(state.cuts)),
+            nearest=psi[:0],
+            nearest_delta=float("inf"),
+        )
+        state = self.begin_attempt(state)
+        return replace(state, psi=agreed(state.secants.comm, state.psi))
 
     def resized(self, state: S, psi: np.ndarray, rank: int) -> np.ndarray:
         """A map of another rank near ``psi``: truncated, or extended by principal directions."""
@@ -396,8 +403,8 @@ class SecantSearch(SeparationRounds[S]):
             psi = psi * np.sqrt(2.0 / (ratio.max() + ratio.min()))
         return psi
 
-    def _final(self, state: S) -> np.ndarray:
-        """The map that the run returns: the best confirmed one, or else that of least delta."""
+    def _final(self, state: S) -> S:
+        """With the map that the run returns: the best confirmed one, or that of least delta."""
         if len(state.best):
             psi, delta = state.best, state.best_delta
         else:
@@ -405,29 +412,26 @@ class SecantSearch(SeparationRounds[S]):
             if not len(psi) or state.nearest_delta < delta:
                 other = state.nearest if len(state.nearest) else state.psi
                 stride, fraction = state.stride, state.fraction
-                state.stride, state.fraction = 1, 1.0
-                found = self.scan(state, other, np.inf)[0].delta
-                state.stride, state.fraction = stride, fraction
-                if found < delta or not len(psi):
-                    psi, delta = other, found
-        state.delta, state.scanned_rank = delta, len(psi)
-        return psi
+                everything = replace(state, stride=1, fraction=1.0)
+                state, (scan, _) = self.scan(everything, other, np.inf)
+                state = replace(state, stride=stride, fraction=fraction)
+                if scan.delta < delta or not len(psi):
+                    psi, delta = other, scan.delta
+        return replace(state, psi=psi, delta=delta, scanned_rank=len(psi))
 
-    def _show(self, state: S) -> None:
-        """Put the best map into x, and the objective there: over all secants if they are few.
+    def _shown(self, state: S) -> S:
+        """With the best map as x, and the objective there: over all secants if they are few.
 
         Whenever a budget ends the run, x is then the best map confirmed so far.
         """
         psi = state.psi if state.ended or not len(state.best) else state.best
         for known, scan in ((state.closest, state.closest_scan), (state.best, state.best_scan)):
-            if psi is known and scan:
+            if psi is known and scan is not None:
                 # The certificate of x is known, also after later scans and a resumption.
-                state.secants.remember(psi, Scan(**scan))
-        layout: Layout = state.objective.layout
-        with layout.writing(state.x) as rows:
-            rows[...] = 0.0
-            rows[: len(psi)] = psi
+                state.secants.remember(psi, scan)
+        x = np.zeros(state.objective.layout.shape)
+        x[: len(psi)] = psi
         if state.secants.n_pairs <= FEW_SECANTS:
-            state.value = state.objective.value(state.x)
-            return
-        state.value = hinge_value(state.active, psi, state.problem.wanted_delta or 0.0)
+            return replace(state, x=x, value=state.objective.value(x))
+        value = hinge_value(state.active, psi, state.problem.wanted_delta or 0.0)
+        return replace(state, x=x, value=value)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from thalweg.engines.secants import SecantConstraints, SecantSet
-from thalweg.interfaces import DISTRIBUTED, TRANSIENT, SolverState
+from thalweg.engines.secants import Scan, SecantConstraints, SecantSet
+from thalweg.interfaces import TRANSIENT, OwnRows, SolverState
 from thalweg.parallel import RowRoutes, any_over_ranks, sum_over_ranks
 from thalweg_isometry.active import ActiveSecants, holders
 from thalweg_isometry.cutting_planes import Cuts, Separation
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SearchState(SolverState):
     """State of a search; see :class:`SolverState`.
 
@@ -29,7 +29,7 @@ class SearchState(SolverState):
         The bracket on the rank.
     failed_delta
         Lower end of the bracket on delta; the upper is ``best_delta``.
-    pairs, lengths, idle, dropped
+    cuts
         This rank's cuts.
     dual
         Multiplier of each, for the methods that have one.
@@ -83,21 +83,18 @@ class SearchState(SolverState):
     streak: int = 0
     excess: float = 0.0
     failed_delta: float = 0.0
-    pairs: np.ndarray = field(metadata=DISTRIBUTED)
-    lengths: np.ndarray = field(metadata=DISTRIBUTED)
-    idle: np.ndarray = field(metadata=DISTRIBUTED)
-    dropped: np.ndarray = field(metadata=DISTRIBUTED)
-    dual: np.ndarray = field(metadata=DISTRIBUTED)
+    cuts: Cuts
+    dual: OwnRows
     stride: int = 1
-    subset_points: list[int] = field(default_factory=list)
-    subset_ranks: list[float] = field(default_factory=list)
+    subset_points: tuple[int, ...] = ()
+    subset_ranks: tuple[float, ...] = ()
     best: np.ndarray
     best_delta: float = float("inf")
-    best_scan: dict[str, Any] = field(default_factory=dict)
+    best_scan: Scan | None = None
     served: np.ndarray
     closest: np.ndarray
     closest_delta: float = float("inf")
-    closest_scan: dict[str, Any] = field(default_factory=dict)
+    closest_scan: Scan | None = None
     nearest: np.ndarray
     nearest_delta: float = float("inf")
     delta: float = float("nan")
@@ -111,38 +108,19 @@ class SearchState(SolverState):
     part: int = 0
     parts: int = 1
     begun: dict[str, Any] = field(default_factory=dict)
-    begun_found: np.ndarray = field(default_factory=lambda: np.empty((0, 4)), metadata=DISTRIBUTED)
+    begun_found: OwnRows = field(default_factory=lambda: np.empty((0, 4)))
     met: bool = False
     violated: int = sys.maxsize
     scans: int = 0
     attempts: int = 1
     attempt_iterations: int = 0
-    excesses: list[float] = field(default_factory=list)
-    excesses_at: list[int] = field(default_factory=list)
+    excesses: tuple[float, ...] = ()
+    excesses_at: tuple[int, ...] = ()
     lowering: bool = False
     failures: int = 0
     capped: int = 0
     ended: str = ""
     separation: Separation = field(metadata=TRANSIENT)
-    #: The array of the cuts, and what methods keep while it is the same.
-    kept_with: tuple[Any, dict[str, Any]] = field(default=(None, {}), metadata=TRANSIENT)
-
-    @property
-    def cuts(self) -> Cuts:
-        """The cuts as a value."""
-        return Cuts(self.pairs, self.lengths, self.idle, self.dropped)
-
-    @cuts.setter
-    def cuts(self, cuts: Cuts) -> None:
-        self.pairs, self.lengths = cuts.pairs, cuts.lengths
-        self.idle, self.dropped = cuts.idle, cuts.dropped
-
-    @property
-    def kept(self) -> dict[str, Any]:
-        """Data that methods keep while the cuts do not change; made anew after a resumption."""
-        if self.kept_with[0] is not self.pairs:
-            self.kept_with = (self.pairs, {})
-        return self.kept_with[1]
 
     @property
     def problem(self) -> SecantConstraints:
@@ -162,37 +140,41 @@ class SearchState(SolverState):
     @property
     def active(self) -> ActiveSecants:
         """The cuts as products need them.  Collective."""
-        if "active" not in self.kept:
-            self._place_cuts()
-            self.kept["active"] = ActiveSecants(self.secants, self.pairs, self.lengths)
-        return cast(ActiveSecants, self.kept["active"])
+        made, cuts = self.cuts.made, self.cuts
+        if "active" not in made:
+            made["active"] = ActiveSecants(self.secants, cuts.pairs, cuts.lengths)
+        return cast(ActiveSecants, made["active"])
 
     @property
     def count(self) -> int:
         """Number of cuts on all ranks.  Collective."""
-        if "count" not in self.kept:
-            self.kept["count"] = int(sum_over_ranks(self.secants.comm, len(self.pairs)))
-        return cast(int, self.kept["count"])
-
-    def _place_cuts(self) -> None:
-        """Send the cuts to their ranks: a run that was saved may go on on others.  Collective."""
-        layout = self.secants.layout
-        held = holders(layout, self.pairs)
-        if not any_over_ranks(layout.comm, bool((held != layout.comm.rank).any())):
-            return
-        routes = RowRoutes(layout.comm, held)
-        keys = np.stack(np.divmod(self.dropped, layout.rows), axis=1)
-        gone = RowRoutes(layout.comm, holders(layout, keys))
-        self.dual = routes.deliver(self.dual)
-        self.cuts = Cuts(
-            routes.deliver(self.pairs),
-            routes.deliver(self.lengths),
-            routes.deliver(self.idle),
-            np.sort(gone.deliver(self.dropped)),
-        )
+        if "count" not in self.cuts.made:
+            self.cuts.made["count"] = int(sum_over_ranks(self.secants.comm, len(self.cuts)))
+        return cast(int, self.cuts.made["count"])
 
 
 S = TypeVar("S", bound=SearchState)
+
+
+def placed(state: S) -> S:
+    """The state with its cuts at their ranks: a run that was saved may go on on others.
+
+    Collective.
+    """
+    layout, cuts = state.secants.layout, state.cuts
+    if "active" in cuts.made:  # they are in use
+        return state
+    held = holders(layout, cuts.pairs)
+    if not any_over_ranks(layout.comm, bool((held != layout.comm.rank).any())):
+        return state
+    routes = RowRoutes(layout.comm, held)
+    keys = np.stack(np.divmod(cuts.dropped, layout.rows), axis=1)
+    gone = RowRoutes(layout.comm, holders(layout, keys))
+    dual, pairs, lengths, idle = (
+        routes.deliver(rows) for rows in (state.dual, cuts.pairs, cuts.lengths, cuts.idle)
+    )
+    dropped = np.sort(gone.deliver(cuts.dropped))
+    return replace(state, dual=dual, cuts=Cuts(pairs, lengths, idle, dropped))
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class SecantAvoidance(SecantSearch[SearchState]):
     sweep: Annotated[int, Help("directions replaced per step", minimum=1)] = 50
     limit: Annotated[int, Help("directions replaced per attempt", minimum=1)] = 1000
 
-    def inner(self, state: SearchState, active: ActiveSecants) -> Inner:
+    def inner(self, state: SearchState, active: ActiveSecants) -> tuple[SearchState, Inner]:
         """Replace directions until the secants at hand are within the target."""
         goal = self.aim * state.target_delta
         left = max(1, self.limit - state.attempt_iterations)
@@ -44,14 +44,14 @@ class SecantAvoidance(SecantSearch[SearchState]):
             low = min_over_ranks(active.comm, float(ratios.min(initial=1.0)))
             high = max_over_ranks(active.comm, float(ratios.max(initial=1.0)))
             psi, delta = np.sqrt(2.0 / (high + low)) * rows, (high - low) / (high + low)
-            self.approach(state, psi, delta)
+            state = self.approach(state, psi, delta)
             least = float(ratios.min(initial=np.inf))
             holder = int(np.argmin(active.comm.allgather(least)))
-            mine = state.pairs[int(ratios.argmin())] if holder == active.comm.rank else None
+            mine = state.cuts.pairs[int(ratios.argmin())] if holder == active.comm.rank else None
             ends = state.secants.rows_of(active.comm.bcast(mine, root=holder))
             rows = avoiding(rows, ends[0] - ends[1], self.lean)
         failed = delta > goal and state.attempt_iterations + done >= self.limit
-        return Inner(psi, delta <= goal, failed, delta, done, done, capped=failed)
+        return state, Inner(psi, delta <= goal, failed, delta, done, done, capped=failed)
 
 
 def avoiding(rows: np.ndarray, secant: np.ndarray, lean: float) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -108,7 +109,7 @@ def test_an_attempt_that_meets_its_cuts_is_not_given_up_for_what_scans_find(digi
     objective = NearIsometry(secants_of(digits[:30], MPI.COMM_SELF), 0.3, 8)
     solver = HingeSearch(all_below=0, cuts_per_round=20)
     state = solver.init(objective, objective.initial_point(0))
-    state.excesses, state.excesses_at = [0.3, 0.3, 0.3, 0.3], [20, 60, 100, 140]
+    state = replace(state, excesses=(0.3, 0.3, 0.3, 0.3), excesses_at=(20, 60, 100, 140))
     assert solver.out_of_reach(state, 400)
     while state.active_delta > 0.3 or np.isnan(state.active_delta):
         state = solver.step(state)
@@ -120,9 +121,8 @@ def test_an_attempt_is_judged_by_what_its_cuts_lack(digits, secants_of):
     objective = NearIsometry(secants_of(digits[:30], MPI.COMM_SELF), 0.3, 8)
     solver = HingeSearch(all_below=0, cuts_per_round=20)
     state = solver.init(objective, objective.initial_point(0))
-    state.met, state.active_delta = False, 0.45
-    solver.separate(state)
-    assert state.excesses == [pytest.approx(0.15)]
+    state, _ = solver.separate(replace(state, met=False, active_delta=0.45))
+    assert state.excesses == (pytest.approx(0.15),)
 
 
 def test_listed_secants_have_no_subsets():

@@ -226,7 +226,9 @@ def test_the_first_active_set_is_the_same_at_any_number_of_ranks(comm, digits, s
         objective = NearIsometry(secants_of(digits, where), 0.3, 8)
         solver = HingeSearch(all_below=0, cuts_per_round=300)
         state = solver.init(objective, objective.initial_point(0))
-        cuts = np.concatenate(where.allgather(np.column_stack([state.pairs, state.lengths])))
+        cuts = np.concatenate(
+            where.allgather(np.column_stack([state.cuts.pairs, state.cuts.lengths]))
+        )
         found.append(cuts[np.lexsort(cuts.T)])
     np.testing.assert_array_equal(*found)
 
@@ -263,7 +265,7 @@ def test_a_run_goes_on_with_its_cuts_on_another_number_of_ranks(
         secants = secants_of(digits[:30], where)
 
         def check(iterate):
-            pairs = iterate.state.pairs
+            pairs = iterate.state.cuts.pairs
             if counts:  # in the first step after a resumption they go to their places
                 assert (holders(secants.layout, pairs) == where.rank).all()
             every = np.concatenate(where.allgather(pairs))
