@@ -10,8 +10,6 @@ import json
 import sys
 from typing import Any
 
-import numpy as np
-
 from thalweg.interfaces import ManifoldVariable
 from thalweg.parallel import MPI, abort_on_error, sum_over_ranks
 from thalweg.workbench.config import read_configuration

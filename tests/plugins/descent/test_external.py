@@ -94,19 +94,17 @@ def test_an_exact_minimum_is_the_end(comm, quadratic, solver, start, tmp_path):
         assert not result.x.any()
 
 
-class Slope(RowObjective, HessianProduct):
+class Slope(Objective, HessianProduct):
     """x⁴ / 4 − x, without a curvature at the start."""
 
     def __init__(self, comm):
         super().__init__(comm, Layout(comm, 6, 1))
 
-    def rows_value_and_gradient(self, x, gradient):
-        gradient[...] = x**3 - 1.0
-        return sum_over_ranks(self.comm, float((x**4 / 4 - x).sum()))
+    def value_and_gradient(self, x):
+        return sum_over_ranks(self.comm, float((x**4 / 4 - x).sum())), x**3 - 1.0
 
-    def hessian_product(self, x, direction, product):
-        with self.layout.writing(product) as rows:
-            rows[...] = 3.0 * self.layout.reading(x) ** 2 * self.layout.reading(direction)
+    def hessian_product(self, x, direction):
+        return 3.0 * x**2 * direction
 
 
 @pytest.mark.ranks(1, 2)
