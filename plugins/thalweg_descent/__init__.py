@@ -2,8 +2,8 @@
 
 A native solver is a *direction* (steepest, conjugate or limited-memory) with a
 *line search* (backtracking or strong Wolfe); see :mod:`thalweg_descent.descent`
-for the step that joins them.  Everything is written with operations on ``Vector``,
-so that it is right for distributed and for replicated variables.
+for the step that joins them.  Inner products are those of the variable's layout, so
+that everything is right for distributed and for replicated variables.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from thalweg.capability import Capability
@@ -41,15 +40,15 @@ class Preconditioner(HasNotes, ABC):
     def apply(self, residual: Array) -> Array:
         """The solution p of ``B p = residual``, which stays as it is."""
 
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> Any:
         """Memory that a resumed run needs beyond :meth:`setup` and :meth:`update`.
 
-        Values are as the fields of a solver's state.  Arrays are the same on all ranks;
-        where they are of rows, they stand in a frozen dataclass that declares it.
+        A mapping with values like the fields of a solver's state, or a frozen dataclass, whose
+        annotations say which arrays are of rows.
         """
         return {}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Any) -> None:
         """Take back what :meth:`state` gave."""
 
     def close(self) -> None:

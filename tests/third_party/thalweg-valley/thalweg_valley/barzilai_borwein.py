@@ -58,15 +58,16 @@ class BarzilaiBorwein(Solver):
             self.preconditioner.update(state.x)
             direction = self.preconditioner.apply(state.gradient)
         slope = -layout.dot(state.gradient, direction)
-        length, bound = state.trial, max(state.recent)
-        for evaluations in range(1, 41):
+        length, bound, evaluations = state.trial, max(state.recent), state.evaluations
+        for _ in range(40):
             x = state.x - length * direction
             value, gradient = objective.value_and_gradient(x)
+            evaluations += 1
             if value <= bound + 1e-4 * length * slope:
                 break
             length *= 0.5
         else:
-            return replace(state, evaluations=state.evaluations + evaluations, stuck=True)
+            return replace(state, evaluations=evaluations, stuck=True)
         # s'y with s = -length * direction, and s'Bs = -length² * slope.
         curvature = -length * (layout.dot(gradient, direction) + slope)
         return replace(
@@ -75,7 +76,7 @@ class BarzilaiBorwein(Solver):
             value=value,
             gradient=gradient,
             gradient_norm=layout.norm(gradient),
-            evaluations=state.evaluations + evaluations,
+            evaluations=evaluations,
             step_length=length,
             trial=min(-(length**2) * slope / curvature, 1e3) if curvature > 0 else 2 * length,
             recent=[*state.recent, value][-self.memory :],
