@@ -1,4 +1,4 @@
-"""Estimates of a clustering for ``thalweg plan``, from its shapes."""
+"""Memory of a clustering for ``thalweg plan``, from its shapes."""
 
 from __future__ import annotations
 
@@ -23,46 +23,42 @@ MEDIAN_ROWS, MEDIAN_COPIES = 2000.0, 1.7
 
 def estimate(problem: Problem) -> list[PhaseEstimate]:
     """Loading, the run on a sample that gives the start, and iterations of KDAC."""
-    options = problem.objective
-    n, columns, ranks, rows = problem.local_rows, problem.columns, problem.ranks, problem.rows
-    k = float(options.get("clusters") or 10)
-    q = float(options.get("components") or k)
-    size = float(options.get("features") or FEATURES)
-    kind = options.get("approximation", "auto")
-    stored = float(options.get("stored_rows", STORED_ROWS))
-    if kind == "auto":
-        kernel = options.get("kernel", "gaussian")
-        of = kernel_function(kernel, options.get("degree", 2), options.get("offset", 1.0))
-        kind = approximation_for(rows, of, bool(options.get("local_scaling")))
+    n, columns = problem.local_rows, problem.columns
     load = PhaseEstimate("load", KERNELS + 8.0 * n * (2.5 * columns + 2.0), 8.0 * n * columns)
-    sample = float(min(rows, STORED_ROWS))
-    some = 0.0 if options.get("sigma") else min(float(rows), MEDIAN_ROWS)
-    start = PhaseEstimate(
-        "start", MEDIAN_COPIES * 4.0 * some**2 / ranks,
-        sent=8.0 * sample * columns / ranks * (ranks - 1),
-    )  # fmt: skip
-    times = float(problem.iterations)
-    if kind == "exact" and rows <= stored:
-        iterations = PhaseEstimate(
-            "iterations", 0.0, STORED_MATRICES * 8.0 * n * rows,
-            sent=times * 8.0 * n * (q + k) * (ranks - 1),
-            advice="lower stored_rows",
-        )  # fmt: skip
-    elif kind == "exact":
-        width = q + columns + k + 2.0
-        iterations = PhaseEstimate(
-            "iterations", 8.0 * n * (BASIS * k + 4.0 * k), 3.0 * 8.0 * n * width,
-            sent=times * 10.0 * 8.0 * n * width * (ranks - 1) / 2.0,
+    sample = 0.0 if problem.objective.get("sigma") else min(float(problem.rows), MEDIAN_ROWS)
+    start = PhaseEstimate("start", MEDIAN_COPIES * 4.0 * sample**2 / problem.ranks)
+    return [load, start, _iterations(problem)]
 
+
+def _iterations(problem: Problem) -> PhaseEstimate:
+    options, n, columns = problem.objective, problem.local_rows, problem.columns
+    k = float(options.get("clusters") or 10)
+    kind = _approximation(problem)
+    if kind == "exact" and problem.rows <= options.get("stored_rows", STORED_ROWS):
+        return PhaseEstimate(
+            "iterations", 0.0, STORED_MATRICES * 8.0 * n * problem.rows, advice="lower stored_rows"
+        )
+    if kind == "exact":
+        width = float(options.get("components") or k) + columns + k + 2.0
+        return PhaseEstimate(
+            "iterations", 8.0 * n * (BASIS * k + 4.0 * k), 3.0 * 8.0 * n * width,
             advice="use approximation = 'fourier'",
         )  # fmt: skip
-    else:
-        size *= 2.0 if kind == "fourier" else 1.0  # cosines and sines
-        moments = 8.0 * size * (columns + 1.0) * (k + 1.0)
-        iterations = PhaseEstimate(
-            "iterations", 8.0 * n * KEPT * k,
-            8.0 * n * 2.0 * k + moments + 8.0 * (3.0 * BLOCK * size + 2.0 * size**2),
-            sent=times * 2.0 * problem.remote_share * (2.0 * moments + 8.0 * size**2),
-            advice="use fewer features",
-        )  # fmt: skip
-    return [load, start, iterations]
+    size = float(options.get("features") or FEATURES)
+    size *= 2.0 if kind == "fourier" else 1.0  # cosines and sines
+    moments = 8.0 * size * (columns + 1.0) * (k + 1.0)
+    return PhaseEstimate(
+        "iterations", 8.0 * n * KEPT * k,
+        8.0 * n * 2.0 * k + moments + 8.0 * (3.0 * BLOCK * size + 2.0 * size**2),
+        advice="use fewer features",
+    )  # fmt: skip
+
+
+def _approximation(problem: Problem) -> str:
+    options = problem.objective
+    kind: str = options.get("approximation", "auto")
+    if kind != "auto":
+        return kind
+    kernel = options.get("kernel", "gaussian")
+    function = kernel_function(kernel, options.get("degree", 2), options.get("offset", 1.0))
+    return approximation_for(problem.rows, function, bool(options.get("local_scaling")))

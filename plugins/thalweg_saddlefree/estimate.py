@@ -1,4 +1,4 @@
-"""Estimates of training for ``thalweg plan``, from the shapes of network and data."""
+"""Memory of training for ``thalweg plan``, from the shapes of network and data."""
 
 from __future__ import annotations
 
@@ -47,11 +47,8 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         # Those of the last point are there while those of the next are made.
         activations = number * n * (2.0 * sum(sizes) - sizes[0])
         kept = 2.0 * activations if activations <= ACTIVATIONS else 0.0
-    times = float(problem.iterations) * 1.2
     training = PhaseEstimate(
         "training", factors + kept, chunk + 3.0 * 8.0 * weights,
-        sent=times * 2.0 * problem.remote_share * 8.0 * weights,
-
         advice="use precision = 'single', or a smaller network",
     )  # fmt: skip
     return [load, start, training]

@@ -55,11 +55,11 @@ FAMILIES = {
     "plugins/thalweg_isometry": ["tests/plugins/isometry"],
 }
 
-#: Modules without numbers that a user sees: declarations, pictures, predictions of cost, libraries
+#: Modules without numbers that a user sees: declarations, pictures, predicted memory, libraries
 #: that the tests do without.
 LEFT_OUT = {
     "__init__", "plugin", "options", "settings", "pictures", "estimate", "memory", "command",
-    "failures", "watchdog", "traffic", "threads", "kernels", "message_costs", "petsc",
+    "failures", "watchdog", "traffic", "threads", "kernels", "petsc",
     "row_files", "identity", "jax_objective", "jax_network", "optax",
 }  # fmt: skip
 

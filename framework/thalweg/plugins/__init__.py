@@ -2,7 +2,7 @@
 
 from thalweg.plugins.citations import citation, specs_of
 from thalweg.plugins.declared import Help, check_declared, declared_options
-from thalweg.plugins.estimates import PROCESS_BYTES, PhaseEstimate, Problem, peaks
+from thalweg.plugins.estimates import PhaseEstimate, Problem, peaks
 from thalweg.plugins.manager import API_VERSION, Plugins, hookimpl, plugins
 from thalweg.plugins.options import (
     SWITCHED_OFF,
@@ -25,7 +25,7 @@ from thalweg.plugins.specs import (
 )
 
 __all__ = [
-    "API_VERSION", "PROCESS_BYTES", "SWITCHED_OFF", "CommandParser", "CommandSpec", "DataSpec",
+    "API_VERSION", "SWITCHED_OFF", "CommandParser", "CommandSpec", "DataSpec",
     "FormatSpec", "Help", "MetricSpec", "ObjectiveSpec", "Option", "PhaseEstimate", "Plugins",
     "PreconditionerSpec", "Problem", "Provider", "SolverSpec", "Spec", "check_declared",
     "check_parameters", "citation", "declared_options", "hookimpl", "peaks", "plugins",

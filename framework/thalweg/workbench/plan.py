@@ -1,4 +1,4 @@
-"""Predicted memory and bytes sent of a configured run, from the shapes of its data."""
+"""Planned memory of a configured run, from the shapes of its data."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from thalweg.errors import InputError
-from thalweg.plugins import PROCESS_BYTES, ObjectiveSpec, PhaseEstimate, Problem, peaks, plugins
+from thalweg.plugins import ObjectiveSpec, PhaseEstimate, Problem, peaks, plugins
 from thalweg.workbench.config import Configuration, Method, read_configuration
 from thalweg.workbench.readers.load import data_shape
 from thalweg.workbench.report import format_table
-
-#: Iterations where the configuration has no limit.
-ITERATIONS = 100
 
 #: Largest number of ranks that is proposed.
 MAX_RANKS = 2**20
@@ -27,12 +24,12 @@ _BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 @dataclass(frozen=True)
 class Plan:
-    """A prediction.
+    """Memory that a run would take.
 
     Attributes
     ----------
     problem
-        The run that is predicted.
+        The run that is planned.
     phases
         In the order of the run.
     label
@@ -43,30 +40,21 @@ class Plan:
     phases: tuple[PhaseEstimate, ...]
     label: str = ""
 
-    def peaks(self) -> list[float]:
-        """Peak bytes of each phase on the rank that needs most, the process itself included."""
-        return peaks(self.phases)
-
     @property
     def memory(self) -> float:
         """Peak bytes of the run on the rank that needs most."""
-        return max(self.peaks(), default=PROCESS_BYTES)
+        return max(peaks(self.phases))
 
     @property
     def peak_phase(self) -> PhaseEstimate:
         """The phase with the largest peak."""
-        peaks = self.peaks()
-        return self.phases[peaks.index(max(peaks))]
+        return self.phases[peaks(self.phases).index(self.memory)]
 
     def table(self) -> str:
         """The phases as a table."""
         rows = [
-            {
-                "phase": phase.name,
-                "GiB per rank": f"{peak / 2**30:.2f}",
-                "MB sent": f"{phase.sent / 1e6:,.1f}",
-            }
-            for phase, peak in zip(self.phases, self.peaks(), strict=True)
+            {"phase": phase.name, "GiB per rank": f"{peak / 2**30:.2f}"}
+            for phase, peak in zip(self.phases, peaks(self.phases), strict=True)
         ]
         return format_table(rows)
 
@@ -91,7 +79,7 @@ class Plan:
         """The next larger number of ranks, by powers of two, on which the run fits."""
         ranks = self.problem.ranks
         while (ranks := 2 * ranks) <= MAX_RANKS:
-            if predicted(replace(self.problem, ranks=ranks)).memory <= available:
+            if planned(replace(self.problem, ranks=ranks)).memory <= available:
                 return ranks
         return None
 
@@ -104,7 +92,7 @@ def plans(
     columns: int | None = None,
     changes: Sequence[str] = (),
 ) -> list[Plan]:
-    """Predict what each method of a configuration would take.  Not collective.
+    """Plan the memory of each method of a configuration.  Not collective.
 
     A configuration without ``[[method]]`` tables has one method.
 
@@ -134,24 +122,15 @@ def plans(
         else:
             found = data_shape(configuration.data)
             shape = (rows or found[0], columns or found[1])
-    limits = (configuration.stop["iterations"], configuration.stop["evaluations"], ITERATIONS)
-    iterations = next(limit for limit in limits if limit is not None)
     made = []
     for method in configuration.methods or (configuration,):
-        problem = Problem(
-            *shape,
-            ranks,
-            configuration.objective,
-            method.solver,
-            method.preconditioner or {},
-            iterations,
-        )
-        label = method.label if isinstance(method, Method) else ""
-        made.append(replace(predicted(problem), label=label))
+        solver, preconditioner = method.solver, method.preconditioner or {}
+        problem = Problem(*shape, ranks, configuration.objective, solver, preconditioner)
+        made.append(planned(problem, method.label if isinstance(method, Method) else ""))
     return made
 
 
-def predicted(problem: Problem) -> Plan:
+def planned(problem: Problem, label: str = "") -> Plan:
     """The plan of a problem, by the estimate of its objective's plugin.
 
     Raises
@@ -165,7 +144,7 @@ def predicted(problem: Problem) -> Plan:
             f"{spec.owner} does not say what it takes; name a function of its plugin in the "
             "field 'estimate' of its ObjectiveSpec"
         )
-    return Plan(problem, tuple(spec.resolve(spec.estimate)(problem)))
+    return Plan(problem, tuple(spec.resolve(spec.estimate)(problem)), label)
 
 
 def bytes_of(text: str) -> float:

@@ -95,7 +95,7 @@ def plan_command(argv: list[str]) -> int:
     """Run ``thalweg plan``; returns the exit code, 2 where the run would not fit."""
     parser = CommandParser(
         prog="thalweg plan",
-        description="Predict memory and bytes sent of a run from the shapes of its data.",
+        description="Predict the memory of a run from the shapes of its data.",
         allow_abbrev=False,
     )
     parser.add_argument("config", metavar="CONFIG.toml", help="configuration file")

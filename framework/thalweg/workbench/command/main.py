@@ -26,7 +26,7 @@ COMMANDS = {
     ),
     "plan": (
         "thalweg.workbench.command.jobs:plan_command",
-        "predict memory and bytes sent of a run",
+        "predict the memory of a run",
     ),
     "plot": (
         "thalweg.workbench.command.jobs:plot_command",
