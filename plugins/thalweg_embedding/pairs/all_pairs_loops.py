@@ -84,6 +84,7 @@ def second_order(rows, moves, points, all_moves, me, weights, offset, shift, kin
         along = np.empty(TILE)
         slope = np.empty(TILE)
         curvature = np.empty(TILE)
+        term = np.empty(TILE)
         for side in range(2):
             first, last = range_beside(side, me + n, points.shape[1])
             for low in range(first, last, TILE):
@@ -107,18 +108,16 @@ def second_order(rows, moves, points, all_moves, me, weights, offset, shift, kin
                     for t in range(width):
                         along[t] *= curvature[t]
                 for i in range(rows.shape[1]):
+                    for t in range(width):
+                        u = rows[n, i] - points[i, low + t]
+                        v = moves[n, i] - all_moves[i, low + t]
+                        if kind == 0:
+                            term[t] = slope[t] * v + along[t] * u
+                        elif kind == 2:
+                            term[t] = curvature[t] * u * u * v
+                        else:
+                            term[t] = slope[t] + curvature[t] * u * u
                     partial = 0.0
-                    if kind == 0:
-                        for t in range(width):
-                            v = moves[n, i] - all_moves[i, low + t]
-                            partial += slope[t] * v + along[t] * (rows[n, i] - points[i, low + t])
-                    elif kind == 2:
-                        for t in range(width):
-                            u = rows[n, i] - points[i, low + t]
-                            v = moves[n, i] - all_moves[i, low + t]
-                            partial += curvature[t] * u * u * v
-                    else:
-                        for t in range(width):
-                            u = rows[n, i] - points[i, low + t]
-                            partial += slope[t] + curvature[t] * u * u
+                    for t in range(width):
+                        partial += term[t]
                     out[n, i] += partial
