@@ -38,11 +38,11 @@ def list_command(argv: list[str]) -> int:
         help="show its options: a name in the list, the name of an estimator, or a section such as "
         "stop",
     )
-    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument("--json", action="store_true", help="print the same as JSON")
     arguments = parser.parse_args(argv)
     found = plugins()
     if arguments.json:
-        print(json.dumps(_everything(found), indent=2))
+        print(json.dumps(_described_listing(found, arguments.name), indent=2))
     elif arguments.name is not None:
         _show_one(found, arguments.name)
     else:
@@ -81,9 +81,15 @@ def _specs(found: Plugins, kind: type[Spec]) -> list[tuple[Spec, str]]:
     return sorted(specs, key=lambda pair: pair[0].name)
 
 
-def _everything(found: Plugins) -> dict[str, Any]:
+def _described_listing(found: Plugins, name: str | None) -> dict[str, Any]:
+    """Everything, or what has a name, for JSON."""
     listing: dict[str, Any] = {}
     broken = list(found.broken)
+    kinds = {kind: _specs(found, kind) for kind in KINDS}
+    sections = _sections()
+    if name is not None:
+        named, sections = _named(found, name)
+        kinds = {kind: [pair for pair in kinds[kind] if pair in named] for kind in KINDS}
     for kind in KINDS:
         listing[f"{kind.kind}s".replace(" ", "_")] = [
             {
@@ -92,11 +98,11 @@ def _everything(found: Plugins) -> dict[str, Any]:
                 "provider": provider,
                 "options": [_described(option) for option in _options(spec, broken)],
             }
-            for spec, provider in _specs(found, kind)
+            for spec, provider in kinds[kind]
         ]
     listing["sections"] = [
         {"name": name, "options": [_described(option) for option in options]}
-        for name, options in _sections().items()
+        for name, options in sections.items()
     ]
     listing["broken"] = [
         {"name": b.name, "provider": b.distribution, "error": b.error} for b in broken
@@ -131,7 +137,16 @@ def _show_all(found: Plugins) -> None:
     print("thalweg list NAME shows the options of one of them, or of a section.")
 
 
-def _show_one(found: Plugins, name: str) -> None:
+def _named(
+    found: Plugins, name: str
+) -> tuple[list[tuple[Spec, str]], dict[str, tuple[Option, ...]]]:
+    """What has a name, with who provides it, and the section of that name.
+
+    Raises
+    ------
+    InputError
+        There is none.
+    """
     wanted = _folded(name.partition(":")[0])
     shown = [
         (spec, provider)
@@ -143,6 +158,11 @@ def _show_one(found: Plugins, name: str) -> None:
     if not shown and not sections:
         known = [spec.shown_name for kind in KINDS for spec, _ in _specs(found, kind)]
         raise InputError(f"nothing is called '{name}'{suggestion(name, [*known, *_sections()])}")
+    return shown, sections
+
+
+def _show_one(found: Plugins, name: str) -> None:
+    shown, sections = _named(found, name)
     for spec, provider in shown:
         print(f"{spec.owner} of {provider}: {spec.summary}")
         _show_options(spec.declared_options)

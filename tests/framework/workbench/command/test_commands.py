@@ -179,6 +179,9 @@ def test_list_tells_programs_and_people(thalweg):
     assert {"objectives", "preconditioners", "solvers"} <= set(listing)
     assert "spectral" in {row["name"] for row in listing["preconditioners"]}
     assert "tao:TYPE" in thalweg("list").stdout
+    one = json.loads(thalweg("list", "TSNE", "--json").stdout)
+    assert [row["name"] for rows in one.values() for row in rows] == ["t-sne"]
+    assert thalweg("list", "tsnee", "--json").returncode == 2
 
 
 def test_help_and_version(thalweg):
