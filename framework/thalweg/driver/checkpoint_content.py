@@ -7,6 +7,7 @@ each rank writes its own; hence a run may continue on another number of ranks.
 from __future__ import annotations
 
 import re
+import types
 import typing
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
@@ -35,9 +36,20 @@ SAME = 1e-6
 
 def saved_fields(part: Any) -> dict[str, tuple[Any, Any]]:
     """Values and annotations of the fields of a dataclass that are saved, by name."""
-    hints = typing.get_type_hints(type(part), include_extras=True)
+    hints = _hints(type(part))
     names = [item.name for item in fields(part) if not item.metadata.get("transient")]
     return {name: (getattr(part, name), hints[name]) for name in names}
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    """Annotations of the fields of a dataclass, by name."""
+    try:
+        return typing.get_type_hints(kind, include_extras=True)
+    except NameError as error:
+        raise TypeError(
+            f"{error}, which an annotation of {kind.__name__} has: import it where the class is, "
+            "not for type checkers alone"
+        ) from error
 
 
 def restored(state: Any, saved: Mapping[str, Any]) -> Any:
@@ -66,10 +78,10 @@ def _built(value: Any, hint: Any, own: Any = None) -> Any:
             return restored(own, value)
         kind: Any
         (kind,) = [kind for kind in (hint, *typing.get_args(hint)) if is_dataclass(kind)]
-        hints = typing.get_type_hints(kind, include_extras=True)
+        hints = _hints(kind)
         return kind(**{name: _built(entry, hints[name]) for name, entry in value.items()})
     if isinstance(value, list | tuple):
-        return type(value)(_built(entry, _inside(hint)) for entry in value)
+        return type(value)(_built(v, _inside(hint, i)) for i, v in enumerate(value))
     if isinstance(value, dict):
         return {name: _built(entry, _inside(hint)) for name, entry in value.items()}
     return value
@@ -79,15 +91,23 @@ class Fields(dict[str, Any]):
     """Fields of a dataclass in a checkpoint, by name."""
 
 
-def _inside(hint: Any) -> Any:
-    """Annotation of the entries of a container: ``Rows`` of ``tuple[Rows, ...]``."""
-    inner = [part for part in typing.get_args(hint) if part not in (Ellipsis, str, type(None))]
-    return inner[0] if inner else Any
+def _choices(hint: Any) -> tuple[Any, ...]:
+    """What an annotation allows: the parts of a union, else itself."""
+    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    return typing.get_args(hint) if union else (hint,)
+
+
+def _inside(hint: Any, place: int = -1) -> Any:
+    """Annotation of an entry of a container: ``Rows`` of ``tuple[Rows, ...]``."""
+    inner = next((args for kind in _choices(hint) if (args := typing.get_args(kind))), (Any,))
+    listed = place < len(inner) and Ellipsis not in inner
+    return inner[place] if listed else inner[0]
 
 
 def _declares(hint: Any, kind: Any) -> bool:
     """Whether an annotation is a kind of rows, or an optional one."""
-    return hint == kind or kind in typing.get_args(hint)
+    (mark,) = kind.__metadata__
+    return any(mark in getattr(choice, "__metadata__", ()) for choice in _choices(hint))
 
 
 @contextmanager
@@ -151,7 +171,7 @@ class ContentWriter:
         if isinstance(value, list | tuple):
             kind = "list" if isinstance(value, list) else "tuple"
             numbered = enumerate(value)
-            return {kind: [self.encode(v, f"{inner}{i}", _inside(hint)) for i, v in numbered]}
+            return {kind: [self.encode(v, f"{inner}{i}", _inside(hint, i)) for i, v in numbered]}
         if isinstance(value, Mapping):
             for key in value:
                 if not isinstance(key, str):

@@ -7,8 +7,9 @@ import errno
 import os
 import shutil
 import signal
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, make_dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pytest
@@ -271,6 +272,40 @@ def test_an_array_of_rows_that_no_annotation_declares_is_found(comm, bowl, folde
         Checkpoints(folder).write(bowl(comm), 1, {"own": np.array([float(comm.rank)])})
     last_bit = np.array([1.0 + comm.rank * 2.0**-52])  # of another processor
     Checkpoints(folder).write(bowl(comm), 1, {"same": last_bit})
+
+
+@dataclass(frozen=True)
+class Places:
+    """Entries of a tuple that are each of their own kind."""
+
+    each: tuple[np.ndarray, OwnRows, Rows] | None
+    named: Annotated[Rows, "with another mark"]
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_each_place_of_a_tuple_has_its_own_annotation(comm, bowl, folder):
+    def content(objective):
+        layout = objective.layout
+        some = Layout(layout.comm, 11)
+        own = np.arange(11)[some.start : some.stop]
+        rows = layout.local(np.arange(46.0).reshape(23, 2))
+        return Places((np.arange(3.0), own, rows), rows)
+
+    checkpoints = Checkpoints(folder)
+    checkpoints.write(bowl(comm), 1, {"places": content(bowl(comm))})
+    for ranks in (comm, MPI.COMM_SELF):
+        found, wanted = checkpoints.read(bowl(ranks))["places"], content(bowl(ranks))
+        for one, other in zip(found["each"], wanted.each, strict=True):
+            np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(found["named"], wanted.named)
+    comm.Barrier()
+
+
+@pytest.mark.ranks(1)
+def test_an_annotation_that_is_not_there_at_run_time_is_named(comm, bowl, folder):
+    kind = make_dataclass("Checked", [("rows", "OnlyForTypeCheckers")], frozen=True)
+    with pytest.raises(TypeError, match=r"'OnlyForTypeCheckers' .* annotation of Checked"):
+        Checkpoints(folder).write(bowl(comm), 1, {"one": kind(np.zeros(3))})
 
 
 def _flip(path):
