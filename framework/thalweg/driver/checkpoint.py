@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.driver.checkpoint_content import ENTRY_NAME, ContentReader, ContentWriter
-from thalweg.errors import CheckpointError, StorageError
+from thalweg.errors import CheckpointError, RankError, StorageError
 from thalweg.files import atomic_write_text, flush, storing
 from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, on_root, raise_on_all_ranks
@@ -73,19 +73,23 @@ class Checkpoints:
         StorageError
             On all ranks, where one cannot write, for instance since the disk is full.
             The versions from before are as they were.
+        TypeError
+            On all ranks, where the content cannot be saved; nothing of it stays.
         """
         comm = objective.comm
         version = on_root(comm, lambda: self._new_version(number))
         partial = version.with_name(f"{version.name}.partial")
         try:
             writer = ContentWriter(objective, partial)
-            tree = writer.encode(dict(content), "")
+            with raise_on_all_ranks(comm):
+                tree = writer.encode(dict(content), "")
             writer.refuse_differing()
+            writer.write_rows()
             on_root(comm, lambda: self._write_arrays(partial, writer.arrays))
             digests = _digests(comm, partial)
             content = {"ranks": comm.size, "tree": tree, "files": digests}
             on_root(comm, lambda: self._write_manifest(partial, **content))
-        except StorageError:
+        except (StorageError, TypeError, RankError):
             on_root(comm, lambda: _remove(partial))  # what it takes is wanted elsewhere
             raise
         on_root(comm, lambda: self._publish(partial, version))

@@ -139,10 +139,11 @@ class ContentWriter:
         self.comm, self.layout, self.folder = objective.comm, objective.layout, folder
         self.arrays: dict[str, np.ndarray] = {}
         self._alike: dict[str, np.ndarray] = {}
+        self._rows: dict[str, tuple[np.ndarray, list[Any]]] = {}
         self._names: set[str] = set()
 
     def encode(self, value: Any, path: str, hint: Any = Any) -> Any:
-        """JSON for ``value``, which stands at the dotted ``path``.  Collective.
+        """JSON for ``value``, which stands at the dotted ``path``.
 
         Parameters
         ----------
@@ -153,13 +154,11 @@ class ContentWriter:
         ------
         TypeError
             A value, or a key of a dict, that cannot be saved.
-        StorageError
-            A file cannot be written.
         """
+        if isinstance(value, np.generic):
+            value = value.item()
         if value is None or isinstance(value, bool | int | float | str):
             return value
-        if isinstance(value, np.generic):
-            return value.item()
         if isinstance(value, Status):
             return {"status": value.name}
         if isinstance(value, np.ndarray):
@@ -168,10 +167,10 @@ class ContentWriter:
         if is_dataclass(value):
             own = saved_fields(value).items()
             return {"fields": {k: self.encode(v, f"{inner}{k}", h) for k, (v, h) in own}}
-        if isinstance(value, list | tuple):
-            kind = "list" if isinstance(value, list) else "tuple"
+        if type(value) in (list, tuple):
             numbered = enumerate(value)
-            return {kind: [self.encode(v, f"{inner}{i}", _inside(hint, i)) for i, v in numbered]}
+            entries = [self.encode(v, f"{inner}{i}", _inside(hint, i)) for i, v in numbered]
+            return {type(value).__name__: entries}
         if isinstance(value, Mapping):
             for key in value:
                 if not isinstance(key, str):
@@ -187,22 +186,49 @@ class ContentWriter:
         if array.dtype.hasobject:
             raise TypeError(f"state field '{path}' is an array of objects; it cannot be saved")
         name, own = self._unused_name(path), _declares(hint, OwnRows)
-        replicated = self.layout.replicated and not own
-        if replicated or not (own or _declares(hint, Rows)):
+        rows = own or _declares(hint, Rows)
+        if rows and not array.ndim:
+            raise TypeError(f"state field '{path}' is annotated as rows, and is a number")
+        if not own and (self.layout.replicated or not rows):
             self._alike[name] = array
-        if not own and not _declares(hint, Rows):
+        if not rows:
             self.arrays[name] = array
             return {"array": name}
-        counts = [len(array)] if replicated else self.comm.allgather(len(array))
-        ranks = MPI.COMM_SELF if replicated else self.comm
-        layout = Layout(ranks, sum(counts), local_rows=len(array))
-        write_rows(self.comm, self.folder / f"{name}.npy", layout, array)
-        return {"own rows" if own else "rows": [f"{name}.npy", counts]}
+        stored = [f"{name}.npy", [len(array)]]
+        self._rows[name] = array, stored
+        return {"own rows" if own else "rows": stored}
+
+    def write_rows(self) -> None:
+        """Write the arrays of rows, and complete what was encoded of them.  Collective.
+
+        Raises
+        ------
+        StorageError
+            A file cannot be written.
+        TypeError
+            Rows have another type or width on another rank.
+        """
+        for name, (array, stored) in self._rows.items():
+            replicated = name in self._alike
+            kinds = [(array.dtype, array.shape)]
+            kinds = kinds if replicated else self.comm.allgather(kinds[0])
+            some = [(kind, shape[1:]) for kind, shape in kinds if shape[0]]
+            if len(set(some)) > 1:
+                raise TypeError(
+                    f"state field '{name}' has rows of another type or width on another rank: "
+                    + ", ".join(f"{kind} {shape}" for kind, shape in kinds)
+                )
+            if some and not len(array):  # which may not know what others have
+                array = np.empty((0, *some[0][1]), some[0][0])
+            stored[1] = counts = [shape[0] for _, shape in kinds]
+            ranks = MPI.COMM_SELF if replicated else self.comm
+            layout = Layout(ranks, sum(counts), local_rows=len(array))
+            write_rows(self.comm, self.folder / stored[0], layout, array)
 
     def refuse_differing(self) -> None:
         """Refuse arrays that should be the same on all ranks, and are not.  Collective.
 
-        Only those of rank 0 are saved.
+        Only those of rank 0 are saved.  Rows may differ, but no rank may be without them.
 
         Raises
         ------
@@ -212,7 +238,9 @@ class ContentWriter:
         if self.comm.size == 1:
             return
         heads = {name: _head(array) for name, array in self._alike.items()}
-        every = self.comm.allgather(heads)
+        every, names = zip(*self.comm.allgather((heads, {*heads, *self._rows})), strict=True)
+        for name in sorted(set.union(*names) - set.intersection(*names)):
+            raise TypeError(f"state field '{name}' is an array on some ranks, and none on others")
         for name, head in every[0].items():
             if all(other.get(name) == head for other in every):
                 continue

@@ -9,16 +9,16 @@ import shutil
 import signal
 from dataclasses import dataclass, make_dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import pytest
 
 import thalweg
 from thalweg.driver import Checkpoints, HomotopySchedule, Stop, checkpoint_content, drive
-from thalweg.errors import CheckpointError
+from thalweg.errors import CheckpointError, RankError
 from thalweg.interfaces import Objective, OwnRows, Preconditioner, Rows
-from thalweg.parallel import MPI, Layout
+from thalweg.parallel import MPI, Layout, on_root
 from thalweg.plugins import Provider, plugins
 from thalweg.result import Status
 
@@ -306,6 +306,44 @@ def test_an_annotation_that_is_not_there_at_run_time_is_named(comm, bowl, folder
     kind = make_dataclass("Checked", [("rows", "OnlyForTypeCheckers")], frozen=True)
     with pytest.raises(TypeError, match=r"'OnlyForTypeCheckers' .* annotation of Checked"):
         Checkpoints(folder).write(bowl(comm), 1, {"one": kind(np.zeros(3))})
+
+
+class Pair(NamedTuple):
+    """A tuple that would come back as another."""
+
+    value: float
+
+
+#: What cannot be saved on all ranks, by what is said of it.
+UNFIT = {
+    "is annotated as rows, and is a number": lambda rank: Spread(np.array(1.0)),
+    "is a complex": lambda rank: np.complex128(1.0),
+    "is a Pair": lambda rank: Pair(1.0),
+    "rows of another type or width.*3": lambda rank: Spread(np.ones((2, 2 + rank))),
+    "rows of another type or width.*int": lambda rank: Spread(np.ones(2, int if rank else float)),
+    "on some ranks, and none on others": lambda rank: Spread(np.ones(2) if rank else None),
+    "1' is an array on some": lambda rank: (np.ones(2),) * (1 + rank),
+    "differs between ranks": lambda rank: np.ones(2) * rank,
+}
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("said", UNFIT)
+def test_what_cannot_be_saved_is_refused_on_all_ranks_and_leaves_nothing(comm, bowl, folder, said):
+    if comm.size == 1 and not said.startswith("is a"):
+        return  # which takes several ranks
+    with pytest.raises((TypeError, RankError), match=said):
+        Checkpoints(folder).write(bowl(comm), 1, {"part": UNFIT[said](comm.rank)})
+    assert on_root(comm, lambda: list(folder.iterdir())) == []
+
+
+@pytest.mark.ranks(2, 3)
+def test_ranks_without_rows_need_not_know_their_width(comm, bowl, folder):
+    rows = np.full((2, 3), comm.rank) if comm.rank else np.empty(0)
+    checkpoints = Checkpoints(folder)
+    checkpoints.write(bowl(comm), 1, {"own": Spread(rows)})
+    found = checkpoints.read(bowl(comm))["own"]["rows"]
+    np.testing.assert_array_equal(found, rows if comm.rank else np.empty((0, 3)))
 
 
 def _flip(path):
