@@ -26,8 +26,8 @@ def checked_evaluations(
     A value that is not the same on all ranks, and in a replicated variable a gradient whose
     norm is not, would send the ranks different ways, and leave them waiting for each other.
     A replicated variable is evaluated where rank 0 has it: steps have other last bits on other
-    processors.  Neither the variable nor a gradient can be written into from then on: a state
-    holds both.
+    processors.  What is given cannot be written into, and what is returned is copied: a state
+    holds both, and the objective may have more names for its array.
 
     Raises
     ------
@@ -87,17 +87,26 @@ def checked_evaluations(
 
 def _checked_rows(owner: Any, name: str, layout: Layout) -> Callable[..., Array]:
     function, said = getattr(owner, name), f"{type(owner).__name__}.{name}: the answer"
-    return lambda *arrays: _rows(function(*arrays), layout, said)
+    return lambda *arrays: _rows(function(*map(read_only, arrays)), layout, said)
 
 
 def _rows(answer: Any, layout: Layout, said: str) -> Array:
     rows = np.asarray(answer) if hasattr(answer, "__array__") else np.empty(0, dtype=object)
+    if np.ma.is_masked(answer):
+        raise TypeError(f"{said} has masked entries; fill them in")
     if rows.shape != layout.shape or rows.dtype.kind not in "fiu":
         raise TypeError(
             f"{said} must be an array of shape {layout.shape}, the rows of this rank, not "
             f"{_said(answer)}"
         )
-    return np.ascontiguousarray(rows, dtype=float)
+    return np.array(rows, dtype=float, order="C")
+
+
+def read_only(array: Array) -> Array:
+    """A view that cannot be written into."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _number(value: Any, said: str) -> float:

@@ -17,7 +17,7 @@ from thalweg.driver.checkpoint_content import (
     refusing_malformed,
     restored,
 )
-from thalweg.driver.evaluations import checked_evaluations
+from thalweg.driver.evaluations import checked_evaluations, read_only
 from thalweg.driver.homotopy import EARLY_STAGES, HomotopySchedule
 from thalweg.driver.identity import name_of, preconditioner_of
 from thalweg.driver.progress import Progress, ProgressBar
@@ -426,7 +426,7 @@ class _Run:
             self._elapsed(),
             state.value,
             state.gradient_norm,
-            _read_only(state.x),
+            read_only(state.x),
             state,
         )
         return True in [bool(callback(iterate)) for callback in self.callbacks]
@@ -612,12 +612,6 @@ class _Run:
             self.solver.close(self.state)
         if self.prepared and self.preconditioner is not None:
             self.preconditioner.close()
-
-
-def _read_only(array: Array) -> Array:
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _is_finite(state: SolverState) -> bool:

@@ -162,23 +162,86 @@ def test_a_gradient_of_another_form_is_named(comm, fault, message):
 
 
 @pytest.mark.ranks(1, 2)
-def test_x_and_gradients_cannot_be_written_into(comm):
+def test_x_cannot_be_written_into(comm):
     class Writes(Valley):
         def value_and_gradient(self, x):
             value, gradient = super().value_and_gradient(x)
             x *= 2.0
             return value, gradient
 
-    class Reuses(Valley):
-        def value_and_gradient(self, x):
-            value, gradient = super().value_and_gradient(x)
-            self.buffer = vars(self).get("buffer", np.zeros_like(x))
-            self.buffer[...] = gradient
-            return value, self.buffer
+    with pytest.raises(ValueError, match="read-only"):
+        thalweg.minimize(Writes(comm))
 
-    for kind in (Writes, Reuses):
-        with pytest.raises(ValueError, match="read-only"):
-            thalweg.minimize(kind(comm))
+
+class Kept(Objective):
+    """Half the sum of i |x_i - 1|^2, whose arrays lie in one buffer."""
+
+    def __init__(self, comm, buffer):
+        super().__init__(comm, Layout(comm, 9, 2))
+        self.weights = 1.0 + np.arange(9)[self.layout.start : self.layout.stop, None]
+        whole = np.empty((self.layout.local_rows + 2, 2))
+        own = np.empty(self.layout.shape)
+        self.flat = own.reshape(-1)
+        self.buffer = {"view": whole[1:-1], "own": own, "fresh": None}[buffer]
+
+    def kept(self, array):
+        if self.buffer is None:
+            return array
+        self.buffer[...] = array
+        return self.buffer
+
+    def value_and_gradient(self, x):
+        gradient = self.weights * (x - 1.0)
+        return 0.5 * self.layout.dot(gradient, x - 1.0), self.kept(gradient)
+
+
+class KeptJacobi(Preconditioner):
+    """The exact inverse of the wrong matrix, in the objective's buffer."""
+
+    constant = True
+
+    def setup(self, objective, x):
+        self.objective = objective
+
+    def apply(self, residual):
+        return self.objective.kept(residual / self.objective.weights**0.5)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("buffer", ["view", "own"])
+@pytest.mark.parametrize("solver", ["lbfgs", "nonlinear-cg"])
+def test_what_an_objective_returns_may_lie_in_one_buffer(comm, buffer, solver):
+    def run(kind):
+        return thalweg.minimize(
+            Kept(comm, kind), solver=solver, preconditioner=KeptJacobi(), iterations=12
+        )
+
+    np.testing.assert_array_equal(run(buffer).x, run("fresh").x)
+
+
+class InPlace(KeptJacobi):
+    """One that writes into what it is given."""
+
+    def apply(self, residual):
+        residual *= 2.0
+        return residual
+
+
+@pytest.mark.ranks(1)
+@pytest.mark.parametrize("solver", ["lbfgs", "tao:lmvm"])
+def test_a_preconditioner_cannot_write_into_what_it_is_given(comm, solver):
+    with pytest.raises(ValueError, match="read-only"):
+        thalweg.minimize(Kept(comm, "fresh"), solver=solver, preconditioner=InPlace())
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_gradient_with_masked_entries_is_refused(comm):
+    class Masked(Kept):
+        def kept(self, array):
+            return np.ma.masked_array(array, mask=True)
+
+    with pytest.raises(TypeError, match="gradient has masked entries"):
+        thalweg.minimize(Masked(comm, "fresh"))
 
 
 @pytest.mark.ranks(1)
