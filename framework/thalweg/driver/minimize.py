@@ -138,6 +138,13 @@ def minimize(
         )
 
 
+def proposed_start(objective: Objective, seed: int) -> Array:
+    """The objective's own starting point, checked like a given one.  Collective."""
+    x, name = objective.initial_point(seed), f"{type(objective).__name__}.initial_point"
+    with raise_on_all_ranks(objective.comm):
+        return checked_rows(x, objective.layout.shape, name)
+
+
 def starting_point(objective: Objective, x0: np.ndarray | None, seed: int) -> Array:
     """This rank's rows to start from.  Collective.
 
@@ -147,7 +154,7 @@ def starting_point(objective: Objective, x0: np.ndarray | None, seed: int) -> Ar
         ``x0`` has another shape than this rank's rows, or holds what are no finite real numbers.
     """
     if x0 is None:
-        return objective.initial_point(seed)
+        return proposed_start(objective, seed)
     with raise_on_all_ranks(objective.comm):
         return checked_rows(x0, objective.layout.shape, "x0")
 

@@ -227,6 +227,19 @@ def test_a_start_that_is_no_array_of_these_rows_is_refused(comm, bowl, x0, messa
 
 
 @pytest.mark.ranks(1, 2)
+def test_the_start_that_an_objective_proposes_is_held_to_the_same_rules(comm, bowl):
+    objective = bowl(comm)
+    rows = objective.layout.local(START)
+    objective.initial_point = lambda seed: rows[:, ::-1].tolist()
+    found = thalweg.minimize(objective, iterations=2).x
+    np.testing.assert_array_equal(thalweg.minimize(objective, rows[:, ::-1], iterations=2).x, found)
+    assert rows.flags.writeable
+    objective.initial_point = lambda seed: rows[1:] if comm.rank == 0 else rows
+    with pytest.raises(InputError, match=r"Bowl\.initial_point must have shape"):
+        thalweg.minimize(objective, iterations=2)
+
+
+@pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("kind", [np.ravel, list, np.ma.asarray, np.asfortranarray])
 def test_rows_may_be_flat_or_of_another_kind(comm, bowl, kind):
     objective = bowl(comm)

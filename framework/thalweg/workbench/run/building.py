@@ -11,7 +11,7 @@ import numpy as np
 
 from thalweg.data import Dataset
 from thalweg.driver.method import build_method
-from thalweg.driver.minimize import checked_rows
+from thalweg.driver.minimize import checked_rows, proposed_start
 from thalweg.errors import InputError, PluginError
 from thalweg.interfaces import Objective, Solver
 from thalweg.parallel import MPI, Array, limit_threads, on_root
@@ -111,7 +111,7 @@ def starting_point(configuration: Configuration, objective: Objective) -> Array:
         variable or is not finite.
     """
     if configuration.run["start"] is None:
-        return objective.initial_point(configuration.run["seed"])
+        return proposed_start(objective, configuration.run["seed"])
     layout = objective.layout
     path = Path(configuration.run["start"])
 
