@@ -275,10 +275,7 @@ class Kernel:
 
     def _load_or_compile(self, types: tuple[Any, ...]) -> None:
         # Numba keeps the errors of what it tries, with the frames that they passed through and
-        # the frames of all callers.  A caller's frame keeps its arrays, which may be those of
-        # PETSc's vectors: on the rank that compiles they would outlive their run, and PETSc
-        # waits for ever at the end of a process where ranks have not freed the same objects.
-        # A thread of its own has no callers.
+        # those of all callers, and so their arrays.  A thread of its own has no callers.
         with ThreadPoolExecutor(max_workers=1) as thread:
             thread.submit(self._compile_here, types).result()
 

@@ -100,9 +100,8 @@ def script() -> None:
     comm = _world() if "mpi4py.MPI" in sys.modules else None
     alone = code in (1, 130)  # a defect or an interrupt: other ranks may not come here
     if comm is not None and not alone and not os.environ.get("PETSC_OPTIONS"):
-        # PETSc's end is collective, and waits for ever where one rank still has a vector that the
-        # others have freed.  We leave none, but an objective's own libraries may.  It is left
-        # out, unless options ask for what it prints.
+        # PETSc's end is collective, and waits for ever where one rank still has an object that the
+        # others have freed.  It is left out, unless options ask for what it prints.
         from mpi4py import MPI
 
         MPI.Finalize()
