@@ -347,6 +347,19 @@ class Indefinite(Preconditioner):
         return -residual
 
 
+def test_where_a_preconditioner_points_uphill_the_gradient_is_followed(rosenbrock):
+    runs = [
+        minimize(
+            rosenbrock(MPI.COMM_SELF),
+            GradientDescent(preconditioner=preconditioner, first_step=0.01),
+            iterations=10,
+        )
+        for preconditioner in (None, Indefinite())
+    ]
+    for column in ("step_length", "objective"):
+        np.testing.assert_allclose(runs[1].trace[column], runs[0].trace[column], rtol=1e-8)
+
+
 @pytest.mark.parametrize("solver", [GradientDescent, NonlinearCG, LBFGS])
 def test_a_preconditioner_that_points_uphill_does_no_harm(quadratic, solver):
     objective = quadratic(MPI.COMM_SELF, condition=10.0)
