@@ -67,11 +67,15 @@ def identity_texts(comm: MPI.Comm, content: Any) -> tuple[dict[str, Any], list[s
     for path in sorted({path for part in every for path in part[0]}):
         values = [part[0].get(path) for part in every]
         texts[path] = values[0] if all(v == values[0] for v in values) else str(values)
-    for path in sorted({path for part in every for path in part[1]}):
-        parts = [part[1].get(path, ("", (), 0, 0)) for part in every]
-        sizes = [part[2] for part in parts]
+    paths = sorted({path for part in every for path in part[1]})
+    parts = {path: [part[1].get(path, ("", (), 0, 0)) for part in every] for path in paths}
+    counts = {path: [part[2] for part in of_ranks] for path, of_ranks in parts.items()}
+    # Rows may be alike on all ranks by chance, as labels are that repeat.
+    rows = [sizes for part in every for sizes in part[2]]
+    rows += [counts[path] for path in paths if any(part != parts[path][0] for part in parts[path])]
+    for path, sizes in counts.items():
         layout = Layout(MPI.COMM_SELF, sizes[0])
-        if any(part != parts[0] for part in parts) or any(sizes in part[2] for part in every):
+        if sizes in rows:
             layout = Layout(comm, sum(sizes), local_rows=sizes[comm.rank])
         texts[path] = DATA + layout.digest(found.arrays.get(path, np.empty(0)))
     return comm.bcast((texts, sorted({path for part in every for path in part[3]})))

@@ -203,6 +203,14 @@ def test_identities_do_not_depend_on_ranks(comm):
         assert sketch(layout, layout.local(other)) != alone[0]["x.derived"]
 
 
+@pytest.mark.ranks(1, 2, 3)
+def test_rows_that_are_alike_on_all_ranks_are_rows_where_others_are(comm):
+    layout, whole = Layout(comm, 12), {"points": np.arange(24.0).reshape(12, 2)}
+    whole["labels"] = np.arange(12) % 2  # the same on each of two ranks and of three
+    local = {name: layout.local(array) for name, array in whole.items()}
+    assert identity_texts(comm, local) == identity_texts(MPI.COMM_SELF, whole)
+
+
 @pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize(
     ("x0", "message"),
