@@ -105,6 +105,8 @@ class _Content:
         if isinstance(value, np.generic):
             value = value.item()
         if isinstance(value, Identified):
+            # Of rows that it tells by a sketch.
+            self.layouts += [own for own in vars(value).values() if isinstance(own, Layout)]
             self.add(path, value.identity())
         elif isinstance(value, Mapping):
             for key in sorted(value, key=str):

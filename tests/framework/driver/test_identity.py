@@ -11,7 +11,7 @@ from thalweg.data import Dataset
 from thalweg.driver import Checkpoints, HomotopySchedule, drive
 from thalweg.errors import CheckpointError, InputError
 from thalweg.interfaces import Objective
-from thalweg.parallel import MPI, Layout, sketch, sum_over_ranks
+from thalweg.parallel import MPI, Identified, Layout, sketch, sum_over_ranks
 from thalweg.parallel.identity import identity_texts
 
 START = np.arange(46.0).reshape(23, 2)
@@ -208,6 +208,19 @@ def test_rows_that_are_alike_on_all_ranks_are_rows_where_others_are(comm):
     layout, whole = Layout(comm, 12), {"points": np.arange(24.0).reshape(12, 2)}
     whole["labels"] = np.arange(12) % 2  # the same on each of two ranks and of three
     local = {name: layout.local(array) for name, array in whole.items()}
+    assert identity_texts(comm, local) == identity_texts(MPI.COMM_SELF, whole)
+
+    points = whole["points"]
+
+    class Sketched(Identified):
+        def __init__(self, layout):
+            self.layout = layout
+
+        def identity(self):
+            return {"points": sketch(self.layout, self.layout.local(points))}
+
+    for part, on in ((local, layout), (whole, Layout(MPI.COMM_SELF, 12))):
+        part["points"] = Sketched(on)
     assert identity_texts(comm, local) == identity_texts(MPI.COMM_SELF, whole)
 
 
