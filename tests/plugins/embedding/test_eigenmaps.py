@@ -31,6 +31,7 @@ from thalweg_embedding.eigenmaps import eigen, neighbors
 from thalweg_embedding.eigenmaps.build import laplacian_eigenmaps, locally_linear_embedding
 from thalweg_embedding.eigenmaps.eigen import Eigen
 from thalweg_embedding.eigenmaps.neighbors import nearest_pairs
+from thalweg_embedding.eigenmaps.objective import signed
 
 BUILDERS = {"laplacian-eigenmaps": laplacian_eigenmaps, "lle": locally_linear_embedding}
 every_method = pytest.mark.parametrize("method", ["dense", "slepc", "arpack", "lobpcg"])
@@ -380,3 +381,13 @@ def test_a_pipeline_goes_on_from_the_map(kind):
     model = make_pipeline(embed, KNeighborsClassifier()).fit(digits[:300], labels[:300])
     assert model.score(digits[300:], labels[300:]) > 0.95
     assert not hasattr(kind(keep_data=False), "transform")
+
+
+@pytest.mark.ranks(1, 2)
+def test_the_first_of_the_largest_entries_of_a_column_is_positive(comm):
+    layout = Layout(comm, 3, 4)
+    columns = np.array(
+        [[0.1, -0.1, 0.5, -0.5], [-0.9, 0.9, 0.1, 0.1], [0.2, 0.2, -0.5 - 1e-9, 0.5 + 1e-9]]
+    )
+    expected = columns * [-1.0, 1.0, 1.0, -1.0]
+    np.testing.assert_array_equal(signed(layout, layout.local(columns)), layout.local(expected))
