@@ -73,14 +73,18 @@ class Plant:
         return {"nan": np.nan, "inf": np.inf, "differ": value * 1.5 + 1.0}[self.kind]
 
     def returns(self, owner: Any, name: str, when: int = 3) -> None:
-        """The float that ``owner.name`` returns is wrong from a call on."""
+        """The number that ``owner.name`` returns, alone or first, is wrong from a call on."""
         real, count = getattr(owner, name), 0
 
         def planted(*args: Any, **kwargs: Any) -> Any:
             nonlocal count
             count += 1
             found = real(*args, **kwargs)
-            return self.number(found) if self.here and count >= when else found
+            if not (self.here and count >= when):
+                return found
+            if isinstance(found, tuple):
+                return self.number(found[0]), *found[1:]
+            return self.number(found)
 
         setattr(owner, name, planted)
 
