@@ -70,8 +70,9 @@ def report(recorded: dict[str, Any]) -> str:
     labels = list(recorded)
     cases = list(dict.fromkeys(case for column in recorded.values() for case in column))
     lines = ["# Steps", "", "`scripts/bench steps LABEL --times`: digests of solutions, or seconds "
-             "and MiB of the largest rank.", "", "| case | " + " | ".join(labels) + " |",
-             "|---|" + "---|" * len(labels)]  # fmt: skip
+             "and MiB of the largest rank. `before` and `rooms` are of one machine, the rest of "
+             "another, each the best of three runs side by side.", "",
+             "| case | " + " | ".join(labels) + " |", "|---|" + "---|" * len(labels)]  # fmt: skip
     for case in cases:
         cells = []
         for label in labels:
