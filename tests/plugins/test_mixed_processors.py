@@ -16,7 +16,7 @@ def test_ranks_that_round_differently_decide_alike(mpirun, family):
     done = mpirun(2, [sys.executable, str(SCRIPT), family])
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    if "the processors round alike" in lines:
+    if "the processors round alike" in done.stdout:  # lines of two ranks may run together
         pytest.skip("this BLAS has one set of kernels")
     assert len(lines) == CASES[family]
     assert [line for line in lines if " same " not in line] == []
