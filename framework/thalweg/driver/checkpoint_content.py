@@ -55,11 +55,15 @@ def _hints(kind: type) -> dict[str, Any]:
 def restored(state: Any, saved: Mapping[str, Any]) -> Any:
     """A state with saved fields in place of those that ``init`` made.
 
+    What is no dataclass, such as a preconditioner's mapping, is replaced whole.
+
     Raises
     ------
     CheckpointError
         The solver's state has other fields than the one saved.
     """
+    if not is_dataclass(state):
+        return saved
     own = saved_fields(state)
     for name in [name for name in saved if name not in own]:
         hint = suggestion(name, own)
@@ -68,7 +72,8 @@ def restored(state: Any, saved: Mapping[str, Any]) -> Any:
         )
     for name in [name for name in own if name not in saved]:
         raise CheckpointError(f"the checkpoint lacks the field '{name}' of the solver's state")
-    return replace(state, **{name: _built(saved[name], h, v) for name, (v, h) in own.items()})
+    built = {name: _built(saved[name], hint, value) for name, (value, hint) in own.items()}
+    return replace(typing.cast(Any, state), **built)
 
 
 def _built(value: Any, hint: Any, own: Any = None) -> Any:
@@ -77,7 +82,7 @@ def _built(value: Any, hint: Any, own: Any = None) -> Any:
         if is_dataclass(own):
             return restored(own, value)
         kind: Any
-        (kind,) = [kind for kind in (hint, *typing.get_args(hint)) if is_dataclass(kind)]
+        (kind,) = filter(is_dataclass, _choices(hint))
         hints = _hints(kind)
         return kind(**{name: _built(entry, hints[name]) for name, entry in value.items()})
     if isinstance(value, list | tuple):

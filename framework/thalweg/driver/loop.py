@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -274,10 +274,8 @@ class _Run:
             with refusing_malformed():
                 self.state = state = restored(state, saved["state"])
                 if self.preconditioner is not None:
-                    own, memory = self.preconditioner.state(), saved["preconditioner"]
-                    self.preconditioner.restore(
-                        restored(own, memory) if is_dataclass(own) else memory
-                    )
+                    own = self.preconditioner.state()
+                    self.preconditioner.restore(restored(own, saved["preconditioner"]))
                 kinds = {name: type(value) for name, value in vars(self.at).items()}
                 numbers = {key: kinds[key](value) for key, value in saved["progress"].items()}
                 self.at = Progress(**numbers)
