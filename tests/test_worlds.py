@@ -40,9 +40,11 @@ def test_runs_in_a_new_world(comm):
 
 
 def test_a_failing_rank_costs_its_test_and_no_other(tmp_path):
-    for name in ("conftest.py", "idle_ranks.c"):
-        shutil.copy(Path(__file__).with_name(name), tmp_path)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    ranks(*counts): ranks\n")
+    shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
+    shutil.copytree(Path(__file__).with_name("ranks"), tmp_path / "ranks")
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\npythonpath = .\nmarkers =\n    ranks(*counts): ranks\n"
+    )
     (tmp_path / "test_cases.py").write_text(CASES)
     command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "--color=no"]
     # os.environ, for MPI adds variables to the environment behind Python's back.
