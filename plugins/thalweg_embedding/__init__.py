@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from thalweg.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from thalweg_embedding.affinities.build import Affinities, affinities_of
+    from thalweg_embedding.affinities.affinities_from_data import Affinities, affinities_of
+    from thalweg_embedding.embedding_from_data import embedding
     from thalweg_embedding.estimators import (
         TSNE,
         UMAP,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
         umap,
     )
     from thalweg_embedding.objective import PairwiseEmbedding
-    from thalweg_embedding.objectives import embedding
     from thalweg_embedding.pairs.functions import PairFunction
     from thalweg_embedding.quality import map_quality
 

@@ -10,9 +10,9 @@ from typing import Any
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.plugins import PhaseEstimate, Problem, peaks
-from thalweg_embedding.affinities.build import DENSE_LIMIT, NEIGHBORS_PER_PERPLEXITY
+from thalweg_embedding.affinities.affinities_from_data import DENSE_LIMIT, NEIGHBORS_PER_PERPLEXITY
 from thalweg_embedding.affinities.distances import SparseDataset
-from thalweg_embedding.affinities.pair_sets import DRAWN, SPARE, pair_counts
+from thalweg_embedding.affinities.pair_sets import DRAWN, SPARE, PairOptions, pair_counts
 from thalweg_embedding.memory import DENSE_BYTES, MAP_ARRAYS, memory_per_rank
 from thalweg_embedding.pairs.decomposition import SLAB_ROWS
 from thalweg_embedding.pairs.grid import GRID_ROWS
@@ -85,12 +85,9 @@ def estimate_pacmap(problem: Problem) -> list[PhaseEstimate]:
     """Loading, neighbors, random pairs, set-up and iterations of PaCMAP, which has no mesh."""
     options, n = problem.objective, problem.local_rows
     d = _dimensions(problem)
-    k, mid_near, further = pair_counts(
-        problem.rows,
-        options.get("n_neighbors"),
-        options.get("mid_near_ratio", 0.5),
-        options.get("further_ratio", 2.0),
-    )
+    names = ("n_neighbors", "mid_near_ratio", "further_ratio")
+    counts = PairOptions(**{name: options[name] for name in names if name in options})
+    k, mid_near, further = pair_counts(problem.rows, counts)
     edges, drawn = 2.0 * (k + mid_near + further), float(DRAWN * mid_near)
     pairs = PhaseEstimate(
         "pairs", PAIR_KEPT * n * edges,

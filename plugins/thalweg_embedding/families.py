@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import scipy.optimize
@@ -47,7 +47,7 @@ class Family:
     repulsion: PairFunction
     normalized: bool
     lambda_: float | None = None
-    affinity: str = "entropic"
+    affinity: Literal["entropic", "fuzzy"] = "entropic"
     bounded: bool | None = None
     from_all_points: bool = False
 

@@ -58,11 +58,11 @@ def embedding_quality(solution: np.ndarray, dataset: Dataset | None, comm: MPI.C
     count = min(NEIGHBORS, layout.rows - 1)
     before = nearest_rows(dataset.values, sample, layout, count)
     after = nearest_rows(solution, sample, layout, count)
-    found: dict[str, Any] = {"neighbor_preservation": _share_kept(before, after)}
+    measures: dict[str, Any] = {"neighbor_preservation": share_kept(before, after)}
     labels = dataset.gather_labels()
     if labels is not None:
-        found["nearest_neighbor_error"] = float(np.mean(labels[after[:, 0]] != labels[sample]))
-    return found
+        measures["nearest_neighbor_error"] = float(np.mean(labels[after[:, 0]] != labels[sample]))
+    return measures
 
 
 def trustworthiness(
@@ -101,8 +101,8 @@ def nearest_rows(values: np.ndarray, sample: np.ndarray, layout: Layout, count: 
     Global row numbers, equal on all ranks, as those in ``sample`` are; ties go to the smaller.
     """
     mine = layout.own(sample)
-    found, _ = nearest_neighbors(layout, values, count, mine)
-    return Layout(layout.comm, len(sample), count, local_rows=len(mine)).gather_rows(found)
+    indices, _ = nearest_neighbors(layout, values, count, mine)
+    return Layout(layout.comm, len(sample), count, local_rows=len(mine)).gather_rows(indices)
 
 
 def _sample(layout: Layout, columns: int, seed: int) -> np.ndarray:
@@ -118,5 +118,6 @@ def sampled_rows(layout: Layout, count: int, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(layout.rows, count, replace=False))
 
 
-def _share_kept(before: np.ndarray, after: np.ndarray) -> float:
+def share_kept(before: np.ndarray, after: np.ndarray) -> float:
+    """Share of the nearest rows of each that are among its nearest afterwards."""
     return float((before[:, :, None] == after[:, None, :]).any(axis=2).mean())

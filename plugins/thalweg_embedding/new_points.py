@@ -61,7 +61,7 @@ class PlacedMap:
     perplexity
         Perplexity of a new point's Gaussian over the known points.
     metric, affinity, n_neighbors
-        As in :func:`~thalweg_embedding.affinities.build.affinities_of`.
+        As in :func:`~thalweg_embedding.affinities.affinities_from_data.affinities_of`.
     """
 
     points: Any

@@ -1,8 +1,11 @@
-"""Options of several objectives, declared once."""
+"""Options of the embeddings: each is declared once, with its type, default, bounds and help."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_type_hints
 
 from thalweg.plugins import Help
 
@@ -11,3 +14,201 @@ Perplexity = Annotated[
     float | None,
     Help("effective number of neighbors of a point; 30, or fewer for small data", above=1),
 ]
+Neighbors = Annotated[
+    int,
+    Help(
+        "nearest neighbors of a point; nearest pairs connect components of their graph", minimum=1
+    ),
+]
+Search = Annotated[Literal["exact", "approximate"], Help("how nearest neighbors are found")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapOptions:
+    """Shape of a map: its dimensions."""
+
+    dimensions: Dimensions = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class AffinityOptions:
+    """How affinities are made from points.
+
+    Attributes
+    ----------
+    perplexity
+        Effective number of neighbors, by default 30 (see
+        :func:`~thalweg_embedding.affinities.affinities_from_data.perplexity_for`).
+    perplexities
+        Several instead, whose affinities are averaged: multiscale affinities.
+    affinity
+        ``"entropic"``: Gaussians whose width gives a perplexity; ``"uniform"``: the same for each
+        of the nearest neighbors; ``"fuzzy"``: UMAP's; ``"precomputed"``: the data are affinities;
+        ``"auto"``: what the family has.
+    n_neighbors
+        Neighbors of uniform and fuzzy affinities; the latter, as UMAP, count the point itself.
+    metric, neighbor_search
+        See :func:`~thalweg_embedding.affinities.distances.nearest_by`.
+    graph
+        Entropic affinities of all pairs, ``"dense"``, or of the 3 x perplexity nearest
+        neighbors, ``"sparse"``; ``"auto"``: dense up to 1,000 points.
+    """
+
+    perplexity: Perplexity = None
+    perplexities: Annotated[
+        Sequence[float] | None,
+        Help("several perplexities, whose affinities are averaged, instead of one", above=1),
+    ] = None
+    affinity: Annotated[
+        Literal["auto", "entropic", "uniform", "fuzzy", "precomputed"],
+        Help(
+            "Gaussians of equal perplexity; equal weights for the nearest neighbors; UMAP's; or "
+            "the data are a matrix of affinities themselves; auto: the objective's usual ones"
+        ),
+    ] = "auto"
+    n_neighbors: Annotated[
+        int,
+        Help(
+            "nearest neighbors of a point in uniform and fuzzy affinities; these count itself",
+            minimum=2,
+        ),
+    ] = 15
+    metric: Annotated[
+        str,
+        Help(
+            "distance of the data: euclidean, cosine, correlation, precomputed, SciPy's "
+            "cityblock, chebyshev, jaccard ..., or any of pynndescent, where that is installed"
+        ),
+    ] = "euclidean"
+    graph: Annotated[
+        Literal["auto", "dense", "sparse"],
+        Help("affinities of all pairs, or of the nearest neighbors; auto: all up to 1,000 points"),
+    ] = "auto"
+    neighbor_search: Search = "exact"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartOptions:
+    """Where a map starts.
+
+    Attributes
+    ----------
+    init
+        ``"random"``, ``"pca"`` or ``"spectral"``, eigenvectors of the affinities' normalized
+        Laplacian; ``"auto"`` is principal components for SNE variants and others of
+        bounded attraction where the points themselves are given, with at least as many columns
+        as the map.
+    init_scale
+        Deviation of the start, in map units, by default 1e-2: so little that the map may
+        unfold in any way, and enough for the first steps to show in the objective.  Maps of
+        many points by SNE variants and others of bounded attraction start at 0.1, for in a
+        smaller map a grid's error hides the forces; at 1 from principal components, which
+        have unfolded already.
+    """
+
+    init: Annotated[
+        Literal["auto", "random", "pca", "spectral"],
+        Help(
+            "where the map starts: random numbers, principal components, which auto takes for all "
+            "but elastic embeddings where the data have as many columns, or eigenvectors of the "
+            "affinities"
+        ),
+    ] = "auto"
+    init_scale: Annotated[
+        float | None,
+        Help(
+            "standard deviation of the starting map; by default chosen", unit="map units", above=0
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepulsionOptions:
+    """How strongly points repel each other, and how that is summed.
+
+    Attributes
+    ----------
+    lambda_
+        Weight of the repulsion, by default that of the family.
+    repulsive_weights
+        Where E- is no logarithm: ``"uniform"``, w- = 1/(N (N - 1));
+        ``"squared-distances"`` of the data, scaled to sum 1; ``"one"``, w- = 1;
+        ``"complement"``, (1 - mu)/M for affinities mu <= 1 that sum to M: with lambda = 1,
+        then the default, E is a cross-entropy over all pairs divided by M.
+    repulsion, repulsion_error
+        How all pairs are summed, and the error allowed to a fast way: see
+        :func:`~thalweg_embedding.pairs.choice.repulsive_sum`.
+    exaggeration
+        Sets the stages that lambda passes through: see
+        :func:`~thalweg_embedding.stages.exaggerated_stages`.
+    """
+
+    lambda_: Annotated[
+        float | None,
+        Help(
+            "weight of the repulsion; 1 for SNE variants, 100 for elastic embeddings, 2.5 for "
+            "umap, 5 for neg-t-sne, 35 for largevis",
+            minimum=0,
+        ),
+    ] = None
+    repulsive_weights: Annotated[
+        Literal["uniform", "squared-distances", "one", "complement"],
+        Help(
+            "repulsive weight of a pair: 1/(N(N-1)), its squared distance in the data (scaled so "
+            "that all sum to 1), 1, or 1 minus its affinity, which makes a cross-entropy"
+        ),
+    ] = "uniform"
+    repulsion: Annotated[
+        Literal["auto", "exact", "grid"],
+        Help("how the repulsion of all pairs is summed: pair by pair, or by a mesh and FFTs"),
+    ] = "auto"
+    repulsion_error: Annotated[
+        float,
+        Help(
+            "error of a pair's force by the grid, relative to the strongest force",
+            minimum=1e-9,
+            maximum=0.1,
+        ),
+    ] = 1e-2
+    exaggeration: Annotated[
+        float | None,
+        Help(
+            "early exaggeration: the run begins with lambda divided by this; by default 12 for "
+            "1,000 points or more, else 1, which is none",
+            minimum=1,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingOptions(RepulsionOptions, StartOptions, AffinityOptions, MapOptions):
+    """Options of :func:`~thalweg_embedding.embedding`: those of its four parts, and one more.
+
+    Attributes
+    ----------
+    density
+        Times the correlation of local radii (see
+        :class:`~thalweg_embedding.pairs.density.DensityCorrelation`) is subtracted.
+    """
+
+    density: Annotated[
+        float,
+        Help(
+            "weight of the correlation of local densities in the data and in the map; 0.1 is "
+            "den-SNE's, and 1 for umap that of densMAP",
+            minimum=0,
+        ),
+    ] = 0.0
+
+
+def declare(build: Callable[..., Any], *sources: Any, left_out: Sequence[str] = ()) -> None:
+    """Make the parameters of functions and dataclasses those of ``build``, as its options."""
+    parameters = []
+    for source in sources:
+        hints = get_type_hints(source, include_extras=True)
+        for name, parameter in inspect.signature(source).parameters.items():
+            if name not in left_out:
+                keyword = inspect.Parameter.KEYWORD_ONLY
+                parameters.append(parameter.replace(kind=keyword, annotation=hints[name]))
+    build.__annotations__ = {p.name: p.annotation for p in parameters}
+    build.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

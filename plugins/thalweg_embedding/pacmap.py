@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -12,14 +13,15 @@ from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg.plugins import Help
-from thalweg_embedding.affinities.pair_sets import PairSets, pair_sets
+from thalweg_embedding.affinities.pair_sets import PairOptions, PairSets, pair_sets
 from thalweg_embedding.memory import require_room_for_map
 from thalweg_embedding.objective import PairwiseEmbedding
-from thalweg_embedding.objectives import MANY_ROWS, attractive_sum
-from thalweg_embedding.options import Dimensions
+from thalweg_embedding.options import MapOptions, declare
+from thalweg_embedding.pairs.choice import attractive_sum
 from thalweg_embedding.pairs.combined import CombinedPairs
 from thalweg_embedding.pairs.parametric import pacmap_functions
 from thalweg_embedding.plugin import STOP
+from thalweg_embedding.stages import MANY_ROWS
 from thalweg_embedding.start import NOISE, START_SCALE, Start, principal_components
 
 #: Weights of mid-near pairs in the stages; in the paper they fall from 1000 to 3 in a hundred
@@ -115,63 +117,48 @@ def _attraction_weights(mid_near: float) -> tuple[float, float]:
     return NEIGHBOR_WEIGHTS[phase], float(mid_near)
 
 
-def pacmap(
-    dataset: Dataset,
-    comm: MPI.Comm,
-    *,
-    dimensions: Dimensions = 2,
-    n_neighbors: Annotated[
-        int | None,
-        Help("neighbors of a point; by default 10, more from 10,000 points on", minimum=1),
-    ] = None,
-    mid_near_ratio: Annotated[
-        float, Help("mid-near pairs of a point, relative to its neighbors", minimum=0)
-    ] = 0.5,
-    further_ratio: Annotated[
-        float, Help("further pairs of a point, relative to its neighbors", above=0)
-    ] = 2.0,
-    metric: Annotated[
-        Literal["euclidean", "cosine", "correlation"], Help("distance of the data")
-    ] = "euclidean",
-    neighbor_search: Annotated[
-        Literal["exact", "approximate"], Help("how nearest neighbors are found")
-    ] = "exact",
+@dataclass(frozen=True, kw_only=True)
+class PaCMAPOptions(PairOptions, MapOptions):
+    """Options of :func:`pacmap`: those of its map and its pairs, and where it starts."""
+
     init: Annotated[
         Literal["auto", "random", "pca"],
         Help(
             "where the map starts: random numbers, or principal components, which auto takes where "
             "the data have as many columns"
         ),
-    ] = "auto",
+    ] = "auto"
     init_scale: Annotated[
         float, Help("standard deviation of the starting map", unit="map units", above=0)
-    ] = START_SCALE,
-    seed: Annotated[int, Help("seed of the random pairs", minimum=0)] = 0,
+    ] = START_SCALE
+
+
+def pacmap(
+    dataset: Dataset,
+    comm: MPI.Comm,
+    *,
     start: np.ndarray | None = None,
     stages: Sequence[float] = STAGES,
+    **options: Any,
 ) -> PaCMAPObjective:
     """PaCMAP: w_NB sum s/(10 + s) + w_MN sum s/(10,000 + s) + sum 1/(1 + s), s = 1 + d."""
-    layout = dataset.layout.with_columns(dimensions)
+    chosen = PaCMAPOptions(**options)
+    init, scale = chosen.init, chosen.init_scale
+    layout = dataset.layout.with_columns(chosen.dimensions)
     require_room_for_map(layout)
-    sentences: list[str] = []
-    pairs = pair_sets(
-        dataset,
-        n_neighbors,
-        mid_near_ratio,
-        further_ratio,
-        metric=metric,
-        search=neighbor_search,
-        seed=seed,
-        note=sentences.append,
-    )
+    notes: list[str] = []
+    pairs = pair_sets(dataset, chosen, notes.append)
     if init == "auto":
-        init = "pca" if dimensions <= dataset.layout.columns else "random"
-    noise = NOISE * init_scale if start is None else 0.0
+        init = "pca" if layout.columns <= dataset.layout.columns else "random"
+    noise = NOISE * scale if start is None else 0.0
     if start is None and init == "pca":
-        start = principal_components(dataset, dimensions, init_scale)
+        start = principal_components(dataset, layout.columns, scale)
     objective = PaCMAPObjective(
-        layout, pairs, start=Start(layout, start, init_scale, noise), stages=stages
+        layout, pairs, start=Start(layout, start, scale, noise), stages=stages
     )
-    for sentence in sentences:
-        objective.note(sentence)
+    for note in notes:
+        objective.note(note)
     return objective
+
+
+declare(pacmap, PaCMAPOptions)

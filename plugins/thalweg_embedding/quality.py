@@ -16,7 +16,7 @@ from scipy.stats import spearmanr
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import Layout, max_over_ranks, on_root, sum_over_ranks
-from thalweg_embedding.measures import nearest_rows, sampled_rows, trustworthiness
+from thalweg_embedding.measures import nearest_rows, sampled_rows, share_kept, trustworthiness
 from thalweg_embedding.pairs.cells import bounding_box
 
 #: Neighbors that are compared, and that vote on a class.
@@ -39,35 +39,30 @@ def map_quality(
 
     Parameters
     ----------
-    data
-        Points as rows, shape (n_samples, n_features), or a :class:`thalweg.Dataset`.
-    places
-        This rank's rows of the map, shape (local_rows, d).
+    data, places
+        Points as rows, shape (n_samples, n_features), or a :class:`thalweg.Dataset`; and this
+        rank's rows of the map, shape (local_rows, d).
     labels
         Classes of all points, shape (n_samples,); by default those of the data set.
-    neighbors
-        Number of neighbors that are compared, and that vote.
-    sample
-        Rows that are measured, at most; their neighbors are sought among all rows.
-    seed
-        Seed of the sample and of the clusters.
+    neighbors, sample, seed
+        Number of neighbors that are compared, and that vote; rows that are measured, at most; and
+        the seed by which they are drawn.
 
     Returns
     -------
     dict of float
         ``recall``: share of the nearest neighbors in the data that are so in the map;
-        ``accuracy``: share of the points whose class is that of most of their neighbors in the
-        map (with labels);
+        ``accuracy``: of a class by the votes of neighbors in the map (with labels);
         ``trustworthiness``: of Venna and Kaski (2001), within the sample;
-        ``center_correlation``: Spearman's rank correlation of the distances between the
-        centers of classes, or of 20 k-means clusters, in the data and in the map;
+        ``center_correlation``: Spearman's, of distances between the centers of classes, or of 20
+        k-means clusters, in the data and in the map;
         ``nearest_distance``: median distance to the nearest neighbor in the map;
         ``widest_side``: of the box that holds the map.
 
     Raises
     ------
     InputError
-        A map that has not one row per point, or is not finite, or fewer than 3 points.
+        Not one row of finite numbers for each point, or fewer than 3 points.
 
     Examples
     --------
@@ -78,27 +73,30 @@ def map_quality(
     """
     if not isinstance(data, Dataset):
         data = Dataset.from_array(np.asarray(data, dtype=float))
-    layout, comm = data.layout, data.comm
+    layout, places = data.layout, _checked_map(data.layout, places)
+    labels = data.gather_labels() if labels is None else np.asarray(labels)
+    asked = sampled_rows(layout, sample, seed)
+    count = min(neighbors, layout.rows - 1)
+    before, after = (nearest_rows(r, asked, layout, count) for r in (data.values, places))
+    return {
+        "recall": share_kept(before, after),
+        **({} if labels is None else {"accuracy": _accuracy(labels, asked, after)}),
+        "trustworthiness": trustworthiness(data.values, places, layout, neighbors, seed),
+        "center_correlation": _center_correlation(data, places, labels, seed),
+        "nearest_distance": _nearest_distance(places, asked, after[:, 0], layout),
+        "widest_side": bounding_box(layout, places)[1],
+    }
+
+
+def _checked_map(layout: Layout, places: np.ndarray) -> np.ndarray:
     places = np.asarray(places, dtype=float)
     fits = places.ndim == 2 and len(places) == layout.local_rows and np.isfinite(places).all()
-    if max_over_ranks(comm, float(not fits)) or layout.rows < 3:
+    if max_over_ranks(layout.comm, float(not fits)) or layout.rows < 3:
         raise InputError(
             f"a map must have one row of finite numbers for each of the {layout.rows} points, of "
             f"which there are at least 3; this one has shape {places.shape}"
         )
-    labels = data.gather_labels() if labels is None else np.asarray(labels)
-    asked = sampled_rows(layout, sample, seed)
-    count = min(neighbors, layout.rows - 1)
-    before = nearest_rows(data.values, asked, layout, count)
-    after = nearest_rows(places, asked, layout, count)
-    found = {"recall": float((before[:, :, None] == after[:, None, :]).any(axis=2).mean())}
-    if labels is not None:
-        found["accuracy"] = _accuracy(labels, asked, after)
-    found["trustworthiness"] = trustworthiness(data.values, places, layout, neighbors, seed)
-    found["center_correlation"] = _center_correlation(data, places, labels, seed)
-    found["nearest_distance"] = _nearest_distance(places, asked, after[:, 0], layout)
-    found["widest_side"] = bounding_box(layout, places)[1]
-    return found
+    return places
 
 
 def _accuracy(labels: np.ndarray, asked: np.ndarray, nearest: np.ndarray) -> float:
@@ -146,8 +144,8 @@ def _clusters(data: Dataset, seed: int) -> tuple[np.ndarray, int]:
 
         with warnings.catch_warnings():  # of fewer distinct points than clusters
             warnings.simplefilter("ignore", ConvergenceWarning)
-            found: Any = KMeans(count, n_init=3, random_state=seed).fit(whole)
-        return np.asarray(found.cluster_centers_)
+            clusters: Any = KMeans(count, n_init=3, random_state=seed).fit(whole)
+        return np.asarray(clusters.cluster_centers_)
 
     middle = on_root(data.comm, centers)
     values = np.asarray(data.values, dtype=float)

@@ -82,8 +82,8 @@ def nearest_by(
     k: int,
     metric: str = "euclidean",
     search: str = "exact",
-    seed: int = 0,
     note: Callable[[str], None] = lambda sentence: None,
+    seed: int = 0,
     cells: CoarseCells | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The k nearest other rows of each of this rank's rows.  Collective.
@@ -103,10 +103,10 @@ def nearest_by(
     search
         ``"exact"`` or ``"approximate"``; the latter, among sparse rows, needs pynndescent, and is
         one rank's work.
-    seed
-        Seed of an approximate search.
     note
         Called with a sentence that tells how many of the neighbors were found.
+    seed
+        Seed of an approximate search.
     cells
         Those by which the rows lie on their ranks, if they do.
 
@@ -122,30 +122,11 @@ def nearest_by(
         An unknown metric, a row without direction where angles count, distances that are
         negative, asymmetric or too few.
     """
-    known = sorted({"precomputed", *ANGULAR, *ALIASES, *OTHERS, *METRICS})
-    if metric not in known:
-        raise InputError(f"unknown metric '{metric}'{suggestion(metric, known)}")
-    metric = ALIASES.get(metric, metric)
+    metric = _known_metric(metric)
     if metric == "precomputed":
         return _precomputed(dataset, k)
-    if metric in ANGULAR:
-        dataset = _unit_rows(dataset, metric)
-    if metric == "euclidean" or metric in ANGULAR:
-        if isinstance(dataset, SparseDataset):
-            if search == "approximate":
-                return neighbors_by_descent(dataset, k, metric, seed)
-            else:
-                indices, squared = nearest_among(dataset, dataset, k, True)
-        elif search == "approximate":
-            found = approximate_neighbors(dataset.layout, dataset.values, k, seed, cells)
-            indices, squared, recall, exact_because = found
-            if exact_because:
-                note(f"the search for neighbors is exact, not approximate: {exact_because}")
-            else:
-                note(f"approximate search found {recall:.1%} of the nearest neighbors, on a sample")
-        else:
-            indices, squared = nearest_neighbors(dataset.layout, dataset.values, k)
-        return indices, squared_distances_of(squared, metric)
+    if measured_by_coordinates(metric):
+        return _by_coordinates(dataset, k, metric, search, note, seed, cells)
     if isinstance(dataset, SparseDataset):
         raise InputError(
             f"metric '{metric}' of sparse data is not available; use 'euclidean' or 'cosine'"
@@ -153,6 +134,41 @@ def nearest_by(
     if search == "exact" and metric in OTHERS:
         return nearest_among(dataset, dataset, k, True, metric)
     return neighbors_by_descent(dataset, k, metric, seed)
+
+
+def _known_metric(metric: str) -> str:
+    """A metric by the first of its names."""
+    known = sorted({"precomputed", *ANGULAR, *ALIASES, *OTHERS, *METRICS})
+    if metric not in known:
+        raise InputError(f"unknown metric '{metric}'{suggestion(metric, known)}")
+    return ALIASES.get(metric, metric)
+
+
+def _by_coordinates(
+    dataset: Dataset,
+    k: int,
+    metric: str,
+    search: str,
+    note: Callable[[str], None],
+    seed: int,
+    cells: CoarseCells | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """As :func:`nearest_by` where Euclidean distances tell those of the metric."""
+    dataset = measured_rows(dataset, metric)
+    if search == "approximate" and isinstance(dataset, SparseDataset):
+        return neighbors_by_descent(dataset, k, metric, seed)
+    if isinstance(dataset, SparseDataset):
+        indices, squared = nearest_among(dataset, dataset, k, True)
+    elif search == "approximate":
+        neighbors = approximate_neighbors(dataset.layout, dataset.values, k, seed, cells)
+        indices, squared, recall, exact_because = neighbors
+        if exact_because:
+            note(f"the search for neighbors is exact, not approximate: {exact_because}")
+        else:
+            note(f"approximate search found {recall:.1%} of the nearest neighbors, on a sample")
+    else:
+        indices, squared = nearest_neighbors(dataset.layout, dataset.values, k)
+    return indices, squared_distances_of(squared, metric)
 
 
 def squared_distances_of(squared: np.ndarray, metric: str) -> np.ndarray:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
 import scipy.sparse
@@ -13,9 +14,11 @@ from numba import prange
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import kernel, rows_at
+from thalweg.parallel import Layout, kernel, rows_at
+from thalweg.plugins import Help
 from thalweg_embedding.affinities.distances import SparseDataset, measured_rows, nearest_by
 from thalweg_embedding.affinities.symmetric import both_ways, column_numbers
+from thalweg_embedding.options import Search
 
 #: Nearest neighbors beyond those wanted, among which the scaled distance chooses.
 SPARE = 50
@@ -50,33 +53,12 @@ class PairSets:
     n_further: int
 
 
-def pair_counts(
-    rows: int, n_neighbors: int | None, mid_near_ratio: float, further_ratio: float
-) -> tuple[int, int, int]:
-    """Neighbors, mid-near and further pairs of a point, of so many."""
-    if n_neighbors is None:
-        n_neighbors = round(10.0 + 15.0 * max(0.0, np.log10(rows / 1e4)))
-    k = max(1, min(n_neighbors, int(rows / (1.0 + mid_near_ratio + further_ratio))))
-    return k, round(k * mid_near_ratio), min(rows - 1 - k, max(1, round(k * further_ratio)))
+@dataclass(frozen=True, kw_only=True)
+class PairOptions:
+    """How many pairs PaCMAP draws, and of which neighbors.
 
-
-def pair_sets(
-    dataset: Dataset,
-    n_neighbors: int | None = None,
-    mid_near_ratio: float = 0.5,
-    further_ratio: float = 2.0,
-    *,
-    metric: str = "euclidean",
-    search: str = "exact",
-    seed: int = 0,
-    note: Callable[[str], None] = lambda sentence: None,
-) -> PairSets:
-    """Draw the sets, the same ones at any number of ranks.  Collective.
-
-    Parameters
+    Attributes
     ----------
-    dataset
-        Points as rows, dense.
     n_neighbors
         Neighbors of a point; by default 10, and 10 + 15 log10(N/10,000) from 10,000 points on.
         Fewer where the points are too few for all three sets.
@@ -85,10 +67,55 @@ def pair_sets(
     metric
         ``"euclidean"``, ``"cosine"`` or ``"correlation"``: distances that coordinates give, for
         mid-near pairs are chosen by those between points of any ranks.
-    search, note
+    neighbor_search
         As in :func:`~thalweg_embedding.affinities.distances.nearest_by`.
     seed
         Of the random pairs, and of an approximate search.
+    """
+
+    n_neighbors: Annotated[
+        int | None,
+        Help("neighbors of a point; by default 10, more from 10,000 points on", minimum=1),
+    ] = None
+    mid_near_ratio: Annotated[
+        float, Help("mid-near pairs of a point, relative to its neighbors", minimum=0)
+    ] = 0.5
+    further_ratio: Annotated[
+        float, Help("further pairs of a point, relative to its neighbors", above=0)
+    ] = 2.0
+    metric: Annotated[
+        Literal["euclidean", "cosine", "correlation"], Help("distance of the data")
+    ] = "euclidean"
+    neighbor_search: Search = "exact"
+    seed: Annotated[int, Help("seed of the random pairs", minimum=0)] = 0
+
+
+def pair_counts(rows: int, options: PairOptions) -> tuple[int, int, int]:
+    """Neighbors, mid-near and further pairs of a point, of so many."""
+    n_neighbors, mid_near, further = (
+        options.n_neighbors, options.mid_near_ratio, options.further_ratio
+    )  # fmt: skip
+    if n_neighbors is None:
+        n_neighbors = round(10.0 + 15.0 * max(0.0, np.log10(rows / 1e4)))
+    k = max(1, min(n_neighbors, int(rows / (1.0 + mid_near + further))))
+    return k, round(k * mid_near), min(rows - 1 - k, max(1, round(k * further)))
+
+
+def pair_sets(
+    dataset: Dataset,
+    options: PairOptions | None = None,
+    note: Callable[[str], None] = lambda sentence: None,
+) -> PairSets:
+    """Draw the sets, the same ones at any number of ranks.  Collective.
+
+    Parameters
+    ----------
+    dataset
+        Points as rows, dense.
+    options
+        How many pairs, and of which neighbors.
+    note
+        As in :func:`~thalweg_embedding.affinities.distances.nearest_by`.
 
     Raises
     ------
@@ -102,6 +129,7 @@ def pair_sets(
     neighbors.  Of six points drawn, the second nearest makes a mid-near pair.  Further pairs are
     drawn from the points that are no neighbors.
     """
+    options = options or PairOptions()
     if isinstance(dataset, SparseDataset):
         raise InputError(
             "PaCMAP chooses pairs by distances between points of any ranks, for which it needs "
@@ -111,12 +139,12 @@ def pair_sets(
     rows = layout.rows
     if rows < 3:
         raise InputError(f"an embedding needs at least 3 points, and the data have {rows}")
-    k, n_mid_near, n_further = pair_counts(rows, n_neighbors, mid_near_ratio, further_ratio)
+    k, n_mid_near, n_further = pair_counts(rows, options)
     drawn = min(DRAWN, rows - 1)
 
-    dataset = measured_rows(dataset, metric)
-    near = _neighbors(dataset, k, search, seed, note)
-    uniform = layout.with_columns(drawn * n_mid_near + n_further).random_uniform(seed)
+    dataset = measured_rows(dataset, options.metric)
+    near = _neighbors(dataset, k, options, note)
+    uniform = layout.with_columns(drawn * n_mid_near + n_further).random_uniform(options.seed)
     own = np.arange(layout.start, layout.stop)[:, None]
     candidates = np.empty((len(own) * n_mid_near, drawn), dtype=np.int64)
     first = np.ascontiguousarray(uniform[:, : drawn * n_mid_near]).reshape(candidates.shape)
@@ -125,19 +153,23 @@ def pair_sets(
     further = np.empty((len(own), n_further), dtype=np.int64)
     taken = np.sort(np.hstack([own, near]), axis=1)
     _draw(np.ascontiguousarray(uniform[:, drawn * n_mid_near :]), taken, rows, further)
-
-    def counted(columns: np.ndarray) -> scipy.sparse.csr_matrix:
-        halves = np.full(columns.shape, 0.5)
-        there, back = both_ways(layout, column_numbers(layout, columns), halves)
-        return (there + back).tocsr()
-
-    return PairSets(counted(near), counted(mid_near), counted(further), k, n_further)
+    sets = [_counted(layout, columns) for columns in (near, mid_near, further)]
+    return PairSets(sets[0], sets[1], sets[2], k, n_further)
 
 
-def _neighbors(dataset: Dataset, k: int, search: str, seed: int, note) -> np.ndarray:
+def _counted(layout: Layout, columns: np.ndarray) -> scipy.sparse.csr_matrix:
+    """Pairs of each row with those in its columns, half of them in either direction."""
+    halves = np.full(columns.shape, 0.5)
+    there, back = both_ways(layout, column_numbers(layout, columns), halves)
+    return (there + back).tocsr()
+
+
+def _neighbors(dataset: Dataset, k: int, options: PairOptions, note) -> np.ndarray:
     layout = dataset.layout
     most = min(k + SPARE, layout.rows - 1)
-    numbers, squared = nearest_by(dataset, most, "euclidean", search, seed, note)
+    numbers, squared = nearest_by(
+        dataset, most, "euclidean", options.neighbor_search, note, options.seed
+    )
     scales = np.sqrt(squared)[:, min(SCALE.start, most - 1) : SCALE.stop].mean(axis=1)
     scales = np.maximum(scales, np.finfo(float).tiny ** 0.25)  # of points that coincide
     theirs = rows_at(layout, scales, numbers.ravel()).reshape(numbers.shape)
@@ -159,21 +191,21 @@ def _second_nearest(dataset: Dataset, candidates: np.ndarray) -> np.ndarray:
     return np.take_along_axis(candidates, chosen[:, :, None], 2)[:, :, 0]
 
 
-@kernel(writes=("found",), parallel=True)
-def _draw(uniform, taken, rows, found):
+@kernel(writes=("numbers",), parallel=True)
+def _draw(uniform, taken, rows, numbers):
     """Numbers below ``rows``, different from each other and from those taken, which ascend."""
     count, before = uniform.shape[1], taken.shape[1]
     for n in prange(uniform.shape[0]):
-        held = np.empty(before + count, np.int64)
-        held[:before] = taken[n]
+        taken_so_far = np.empty(before + count, np.int64)
+        taken_so_far[:before] = taken[n]
         for j in range(count):
             size = before + j
             number = np.int64(uniform[n, j] * (rows - size))
             place = 0
-            while place < size and number >= held[place]:
+            while place < size and number >= taken_so_far[place]:
                 number += 1
                 place += 1
             for later in range(size, place, -1):
-                held[later] = held[later - 1]
-            held[place] = number
-            found[n, j] = number
+                taken_so_far[later] = taken_so_far[later - 1]
+            taken_so_far[place] = number
+            numbers[n, j] = number

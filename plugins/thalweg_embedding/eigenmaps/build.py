@@ -11,13 +11,13 @@ import scipy.sparse
 from thalweg.data import Dataset
 from thalweg.engines.laplacian import component_labels
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, sum_over_ranks
+from thalweg.parallel import MPI, Layout, sum_over_ranks
 from thalweg.plugins import Help
-from thalweg_embedding.affinities.build import affinities_of, given_affinities
+from thalweg_embedding.affinities.affinities_from_data import affinities_of, given_affinities
 from thalweg_embedding.affinities.symmetric import Weights, sum_of_parts, transposed
 from thalweg_embedding.eigenmaps.neighbors import neighbor_graph, reconstruction_weights
 from thalweg_embedding.eigenmaps.objective import EigenvectorEmbedding
-from thalweg_embedding.options import Dimensions, Perplexity
+from thalweg_embedding.options import Dimensions, Neighbors, Perplexity
 
 
 def laplacian_eigenmaps(
@@ -29,13 +29,7 @@ def laplacian_eigenmaps(
         Literal["neighbors", "entropic", "precomputed"],
         Help("weights: 1 for near neighbors, entropic affinities, or the data are the weights"),
     ] = "neighbors",
-    n_neighbors: Annotated[
-        int,
-        Help(
-            "nearest neighbors of a point; nearest pairs connect components of their graph",
-            minimum=1,
-        ),
-    ] = 10,
+    n_neighbors: Neighbors = 10,
     perplexity: Perplexity = None,
     normalized: Annotated[bool, Help("constraint with the degrees D")] = True,
     weights: Weights | None = None,
@@ -59,41 +53,45 @@ def laplacian_eigenmaps(
         Given or entropic weights whose graph falls into pieces: eigenvectors would only
         tell which piece a point is in; as many neighbors as points.
     """
-    layout = dataset.layout
     components = 1
     remedy = "connect the pieces, or embed each by itself"
-    if weights is None:
-        if affinity == "neighbors":
-            one_way, components = neighbor_graph(dataset, n_neighbors)
-            weights = one_way.maximum(transposed(layout, one_way))
-        elif affinity == "precomputed":
-            weights = given_affinities(dataset, normalize=False).weights
-        else:
-            weights = affinities_of(dataset, perplexity=perplexity).weights
-            remedy = "use a larger perplexity, or affinity = 'neighbors'"
+    if weights is None and affinity == "neighbors":
+        one_way, components = neighbor_graph(dataset, n_neighbors)
+        weights = one_way.maximum(transposed(dataset.layout, one_way))
+    elif weights is None and affinity == "precomputed":
+        weights = given_affinities(dataset, normalize=False).weights
+    elif weights is None:
+        weights = affinities_of(dataset, perplexity=perplexity).weights
+        remedy = "use a larger perplexity, or affinity = 'neighbors'"
     graph = scipy.sparse.csr_matrix(weights)
-    pieces, _ = component_labels(layout, graph)
+    pieces, _ = component_labels(dataset.layout, graph)
     if pieces > 1:
         raise InputError(
             f"the graph of affinities has {pieces} components, and eigenvectors would "
             f"show nothing but these; {remedy}"
         )
+    return _of_laplacian(dataset.layout.with_columns(dimensions), graph, normalized, components)
+
+
+def _of_laplacian(
+    layout: Layout, graph: scipy.sparse.csr_matrix, normalized: bool, components: int
+) -> EigenvectorEmbedding:
+    """The eigenproblem of a graph's Laplacian, with or without the degrees."""
     degrees = np.asarray(graph.sum(axis=1)).ravel()
     scaling = 1.0 / np.sqrt(degrees) if normalized else np.ones(layout.local_rows)
     whole = layout.gather_rows(scaling)
     off_diagonal = scipy.sparse.diags(scaling) @ graph @ scipy.sparse.diags(whole)
-    places = (np.arange(layout.local_rows), layout.start + np.arange(layout.local_rows))
-    diagonal = scipy.sparse.csr_matrix((degrees * scaling**2, places), shape=graph.shape)
+    matrix = (_diagonal(layout, degrees * scaling**2) - off_diagonal).tocsr()
     null = 1.0 / scaling
     null /= np.sqrt(float(sum_over_ranks(layout.comm, float(null @ null))))
-    return EigenvectorEmbedding(
-        layout.with_columns(dimensions),
-        (diagonal - off_diagonal).tocsr(),
-        null,
-        scaling,
-        "laplacian-eigenmaps",
-        components,
-    )
+    return EigenvectorEmbedding(layout, matrix, null, scaling, "laplacian-eigenmaps", components)
+
+
+def _diagonal(layout: Layout, entries: np.ndarray) -> scipy.sparse.csr_matrix:
+    """This rank's rows of a diagonal matrix."""
+    rows = np.arange(layout.local_rows)
+    shape = (layout.local_rows, layout.rows)
+    return scipy.sparse.csr_matrix((entries, (rows, layout.start + rows)), shape=shape)
 
 
 def locally_linear_embedding(
@@ -101,19 +99,9 @@ def locally_linear_embedding(
     comm: MPI.Comm,
     *,
     dimensions: Dimensions = 2,
-    n_neighbors: Annotated[
-        int,
-        Help(
-            "nearest neighbors of a point; nearest pairs connect components of their graph",
-            minimum=1,
-        ),
-    ] = 12,
+    n_neighbors: Neighbors = 12,
     regularization: Annotated[
-        float,
-        Help(
-            "share of the trace added to the diagonal of local Gram matrices",
-            above=0,
-        ),
+        float, Help("share of the trace added to the diagonal of local Gram matrices", above=0)
     ] = 1e-3,
 ) -> EigenvectorEmbedding:
     """Roweis and Saul (2000): points rebuilt from their neighbors.  Collective.
@@ -135,23 +123,16 @@ def locally_linear_embedding(
     InputError
         Fewer than 3 points, or as many neighbors as points.
     """
-    layout = dataset.layout
+    layout = dataset.layout.with_columns(dimensions)
     graph, components = neighbor_graph(dataset, n_neighbors)
     combination = reconstruction_weights(dataset, graph, regularization)
-    places = (np.arange(layout.local_rows), layout.start + np.arange(layout.local_rows))
     ones = np.ones(layout.local_rows)
-    residual = scipy.sparse.csr_matrix((ones, places), shape=combination.shape) - combination
-    return EigenvectorEmbedding(
-        layout.with_columns(dimensions),
-        _gram(layout, residual.tocsr()),
-        np.full(layout.local_rows, 1.0 / np.sqrt(layout.rows)),
-        ones,
-        "lle",
-        components,
-    )
+    matrix = _gram(layout, (_diagonal(layout, ones) - combination).tocsr())
+    null = np.full(layout.local_rows, 1.0 / np.sqrt(layout.rows))
+    return EigenvectorEmbedding(layout, matrix, null, ones, "lle", components)
 
 
-def _gram(layout, residual: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:  # type: ignore[no-untyped-def]
+def _gram(layout: Layout, residual: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
     """This rank's rows of R'R for row-distributed R.  Collective."""
     # PETSc's product adds what other ranks send in the order of arrival, in other bits each time.
     product = (residual.T @ residual).tocsr()

@@ -24,7 +24,7 @@ from thalweg.parallel import (
     shared_seed,
 )
 from thalweg.plugins import check_parameters, declared_options
-from thalweg_embedding.affinities.build import perplexity_for
+from thalweg_embedding.affinities.affinities_from_data import perplexity_for
 from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.estimators.transformer import MapTransformer, places_new_points
 from thalweg_embedding.new_points import PlacedMap

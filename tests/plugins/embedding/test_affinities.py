@@ -11,7 +11,8 @@ import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
-from thalweg_embedding.affinities.build import affinities_of, given_affinities, tied_together
+from thalweg_embedding.affinities.affinities_from_data import affinities_of, given_affinities
+from thalweg_embedding.affinities.components import tied_together
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.affinities.symmetric import check_weights, transposed
 from thalweg_embedding.objectives import t_sne
@@ -152,7 +153,9 @@ def test_affinities_of_approximate_neighbors_are_nearly_the_exact_ones(comm, mon
     monkeypatch.setattr(module, "FEW_ROWS", 100)
     data, notes = digits(comm, 900), []
     exact = whole(data.layout, entropic_affinities(data, 10.0, "sparse"))
-    weights = entropic_affinities(data, 10.0, "sparse", search="approximate", note=notes.append)
+    weights = entropic_affinities(
+        data, 10.0, "sparse", neighbor_search="approximate", note=notes.append
+    )
     found = whole(data.layout, weights)
     assert np.abs(found - exact).sum() < 0.1
     assert found.sum() == pytest.approx(1.0)

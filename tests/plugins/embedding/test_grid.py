@@ -9,10 +9,10 @@ from numba.core.dispatcher import Dispatcher
 from thalweg.errors import InputError
 from thalweg.parallel import Layout
 from thalweg_embedding import PairFunction
-from thalweg_embedding.objectives import repulsive_sum
 from thalweg_embedding.pairs import boxes
 from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.cells import Cells
+from thalweg_embedding.pairs.choice import repulsive_sum
 from thalweg_embedding.pairs.decomposition import RowDecomposition
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid import GridPairs

@@ -19,13 +19,8 @@ from thalweg_embedding.families import (
     largevis,
     student_sne,
 )
-from thalweg_embedding.objectives import (
-    MANY_ROWS,
-    TWICE_ROWS,
-    elastic_embedding,
-    exaggerated_stages,
-    t_sne,
-)
+from thalweg_embedding.objectives import elastic_embedding, t_sne
+from thalweg_embedding.stages import MANY_ROWS, TWICE_ROWS, exaggerated_stages
 from thalweg_embedding.start import principal_components
 
 

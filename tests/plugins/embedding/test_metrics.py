@@ -19,7 +19,7 @@ from thalweg.errors import InputError
 from thalweg.numerics import principal_components
 from thalweg_embedding import TSNE, ElasticEmbedding
 from thalweg_embedding.affinities import distances
-from thalweg_embedding.affinities.build import affinities_of
+from thalweg_embedding.affinities.affinities_from_data import affinities_of
 from thalweg_embedding.affinities.distances import SparseDataset, nearest_by
 
 POINTS = load_digits().data[:120]

@@ -16,9 +16,10 @@ from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import Layout
 from thalweg_embedding import objectives, student_sne, umap
-from thalweg_embedding.affinities.build import affinities_of
+from thalweg_embedding.affinities.affinities_from_data import affinities_of
 from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.affinities.fuzzy import fuzzy_rows
+from thalweg_embedding.embedding_from_data import SLOW_ROWS
 from thalweg_embedding.pairs.density import DensityCorrelation
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.parametric import cross_entropy_functions, student_functions
@@ -251,7 +252,7 @@ def test_a_density_term_raises_the_correlation_and_costs_little_divergence(comm)
 
 
 def test_a_sum_over_all_pairs_of_many_points_is_said(comm):
-    rows = objectives.SLOW_ROWS
+    rows = SLOW_ROWS
     data = Dataset.from_array(np.random.default_rng(0).normal(size=(rows, 3)))
     said = {}
     for dimensions in (2, 3):

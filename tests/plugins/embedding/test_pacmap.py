@@ -13,7 +13,7 @@ from thalweg.driver.identity import objective_identity
 from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg_embedding.affinities.distances import SparseDataset
-from thalweg_embedding.affinities.pair_sets import pair_sets
+from thalweg_embedding.affinities.pair_sets import PairOptions, pair_sets
 from thalweg_embedding.pacmap import pacmap
 
 SETS = ("neighbors", "mid_near", "further")
@@ -30,7 +30,7 @@ def whole(layout, matrix):
 @pytest.mark.ranks(1, 3)
 def test_neighbors_are_the_nearest_by_distances_in_units_of_both_points(comm):
     data = digits(comm)
-    found = whole(data.layout, pair_sets(data, 4).neighbors)
+    found = whole(data.layout, pair_sets(data, PairOptions(n_neighbors=4)).neighbors)
     points = load_digits().data[:90]
     squared = ((points[:, None] - points) ** 2).sum(axis=2)
     ascending = np.sqrt(np.sort(squared, axis=1))
@@ -47,7 +47,7 @@ def test_neighbors_are_the_nearest_by_distances_in_units_of_both_points(comm):
 @pytest.mark.ranks(2, 3)
 def test_pairs_are_the_same_at_any_number_of_ranks(comm):
     data = digits(comm)
-    found, alone = (pair_sets(rows, seed=5) for rows in (data, digits(MPI.COMM_SELF)))
+    found, alone = (pair_sets(rows, PairOptions(seed=5)) for rows in (data, digits(MPI.COMM_SELF)))
     for name in SETS:
         mine = whole(data.layout, getattr(found, name))
         np.testing.assert_array_equal(mine, getattr(alone, name).toarray())
@@ -55,7 +55,7 @@ def test_pairs_are_the_same_at_any_number_of_ranks(comm):
 
 def test_random_pairs_are_as_many_and_as_different_as_they_should_be(comm):
     data = digits(comm, 200)
-    found = {seed: pair_sets(data, 10, seed=seed) for seed in (0, 1)}
+    found = {seed: pair_sets(data, PairOptions(n_neighbors=10, seed=seed)) for seed in (0, 1)}
     neighbors, mid_near, further = (getattr(found[0], name) for name in SETS)
     for matrix, pairs in ((neighbors, 10), (mid_near, 5), (further, 20)):
         assert matrix.sum() == 200 * pairs
@@ -76,7 +76,7 @@ def test_random_pairs_are_as_many_and_as_different_as_they_should_be(comm):
 
 def test_the_second_nearest_of_all_makes_a_mid_near_pair(comm):
     data = digits(comm, 7)  # of 7 points each draws the 6 others
-    found = pair_sets(data, 2)
+    found = pair_sets(data, PairOptions(n_neighbors=2))
     squared = ((data.values[:, None] - data.values) ** 2).sum(axis=2)
     second = squared.argsort(axis=1)[:, 2]
     expected = np.zeros((7, 7))

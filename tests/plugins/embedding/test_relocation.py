@@ -11,7 +11,7 @@ from thalweg.driver.identity import objective_identity
 from thalweg.parallel import MPI, Layout
 from thalweg.parallel.traffic import phases
 from thalweg_embedding import T_SNE, TSNE, embedding
-from thalweg_embedding.affinities.build import affinities_of
+from thalweg_embedding.affinities.affinities_from_data import affinities_of
 from thalweg_embedding.pairs import decomposition
 from thalweg_embedding.preconditioners.diagonal import FixedPoint
 from thalweg_embedding.preconditioners.partial_hessian import PartialHessian

@@ -1,0 +1,286 @@
+"""From a data set to the weights of an embedding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from thalweg.data import Dataset
+from thalweg.engines.laplacian import Relocation
+from thalweg.errors import InputError
+from thalweg.parallel import Layout, sum_over_ranks
+from thalweg_embedding.affinities.coarse_cells import CoarseCells
+from thalweg_embedding.affinities.distances import (
+    SparseDataset,
+    measured_by_coordinates,
+    measured_rows,
+    nearest_by,
+)
+from thalweg_embedding.affinities.entropic import entropic_rows
+from thalweg_embedding.affinities.fuzzy import fuzzy_rows
+from thalweg_embedding.affinities.symmetric import (
+    Weights,
+    both_ways,
+    check_weights,
+    column_numbers,
+)
+from thalweg_embedding.memory import require_room_for_dense
+from thalweg_embedding.options import AffinityOptions
+from thalweg_embedding.pairs import decomposition
+
+#: Largest number of points for which all pairs have an affinity; beyond, the nearest neighbors.
+DENSE_LIMIT = 1000
+
+#: Neighbors a point, in units of the perplexity.
+NEIGHBORS_PER_PERPLEXITY = 3
+
+#: Rows of a rank, relative to its share, beyond which rows stay on the ranks that they came to.
+MAX_IMBALANCE = 1.5
+
+
+def perplexity_for(rows: int, perplexity: float | None) -> float:
+    """The perplexity, checked; by default 30, or less for fewer than 100 points.
+
+    Raises
+    ------
+    InputError
+        Fewer than 3 points, or a perplexity that so few points cannot have.
+    """
+    if rows < 3:
+        raise InputError(
+            f"an embedding needs at least 3 points, and the data have n_samples = {rows}"
+        )
+    if perplexity is None:
+        return min(30.0, max(1.5, (rows - 1) / 3.0)) if rows > 3 else 1.5
+    if isinstance(perplexity, bool) or not isinstance(perplexity, Real):
+        raise InputError(f"perplexity must be a number, not {perplexity!r}")
+    if not 1.0 < perplexity < rows - 1:
+        raise InputError(
+            f"perplexity must be greater than 1 and less than the number of points minus 1 "
+            f"({rows - 1}), not {perplexity:g}; lower it or use more rows"
+        )
+    return float(perplexity)
+
+
+@dataclass(frozen=True)
+class Affinities:
+    """Symmetric weights, and what they were made from.
+
+    Attributes
+    ----------
+    weights
+        This rank's rows, which sum to 1 over all ranks: CSR, or an array for all pairs.
+    total
+        Their sum before that, as weights of at most 1 where they are made from points.
+    squared
+        This rank's rows of the squared distances to the nearest neighbors, at most 3 x
+        perplexity of them, CSR, where asked for.
+    places
+        Where the rows of these matrices lie, if not where the data's do.
+    """
+
+    weights: Weights
+    total: float = 1.0
+    squared: scipy.sparse.csr_matrix | None = None
+    places: Relocation | None = None
+
+
+def affinities_of(
+    dataset: Dataset,
+    kind: str = "entropic",
+    *,
+    note: Callable[[str], None] = lambda sentence: None,
+    distances: bool = False,
+    relocate: bool = False,
+    **options: Any,
+) -> Affinities:
+    """Symmetric affinities of a data set's rows.  Collective.
+
+    Parameters
+    ----------
+    dataset
+        Points as rows.
+    kind
+        ``"entropic"``, ``"uniform"`` or ``"fuzzy"``.
+    note
+        See :func:`~thalweg_embedding.affinities.distances.nearest_by`.
+    distances
+        Whether to keep the squared distances.
+    relocate
+        Whether rows may be brought to other ranks, by cells of the data, so that most neighbors
+        of a row lie on its rank: where there are many rows, several ranks, and coordinates whose
+        distances count.
+    **options
+        Fields of :class:`~thalweg_embedding.options.AffinityOptions`.
+
+    Raises
+    ------
+    InputError
+        Too few points, or a perplexity or a number of neighbors that they cannot have.
+
+    Notes
+    -----
+    Entropic and uniform ones are p_nm = (p_{m|n} + p_{n|m}) / 2N, fuzzy ones the union
+    mu_nm = a_nm + a_mn - a_nm a_mn.  Constant features change nothing; duplicate points are
+    treated as in :func:`~thalweg_embedding.affinities.entropic.entropic_rows`.
+    """
+    chosen = AffinityOptions(affinity=kind, **options)  # type: ignore[arg-type]
+    return affinities_by(dataset, chosen, note, distances, relocate)
+
+
+def affinities_by(
+    dataset: Dataset,
+    options: AffinityOptions,
+    note: Callable[[str], None],
+    distances: bool = False,
+    relocate: bool = False,
+) -> Affinities:
+    """As :func:`affinities_of`.  Collective."""
+    layout, fuzzy = dataset.layout, options.affinity == "fuzzy"
+    several = [options.perplexity] if options.perplexities is None else list(options.perplexities)
+    if not several:
+        raise InputError("perplexities must hold at least one number")
+    perplexities = [perplexity_for(layout.rows, perplexity) for perplexity in several]
+    largest = max(perplexities)
+    dense = options.affinity == "entropic" and options.graph != "sparse"
+    if options.graph == "auto":
+        dense = dense and layout.rows <= DENSE_LIMIT
+    k = _neighbor_count(layout, options, largest, dense)
+    indices, squared, places = _nearest(dataset, k, options, dense, relocate, note)
+    layout = layout if places is None else places.layout
+    if indices.shape[1] < k:
+        _note_fewer(indices.shape[1], options, largest, note)
+    values = _one_way(squared, options.affinity, perplexities)
+    columns = column_numbers(layout, indices)
+    few = np.empty((layout.local_rows, 0))
+    if distances:  # of all pairs only near ones tell of local density
+        few = squared[:, : math.ceil(NEIGHBORS_PER_PERPLEXITY * largest)].copy()
+    del indices, squared  # here memory is at its peak
+
+    there, back = both_ways(layout, columns, values)
+    weights = there + back
+    if fuzzy:
+        weights = weights - there.multiply(back)
+    del there, back, values
+    total = float(sum_over_ranks(layout.comm, float(weights.sum())))
+    weights *= 1.0 / total
+    if not fuzzy:
+        total *= 0.5  # of (p_{m|n} + p_{n|m}) / 2, which are at most 1
+    edges = None
+    if distances:
+        # A sparse matrix forgets zeros: between duplicates there are edges too.
+        there, back = both_ways(layout, columns, np.maximum(few, np.finfo(float).tiny))
+        edges = there.maximum(back).tocsr()
+    return Affinities(weights.toarray() if dense else weights.tocsr(), total, edges, places)
+
+
+def _neighbor_count(
+    layout: Layout, options: AffinityOptions, perplexity: float, dense: bool
+) -> int:
+    """Neighbors of a point that have an affinity."""
+    others = layout.rows - 1
+    if dense:
+        require_room_for_dense(layout)
+        return others
+    if options.affinity == "entropic":
+        return min(others, max(math.ceil(NEIGHBORS_PER_PERPLEXITY * perplexity), 2))
+    if not options.n_neighbors >= 2:
+        raise InputError(f"n_neighbors must be at least 2, not {options.n_neighbors}")
+    return min(others, options.n_neighbors - (options.affinity == "fuzzy"))
+
+
+def _nearest(
+    dataset: Dataset,
+    k: int,
+    options: AffinityOptions,
+    dense: bool,
+    relocate: bool,
+    note: Callable[[str], None],
+) -> tuple[np.ndarray, np.ndarray, Relocation | None]:
+    """Neighbors and squared distances, and where their rows lie if they were moved."""
+    metric, search = options.metric, "exact" if dense else options.neighbor_search
+    places, cells = _placed(dataset, metric) if relocate and not dense else (None, None)
+    if places is not None and search == "approximate":
+        values = places.forward(measured_rows(dataset, metric).values)
+        moved = replace(dataset, values=values, layout=places.layout, labels=None)
+        return *nearest_by(moved, k, metric, search, note, cells=cells), places
+    # An exact search breaks ties by the numbers of rows, which must not depend on the ranks.
+    indices, squared = nearest_by(dataset, k, metric, search, note)
+    if places is not None:
+        indices = places.forward(places.new_numbers(indices))
+        squared = places.forward(squared)
+    return indices, squared, places
+
+
+def _note_fewer(
+    k: int, options: AffinityOptions, perplexity: float, note: Callable[[str], None]
+) -> None:
+    """Say what follows from distances to fewer neighbors than wanted."""
+    entropic = options.affinity == "entropic"
+    if not entropic or perplexity >= k:
+        note(
+            f"the distances given are those to {k} neighbors of a point, and the affinities use "
+            "no more" + (f": the perplexity is {_within(perplexity, k):g}" if entropic else "")
+        )
+
+
+def _one_way(squared: np.ndarray, kind: str, perplexities: Sequence[float]) -> np.ndarray:
+    """Affinities of each row to its neighbors, from their squared distances."""
+    k = squared.shape[1]
+    if kind == "fuzzy":
+        return fuzzy_rows(squared)
+    if kind == "uniform":
+        return np.full(squared.shape, 1.0 / k)
+    values = entropic_rows(squared, _within(perplexities[0], k))
+    for other in perplexities[1:]:
+        values += entropic_rows(squared, _within(other, k))
+    values /= len(perplexities)
+    return values
+
+
+def _placed(dataset: Dataset, metric: str) -> tuple[Relocation, CoarseCells] | tuple[None, None]:
+    """Places of rows by cells of the data, where they gain.  Collective."""
+    layout = dataset.layout
+    few = layout.comm.size == 1 or layout.rows < decomposition.SLAB_ROWS
+    if few or isinstance(dataset, SparseDataset) or not measured_by_coordinates(metric):
+        return None, None
+    values = measured_rows(dataset, metric).values
+    cells = CoarseCells.of(layout, values)
+    places = cells.relocation(layout, values)
+    uneven = places.layout.counts().max() * layout.comm.size > MAX_IMBALANCE * layout.rows
+    return (None, None) if uneven else (places, cells)
+
+
+def _within(perplexity: float, neighbors: int) -> float:
+    """A perplexity that so many neighbors can have."""
+    return perplexity if perplexity < neighbors else 0.9 * neighbors
+
+
+def given_affinities(dataset: Dataset, normalize: bool = True) -> Affinities:
+    """Affinities that the data set itself holds: a square matrix, one row per point.
+
+    ``normalize``: whether they are scaled to sum 1.
+
+    Raises
+    ------
+    InputError
+        The matrix is not square, negative, asymmetric, or has a diagonal.
+    """
+    layout = dataset.layout
+    if layout.rows != layout.columns:
+        raise InputError(
+            f"precomputed affinities must be a square matrix, not {layout.rows} x {layout.columns}"
+        )
+    matrix = dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values
+    check_weights(layout, matrix)
+    weights = matrix.astype(float)
+    if not normalize:
+        return Affinities(weights)
+    total = float(sum_over_ranks(layout.comm, float(weights.sum())))
+    return Affinities(weights * (1.0 / total), total)

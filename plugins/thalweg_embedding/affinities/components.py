@@ -1,0 +1,82 @@
+"""Components of the graph of affinities, tied together so that they do not drift apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse
+from scipy.sparse.csgraph import connected_components
+
+from thalweg.engines.laplacian import Relocation, component_labels
+from thalweg.parallel import Layout, rows_at, sum_over_ranks
+from thalweg_embedding.affinities.symmetric import Weights, transposed
+
+#: Share of the uniform affinity that ties components together, and pairs per point that carry it.
+UNIFORM_SHARE, LINKS = 0.01, 5
+
+
+def tied_together(
+    layout: Layout, weights: Weights, places: Relocation | None = None
+) -> tuple[Weights, int]:
+    """Affinities whose graph is connected, and the number of components before.  Collective.
+
+    Between components nothing attracts, so that a logarithm of repulsions has no minimum: they
+    drift apart for ever, and their inner structure stands still meanwhile.  A uniform affinity
+    between all pairs, of a hundredth of the total, holds them; of its pairs five per point are
+    taken, at the same offsets for all points.  Groups of points count as components if no pair
+    between them has the mean affinity of all pairs, and all such pairs together have less than
+    the uniform affinity gives them: the little there is would hold the groups at distances at
+    which they are dots.  A connected graph is left as it is.
+
+    Parameters
+    ----------
+    weights
+        This rank's rows of affinities that sum to 1 over all ranks.
+    places
+        Where the rows of ``weights`` lie, if not where those of ``layout`` do.
+    """
+    n = layout.rows
+    map_layout, layout = layout, layout if places is None else places.layout
+    edges = scipy.sparse.csr_matrix(weights)
+    counted = np.where(edges.data < 1.0 / (n * (n - 1.0)), 0.0, edges.data)
+    strong = scipy.sparse.csr_matrix((counted, edges.indices, edges.indptr), shape=edges.shape)
+    components, labels = component_labels(layout, strong)
+    del strong, counted
+    if components > 1:
+        components = _groups_apart(layout, edges, components, labels)
+    del edges
+    if components == 1:
+        return weights, 1
+    count = min(LINKS, n - 1)
+    offsets = 1 + np.random.default_rng(0).choice(n - 1, count, replace=False)
+    columns = (np.arange(map_layout.start, map_layout.stop)[:, None] + offsets) % n
+    if places is not None:
+        columns = places.forward(places.new_numbers(columns))
+    one_way = scipy.sparse.csr_matrix(
+        (
+            np.full(columns.size, 0.5 * UNIFORM_SHARE / (n * count)),
+            columns.ravel(),
+            np.arange(0, columns.size + 1, count),
+        ),
+        shape=(layout.local_rows, n),
+    )
+    links = one_way + transposed(layout, one_way)
+    tied = weights * (1.0 - UNIFORM_SHARE) + links
+    return np.asarray(tied) if not scipy.sparse.issparse(tied) else tied.tocsr(), components
+
+
+def _groups_apart(
+    layout: Layout, edges: scipy.sparse.csr_matrix, groups: int, labels: np.ndarray
+) -> int:
+    """How many sets of groups there are between which affinities are weak.  Collective."""
+    n = layout.rows
+    own = np.repeat(labels, np.diff(edges.indptr))
+    pairs = (own, rows_at(layout, labels, edges.indices))
+    between = scipy.sparse.csr_matrix((edges.data, pairs), shape=(groups, groups))
+    between = sum(layout.comm.allgather(between)).tocoo()
+    members = np.bincount(labels, minlength=groups).astype(float)
+    sizes = np.asarray(sum_over_ranks(layout.comm, members))
+    uniform = UNIFORM_SHARE * sizes[between.row] * sizes[between.col] / (n * (n - 1.0))
+    strong = between.data >= uniform
+    pairs = (between.row[strong], between.col[strong])
+    graph = scipy.sparse.csr_matrix((between.data[strong], pairs), shape=(groups, groups))
+    return int(connected_components(graph, directed=False)[0])

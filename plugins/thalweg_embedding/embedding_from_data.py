@@ -1,0 +1,221 @@
+"""The objective of an embedding, from a family of functions and a data set."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import scipy.special
+
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg.parallel import Layout, sum_over_ranks
+from thalweg_embedding.affinities.affinities_from_data import (
+    Affinities,
+    affinities_by,
+    given_affinities,
+)
+from thalweg_embedding.affinities.components import LINKS, UNIFORM_SHARE, tied_together
+from thalweg_embedding.affinities.symmetric import Weights
+from thalweg_embedding.eigenmaps.start import eigenvectors
+from thalweg_embedding.estimate import require_room
+from thalweg_embedding.families import Family
+from thalweg_embedding.memory import require_room_for_map
+from thalweg_embedding.objective import PairwiseEmbedding
+from thalweg_embedding.options import EmbeddingOptions
+from thalweg_embedding.pairs.boxes import EXACT_COST
+from thalweg_embedding.pairs.choice import attractive_sum, repulsive_sum
+from thalweg_embedding.pairs.combined import CombinedPairs
+from thalweg_embedding.pairs.density import DensityCorrelation
+from thalweg_embedding.pairs.grid import GridPairs
+from thalweg_embedding.plugin import STOP
+from thalweg_embedding.repulsive_weights import repulsive_weights
+from thalweg_embedding.stages import MANY_ROWS, STAGE_ITERATIONS, exaggerated_stages
+from thalweg_embedding.start import (
+    LARGE_SCALE,
+    NOISE,
+    START_SCALE,
+    UNFOLDED_SCALE,
+    Start,
+    principal_components,
+)
+
+#: Points from which a note says that all pairs are summed.
+SLOW_ROWS = 5_000
+
+
+def embedding(
+    family: Family,
+    dataset: Dataset,
+    *,
+    start: np.ndarray | None = None,
+    weights: Weights | None = None,
+    **options: Any,
+) -> PairwiseEmbedding:
+    """An embedding of a data set's rows.  Collective.
+
+    Parameters
+    ----------
+    family
+        Which functions; your own :class:`Family` makes a new method.
+    dataset
+        Points as rows, or their affinities (``affinity="precomputed"``).
+    start
+        This rank's rows of a map to start from.
+    weights
+        This rank's rows of attractive weights, instead of those made from the data.
+    **options
+        Fields of :class:`~thalweg_embedding.options.EmbeddingOptions`.
+
+    Raises
+    ------
+    InputError
+        Data or options that cannot be used.
+    """
+    if not isinstance(dataset, Dataset):
+        raise InputError(
+            f"the data must be a thalweg.Dataset, not a {type(dataset).__name__}; "
+            "thalweg.Dataset.from_array makes one"
+        )
+    chosen = EmbeddingOptions(**options)
+    if chosen.affinity == "auto":
+        chosen = replace(chosen, affinity=family.affinity)
+    layout = dataset.layout.with_columns(chosen.dimensions)
+    require_room_for_map(layout)
+    notes: list[str] = []
+    affinities = _affinities(family, dataset, chosen, weights, notes)
+    densities = _density_term(layout, affinities) if chosen.density > 0.0 else None
+    components = 1
+    from_points = weights is None and chosen.affinity != "precomputed"
+    if from_points and family.staged and chosen.repulsive_weights != "complement":
+        tied, components = tied_together(dataset.layout, affinities.weights, affinities.places)
+        affinities = replace(affinities, weights=tied)
+    objective = _assembled(family, dataset, chosen, affinities, densities, start, notes)
+    for note in notes:
+        objective.note(note)
+    if components > 1:
+        objective.note(
+            f"the affinities fall into {components} components, for which the divergence has no "
+            f"minimum; a uniform affinity of {UNIFORM_SHARE:.0%} of the total, on {LINKS} pairs "
+            "per point, ties them together and is part of the objective"
+        )
+    return objective
+
+
+def _affinities(
+    family: Family,
+    dataset: Dataset,
+    options: EmbeddingOptions,
+    weights: Weights | None,
+    notes: list[str],
+) -> Affinities:
+    """The weights given, or those of the data."""
+    if weights is not None:
+        return Affinities(weights)
+    if options.affinity == "precomputed":
+        if options.metric != "euclidean":
+            raise InputError(
+                f"metric = '{options.metric}' has no meaning where the data are affinities; leave "
+                "it out, or choose another affinity"
+            )
+        return given_affinities(dataset)
+    require_room(dataset, {"name": family.name, **asdict(options)})
+    relocate = options.repulsive_weights != "squared-distances"
+    return affinities_by(dataset, options, notes.append, options.density > 0.0, relocate)
+
+
+def _assembled(
+    family: Family,
+    dataset: Dataset,
+    options: EmbeddingOptions,
+    affinities: Affinities,
+    densities: DensityCorrelation | None,
+    start: np.ndarray | None,
+    notes: list[str],
+) -> PairwiseEmbedding:
+    layout = dataset.layout.with_columns(options.dimensions)
+    weights, places = affinities.weights, affinities.places
+    complement = options.repulsive_weights == "complement"
+    scale, pair_weights = repulsive_weights(dataset, family, affinities, options)
+    error = options.repulsion_error
+    repulsion = repulsive_sum(layout, family.repulsion, pair_weights, options.repulsion, error)
+    by_mesh = isinstance(repulsion, GridPairs)
+    if not by_mesh and layout.rows >= SLOW_ROWS:
+        seconds = 1e-9 * EXACT_COST * layout.rows * float(layout.rows) / layout.comm.size
+        notes.append(
+            f"the repulsion is summed over all {layout.rows:,} x {layout.rows:,} pairs, about "
+            f"{seconds:.2g} s each time; meshes serve equal weights in up to 3 dimensions"
+        )
+    attraction = attractive_sum(
+        layout, family.attraction, weights, by_mesh and error > 1e-5, places
+    )
+    if complement:
+        edges = weights * affinities.total
+        repulsed_edges = attractive_sum(layout, family.repulsion, edges, places=places)
+        repulsion = CombinedPairs(repulsion, repulsed_edges, (1.0, -1.0))
+    lambda_ = options.lambda_
+    if lambda_ is None:
+        lambda_ = 1.0 if complement else family.usual_lambda(layout.rows)
+    return PairwiseEmbedding(
+        layout,
+        weights,
+        attraction,
+        repulsion,
+        normalized=family.normalized,
+        lambda_=lambda_,
+        repulsion_scale=scale,
+        constant=_negative_entropy(layout, weights) if family.normalized else 0.0,
+        start=_start(family, dataset, options, affinities, start),
+        stages=exaggerated_stages(family, layout.rows, options.exaggeration, densities is not None),
+        stage_iterations=STAGE_ITERATIONS,
+        stop=STOP if family.staged else None,
+        density=densities,
+        density_weight=options.density,
+        label=family.name,
+        affinity=options.affinity,
+        places=places,
+    )
+
+
+def _start(
+    family: Family,
+    dataset: Dataset,
+    options: EmbeddingOptions,
+    affinities: Affinities,
+    rows: np.ndarray | None,
+) -> Start:
+    """The map given, or random numbers, principal components or eigenvectors."""
+    layout, init = dataset.layout.with_columns(options.dimensions), options.init
+    if init == "auto":
+        points = options.affinity != "precomputed" and options.metric != "precomputed"
+        leading = points and layout.columns <= dataset.layout.columns
+        init = "pca" if family.staged and leading and rows is None else "random"
+    scale = options.init_scale
+    if not scale:
+        large = LARGE_SCALE if init == "random" else UNFOLDED_SCALE
+        scale = large if family.staged and layout.rows >= MANY_ROWS else START_SCALE
+    if rows is not None:
+        return Start(layout, rows, scale)
+    if init == "pca":
+        rows = principal_components(dataset, layout.columns, scale)
+    elif init == "spectral":
+        rows = eigenvectors(layout, affinities.weights, scale, affinities.places)
+    return Start(layout, rows, scale, NOISE * scale)
+
+
+def _density_term(layout: Layout, affinities: Affinities) -> DensityCorrelation:
+    if affinities.squared is None:
+        raise InputError(
+            "the correlation of densities needs the data, and affinities alone are given; use "
+            "density = 0"
+        )
+    weights = scipy.sparse.csr_matrix(affinities.weights)
+    return DensityCorrelation(layout, weights, affinities.squared, affinities.places)
+
+
+def _negative_entropy(layout: Layout, weights: Weights) -> float:
+    """Sum p log p, with 0 log 0 = 0."""
+    values = weights.data if scipy.sparse.issparse(weights) else weights
+    return -float(sum_over_ranks(layout.comm, float(scipy.special.entr(values).sum())))

@@ -1,0 +1,73 @@
+"""The way in which a sum over pairs is computed, chosen by weights, dimension and size."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy.sparse
+
+from thalweg.engines.laplacian import Relocation
+from thalweg.errors import InputError
+from thalweg.parallel import Layout
+from thalweg_embedding.affinities.symmetric import Weights
+from thalweg_embedding.pairs.all_pairs import AllPairs
+from thalweg_embedding.pairs.functions import PairFunction
+from thalweg_embedding.pairs.grid import GRID_ROWS, GridPairs
+from thalweg_embedding.pairs.neighbors import NeighborPairs
+from thalweg_embedding.pairs.pair_sum import PairSum
+
+
+def attractive_sum(
+    layout: Layout,
+    function: PairFunction,
+    weights: Weights,
+    single: bool = False,
+    places: Relocation | None = None,
+) -> PairSum:
+    """The attraction, over all pairs or over the edges of a sparse graph.
+
+    ``single`` keeps a sparse graph's weights in single precision; ``places``: where its rows lie.
+    """
+    if scipy.sparse.issparse(weights):
+        return NeighborPairs(layout, function, weights, single, places)
+    return AllPairs(layout, function, weights)
+
+
+def repulsive_sum(
+    layout: Layout,
+    function: PairFunction,
+    weights: np.ndarray | None = None,
+    method: str = "auto",
+    error: float = 1e-2,
+) -> PairSum:
+    """The repulsion of all pairs.
+
+    Parameters
+    ----------
+    layout, function, weights
+        As in :class:`~thalweg_embedding.pairs.all_pairs.AllPairs`.
+    method
+        ``"exact"``: every pair. ``"grid"``: Fourier transforms of a mesh, for maps of 1 to 3
+        dimensions and weights of one. ``"auto"``: the grid where it is possible and quicker, from
+        1,000 points in 1 and 2 dimensions and from 20,000 in 3.
+    error
+        Tolerance of the grid (see :class:`~thalweg_embedding.pairs.grid.GridPairs`).
+
+    Raises
+    ------
+    InputError
+        A grid for a map of more than 3 dimensions, or weights that differ.
+    """
+    if method == "grid" and weights is not None:
+        raise InputError(
+            "repulsion by a grid needs equal repulsive weights; use repulsion = 'exact' or "
+            "repulsive_weights = 'uniform'"
+        )
+    if method == "auto":
+        enough = GRID_ROWS.get(layout.columns, math.inf)
+        gains = weights is None and layout.rows >= enough
+        method = "grid" if gains else "exact"
+    if method == "grid":
+        return GridPairs(layout, function, error)
+    return AllPairs(layout, function, weights)

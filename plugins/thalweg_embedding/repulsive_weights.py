@@ -1,0 +1,77 @@
+"""Weights of the repulsion of a pair: equal ones, squared distances, or complements."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse
+
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg.parallel import Ring, max_over_ranks, sum_over_ranks
+from thalweg_embedding.affinities.affinities_from_data import Affinities
+from thalweg_embedding.affinities.distances import SparseDataset
+from thalweg_embedding.families import Family
+from thalweg_embedding.options import EmbeddingOptions
+
+
+def repulsive_weights(
+    dataset: Dataset, family: Family, affinities: Affinities, options: EmbeddingOptions
+) -> tuple[float, np.ndarray | None]:
+    """Factor of E-, and this rank's rows of w-, None for weights of one.  Collective.
+
+    Raises
+    ------
+    InputError
+        Weights that these data or affinities cannot have.
+    """
+    n, kind = dataset.layout.rows, options.repulsive_weights
+    if family.normalized or kind == "one":
+        return 1.0, None
+    if kind == "complement":
+        sparse = scipy.sparse.issparse(affinities.weights)
+        values = np.asarray(affinities.weights.data if sparse else affinities.weights)
+        largest = affinities.total * max_over_ranks(dataset.comm, float(values.max(initial=0.0)))
+        if largest > 1.0 + 1e-9:
+            raise InputError(
+                "repulsive_weights = 'complement' needs affinities of at most 1, and one is "
+                f"{largest:g}; divide them by the largest, or use 'uniform'"
+            )
+        return 1.0 / affinities.total, None
+    if kind == "uniform":
+        return 1.0 / (n * (n - 1)), None
+    dense = not isinstance(dataset, SparseDataset) and options.affinity != "precomputed"
+    if not dense or options.metric != "euclidean":
+        raise InputError(
+            "repulsive_weights = 'squared-distances' are Euclidean ones of dense rows, and here "
+            "are sparse rows, affinities or another metric; use repulsive_weights = 'uniform'"
+        )
+    squared = _squared_distances(dataset)
+    total = float(sum_over_ranks(dataset.comm, float(squared.sum())))
+    if total == 0.0:
+        raise InputError(
+            "repulsive weights from squared distances need points that differ, and all are "
+            "equal; use repulsive_weights = 'uniform'"
+        )
+    return 1.0 / total, squared
+
+
+def _squared_distances(dataset: Dataset) -> np.ndarray:
+    """This rank's rows of the squared distances of all points, shape (local_rows, rows)."""
+    layout = dataset.layout
+    mean = (
+        np.asarray(sum_over_ranks(layout.comm, dataset.values.sum(axis=0, dtype=float)))
+        / layout.rows
+    )
+    values = dataset.values - mean
+    squares = (values**2).sum(axis=1)
+    distances = np.empty((layout.local_rows, layout.rows))
+    for block in Ring(layout).blocks(values, squares):
+        tile = distances[:, block.start : block.stop]
+        np.matmul(values, block.arrays[0].T, out=tile)
+        tile *= -2.0
+        tile += squares[:, None]
+        tile += block.arrays[1]
+    np.maximum(distances, 0.0, out=distances)
+    own = np.arange(layout.local_rows)
+    distances[own, layout.start + own] = 0.0
+    return distances
