@@ -136,7 +136,7 @@ def test_fuzzy_affinities_are_a_union_of_rows_of_one_size(comm):
     distances = np.sqrt(((DIGITS.data[:90, None] - DIGITS.data[:90]) ** 2).sum(axis=2))
     rows = np.zeros_like(distances)
     for row, others in zip(rows, distances, strict=True):
-        near = np.argsort(others)[1:8]
+        near = np.argsort(others, kind="stable")[1:8]
         excess = others[near] - others[near[0]]
         width = brentq(lambda s, excess=excess: np.exp(-excess / s).sum() - 3.0, 1e-3, 1e3)
         row[near] = np.exp(-excess / width)
