@@ -41,22 +41,22 @@ class BaselineSearch(SecantSearch[S]):
 
     def inner(self, state: S, active: ActiveSecants) -> tuple[S, Inner]:
         """The map of the target rank, to be scanned."""
-        psi = agreed(active.comm, self.map_of(state, state.target_rank))
+        psi = agreed(active.comm, self.map_of(state, state.attempt.rank))
         return state, Inner(psi, True, False, float("nan"), 1, 1)
 
     def separate(self, state: S) -> tuple[S, Verdict]:
         """Measure the map."""
-        if not state.begun:
+        if state.progress.before is None:
             state = replace(state, fraction=1.0)
-        state, found = self.scan_part(state, state.psi, np.inf)
-        if found is None:
+        state, finished = self.scan_part(state, state.psi, np.inf)
+        if finished is None:
             return state, Verdict.OPEN
-        scan = found[0]
+        scan, _ = finished
         wanted = state.problem.wanted_delta
         if wanted is None:  # one map per rank: there is nothing to search
             state = replace(state, failed_delta=scan.delta)
         if wanted is None or scan.delta <= wanted:
-            return self.confirm(state, state.psi, scan), Verdict.SERVED
+            return self.confirm(state, scan), Verdict.SERVED
         return state, Verdict.FAILED
 
 

@@ -94,6 +94,27 @@ class Cuts:
         return cuts
 
 
+@dataclass(frozen=True)
+class Progress:
+    """How far the present scan is, or the last one came.
+
+    Attributes
+    ----------
+    number
+        Scans so far, with this one.
+    first, part, parts
+        Where it began, the next part, and their number.
+    before
+        What its parts so far found; None where no scan is under way.
+    """
+
+    number: int = 0
+    first: int = 0
+    part: int = 0
+    parts: int = 1
+    before: Scan | None = None
+
+
 class Separation:
     """The oracle over nested subsets of the points, the last of which is all of them.
 
@@ -182,17 +203,14 @@ class Separation:
         stride: int,
         fraction: float,
         threshold: float,
-        number: int,
-        part: tuple[int, int] = (0, 1),
-        first: int = 0,
-        before: Scan | None = None,
+        progress: Progress,
     ) -> tuple[Scan, np.ndarray]:
-        """One round or a part of it; the pairs found, as numbers of all points, beside it."""
+        """The next part of a round; its pairs, as numbers of all points, beside it."""
         secants = self.over(stride)
         most = self._cuts_per_round
         if most is None:
             most = min(max(MIN_CUTS, 4 * secants.n_points), MAX_CUTS)
-        with scan_progress(secants, fraction, before) as progress:
+        with scan_progress(secants, fraction, progress.before) as bar:
             scan = secants.scan(
                 psi,
                 threshold=threshold,
@@ -200,11 +218,11 @@ class Separation:
                 # Few points have few rows: let each give more.
                 per_row=max(self._per_row, most // max(1, 4 * secants.n_points)),
                 fraction=fraction,
-                seed=self._seed * 1_000_003 + number,
-                progress=progress,
-                part=part,
-                first=first,
-                before=before,
+                seed=self._seed * 1_000_003 + progress.number,
+                progress=bar,
+                part=(progress.part, progress.parts),
+                first=progress.first,
+                before=progress.before,
                 share=True,
             )
         whole = secants.n_points == self._all.n_points

@@ -65,11 +65,11 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
     def inner(self, state: FroMaxState, active: ActiveSecants) -> tuple[FroMaxState, Inner]:
         """Some ADMM iterations; met as soon as the factor satisfies the bounds."""
         # The multipliers are not scaled, so that they hold for any penalties.
-        raised = 2.0 ** (state.attempt_iterations // self.raise_after)
+        raised = 2.0 ** (state.attempt.iterations // self.raise_after)
         beta1, beta2 = raised * self.beta1, raised * self.beta2
         forms = bounded_forms(state, self.inner_solver)
-        delta = self.aim * state.target_delta
-        goal = 0.5 * (1.0 + self.aim) * state.target_delta
+        delta = self.aim * state.attempt.delta
+        goal = 0.5 * (1.0 + self.aim) * state.attempt.delta
         y = state.psi
         rank = len(y)
         x = state.x_factor if len(state.x_factor) else y.T.copy()
@@ -106,8 +106,8 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
             p=p,
             gamma=gamma,
         )
-        exhausted = state.attempt_iterations + used >= self.limit
+        exhausted = state.attempt.iterations + used >= self.limit
         over = exhausted or converged
-        met = worst <= goal or (over and worst <= state.target_delta)
+        met = worst <= goal or (over and worst <= state.attempt.delta)
         capped = exhausted and not converged and not met
         return state, Inner(y, met, over and not met, worst, used, used, capped)

@@ -70,20 +70,20 @@ class HessianDescent(SecantSearch[HessianDescentState]):
         self, state: HessianDescentState, active: ActiveSecants
     ) -> tuple[HessianDescentState, Inner]:
         """One variance; met where the means keep the secants at hand."""
-        goal = self.aim * state.target_delta
-        rank = state.target_rank
+        goal = self.aim * state.attempt.delta
+        rank = state.attempt.rank
         fresh = state.variance == 0.0
         variance = self.share * (1.0 / rank if fresh else state.variance)
         maps = GaussianMaps(active, (rank, state.secants.dimension), goal, variance)
         start = None if fresh else state.psi
         stop: dict[str, Any] = {"iterations": self.sweep, "decrease": ENOUGH, "window": 1}
-        found = thalweg.minimize(maps, start, self.descent, seed=self.seed, **stop)
-        psi = agreed(active.comm, np.array(found.x))
+        result = thalweg.minimize(maps, start, self.descent, seed=self.seed, **stop)
+        psi = agreed(active.comm, np.array(result.x))
         delta = active.largest(active.ratios(active.images(psi)) - 1.0)
         state = self.approach(state, psi, delta)
         stalled = 0 if delta < state.lowest else state.stalled + 1
         lowest = min(state.lowest, delta)
         state = replace(state, variance=variance, stalled=stalled, lowest=lowest)
         last = stalled >= STALLED or np.sqrt(variance) < LEAST_DEVIATION * goal
-        counts = found.iterations, found.evaluations
+        counts = result.iterations, result.evaluations
         return state, Inner(psi, delta <= goal, last and delta > goal, delta, *counts)

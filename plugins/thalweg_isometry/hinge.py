@@ -55,8 +55,8 @@ class HingeState(SearchState):
         Evaluations that this round may take, and may still take; those with this margin.
     known_cuts
         Cuts when the round began.
-    steps, changes
-        Memory of L-BFGS.
+    memory
+        Of L-BFGS.
     moments
         Second moments of the secants along the principal directions, once they are needed.
     """
@@ -66,8 +66,7 @@ class HingeState(SearchState):
     round_left: int = 0
     margin_evaluations: int = 0
     known_cuts: int = 0
-    steps: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 0)))
-    changes: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 0)))
+    memory: Memory = field(default_factory=Memory.empty)
     moments: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
@@ -98,7 +97,7 @@ class HingeSearch(SecantSearch[HingeState]):
 
     def resized(self, state: HingeState, psi: np.ndarray, rank: int) -> np.ndarray:
         """A map of another rank; further rows lower the hinge over the cuts."""
-        theta = self.margins[0] * state.target_delta
+        theta = self.margins[0] * state.attempt.delta
         while 0 < len(psi) < rank and state.count:
             row = lowering_row(state.active, psi, theta)
             if row is None:
@@ -120,7 +119,7 @@ class HingeSearch(SecantSearch[HingeState]):
         Of a secant that the map makes zero, as of one-hot columns that lost their row, the hinge
         has no gradient: some noise leaves this stationary point.
         """
-        psi, none = state.psi, np.empty((0, 0, 0))
+        psi = state.psi
         ratios = state.active.ratios(state.active.images(psi))
         if min_over_ranks(state.secants.comm, float(ratios.min(initial=1.0))) < VANISHED:
             noise = np.random.default_rng(self.seed).standard_normal(psi.shape)
@@ -132,8 +131,7 @@ class HingeSearch(SecantSearch[HingeState]):
             round_evaluations=0,
             round_left=0,
             margin_evaluations=0,
-            steps=none,
-            changes=none,
+            memory=Memory.empty(),
         )
 
     def _precondition(self, state: HingeState) -> Callable[[np.ndarray], np.ndarray]:
@@ -161,7 +159,7 @@ class HingeSearch(SecantSearch[HingeState]):
         While separation rounds add many cuts, a round takes no more evaluations than cost
         as much as the scan that follows.
         """
-        delta = state.target_delta
+        delta = state.attempt.delta
         theta = self.margins[state.stage] * delta
         # Half-way between margin and target: unseen secants then mostly fit as well.
         goal = 0.5 * (theta + delta)
@@ -188,7 +186,7 @@ class HingeSearch(SecantSearch[HingeState]):
             patience=2 * left,
             evaluations=min(round_left, left, at_once),
             pairs=self.memory,
-            memory=Memory(state.steps, state.changes),
+            memory=state.memory,
             precondition=self._precondition(state),
             comm=active.comm,
         )
@@ -214,8 +212,7 @@ class HingeSearch(SecantSearch[HingeState]):
             round_left=round_left,
             margin_evaluations=with_margin,
             known_cuts=state.count,
-            steps=done.memory.steps,
-            changes=done.memory.changes,
+            memory=done.memory,
             gradient_norm=done.gradient_norm,
             residual=max(0.0, done.measure - delta),
         )

@@ -55,7 +55,7 @@ class NileProSearch(SecantSearch[NileProState]):
 
     def inner(self, state: NileProState, active: ActiveSecants) -> tuple[NileProState, Inner]:
         """Some ADMM iterations; met as soon as delta(Psi) is the wanted one."""
-        goal = state.target_delta
+        goal = state.attempt.delta
         psi, omega, last = state.psi, state.dual, (state.last_gradient, state.last_direction)
         images = active.images(psi)
         ratios = active.ratios(images)
@@ -84,7 +84,7 @@ class NileProSearch(SecantSearch[NileProState]):
             last_gradient=last[0],
             last_direction=last[1],
         )
-        exhausted = state.attempt_iterations + used >= self.limit
+        exhausted = state.attempt.iterations + used >= self.limit
         met = worst <= goal
         failed = exhausted and not met
         counts = used, used * self.gradient_steps

@@ -94,14 +94,14 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
         """Some ADMM iterations; met when the bounds hold, at the rank that is wanted if any."""
         ratio = self.beta2 / self.beta1
         forms = bounded_forms(state, self.inner_solver)
-        delta, wanted = self.aim * state.target_delta, state.problem.wanted_rank
-        goal = 0.5 * (1.0 + self.aim) * state.target_delta
+        delta, wanted = self.aim * state.attempt.delta, state.problem.wanted_rank
+        goal = 0.5 * (1.0 + self.aim) * state.attempt.delta
         low = state.low if len(state.low) else agreed(active.comm, state.psi.T @ state.psi)
         gamma = state.gamma if len(state.gamma) else np.zeros_like(low)
         omega = state.dual
         lowest, lowest_at, penalty = state.lowest, state.lowest_at, state.penalty
-        if not np.isfinite(state.nearest_delta):  # a new attempt, or further cuts
-            lowest, lowest_at = np.inf, state.attempt_iterations
+        if not np.isfinite(state.attempt.nearest.delta):  # a new attempt, or further cuts
+            lowest, lowest_at = np.inf, state.attempt.iterations
         if not penalty:
             share = GIVEN_RANK_STEP if wanted else FIRST_STEP
             largest = agreed(active.comm, float(np.linalg.norm(low, 2)))
@@ -119,7 +119,7 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
             psi = factor[::-1]
             worst = active.largest(active.ratios(active.images(psi)) - 1.0)
             if worst < lowest - 0.01 * goal:
-                lowest, lowest_at = worst, state.attempt_iterations + used
+                lowest, lowest_at = worst, state.attempt.iterations + used
             state = self.approach(state, psi, worst)
             if wanted and worst <= goal:
                 break
@@ -137,9 +137,9 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
             primal = max(gap / max(1.0, scale), primal)
             dual = moved / max(1e-300, multiplier)
             # Small residuals are not yet the bounds, nor a proof that these cannot be met.
-            solved = max(primal, dual) < self.tolerance and worst <= state.target_delta
-        exhausted = state.attempt_iterations + used >= self.limit
-        late = state.attempt_iterations >= self.limit // 2
+            solved = max(primal, dual) < self.tolerance and worst <= state.attempt.delta
+        exhausted = state.attempt.iterations + used >= self.limit
+        late = state.attempt.iterations >= self.limit // 2
         if self.balance and not (wanted or solved or late):
             # Both penalties together, so that the equations stay as they are.
             multiple = 2.0 if primal > 2.0 * dual else 0.5 if dual > 2.0 * primal else 1.0
@@ -157,8 +157,8 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
             dual_residual=dual,
             solved=solved or exhausted,
         )
-        stalled = state.attempt_iterations + used - lowest_at >= STALLED_AFTER
-        within = worst <= state.target_delta
+        stalled = state.attempt.iterations + used - lowest_at >= STALLED_AFTER
+        within = worst <= state.attempt.delta
         met = worst <= goal if wanted else within and state.solved
         failed = (exhausted or (bool(wanted) and stalled)) and not within
         return state, Inner(
@@ -170,9 +170,9 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
             return super()._after_success(state)
         if state.stride > 1:
             return self._next_subset(replace(state, served=state.psi), len(state.psi))
-        return replace(state, ended=Status.CONVERGED.name) if state.solved else state
+        return replace(state, outcome=Status.CONVERGED) if state.solved else state
 
     def _after_failure(self, state: NuMaxState) -> NuMaxState:
         if state.problem.wanted_rank is None:
-            return replace(state, ended=Status.TARGET_NOT_REACHED.name)
+            return replace(state, outcome=Status.TARGET_NOT_REACHED)
         return super()._after_failure(state)

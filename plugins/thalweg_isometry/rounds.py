@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Annotated, Any, ClassVar, Generic
+from typing import Annotated, ClassVar, Generic
 
 import numpy as np
 
@@ -13,11 +13,11 @@ from thalweg.interfaces import Solver
 from thalweg.parallel import RowRoutes, agreed, any_over_ranks, sum_over_ranks
 from thalweg.plugins import Help
 from thalweg_isometry.active import holders
-from thalweg_isometry.cutting_planes import MIN_CUTS
-from thalweg_isometry.search_state import S
+from thalweg_isometry.cutting_planes import MIN_CUTS, Progress
+from thalweg_isometry.search_state import MeasuredMap, S
 
-#: A scan, and the pairs that it found as numbers of all points.
-Found = tuple[Scan, np.ndarray]
+#: A scan, and its pairs as numbers of all points.
+Numbered = tuple[Scan, np.ndarray]
 
 
 class Verdict(Enum):
@@ -46,62 +46,43 @@ class SeparationRounds(Solver[S], Generic[S]):
     #: Share of the wanted delta that a method aims at, so that unseen secants fit too.
     aim: ClassVar[float] = 0.9
 
-    def scan(self, state: S, psi: np.ndarray, threshold: float) -> tuple[S, Found]:
+    def scan(self, state: S, psi: np.ndarray, threshold: float) -> tuple[S, Numbered]:
         """Scan the present subset for secants that reach the threshold.
 
         A complete scan of all secants is remembered if no other saw a lower delta.
         """
-        found = None
-        while found is None:
-            state, found = self.scan_part(state, psi, threshold)
-        return state, found
+        finished = None
+        while finished is None:
+            state, finished = self.scan_part(state, psi, threshold)
+        return state, finished
 
     def scan_part(
         self, state: S, psi: np.ndarray, threshold: float, enough: float = np.inf
-    ) -> tuple[S, Found | None]:
+    ) -> tuple[S, Numbered | None]:
         """As :meth:`scan`, a part of it at each call; None before the last.
 
         A part after which delta is above ``enough`` is the last, and the next scan begins where
         this one ended.
         """
-        separation, before = state.separation, None
-        if state.begun:
-            i, j, distortions, lengths = state.begun_found.T
-            pairs = np.stack([i, j], axis=1).astype(np.int64)
-            before = Scan(**state.begun, pairs=pairs, distortions=distortions, lengths=lengths)
-        else:
+        separation, progress = state.separation, state.progress
+        if progress.before is None:
             parts = separation.parts(state.stride, state.fraction, len(psi))
-            first = (state.first + state.part) % parts
-            state = replace(state, scans=state.scans + 1, parts=parts, first=first, part=0)
-        scan, pairs = separation.scan(
-            psi,
-            state.stride,
-            state.fraction,
-            threshold,
-            state.scans,
-            (state.part, state.parts),
-            state.first,
-            before,
-        )
-        part, begun, columns = state.part + 1, dict[str, Any](), [np.empty((0, 4))]
-        unfinished = part < state.parts and scan.delta <= enough
-        if unfinished:
-            begun = dict(vars(scan))
-            columns = [begun.pop(name) for name in ("pairs", "distortions", "lengths")]
+            first = (progress.first + progress.part) % parts
+            progress = Progress(progress.number + 1, first, 0, parts)
+        scan, pairs = separation.scan(psi, state.stride, state.fraction, threshold, progress)
+        part = progress.part + 1
+        unfinished = part < progress.parts and scan.delta <= enough
         state = replace(
             state,
             scanned_rank=len(psi),
             delta=scan.delta,
             scanned=scan.n_pairs,
-            part=part,
-            begun=begun,
-            begun_found=np.column_stack(columns),
+            progress=replace(progress, part=part, before=scan if unfinished else None),
         )
         if unfinished:
             return state, None
-        if scan.complete and state.stride == 1 and scan.delta < state.closest_delta:
-            facts = _without_pairs(scan)
-            state = replace(state, closest=psi, closest_delta=scan.delta, closest_scan=facts)
+        if scan.complete and state.stride == 1 and scan.delta < state.closest.delta:
+            state = replace(state, closest=MeasuredMap(psi, scan.delta, scan.without_pairs()))
         return state, (scan, pairs)
 
     def everything_active(self, state: S) -> bool:
@@ -110,35 +91,27 @@ class SeparationRounds(Solver[S], Generic[S]):
 
     def separate(self, state: S) -> tuple[S, Verdict]:
         """One round or a part of it; served where a complete scan found no secant violated."""
-        goal, met = state.target_delta, state.met
+        goal, met = state.attempt.delta, state.attempt.met
         # Secants that are nearly violated are taken too: it spares scans.  Where few are left
         # the cuts of earlier rounds are enough of those.
-        share = 0.8 if state.violated > 0.01 * state.subset_size else 0.95
+        share = 0.8 if state.attempt.violated > 0.01 * state.subset_size else 0.95
         # Work on the cuts costs less than a part of a scan, and changes the map: what the other
         # parts would find of this one need not hold of the next.
-        state, found = self.scan_part(state, state.psi, share * goal, goal)
-        if found is None:
+        state, finished = self.scan_part(state, state.psi, share * goal, goal)
+        if finished is None:
             return state, Verdict.OPEN
-        scan, pairs = found
-        cut_short = state.part < state.parts
+        scan, pairs = finished
+        cut_short = state.progress.part < state.progress.parts
         before = state.count
         state = self.add(state, pairs, scan.lengths)
         added = state.count - before
         violated = int(sum_over_ranks(state.secants.comm, (np.abs(scan.distortions) > goal).sum()))
-        state = replace(state, violated=violated)
+        state = state.in_attempt(violated=violated)
         if scan.complete or cut_short:
-            if met:
-                state = replace(state, excesses=(), excesses_at=())
-            else:
-                # Not delta of the scan: one pair that no cut is near says nothing of the rank.
-                state = replace(
-                    state,
-                    excesses=(*state.excesses, state.active_delta - goal),
-                    excesses_at=(*state.excesses_at, state.attempt_iterations),
-                )
+            state = self._judged(state)
             if scan.delta <= goal:
                 if state.stride == 1:
-                    state = self.confirm(state, state.psi, scan)
+                    state = self.confirm(state, scan)
                 return state, Verdict.SERVED
             if added == 0 and met:
                 # Everything that violates is a cut already: the margins were too thin.
@@ -149,22 +122,20 @@ class SeparationRounds(Solver[S], Generic[S]):
             state = self._thinned(state)
         return state, Verdict.OPEN
 
-    def out_of_reach(self, state: S, iterations: int) -> bool:
-        """Whether delta on the cuts, at the rate of this attempt, stays above its target.
+    def _judged(self, state: S) -> S:
+        """With the excess of the cuts after a round, or none where they meet the target."""
+        attempt = state.attempt
+        if attempt.met:
+            return state.in_attempt(excesses=(), excesses_at=())
+        # Not delta of the scan: one pair that no cut is near says nothing of the rank.
+        return state.in_attempt(
+            excesses=(*attempt.excesses, state.active_delta - attempt.delta),
+            excesses_at=(*attempt.excesses_at, attempt.iterations),
+        )
 
-        ``iterations`` is what the attempt may take; half as much again is allowed for, since
-        attempts that succeed are fastest in the end.
-        """
-        if len(state.excesses) < 4 or state.excesses_at[-1] < 60:
-            return False
-        at = np.array(state.excesses_at, dtype=float)
-        least = np.minimum.accumulate(np.maximum(state.excesses, 1e-12))
-        half = int(np.searchsorted(at, 0.5 * at[-1], side="right")) - 1
-        half = max(0, min(half, len(at) - 2))
-        rate = np.log(least[half] / least[-1]) / max(1.0, at[-1] - at[half])
-        left = 1.5 * max(0.0, iterations - at[-1])
-        over = bool(np.log(least[-1] / (0.02 * state.target_delta)) > rate * left)
-        return agreed(state.secants.comm, over)
+    def out_of_reach(self, state: S, iterations: int) -> bool:
+        """See :meth:`Attempt.out_of_reach`.  Collective."""
+        return agreed(state.secants.comm, state.attempt.out_of_reach(iterations))
 
     def add(self, state: S, pairs: np.ndarray, lengths: np.ndarray) -> S:
         """Make these secants, some from each rank, cuts if they are not."""
@@ -176,21 +147,21 @@ class SeparationRounds(Solver[S], Generic[S]):
             return state
         dual = np.concatenate([state.dual, np.zeros(len(cuts) - before)])
         # What was measured on fewer secants can no longer be compared.
-        none = state.nearest[:0]
-        return replace(state, cuts=cuts, dual=dual, nearest=none, nearest_delta=float("inf"))
+        state = state.in_attempt(nearest=MeasuredMap(state.psi[:0]))
+        return replace(state, cuts=cuts, dual=dual)
 
     def _thinned(self, state: S) -> S:
         """Without the cuts that have been far inside for several rounds."""
         change = state.active.ratios(state.active.images(state.psi)) - 1.0
-        cuts, keep = state.cuts.aged(change, state.target_delta, state.secants.n_points)
+        cuts, keep = state.cuts.aged(change, state.attempt.delta, state.secants.n_points)
         if not any_over_ranks(state.secants.comm, not keep.all()):
             return replace(state, cuts=state.cuts.with_idle(cuts.idle))
         return replace(state, cuts=cuts, dual=state.dual[keep])
 
     def approach(self, state: S, psi: np.ndarray, delta: float) -> S:
         """Remember the map if no other of this attempt has a lower delta on the cuts."""
-        if delta < state.nearest_delta:
-            return replace(state, nearest=psi, nearest_delta=delta)
+        if delta < state.attempt.nearest.delta:
+            return state.in_attempt(nearest=MeasuredMap(psi, delta))
         return state
 
     def nearest_serves(self, state: S) -> tuple[S, bool]:
@@ -199,25 +170,18 @@ class SeparationRounds(Solver[S], Generic[S]):
         A method need not end at the best of its iterates, and may aim below what it
         must reach.  Where delta is free, whatever is below the best delta is a gain.
         """
-        limit = state.best_delta if state.lowering else state.target_delta
-        if state.nearest_delta > limit:
+        attempt = state.attempt
+        if attempt.nearest.delta > (state.best.delta if state.lowering else attempt.delta):
             return state, False
-        nearest = state.nearest
-        threshold = self.aim * state.target_delta
-        state, (scan, pairs) = self.scan(replace(state, fraction=1.0), nearest, threshold)
+        psi = attempt.nearest.psi
+        threshold = self.aim * attempt.delta
+        state, (scan, pairs) = self.scan(replace(state, fraction=1.0), psi, threshold)
         state = self.add(state, pairs, scan.lengths)
-        if scan.delta > state.target_delta:
+        if scan.delta > attempt.delta:
             return state, False
-        state = replace(state, psi=nearest)
-        if state.stride == 1:
-            state = self.confirm(state, nearest, scan)
-        return state, True
+        state = replace(state, psi=psi)
+        return self.confirm(state, scan) if state.stride == 1 else state, True
 
-    def confirm(self, state: S, psi: np.ndarray, scan: Scan) -> S:
-        """Take over a map that a complete scan of all secants found to serve."""
-        return replace(state, best=psi, best_delta=scan.delta, best_scan=_without_pairs(scan))
-
-
-def _without_pairs(scan: Scan) -> Scan:
-    none = {name: getattr(scan, name)[:0] for name in ("pairs", "distortions", "lengths")}
-    return replace(scan, **none)
+    def confirm(self, state: S, scan: Scan) -> S:
+        """Take over the present map, which a complete scan of all secants found to serve."""
+        return replace(state, best=MeasuredMap(state.psi, scan.delta, scan.without_pairs()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 
@@ -12,7 +12,68 @@ from thalweg.engines.secants import Scan, SecantConstraints, SecantSet
 from thalweg.interfaces import TRANSIENT, OwnRows, SolverState
 from thalweg.parallel import RowRoutes, any_over_ranks, sum_over_ranks
 from thalweg_isometry.active import ActiveSecants, holders
-from thalweg_isometry.cutting_planes import Cuts, Separation
+from thalweg_isometry.brackets import DeltaBracket, RankBracket
+from thalweg_isometry.cutting_planes import Cuts, Progress, Separation
+
+
+@dataclass(frozen=True)
+class MeasuredMap:
+    """A map, without rows where there is none yet, and its delta.
+
+    ``scan``: the facts of the complete scan of all secants that told delta, but for the pairs.
+    """
+
+    psi: np.ndarray
+    delta: float = float("inf")
+    scan: Scan | None = None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt to reach a delta at a rank, on the cuts of a subset of the points.
+
+    Attributes
+    ----------
+    rank, delta
+        Its targets.
+    nearest
+        Map that came nearest to the target on the cuts.
+    number, iterations
+        Which of the run's attempts it is, from 1, and inner iterations so far.
+    met
+        Whether the target holds on the cuts.
+    violated
+        Violated secants that the last round found.
+    excesses, excesses_at
+        By how much delta on the cuts missed its target at each complete scan since it was
+        last met, and after how many inner iterations.
+    """
+
+    rank: int
+    delta: float
+    nearest: MeasuredMap
+    number: int = 1
+    iterations: int = 0
+    met: bool = False
+    violated: int = sys.maxsize
+    excesses: tuple[float, ...] = ()
+    excesses_at: tuple[int, ...] = ()
+
+    def out_of_reach(self, iterations: int) -> bool:
+        """Whether delta on the cuts, at the rate so far, stays above its target.
+
+        ``iterations`` is what the attempt may take; half as much again is allowed for, since
+        attempts that succeed are fastest in the end.
+        """
+        if len(self.excesses) < 4 or self.excesses_at[-1] < 60:
+            return False
+        at = np.array(self.excesses_at, dtype=float)
+        least = np.minimum.accumulate(np.maximum(self.excesses, 1e-12))
+        half = int(np.searchsorted(at, 0.5 * at[-1], side="right")) - 1
+        half = max(0, min(half, len(at) - 2))
+        rate = np.log(least[half] / least[-1]) / max(1.0, at[-1] - at[half])
+        left = 1.5 * max(0.0, iterations - at[-1])
+        return bool(np.log(least[-1] / (0.02 * self.delta)) > rate * left)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,104 +84,71 @@ class SearchState(SolverState):
     ----------
     psi
         Present map, shape ``(rank, dimension)``.
-    target_rank, target_delta
-        Targets of the present attempt.
-    failed_rank, served_rank, streak, excess
-        The bracket on the rank.
-    failed_delta
-        Lower end of the bracket on delta; the upper is ``best_delta``.
+    set_digest
+        Digest of the secants, to which all scans belong.
+    attempt
+        The present attempt.
+    bracket, failed_delta
+        The bracket on the rank; the lower end of that on delta, whose upper is that of ``best``.
+    lowering
+        Whether attempts lower delta at a given rank: where none is wanted, or where the wanted
+        one was missed.
     cuts
         This rank's cuts.
     dual
         Multiplier of each, for the methods that have one.
     stride
         Every so many points make the subset of the present attempt.
-    subset_points, subset_ranks
-        Sizes of the subsets that are done, and about the least rank there.
-    best, best_delta, best_scan
-        Best map that a complete scan of all secants confirmed, its delta, and the facts of that
-        scan but for the pairs.
+    least_ranks
+        Of each subset that is done, the number of its points and about the least rank there.
+    best
+        Best map that a complete scan of all secants confirmed.
     served
         Map that served the present subset at the least rank so far.
-    closest, closest_delta, closest_scan
+    closest
         Map of least delta seen by a complete scan, a success or not.
-    nearest, nearest_delta
-        Map of this attempt that came nearest to the target on the cuts.
-    delta, scanned_rank, scanned
-        Delta of the last scan, the rank of its map, and the number of pairs.
     fraction
         Share of the tiles that the next scan takes.
-    first, part, parts, begun, begun_found, met
-        Of the present scan: where it began, the next part, their number, what the parts before
-        found, the worst pairs in columns i, j, distortion and squared length, and whether the
-        target holds on the cuts.
-    violated
-        Violated secants that the last round of this attempt found.
-    attempt_iterations
-        Inner iterations of this attempt.
-    excesses, excesses_at
-        By how much delta on the cuts missed its target at each complete scan since it was
-        last met, and after how many inner iterations.
-    lowering
-        Whether attempts lower delta at a given rank: where none is wanted, or where the wanted
-        one was missed.
+    progress
+        Of the present scan.
+    delta, scanned_rank, scanned
+        Delta of the last scan, the rank of its map, and the number of pairs.
+    active_delta, residual, dual_residual
+        Delta on the cuts, and residuals of the methods that have some.
     failures, capped
         Attempts that failed; attempts that ended at the limit of inner iterations.
-    ended
-        Name of the status once the search is over.
     separation
         The oracle.
-    set_digest
-        Digest of the secants, to which all scans belong.
     """
 
     psi: np.ndarray
     set_digest: str
-    target_rank: int
-    target_delta: float
-    failed_rank: int = 0
-    served_rank: int = 0
-    streak: int = 0
-    excess: float = 0.0
+    attempt: Attempt
+    bracket: RankBracket
     failed_delta: float = 0.0
+    lowering: bool = False
     cuts: Cuts
     dual: OwnRows
     stride: int = 1
-    subset_points: tuple[int, ...] = ()
-    subset_ranks: tuple[float, ...] = ()
-    best: np.ndarray
-    best_delta: float = float("inf")
-    best_scan: Scan | None = None
+    least_ranks: tuple[tuple[int, float], ...] = ()
+    best: MeasuredMap
     served: np.ndarray
-    closest: np.ndarray
-    closest_delta: float = float("inf")
-    closest_scan: Scan | None = None
-    nearest: np.ndarray
-    nearest_delta: float = float("inf")
+    closest: MeasuredMap
+    fraction: float = 1.0
+    progress: Progress = field(default_factory=Progress)
     delta: float = float("nan")
     scanned_rank: int = 0
     scanned: int = 0
     active_delta: float = float("nan")
     residual: float = float("nan")
     dual_residual: float = float("nan")
-    fraction: float = 1.0
-    first: int = 0
-    part: int = 0
-    parts: int = 1
-    begun: dict[str, Any] = field(default_factory=dict)
-    begun_found: OwnRows = field(default_factory=lambda: np.empty((0, 4)))
-    met: bool = False
-    violated: int = sys.maxsize
-    scans: int = 0
-    attempts: int = 1
-    attempt_iterations: int = 0
-    excesses: tuple[float, ...] = ()
-    excesses_at: tuple[int, ...] = ()
-    lowering: bool = False
     failures: int = 0
     capped: int = 0
-    ended: str = ""
     separation: Separation = field(metadata=TRANSIENT)
+
+    def in_attempt(self, **changes: Any) -> Self:
+        """With these changes of the present attempt."""
+        return replace(self, attempt=replace(self.attempt, **changes))
 
     @property
     def problem(self) -> SecantConstraints:
@@ -136,6 +164,11 @@ class SearchState(SolverState):
     def subset_size(self) -> int:
         """Number of points of the present subset."""
         return -(-self.secants.n_points // self.stride)
+
+    @property
+    def delta_bracket(self) -> DeltaBracket:
+        """The bracket on delta."""
+        return DeltaBracket(self.failed_delta, self.best.delta)
 
     @property
     def active(self) -> ActiveSecants:
@@ -164,16 +197,16 @@ def placed(state: S) -> S:
     layout, cuts = state.secants.layout, state.cuts
     if "active" in cuts.made:  # they are in use
         return state
-    held = holders(layout, cuts.pairs)
-    if not any_over_ranks(layout.comm, bool((held != layout.comm.rank).any())):
+    ranks = holders(layout, cuts.pairs)
+    if not any_over_ranks(layout.comm, bool((ranks != layout.comm.rank).any())):
         return state
-    routes = RowRoutes(layout.comm, held)
+    routes = RowRoutes(layout.comm, ranks)
     keys = np.stack(np.divmod(cuts.dropped, layout.rows), axis=1)
-    gone = RowRoutes(layout.comm, holders(layout, keys))
+    dropped_routes = RowRoutes(layout.comm, holders(layout, keys))
     dual, pairs, lengths, idle = (
         routes.deliver(rows) for rows in (state.dual, cuts.pairs, cuts.lengths, cuts.idle)
     )
-    dropped = np.sort(gone.deliver(cuts.dropped))
+    dropped = np.sort(dropped_routes.deliver(cuts.dropped))
     return replace(state, dual=dual, cuts=Cuts(pairs, lengths, idle, dropped))
 
 

@@ -33,8 +33,8 @@ class SecantAvoidance(SecantSearch[SearchState]):
 
     def inner(self, state: SearchState, active: ActiveSecants) -> tuple[SearchState, Inner]:
         """Replace directions until the secants at hand are within the target."""
-        goal = self.aim * state.target_delta
-        left = max(1, self.limit - state.attempt_iterations)
+        goal = self.aim * state.attempt.delta
+        left = max(1, self.limit - state.attempt.iterations)
         rows = np.linalg.qr(state.psi.T)[0].T
         done, delta = 0, np.inf
         while done < min(self.sweep, left) and delta > goal:
@@ -50,7 +50,7 @@ class SecantAvoidance(SecantSearch[SearchState]):
             mine = state.cuts.pairs[int(ratios.argmin())] if holder == active.comm.rank else None
             ends = state.secants.rows_of(active.comm.bcast(mine, root=holder))
             rows = avoiding(rows, ends[0] - ends[1], self.lean)
-        failed = delta > goal and state.attempt_iterations + done >= self.limit
+        failed = delta > goal and state.attempt.iterations + done >= self.limit
         return state, Inner(psi, delta <= goal, failed, delta, done, done, capped=failed)
 
 

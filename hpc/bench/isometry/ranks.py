@@ -110,12 +110,13 @@ def solved(
 
     def note(iterate: Any) -> None:
         state = iterate.state
-        rank = len(state.best)
+        rank = len(state.best.psi)
         if rank and (not certified or rank < certified[-1]["rank"]):
             at = {"seconds": setup + iterate.seconds, "processor": time.process_time() - used}
-            certified.append({"rank": rank, "delta": state.best_delta, **at})
-        pairs = state.begun["n_pairs"] if state.begun else 0
-        last.update(points=state.subset_size, rank=state.target_rank, pairs=pairs)
+            certified.append({"rank": rank, "delta": state.best.delta, **at})
+        before = state.progress.before
+        last.update(points=state.subset_size, rank=state.attempt.rank)
+        last["pairs"] = before.n_pairs if before else 0
         last["seconds"] = setup + iterate.seconds
 
     comm.Barrier()

@@ -109,11 +109,11 @@ def test_an_attempt_that_meets_its_cuts_is_not_given_up_for_what_scans_find(digi
     objective = NearIsometry(secants_of(digits[:30], MPI.COMM_SELF), 0.3, 8)
     solver = HingeSearch(all_below=0, cuts_per_round=20)
     state = solver.init(objective, objective.initial_point(0))
-    state = replace(state, excesses=(0.3, 0.3, 0.3, 0.3), excesses_at=(20, 60, 100, 140))
+    state = state.in_attempt(excesses=(0.3, 0.3, 0.3, 0.3), excesses_at=(20, 60, 100, 140))
     assert solver.out_of_reach(state, 400)
     while state.active_delta > 0.3 or np.isnan(state.active_delta):
         state = solver.step(state)
-    assert not state.excesses
+    assert not state.attempt.excesses
     assert not solver.out_of_reach(state, 400)
 
 
@@ -121,8 +121,8 @@ def test_an_attempt_is_judged_by_what_its_cuts_lack(digits, secants_of):
     objective = NearIsometry(secants_of(digits[:30], MPI.COMM_SELF), 0.3, 8)
     solver = HingeSearch(all_below=0, cuts_per_round=20)
     state = solver.init(objective, objective.initial_point(0))
-    state, _ = solver.separate(replace(state, met=False, active_delta=0.45))
-    assert state.excesses == (pytest.approx(0.15),)
+    state, _ = solver.separate(replace(state, active_delta=0.45))
+    assert state.attempt.excesses == (pytest.approx(0.15),)
 
 
 def test_listed_secants_have_no_subsets():
@@ -179,7 +179,7 @@ def test_a_run_that_is_stopped_within_a_scan_ends_at_the_same_bits(
     within = []
 
     def stop(iterate):
-        if iterate.state.part == 2 and iterate.state.begun and not within:
+        if iterate.state.progress.before and iterate.state.progress.part == 2 and not within:
             within.append(iterate.iteration)
             os.kill(os.getpid(), signal.SIGUSR1)
 
@@ -205,7 +205,8 @@ def test_a_scan_ends_with_the_part_that_finds_a_violated_secant(comm, secants_of
 
     def note(iterate):
         state = iterate.state
-        scans.append((state.scans, state.first, state.part, state.parts, state.delta))
+        at = state.progress
+        scans.append((at.number, at.first, at.part, at.parts, state.delta))
 
     objective = NearIsometry(secants_of(points, comm), 0.4, 10)
     result = thalweg.minimize(objective, solver="hinge-lbfgs", smallest_subset=0, callback=note)
@@ -260,7 +261,8 @@ def test_what_a_run_returns_is_not_scanned_again_for_its_certificate(
 
     def stop(iterate):
         state = iterate.state
-        if len(state.best) and state.attempts > 1 and state.target_rank < len(state.best):
+        rank = len(state.best.psi)
+        if state.attempt.number > 1 and state.attempt.rank < rank:
             os.kill(os.getpid(), signal.SIGUSR1)
 
     def without_tiles(secants, psi):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -33,7 +34,8 @@ class Scan:
     pairs, distortions, lengths
         The worst pairs, worst first, ties by number: global numbers (m, 2)
         int64, signed distortions (m,), squared lengths ``||x_i - x_j||^2`` (m,).
-        Of a scan that was asked to share them each rank has some, each pair on one rank.
+        Of a scan that was asked to share them each rank has some, each pair on one rank;
+        so a checkpoint stores them.
     n_pairs, n_coincident
         Pairs seen, and how many of them are two points at the same place.
     n_measured
@@ -48,9 +50,9 @@ class Scan:
     delta_lower: float
     pair: tuple[int, int]
     complete: bool
-    pairs: np.ndarray
-    distortions: np.ndarray
-    lengths: np.ndarray
+    pairs: Annotated[np.ndarray, "own rows"]
+    distortions: Annotated[np.ndarray, "own rows"]
+    lengths: Annotated[np.ndarray, "own rows"]
     n_pairs: int
     n_coincident: int
     n_measured: int
@@ -61,6 +63,13 @@ class Scan:
     def n_secants(self) -> int:
         """Pairs of distinct points seen."""
         return self.n_pairs - self.n_coincident
+
+    def without_pairs(self) -> Scan:
+        """The facts alone."""
+        none: dict[str, Any] = {
+            name: getattr(self, name)[:0] for name in ("pairs", "distortions", "lengths")
+        }
+        return replace(self, **none)
 
 
 class WorstSecants:
