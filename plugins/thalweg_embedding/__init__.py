@@ -37,8 +37,8 @@ if TYPE_CHECKING:
         student_sne,
         umap,
     )
-    from thalweg_embedding.objective import PairwiseEmbedding
     from thalweg_embedding.pairs.functions import PairFunction
+    from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
     from thalweg_embedding.quality import map_quality
 
 __all__ = [

@@ -23,8 +23,8 @@ from thalweg_embedding.affinities.distances import (
 )
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.affinities.fuzzy import fuzzy_rows
-from thalweg_embedding.pairs import neighbors_loops
-from thalweg_embedding.pairs.field import FixedField
+from thalweg_embedding.pairs import neighbor_loops
+from thalweg_embedding.pairs.fixed_field import FixedField
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.specialize import specialize
 
@@ -224,7 +224,7 @@ class PlacedMap:
     def _value_and_slope(self, places, graph, share):  # type: ignore[no-untyped-def]
         columns = self.places.T.copy()
         pulled, pull = np.empty(len(places)), np.empty_like(places)
-        attract = specialize(neighbors_loops.first_order, self.attraction)
+        attract = specialize(neighbor_loops.first_order, self.attraction)
         attract(places, columns, *graph, 0.0, pulled, pull)
         pushed, push = self._field.at(places)
         rate = slope_rate = self.lambda_ * share

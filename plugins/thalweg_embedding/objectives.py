@@ -19,8 +19,8 @@ from thalweg_embedding.families import (
     student_sne,
     umap,
 )
-from thalweg_embedding.objective import PairwiseEmbedding
 from thalweg_embedding.options import EmbeddingOptions, declare
+from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 
 
 def _named(family: Family | Callable[..., Family], summary: str) -> Callable[..., Any]:

@@ -14,12 +14,12 @@ from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg.plugins import Help
 from thalweg_embedding.affinities.pair_sets import PairOptions, PairSets, pair_sets
-from thalweg_embedding.memory import require_room_for_map
-from thalweg_embedding.objective import PairwiseEmbedding
+from thalweg_embedding.memory_limits import require_room_for_map
 from thalweg_embedding.options import MapOptions, declare
 from thalweg_embedding.pairs.choice import attractive_sum
 from thalweg_embedding.pairs.combined import CombinedPairs
 from thalweg_embedding.pairs.parametric import pacmap_functions
+from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 from thalweg_embedding.plugin import STOP
 from thalweg_embedding.stages import MANY_ROWS
 from thalweg_embedding.start import NOISE, START_SCALE, Start, principal_components

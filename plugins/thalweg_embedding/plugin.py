@@ -22,6 +22,7 @@ SUMMARIES = {
 
 
 def _pairwise(name: str, code: str, *estimators: str, staged: bool = True) -> ObjectiveSpec:
+    estimate = "estimate_pacmap" if name == "pacmap" else "estimate"
     return ObjectiveSpec(
         name=name,
         summary=SUMMARIES[name],
@@ -29,14 +30,14 @@ def _pairwise(name: str, code: str, *estimators: str, staged: bool = True) -> Ob
         aliases=estimators,
         preconditioner="spectral",
         stop=STOP if staged else {},
-        estimate=f"thalweg_embedding.estimate:estimate{'_pacmap' if name == 'pacmap' else ''}",
+        estimate=f"thalweg_embedding.memory_estimate:{estimate}",
     )
 
 
 @hookimpl
 def thalweg_objectives() -> list[ObjectiveSpec]:
     """The embeddings."""
-    code, eigenmaps = "objectives:", "thalweg_embedding.eigenmaps.build:"
+    code, eigenmaps = "objectives:", "thalweg_embedding.eigenmaps.eigenmaps_from_data:"
     return [
         _pairwise(
             "elastic-embedding", code + "elastic_embedding", "ElasticEmbedding", staged=False
@@ -72,7 +73,7 @@ def thalweg_solvers() -> list[SolverSpec]:
         SolverSpec(
             name="eigen",
             summary="eigenvectors of smallest eigenvalues, by SLEPc, ARPACK, LOBPCG or LAPACK",
-            load="thalweg_embedding.eigenmaps.eigen:Eigen",
+            load="thalweg_embedding.eigenmaps.eigen_solver:Eigen",
         )
     ]
 
@@ -112,6 +113,6 @@ def thalweg_metrics() -> list[MetricSpec]:
         MetricSpec(
             name="embedding-quality",
             summary="neighbors kept, and nearest-neighbor error if there are labels",
-            load="thalweg_embedding.measures:embedding_quality",
+            load="thalweg_embedding.neighbor_measures:embedding_quality",
         )
     ]

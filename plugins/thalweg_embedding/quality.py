@@ -16,7 +16,12 @@ from scipy.stats import spearmanr
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import Layout, max_over_ranks, on_root, sum_over_ranks
-from thalweg_embedding.measures import nearest_rows, sampled_rows, share_kept, trustworthiness
+from thalweg_embedding.neighbor_measures import (
+    nearest_rows,
+    sampled_rows,
+    share_kept,
+    trustworthiness,
+)
 from thalweg_embedding.pairs.cells import bounding_box
 
 #: Neighbors that are compared, and that vote on a class.

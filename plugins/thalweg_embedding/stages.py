@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from thalweg_embedding.families import T_SNE, Family
-from thalweg_embedding.objective import ROWS_PER_STEP
+from thalweg_embedding.pairwise_embedding import ROWS_PER_STEP
 
 #: Points from which a mesh sums the repulsion, whose error would hide the forces in a small map:
 #: then the start is not small, and early exaggeration is the default.

@@ -111,7 +111,7 @@ def plant(place: str, kind: str, rank: int) -> None:
     import thalweg.workbench.run.running as running
     from thalweg.interfaces import Objective
     from thalweg_descent.lbfgs import LBFGS
-    from thalweg_embedding.objective import PairwiseEmbedding
+    from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
     from thalweg_embedding.preconditioners.spectral import SpectralDirection
 
     planted = Plant(kind, rank)

@@ -58,7 +58,8 @@ FAMILIES = {
 #: Modules without numbers that a user sees: declarations, pictures, predicted memory, libraries
 #: that the tests do without.
 LEFT_OUT = {
-    "__init__", "plugin", "options", "settings", "pictures", "estimate", "memory", "command",
+    "__init__", "plugin", "options", "settings", "pictures", "estimate", "memory_estimate",
+    "memory_limits", "command",
     "failures", "watchdog", "traffic", "threads", "kernels", "petsc",
     "row_files", "identity", "jax_objective", "jax_network", "optax",
 }  # fmt: skip
@@ -82,15 +83,15 @@ HARMLESS: dict[tuple[str, str], str] = {
         "bits = scrambled(scrambled(counters - key) ^ key).view(np.uint8)",
     ): "another stream of random signs, as good",
     (
-        "plugins/thalweg_embedding/pairs/grid.py",
+        "plugins/thalweg_embedding/pairs/grid_pairs.py",
         "seconds = 2e-09 * EXACT_COST * self.layout.rows * float(self.layout.rows)",
     ): "a rough time that a note tells",
     (
-        "plugins/thalweg_embedding/eigenmaps/eigen.py",
+        "plugins/thalweg_embedding/eigenmaps/eigen_solver.py",
         "top = 4.0 * float(abs(matrix).sum(axis=1).max()) + 1.0",
     ): "any number above all eigenvalues serves",
     (
-        "plugins/thalweg_embedding/objective.py",
+        "plugins/thalweg_embedding/pairwise_embedding.py",
         "rows -= self.layout.random_normal(0, START_SCALE)",
     ): "random numbers of the opposite sign, as good",
     (

@@ -10,8 +10,8 @@ from hpc.bench.embedding.data import Images
 
 import thalweg
 from thalweg.data import Dataset
-from thalweg_embedding.objective import PairwiseEmbedding
 from thalweg_embedding.objectives import elastic_embedding, symmetric_sne, t_sne
+from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 
 #: Solver, preconditioner and options of each strategy; the last is this project's own.
 STRATEGIES: dict[str, tuple[str, str, dict[str, Any]]] = {

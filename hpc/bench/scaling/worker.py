@@ -29,7 +29,7 @@ from thalweg.parallel.row_files import save_rows
 from thalweg.parallel.traffic import phases
 from thalweg.workbench.config import read_configuration
 from thalweg.workbench.run.building import build_objective, built_method, starting_point
-from thalweg_embedding.measures import embedding_quality
+from thalweg_embedding.neighbor_measures import embedding_quality
 
 comm = MPI.COMM_WORLD
 

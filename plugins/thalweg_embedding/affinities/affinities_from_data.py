@@ -30,7 +30,7 @@ from thalweg_embedding.affinities.symmetric import (
     check_weights,
     column_numbers,
 )
-from thalweg_embedding.memory import require_room_for_dense
+from thalweg_embedding.memory_limits import require_room_for_dense
 from thalweg_embedding.options import AffinityOptions
 from thalweg_embedding.pairs import decomposition
 

@@ -10,7 +10,7 @@ import numpy as np
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, max_over_ranks, raise_on_all_ranks, rows_at
 from thalweg_embedding.affinities.entropic import entropic_rows
-from thalweg_embedding.eigenmaps import neighbors
+from thalweg_embedding.eigenmaps.neighbor_graph import BLOCK, barycentric_weights
 from thalweg_embedding.new_points import dataset_of, interpolation, nearest_rows
 
 #: 1 - lambda/D below which the mean of neighbors does not tell the place of a point.
@@ -39,8 +39,8 @@ class ExtendedMap:
     perplexity
         That of entropic weights; None for equal ones.
     regularization
-        As of :func:`~thalweg_embedding.eigenmaps.neighbors.barycentric_weights`, which LLE takes;
-        None for others.
+        As of :func:`~thalweg_embedding.eigenmaps.neighbor_graph.barycentric_weights`, which LLE
+        takes; None for others.
     """
 
     points: Any
@@ -81,7 +81,7 @@ class ExtendedMap:
         indices, squared = nearest_rows(known, new, min(len(self.places), max(3, self.n_neighbors)))
         found = np.empty((len(new), self.places.shape[1]))
         k = min(self.n_neighbors, len(self.places))
-        step = max(1, neighbors.BLOCK // (k * (k + new.shape[1])))
+        step = max(1, BLOCK // (k * (k + new.shape[1])))
         for first in range(0, int(max_over_ranks(comm, float(len(new)))), step):
             part = slice(first, first + step)
             near = self.places[indices[part]]
@@ -91,7 +91,7 @@ class ExtendedMap:
                 continue
             if self.regularization is not None:
                 differences = rows.reshape(-1, k, new.shape[1]) - new[part, None, :].astype(float)
-                weights = neighbors.barycentric_weights(differences, self.regularization)
+                weights = barycentric_weights(differences, self.regularization)
             elif self.perplexity is not None:
                 weights = entropic_rows(squared[part, :k], min(self.perplexity, 0.9 * k))
             else:

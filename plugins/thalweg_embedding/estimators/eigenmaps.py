@@ -13,9 +13,12 @@ from thalweg.data import Dataset, comm_of, validate_data
 from thalweg.parallel import collective_call, job_threads, raise_on_all_ranks, shared_seed
 from thalweg.plugins import check_parameters, declared_options
 from thalweg_embedding.affinities.affinities_from_data import perplexity_for
-from thalweg_embedding.eigenmaps.build import laplacian_eigenmaps, locally_linear_embedding
+from thalweg_embedding.eigenmaps.eigenmaps_from_data import (
+    laplacian_eigenmaps,
+    locally_linear_embedding,
+)
+from thalweg_embedding.eigenmaps.eigenvector_embedding import EigenvectorEmbedding
 from thalweg_embedding.eigenmaps.new_rows import ExtendedMap
-from thalweg_embedding.eigenmaps.objective import EigenvectorEmbedding
 from thalweg_embedding.estimators.transformer import MapTransformer
 
 

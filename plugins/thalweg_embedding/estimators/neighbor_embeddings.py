@@ -28,7 +28,6 @@ from thalweg_embedding.affinities.affinities_from_data import perplexity_for
 from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.estimators.transformer import MapTransformer, places_new_points
 from thalweg_embedding.new_points import PlacedMap
-from thalweg_embedding.objective import PairwiseEmbedding
 from thalweg_embedding.objectives import (
     elastic_embedding,
     largevis_embedding,
@@ -39,6 +38,7 @@ from thalweg_embedding.objectives import (
 )
 from thalweg_embedding.pacmap import pacmap
 from thalweg_embedding.pairs.cells import bounding_box
+from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 
 
 def _extends(estimator: MapEstimator) -> bool:

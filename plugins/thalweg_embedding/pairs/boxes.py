@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.parallel import Layout, sum_over_ranks
-from thalweg_embedding.pairs import near
+from thalweg_embedding.pairs import near_loops
 from thalweg_embedding.pairs.cells import Cells, bounding_box
 from thalweg_embedding.pairs.decomposition import Decomposition, decompose
 from thalweg_embedding.pairs.functions import STUDENT, PairFunction
@@ -97,7 +97,7 @@ class Near:
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """The first arguments of the loops in :mod:`~thalweg_embedding.pairs.near`."""
+        """The first arguments of the loops in :mod:`~thalweg_embedding.pairs.near_loops`."""
         cells = self.cells
         where = (cells.points, cells.order, cells.starts, cells.along, cells.low, 1.0 / cells.side)
         return (*where, self.own)
@@ -145,7 +145,7 @@ class Boxes:
     Parameters
     ----------
     layout, function, tolerance
-        As in :class:`~thalweg_embedding.pairs.grid.GridPairs`.
+        As in :class:`~thalweg_embedding.pairs.grid_pairs.GridPairs`.
     pair_cost
         Nanoseconds of a near pair.
     """
@@ -216,8 +216,8 @@ class Boxes:
         points = self.near_points(placed)
         single = bool(real == np.float32)
         function = near_function(self.function, single)
-        totals = np.zeros(-(-points.own.size // near.BLOCK))
-        run = specialize(near.first_order, function, "near")
+        totals = np.zeros(-(-points.own.size // near_loops.BLOCK))
+        run = specialize(near_loops.first_order, function, "near")
         squared = real.type(split.radius**2)
         run(*points.arguments, real.type(split.cut), squared, totals, slopes)
         return float(totals.sum()) - points.own.size * at_zero(function, split.cut, single)

@@ -13,8 +13,8 @@ from thalweg.parallel import Layout
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.functions import PairFunction
-from thalweg_embedding.pairs.grid import GRID_ROWS, GridPairs
-from thalweg_embedding.pairs.neighbors import NeighborPairs
+from thalweg_embedding.pairs.grid_pairs import GRID_ROWS, GridPairs
+from thalweg_embedding.pairs.neighbor_pairs import NeighborPairs
 from thalweg_embedding.pairs.pair_sum import PairSum
 
 
@@ -52,7 +52,7 @@ def repulsive_sum(
         dimensions and weights of one. ``"auto"``: the grid where it is possible and quicker, from
         1,000 points in 1 and 2 dimensions and from 20,000 in 3.
     error
-        Tolerance of the grid (see :class:`~thalweg_embedding.pairs.grid.GridPairs`).
+        Tolerance of the grid (see :class:`~thalweg_embedding.pairs.grid_pairs.GridPairs`).
 
     Raises
     ------

@@ -9,10 +9,10 @@ from sklearn.datasets import load_digits
 from thalweg.data import Dataset
 from thalweg.parallel import Layout
 from thalweg_embedding import PairFunction, objectives
-from thalweg_embedding.pairs import curvature
+from thalweg_embedding.pairs import grid_curvature
 from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
-from thalweg_embedding.pairs.grid import GridPairs
+from thalweg_embedding.pairs.grid_pairs import GridPairs
 
 METHODS = ("product", "convex_product", "diagonal", "convex_diagonal")
 
@@ -29,7 +29,7 @@ BELL = PairFunction(
 
 @pytest.fixture(autouse=True)
 def however_few_points(monkeypatch):
-    monkeypatch.setattr(curvature, "EXACT_COST", 1e9)
+    monkeypatch.setattr(grid_curvature, "EXACT_COST", 1e9)
 
 
 def called(pairs, method, rows, moves):
@@ -100,7 +100,7 @@ def test_an_objectives_hessian_is_as_exact_as_its_grid(comm, name):
 
 
 def test_where_modes_are_too_many_all_pairs_are_taken(comm, monkeypatch):
-    monkeypatch.setattr(curvature, "EXACT_COST", 0.0)
+    monkeypatch.setattr(grid_curvature, "EXACT_COST", 0.0)
     layout = Layout(comm, 100, 2)
     rows, moves = layout.random_normal(0), layout.random_normal(1)
     exact = called(AllPairs(layout, STUDENT), "product", rows, moves)

@@ -27,11 +27,14 @@ from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import Layout
 from thalweg.result import Status
 from thalweg_embedding import LaplacianEigenmaps, LocallyLinearEmbedding
-from thalweg_embedding.eigenmaps import eigen, neighbors
-from thalweg_embedding.eigenmaps.build import laplacian_eigenmaps, locally_linear_embedding
-from thalweg_embedding.eigenmaps.eigen import Eigen
-from thalweg_embedding.eigenmaps.neighbors import nearest_pairs
-from thalweg_embedding.eigenmaps.objective import signed
+from thalweg_embedding.eigenmaps import eigen_solver, neighbor_graph
+from thalweg_embedding.eigenmaps.eigen_solver import Eigen
+from thalweg_embedding.eigenmaps.eigenmaps_from_data import (
+    laplacian_eigenmaps,
+    locally_linear_embedding,
+)
+from thalweg_embedding.eigenmaps.eigenvector_embedding import signed
+from thalweg_embedding.eigenmaps.neighbor_graph import nearest_pairs
 
 BUILDERS = {"laplacian-eigenmaps": laplacian_eigenmaps, "lle": locally_linear_embedding}
 every_method = pytest.mark.parametrize("method", ["dense", "slepc", "arpack", "lobpcg"])
@@ -88,8 +91,8 @@ def test_a_large_residual_is_no_convergence(comm, method, monkeypatch):
         pytest.importorskip("slepc4py")
     objective = laplacian_eigenmaps(clusters(comm, 240, 12), comm)
     if method == "lobpcg":
-        monkeypatch.setattr(eigen, "RESTARTS", 1)
-        monkeypatch.setattr(eigen, "ITERATIONS", 20)
+        monkeypatch.setattr(eigen_solver, "RESTARTS", 1)
+        monkeypatch.setattr(eigen_solver, "ITERATIONS", 20)
     else:
         name = "_on_root" if method == "slepc" else "_alone"
         solve = getattr(Eigen, name)
@@ -236,7 +239,7 @@ def test_memory_of_clusters_grows_with_the_points(comm, name):
 def test_local_weights_do_not_depend_on_the_blocks(comm, monkeypatch):
     points = clusters(comm, 80)
     whole = locally_linear_embedding(points, comm).matrix.toarray()
-    monkeypatch.setattr(neighbors, "BLOCK", 500)
+    monkeypatch.setattr(neighbor_graph, "BLOCK", 500)
     np.testing.assert_allclose(
         locally_linear_embedding(points, comm).matrix.toarray(), whole, atol=1e-12
     )
@@ -328,7 +331,7 @@ def test_new_rows_are_placed_by_the_formula(name, monkeypatch):
     kind, options = EXTENDED[name]
     model = kind(**options).fit(known)
     found = model.transform(new)
-    monkeypatch.setattr(neighbors, "BLOCK", 500)
+    monkeypatch.setattr(neighbor_graph, "BLOCK", 500)
     np.testing.assert_allclose(model.transform(new), found, rtol=1e-12)
     degree = {"unnormalized": 7.0, "unnormalized entropic": 1.0 / 150}.get(name, 1.0)
     gap = 1.0 - model.eigenvalues_ / degree

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from thalweg_embedding import TSNE
-from thalweg_embedding.pairs import field
-from thalweg_embedding.pairs.field import FixedField
+from thalweg_embedding.pairs import fixed_field
+from thalweg_embedding.pairs.fixed_field import FixedField
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 
 
 @pytest.mark.parametrize(("function", "dimensions"), [(STUDENT, 2), (GAUSSIAN, 2), (STUDENT, 1)])
 def test_a_mesh_gives_the_sums_within_and_beyond(function, dimensions, monkeypatch):
-    monkeypatch.setattr(field, "FIXED_ROWS", 100)
+    monkeypatch.setattr(fixed_field, "FIXED_ROWS", 100)
     generator = np.random.default_rng(0)
     points = 10.0 * generator.standard_normal((400, dimensions))
     places = np.concatenate([points[:20], 12.0 * generator.standard_normal((60, dimensions))])
@@ -35,7 +35,7 @@ def test_a_mesh_gives_the_sums_within_and_beyond(function, dimensions, monkeypat
 def test_few_points_and_maps_too_wide_for_a_mesh_are_summed(monkeypatch):
     points = np.random.default_rng(0).standard_normal((50, 2))
     assert FixedField(STUDENT, points)._box is None
-    monkeypatch.setattr(field, "FIXED_ROWS", 10)
+    monkeypatch.setattr(fixed_field, "FIXED_ROWS", 10)
     assert FixedField(STUDENT, points)._box is not None
     assert FixedField(STUDENT, 1e6 * points)._box is None
 
@@ -45,7 +45,7 @@ def test_new_points_rest_where_all_sums_say(monkeypatch):
     points = generator.standard_normal((330, 4)) + 6.0 * (np.arange(330) % 3)[:, None]
     estimator = TSNE(perplexity=10, random_state=0, max_iter=60).fit(points[:300])
     exact = estimator.transform(points[300:])
-    monkeypatch.setattr(field, "FIXED_ROWS", 100)
+    monkeypatch.setattr(fixed_field, "FIXED_ROWS", 100)
     other = pickle.loads(pickle.dumps(estimator))
     placed = other.transform(points[300:])
     again = pickle.loads(pickle.dumps(other)).transform(points[300:])

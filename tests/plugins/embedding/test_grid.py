@@ -15,7 +15,7 @@ from thalweg_embedding.pairs.cells import Cells
 from thalweg_embedding.pairs.choice import repulsive_sum
 from thalweg_embedding.pairs.decomposition import RowDecomposition
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
-from thalweg_embedding.pairs.grid import GridPairs
+from thalweg_embedding.pairs.grid_pairs import GridPairs
 from thalweg_embedding.pairs.mesh import Mesh, Window
 from thalweg_embedding.pairs.parametric import cross_entropy_functions, student_functions
 from thalweg_embedding.pairs.spectrum import bandwidth

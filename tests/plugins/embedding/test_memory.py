@@ -10,7 +10,7 @@ import pytest
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.workbench.plan import plans
-from thalweg_embedding import TSNE, estimate, memory
+from thalweg_embedding import TSNE, memory_estimate, memory_limits
 from thalweg_embedding.objectives import t_sne
 
 
@@ -23,19 +23,19 @@ def test_what_a_large_run_takes_is_what_the_plan_says(comm, caplog, monkeypatch)
     with caplog.at_level(logging.WARNING, logger="thalweg.embedding"):
         t_sne(data, comm, **given)
         assert "GiB" not in caplog.text
-        monkeypatch.setattr(estimate, "LARGE_ROWS", 1000)
+        monkeypatch.setattr(memory_estimate, "LARGE_ROWS", 1000)
         t_sne(data, comm, **given)
     assert (
         f"an embedding of 1,200 points takes about {planned.memory / 2**30:.2f} GiB" in caplog.text
     )
-    monkeypatch.setattr(estimate, "memory_per_rank", lambda comm: 1e8)
+    monkeypatch.setattr(memory_estimate, "memory_per_rank", lambda comm: 1e8)
     with pytest.raises(InputError, match=r"1,200 points would take .* a rank has 0.09 GiB"):
         t_sne(data, comm, **given)
 
 
 def test_memory_is_shared_by_the_ranks_of_a_machine(comm):
-    there = memory.memory_per_rank(comm)
-    assert there * comm.size == pytest.approx(memory.memory_per_rank(comm.Split(comm.rank)))
+    there = memory_limits.memory_per_rank(comm)
+    assert there * comm.size == pytest.approx(memory_limits.memory_per_rank(comm.Split(comm.rank)))
 
 
 def test_dense_affinities_of_300000_points_are_refused_before_any_is_computed():

@@ -25,7 +25,7 @@ from thalweg_embedding.pairs.functions import (
     log_one_plus,
     log_one_plus_single,
 )
-from thalweg_embedding.pairs.neighbors import NeighborPairs
+from thalweg_embedding.pairs.neighbor_pairs import NeighborPairs
 
 
 def test_fast_exponential_is_exact_to_two_units_in_the_last_place():

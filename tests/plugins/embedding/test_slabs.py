@@ -11,7 +11,7 @@ from thalweg.parallel.traffic import phases
 from thalweg_embedding.pairs import boxes, decomposition, mesh
 from thalweg_embedding.pairs.cells import Cells, bounding_box
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
-from thalweg_embedding.pairs.grid import GridPairs
+from thalweg_embedding.pairs.grid_pairs import GridPairs
 
 
 @pytest.fixture(autouse=True)

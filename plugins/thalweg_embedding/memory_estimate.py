@@ -13,9 +13,9 @@ from thalweg.plugins import PhaseEstimate, Problem, peaks
 from thalweg_embedding.affinities.affinities_from_data import DENSE_LIMIT, NEIGHBORS_PER_PERPLEXITY
 from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.affinities.pair_sets import DRAWN, SPARE, PairOptions, pair_counts
-from thalweg_embedding.memory import DENSE_BYTES, MAP_ARRAYS, memory_per_rank
+from thalweg_embedding.memory_limits import DENSE_BYTES, MAP_ARRAYS, memory_per_rank
 from thalweg_embedding.pairs.decomposition import SLAB_ROWS
-from thalweg_embedding.pairs.grid import GRID_ROWS
+from thalweg_embedding.pairs.grid_pairs import GRID_ROWS
 
 #: Bytes of compiled kernels, and of the libraries that they need.
 KERNELS = 78e6

@@ -9,7 +9,7 @@ from thalweg.data import Dataset
 from thalweg.engines.laplacian import Relocation
 from thalweg.parallel import Layout
 from thalweg_embedding.affinities.symmetric import Weights
-from thalweg_embedding.eigenmaps.build import laplacian_eigenmaps
+from thalweg_embedding.eigenmaps.eigenmaps_from_data import laplacian_eigenmaps
 from thalweg_embedding.start import scaled
 
 

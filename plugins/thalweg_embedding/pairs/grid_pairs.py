@@ -16,8 +16,8 @@ from thalweg.errors import InputError
 from thalweg.parallel import Array, Layout, min_over_ranks
 from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.boxes import EXACT_COST, FINE_TOLERANCE, PAIR_COST, Boxes
-from thalweg_embedding.pairs.curvature import GridCurvature
 from thalweg_embedding.pairs.functions import PairFunction
+from thalweg_embedding.pairs.grid_curvature import GridCurvature
 from thalweg_embedding.pairs.pair_sum import PairSum, SecondOrder
 
 #: Rows from which a grid is quicker than all pairs, by dimension.
@@ -63,7 +63,7 @@ class GridPairs(PairSum):
     rank has all points or the whole mesh, and what a rank sends falls with their number (see
     :mod:`~thalweg_embedding.pairs.decomposition`).  For small maps ranks spread their own points,
     sum the meshes, and evaluate at their own points.  Second derivatives are taken through modes
-    too, where that is quicker than all pairs (see :mod:`~thalweg_embedding.pairs.curvature`).
+    too, where that is quicker than all pairs (see :mod:`~thalweg_embedding.pairs.grid_curvature`).
     """
 
     def __init__(self, layout: Layout, function: PairFunction, tolerance: float = 1e-3) -> None:

@@ -15,8 +15,8 @@ from thalweg.parallel import MPI, Layout, sum_over_ranks
 from thalweg.plugins import Help
 from thalweg_embedding.affinities.affinities_from_data import affinities_of, given_affinities
 from thalweg_embedding.affinities.symmetric import Weights, sum_of_parts, transposed
-from thalweg_embedding.eigenmaps.neighbors import neighbor_graph, reconstruction_weights
-from thalweg_embedding.eigenmaps.objective import EigenvectorEmbedding
+from thalweg_embedding.eigenmaps.eigenvector_embedding import EigenvectorEmbedding
+from thalweg_embedding.eigenmaps.neighbor_graph import neighbor_graph, reconstruction_weights
 from thalweg_embedding.options import Dimensions, Neighbors, Perplexity
 
 

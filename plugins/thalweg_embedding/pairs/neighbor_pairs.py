@@ -10,7 +10,7 @@ import scipy.sparse
 
 from thalweg.engines.laplacian import Relocation
 from thalweg.parallel import Array, Layout, RowExchange, RowPlan, sum_over_ranks
-from thalweg_embedding.pairs import neighbors_loops
+from thalweg_embedding.pairs import neighbor_loops
 from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.functions import CompiledFunction, PairFunction
 from thalweg_embedding.pairs.pair_sum import PairSum, SecondOrder
@@ -100,7 +100,7 @@ class NeighborPairs(PairSum):
                 here = self._here((rows - center).astype(np.float32))
                 return self._summed(functools.partial(self._in_single, here), slopes)
         points = self._points(rows)
-        run = specialize(neighbors_loops.first_order, self.function)
+        run = specialize(neighbor_loops.first_order, self.function)
         own = points[: len(self._graph[0]) - 1]
         run = functools.partial(run, own, points.T.copy(), *self._graph, shift)
         return self._summed(run, slopes)
@@ -116,17 +116,17 @@ class NeighborPairs(PairSum):
         points = np.empty((2, count + len(self._exchange.plan.ghosts)), np.float32)
         points[:, :count] = here.T
         out = np.empty((PARTS if slopes.size else 0, len(totals), 2), np.float32)
-        run = specialize(neighbors_loops.first_order_once, self._single, "single")
+        run = specialize(neighbor_loops.first_order_once, self._single, "single")
         run(points, *graph, parts, totals, out)
         slopes[...] = 0.0
         points[:, count:] = end().T
         if others is not None:
             found = np.empty_like(totals)
-            run = specialize(neighbors_loops.first_order_single, self._single, "single")
+            run = specialize(neighbor_loops.first_order_single, self._single, "single")
             run(points, *others, found, slopes)
             totals += found
         if slopes.size:
-            neighbors_loops.add_parts(parts, out, slopes)
+            neighbor_loops.add_parts(parts, out, slopes)
 
     def _points(self, rows: Array) -> Array:
         """Rows of the map where the graph's are, and the ghost rows.  Collective."""
@@ -148,7 +148,7 @@ class NeighborPairs(PairSum):
     def second_order(  # noqa: D102
         self, kind: SecondOrder, rows: Array, direction: Array, shift: float
     ) -> Array:
-        run = specialize(neighbors_loops.second_order, self.function)
+        run = specialize(neighbor_loops.second_order, self.function)
         points = self._points(rows)
         moves = points if direction is rows else self._points(direction)
         own = slice(len(self._graph[0]) - 1)
@@ -161,8 +161,8 @@ def _edges(graph: Graph, abroad: bool) -> Graph:
     """Edges to points of other ranks, or those to points of this rank in one direction."""
     starts, ends, weights = graph
     chosen = np.zeros(len(starts), np.int64)
-    neighbors_loops.count_edges(starts, ends, abroad, chosen)
+    neighbor_loops.count_edges(starts, ends, abroad, chosen)
     np.cumsum(chosen, out=chosen)
     found = np.empty(chosen[-1], ends.dtype), np.empty(chosen[-1], weights.dtype)
-    neighbors_loops.take_edges(starts, ends, weights, abroad, chosen, *found)
+    neighbor_loops.take_edges(starts, ends, weights, abroad, chosen, *found)
     return chosen, *found

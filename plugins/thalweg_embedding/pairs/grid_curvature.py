@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.parallel import Array, Layout, max_over_ranks
-from thalweg_embedding.pairs import near
+from thalweg_embedding.pairs import near_loops
 from thalweg_embedding.pairs.boxes import CURVATURE_PAIR_COST, EXACT_COST, Boxes, Placement
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.pair_sum import SecondOrder
@@ -35,7 +35,7 @@ class GridCurvature:
     Parameters
     ----------
     layout, function, tolerance
-        As in :class:`~thalweg_embedding.pairs.grid.GridPairs`; the tolerance is relative
+        As in :class:`~thalweg_embedding.pairs.grid_pairs.GridPairs`; the tolerance is relative
         to the largest entry of a product or diagonal.  The convex part vanishes where all
         points coincide, and errs there by what is lost of phi', its rival in the Hessian.
 
@@ -158,5 +158,5 @@ class GridCurvature:
             return
         if kind in (SecondOrder.PRODUCT, SecondOrder.CONVEX_PRODUCT):
             moves = self._near.extended(moves)
-        run = specialize(near.second_order, near_function(self.function, False), "near")
+        run = specialize(near_loops.second_order, near_function(self.function, False), "near")
         run(*self._near.arguments, split.cut, split.radius**2, int(kind), moves, out)
