@@ -22,12 +22,41 @@ from thalweg_embedding.eigenmaps.new_rows import ExtendedMap
 from thalweg_embedding.estimators.transformer import MapTransformer
 
 
+@dataclass(eq=False, repr=False)
 class EigenvectorEstimator(MapTransformer):
-    """Base of :class:`LaplacianEigenmaps` and :class:`LocallyLinearEmbedding`."""
+    """Base of :class:`LaplacianEigenmaps` and :class:`LocallyLinearEmbedding`.
+
+    Parameters
+    ----------
+    n_components
+        Dimensions of the map.
+    n_neighbors
+        Neighbors of a point; all others where there are fewer.
+    eigen_solver
+        Method of the solver ``eigen``.
+    keep_data, n_jobs
+        As in :class:`~thalweg_embedding.TSNE`; ``transform`` needs the data.
+    random_state
+        Seed of the start, which has no bearing on the result.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of float64, shape (n_samples, n_components)
+    eigenvalues_ : ndarray of float64, shape (n_components,)
+    objective_, n_iter_, n_features_in_
+    """
 
     #: Builder of the objective, and parameters that set an option of another name.
     _build: ClassVar[Callable[..., EigenvectorEmbedding]]
     _names: ClassVar[dict[str, str]] = {"n_components": "dimensions"}
+
+    n_components: int = 2
+    _: KW_ONLY
+    n_neighbors: int = 10
+    eigen_solver: str = "auto"
+    keep_data: bool = True
+    n_jobs: int | None = None
+    random_state: Any = None
 
     @collective_call(lambda self, X, *_, **__: comm_of(X))
     def fit(self, X: Any, y: Any = None) -> EigenvectorEstimator:
@@ -71,47 +100,26 @@ class EigenvectorEstimator(MapTransformer):
         raise NotImplementedError
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class LaplacianEigenmaps(EigenvectorEstimator):
     """Laplacian eigenmaps (Belkin and Niyogi 2003).
 
     Parameters
     ----------
-    n_components
-        Dimensions of the map.
-    n_neighbors
-        Neighbors of a point, of weight 1, with ``affinity="neighbors"``; all others
-        where there are fewer.
     affinity
-        ``"neighbors"``, ``"entropic"`` (with ``perplexity``) or ``"precomputed"``.
+        ``"neighbors"``: weight 1 for the ``n_neighbors`` nearest; ``"entropic"``, with
+        ``perplexity``; or ``"precomputed"``.
     normalized
         Constraint X'DX = I with the degrees D, or X'X = I.
-    eigen_solver
-        Method of the solver ``eigen``.
-    keep_data, n_jobs
-        As in :class:`~thalweg_embedding.TSNE`; ``transform`` needs the data.
-    random_state
-        Seed of the start, which has no bearing on the result.
-
-    Attributes
-    ----------
-    embedding_ : ndarray of float64, shape (n_samples, n_components)
-    eigenvalues_ : ndarray of float64, shape (n_components,)
-    objective_, n_iter_, n_features_in_
+    n_components, n_neighbors, eigen_solver, keep_data, n_jobs, random_state
+        And the attributes: as in :class:`EigenvectorEstimator`.
     """
 
     _build = staticmethod(laplacian_eigenmaps)
 
-    n_components: int = 2
-    _: KW_ONLY
-    n_neighbors: int = 10
     affinity: str = "neighbors"
     perplexity: float | None = None
     normalized: bool = True
-    eigen_solver: str = "auto"
-    keep_data: bool = True
-    n_jobs: int | None = None
-    random_state: Any = None
 
     def _new_rows(self, data: Dataset, count: int, shared: tuple[Any, Any]) -> ExtendedMap:
         rows, perplexity = data.layout.rows, None
@@ -128,39 +136,23 @@ class LaplacianEigenmaps(EigenvectorEstimator):
         return tags
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class LocallyLinearEmbedding(EigenvectorEstimator):
     """Locally linear embedding (Roweis and Saul 2000).
 
     Parameters
     ----------
-    n_components
-        Dimensions of the map.
-    n_neighbors
-        Neighbors that a point is rebuilt from; all others where there are fewer.
     reg
         Share of the trace added to the diagonal of each local Gram matrix.
-    eigen_solver, keep_data, n_jobs, random_state
-        As in :class:`LaplacianEigenmaps`.
-
-    Attributes
-    ----------
-    embedding_ : ndarray of float64, shape (n_samples, n_components)
-    eigenvalues_ : ndarray of float64, shape (n_components,)
-    objective_, n_iter_, n_features_in_
+    n_components, n_neighbors, eigen_solver, keep_data, n_jobs, random_state
+        And the attributes: as in :class:`EigenvectorEstimator`.
     """
 
     _build = staticmethod(locally_linear_embedding)
     _names: ClassVar[dict[str, str]] = {"n_components": "dimensions", "reg": "regularization"}
 
-    n_components: int = 2
-    _: KW_ONLY
     n_neighbors: int = 12
     reg: float = 1e-3
-    eigen_solver: str = "auto"
-    keep_data: bool = True
-    n_jobs: int | None = None
-    random_state: Any = None
 
     def _new_rows(self, data: Dataset, count: int, shared: tuple[Any, Any]) -> ExtendedMap:
         none = np.zeros_like(self.eigenvalues_)

@@ -1,0 +1,329 @@
+"""What the estimators of maps that attract neighbors and repel others have in common."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils.metaestimators import available_if
+
+import thalweg
+from thalweg.data import Dataset, comm_of, validate_data
+from thalweg.driver import STOP_OPTIONS
+from thalweg.errors import InputError
+from thalweg.parallel import (
+    MPI,
+    Layout,
+    collective_call,
+    job_threads,
+    raise_on_all_ranks,
+    shared_seed,
+)
+from thalweg.plugins import check_parameters, declared_options
+from thalweg_embedding.affinities.distances import SparseDataset
+from thalweg_embedding.estimators.transformer import MapTransformer, places_new_points
+from thalweg_embedding.new_points import PlacedMap
+from thalweg_embedding.pairs.cells import bounding_box
+from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
+
+
+def _extends(estimator: MapEstimator) -> bool:
+    return places_new_points(estimator) and estimator.metric != "precomputed"
+
+
+@dataclass(eq=False, repr=False)
+class MapEstimator(MapTransformer):
+    """Base of the estimators of maps that attract neighbors and repel others.
+
+    ``fit`` and ``fit_transform`` take an array or a sparse matrix, shape (n_samples, n_features),
+    or a :class:`thalweg.Dataset` whose rows are distributed over ranks; the map then has this
+    rank's rows.
+
+    Parameters
+    ----------
+    n_components
+        Dimensions of the map.
+    metric
+        ``"euclidean"``, ``"cosine"``, ``"correlation"``, SciPy's ``"cityblock"`` and others, with
+        pynndescent installed any of its; or ``"precomputed"``: X holds distances, a square
+        matrix, or a sparse one of those to the nearest neighbors, such as
+        ``sklearn.neighbors.kneighbors_graph(..., mode="distance")`` gives.
+    neighbor_search
+        ``"exact"`` or ``"approximate"``; the latter, of sparse rows, needs pynndescent.
+    init
+        ``"random"``, ``"pca"``, ``"spectral"``, an array (n_samples, n_components), or ``"auto"``:
+        principal components, but random for the elastic embedding.
+    max_iter, tol, n_iter_without_progress
+        Iterations, and relative decrease of the objective in the last
+        ``n_iter_without_progress`` of them, at which to stop.  By default a run ends where little
+        but the size of the map still changes; 1e-7 goes on to lower values, in maps ever wider.
+        Where ``max_iter`` ends it before, scikit-learn's ``ConvergenceWarning`` says so.
+    callback
+        Called with a :class:`thalweg.driver.Iterate` after each step, whose ``rows`` are the map;
+        a true answer ends the run.
+    verbose
+        1 shows a progress bar on a terminal.
+    solver, preconditioner, solver_options
+        Any of ``thalweg list``, and their options; by default L-BFGS, and the spectral
+        direction where the solver has a place for it.
+    keep_data
+        Whether the fitted estimator holds X, by reference where it can, which
+        :meth:`transform` and :meth:`partial_fit` need, and its affinities; without, it pickles
+        small.
+    n_jobs
+        Threads of this process: None for those of ``OMP_NUM_THREADS`` or all cores, -1 for all
+        cores.
+    random_state
+        Seed, an integer, a ``RandomState`` or a ``Generator``, of a random start, or of the random
+        numbers, a thousandth of its size, that are added to principal components and eigenvectors:
+        maps from these differ little, and ``init="random"`` shows other local minima.  A seed
+        repeats a map to the bit on as many ranks.  None draws random starts anew, and repeats
+        the others.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of float32 or float64, as X, shape (n_samples, n_components)
+    objective_ : float
+        Final value, as the run saw it.
+    n_iter_ : int
+    trace_ : thalweg.Trace
+        Objective, gradient norm, evaluations and seconds of each iterate.
+    notes_ : tuple of str
+        Sentences on what the run decided or fell back to.
+    """
+
+    #: Builder of the objective.
+    _build: ClassVar[Callable[..., PairwiseEmbedding]]
+
+    #: Options of it with which a run goes on from a map as it is.
+    _going_on: ClassVar[Mapping[str, Any]] = {"exaggeration": 1.0}
+
+    #: Kinds of rows that it takes, as ``validate_data`` names them.
+    _sparse_rows: ClassVar[Any] = "csr"
+
+    n_components: int = 2
+    _: KW_ONLY
+    metric: str = "euclidean"
+    neighbor_search: str = "exact"
+    init: Any = "auto"
+    max_iter: int = 500
+    tol: float = 1e-2
+    n_iter_without_progress: int = 20
+    callback: Any = None
+    verbose: int = 0
+    solver: str = "lbfgs"
+    preconditioner: str | None = None
+    solver_options: Mapping[str, Any] | None = None
+    keep_data: bool = True
+    n_jobs: int | None = None
+    random_state: Any = None
+
+    def _checked(self) -> dict[str, Any]:
+        """Options of the objective, checked as those of a configuration file are.
+
+        Raises
+        ------
+        InputError
+            A wrong type, out of bounds, or not among the choices.
+        """
+        options = [
+            option
+            for option in declared_options(type(self)._build)
+            if option.name != "init" or isinstance(self.init, str)
+        ]
+        checked = check_parameters(self, options, {"n_components": "dimensions"})
+        names = {"max_iter": "iterations", "tol": "decrease", "n_iter_without_progress": "window"}
+        check_parameters(self, STOP_OPTIONS, names)
+        return {"lambda_" if name == "lambda" else name: value for name, value in checked.items()}
+
+    @collective_call(lambda self, X, *_, **__: comm_of(X))
+    def fit(self, X: Any, y: Any = None) -> MapEstimator:
+        """Embed the rows of X.
+
+        Parameters
+        ----------
+        X
+            Points, shape (n_samples, n_features), dense or sparse; or their affinities or
+            distances (``affinity="precomputed"``, ``metric="precomputed"``).
+        y
+            Ignored.
+
+        Raises
+        ------
+        InputError
+            Data or parameters that cannot be used; it is a ``ValueError``.
+        """
+        with job_threads(self.n_jobs, comm_of(X)):
+            self._fit(X)
+        return self
+
+    def _fit(self, X: Any, **options: Any) -> None:
+        dataset, objective = self._objective(X, options)
+        seed = shared_seed(objective.comm, self.random_state)
+        if objective.comm.bcast(self.random_state is None and not objective.start.random):
+            seed = 0
+        result = thalweg.minimize(
+            objective,
+            solver=self.solver,
+            preconditioner=self.preconditioner,
+            callback=self.callback,
+            seed=seed,
+            iterations=self.max_iter,
+            decrease=self.tol,
+            window=self.n_iter_without_progress,
+            progress=bool(self.verbose),
+            **(self.solver_options or {}),
+        )
+        self._keep(result, dataset, objective)
+        self._placed = self._new_points(dataset, objective, result.x)
+        result.warn_unless_converged()
+
+    @available_if(_extends)
+    def partial_fit(self, X: Any, y: Any = None) -> MapEstimator:
+        """Embed the rows of X together with those fitted before, from where these are.
+
+        The map then has the rows of all calls, in their order.  New rows begin where
+        :meth:`transform` places them, and nothing is exaggerated, so that the map of the others
+        changes little.  The first call is :meth:`fit`.
+
+        Parameters
+        ----------
+        X
+            Points, shape (n_new, n_features), dense or sparse as before.
+        y
+            Ignored.
+
+        Raises
+        ------
+        InputError
+            A map that was fitted on several ranks.
+        """
+        if not self.__sklearn_is_fitted__():
+            # A copy: callers read the next points into the same buffer.
+            return self.fit(copy.deepcopy(X))  # type: ignore[no-any-return]
+        placed = self._fitted_map()
+        if placed.layout is not None or isinstance(X, Dataset):
+            raise InputError("partial_fit extends maps of one process, from arrays or matrices")
+        with job_threads(self.n_jobs):
+            new = self._checked_new_points(X, False)
+            start = np.vstack([placed.places, placed.place(new)])
+            if scipy.sparse.issparse(placed.points):
+                together = scipy.sparse.vstack([placed.points, scipy.sparse.csr_matrix(new)], "csr")
+            else:
+                dense = new.toarray() if scipy.sparse.issparse(new) else new
+                together = np.vstack([placed.points, dense])
+            self._fit(together, start=start, **self._going_on)
+        return self
+
+    @available_if(places_new_points)
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """Points that belong at places of the map, shape (n_places, n_features).
+
+        Each is a mean of fitted points, with entropic weights of its nearest places in the
+        map.  Collective in a map fitted on several ranks, as :meth:`transform`.
+
+        Raises
+        ------
+        InputError
+            Places of another dimension than the map, or data that are sparse or distances.
+        """
+        placed = self._fitted_map()
+        with raise_on_all_ranks(placed.layout.comm if placed.layout else MPI.COMM_SELF):
+            places = np.atleast_2d(np.asarray(X, dtype=float))
+            if places.ndim != 2 or places.shape[1] != self._n_features_out:
+                raise InputError(
+                    f"places must have shape (n, {self._n_features_out}), as the map has, not "
+                    f"{np.shape(X)}"
+                )
+            if scipy.sparse.issparse(placed.points) or self.metric == "precomputed":
+                raise InputError(
+                    "inverse_transform averages points, and needs them as a dense array"
+                )
+            if not np.isfinite(places).all():
+                raise InputError("places must be finite")
+        return placed.points_at(places)
+
+    def _objective(self, X: Any, fixed: Mapping[str, Any]) -> tuple[Dataset, PairwiseEmbedding]:
+        with raise_on_all_ranks(comm_of(X)):
+            dataset = self._dataset(X)
+            start = None
+            if not isinstance(self.init, str) and "start" not in fixed:
+                start = self._start(dataset.layout)
+            options = {"start": start, **self._checked(), **fixed}
+        if start is not None and bounding_box(dataset.layout, start)[1] == 0.0:
+            raise InputError("init puts all points at one place, where no force acts")
+        return dataset, type(self)._build(dataset, dataset.comm, **options)
+
+    def _dataset(self, X: Any) -> Dataset:
+        if isinstance(X, Dataset):
+            self.n_features_in_ = X.layout.columns
+            return X
+        X = validate_data(
+            self,
+            X,
+            accept_sparse=self._sparse_rows,
+            dtype=(np.float64, np.float32),
+            ensure_min_samples=3,
+        )
+        return SparseDataset.of(X) if scipy.sparse.issparse(X) else Dataset.from_array(X)
+
+    def _start(self, layout: Layout) -> np.ndarray:
+        try:
+            start = np.asarray(self.init, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"init must be a string or an array of numbers, and cannot be read as one: {error}"
+            ) from error
+        wanted = (layout.local_rows, self.n_components)
+        if start.shape != wanted:
+            raise InputError(f"init must have shape {wanted}, not {start.shape}")
+        if not np.isfinite(start).all():
+            raise InputError("init must be finite")
+        return start
+
+    def _keep(self, result: thalweg.Result, dataset: Dataset, objective: PairwiseEmbedding) -> None:
+        rows = dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values
+        single = rows.dtype == np.float32
+        self.embedding_ = result.x.astype(np.float32) if single else result.x
+        self.n_iter_ = max(1, result.iterations)
+        self.objective_ = result.objective
+        self.trace_ = result.trace
+        self.notes_ = result.notes
+
+    def _new_points(
+        self, dataset: Dataset, objective: PairwiseEmbedding, rows: np.ndarray
+    ) -> PlacedMap | None:
+        if self._of_affinities or not self.keep_data:
+            return None
+        layout = objective.layout
+        return PlacedMap(
+            dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values,
+            layout.gather_rows(rows),
+            # A communicator does not survive pickling, which estimators must.
+            layout if objective.comm.size > 1 else None,
+            objective.attraction.function,
+            objective.repulsion.function,
+            objective.normalized,
+            metric=self.metric,
+            affinity=objective.affinity,
+            **self._pulled_and_pushed(objective),
+        )
+
+    def _pulled_and_pushed(self, objective: Any) -> dict[str, Any]:
+        """Neighbors of a new point, and the weight of its repulsion."""
+        raise NotImplementedError
+
+    def __sklearn_is_fitted__(self) -> bool:
+        # A parameter may end in an underscore too: lambda_.
+        return hasattr(self, "embedding_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._of_affinities or self.metric == "precomputed"
+        tags.input_tags.sparse = bool(self._sparse_rows)
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
