@@ -18,88 +18,24 @@ each sends about its share of it in each of these exchanges.
 Meshes and modes are arrays of three axes; those that a mesh does not have are of length 1.
 """
 
-# mypy: disable-error-code="no-untyped-def"
-
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 
 import numba
 import numpy as np
 import scipy.fft
-from numba import prange
 
-from thalweg.parallel import MPI, Layout, RowRoutes, kernel, rows_at, sum_large, sum_over_ranks
+from thalweg.parallel import MPI, Layout, RowRoutes, rows_at, sum_large, sum_over_ranks
 from thalweg_embedding.pairs.cells import Cells
+from thalweg_embedding.pairs.mesh_loops import convolve, energy, interpolate, spread
 from thalweg_embedding.pairs.pencils import RankGrid, grid_shape
-
-#: Mesh points of a window's innermost axis are padded to this many: full vector registers.
-PAD = 8
+from thalweg_embedding.pairs.window import Window
 
 #: Groups of neighboring mesh rows whose points are spread one after another by one thread.
 MAX_GROUPS = 64
-
-FAST = {"reassoc", "contract", "nsz", "arcp"}
-
-
-@dataclass(frozen=True)
-class Window:
-    """Window that spreads a point over mesh points along one axis.
-
-    Attributes
-    ----------
-    taps
-        Mesh points that a point reaches.
-    oversampling
-        Mesh points per Fourier mode that is kept.
-    coefficients
-        Polynomials of the taps' weights, highest power first, shape (degree + 1, padded taps).
-    """
-
-    taps: int
-    oversampling: float
-    coefficients: np.ndarray
-
-    @classmethod
-    @cache
-    def of(cls, tolerance: float) -> Window:
-        """The narrowest window whose errors stay below a tenth of ``tolerance``."""
-        decades = -math.log10(tolerance)
-        taps = int(min(16, max(4, math.ceil(1.35 * decades + 2.0))))
-        oversampling = 1.5 if decades < 4.5 else 2.0
-        return cls.with_taps(taps, oversampling)
-
-    @classmethod
-    def with_taps(cls, taps: int, oversampling: float) -> Window:
-        """A window of so many mesh points."""
-        padded = PAD * -(-taps // PAD)
-        degree = min(taps + 4, 16)
-        nodes = np.cos(np.pi * (np.arange(64) + 0.5) / 64)
-        coefficients = np.zeros((degree + 1, padded))
-        for tap in range(taps):
-            z = 2.0 * (0.5 * (nodes + 1.0) + tap) / taps - 1.0
-            fitted = np.polynomial.Chebyshev.fit(
-                nodes, _semicircle(z, taps, oversampling), degree, domain=[-1, 1]
-            )
-            powers = fitted.convert(kind=np.polynomial.Polynomial).coef
-            coefficients[degree + 1 - len(powers) :, tap] = powers[::-1]
-        return cls(taps, oversampling, coefficients)
-
-    def transform(self, angles: np.ndarray) -> np.ndarray:
-        """Fourier transform of the window at wave numbers in radians per mesh point."""
-        nodes, weights = np.polynomial.legendre.leggauss(4 * self.taps + 20)
-        values = _semicircle(nodes, self.taps, self.oversampling) * weights
-        half = 0.5 * self.taps
-        return np.asarray(half * np.cos(np.multiply.outer(angles * half, nodes)) @ values)
-
-
-def _semicircle(z: np.ndarray, taps: int, oversampling: float) -> np.ndarray:
-    beta = 0.97 * math.pi * taps * (1.0 - 0.5 / oversampling)
-    inside = np.sqrt(np.maximum(1.0 - z * z, 0.0))
-    return np.where(np.abs(z) <= 1.0, np.exp(beta * (inside - 1.0)), 0.0)
 
 
 @dataclass(frozen=True)
@@ -255,7 +191,7 @@ class Mesh:
         cells = reached.cells
         given = np.empty(0, self.real) if strengths is None else strengths.astype(self.real)
         where = (reached.first, *self._places(), self._coefficients)
-        _spread(cells.points, given, reached.groups, *where, mesh)
+        spread(cells.points, given, reached.groups, *where, mesh)
         density = self._summed(mesh, reached)
         workers = numba.get_num_threads() if density.size > 2**17 else 1
         found = _transformed("rfft", density, self.size, 2, workers)[..., : self.kept]
@@ -316,14 +252,14 @@ class Mesh:
     def energy(self, density: np.ndarray, influence: np.ndarray) -> float:
         """Sum over all pairs of points, each with itself too (Parseval's identity).  Collective."""
         sums = np.empty(density.shape[0] * density.shape[1])
-        _energy(density, influence, self._columns.start, sums)
+        energy(density, influence, self._columns.start, sums)
         return float(sum_over_ranks(self.grid.comm, float(sums.sum())))
 
     def slope(self, density: np.ndarray, influence: np.ndarray, axis: int) -> np.ndarray:
         """Modes of half the potential's derivative along an axis."""
         product = np.empty_like(density)
         axis += 3 - self.dimensions
-        _convolve(density, influence, self.wave * self._numbers(axis), axis, product)
+        convolve(density, influence, self.wave * self._numbers(axis), axis, product)
         return product
 
     def waves(self, axis: int) -> np.ndarray:
@@ -375,7 +311,7 @@ class Mesh:
         where = (reached.first, *self._places(), self._coefficients)
         # All lengths are given, since a rank may have no points.
         beside = fields.reshape(*fields.shape[:2], fields.shape[2] * fields.shape[3])
-        _interpolate(cells.points, *where, beside, values)
+        interpolate(cells.points, *where, beside, values)
         return values
 
     def _places(self) -> tuple[float, float, int]:
@@ -410,119 +346,3 @@ def _transformed(kind: str, values: np.ndarray, size: int, axis: int, workers: i
     norm = "forward" if kind.startswith("i") else "backward"
     options = {"axis": axis, "workers": workers, "norm": norm, "overwrite_x": kind == "ifft"}
     return np.asarray(getattr(scipy.fft, kind)(values, size, **options))
-
-
-@numba.njit(fastmath=FAST, inline="always")
-def _taps(coordinate, coefficients, weights):
-    """First mesh point that a point reaches; ``weights`` receives those of it and the next."""
-    taps = weights.size
-    first = np.int64(math.ceil(coordinate))
-    u = 2.0 * (first - coordinate) - 1.0
-    u = coefficients.dtype.type(u)
-    for t in range(taps):
-        weights[t] = coefficients[0, t]
-    for power in range(1, coefficients.shape[0]):
-        for t in range(taps):
-            weights[t] = weights[t] * u + coefficients[power, t]
-    return first
-
-
-@kernel(parallel=True, fastmath=FAST)
-def _spread(points, strengths, groups, row, scale, shift, taps, coefficients, mesh):
-    d = points.shape[0]
-    row_b = row if d == 2 else 0
-    padded = coefficients.shape[1]
-    for parity in range(2):
-        # Groups of the same parity share no mesh point, whichever threads they are spread by.
-        for pair in prange((groups.size - parity) // 2):
-            group = 2 * pair + parity
-            wa = np.ones(padded, mesh.dtype)
-            wb = np.ones(padded, mesh.dtype)
-            wc = np.empty(padded, mesh.dtype)
-            for n in range(groups[group], groups[group + 1]):
-                a = b = 0
-                ta = tb = 1
-                half = 0.5 * taps
-                if d == 3:
-                    a = _taps(points[0, n] * scale + shift - half, coefficients, wa) - row
-                    ta = taps
-                if d >= 2:
-                    b = _taps(points[d - 2, n] * scale + shift - half, coefficients, wb) - row_b
-                    tb = taps
-                c = _taps(points[d - 1, n] * scale + shift - half, coefficients, wc)
-                if strengths.size > 0:
-                    for t in range(padded):
-                        wc[t] *= strengths[n]
-                for i in range(ta):
-                    for j in range(tb):
-                        weight = wa[i] * wb[j]
-                        line = mesh[a + i, b + j, c : c + padded]
-                        for t in range(padded):
-                            line[t] += weight * wc[t]
-
-
-@kernel(parallel=True, fastmath=FAST)
-def _interpolate(points, row, scale, shift, taps, coefficients, mesh, values):
-    """Several series lie one beside the other in the last axis of ``mesh``."""
-    d = points.shape[0]
-    row_b = row if d == 2 else 0
-    padded = coefficients.shape[1]
-    count, kinds = values.shape
-    width = kinds * padded
-    for block in prange((count + 255) // 256):
-        wa = np.ones(padded, mesh.dtype)
-        wb = np.ones(padded, mesh.dtype)
-        wc = np.empty(padded, mesh.dtype)
-        sums = np.empty(width, mesh.dtype)
-        for n in range(256 * block, min(256 * (block + 1), count)):
-            a = b = 0
-            ta = tb = 1
-            half = 0.5 * taps
-            if d == 3:
-                a = _taps(points[0, n] * scale + shift - half, coefficients, wa) - row
-                ta = taps
-            if d >= 2:
-                b = _taps(points[d - 2, n] * scale + shift - half, coefficients, wb) - row_b
-                tb = taps
-            c = kinds * _taps(points[d - 1, n] * scale + shift - half, coefficients, wc)
-            for t in range(width):
-                sums[t] = 0.0
-            for i in range(ta):
-                for j in range(tb):
-                    weight = wa[i] * wb[j]
-                    line = mesh[a + i, b + j, c : c + width]
-                    for t in range(width):
-                        sums[t] += weight * line[t]
-            for kind in range(kinds):
-                total = sums[kind] * wc[0]
-                for t in range(1, padded):
-                    total += sums[kind + kinds * t] * wc[t]
-                values[n, kind] = total
-
-
-@kernel(parallel=True, fastmath=FAST)
-def _convolve(density, influence, waves, axis, product):
-    """Modes of half the derivative along ``axis`` of the influence's potential."""
-    rows = density.shape[0] * density.shape[1]
-    for row in prange(rows):
-        a = row // density.shape[1]
-        b = row % density.shape[1]
-        for c in range(density.shape[2]):
-            k = a if axis == 0 else (b if axis == 1 else c)
-            factor = density.real.dtype.type(0.5 * waves[k]) * influence[a, b, c]
-            here = density[a, b, c]
-            product[a, b, c] = complex(-factor * here.imag, factor * here.real)
-
-
-@kernel(parallel=True, fastmath=FAST)
-def _energy(density, influence, first, sums):
-    """By rows, the sum over modes of both signs of influence times squared density."""
-    for row in prange(sums.size):
-        a = row // density.shape[1]
-        b = row % density.shape[1]
-        total = 0.0
-        for c in range(density.shape[2]):
-            here = density[a, b, c]
-            power = influence[a, b, c] * (here.real * here.real + here.imag * here.imag)
-            total += power if c + first == 0 else 2.0 * power
-        sums[row] = total

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from numba import njit, prange
 
-from thalweg_embedding.pairs.functions import FASTMATH
+from thalweg_embedding.pairs.functions import FASTMATH, inlined
 
 #: Points of one cell row after another that a thread processes in turn.
 BLOCK = 64
@@ -41,6 +41,18 @@ def cell_of(points, n, axis, low, scale, along):
     return min(max(int((points[axis, n] - low[axis]) * scale), 0), along[axis] - 1)
 
 
+@inlined
+def lines_near(points, n, low, scale, along):
+    """Cell of a point, and one past the last lines of cells beside it along two axes."""
+    axes = points.shape[0]
+    a = cell_of(points, n, axes - 3, low, scale, along)
+    b = cell_of(points, n, axes - 2, low, scale, along)
+    c = cell_of(points, n, axes - 1, low, scale, along)
+    last_a = min(a + 2, along[0]) if axes == 3 else 1
+    last_b = min(b + 2, along[axes - 2]) if axes >= 2 else 1
+    return a, b, c, last_a, last_b
+
+
 def first_order(points, order, starts, along, low, scale, own, cut, reach, totals, slopes):
     """Sums over near points; slopes are added to rows ``order[n]`` of ``slopes``.
 
@@ -53,11 +65,7 @@ def first_order(points, order, starts, along, low, scale, own, cut, reach, total
         for turn in range(block * BLOCK, min((block + 1) * BLOCK, own.size)):
             n = own[turn]
             row = order[n]
-            a = cell_of(points, n, axes - 3, low, scale, along)
-            b = cell_of(points, n, axes - 2, low, scale, along)
-            c = cell_of(points, n, axes - 1, low, scale, along)
-            last_a = min(a + 2, along[0]) if axes == 3 else 1
-            last_b = min(b + 2, along[axes - 2]) if axes >= 2 else 1
+            a, b, c, last_a, last_b = lines_near(points, n, low, scale, along)
             total = zero
             if axes == 2:
                 x, y = points[0, n], points[1, n]
@@ -105,11 +113,7 @@ def second_order(points, order, starts, along, low, scale, own, cut, reach, kind
     for turn in prange(own.size):
         n = own[turn]
         row = order[n]
-        a = cell_of(points, n, axes - 3, low, scale, along)
-        b = cell_of(points, n, axes - 2, low, scale, along)
-        c = cell_of(points, n, axes - 1, low, scale, along)
-        last_a = min(a + 2, along[0]) if axes == 3 else 1
-        last_b = min(b + 2, along[axes - 2]) if axes >= 2 else 1
+        a, b, c, last_a, last_b = lines_near(points, n, low, scale, along)
         for line_a in range(max(a - 1, 0), last_a):
             for line_b in range(max(b - 1, 0), last_b):
                 left, right = line_of(starts, along, axes, line_a, line_b, c)
