@@ -18,6 +18,7 @@ from thalweg_embedding.affinities.distances import (
     OTHERS,
     SparseDataset,
     measured_rows,
+    merged,
     nearest_among,
     squared_distances_of,
 )
@@ -285,14 +286,9 @@ def nearest_rows(known: Dataset, new: np.ndarray, k: int) -> tuple[np.ndarray, n
     squared = np.zeros((len(new), 0))
     for block in Ring(known.layout).blocks(known.values):
         rows = block.arrays[0].astype(float)
-        found = [_nearest(rows, new[part].astype(float), k) for part in _batches(len(new))]
-        if found:
-            near, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
-            indices = np.hstack([indices, near + block.start])
-            squared = np.hstack([squared, distances])
-            order = np.lexsort((indices, squared), axis=1)[:, :k]
-            indices = np.take_along_axis(indices, order, 1)
-            squared = np.take_along_axis(squared, order, 1)
+        parts = [_nearest(rows, new[part].astype(float), k) for part in _batches(len(new))]
+        parts = [(near + block.start, distances) for near, distances in parts]
+        indices, squared = merged(indices, squared, parts, k)
     return indices, squared
 
 

@@ -232,20 +232,29 @@ def nearest_among(
     indices = np.zeros((own.local_rows, 0), dtype=np.int64)
     squared = np.zeros((own.local_rows, 0))
     for start, block in _blocks(known):
-        found = [
+        parts = [
             _nearest_in(block, start, part, first, k, own.start if same else None, metric)
             for first, part in _parts(asking, block.shape[0])
         ]
-        if found:
-            indices = np.hstack([indices, np.concatenate([f[0] for f in found])])
-            squared = np.hstack([squared, np.concatenate([f[1] for f in found])])
-        order = np.lexsort((indices, squared), axis=1)[:, :k]
-        indices = np.take_along_axis(indices, order, 1)
-        squared = np.take_along_axis(squared, order, 1)
+        indices, squared = merged(indices, squared, parts, k)
     with raise_on_all_ranks(comm):
         if not np.isfinite(squared).all():
             raise InputError(f"some distances by metric '{metric}' are not finite")
     return indices, squared
+
+
+def merged(
+    indices: np.ndarray,
+    squared: np.ndarray,
+    parts: Sequence[tuple[np.ndarray, np.ndarray]],
+    k: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The k nearest of those known and of others, which come for one part of the rows at a time."""
+    if parts:
+        others, distances = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        indices, squared = np.hstack([indices, others]), np.hstack([squared, distances])
+    order = np.lexsort((indices, squared), axis=1)[:, :k]
+    return np.take_along_axis(indices, order, 1), np.take_along_axis(squared, order, 1)
 
 
 def _blocks(known: Dataset):  # type: ignore[no-untyped-def]

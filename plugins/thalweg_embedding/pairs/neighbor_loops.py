@@ -149,34 +149,6 @@ def add_parts(parts, out, slopes):
             slopes[n, i] += total
 
 
-@njit
-def _takes(n, m, count, abroad):
-    return m >= count if abroad else n < m < count
-
-
-@kernel(writes=("chosen",), parallel=True)
-def count_edges(starts, ends, abroad, chosen):
-    """``chosen[n + 1]``: edges of row n that :func:`take_edges` takes."""
-    count = starts.size - 1
-    for n in prange(count):
-        for e in range(starts[n], starts[n + 1]):
-            if _takes(n, np.int64(ends[e]), count, abroad):
-                chosen[n + 1] += 1
-
-
-@kernel(writes=("taken_ends", "taken_weights"), parallel=True)
-def take_edges(starts, ends, weights, abroad, chosen, taken_ends, taken_weights):
-    """Edges to later rows, or those beyond the rows; ``chosen`` has where each row's begin."""
-    count = starts.size - 1
-    for n in prange(count):
-        place = chosen[n]
-        for e in range(starts[n], starts[n + 1]):
-            if _takes(n, np.int64(ends[e]), count, abroad):
-                taken_ends[place] = ends[e]
-                taken_weights[place] = weights[e]
-                place += 1
-
-
 def second_order(rows, moves, points, all_moves, starts, neighbors, weights, shift, kind, out):
     """Second derivatives of a :class:`~thalweg_embedding.pairs.pair_sum.SecondOrder`."""
     for n in prange(rows.shape[0]):

@@ -86,12 +86,12 @@ class NeighborPairs(PairSum):
     @functools.cached_property
     def _once(self) -> tuple[Graph, np.ndarray, Graph | None]:
         """Edges between rows of this rank, each in one direction; parts of the rows; the others."""
-        whole = self._graph
+        every_edge = self._graph
         del self.__dict__["_graph"]  # made again where second derivatives are wanted
-        once = _edges(whole, False)
+        once = _edges(every_edge, False)
         parts = np.searchsorted(once[0], np.linspace(0, once[0][-1], PARTS + 1)).astype(np.int64)
         parts[0], parts[-1] = 0, len(once[0]) - 1
-        return once, parts, _edges(whole, True) if len(self._exchange.plan.ghosts) else None
+        return once, parts, _edges(every_edge, True) if len(self._exchange.plan.ghosts) else None
 
     def first_order(self, rows: Array, shift: float, slopes: bool) -> tuple[float, Array]:  # noqa: D102
         if self._single is not None and shift == 0.0:
@@ -160,9 +160,8 @@ class NeighborPairs(PairSum):
 def _edges(graph: Graph, abroad: bool) -> Graph:
     """Edges to points of other ranks, or those to points of this rank in one direction."""
     starts, ends, weights = graph
-    chosen = np.zeros(len(starts), np.int64)
-    neighbor_loops.count_edges(starts, ends, abroad, chosen)
-    np.cumsum(chosen, out=chosen)
-    found = np.empty(chosen[-1], ends.dtype), np.empty(chosen[-1], weights.dtype)
-    neighbor_loops.take_edges(starts, ends, weights, abroad, chosen, *found)
-    return chosen, *found
+    count = len(starts) - 1
+    rows = np.repeat(np.arange(count, dtype=ends.dtype), np.diff(starts))
+    chosen = ends >= count if abroad else (rows < ends) & (ends < count)
+    before = np.concatenate([[0], np.cumsum(chosen)])
+    return before[starts], ends[chosen], weights[chosen]
