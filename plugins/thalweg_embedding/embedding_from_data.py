@@ -19,12 +19,22 @@ from thalweg_embedding.affinities.affinities_from_data import (
 )
 from thalweg_embedding.affinities.components import LINKS, UNIFORM_SHARE, tied_together
 from thalweg_embedding.affinities.symmetric import Weights
+from thalweg_embedding.defaults import (
+    EXACT_COST,
+    LARGE_SCALE,
+    MANY_ROWS,
+    NOISE,
+    SINGLE_PRECISION_ERROR,
+    SLOW_ROWS,
+    STAGE_ITERATIONS,
+    START_SCALE,
+    UNFOLDED_SCALE,
+)
 from thalweg_embedding.eigenmaps.spectral_start import eigenvectors
 from thalweg_embedding.families import Family
 from thalweg_embedding.memory_estimate import require_room
 from thalweg_embedding.memory_limits import require_room_for_map
 from thalweg_embedding.options import EmbeddingOptions
-from thalweg_embedding.pairs.boxes import EXACT_COST
 from thalweg_embedding.pairs.choice import attractive_sum, repulsive_sum
 from thalweg_embedding.pairs.combined import CombinedPairs
 from thalweg_embedding.pairs.density import DensityCorrelation
@@ -32,18 +42,8 @@ from thalweg_embedding.pairs.grid_pairs import GridPairs
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 from thalweg_embedding.plugin import STOP
 from thalweg_embedding.repulsive_weights import repulsive_weights
-from thalweg_embedding.stages import MANY_ROWS, STAGE_ITERATIONS, exaggerated_stages
-from thalweg_embedding.start import (
-    LARGE_SCALE,
-    NOISE,
-    START_SCALE,
-    UNFOLDED_SCALE,
-    Start,
-    principal_components,
-)
-
-#: Points from which a note says that all pairs are summed.
-SLOW_ROWS = 5_000
+from thalweg_embedding.stages import exaggerated_stages
+from thalweg_embedding.start import Start, principal_components
 
 
 def embedding(
@@ -149,7 +149,7 @@ def _assembled(
             f"{seconds:.2g} s each time; meshes serve equal weights in up to 3 dimensions"
         )
     attraction = attractive_sum(
-        layout, family.attraction, weights, by_mesh and error > 1e-5, places
+        layout, family.attraction, weights, by_mesh and error > SINGLE_PRECISION_ERROR, places
     )
     if complement:
         edges = weights * affinities.total

@@ -10,12 +10,16 @@ from typing import Any
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.plugins import PhaseEstimate, Problem, peaks
-from thalweg_embedding.affinities.affinities_from_data import DENSE_LIMIT, NEIGHBORS_PER_PERPLEXITY
 from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.affinities.pair_sets import DRAWN, SPARE, PairOptions, pair_counts
+from thalweg_embedding.defaults import (
+    DENSE_LIMIT,
+    GRID_ROWS,
+    NEIGHBORS_PER_PERPLEXITY,
+    PERPLEXITY,
+    SLAB_ROWS,
+)
 from thalweg_embedding.memory_limits import DENSE_BYTES, MAP_ARRAYS, memory_per_rank
-from thalweg_embedding.pairs.decomposition import SLAB_ROWS
-from thalweg_embedding.pairs.grid_pairs import GRID_ROWS
 
 #: Bytes of compiled kernels, and of the libraries that they need.
 KERNELS = 78e6
@@ -72,7 +76,7 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         )
         made, edges = [affinities], float(rows)
     else:
-        perplexity = max(options.get("perplexities") or [options.get("perplexity") or 30.0])
+        perplexity = max(options.get("perplexities") or [options.get("perplexity") or PERPLEXITY])
         neighbors = math.ceil(NEIGHBORS_PER_PERPLEXITY * perplexity)
         if kind != "entropic":
             neighbors = options.get("n_neighbors") or neighbors

@@ -14,6 +14,7 @@ from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg.plugins import Help
 from thalweg_embedding.affinities.pair_sets import PairOptions, PairSets, pair_sets
+from thalweg_embedding.defaults import MANY_ROWS, NOISE, STAGE_ITERATIONS, START_SCALE
 from thalweg_embedding.memory_limits import require_room_for_map
 from thalweg_embedding.options import MapOptions, declare
 from thalweg_embedding.pairs.choice import attractive_sum
@@ -21,8 +22,7 @@ from thalweg_embedding.pairs.combined import CombinedPairs
 from thalweg_embedding.pairs.parametric import pacmap_functions
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 from thalweg_embedding.plugin import STOP
-from thalweg_embedding.stages import MANY_ROWS
-from thalweg_embedding.start import NOISE, START_SCALE, Start, principal_components
+from thalweg_embedding.start import Start, principal_components
 
 #: Weights of mid-near pairs in the stages; in the paper they fall from 1000 to 3 in a hundred
 #: steps, stay there for another hundred, and are 0 from then on.
@@ -30,9 +30,6 @@ STAGES = (1000.0, 500.0, 250.0, 100.0, 30.0, 10.0, 3.0, 0.0)
 
 #: Weights of neighbors in these three phases.
 NEIGHBOR_WEIGHTS = (2.0, 3.0, 1.0)
-
-#: Most iterations of each of these but the last.
-STAGE_ITERATIONS = 16
 
 
 class PaCMAPObjective(PairwiseEmbedding):

@@ -23,20 +23,17 @@ from thalweg.errors import InputError
 from thalweg.interfaces import Homotopy, Objective
 from thalweg.parallel import Array, Layout, min_over_ranks, sketch, sum_over_ranks
 from thalweg_embedding.affinities.symmetric import Weights
+from thalweg_embedding.defaults import ROWS_PER_STEP, START_SCALE
 from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.density import DensityCorrelation
 from thalweg_embedding.pairs.pair_sum import PairSum
 from thalweg_embedding.preconditioners.diagonal import PartialHessianDiagonal
 from thalweg_embedding.repulsive_blocks import RepulsiveBlocks
-from thalweg_embedding.start import START_SCALE, Start
+from thalweg_embedding.start import Start
 
 #: Below this the sum of an exponential repulsion is computed again, shifted.
 TINY = 1e-280
-
-#: Points from which a step may be longer than one map unit: it grows as the side of a map does,
-#: with the square root of the number of points.
-ROWS_PER_STEP = 15_000
 
 #: Terms of a point: its neighbors' and, in time, those of a mesh.
 TERMS_OF_POINT = 300

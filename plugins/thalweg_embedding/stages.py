@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import math
 
+from thalweg_embedding.defaults import (
+    EXAGGERATION,
+    LATE_STAGES,
+    MANY_ROWS,
+    ROWS_PER_STEP,
+    TWICE_ROWS,
+)
 from thalweg_embedding.families import T_SNE, Family
-from thalweg_embedding.pairwise_embedding import ROWS_PER_STEP
-
-#: Points from which a mesh sums the repulsion, whose error would hide the forces in a small map:
-#: then the start is not small, and early exaggeration is the default.
-MANY_ROWS = 1_000
-
-#: By how much, iterations of its stages, and the last factors of lambda.  Exaggerated maps gather
-#: classes before they grow, and many small stages let them grow without tearing: fewer are quicker
-#: to a value and lose neighbors and classes for it.
-EXAGGERATION = 12.0
-STAGE_ITERATIONS = 16
-LATE_STAGES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-
-#: Points up to which maps of t-SNE go through the late stages twice.
-TWICE_ROWS = 5_000
 
 
 def exaggerated_stages(

@@ -9,16 +9,7 @@ from thalweg.errors import InputError
 from thalweg.numerics import principal_components as projected
 from thalweg.parallel import Layout, any_over_ranks, sum_over_ranks
 from thalweg_embedding.affinities.distances import SparseDataset
-
-#: Deviation of a start in map units.
-START_SCALE = 1e-2
-
-#: The same for maps of many points, from random numbers and from principal components.
-LARGE_SCALE = 0.1
-UNFOLDED_SCALE = 1.0
-
-#: Random numbers that are added to a start which is computed, as a share of its scale.
-NOISE = 1e-3
+from thalweg_embedding.defaults import START_SCALE
 
 #: Deviations from the mean beyond which a principal component is an outlier's.
 FAR = 10.0

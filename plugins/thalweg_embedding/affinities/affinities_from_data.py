@@ -30,15 +30,10 @@ from thalweg_embedding.affinities.symmetric import (
     check_weights,
     column_numbers,
 )
+from thalweg_embedding.defaults import DENSE_LIMIT, NEIGHBORS_PER_PERPLEXITY, PERPLEXITY
 from thalweg_embedding.memory_limits import require_room_for_dense
 from thalweg_embedding.options import AffinityOptions
 from thalweg_embedding.pairs import decomposition
-
-#: Largest number of points for which all pairs have an affinity; beyond, the nearest neighbors.
-DENSE_LIMIT = 1000
-
-#: Neighbors a point, in units of the perplexity.
-NEIGHBORS_PER_PERPLEXITY = 3
 
 #: Rows of a rank, relative to its share, beyond which rows stay on the ranks that they came to.
 MAX_IMBALANCE = 1.5
@@ -57,7 +52,7 @@ def perplexity_for(rows: int, perplexity: float | None) -> float:
             f"an embedding needs at least 3 points, and the data have n_samples = {rows}"
         )
     if perplexity is None:
-        return min(30.0, max(1.5, (rows - 1) / 3.0)) if rows > 3 else 1.5
+        return min(PERPLEXITY, max(1.5, (rows - 1) / 3.0)) if rows > 3 else 1.5
     if isinstance(perplexity, bool) or not isinstance(perplexity, Real):
         raise InputError(f"perplexity must be a number, not {perplexity!r}")
     if not 1.0 < perplexity < rows - 1:

@@ -18,10 +18,8 @@ from thalweg.interfaces import Capability, Objective, Solver, SolverState
 from thalweg.parallel import Array, max_over_ranks, on_root, sum_over_ranks
 from thalweg.plugins import Help
 from thalweg.result import Status
+from thalweg_embedding.defaults import DENSE_ROWS
 from thalweg_embedding.eigenmaps.eigenvector_embedding import SmallestEigenvectors
-
-#: Rows up to which a dense eigenproblem on one rank is quickest.
-DENSE_ROWS = 1500
 
 #: The matrix is shifted by this share of its mean diagonal entry before it is factored.
 SHIFT = 1e-6

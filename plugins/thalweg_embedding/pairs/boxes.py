@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.parallel import Layout, sum_over_ranks
+from thalweg_embedding.defaults import MODE_COST
 from thalweg_embedding.pairs import near_loops
 from thalweg_embedding.pairs.cells import Cells, bounding_box
 from thalweg_embedding.pairs.decomposition import Decomposition, decompose
@@ -28,12 +29,6 @@ from thalweg_embedding.pairs.window import Window
 
 #: Largest number of modes of a box; a map that needs more is not summed by a mesh.
 MAX_MODES = 2**24
-
-#: Nanoseconds for a mode and for a near pair: a model of the cost, good enough to choose by.
-MODE_COST, PAIR_COST = 20.0, 1.0
-
-#: The same for a near pair of second derivatives, and for a pair of an exact sum.
-CURVATURE_PAIR_COST, EXACT_COST = 6.0, 1.5
 
 #: Ratio of consecutive sides of boxes.
 GROWTH = 1.12

@@ -18,11 +18,8 @@ import numpy as np
 
 from thalweg.engines.laplacian import Relocation
 from thalweg.parallel import MPI, Layout, RowRoutes, kernel, sum_over_ranks
+from thalweg_embedding.defaults import SLAB_ROWS
 from thalweg_embedding.pairs.pencils import grid_shape
-
-#: Rows of a map from which several ranks take a slab each; below, all points go to all ranks,
-#: and a dozen exchanges are spared.
-SLAB_ROWS = 20_000
 
 #: Share of the ranks' load that counts by width of their slabs, which is the mesh's, the rest by
 #: points: a rank has at most 4/3 of its share of the points, and four times that of the mesh.

@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from thalweg.parallel import MPI, Layout
+from thalweg_embedding.defaults import FIXED_ROWS
 from thalweg_embedding.pairs import all_pairs_loops
 from thalweg_embedding.pairs.boxes import Box, modes_of, side_for
 from thalweg_embedding.pairs.cells import Cells, bounding_box
@@ -16,8 +17,8 @@ from thalweg_embedding.pairs.mesh import Reached
 from thalweg_embedding.pairs.specialize import specialize
 from thalweg_embedding.pairs.split import split_at
 
-#: Fixed points from which a mesh is quicker, and most of its modes, some 20 bytes each.
-FIXED_ROWS, MAX_MODES = 5_000, 2**23
+#: Most modes of a mesh, some 20 bytes each.
+MAX_MODES = 2**23
 
 #: Error of a pair's slope by the modes, relative to the steepest slope.
 TOLERANCE = 1e-4

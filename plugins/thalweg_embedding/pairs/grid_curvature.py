@@ -15,8 +15,9 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.parallel import Array, Layout, max_over_ranks
+from thalweg_embedding.defaults import CURVATURE_PAIR_COST, EXACT_COST
 from thalweg_embedding.pairs import near_loops
-from thalweg_embedding.pairs.boxes import CURVATURE_PAIR_COST, EXACT_COST, Boxes, Placement
+from thalweg_embedding.pairs.boxes import Boxes, Placement
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.pair_sum import SecondOrder
 from thalweg_embedding.pairs.specialize import specialize

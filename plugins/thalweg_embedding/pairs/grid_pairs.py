@@ -14,14 +14,12 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.parallel import Array, Layout, min_over_ranks
+from thalweg_embedding.defaults import EXACT_COST, PAIR_COST
 from thalweg_embedding.pairs.all_pairs import AllPairs
-from thalweg_embedding.pairs.boxes import EXACT_COST, FINE_TOLERANCE, PAIR_COST, Boxes
+from thalweg_embedding.pairs.boxes import FINE_TOLERANCE, Boxes
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.grid_curvature import GridCurvature
 from thalweg_embedding.pairs.pair_sum import PairSum, SecondOrder
-
-#: Rows from which a grid is quicker than all pairs, by dimension.
-GRID_ROWS = {1: 1_000, 2: 1_000, 3: 20_000}
 
 #: Dimensions that meshes serve.
 MAX_DIMENSIONS = 3

@@ -13,14 +13,9 @@ from thalweg.interfaces import Capability, Objective, Preconditioner
 from thalweg.parallel import Array, Layout, min_over_ranks
 from thalweg.plugins import Help
 from thalweg_embedding.affinities.symmetric import Weights
+from thalweg_embedding.defaults import FULL_LIMIT, MAX_NEIGHBORS, MIN_NEIGHBORS, SHARE_OF_NEIGHBORS
 from thalweg_embedding.preconditioners.diagonal import floored
 from thalweg_embedding.preconditioners.sparsify import strongest
-
-#: kappa where the user gives none: all weights for small maps; for large ones a sixth of a
-#: row's weights, which are about a third of their sum, between the paper's 7 and 20.
-FULL_LIMIT = 1000
-MIN_NEIGHBORS, MAX_NEIGHBORS = 7, 20
-SHARE_OF_NEIGHBORS = 6.0
 
 #: mu as a share of the smallest diagonal entry; the second where the graph falls apart.
 SHIFT = 1e-10

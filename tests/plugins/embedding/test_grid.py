@@ -9,6 +9,7 @@ from numba.core.dispatcher import Dispatcher
 from thalweg.errors import InputError
 from thalweg.parallel import Layout
 from thalweg_embedding import PairFunction
+from thalweg_embedding.defaults import EXACT_COST, PAIR_COST
 from thalweg_embedding.pairs import boxes
 from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.cells import Cells
@@ -190,10 +191,8 @@ def test_modes_of_a_mesh_are_those_of_the_points(comm, taps, error):
 
 def chosen(rows, extent, tolerance=1e-2):
     crowd = boxes.rounded_density(rows / extent**2)
-    split = boxes.cheapest_split(
-        STUDENT, rows, 2, extent, crowd, tolerance, boxes.PAIR_COST, boxes.CUTS
-    )
-    return split, boxes.cost(split, rows, 2, extent, crowd, boxes.PAIR_COST)
+    split = boxes.cheapest_split(STUDENT, rows, 2, extent, crowd, tolerance, PAIR_COST, boxes.CUTS)
+    return split, boxes.cost(split, rows, 2, extent, crowd, PAIR_COST)
 
 
 def test_a_gaussian_has_its_bandwidth():
@@ -212,7 +211,7 @@ def test_a_wide_map_takes_a_cut_and_a_small_one_none():
 def test_a_map_of_any_width_has_a_box_that_is_not_too_large(extent):
     split, cost = chosen(1_000_000, extent, 1e-3)
     assert boxes.modes_of(split.band, extent, 2) <= boxes.MAX_MODES
-    assert cost < 0.01 * boxes.EXACT_COST * 1e12
+    assert cost < 0.01 * EXACT_COST * 1e12
 
 
 def test_cost_hardly_grows_with_the_extent():

@@ -12,6 +12,7 @@ from thalweg.parallel.threads import MANY_TERMS
 from thalweg.plugins import ObjectiveSpec, plugins
 from thalweg.workbench.config import read_configuration
 from thalweg_embedding import TSNE, UMAP, LargeVis, NegTSNE, PaCMAP, SymmetricSNE
+from thalweg_embedding.defaults import MANY_ROWS, TWICE_ROWS
 from thalweg_embedding.families import (
     ELASTIC_EMBEDDING,
     SYMMETRIC_SNE,
@@ -20,7 +21,7 @@ from thalweg_embedding.families import (
     student_sne,
 )
 from thalweg_embedding.objectives import elastic_embedding, t_sne
-from thalweg_embedding.stages import MANY_ROWS, TWICE_ROWS, exaggerated_stages
+from thalweg_embedding.stages import exaggerated_stages
 from thalweg_embedding.start import principal_components
 
 

@@ -19,7 +19,7 @@ from thalweg_embedding import objectives, student_sne, umap
 from thalweg_embedding.affinities.affinities_from_data import affinities_of
 from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.affinities.fuzzy import fuzzy_rows
-from thalweg_embedding.embedding_from_data import SLOW_ROWS
+from thalweg_embedding.defaults import SLOW_ROWS
 from thalweg_embedding.pairs.density import DensityCorrelation
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.parametric import cross_entropy_functions, student_functions
