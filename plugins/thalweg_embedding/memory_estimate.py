@@ -125,13 +125,13 @@ def require_room(dataset: Dataset, options: Mapping[str, Any]) -> None:
     preconditioner = {"name": "spectral"}
     problem = Problem(layout.rows, layout.columns, ranks, options, {}, preconditioner)
     phases = estimate(problem)
-    found = peaks(phases)
-    wanted, phase = max(found), phases[found.index(max(found))]
+    totals = peaks(phases)
+    needed, phase = max(totals), phases[totals.index(max(totals))]
     there = memory_per_rank(layout.comm)
     what = f"an embedding of {layout.rows:,} points"
     share = "" if ranks == 1 else f" on each of {ranks:,} ranks"
-    takes = f"about {wanted / 2**30:.2f} GiB{share}, in '{phase.name}'"
-    if wanted > UNCERTAINTY * there:
+    takes = f"about {needed / 2**30:.2f} GiB{share}, in '{phase.name}'"
+    if needed > UNCERTAINTY * there:
         raise InputError(
             f"{what} would take {takes}, and a rank has {there / 2**30:.2f} GiB; use more "
             f"machines, or {phase.advice}"

@@ -32,12 +32,12 @@ def require_room_for_dense(layout: Layout) -> None:
         Neighbors, conditional and joint probabilities of all pairs need more than there is.
     """
     free = memory_per_rank(layout.comm)
-    wanted = DENSE_BYTES * float(layout.counts().max(initial=0)) * layout.rows
-    if wanted > free:
+    needed = DENSE_BYTES * float(layout.counts().max(initial=0)) * layout.rows
+    if needed > free:
         fitting = math.sqrt(free * layout.comm.size / DENSE_BYTES)
         raise InputError(
             f"affinities of all pairs of {layout.rows:,} points would take about "
-            f"{wanted / 2**30:,.0f} GiB on each rank, and there are {free / 2**30:.0f} GiB, enough "
+            f"{needed / 2**30:,.0f} GiB on each rank, and there are {free / 2**30:.0f} GiB, enough "
             f"for about {int(fitting / 1000):,},000 points; use graph = 'sparse'"
         )
 
@@ -56,10 +56,10 @@ def require_room_for_map(layout: Layout) -> None:
             f"a map of {rows:,} points has at most {rows - 1:,} dimensions, not {columns:,}"
         )
     free = memory_per_rank(layout.comm)
-    wanted = MAP_ARRAYS * 8.0 * float(layout.counts().max(initial=0)) * columns
-    if wanted > free:
+    needed = MAP_ARRAYS * 8.0 * float(layout.counts().max(initial=0)) * columns
+    if needed > free:
         raise InputError(
             f"a run with a map of {rows:,} points in {columns:,} dimensions would take about "
-            f"{wanted / 2**30:,.0f} GiB on each rank, and there are {free / 2**30:.0f} GiB; use at "
-            f"most {max(1, int(columns * free / wanted)):,} dimensions"
+            f"{needed / 2**30:,.0f} GiB on each rank, and there are {free / 2**30:.0f} GiB; use at "
+            f"most {max(1, int(columns * free / needed)):,} dimensions"
         )

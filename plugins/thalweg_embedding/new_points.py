@@ -113,10 +113,10 @@ class PlacedMap:
         depend on what else is asked for.
         """
         indices, squared = self._neighbors(new)
-        found = np.empty((len(indices), self.places.shape[1]))
+        places = np.empty((len(indices), self.places.shape[1]))
         for part in _batches(len(indices)):
-            found[part] = self._place(indices[part], squared[part])
-        return found
+            places[part] = self._place(indices[part], squared[part])
+        return places
 
     def _place(self, indices: np.ndarray, squared: np.ndarray) -> np.ndarray:
         k = indices.shape[1]
@@ -148,10 +148,10 @@ class PlacedMap:
     def _neighbors(self, new: Any) -> tuple[np.ndarray, np.ndarray]:
         """Nearest known points in ascending order, and squared distances.  Collective."""
         # Fuzzy affinities count the point itself.
-        wanted = float(self.n_neighbors - (self.affinity == "fuzzy"))
+        neighbors = float(self.n_neighbors - (self.affinity == "fuzzy"))
         if self.affinity == "entropic":
-            wanted = 3.0 * self.perplexity
-        k = min(len(self.places), max(3, round(wanted)))
+            neighbors = 3.0 * self.perplexity
+        k = min(len(self.places), max(3, round(neighbors)))
         metric = ALIASES.get(self.metric, self.metric)
         if metric == "precomputed":
             return _nearest_given(new, k)
@@ -193,14 +193,14 @@ class PlacedMap:
             weights[part] = entropic_rows(squared, max(1.01, k / 3.0)) if k > 1 else 1.0
             weights[part][squared[:, 0] == 0.0] = np.eye(1, k)[0]
         known = dataset_of(self.points, self.layout)
-        found = np.zeros((len(places), known.layout.columns))
+        points = np.zeros((len(places), known.layout.columns))
         for block in Ring(known.layout).blocks(known.values):
             here = (near >= block.start) & (near < block.stop)
             for column in range(k):
                 rows = np.flatnonzero(here[:, column])
                 theirs = block.arrays[0][near[rows, column] - block.start]
-                found[rows] += weights[rows, column][:, None] * theirs
-        return found
+                points[rows] += weights[rows, column][:, None] * theirs
+        return points
 
     def _descend(self, places, value_and_slope) -> None:  # type: ignore[no-untyped-def]
         """Steps along the negative gradient, each point with a length of its own."""

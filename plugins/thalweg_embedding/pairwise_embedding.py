@@ -176,16 +176,16 @@ class PairwiseEmbedding(
     def _repelled(self, x: Array, slopes: bool) -> tuple[float, float, float, Array]:
         """E-, the factor c of its derivatives (1/Z or 1), the shift they have, and the slopes."""
         shift = 0.0
-        total, found = self.repulsion.first_order(x, shift, slopes)
+        total, gradient_rows = self.repulsion.first_order(x, shift, slopes)
         if not self.normalized:
-            return total * self.repulsion_scale, self.repulsion_scale, shift, found
+            return total * self.repulsion_scale, self.repulsion_scale, shift, gradient_rows
         if total < TINY * self.layout.rows and self.repulsion.function.exponential:
             shift = self._smallest_distance(x)
-            total, found = self.repulsion.first_order(x, shift, slopes)
+            total, gradient_rows = self.repulsion.first_order(x, shift, slopes)
         if not total > 0.0:
             # Nothing is left of the repulsion: a barrier, from which a line search returns.
-            return math.inf if total == 0.0 else math.nan, 0.0, shift, found
-        return math.log(total) - shift, 1.0 / total, shift, found
+            return math.inf if total == 0.0 else math.nan, 0.0, shift, gradient_rows
+        return math.log(total) - shift, 1.0 / total, shift, gradient_rows
 
     def _density_term(self) -> DensityCorrelation | None:
         """The correlation of densities where it counts: at the wanted lambda."""
@@ -369,5 +369,5 @@ class PairwiseEmbedding(
         product = RowMatrix(self.layout, self.weights, self.places)
         image = product.multiply(self.layout.random_normal(0))
         left_out = ("stages", "stage_iterations", "stop", "constant", "density", "places", "start")
-        given = {k: v for k, v in super().identity().items() if k not in left_out}
-        return {**given, "weights": sketch(self.layout, image)}
+        arguments = {k: v for k, v in super().identity().items() if k not in left_out}
+        return {**arguments, "weights": sketch(self.layout, image)}

@@ -114,7 +114,7 @@ def _centers(layout: Layout, values: np.ndarray, seed: int) -> np.ndarray:
 def _nearest(values: np.ndarray, centers: np.ndarray, most: int) -> np.ndarray:
     """Numbers of the nearest centers of each row, the nearest first."""
     most = min(most, len(centers))
-    found = np.empty((len(values), most), dtype=np.int64)
+    numbers = np.empty((len(values), most), dtype=np.int64)
     middle = centers.mean(axis=0)
     centers = centers - middle
     halves = 0.5 * np.einsum("ij,ij->i", centers, centers)
@@ -123,8 +123,8 @@ def _nearest(values: np.ndarray, centers: np.ndarray, most: int) -> np.ndarray:
         distances = halves - block @ centers.T
         nearest = np.argpartition(distances, most - 1, axis=1)[:, :most]
         order = np.argsort(np.take_along_axis(distances, nearest, 1), axis=1, kind="stable")
-        found[first : first + 4096] = np.take_along_axis(nearest, order, 1)
-    return found
+        numbers[first : first + 4096] = np.take_along_axis(nearest, order, 1)
+    return numbers
 
 
 def _ranks_of_cells(centers: np.ndarray, counts: np.ndarray, ranks: int) -> np.ndarray:
@@ -132,12 +132,12 @@ def _ranks_of_cells(centers: np.ndarray, counts: np.ndarray, ranks: int) -> np.n
 
     Recursive bisection keeps a rank's cells together.
     """
-    found = np.zeros(len(centers), dtype=np.int64)
+    ranks_of_cells = np.zeros(len(centers), dtype=np.int64)
     parts = [(np.arange(len(centers)), 0, ranks)]
     while parts:
         cells, first, number = parts.pop()
         if number == 1:
-            found[cells] = first
+            ranks_of_cells[cells] = first
             continue
         left = number // 2
         axis = int(np.argmax(centers[cells].var(axis=0)))
@@ -147,4 +147,4 @@ def _ranks_of_cells(centers: np.ndarray, counts: np.ndarray, ranks: int) -> np.n
         cut = min(max(cut, left), len(cells) - (number - left))  # each rank gets a cell
         parts.append((cells[:cut], first, left))
         parts.append((cells[cut:], first + left, number - left))
-    return found
+    return ranks_of_cells

@@ -293,13 +293,13 @@ def _nearest_in(block, start, part, first, k, own_start, metric):  # type: ignor
         squared[rows[inside], columns[inside]] = np.inf
     count = min(k + more, squared.shape[1])
     near = np.argsort(squared, axis=1, kind="stable")[:, :count]
-    found = np.take_along_axis(squared, near, 1)
+    distances = np.take_along_axis(squared, near, 1)
     if more:
         rows = np.repeat(np.arange(len(near)), count)
         differences = part[rows] - block[near.ravel()]
         exact = np.asarray(differences.multiply(differences).sum(axis=1)).reshape(near.shape)
-        found = np.where(np.isinf(found), np.inf, exact)
-    return start + near.astype(np.int64), found
+        distances = np.where(np.isinf(distances), np.inf, exact)
+    return start + near.astype(np.int64), distances
 
 
 def _precomputed(dataset: Dataset, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -310,22 +310,22 @@ def _precomputed(dataset: Dataset, k: int) -> tuple[np.ndarray, np.ndarray]:
             f"precomputed distances must be a square matrix, not {layout.rows} x {layout.columns}"
         )
     sparse = isinstance(dataset, SparseDataset)
-    held = dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values
-    lowest = np.asarray(held.data if sparse else held).min(initial=0.0)
+    matrix = dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values
+    lowest = np.asarray(matrix.data if sparse else matrix).min(initial=0.0)
     if max_over_ranks(layout.comm, float(-lowest)) > 0.0:
         raise InputError("precomputed distances must not be negative")
     own = layout.start + np.arange(layout.local_rows)
     if not sparse:
         _check_symmetric(dataset)
-        squared = np.array(held, dtype=float)
+        squared = np.array(matrix, dtype=float)
         squared *= squared
         squared[np.arange(layout.local_rows), own] = np.inf
         near = np.argsort(squared, axis=1, kind="stable")[:, :k].astype(np.int64)
         return near, np.take_along_axis(squared, near, 1)
-    held = scipy.sparse.csr_matrix(held)
-    rows = np.repeat(np.arange(layout.local_rows), np.diff(held.indptr))
-    others = held.indices != own[rows]
-    rows, columns, squared = rows[others], held.indices[others], held.data[others] ** 2
+    matrix = scipy.sparse.csr_matrix(matrix)
+    rows = np.repeat(np.arange(layout.local_rows), np.diff(matrix.indptr))
+    others = matrix.indices != own[rows]
+    rows, columns, squared = rows[others], matrix.indices[others], matrix.data[others] ** 2
     counts = np.bincount(rows, minlength=layout.local_rows)
     fewest = -max_over_ranks(layout.comm, float(-counts.min(initial=layout.rows)))
     k = int(min(k, fewest))
@@ -353,7 +353,7 @@ def _check_symmetric(dataset: Dataset) -> None:
             f"precomputed distances must have a zero diagonal, but row {-int(row)} (counted from "
             f"0) has the distance {largest:.6g} to itself; set the diagonal to 0"
         )
-    found: list[tuple[float, ...]] = []
+    differences_of_pairs: list[tuple[float, ...]] = []
     for start, block in _blocks(dataset):
         for first, part in _parts(dataset, block.shape[0]):
             there = part[:, start : start + len(block)]
@@ -363,8 +363,10 @@ def _check_symmetric(dataset: Dataset) -> None:
             differences = np.abs(np.subtract(there, back, dtype=float))
             at = np.unravel_index(np.argmax(differences), differences.shape)
             pair = -float(layout.start + first + at[0]), -float(start + at[1])
-            found.append((float(differences[at]), *pair, float(there[at]), float(back[at])))
-    largest, *negative, one, other = _largest(layout, found, 5)
+            differences_of_pairs.append(
+                (float(differences[at]), *pair, float(there[at]), float(back[at]))
+            )
+    largest, *negative, one, other = _largest(layout, differences_of_pairs, 5)
     if largest > limit:
         i, j = (-int(number) for number in negative)
         raise InputError(
@@ -374,7 +376,9 @@ def _check_symmetric(dataset: Dataset) -> None:
         )
 
 
-def _largest(layout: Layout, found: Sequence[tuple[float, ...]], width: int) -> tuple[float, ...]:
+def _largest(
+    layout: Layout, candidates: Sequence[tuple[float, ...]], width: int
+) -> tuple[float, ...]:
     """The largest tuple of all ranks'.  Collective."""
-    mine = max(found, default=(-1.0,) * width)
+    mine = max(candidates, default=(-1.0,) * width)
     return max(map(tuple, values_of_all_ranks(layout.comm, np.array(mine)).tolist()))

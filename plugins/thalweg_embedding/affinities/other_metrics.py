@@ -58,22 +58,22 @@ def neighbors_by_descent(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             index = NNDescent(whole, n_neighbors=k + 1, random_state=seed, metric=metric)
-        found, distances = index.neighbor_graph
-        if (found < 0).any() or not np.isfinite(distances).all():
+        indices, distances = index.neighbor_graph
+        if (indices < 0).any() or not np.isfinite(distances).all():
             raise InputError(
                 f"pynndescent finds fewer than {k} neighbors of some rows by metric '{metric}'; "
                 "use another metric, or fewer neighbors or a smaller perplexity"
             )
-        return _without_self(np.asarray(found, dtype=np.int64), np.asarray(distances, float), k)
+        return _without_self(np.asarray(indices, dtype=np.int64), np.asarray(distances, float), k)
 
     indices, distances = (part[layout.start : layout.stop] for part in on_root(layout.comm, search))
     return indices, distances**2
 
 
 def _without_self(
-    found: np.ndarray, distances: np.ndarray, k: int
+    indices: np.ndarray, distances: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Each row's neighbors but itself; where it is not among them, the last goes."""
-    own = found == np.arange(len(found))[:, None]
+    own = indices == np.arange(len(indices))[:, None]
     own[~own.any(axis=1), -1] = True
-    return found[~own].reshape(len(found), k), distances[~own].reshape(len(found), k)
+    return indices[~own].reshape(len(indices), k), distances[~own].reshape(len(indices), k)

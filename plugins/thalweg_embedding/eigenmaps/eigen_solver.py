@@ -84,14 +84,14 @@ class Eigen(Solver[EigenState]):
         objective = state.objective
         assert isinstance(objective, SmallestEigenvectors)
         layout = objective.layout
-        wanted = layout.columns
-        if wanted >= layout.rows:
+        dimensions = layout.columns
+        if dimensions >= layout.rows:
             raise InputError(
                 f"a map of {layout.rows} points by eigenvectors has at most {layout.rows - 1} "
-                f"dimensions, not {wanted}"
+                f"dimensions, not {dimensions}"
             )
         solve = self._by_slepc if self._method(layout.rows) == "slepc" else self._on_root
-        vectors = solve(objective, wanted)
+        vectors = solve(objective, dimensions)
         value, gradient = objective.value_and_gradient(vectors)
         values, residuals = objective.residuals(vectors)
         norm = _norm(objective)
@@ -138,7 +138,7 @@ class Eigen(Solver[EigenState]):
             return "dense"
         return "slepc" if importlib.util.find_spec("slepc4py") is not None else "arpack"
 
-    def _by_slepc(self, objective: Any, wanted: int) -> np.ndarray:
+    def _by_slepc(self, objective: Any, dimensions: int) -> np.ndarray:
         from thalweg.parallel import PETSc, options_prefix, temporary_options, vec_over
         from thalweg.parallel.petsc import slepc
 
@@ -148,15 +148,15 @@ class Eigen(Solver[EigenState]):
         matrix = _petsc_matrix(objective)
         shift = SHIFT * _mean_diagonal(objective)
         single = layout.with_columns(1)
-        found = np.empty(single.shape)
-        vector = vec_over(single, found)
+        entries = np.empty(single.shape)
+        vector = vec_over(single, entries)
         prefix = options_prefix("eigen")
         solver = SLEPc.EPS().create(layout.comm)
         try:
             solver.setOptionsPrefix(prefix)
             solver.setOperators(matrix)
             solver.setProblemType(SLEPc.EPS.ProblemType.HEP)
-            solver.setDimensions(wanted + 1)
+            solver.setDimensions(dimensions + 1)
             solver.setTolerances(SHARE * self.tolerance, 500)
             solver.setTarget(-shift)
             solver.setWhichEigenpairs(SLEPc.EPS.Which.TARGET_MAGNITUDE)
@@ -176,20 +176,22 @@ class Eigen(Solver[EigenState]):
                 solver.setFromOptions()
                 solver.solve()
             count = solver.getConverged()
-            if count <= wanted:
-                raise NumericalError(f"SLEPc found {count} of {wanted + 1} eigenvectors; {ADVICE}")
+            if count <= dimensions:
+                raise NumericalError(
+                    f"SLEPc found {count} of {dimensions + 1} eigenvectors; {ADVICE}"
+                )
             vectors = np.empty((layout.local_rows, count))
             for i in range(count):
                 solver.getEigenvector(i, vector)
-                vectors[:, i] = found[:, 0]
-            return self._on_root(objective, wanted, layout.gather_rows(vectors))
+                vectors[:, i] = entries[:, 0]
+            return self._on_root(objective, dimensions, layout.gather_rows(vectors))
         finally:
             solver.destroy()
             matrix.destroy()
             vector.destroy()
 
     def _on_root(
-        self, objective: Any, wanted: int, vectors: np.ndarray | None = None
+        self, objective: Any, dimensions: int, vectors: np.ndarray | None = None
     ) -> np.ndarray:
         layout = objective.layout
         comm = layout.comm
@@ -200,9 +202,9 @@ class Eigen(Solver[EigenState]):
         def solve() -> np.ndarray:
             matrix = scipy.sparse.vstack(parts).tocsc()
             if vectors is not None:
-                return _away_from(null, matrix, vectors)[:, :wanted]
+                return _away_from(null, matrix, vectors)[:, :dimensions]
             try:
-                return self._alone(matrix, null, shift, norm, wanted)
+                return self._alone(matrix, null, shift, norm, dimensions)
             except (scipy.sparse.linalg.ArpackError, ValueError) as error:
                 raise NumericalError(f"no eigenvectors were found: {error}; {ADVICE}") from error
 
@@ -215,36 +217,36 @@ class Eigen(Solver[EigenState]):
         null: np.ndarray,
         shift: float,
         norm: float,
-        wanted: int,
+        dimensions: int,
     ) -> np.ndarray:
         rows = matrix.shape[0]
         method = self._method(rows)
-        few = 5 * (wanted + GUARDS) if method == "lobpcg" else wanted + 2
+        few = 5 * (dimensions + GUARDS) if method == "lobpcg" else dimensions + 2
         if method == "dense" or few >= rows:
             # The null vector's eigenvalue is moved above all others.
             top = 2.0 * float(abs(matrix).sum(axis=1).max()) + 1.0
             dense = matrix.toarray() + top * np.outer(null, null)
             return np.asarray(
-                scipy.linalg.eigh(dense, subset_by_index=(0, wanted - 1), check_finite=False)[1]
+                scipy.linalg.eigh(dense, subset_by_index=(0, dimensions - 1), check_finite=False)[1]
             )
         if method == "lobpcg":
-            return self._by_lobpcg(matrix, null, shift, norm, wanted)
-        start = np.random.default_rng(0).standard_normal((rows, wanted + 2))
+            return self._by_lobpcg(matrix, null, shift, norm, dimensions)
+        start = np.random.default_rng(0).standard_normal((rows, dimensions + 2))
         start -= np.outer(null, null @ start)
         _, vectors = scipy.sparse.linalg.eigsh(
             matrix,
-            wanted + 1,
+            dimensions + 1,
             sigma=-shift,
             which="LM",
             v0=start[:, 0],
             tol=SHARE * self.tolerance,
         )
-        return _away_from(null, matrix, vectors)[:, :wanted]
+        return _away_from(null, matrix, vectors)[:, :dimensions]
 
-    def _by_lobpcg(self, matrix, null, shift, norm, wanted):  # type: ignore[no-untyped-def]
+    def _by_lobpcg(self, matrix, null, shift, norm, dimensions):  # type: ignore[no-untyped-def]
         rows = matrix.shape[0]
         scale = scipy.sparse.diags(1.0 / np.maximum(matrix.diagonal() + shift, 1e-300))
-        vectors = np.random.default_rng(0).standard_normal((rows, wanted + GUARDS))
+        vectors = np.random.default_rng(0).standard_normal((rows, dimensions + GUARDS))
         for _ in range(RESTARTS):
             vectors -= np.outer(null, null @ vectors)
             with warnings.catch_warnings():
@@ -263,9 +265,9 @@ class Eigen(Solver[EigenState]):
             vectors = vectors @ turn
             residuals = matrix @ vectors - vectors * values
             small = np.linalg.norm(residuals, axis=0) <= self._limit(values, rows, norm)
-            if small[:wanted].all():
+            if small[:dimensions].all():
                 break
-        return vectors[:, :wanted]
+        return vectors[:, :dimensions]
 
 
 def _away_from(null: np.ndarray, matrix: Any, vectors: np.ndarray) -> np.ndarray:

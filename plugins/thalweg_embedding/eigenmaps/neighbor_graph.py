@@ -103,8 +103,8 @@ def _nearest_of_others(
             least, number = distances[np.arange(len(near)), near], block.start + near
             earlier = (least == squared[part]) & (number < nearest[part])
             better = (least < squared[part]) | earlier
-            for kept, new in ((squared, least), (nearest, number), (other, theirs[near])):
-                kept[part][better] = new[better]
+            for best, new in ((squared, least), (nearest, number), (other, theirs[near])):
+                best[part][better] = new[better]
     ends = np.sort([layout.start + asking, nearest], axis=0)
     return np.column_stack([own, squared, *ends, other])
 

@@ -79,7 +79,7 @@ class ExtendedMap:
             return self._extended(new @ self.places / degrees, degrees)
         known = dataset_of(self.points, self.layout)
         indices, squared = nearest_rows(known, new, min(len(self.places), max(3, self.n_neighbors)))
-        found = np.empty((len(new), self.places.shape[1]))
+        places = np.empty((len(new), self.places.shape[1]))
         k = min(self.n_neighbors, len(self.places))
         step = max(1, BLOCK // (k * (k + new.shape[1])))
         for first in range(0, int(max_over_ranks(comm, float(len(new)))), step):
@@ -98,9 +98,9 @@ class ExtendedMap:
                 weights = np.full((len(near), k), 1.0 / k)
             means = np.einsum("nk,nkd->nd", weights, near[:, :k])
             theta, interpolating = interpolation(squared[part])
-            found[part] = theta[:, None] * self._extended(means, self.degree)
-            found[part] += np.einsum("nk,nkd->nd", interpolating, near)
-        return found
+            places[part] = theta[:, None] * self._extended(means, self.degree)
+            places[part] += np.einsum("nk,nkd->nd", interpolating, near)
+        return places
 
     def _extended(self, means: np.ndarray, degrees: Any) -> np.ndarray:
         gap = 1.0 - self.eigenvalues / (1.0 if self.degree is None else degrees)

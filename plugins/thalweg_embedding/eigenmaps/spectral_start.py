@@ -32,5 +32,5 @@ def eigenvectors(
         rows, layout.comm, dimensions=layout.columns, affinity="precomputed", weights=weights
     )
     result = thalweg.minimize(objective, solver="eigen", seed=0)
-    found = objective.map_rows(result.x)
-    return scaled(found if places is None else places.backward(found), layout, scale)
+    rows_of_map = objective.map_rows(result.x)
+    return scaled(rows_of_map if places is None else places.backward(rows_of_map), layout, scale)

@@ -278,9 +278,9 @@ class MapEstimator(MapTransformer):
             raise InputError(
                 f"init must be a string or an array of numbers, and cannot be read as one: {error}"
             ) from error
-        wanted = (layout.local_rows, self.n_components)
-        if start.shape != wanted:
-            raise InputError(f"init must have shape {wanted}, not {start.shape}")
+        shape = (layout.local_rows, self.n_components)
+        if start.shape != shape:
+            raise InputError(f"init must have shape {shape}, not {start.shape}")
         if not np.isfinite(start).all():
             raise InputError("init must be finite")
         return start

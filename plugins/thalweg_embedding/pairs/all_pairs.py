@@ -37,22 +37,22 @@ class AllPairs(PairSum):
 
     def first_order(self, rows: Array, shift: float, slopes: bool) -> tuple[float, Array]:  # noqa: D102
         run = specialize(all_pairs_loops.first_order, self.function)
-        found = np.zeros((len(rows) if slopes else 0, rows.shape[1]))
+        gradient_rows = np.zeros((len(rows) if slopes else 0, rows.shape[1]))
         totals = np.zeros(len(rows))
         for block in self._ring.blocks(rows):
             columns = block.arrays[0].T.copy()
             me = self.layout.start - block.start
-            run(rows, columns, me, self._weights, block.start, shift, totals, found)
-        return float(sum_over_ranks(self.layout.comm, float(totals.sum()))), found
+            run(rows, columns, me, self._weights, block.start, shift, totals, gradient_rows)
+        return float(sum_over_ranks(self.layout.comm, float(totals.sum()))), gradient_rows
 
     def second_order(  # noqa: D102
         self, kind: SecondOrder, rows: Array, direction: Array, shift: float
     ) -> Array:
         run = specialize(all_pairs_loops.second_order, self.function)
-        found = np.zeros(rows.shape)
+        derivatives = np.zeros(rows.shape)
         for block in self._ring.blocks(rows, direction):
             points, moves = (array.T.copy() for array in block.arrays)
             me = self.layout.start - block.start
             own = (rows, direction, points, moves, me, self._weights, block.start)
-            run(*own, shift, int(kind), found)
-        return found
+            run(*own, shift, int(kind), derivatives)
+        return derivatives

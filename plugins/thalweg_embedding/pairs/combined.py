@@ -44,21 +44,21 @@ class CombinedPairs(PairSum):
         return total
 
     def first_order(self, rows: Array, shift: float, slopes: bool) -> tuple[float, Array]:  # noqa: D102
-        total, found = self._first.first_order(rows, shift, slopes)
+        total, slopes_of_both = self._first.first_order(rows, shift, slopes)
         first, second = self.factors
         self.totals = total, math.nan
-        total, found = first * total, first * found
+        total, slopes_of_both = first * total, first * slopes_of_both
         if second:
             other_total, other = self._second.first_order(rows, shift, slopes)
             self.totals = self.totals[0], other_total
-            total, found = total + second * other_total, found + second * other
-        return total, found
+            total, slopes_of_both = total + second * other_total, slopes_of_both + second * other
+        return total, slopes_of_both
 
     def second_order(  # noqa: D102
         self, kind: SecondOrder, rows: Array, direction: Array, shift: float
     ) -> Array:
         first, second = self.factors
-        found = first * self._first.second_order(kind, rows, direction, shift)
+        derivatives = first * self._first.second_order(kind, rows, direction, shift)
         if second:
-            found += second * self._second.second_order(kind, rows, direction, shift)
-        return np.maximum(found, 0.0) if kind is SecondOrder.CONVEX_DIAGONAL else found
+            derivatives += second * self._second.second_order(kind, rows, direction, shift)
+        return np.maximum(derivatives, 0.0) if kind is SecondOrder.CONVEX_DIAGONAL else derivatives

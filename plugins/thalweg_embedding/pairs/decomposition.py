@@ -151,8 +151,8 @@ class SlabDecomposition:
                 ranks = (
                     ranks * cuts.parts + np.arange(len(rows)) - np.repeat(before - first, reached)
                 )
-        wanted = self._occupied[ranks] & (ranks != self._comm.rank)
-        routes = RowRoutes(self._comm, ranks[wanted], rows[wanted])
+        reached_ranks = self._occupied[ranks] & (ranks != self._comm.rank)
+        routes = RowRoutes(self._comm, ranks[reached_ranks], rows[reached_ranks])
         return lambda block: np.concatenate([block, routes.deliver(block)])
 
 
@@ -177,8 +177,8 @@ class _Cuts:
         length = counts.shape[1]
         shares = np.arange(1, parts) / parts
         edges = np.zeros((len(counts), parts + 1), dtype=np.int64)
-        for slab, held in enumerate(counts):
-            load = (1.0 - SHARE_OF_MESH) * np.cumsum(held) / max(int(held.sum()), 1)
+        for slab, points in enumerate(counts):
+            load = (1.0 - SHARE_OF_MESH) * np.cumsum(points) / max(int(points.sum()), 1)
             load += SHARE_OF_MESH * np.arange(1, length + 1) / length
             edges[slab, 1:-1] = np.minimum(np.searchsorted(load, shares) + 1, length)
         edges[:, -1] = length
@@ -189,8 +189,8 @@ class _Cuts:
     ) -> np.ndarray:
         """Part of each place, in rows of cells from the slab's first, of the slab that it is in."""
         keys = np.clip(places, -1.0, self._length + 1.0) + (self._length + 4.0) * slab
-        found = np.searchsorted(self._keys, keys, side=side)  # type: ignore[call-overload]
-        return np.asarray(found - slab * (self.parts - 1), dtype=np.int64)
+        places_in_keys = np.searchsorted(self._keys, keys, side=side)  # type: ignore[call-overload]
+        return np.asarray(places_in_keys - slab * (self.parts - 1), dtype=np.int64)
 
     def range_of(self, slab: int, part: int) -> tuple[int, int]:
         """First row of cells of a part, and one past the last."""
@@ -229,8 +229,8 @@ class _Grid:
         counts = np.zeros(int(np.prod(highs - lows)), dtype=np.int32)
         if len(points):
             _count(points, self._center, self.low, 1.0 / self.side, lows, highs, counts)
-        found = counts.astype(float)
-        return float(found @ (found - 1.0))
+        points_of_cells = counts.astype(float)
+        return float(points_of_cells @ (points_of_cells - 1.0))
 
     def density(self, pairs: float) -> float:
         """Other points in a unit volume around a point."""

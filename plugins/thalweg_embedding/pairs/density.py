@@ -98,9 +98,9 @@ class DensityCorrelation:
         change = -state.phi * closer  # of r
         means = np.array([self._wanted @ change, state.standard @ change, change.sum()])
         n = self.layout.rows
-        wanted, standard, mean = np.asarray(sum_over_ranks(self.layout.comm, means)) / n
+        of_data, standard, mean = np.asarray(sum_over_ranks(self.layout.comm, means)) / n
         # The change of rate = (z - rho s)/(N sigma), with s = (r - mean r)/sigma, rho = mean z s.
-        turning = -state.standard * (wanted - state.correlation * standard)
+        turning = -state.standard * (of_data - state.correlation * standard)
         turning -= state.correlation * (change - mean - state.standard * standard)
         turning -= (self._wanted - state.correlation * state.standard) * standard
         turning /= n * state.deviation**2
@@ -117,8 +117,8 @@ class DensityCorrelation:
         facts = self._exchange.with_ghosts(np.column_stack(columns))
         n = self.layout.rows
         scale = 1.0 / (n * state.deviation)
-        given = (points, facts, *self._graph, state.correlation, scale, n)
-        return self._filled(functools.partial(_diagonal, *given))
+        arguments = (points, facts, *self._graph, state.correlation, scale, n)
+        return self._filled(functools.partial(_diagonal, *arguments))
 
     def _points(self, rows: Array) -> Array:
         """Rows of the map where the edges' are, and the ghost rows.  Collective."""
@@ -127,9 +127,9 @@ class DensityCorrelation:
 
     def _filled(self, loop: Callable[[Array], None]) -> Array:
         """Rows that a loop writes where the edges' are.  Collective."""
-        found = np.empty((len(self._edges), self.layout.columns))
-        loop(found)
-        return found if self._places is None else self._places.backward(found)
+        rows = np.empty((len(self._edges), self.layout.columns))
+        loop(rows)
+        return rows if self._places is None else self._places.backward(rows)
 
     def _state(self, points: np.ndarray) -> _State:
         """Quantities that the derivatives are computed from.  Collective."""

@@ -93,8 +93,8 @@ class FixedField:
             within = np.flatnonzero(~beyond)
             reached = self._reached(places[within])
             rows = within[reached.cells.order]
-            found = self._box.mesh.interpolated(self._mesh, reached)
-            values[rows], slopes[rows] = found[:, 0], found[:, 1:]
+            fields = self._box.mesh.interpolated(self._mesh, reached)
+            values[rows], slopes[rows] = fields[:, 0], fields[:, 1:]
         if beyond.any():
             rows = np.flatnonzero(beyond)
             values[rows], slopes[rows] = self._summed(places[rows])

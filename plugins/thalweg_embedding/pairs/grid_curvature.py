@@ -73,9 +73,9 @@ class GridCurvature:
         fields = self._sums_of_modes(kind.convex)
         if kind in (SecondOrder.PRODUCT, SecondOrder.CONVEX_PRODUCT):
             return self._product(kind, fields, direction)
-        found = np.stack([fields[i, i] for i in range(self.layout.columns)], axis=1)
-        self._add_near(kind, np.empty((0, 0)), found)
-        rows = self._decomposition.to_rows(found)
+        sums = np.stack([fields[i, i] for i in range(self.layout.columns)], axis=1)
+        self._add_near(kind, np.empty((0, 0)), sums)
+        rows = self._decomposition.to_rows(sums)
         if kind.convex:
             return np.maximum(rows, 0.0)
         return rows - self._box.split.far(1)(np.zeros(1))[0]  # of a point with itself
@@ -141,17 +141,17 @@ class GridCurvature:
         order = self._reached.cells.order
         moved = [mesh.modes(self._reached, moves[order, j]) for j in range(d)]
         series = [np.zeros_like(moved[0]) for _ in range(d)]
-        found = np.zeros_like(moves)
+        product = np.zeros_like(moves)
         for (i, j), kernel in self._modes(kind.convex).items():
             series[i] += kernel * moved[j]
-            found[:, i] += fields[i, j] * moves[:, j]
+            product[:, i] += fields[i, j] * moves[:, j]
             if i != j:
                 series[j] += kernel * moved[i]
-                found[:, j] += fields[i, j] * moves[:, i]
+                product[:, j] += fields[i, j] * moves[:, i]
         for i in range(d):
-            found[:, i] -= self._at_points(series[i])
-        self._add_near(kind, moves, found)
-        return self._decomposition.to_rows(found)
+            product[:, i] -= self._at_points(series[i])
+        self._add_near(kind, moves, product)
+        return self._decomposition.to_rows(product)
 
     def _add_near(self, kind: SecondOrder, moves: np.ndarray, out: np.ndarray) -> None:
         split = self._box.split

@@ -90,16 +90,16 @@ class GridPairs(PairSum):
         placed = self._boxes.place(rows) if shift == 0.0 else None
         if placed is None:
             return self._by_pairs(rows, shift, slopes, "no mesh serves for its width")
-        found = np.zeros_like(placed.decomposition.points)
-        density, total = self._boxes.total(placed, found)
+        gradient_rows = np.zeros_like(placed.decomposition.points)
+        density, total = self._boxes.total(placed, gradient_rows)
         if total is None:
             return self._by_pairs(rows, shift, slopes, "its points lie too far apart for a mesh")
         if not slopes:
-            return total, found[:0]
+            return total, gradient_rows[:0]
         mesh, influence = placed.box.mesh, placed.box.influence
         series = (mesh.slope(density, influence, i) for i in range(self.layout.columns))
-        found[placed.cells.order] += mesh.at_points(series, placed.reached)
-        return total, placed.decomposition.to_rows(found)
+        gradient_rows[placed.cells.order] += mesh.at_points(series, placed.reached)
+        return total, placed.decomposition.to_rows(gradient_rows)
 
     def _by_pairs(
         self, rows: Array, shift: float, slopes: bool, reason: str

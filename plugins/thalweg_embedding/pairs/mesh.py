@@ -155,10 +155,10 @@ class Mesh:
             first, second, lines_in_row = rows, self._range(cells, 1), self.used
         i = np.repeat(np.array(first, dtype=np.int64), len(second))
         j = np.tile(np.array(second, dtype=np.int64), len(first))
-        begin, held = rows.start * lines_in_row, len(rows) * lines_in_row
+        begin, count = rows.start * lines_in_row, len(rows) * lines_in_row
         owners = self.grid.owners(i, j, self._lengths)
         routes = RowRoutes(self._comm, owners, i * self.used + j - begin)
-        i, j = np.divmod(routes.deliver(np.arange(begin, begin + held)), self.used)
+        i, j = np.divmod(routes.deliver(np.arange(begin, begin + count)), self.used)
         width = self._across.rows.local_rows
         places = (i - self._along.rows.start) * width + j - self._across.rows.start
         return Reached(cells, groups, rows.start, len(rows), places, routes)
@@ -189,19 +189,19 @@ class Mesh:
         """
         mesh = np.zeros(self._shape(reached), dtype=self.real)
         cells = reached.cells
-        given = np.empty(0, self.real) if strengths is None else strengths.astype(self.real)
+        weights = np.empty(0, self.real) if strengths is None else strengths.astype(self.real)
         where = (reached.first, *self._places(), self._coefficients)
-        spread(cells.points, given, reached.groups, *where, mesh)
+        spread(cells.points, weights, reached.groups, *where, mesh)
         density = self._summed(mesh, reached)
         workers = numba.get_num_threads() if density.size > 2**17 else 1
-        found = _transformed("rfft", density, self.size, 2, workers)[..., : self.kept]
-        found = self._across.to_columns(found)
+        modes = _transformed("rfft", density, self.size, 2, workers)[..., : self.kept]
+        modes = self._across.to_columns(modes)
         if self.dimensions > 1:
-            found = _transformed("fft", found, self.size, 1, workers)
-        found = self._along.to_columns(found)
+            modes = _transformed("fft", modes, self.size, 1, workers)
+        modes = self._along.to_columns(modes)
         if self.dimensions > 2:
-            found = _transformed("fft", found, self.size, 0, workers)
-        return found
+            modes = _transformed("fft", modes, self.size, 0, workers)
+        return modes
 
     def _summed(self, mesh: np.ndarray, reached: Reached) -> np.ndarray:
         """This rank's lines of the mesh for transforms: the sum of what all ranks spread."""
@@ -209,12 +209,12 @@ class Mesh:
             return np.asarray(sum_large(self._comm, mesh)[..., : self.used])
         received = reached.routes.deliver(mesh.reshape(-1, mesh.shape[2])[:, : self.used])
         shape = self._along.rows.local_rows, self._across.rows.local_rows, self.used
-        found = np.zeros((shape[0] * shape[1], self.used), self.real)
+        lines = np.zeros((shape[0] * shape[1], self.used), self.real)
         begin = 0
         for count in reached.routes.received:
-            found[reached.places[begin : begin + count]] += received[begin : begin + count]
+            lines[reached.places[begin : begin + count]] += received[begin : begin + count]
             begin += count
-        return found.reshape(shape)
+        return lines.reshape(shape)
 
     def influence(self, modes: np.ndarray) -> np.ndarray:
         """Factors of a density's modes that give those of its potential by a function.  Collective.
@@ -281,9 +281,9 @@ class Mesh:
 
         The modes of each are overwritten; the last axis of the result has their number.
         """
-        found = [self._field(modes, reached) for modes in series]
-        mesh = np.zeros((*self._shape(reached), len(found)), dtype=self.real)
-        for number, field in enumerate(found):
+        fields = [self._field(modes, reached) for modes in series]
+        mesh = np.zeros((*self._shape(reached), len(fields)), dtype=self.real)
+        for number, field in enumerate(fields):
             mesh[..., : self.used, number] = field
         return mesh
 
@@ -299,9 +299,9 @@ class Mesh:
         if reached.routes is None:
             return field
         lines = np.zeros([*self._shape(reached)[:2], self.used], dtype=self.real)
-        held = lines.reshape(-1, self.used)
+        flat = lines.reshape(-1, self.used)
         field = np.ascontiguousarray(field).reshape(-1, self.used)
-        held[reached.routes.rows] = reached.routes.give_back(field[reached.places])
+        flat[reached.routes.rows] = reached.routes.give_back(field[reached.places])
         return lines
 
     def interpolated(self, fields: np.ndarray, reached: Reached) -> np.ndarray:

@@ -121,10 +121,10 @@ class NeighborPairs(PairSum):
         slopes[...] = 0.0
         points[:, count:] = end().T
         if others is not None:
-            found = np.empty_like(totals)
+            totals_abroad = np.empty_like(totals)
             run = specialize(neighbor_loops.first_order_single, self._single, "single")
-            run(points, *others, found, slopes)
-            totals += found
+            run(points, *others, totals_abroad, slopes)
+            totals += totals_abroad
         if slopes.size:
             neighbor_loops.add_parts(parts, out, slopes)
 
@@ -139,11 +139,11 @@ class NeighborPairs(PairSum):
     def _summed(self, loop: Callable[..., None], slopes: bool) -> tuple[float, Array]:
         """The total over the edges, and slopes for rows of the map if wanted.  Collective."""
         totals = np.zeros(self._weights.shape[0])
-        found = np.empty((len(totals) if slopes else 0, self.layout.columns))
-        loop(totals, found)
+        gradient_rows = np.empty((len(totals) if slopes else 0, self.layout.columns))
+        loop(totals, gradient_rows)
         if slopes and self._places is not None:
-            found = self._places.backward(found)
-        return float(sum_over_ranks(self.layout.comm, float(totals.sum()))), found
+            gradient_rows = self._places.backward(gradient_rows)
+        return float(sum_over_ranks(self.layout.comm, float(totals.sum()))), gradient_rows
 
     def second_order(  # noqa: D102
         self, kind: SecondOrder, rows: Array, direction: Array, shift: float
@@ -152,9 +152,9 @@ class NeighborPairs(PairSum):
         points = self._points(rows)
         moves = points if direction is rows else self._points(direction)
         own = slice(len(self._graph[0]) - 1)
-        found = np.empty(points[own].shape)
-        run(points[own], moves[own], points, moves, *self._graph, shift, int(kind), found)
-        return found if self._places is None else self._places.backward(found)
+        derivatives = np.empty(points[own].shape)
+        run(points[own], moves[own], points, moves, *self._graph, shift, int(kind), derivatives)
+        return derivatives if self._places is None else self._places.backward(derivatives)
 
 
 def _edges(graph: Graph, abroad: bool) -> Graph:

@@ -127,15 +127,15 @@ def _turned(
     received = joined.counts() * (width * split.local_rows)
     before = (slice(None),) * split_axis
     parts = [block[(*before, slice(i, j))].ravel() for i, j in itertools.pairwise(split.starts)]
-    found = exchange_rows(split.comm, np.concatenate(parts), sent, received)
+    received_entries = exchange_rows(split.comm, np.concatenate(parts), sent, received)
     if joined_axis == 0:
-        return found.reshape(shape)
+        return received_entries.reshape(shape)
     whole = np.empty(shape, block.dtype)
     places = np.concatenate([[0], np.cumsum(received)])
     before = (slice(None),) * joined_axis
     for rank, (i, j) in enumerate(itertools.pairwise(joined.starts)):
         target = whole[(*before, slice(i, j))]
-        target[...] = found[places[rank] : places[rank + 1]].reshape(target.shape)
+        target[...] = received_entries[places[rank] : places[rank + 1]].reshape(target.shape)
     return whole
 
 
