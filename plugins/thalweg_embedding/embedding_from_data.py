@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,17 +83,17 @@ def embedding(
     chosen = EmbeddingOptions(**options)
     if chosen.affinity == "auto":
         chosen = replace(chosen, affinity=family.affinity)
-    layout = dataset.layout.with_columns(chosen.dimensions)
-    require_room_for_map(layout)
+    made = _Embedding(family, dataset, chosen, dataset.layout.with_columns(chosen.dimensions))
+    require_room_for_map(made.layout)
     notes: list[str] = []
-    affinities = _affinities(family, dataset, chosen, weights, notes)
-    densities = _density_term(layout, affinities) if chosen.density > 0.0 else None
+    affinities = Affinities(weights) if weights is not None else made.affinities(notes.append)
+    densities = _density_term(made.layout, affinities) if chosen.density > 0.0 else None
     components = 1
     from_points = weights is None and chosen.affinity != "precomputed"
     if from_points and family.staged and chosen.repulsive_weights != "complement":
         tied, components = tied_together(dataset.layout, affinities.weights, affinities.places)
         affinities = replace(affinities, weights=tied)
-    objective = _assembled(family, dataset, chosen, affinities, densities, start, notes)
+    objective = made.objective(affinities, densities, start, notes.append)
     for note in notes:
         objective.note(note)
     if components > 1:
@@ -104,105 +105,101 @@ def embedding(
     return objective
 
 
-def _affinities(
-    family: Family,
-    dataset: Dataset,
-    options: EmbeddingOptions,
-    weights: Weights | None,
-    notes: list[str],
-) -> Affinities:
-    """The weights given, or those of the data."""
-    if weights is not None:
-        return Affinities(weights)
-    if options.affinity == "precomputed":
-        if options.metric != "euclidean":
-            raise InputError(
-                f"metric = '{options.metric}' has no meaning where the data are affinities; leave "
-                "it out, or choose another affinity"
-            )
-        return given_affinities(dataset)
-    require_room(dataset, {"name": family.name, **asdict(options)})
-    relocate = options.repulsive_weights != "squared-distances"
-    return affinities_by(dataset, options, notes.append, options.density > 0.0, relocate)
+@dataclass(frozen=True)
+class _Embedding:
+    """What an embedding is made of: functions, data, options, and the layout of the map."""
 
+    family: Family
+    dataset: Dataset
+    options: EmbeddingOptions
+    layout: Layout
 
-def _assembled(
-    family: Family,
-    dataset: Dataset,
-    options: EmbeddingOptions,
-    affinities: Affinities,
-    densities: DensityCorrelation | None,
-    start: np.ndarray | None,
-    notes: list[str],
-) -> PairwiseEmbedding:
-    layout = dataset.layout.with_columns(options.dimensions)
-    weights, places = affinities.weights, affinities.places
-    complement = options.repulsive_weights == "complement"
-    scale, pair_weights = repulsive_weights(dataset, family, affinities, options)
-    error = options.repulsion_error
-    repulsion = repulsive_sum(layout, family.repulsion, pair_weights, options.repulsion, error)
-    by_mesh = isinstance(repulsion, GridPairs)
-    if not by_mesh and layout.rows >= SLOW_ROWS:
-        seconds = 1e-9 * EXACT_COST * layout.rows * float(layout.rows) / layout.comm.size
-        notes.append(
-            f"the repulsion is summed over all {layout.rows:,} x {layout.rows:,} pairs, about "
-            f"{seconds:.2g} s each time; meshes serve equal weights in up to 3 dimensions"
+    def affinities(self, note: Callable[[str], None]) -> Affinities:
+        """Affinities of the points, or those that the data are."""
+        options = self.options
+        if options.affinity == "precomputed":
+            if options.metric != "euclidean":
+                raise InputError(
+                    f"metric = '{options.metric}' has no meaning where the data are affinities; "
+                    "leave it out, or choose another affinity"
+                )
+            return given_affinities(self.dataset)
+        require_room(self.dataset, {"name": self.family.name, **asdict(options)})
+        relocate = options.repulsive_weights != "squared-distances"
+        return affinities_by(self.dataset, options, note, options.density > 0.0, relocate)
+
+    def objective(
+        self,
+        affinities: Affinities,
+        densities: DensityCorrelation | None,
+        start: np.ndarray | None,
+        note: Callable[[str], None],
+    ) -> PairwiseEmbedding:
+        """Sums over pairs with these weights, and all that a run needs to know of them."""
+        family, layout, options = self.family, self.layout, self.options
+        weights, places = affinities.weights, affinities.places
+        scale, pair_weights = repulsive_weights(self.dataset, family, affinities, options)
+        error = options.repulsion_error
+        repulsion = repulsive_sum(layout, family.repulsion, pair_weights, options.repulsion, error)
+        by_mesh = isinstance(repulsion, GridPairs)
+        if not by_mesh and layout.rows >= SLOW_ROWS:
+            note(_note_of_all_pairs(layout))
+        single = by_mesh and error > SINGLE_PRECISION_ERROR
+        attraction = attractive_sum(layout, family.attraction, weights, single, places)
+        lambda_ = family.usual_lambda(layout.rows)
+        if options.repulsive_weights == "complement":
+            edges = weights * affinities.total
+            of_edges = attractive_sum(layout, family.repulsion, edges, places=places)
+            repulsion, lambda_ = CombinedPairs(repulsion, of_edges, (1.0, -1.0)), 1.0
+        stages = exaggerated_stages(
+            family, layout.rows, options.exaggeration, unfold_first=densities is not None
         )
-    attraction = attractive_sum(
-        layout, family.attraction, weights, by_mesh and error > SINGLE_PRECISION_ERROR, places
-    )
-    if complement:
-        edges = weights * affinities.total
-        repulsed_edges = attractive_sum(layout, family.repulsion, edges, places=places)
-        repulsion = CombinedPairs(repulsion, repulsed_edges, (1.0, -1.0))
-    lambda_ = options.lambda_
-    if lambda_ is None:
-        lambda_ = 1.0 if complement else family.usual_lambda(layout.rows)
-    return PairwiseEmbedding(
-        layout,
-        weights,
-        attraction,
-        repulsion,
-        normalized=family.normalized,
-        lambda_=lambda_,
-        repulsion_scale=scale,
-        constant=_negative_entropy(layout, weights) if family.normalized else 0.0,
-        start=_start(family, dataset, options, affinities, start),
-        stages=exaggerated_stages(family, layout.rows, options.exaggeration, densities is not None),
-        stage_iterations=STAGE_ITERATIONS,
-        stop=STOP if family.staged else None,
-        density=densities,
-        density_weight=options.density,
-        label=family.name,
-        affinity=options.affinity,
-        places=places,
-    )
+        return PairwiseEmbedding(
+            layout,
+            weights,
+            attraction,
+            repulsion,
+            normalized=family.normalized,
+            lambda_=lambda_ if options.lambda_ is None else options.lambda_,
+            repulsion_scale=scale,
+            constant=_negative_entropy(layout, weights) if family.normalized else 0.0,
+            start=self.start(affinities, start),
+            stages=stages,
+            stage_iterations=STAGE_ITERATIONS,
+            stop=STOP if family.staged else None,
+            density=densities,
+            density_weight=options.density,
+            label=family.name,
+            affinity=options.affinity,
+            places=places,
+        )
+
+    def start(self, affinities: Affinities, rows: np.ndarray | None) -> Start:
+        """The map given, or random numbers, principal components or eigenvectors."""
+        layout, options, init = self.layout, self.options, self.options.init
+        if init == "auto":
+            points = options.affinity != "precomputed" and options.metric != "precomputed"
+            leading = points and layout.columns <= self.dataset.layout.columns
+            init = "pca" if self.family.staged and leading and rows is None else "random"
+        scale = options.init_scale
+        if not scale:
+            large = LARGE_SCALE if init == "random" else UNFOLDED_SCALE
+            scale = large if self.family.staged and layout.rows >= MANY_ROWS else START_SCALE
+        if rows is not None:
+            return Start(layout, rows, scale)
+        if init == "pca":
+            rows = principal_components(self.dataset, layout.columns, scale)
+        elif init == "spectral":
+            rows = eigenvectors(layout, affinities.weights, scale, affinities.places)
+        return Start(layout, rows, scale, NOISE * scale)
 
 
-def _start(
-    family: Family,
-    dataset: Dataset,
-    options: EmbeddingOptions,
-    affinities: Affinities,
-    rows: np.ndarray | None,
-) -> Start:
-    """The map given, or random numbers, principal components or eigenvectors."""
-    layout, init = dataset.layout.with_columns(options.dimensions), options.init
-    if init == "auto":
-        points = options.affinity != "precomputed" and options.metric != "precomputed"
-        leading = points and layout.columns <= dataset.layout.columns
-        init = "pca" if family.staged and leading and rows is None else "random"
-    scale = options.init_scale
-    if not scale:
-        large = LARGE_SCALE if init == "random" else UNFOLDED_SCALE
-        scale = large if family.staged and layout.rows >= MANY_ROWS else START_SCALE
-    if rows is not None:
-        return Start(layout, rows, scale)
-    if init == "pca":
-        rows = principal_components(dataset, layout.columns, scale)
-    elif init == "spectral":
-        rows = eigenvectors(layout, affinities.weights, scale, affinities.places)
-    return Start(layout, rows, scale, NOISE * scale)
+def _note_of_all_pairs(layout: Layout) -> str:
+    seconds = 1e-9 * EXACT_COST * layout.rows * float(layout.rows) / layout.comm.size
+    return (
+        f"the repulsion is summed over all {layout.rows:,} x {layout.rows:,} pairs, about "
+        f"{seconds:.2g} s each time; meshes serve equal weights in up to 3 dimensions"
+    )
 
 
 def _density_term(layout: Layout, affinities: Affinities) -> DensityCorrelation:

@@ -34,24 +34,10 @@ class MapOptions:
 class AffinityOptions:
     """How affinities are made from points.
 
-    Attributes
-    ----------
-    perplexity
-        Effective number of neighbors, by default 30 (see
-        :func:`~thalweg_embedding.affinities.affinities_from_data.perplexity_for`).
-    perplexities
-        Several instead, whose affinities are averaged: multiscale affinities.
-    affinity
-        ``"entropic"``: Gaussians whose width gives a perplexity; ``"uniform"``: the same for each
-        of the nearest neighbors; ``"fuzzy"``: UMAP's; ``"precomputed"``: the data are affinities;
-        ``"auto"``: what the family has.
-    n_neighbors
-        Neighbors of uniform and fuzzy affinities; the latter, as UMAP, count the point itself.
-    metric, neighbor_search
-        See :func:`~thalweg_embedding.affinities.distances.nearest_by`.
-    graph
-        Entropic affinities of all pairs, ``"dense"``, or of the 3 x perplexity nearest
-        neighbors, ``"sparse"``; ``"auto"``: dense up to 1,000 points.
+    ``metric`` and ``neighbor_search`` are those of
+    :func:`~thalweg_embedding.affinities.distances.nearest_by`, ``perplexity`` that of
+    :func:`~thalweg_embedding.affinities.affinities_from_data.perplexity_for`.  Sparse graphs have
+    the 3 x perplexity nearest neighbors of a point.
     """
 
     perplexity: Perplexity = None
@@ -91,19 +77,8 @@ class AffinityOptions:
 class StartOptions:
     """Where a map starts.
 
-    Attributes
-    ----------
-    init
-        ``"random"``, ``"pca"`` or ``"spectral"``, eigenvectors of the affinities' normalized
-        Laplacian; ``"auto"`` is principal components for SNE variants and others of
-        bounded attraction where the points themselves are given, with at least as many columns
-        as the map.
-    init_scale
-        Deviation of the start, in map units, by default 1e-2: so little that the map may
-        unfold in any way, and enough for the first steps to show in the objective.  Maps of
-        many points by SNE variants and others of bounded attraction start at 0.1, for in a
-        smaller map a grid's error hides the forces; at 1 from principal components, which
-        have unfolded already.
+    Principal components are taken for SNE variants and others of bounded attraction where the
+    points themselves are given; the usual scales are in :mod:`~thalweg_embedding.defaults`.
     """
 
     init: Annotated[
@@ -126,21 +101,10 @@ class StartOptions:
 class RepulsionOptions:
     """How strongly points repel each other, and how that is summed.
 
-    Attributes
-    ----------
-    lambda_
-        Weight of the repulsion, by default that of the family.
-    repulsive_weights
-        Where E- is no logarithm: ``"uniform"``, w- = 1/(N (N - 1));
-        ``"squared-distances"`` of the data, scaled to sum 1; ``"one"``, w- = 1;
-        ``"complement"``, (1 - mu)/M for affinities mu <= 1 that sum to M: with lambda = 1,
-        then the default, E is a cross-entropy over all pairs divided by M.
-    repulsion, repulsion_error
-        How all pairs are summed, and the error allowed to a fast way: see
-        :func:`~thalweg_embedding.pairs.choice.repulsive_sum`.
-    exaggeration
-        Sets the stages that lambda passes through: see
-        :func:`~thalweg_embedding.stages.exaggerated_stages`.
+    Repulsive weights count where E- is no logarithm; ``"complement"`` is (1 - mu)/M for affinities
+    mu <= 1 that sum to M: with lambda = 1, then the default, E is a cross-entropy over all pairs
+    divided by M.  See :func:`~thalweg_embedding.pairs.choice.repulsive_sum`, and for the stages of
+    exaggeration :func:`~thalweg_embedding.stages.exaggerated_stages`.
     """
 
     lambda_: Annotated[
@@ -182,13 +146,10 @@ class RepulsionOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingOptions(RepulsionOptions, StartOptions, AffinityOptions, MapOptions):
-    """Options of :func:`~thalweg_embedding.embedding`: those of its four parts, and one more.
+    """Options of :func:`~thalweg_embedding.embedding`.
 
-    Attributes
-    ----------
-    density
-        Times the correlation of local radii (see
-        :class:`~thalweg_embedding.pairs.density.DensityCorrelation`) is subtracted.
+    ``density`` is the weight of a
+    :class:`~thalweg_embedding.pairs.density.DensityCorrelation`, which is subtracted.
     """
 
     density: Annotated[

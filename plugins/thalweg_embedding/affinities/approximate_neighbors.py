@@ -251,10 +251,13 @@ class _Judged:
         queries = sampled.gather_rows(np.ascontiguousarray(places.values[self._mine], dtype=float))
         nearest = np.full((len(queries), k), np.inf)
         names = np.full((len(queries), k), -1, dtype=np.int64)
-        own = places.values[: places.own]
+        own = np.ascontiguousarray(places.values[: places.own])
+        at = np.arange(places.own)[None]
+        numbers = layout.start + at
 
         def search(q: int) -> None:
-            _search_all(own, layout.start, queries[q], chosen[q], nearest[q], names[q])
+            lists = names[q : q + 1], nearest[q : q + 1]
+            _improve(own, queries[q : q + 1], chosen[q], numbers, at, *lists)
 
         run_on_threads(search, list(range(len(queries))))
         # Merged two by two: what travels does not grow with the ranks.
@@ -340,17 +343,6 @@ def _insert_leaf(values, squares, rows, part, products, found, squared):
                 distance = _distance(values[row], values[part[j]], squared[row, k - 1])
                 if distance < squared[row, k - 1]:
                     _insert(distance, part[j], squared[row], found[row])
-
-
-@kernel()
-def _search_all(values, first, query, number, squared, indices):
-    """Put all rows that are near enough into the ascending list of one query, but itself."""
-    k = squared.size
-    for n in range(values.shape[0]):
-        if first + n != number:
-            distance = _distance(query, values[n], squared[k - 1])
-            if distance < squared[k - 1]:
-                _insert(distance, first + n, squared, indices)
 
 
 @kernel()

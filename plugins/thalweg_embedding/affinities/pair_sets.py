@@ -57,20 +57,10 @@ class PairSets:
 class PairOptions:
     """How many pairs PaCMAP draws, and of which neighbors.
 
-    Attributes
-    ----------
-    n_neighbors
-        Neighbors of a point; by default 10, and 10 + 15 log10(N/10,000) from 10,000 points on.
-        Fewer where the points are too few for all three sets.
-    mid_near_ratio, further_ratio
-        Mid-near and further pairs of a point, relative to its neighbors.
-    metric
-        ``"euclidean"``, ``"cosine"`` or ``"correlation"``: distances that coordinates give, for
-        mid-near pairs are chosen by those between points of any ranks.
-    neighbor_search
-        As in :func:`~thalweg_embedding.affinities.distances.nearest_by`.
-    seed
-        Of the random pairs, and of an approximate search.
+    By default a point has 10 neighbors, and 10 + 15 log10(N/10,000) from 10,000 points on; fewer
+    where the points are too few for all three sets.  Metrics are distances that coordinates give,
+    for mid-near pairs are chosen by those between points of any ranks.  The seed is that of an
+    approximate search, too.
     """
 
     n_neighbors: Annotated[

@@ -139,8 +139,8 @@ def signed(layout: Layout, columns: np.ndarray) -> np.ndarray:
 
     Entries within 1e-6 of the largest count as equal to it, so that rounding does not decide.
     """
-    whole = np.abs(layout.gather_rows(columns))
-    first = (whole >= (1.0 - 1e-6) * whole.max(axis=0)).argmax(axis=0)
-    every = layout.gather_rows(columns)
-    signs = np.where(every[first, np.arange(every.shape[1])] < 0.0, -1.0, 1.0)
+    whole = layout.gather_rows(columns)
+    sizes = np.abs(whole)
+    first = (sizes >= (1.0 - 1e-6) * sizes.max(axis=0)).argmax(axis=0)
+    signs = np.where(whole[first, np.arange(whole.shape[1])] < 0.0, -1.0, 1.0)
     return columns * signs
