@@ -10,10 +10,11 @@ import json
 import sys
 from typing import Any
 
+from thalweg.driver.assembly import starting_point
 from thalweg.interfaces import ManifoldVariable
 from thalweg.parallel import MPI, abort_on_error, sum_over_ranks
 from thalweg.workbench.config import read_configuration
-from thalweg.workbench.run.building import build_objective, starting_point
+from thalweg.workbench.run.building import build_objective
 from thalweg_embedding.pairs import mesh
 
 
@@ -58,7 +59,7 @@ def values_of(config: dict[str, Any], comm: MPI.Comm) -> dict[str, float]:
     """Value, its stated error, and numbers that tell the gradient, at one point.  Collective."""
     chosen = read_configuration({**config, "run": {"seed": 0}, "output": {"pictures": False}})
     _, objective = build_objective(chosen, comm)
-    x = starting_point(chosen, objective)
+    x = starting_point(objective, None, 0)
     layout = objective.layout
     if not isinstance(objective, ManifoldVariable):  # whose points are not moved at will
         x = x + 0.1 * layout.random_normal(7)

@@ -106,6 +106,7 @@ class Plant:
 
 def plant(place: str, kind: str, rank: int) -> None:
     """Put the fault where it belongs."""
+    import thalweg.driver.assembly as assembly
     import thalweg.driver.checkpoint_content as content
     import thalweg.workbench.run.directory as directory
     import thalweg.workbench.run.running as running
@@ -120,7 +121,7 @@ def plant(place: str, kind: str, rank: int) -> None:
         "configuration": (planted.calls, running, "build_objective", {}),
         "set-up": (planted.calls, PairwiseEmbedding, "__init__", {"late": True}),
         "method": (planted.calls, running, "run_method", {}),
-        "start": (planted.calls, running, "starting_point", {}),
+        "start": (planted.calls, assembly, "starting_point", {}),
         "evaluation": (planted.calls, PairwiseEmbedding, "value_and_gradient", {"when": 3}),
         "evaluated": (
             planted.calls, PairwiseEmbedding, "value_and_gradient", {"when": 3, "late": True},

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from thalweg.driver.homotopy import HomotopySchedule
 from thalweg.interfaces import Objective, Preconditioner, Solver
-from thalweg.parallel import Array
 from thalweg.parallel.identity import identity_texts
 from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, Provider, SolverSpec, plugins
 
 
 def identity_of(
-    objective: Objective,
-    solver: Solver[Any],
-    homotopy: HomotopySchedule | None,
-    start: Mapping[str, Any],
+    objective: Objective, solver: Solver[Any], homotopy: HomotopySchedule | None
 ) -> dict[str, Any]:
-    """Identity of a run, as flat ``{"part.option": value}``; ``start`` from :func:`start_of`.
+    """Identity of objective, data and method, as flat ``{"part.option": value}``.  Collective.
 
-    Collective.  Stopping rules are left out: a run may continue with a larger budget.
+    Stopping rules are left out: a run may continue with a larger budget.
     """
-    return {
-        **objective_identity(objective),
-        **plugin_versions(objective, solver),
-        **identity_texts(objective.comm, {"solver": solver, "homotopy": homotopy})[0],
-        **start,
-    }
+    texts, _ = identity_texts(objective.comm, {"solver": solver, "homotopy": homotopy})
+    return {**objective_identity(objective), **texts}
 
 
 def objective_identity(objective: Objective) -> dict[str, Any]:
@@ -53,23 +44,12 @@ def plugin_versions(objective: Objective, solver: Solver[Any]) -> dict[str, str]
         for spec in plugins().specs(kind):
             by_package[spec.load.partition(":")[0].partition(".")[0]] = plugins().provider(spec)
     parts = {"objective": objective, "solver": solver, "preconditioner": preconditioner_of(solver)}
-    found = {}
+    versions = {}
     for role, part in parts.items():
         provider = by_package.get(type(part).__module__.partition(".")[0])
         name = "" if provider is None else f"{provider.distribution} {provider.version}"
-        found[f"{role} distribution"] = name
-    return found
-
-
-def start_of(objective: Objective, x: Array, given: bool, seed: int) -> dict[str, Any]:
-    """Identity of the starting point ``x``, the same on any number of ranks.
-
-    A point that the objective made is identified by its seed: its last bits may depend on the
-    number of ranks.  Collective.
-    """
-    if not given:
-        return {"seed": seed}
-    return {"start": objective.layout.digest(x)}
+        versions[f"{role} distribution"] = name
+    return versions
 
 
 def preconditioner_of(solver: Solver[Any]) -> Preconditioner | None:

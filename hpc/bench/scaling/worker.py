@@ -23,12 +23,13 @@ from hpc.bench.scaling.cases import UNCERTIFIED, WARM_ROWS, configuration
 
 import thalweg
 from thalweg.driver import Checkpoints, Iterate, drive
+from thalweg.driver.assembly import starting_point
 from thalweg.engines.laplacian import LaplacianSolver
 from thalweg.parallel import MPI, Layout, limit_threads
 from thalweg.parallel.row_files import save_rows
 from thalweg.parallel.traffic import phases
 from thalweg.workbench.config import read_configuration
-from thalweg.workbench.run.building import build_objective, built_method, starting_point
+from thalweg.workbench.run.building import build_objective, built_method
 from thalweg_embedding.neighbor_measures import embedding_quality
 
 comm = MPI.COMM_WORLD
@@ -88,7 +89,7 @@ def run(case: str, rows: int, folder: Path | None = None) -> Ran:
             print(f"{at.iteration} {at.seconds:.1f} s {at.objective:.6g}", file=sys.stderr)
         return (folder / "stop").exists()
 
-    start = starting_point(chosen, objective)
+    start = starting_point(objective, None, chosen.run["seed"])
     stop = chosen.stopping()
     if folder is not None:
         limit = float(os.environ.get("THALWEG_SCALING_SECONDS", "inf"))

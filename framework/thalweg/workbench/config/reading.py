@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from thalweg.driver.method import resolve_method, without_name
+from thalweg.driver.assembly import resolve_method, without_name
 from thalweg.errors import InputError, suggestion
 from thalweg.files import refuse_special_file
 from thalweg.plugins import ObjectiveSpec, plugins, resolve_options

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.data import Dataset
-from thalweg.driver.method import build_method
-from thalweg.driver.minimize import checked_rows, proposed_start
+from thalweg.driver.assembly import build_method, checked_rows
 from thalweg.errors import InputError, PluginError
 from thalweg.interfaces import Objective, Solver
 from thalweg.parallel import MPI, Array, limit_threads, on_root
@@ -101,8 +100,8 @@ def digests(dataset: Dataset | None) -> dict[str, str]:
     return {"data": "", "labels": ""} if dataset is None else dataset.digests
 
 
-def starting_point(configuration: Configuration, objective: Objective) -> Array:
-    """The point in ``run.start``, or the objective's own for ``run.seed``.  Collective.
+def given_start(configuration: Configuration, objective: Objective) -> Array | None:
+    """This rank's rows of the point in ``run.start``, None without one.  Collective.
 
     Raises
     ------
@@ -111,7 +110,7 @@ def starting_point(configuration: Configuration, objective: Objective) -> Array:
         variable or is not finite.
     """
     if configuration.run["start"] is None:
-        return proposed_start(objective, configuration.run["seed"])
+        return None
     layout = objective.layout
     path = Path(configuration.run["start"])
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from thalweg.data import Dataset
-from thalweg.driver import Checkpoints, HomotopySchedule, drive
-from thalweg.driver.identity import objective_identity, plugin_versions, start_of
+from thalweg.driver.assembly import assembled
+from thalweg.driver.identity import objective_identity
 from thalweg.errors import StorageError
-from thalweg.interfaces import Homotopy, Objective, Solver
+from thalweg.interfaces import Objective, Solver
 from thalweg.parallel import MPI, collective_call, on_root, phase
 from thalweg.parallel.failures import abort_on_error, attempted
 from thalweg.parallel.threads import restored_thread_limits
@@ -24,8 +24,8 @@ from thalweg.workbench.run.building import (
     build_objective,
     built_method,
     digests,
+    given_start,
     opened,
-    starting_point,
 )
 from thalweg.workbench.run.directory import RunDirectory, as_json
 from thalweg.workbench.run.pictures import Frames, draw_run, is_map
@@ -113,27 +113,27 @@ def run_method(
 
     ``frames`` is shown every iterate.
     """
-    checkpoints = None
-    x = starting_point(configuration, objective)
+    identity = None
     if directory is not None:
         identity = {
             # Bits of scaled data depend on the number of ranks; their digest is that before.
             **({} if dataset is not None and dataset.digest else objective_identity(objective)),
             **configuration.identity(),
-            **plugin_versions(objective, solver),
             **digests(dataset),
-            **start_of(objective, x, configuration.run["start"] is not None, 0),
         }
-        interval = configuration.run["checkpoint"]
-        checkpoints = Checkpoints(directory.checkpoint, interval, identity)
-    result = drive(
+    minimized = assembled(
         objective,
         solver,
-        x,
+        given_start(configuration, objective),
+        configuration.run["seed"],
+        homotopy=configuration.schedule(getattr(objective, "homotopy_parameter", 1.0)),
+        folder=None if directory is None else directory.checkpoint,
+        interval=configuration.run["checkpoint"],
+        identity=identity,
+    )
+    result = minimized(
         stop=configuration.stopping(),
         callbacks=() if frames is None else (frames,),
-        homotopy=_schedule(configuration, objective),
-        checkpoints=checkpoints,
         resume=resume,
         progress=not quiet,
     )
@@ -190,14 +190,6 @@ def frames_for(
     if directory is None or not configuration.output["animation"]:
         return None
     return Frames(objective)
-
-
-def _schedule(configuration: Configuration, objective: Objective) -> HomotopySchedule | None:
-    if not isinstance(objective, Homotopy):
-        return configuration.schedule(1.0)
-    if configuration.homotopy is None:
-        return HomotopySchedule.proposed_by(objective)
-    return configuration.schedule(objective.homotopy_parameter)
 
 
 def _measured(result: Result, dataset: Dataset | None, comm: MPI.Comm) -> Result:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import thalweg
-from thalweg.driver import method
+from thalweg.driver import Stop, assembly
 from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import InputError
 from thalweg.interfaces import Objective
@@ -87,7 +87,7 @@ def test_a_call_and_a_file_choose_the_same_method_by_default(name):
     configuration = read_configuration(raw)
     _, objective = build_objective(configuration, MPI.COMM_SELF)
     of_file = built_method(configuration, objective)
-    of_call, _ = method.method_of_call(objective, None, None, {})
+    of_call, _ = assembly.method_of_call(objective, None, None, {})
     assert parts(of_call) == parts(of_file)
     assert objective.default_solver == spec.solver
     assert objective.default_stop == spec.stop
@@ -103,18 +103,18 @@ def test_each_solver_is_the_same_from_a_call_and_a_file(name):
     configuration = read_configuration(raw)
     _, objective = build_objective(configuration, MPI.COMM_SELF)
     of_file = built_method(configuration, objective)
-    of_call, _ = method.method_of_call(objective, name, None, {})
+    of_call, _ = assembly.method_of_call(objective, name, None, {})
     assert parts(of_call) == parts(of_file)
 
 
 def test_an_option_goes_to_the_part_that_has_it():
-    solver, rules = method.method_of_call(
+    solver, rules = assembly.method_of_call(
         Sphere(), "lbfgs", None, {"memory": 3, "iterations": 7, "seconds": 5.0}
     )
     assert solver.memory == 3
-    assert rules == {"iterations": 7, "seconds": 5.0}
+    assert rules == Stop(iterations=7, seconds=5.0)
     with pytest.raises(InputError, match=r"no option 'memori' in .*did you mean 'memory'"):
-        method.method_of_call(Sphere(), "lbfgs", None, {"memori": 3})
+        assembly.method_of_call(Sphere(), "lbfgs", None, {"memori": 3})
 
 
 def test_scipys_methods_have_one_spelling():

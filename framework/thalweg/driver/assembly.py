@@ -1,18 +1,38 @@
-"""A method: which solver with which preconditioner, and with which options.
+"""The assembly of a run: method, starting point, homotopy, identity and checkpoints.
 
 The one path by which :func:`thalweg.minimize`, configuration files and estimators come from
-names and given options to parts that are checked and fit together.
+names and given options to parts that are checked and fit together, and to a result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from thalweg.driver.stopping import STOP_OPTIONS
+import numpy as np
+
+from thalweg.driver.checkpoint import Checkpoints
+from thalweg.driver.homotopy import HomotopySchedule
+from thalweg.driver.identity import identity_of, plugin_versions
+from thalweg.driver.loop import drive
+from thalweg.driver.stopping import STOP_OPTIONS, Stop
 from thalweg.errors import InputError, suggestion
-from thalweg.interfaces import Objective, Preconditioner, Solver, missing_capabilities, require
-from thalweg.plugins import Option, PreconditionerSpec, SolverSpec, plugins
+from thalweg.interfaces import (
+    Homotopy,
+    Objective,
+    Preconditioner,
+    Solver,
+    missing_capabilities,
+    require,
+)
+from thalweg.parallel import Array, raise_on_all_ranks
+from thalweg.plugins import Option, PreconditionerSpec, SolverSpec, plugins, resolve_options
+from thalweg.result import Result
+
+#: Whose options the stopping rules are, in messages.
+RULES: tuple[str, Sequence[Option]] = ("the stopping rules", STOP_OPTIONS)
 
 #: A name and options, under ``"name"`` and their own names.
 Section = Mapping[str, Any]
@@ -100,10 +120,10 @@ def method_of_call(
     objective: Objective,
     solver: str | Solver[Any] | None,
     preconditioner: str | Preconditioner | None,
-    given: Mapping[str, Any],
+    options: Mapping[str, Any],
     seed: int = 0,
-) -> tuple[Solver[Any], dict[str, Any]]:
-    """The method of a call of :func:`thalweg.minimize`, and the stopping rules among ``given``.
+) -> tuple[Solver[Any], Stop]:
+    """The method of a call of :func:`thalweg.minimize`, and its stopping rules.
 
     Each option goes to the part that has it, and the seed to all that are named and draw.
 
@@ -126,37 +146,41 @@ def method_of_call(
                 f"the solver is an object already: give it its preconditioner, as in "
                 f"{part}(preconditioner=...), or name the solver"
             )
-        return solver, _sorted(given, (("the stopping rules", STOP_OPTIONS),))[0]
+        return solver, _stop(objective, _sorted(options, (RULES,))[0])
     name = objective.default_solver if solver is None else solver
     spec, fixed = plugins().find(SolverSpec, name)
     code = spec.resolve()
     if preconditioner is not None and not code.preconditioned:
         raise InputError(f"{spec.owner} takes no preconditioner; leave it out")
-    places = [("the stopping rules", STOP_OPTIONS), (spec.owner, spec.declared_options)]
+    places = [RULES, (spec.owner, spec.declared_options)]
     named = preconditioner
-    if named is None and code.preconditioned and code.takes_preconditioner({**given, **fixed}):
+    if named is None and code.preconditioned and code.takes_preconditioner({**options, **fixed}):
         named = objective.default_preconditioner
         if named not in {known.name for known in plugins().specs(PreconditionerSpec)}:
             named = "identity"  # its plugin is not installed
     if isinstance(named, str):
         other, _ = plugins().find(PreconditionerSpec, named)
         places.append((other.owner, other.declared_options))
-    stop, own, *rest = _sorted(given, places)
-    for options, (_, known) in zip((own, *rest), places[1:], strict=True):
+    rules, own, *rest = _sorted(options, places)
+    for of_part, (_, known) in zip((own, *rest), places[1:], strict=True):
         if any(option.name == "seed" for option in known):
-            options["seed"] = seed
+            of_part["seed"] = seed
     section = {"name": named, **rest[0]} if isinstance(named, str) else None
     chosen, inner = resolve_method({"name": name, **own}, section, {"name": "identity"})
     outer = named if isinstance(named, Preconditioner) else inner
-    return build_method(objective, chosen, outer), stop
+    return build_method(objective, chosen, outer), _stop(objective, rules)
+
+
+def _stop(objective: Objective, rules: Mapping[str, Any]) -> Stop:
+    return Stop(**resolve_options(STOP_OPTIONS, {**objective.default_stop, **rules}, RULES[0]))
 
 
 def _sorted(
-    given: Mapping[str, Any], places: Sequence[tuple[str, Sequence[Option]]]
+    options: Mapping[str, Any], places: Sequence[tuple[str, Sequence[Option]]]
 ) -> list[dict[str, Any]]:
-    """For each place, its options among those given."""
-    found: list[dict[str, Any]] = [{} for _ in places]
-    for option, value in given.items():
+    """For each place, those of the options that it has."""
+    of_places: list[dict[str, Any]] = [{} for _ in places]
+    for option, value in options.items():
         owners = [k for k, (_, known) in enumerate(places) if option in {o.name for o in known}]
         if not owners:
             every = [o.name for _, known in places for o in known]
@@ -167,5 +191,77 @@ def _sorted(
             raise InputError(
                 f"option '{option}' is one of {listed}: build the object and pass it instead"
             )
-        found[owners[0]][option] = value
-    return found
+        of_places[owners[0]][option] = value
+    return of_places
+
+
+def starting_point(objective: Objective, start: np.ndarray | None, seed: int) -> Array:
+    """This rank's rows to start from: those given, or the objective's own.  Collective.
+
+    Raises
+    ------
+    InputError
+        They have another shape than this rank's rows, or hold what are no finite real numbers.
+    """
+    rows, name = start, "x0"
+    if start is None:
+        rows, name = objective.initial_point(seed), f"{type(objective).__name__}.initial_point"
+    with raise_on_all_ranks(objective.comm):
+        return checked_rows(rows, objective.layout.shape, name)
+
+
+def checked_rows(rows: Any, shape: tuple[int, int], name: str) -> np.ndarray:
+    """Finite real numbers as an array of this shape or flat; else an ``InputError``."""
+    try:
+        array = np.asanyarray(rows)  # masks included
+    except ValueError as error:
+        raise InputError(f"{name} must be an array of shape {shape}: {error}") from error
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{name} must hold real numbers, not {array.dtype}")
+    if np.ma.is_masked(array):
+        raise InputError(f"{name} has masked entries; fill them in")
+    if array.shape not in (shape, (shape[0] * shape[1],)):
+        raise InputError(f"{name} must have shape {shape}, not {array.shape}")
+    finite = np.isfinite(array).reshape(shape).all(axis=1)
+    if not finite.all():
+        raise InputError(f"{name} is not finite in row {int(np.argmin(finite))}")
+    return np.array(array, dtype=float, order="C").reshape(shape)
+
+
+def assembled(
+    objective: Objective,
+    solver: Solver[Any],
+    start: np.ndarray | None,
+    seed: int,
+    *,
+    homotopy: HomotopySchedule | None = None,
+    folder: Path | None = None,
+    interval: float = 60.0,
+    identity: Mapping[str, Any] | None = None,
+) -> Callable[..., Result]:
+    """:func:`~thalweg.driver.drive` with all parts of a run but the rules that end it.  Collective.
+
+    Parameters
+    ----------
+    start
+        This rank's rows, or None for what the objective proposes for ``seed``.
+    homotopy
+        Stages; by default what the objective proposes, if anything.
+    folder, interval
+        Where checkpoints go and how often, in seconds; without a folder there are none.
+    identity
+        What a resumed run must have in common with this one beside the starting point and the
+        versions of plugins; by default the objective with its data, and the parts' options.
+    """
+    if homotopy is None and isinstance(objective, Homotopy):
+        homotopy = HomotopySchedule.proposed_by(objective)
+    x, checkpoints = starting_point(objective, start, seed), None
+    if folder is not None:
+        if identity is None:
+            identity = identity_of(objective, solver, homotopy)
+        # A point that the objective made is told by its seed: its last bits may depend on the
+        # number of ranks.
+        point = {"seed": seed} if start is None else {"start": objective.layout.digest(x)}
+        whole = {**identity, **plugin_versions(objective, solver), **point}
+        checkpoints = Checkpoints(folder, interval, whole)
+    return partial(drive, objective, solver, x, homotopy=homotopy, checkpoints=checkpoints)
