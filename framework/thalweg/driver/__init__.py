@@ -2,8 +2,9 @@
 
 from thalweg.driver.checkpoint import Checkpoints
 from thalweg.driver.homotopy import HomotopySchedule
-from thalweg.driver.loop import Iterate, drive
+from thalweg.driver.loop import drive
 from thalweg.driver.minimize import minimize
+from thalweg.driver.progress import Iterate
 from thalweg.driver.stopping import STOP_OPTIONS, Stop
 
 __all__ = [

@@ -11,7 +11,7 @@ import numpy as np
 
 from thalweg.driver.assembly import assembled, method_of_call
 from thalweg.driver.homotopy import HomotopySchedule
-from thalweg.driver.loop import Callback
+from thalweg.driver.progress import Callback
 from thalweg.errors import InputError
 from thalweg.interfaces import Objective, Preconditioner, Solver
 from thalweg.lock import FolderLock

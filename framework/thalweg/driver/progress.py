@@ -1,14 +1,17 @@
-"""Progress of a run: the counters that are saved, and the progress bar."""
+"""Progress of a run: the counters that are saved, what callbacks are told, the progress bar."""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from thalweg.driver.stopping import Stop
+from thalweg.interfaces import SolverState
 from thalweg.parallel import MPI
 
 
@@ -41,6 +44,47 @@ class Progress:
     values: list[float] = field(default_factory=list)
     epoch: int = 0
     cut: list[float] = field(default_factory=list)
+
+    def note_value(self, state: SolverState, by_epochs: bool, window: int) -> None:
+        """Keep the values that the rule on the decrease compares: of iterations, or of epochs."""
+        value = state.value
+        if by_epochs:
+            if state.epoch == self.epoch:
+                return
+            # The value at the start is that of a part, with which no epoch compares.
+            self.values = self.values if self.epoch else []
+            self.epoch, value = state.epoch, state.epoch_value
+        self.values = [*self.values, value][-1 - window :]
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """Argument of a callback after each step, and once before the first.
+
+    Attributes
+    ----------
+    iteration, evaluations, seconds
+        Counts and wall time since the start, over resumed parts too.
+    objective, gradient_norm
+        As in the trace.
+    rows
+        This rank's rows of the iterate, a read-only view that lasts until the
+        callback returns.
+    state
+        The solver's state; read it, do not change it.
+    """
+
+    iteration: int
+    evaluations: int
+    seconds: float
+    objective: float
+    gradient_norm: float
+    rows: np.ndarray
+    state: SolverState
+
+
+#: Called on all ranks; a true answer on any of them ends the run.
+Callback = Callable[[Iterate], object]
 
 
 class ProgressBar:

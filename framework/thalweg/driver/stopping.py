@@ -10,6 +10,9 @@ from typing import Annotated
 from thalweg.plugins import Help, check_declared, declared_options
 from thalweg.result import Status
 
+#: As which numbers statuses travel between ranks.
+STATUSES = tuple(Status)
+
 
 @dataclass(frozen=True)
 class Stop:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import numpy as np
+
+from thalweg.driver.stopping import STATUSES
+from thalweg.interfaces import ManifoldVariable, Objective, SolverState
+from thalweg.parallel import values_of_all_ranks
 from thalweg.result import Status
 
 #: Predicted change, in errors of the value, from which on it must show.
@@ -19,6 +24,39 @@ DECADES = 3
 #: Relative decrease that no solver may leave behind; at these multiples of the step that promises
 #: it, which noise does not pass alike, a tenth of what is promised must show.
 LEFT, MULTIPLES = 1e-6, (1.0, 3.0, 10.0)
+
+
+def confirmed(
+    objective: Objective, state: SolverState, status: Status, values: Sequence[float]
+) -> tuple[Status, int]:
+    """Evaluate again where a solver found no descent, to tell faults from noise.  Collective.
+
+    An objective that is no longer finite makes every step fail, and so does a gradient that is not
+    that of the value.  Returns the status as rank 0 has it, and the number of evaluations.
+    """
+    flat = status is Status.SMALL_DECREASE and min(values) == max(values)
+    if not (flat or status is Status.PRECISION_LIMIT) or state.gradient is None:
+        return status, 0
+    value, gradient = objective.value_and_gradient(state.x)
+    evaluations, norm = 1, objective.layout.norm
+    error = float(objective.value_error(state.value))
+
+    def change(step: float) -> float:
+        nonlocal evaluations
+        evaluations += 1
+        return objective.value(state.x + step * gradient) - value
+
+    if not (math.isfinite(value) and math.isfinite(norm(gradient))):
+        status = Status.DIVERGED
+    elif not isinstance(objective, ManifoldVariable):  # which is not to be moved along its gradient
+        norms = np.array([norm(gradient), max(1.0, norm(state.x))])
+        norms = values_of_all_ranks(objective.comm, norms)[0]
+        along = status_along_gradient(change, value, error, *norms.tolist())
+        if along.failed:
+            status = along
+        elif not flat and error > 2.0 * Objective.value_error(objective, state.value):
+            status = Status.NOISE_LIMIT
+    return STATUSES[values_of_all_ranks(objective.comm, STATUSES.index(status))[0]], evaluations
 
 
 def status_along_gradient(
@@ -57,11 +95,11 @@ def status_along_gradient(
         step *= 10.0
     if flat == steps >= DECADES:
         return Status.INCONSISTENT
-    wanted = LEFT * abs(value)
-    if wanted <= FAR * error:  # its terms may cancel: take what the whole variable promises
-        wanted = LEFT * norm * size
-    steps_left = [multiple * wanted for multiple in MULTIPLES]
-    if FAR * error < wanted < math.inf and all(
+    promised = LEFT * abs(value)
+    if promised <= FAR * error:  # its terms may cancel: take what the whole variable promises
+        promised = LEFT * norm * size
+    steps_left = [multiple * promised for multiple in MULTIPLES]
+    if FAR * error < promised < math.inf and all(
         change(-predicted / norm**2) < -0.1 * predicted for predicted in steps_left
     ):
         return Status.FAILED

@@ -1,0 +1,158 @@
+"""What a run saves of itself, and how it goes on from that."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from thalweg.driver.checkpoint import Checkpoints
+from thalweg.driver.checkpoint_content import refusing_malformed, restored
+from thalweg.driver.homotopy import EARLY_STAGES
+from thalweg.driver.identity import name_of, preconditioner_of
+from thalweg.driver.progress import Progress
+from thalweg.driver.stopping import Stop
+from thalweg.errors import CheckpointError, StorageError
+from thalweg.interfaces import Objective, Solver, SolverState
+from thalweg.parallel import on_root, phase, values_of_all_ranks
+from thalweg.result import Trace
+
+_LOG = logging.getLogger("thalweg")
+
+#: Relative change of the value at a restored point that other ranks or machines may cause.
+RESTORED_ERROR = 1e-5
+
+
+@dataclass
+class SavedRun:
+    """A run as its checkpoints hold it: without any where ``checkpoints`` is None.
+
+    Attributes
+    ----------
+    at, seconds
+        Counters, and seconds of each phase; restored in place.
+    trace
+        The trace; another one once it is restored.
+    failures
+        Why checkpoints could not be written.
+    """
+
+    objective: Objective
+    solver: Solver[Any]
+    checkpoints: Checkpoints | None
+    at: Progress
+    seconds: dict[str, float]
+    trace: Trace
+    failures: list[str] = field(default_factory=list)
+    last: float = field(default_factory=time.perf_counter)
+
+    def __post_init__(self) -> None:
+        self.preconditioner = preconditioner_of(self.solver)
+        names = {"solver": name_of(self.solver), "preconditioner": name_of(self.preconditioner)}
+        self.parts: dict[str, str | None] = names
+
+    @property
+    def due(self) -> bool:
+        """Whether the time for the next checkpoint has come."""
+        kept = self.checkpoints
+        return kept is not None and time.perf_counter() - self.last >= kept.interval
+
+    @property
+    def _uncut(self) -> Checkpoints:
+        """Where the state is saved at which a budget ends the early stages of a homotopy."""
+        assert self.checkpoints is not None
+        return replace(self.checkpoints, folder=self.checkpoints.folder / "early-stages")
+
+    def read(self, stop: Stop) -> dict[str, Any] | None:
+        """The newest checkpoint from which this run can go on, None where there is none."""
+        content = self.checkpoints.read(self.objective) if self.checkpoints else None
+        if content is None:
+            return None
+        for part, name in self.parts.items():
+            # Fields of another solver's state may have the same names.
+            before = content.get("parts", {}).get(part, name)
+            if before != name:
+                raise CheckpointError(
+                    f"the checkpoint belongs to another run: its {part} was {before} and is now "
+                    f"{name}"
+                )
+        cut = content["progress"].get("cut")
+        if cut and stop.budget(*cut, share=EARLY_STAGES).running:
+            # These budgets would not have ended the early stages there: go on with them.
+            return self._uncut.read(self.objective)
+        return content
+
+    def restore(self, state: SolverState, content: dict[str, Any]) -> SolverState:
+        """Restore all of a run, and return its state.  Collective.
+
+        Raises
+        ------
+        CheckpointError
+            The content is not what a run saves, or the objective has another value at its point.
+        """
+        with refusing_malformed():
+            state = restored(state, content["state"])
+            if self.preconditioner is not None:
+                own = self.preconditioner.state()
+                self.preconditioner.restore(restored(own, content["preconditioner"]))
+            kinds = {name: type(value) for name, value in vars(self.at).items()}
+            numbers = {key: kinds[key](value) for key, value in content["progress"].items()}
+            vars(self.at).update(vars(Progress(**numbers)))
+            self.trace = Trace.from_array(self.trace.columns, content["trace"])
+            self.seconds.update({key: float(content["seconds"][key]) for key in self.seconds})
+            list(map(float, (state.value, *self.at.values)))
+            if state.x.shape != self.objective.layout.shape:
+                raise ValueError(f"an iterate of shape {state.x.shape}")
+        self._refuse_other_value(state)
+        return state
+
+    def _refuse_other_value(self, state: SolverState) -> None:
+        """Refuse a state whose value is another now: an identity may not see all of the data."""
+        if not self.solver.decreases or self.solver.stochastic:
+            return  # whose values may be those of a part of the problem
+        known, value = state.value, float(self.objective.value(state.x))
+        largest = max(abs(known), abs(value))
+        terms = max(largest, abs(self.trace["objective"][0]))  # which may have canceled
+        allowed = RESTORED_ERROR * largest + 10.0 * float(self.objective.value_error(terms))
+        if not values_of_all_ranks(self.objective.comm, abs(value - known) <= allowed)[0]:
+            raise CheckpointError(
+                f"the checkpoint belongs to another run: the objective at its point was {known!r} "
+                f"and is now {value!r}; the data, or the code, are others"
+            )
+
+    @phase("checkpoint")
+    def write(self, state: SolverState, elapsed: float, early: bool = False) -> bool:
+        """Write a checkpoint, if there are any; False if none was written.  Collective.
+
+        A disk that is full ends no run: what was written stays, and at the next interval there
+        may be room again.  ``early``: beside the others, where the early stages of a homotopy end.
+        """
+        if self.checkpoints is None:
+            return False
+        began, failures = time.perf_counter(), len(self.failures)
+        content = {
+            "parts": self.parts,
+            "state": state,
+            "preconditioner": self.preconditioner.state() if self.preconditioner else {},
+            "progress": vars(replace(self.at, elapsed=elapsed)),
+            "seconds": self.seconds,
+            "trace": on_root(self.objective.comm, self.trace.to_array),
+        }
+        try:
+            checkpoints = self._uncut if early else self.checkpoints
+            checkpoints.write(self.objective, self.at.iteration, content)
+        except StorageError as error:
+            self.failures.append(f"at iteration {self.at.iteration}: {error}")
+            if self.objective.comm.rank == 0:
+                _LOG.warning("the run continues without a checkpoint %s", self.failures[-1])
+        self.last = time.perf_counter()
+        self.seconds["checkpoint"] += self.last - began
+        return len(self.failures) == failures
+
+    def notes(self) -> list[str]:
+        """Sentences on checkpoints that could not be written."""
+        notes = [f"no checkpoint could be written {text}" for text in self.failures[:1]]
+        if len(self.failures) > 1:
+            notes.append(f"nor {len(self.failures) - 1} times later, last {self.failures[-1]}")
+        return notes

@@ -1,0 +1,149 @@
+"""The stages of a run: values of a homotopy parameter in turn; without a homotopy there is one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from thalweg.driver.homotopy import EARLY_STAGES, HomotopySchedule
+from thalweg.driver.progress import Progress
+from thalweg.driver.stopping import STATUSES, Stop
+from thalweg.interfaces import Homotopy, Objective, Solver, SolverState, require
+from thalweg.parallel import values_of_all_ranks
+from thalweg.result import Status, Trace
+
+#: Columns of a homotopy, after that of its parameter: the number of the stage, from 0, and the
+#: objective with the parameter of the last, NaN where the objective at hand does not tell it.
+STAGE_COLUMNS: tuple[str, ...] = (Trace.STAGE, "wanted_objective")
+
+
+class Stages:
+    """The rules of each stage, and the way from one to the next.
+
+    Attributes
+    ----------
+    columns
+        What they add to the trace.
+    last
+        Number of the last stage, from 0.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        solver: Solver[Any],
+        schedule: HomotopySchedule | None,
+        stop: Stop,
+        at: Progress,
+    ) -> None:
+        self.objective, self.solver = objective, solver
+        self.schedule, self.stop, self.at = schedule, stop, at
+        self.last = 0 if schedule is None else len(schedule.values) - 1
+        self.columns: tuple[str, ...] = ()
+        if schedule is not None:
+            require(objective, (Homotopy,), "a homotopy")
+            for value in schedule.values:
+                self._homotopy.check_homotopy(value)
+        if isinstance(objective, Homotopy):
+            own = () if schedule is None else STAGE_COLUMNS
+            self.columns = (objective.homotopy_name, *own)
+
+    @property
+    def _homotopy(self) -> Homotopy:
+        return cast(Homotopy, self.objective)
+
+    @property
+    def rules(self) -> list[Stop]:
+        """The rules that end the run, and those that end a stage before the last."""
+        return [self.stop] if self.schedule is None else [self.stop, self.schedule.stage]
+
+    @property
+    def left(self) -> int:
+        """Number of stages after the present one."""
+        return max(0, self.last - self.at.stage)
+
+    def cut(self, *used: float) -> bool:
+        """Whether so much of a budget is used that the last stage must begin."""
+        return not self.stop.budget(*cast(Any, used), share=EARLY_STAGES).running
+
+    def shorten(self) -> None:
+        """Enter the last stage at the start of a run whose budgets leave no others."""
+        if self.left and self.cut(0, 0, 0.0):
+            self.at.cut = [0, 0, 0.0, 0]
+            self.enter(self.last)
+
+    def enter(self, stage: int) -> None:
+        """Give the objective the parameter of a stage."""
+        self.at.stage = stage
+        if self.schedule is not None:
+            self._homotopy.homotopy_parameter = self.schedule.values[min(stage, self.last)]
+
+    def change(self, state: SolverState, used: list[float]) -> tuple[int, bool] | None:
+        """The stage to which the run goes on, None where it stays.  Collective.
+
+        With it, whether a budget of which so much is used demands it, which is then the last.
+        """
+        if not self.left:
+            return None
+        own = np.array((STATUSES.index(self.status(state)), self.cut(*used)))
+        number, cut = values_of_all_ranks(self.objective.comm, own)[0]
+        status = STATUSES[number]
+        if status.failed or (status.running and not cut):
+            return None
+        return (self.last, True) if cut else (self.at.stage + 1, False)
+
+    def entered(self, state: SolverState, stage: int) -> SolverState:
+        """The state with which a later stage begins.  Collective."""
+        self.enter(stage)
+        self.at.stage_start = self.at.iteration
+        x = self._homotopy.escape_stationary_point(state.x)
+        state = cast(SolverState, self.solver.reset(replace(state, x=x)))
+        self.at.values = [state.value]
+        return state
+
+    def status(self, state: SolverState) -> Status:
+        """Convergence of this stage, and in a stage that is not the last also its budget."""
+        status = self.solver.status(state)
+        if not status.running:
+            return status
+        rules = self.rules[-1] if self.left else self.stop
+        if self.solver.derivative_free or not self.solver.decreases:
+            rules = replace(rules, decrease=None)
+        # A small gradient of a part says little.
+        norm = state.gradient_norm if state.whole else math.nan
+        error = float(self.objective.value_error(state.value))
+        status = rules.convergence(self.at.values, norm, error)
+        if status.running and self.left:
+            iterations = self.at.iteration - self.at.stage_start
+            status = replace(rules, seconds=None, evaluations=None).budget(iterations, 0, 0.0)
+        return status
+
+    def row(self, state: SolverState) -> dict[str, float]:
+        """What :attr:`columns` show of a state."""
+        if not self.columns:
+            return {}
+        parameter = self._homotopy.homotopy_parameter
+        row = {self.columns[0]: parameter}
+        if self.schedule is not None:
+            wanted, known = self.schedule.values[-1], state.value
+            if parameter != wanted:
+                known = self._homotopy.value_at(wanted, state.value)
+            row.update(stage=self.at.stage, wanted_objective=known)
+        return row
+
+    def notes(self) -> list[str]:
+        """Sentences on stages that ended early, or were not reached."""
+        notes = []
+        if self.left and self.schedule is not None:
+            name, values = self._homotopy.homotopy_name, self.schedule.values
+            notes.append(
+                f"the run ended at {name} = {values[self.at.stage]:g}, in stage "
+                f"{self.at.stage + 1} of {len(values)}: its objective is that of this {name}, "
+                f"not of {values[-1]:g}"
+            )
+        if self.at.cut:
+            notes.append("the stages before the last ended early, to leave it a share of the limit")
+        return notes
