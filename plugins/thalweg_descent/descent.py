@@ -134,19 +134,10 @@ class Descent(Solver[DescentState]):
 
     def init(self, objective: Objective, x: Array) -> DescentState:
         """One evaluation at ``x``."""
-        value, gradient = objective.value_and_gradient(x)
-        norm = objective.layout.norm(gradient)
-        return DescentState(
-            objective=objective,
-            x=x,
-            value=value,
-            gradient=gradient,
-            gradient_norm=norm,
-            evaluations=1,
-            outcome=_outcome(value, norm),
-            lowest=value,
-            memory=self.direction().start(),
+        state = DescentState.evaluated(
+            objective, x, memory=self.direction().start(), lowest=math.inf
         )
+        return replace(state, lowest=state.value, outcome=_outcome(state))
 
     def step(self, state: DescentState) -> DescentState:
         """Go down along one direction."""
@@ -179,20 +170,17 @@ class Descent(Solver[DescentState]):
         )
         memory = direction.update(found.memory, metric, move)
         flat_steps = 0 if trial.value < state.lowest else state.flat_steps + 1
-        norm = metric.layout.norm(trial.gradient)
-        return replace(
-            state,
-            x=trial.x,
-            value=trial.value,
-            gradient=trial.gradient,
-            gradient_norm=norm,
+        moved = state.at(
+            trial.x,
+            trial.value,
+            trial.gradient,
             evaluations=evaluations,
             step_length=trial.step,
-            outcome=_outcome(trial.value, norm, flat_steps),
             memory=memory,
             lowest=min(state.lowest, trial.value),
             flat_steps=flat_steps,
         )
+        return replace(moved, outcome=_outcome(moved))
 
     def _search(self, state: DescentState, direction: Direction[Any], metric: Metric) -> _Search:
         """Search along the direction; if that fails, along ``-B^-1 g`` without memory."""
@@ -251,23 +239,21 @@ class Descent(Solver[DescentState]):
     def reset(self, state: DescentState) -> DescentState:
         """Evaluate again and forget the curvature; a step length stays a good guess."""
         value, gradient = state.objective.value_and_gradient(state.x)
-        norm = state.objective.layout.norm(gradient)
-        return replace(
-            state,
-            value=value,
-            gradient=gradient,
-            gradient_norm=norm,
+        fresh = state.at(
+            state.x,
+            value,
+            gradient,
             evaluations=state.evaluations + 1,
-            outcome=_outcome(value, norm),
             memory=self.direction().reset(state.memory),
             lowest=value,
             flat_steps=0,
         )
+        return replace(fresh, outcome=_outcome(fresh))
 
 
-def _outcome(value: float, gradient_norm: float, flat_steps: int = 0) -> Status:
-    if not math.isfinite(value) or not math.isfinite(gradient_norm):
+def _outcome(state: DescentState) -> Status:
+    if not state.is_finite:
         return Status.DIVERGED
-    if gradient_norm == 0.0:
+    if state.gradient_norm == 0.0:
         return Status.SMALL_GRADIENT
-    return Status.PRECISION_LIMIT if flat_steps >= MAX_FLAT_STEPS else Status.RUNNING
+    return Status.PRECISION_LIMIT if state.flat_steps >= MAX_FLAT_STEPS else Status.RUNNING

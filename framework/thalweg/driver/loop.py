@@ -146,7 +146,7 @@ class _Run:
                 finally:
                     bar.close()
                 # A run that reached its limit may be given a larger one.
-                saved = not status.failed and self._save()
+                saved = not status.failed and self.saved.write(self.state, self._elapsed())
                 # Without checkpoints, the one who sent the signal must not be ignored.
                 self.signals.answered = (
                     status is Status.INTERRUPTED and self.saved.checkpoints is not None
@@ -171,7 +171,7 @@ class _Run:
             self.state = state = self.saved.restore(state, saved)
         elif not math.isfinite(state.value):
             raise NumericalError(f"the objective is {state.value} at the starting point")
-        elif not _is_finite(state):
+        elif not state.is_finite:
             raise NumericalError("the gradient is not finite at the starting point")
         else:
             self.state = state = self._with_gradient_norm(state)
@@ -197,8 +197,8 @@ class _Run:
 
     def _with_gradient_norm(self, state: SolverState) -> SolverState:
         """The state with what the rule on the gradient asks for, where the solver has none."""
-        rules = self.stages.rules
-        if not self.solver.derivative_free or all(rule.gradient is None for rule in rules):
+        asked = any(rule.gradient is not None for rule in self.stages.rules)
+        if not (asked and self.solver.derivative_free):
             return state
         gradient = self.objective.value_and_gradient(state.x)[1]
         norm = self.objective.layout.norm(gradient)
@@ -207,8 +207,7 @@ class _Run:
     def _keep_finite(self) -> bool:
         """Whether the iterate is finite; the last one that was is put back in place of another."""
         state, good = self.state, self.last_good
-        finite = bool(values_of_all_ranks(self.objective.comm, _is_finite(state))[0])
-        if not finite:
+        if not (finite := bool(values_of_all_ranks(self.objective.comm, state.is_finite)[0])):
             names = ("x", "value", "gradient", "gradient_norm")
             self.state = state = replace(state, **{name: getattr(good, name) for name in names})
         self.last_good = state
@@ -222,7 +221,7 @@ class _Run:
         while change := self.stages.change(self.state, used := self._used(self._elapsed())):
             stage, cut = change
             if cut:
-                self._save(early=True)
+                self.saved.write(self.state, self._elapsed(), early=True)
             self.at.cut = used if cut else []
             self.state = self.stages.entered(self.state, stage)
             if not self._keep_finite():
@@ -257,15 +256,13 @@ class _Run:
                 status = Status.INTERRUPTED
                 self.signals.received = int(signals[signals > 0][0])  # all ranks end in one way
         if due and status.running:
-            self._save()
+            self.saved.write(self.state, self._elapsed())
         return status
 
     def _elapsed(self) -> float:
         return self.at.elapsed + run_clock() - self.began
 
     def _callbacks(self, state: SolverState) -> bool:
-        if not self.callbacks:
-            return False
         counts = (self.at.iteration, state.evaluations, self._elapsed())
         measures = (state.value, state.gradient_norm)
         iterate = Iterate(*counts, *measures, read_only(state.x), state)
@@ -279,14 +276,10 @@ class _Run:
         self.saved.trace.append({**row, **self.solver.trace_row(state)})
         return row
 
-    def _save(self, early: bool = False) -> bool:
-        return self.saved.write(self.state, self._elapsed(), early)
-
     @phase("measure")
     def _result(self, state: SolverState, status: Status, saved: bool) -> Result:
         objective = self.objective
         began = run_clock()
-        rows = np.array(state.x)
         value = float(state.value)
         if self.solver.stochastic and not status.failed:
             value = float(self.solver.whole_value(state))
@@ -295,7 +288,7 @@ class _Run:
         solution = np.array(objective.solution(state.x))
         seconds = {**self.seconds, "measure": run_clock() - began, "total": self._elapsed()}
         return Result(
-            x=rows,
+            x=np.array(state.x),
             objective=value,
             status=status,
             trace=self.saved.trace,
@@ -335,9 +328,3 @@ class _Run:
             self.solver.close(self.state)
         if self.prepared and self.preconditioner is not None:
             self.preconditioner.close()
-
-
-def _is_finite(state: SolverState) -> bool:
-    """Whether value and gradient are; a norm that is not known does not count."""
-    unknown = state.gradient is None and math.isnan(state.gradient_norm)
-    return math.isfinite(state.value) and (unknown or math.isfinite(state.gradient_norm))

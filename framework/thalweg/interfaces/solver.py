@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -69,6 +70,30 @@ class SolverState:
     whole: bool = True
     epoch: int = 0
     epoch_value: float = float("nan")
+
+    @classmethod
+    def evaluated(cls, objective: Objective, x: Array, **others: Any) -> Self:
+        """The state at ``x`` after one evaluation there, with other fields.  Collective."""
+        value, gradient = objective.value_and_gradient(x)
+        state = cls(objective=objective, x=x, value=value, evaluations=1, **others)
+        return state.at(x, value, gradient)
+
+    def at(self, x: Array, value: float, gradient: Array, **changes: Any) -> Self:
+        """The state at another point, with the norm of its gradient.  Collective.
+
+        Parameters
+        ----------
+        **changes
+            Other fields, such as ``step_length`` and the number of ``evaluations`` by now.
+        """
+        changes["gradient_norm"] = self.objective.layout.norm(gradient)
+        return replace(self, x=x, value=value, gradient=gradient, **changes)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether value and gradient are; a norm that is not known does not count."""
+        unknown = self.gradient is None and math.isnan(self.gradient_norm)
+        return math.isfinite(self.value) and (unknown or math.isfinite(self.gradient_norm))
 
 
 S = TypeVar("S", bound=SolverState)

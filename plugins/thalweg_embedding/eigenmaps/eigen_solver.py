@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -69,15 +69,7 @@ class Eigen(Solver[EigenState]):
 
     def init(self, objective: Objective, x: Array) -> EigenState:
         """Evaluate the start."""
-        value, gradient = objective.value_and_gradient(x)
-        return EigenState(
-            objective=objective,
-            x=x,
-            value=value,
-            gradient=gradient,
-            gradient_norm=objective.layout.norm(gradient),
-            evaluations=1,
-        )
+        return EigenState.evaluated(objective, x)
 
     def step(self, state: EigenState) -> EigenState:
         """Solve the eigenproblem."""
@@ -101,12 +93,10 @@ class Eigen(Solver[EigenState]):
                 "an eigenvalue is zero up to rounding: other maps are as good as this one, often "
                 "since rows equal others"
             )
-        return replace(
-            state,
-            x=vectors,
-            value=value,
-            gradient=gradient,
-            gradient_norm=layout.norm(gradient),
+        return state.at(
+            vectors,
+            value,
+            gradient,
             evaluations=state.evaluations + 1,
             residual=float((residuals / limits).max()),
             done=True,

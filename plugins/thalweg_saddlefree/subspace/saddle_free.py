@@ -342,13 +342,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     @staticmethod
     def _evaluated_here(state: SubspaceState) -> SubspaceState:
         value, gradient = state.objective.value_and_gradient(state.x)
-        return replace(
-            state,
-            value=value,
-            gradient=gradient,
-            gradient_norm=state.objective.layout.norm(gradient),
-            evaluations=state.evaluations + 1,
-        )
+        return state.at(state.x, value, gradient, evaluations=state.evaluations + 1)
 
     def _directions(self, state: SubspaceState) -> list[Array]:
         """Preconditioned gradient, last step if there is one, and Lanczos vectors."""

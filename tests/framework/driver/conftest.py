@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -52,28 +52,16 @@ class HeavyBall(Solver[HeavyBallState]):
     trace_columns = ("speed",)
 
     def init(self, objective, x):
-        value, gradient = objective.value_and_gradient(x)
-        return HeavyBallState(
-            objective=objective,
-            x=x,
-            value=value,
-            gradient=gradient,
-            gradient_norm=objective.layout.norm(gradient),
-            evaluations=1,
-            velocity=np.zeros_like(x),
-            past=[],
-        )
+        return HeavyBallState.evaluated(objective, x, velocity=np.zeros_like(x), past=[])
 
     def step(self, state):
         velocity = 0.7 * state.velocity - self.rate * state.gradient
         x = state.x + velocity
         value, gradient = state.objective.value_and_gradient(x)
-        return replace(
-            state,
-            x=x,
-            value=value,
-            gradient=gradient,
-            gradient_norm=state.objective.layout.norm(gradient),
+        return state.at(
+            x,
+            value,
+            gradient,
             evaluations=state.evaluations + 1,
             velocity=velocity,
             past=[*state.past[-2:], np.array([value])],

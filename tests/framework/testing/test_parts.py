@@ -38,28 +38,17 @@ class Descent(Solver):
     trace_columns: ClassVar[tuple[str, ...]] = ("speed",)
 
     def init(self, objective, x):
-        value, gradient = objective.value_and_gradient(x)
-        return DescentState(
-            objective=objective,
-            x=x,
-            value=value,
-            gradient=gradient,
-            gradient_norm=objective.layout.norm(gradient),
-            evaluations=1,
-            momentum=np.zeros_like(x),
-        )
+        return DescentState.evaluated(objective, x, momentum=np.zeros_like(x))
 
     def step(self, state):
         direction = self.preconditioner.apply(state.gradient)
         momentum = 0.5 * state.momentum - 5 * self.step_size * direction
         x = state.x + momentum
         value, gradient = state.objective.value_and_gradient(x)
-        return replace(
-            state,
-            x=x,
-            value=value,
-            gradient=gradient,
-            gradient_norm=state.objective.layout.norm(gradient),
+        return state.at(
+            x,
+            value,
+            gradient,
             evaluations=state.evaluations + 1,
             momentum=momentum,
             counts=[*state.counts, state.evaluations + 1],

@@ -39,17 +39,8 @@ class BarzilaiBorwein(Solver):
 
     def init(self, objective, x):
         """State at the starting point."""
-        value, gradient = objective.value_and_gradient(x)
-        return BarzilaiBorweinState(
-            objective=objective,
-            x=x,
-            value=value,
-            gradient=gradient,
-            gradient_norm=objective.layout.norm(gradient),
-            evaluations=1,
-            trial=self.first_step,
-            recent=[value],
-        )
+        state = BarzilaiBorweinState.evaluated(objective, x, trial=self.first_step, recent=[])
+        return replace(state, recent=[state.value])
 
     def step(self, state):
         """Go down along the preconditioned gradient, at most so far as the latest values allow."""
@@ -70,12 +61,10 @@ class BarzilaiBorwein(Solver):
             return replace(state, evaluations=evaluations, stuck=True)
         # s'y with s = -length * direction, and s'Bs = -length² * slope.
         curvature = -length * (layout.dot(gradient, direction) + slope)
-        return replace(
-            state,
-            x=x,
-            value=value,
-            gradient=gradient,
-            gradient_norm=layout.norm(gradient),
+        return state.at(
+            x,
+            value,
+            gradient,
             evaluations=evaluations,
             step_length=length,
             trial=min(-(length**2) * slope / curvature, 1e3) if curvature > 0 else 2 * length,
