@@ -26,7 +26,6 @@ import copy
 import functools
 import hashlib
 import itertools
-import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -36,46 +35,26 @@ import scipy.sparse
 
 from thalweg.engines.secants import secant_kernels as kernels
 from thalweg.engines.secants.frame import LARGE_DIMENSION, PrincipalFrame, row_blocks
-from thalweg.engines.secants.secant_bounds import (
-    Accuracy,
-    SplitPoints,
-    cheapest_split,
-    image_bounds,
-    split_points,
-)
-from thalweg.engines.secants.secant_tiles import (
-    TILE,
-    Block,
-    Edges,
-    TileChoice,
-    TilePool,
-    Workspace,
-    tiles_of,
-)
+from thalweg.engines.secants.listed_pairs import ListedPairs
+from thalweg.engines.secants.points import checked_components, exact_points, rescaled_points
+from thalweg.engines.secants.scan import Scan, ScanOptions
+from thalweg.engines.secants.secant_bounds import Accuracy
 from thalweg.engines.secants.sparse_rows import SparseRows
-from thalweg.engines.secants.worst_secants import Scan, WorstSecants
+from thalweg.engines.secants.tile_scans import TileScans
+from thalweg.engines.secants.worst_secants import WorstSecants
 from thalweg.errors import InputError
 from thalweg.parallel import (
     Layout,
     Ring,
     RowRoutes,
     any_over_ranks,
-    max_over_ranks,
     raise_on_all_ranks,
-    refuse_differing,
     sum_large,
-    sum_over_ranks,
 )
 from thalweg.parallel.identity import Identified, identity_texts
 
 #: Points that all ranks hold, to estimate what a scan will cost.
 SAMPLE = 384
-
-#: Bytes of rows that a rank receives of another at a time.
-PIECE = 4e6
-
-#: Largest entry of a map, so that squares of images are finite.
-LARGEST_COMPONENT = 1e100
 
 
 class SecantSet(Identified):
@@ -152,35 +131,24 @@ class SecantSet(Identified):
                 self._labels = np.unique(labels, return_inverse=True)[1].astype(np.int32).ravel()
         #: Which pairs are secants.
         self.kind = "all" if labels is None else "within-class"
-        self._listed: np.ndarray | None = None
-        self._weights: np.ndarray | None = None
+        self._listed: ListedPairs | None = None
         if weights is not None and pairs is None:
             raise InputError("weights are those of listed pairs; give the pairs too")
         if pairs is not None:
             self.kind = "pairs" if weights is None else "weighted pairs"
-            with raise_on_all_ranks(layout.comm):
-                pairs, weights = checked_pairs(pairs, weights, layout)
-            refuse_differing(layout.comm, "the pairs or their weights", pairs, weights)
-            share = slice(self.comm.rank, None, self.comm.size)
-            pairs, weights = pairs[share], None if weights is None else weights[share]
+            self._listed = ListedPairs.given(self.layout, pairs, weights)
         elif neighbors is not None:
             self.kind = "neighbors"
-            pairs = neighbor_pairs(self.layout, neighbors)
-        if pairs is not None:
-            self._keys, self._listed, self._weights = listed_pairs(self.layout, pairs, weights)
+            self._listed = ListedPairs.between(self.layout, neighbors)
         self._prepare()
 
     def _prepare(self) -> None:
         self.__dict__.pop("digest", None)  # of a set of which this is a part
         self._last: tuple[bytes, Scan] | None = None
         self._remembered: tuple[bytes, Scan] | None = None
-        #: Images under the map whose scan goes on with a further part.
-        self._mapped: tuple[bytes, np.ndarray, np.ndarray, np.ndarray] | None = None
-        self._split: SplitPoints | None = None
-        self._split_key: tuple[int, float] | None = None
-        self._split_choice = (0, 0)
         _, sampled = self.sample(SAMPLE if self.dimension <= LARGE_DIMENSION else 2 * SAMPLE)
         self._frame = PrincipalFrame(self.points, self.layout, sampled)
+        self._tiles = TileScans(self, self._frame)
         if self.layout.rows < 2 or not self._any_distinct():
             among = {
                 "all": f"the {self.layout.rows} points",
@@ -220,8 +188,9 @@ class SecantSet(Identified):
 
     def identity(self) -> dict[str, Any]:
         """The points, and which pairs are secants."""
-        listed = self._listed is not None and (self._keys, self._weights)
-        return {"points": self.points, "labels": self._labels, "listed": listed}
+        listed = self._listed
+        pairs = listed is not None and (listed.keys, listed.weights)
+        return {"points": self.points, "labels": self._labels, "listed": pairs}
 
     @functools.cached_property
     def digest(self) -> str:
@@ -253,37 +222,30 @@ class SecantSet(Identified):
         if self._labels is not None:
             counts &= self._labels[rows][:, None] == self._labels[columns]
         if self._listed is not None:
-            low = np.minimum(rows[:, None], columns)
-            keys = low * self.n_points + np.maximum(rows[:, None], columns)
-            counts &= self._keys[self._places_of(keys)] == keys
+            low, high = np.minimum(rows[:, None], columns), np.maximum(rows[:, None], columns)
+            counts &= self._listed.contains(low, high)
         return np.asarray(counts)
 
     @property
     def listed_pairs(self) -> np.ndarray:
         """Listed pairs i < j of global numbers of which i is this rank's, shape ``(m, 2)``."""
         assert self._listed is not None
-        return self._listed
-
-    def _places_of(self, keys: np.ndarray) -> np.ndarray:
-        return np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return self._listed.own
 
     @property
     def weighted(self) -> bool:
         """Whether listed pairs have weights."""
-        return self._weights is not None
+        return self._listed is not None and self._listed.weights is not None
 
     def weights_of(self, pairs: np.ndarray) -> np.ndarray:
         """Weights of listed pairs i < j of global numbers, shape ``(..., 2)``; 1 without any."""
-        if self._weights is None:
-            return np.ones(pairs.shape[:-1])
-        keys = pairs[..., 0] * self.n_points + pairs[..., 1]
-        return np.asarray(self._weights[self._places_of(keys)])
+        return np.ones(pairs.shape[:-1]) if self._listed is None else self._listed.weights_of(pairs)
 
     @property
     def n_pairs(self) -> int:
         """Pairs of points that count, coincident ones included."""
         if self._listed is not None:
-            return self._listed_total
+            return len(self._listed.keys)
         if self._labels is not None:
             sizes = np.bincount(self._labels).astype(np.int64)
             return int((sizes * (sizes - 1) // 2).sum())
@@ -358,7 +320,8 @@ class SecantSet(Identified):
         return isinstance(self.points, SparseRows)
 
     @property
-    def _exact(self) -> np.ndarray:
+    def stored_rows(self) -> np.ndarray:
+        """This rank's points as one array, sparse rows packed."""
         return self.points.packed if isinstance(self.points, SparseRows) else self.points
 
     @property
@@ -371,10 +334,8 @@ class SecantSet(Identified):
         return self._threads
 
     def _any_distinct(self) -> bool:
-        if self._listed is not None:
-            return self._listed_total > 0
-        if self.n_pairs == 0:
-            return False
+        if self.listed or self.n_pairs == 0:
+            return self.n_pairs > 0
         first = self.rows_of(np.zeros(1, dtype=np.int64))[0]
         blocks = row_blocks(*self.points.shape)
         differ = any(bool((self.points[block] != first).any()) for block in blocks)
@@ -387,16 +348,10 @@ class SecantSet(Identified):
         components: np.ndarray,
         threshold: float = np.inf,
         max_pairs: int = 0,
-        per_row: int = 3,
-        fraction: float = 1.0,
-        seed: int = 0,
-        n_leading: int | None = None,
-        n_further: int = 0,
+        *,
         progress: Callable[[int], None] | None = None,
-        part: tuple[int, int] = (0, 1),
-        first: int = 0,
         before: Scan | None = None,
-        share: bool = False,
+        **options: Any,
     ) -> Scan:
         """Bound or measure every secant, or a sample, and keep the worst.
 
@@ -404,37 +359,14 @@ class SecantSet(Identified):
         ----------
         components
             Psi, shape ``(rank, dimension)``, equal on all ranks.
-        threshold
-            Least distortion, in absolute value, of the pairs that are kept.
-        max_pairs
-            At most so many pairs are kept.
-        per_row
-            Of each point's pairs with the later points of one tile, at most so
-            many are kept: a spread of violators says more than a cluster.
-        fraction
-            Share of the tiles that is scanned, the same tiles at any number of
-            ranks.
-        seed
-            Chooses the tiles.
-        n_leading
-            Coordinates in the tiles' products, the others being bounded by their
-            norms; None chooses by cost, 0 means all.
-        n_further
-            Further coordinates for the pairs that the leading ones leave undecided; with
-            ``n_leading=None`` they are chosen as well.
+        threshold, max_pairs
+            Least distortion, in absolute value, and largest number of the pairs that are kept.
         progress
             Called on every rank with the number of pairs that it has just done.
-        part
-            Number of a part, from 0, and how many parts the tiles are scanned in, one a call,
-            so that work can be saved in between.  After the last part the scan is the same as
-            that in one part.
-        first
-            Where among the tiles part 0 begins, the same for all parts: a scan may so go on
-            where that of another map ended.
         before
             What the scan of the part before returned.
-        share
-            Whether each rank gets some of the worst pairs, not every rank all of them.
+        **options
+            Further ones of :class:`~thalweg.engines.secants.scan.ScanOptions`.
 
         Raises
         ------
@@ -446,54 +378,11 @@ class SecantSet(Identified):
         for known in (self._last, self._remembered) if max_pairs == 0 else ():
             if known is not None and known[0] == key:
                 return known[1]
-        last_part = part[0] == part[1] - 1
+        chosen = ScanOptions(threshold, max_pairs, **options)
         if self._listed is not None:
-            if part[1] > 1:
-                raise InputError("listed secants are scanned in one part")
-            scan = self._scan_listed(components, threshold, max_pairs, progress, share)
-            self._last = (key, scan)
-            return scan
-        if n_leading is None:
-            n_leading, n_further = self._cheapest_split(components, threshold)
-        split = self._split_points(n_leading, n_further)
-        accuracy = Accuracy.of(components)
-        if self._mapped is None or self._mapped[0] != key:
-            images = self.images(components)
-            self._mapped = (key, images, *image_bounds(images, self._frame, accuracy))
-        _, images, single, mapped_bounds = self._mapped
-        if last_part:
-            self._mapped = None
-        bounds = np.concatenate([split.bounds, mapped_bounds, split.further_bounds], axis=1)
-        sizes = self._frame.centered_sizes
-        arrays = (self._exact, sizes, images, split.leading, single, bounds, split.further)
-        ranks = self.comm.size
-        keeper = WorstSecants(threshold, max_pairs, per_row, accuracy, self.sparse, ranks)
-        if before is not None:
-            keeper.go_on_from(before, self.comm.rank == 0, share)
-        chosen = TileChoice(fraction, seed, self.n_points, part, first)
-        labeled = self._labels is not None
-        labels = self._labels if labeled else np.zeros(self.n_points, dtype=np.int32)
-        assert labels is not None
-        mine: Block | None = None
-        row_bytes = sum(array.nbytes for array in arrays) / max(1, len(images))
-        largest = max_over_ranks(self.comm, row_bytes) * self.layout.counts().max()
-        pieces = int(np.clip(largest / PIECE, 1, 16)) if self.comm.size > 1 else 1
-
-        def work(low: Block, high: Block, tile: Edges, workspace: Workspace) -> int:
-            return keeper.tile(components, low, high, tile, labeled, workspace)
-
-        with TilePool(self.threads) as pool:
-            for block in Ring(self.layout).blocks(*arrays, each_pair_once=True, pieces=pieces):
-                other = Block(block.start, block.arrays, labels)
-                mine = other if mine is None else mine  # a rank's own block comes first
-                own = mine.part(block.rows)
-                low, high = (own, other) if own.start < other.start else (other, own)
-                if block.own:
-                    low = high = own
-                tiles = [(low, high, t) for t in tiles_of(low, high, chosen, block.own)]
-                pool.run(tiles, work, block.poll, progress)
-        complete = fraction >= 1.0 and last_part
-        scan = keeper.finish(self.layout, split.n_leading, complete, self.n_pairs, share)
+            scan = self._scan_listed(self._listed, components, chosen, progress)
+        else:
+            scan = self._tiles.scan(components, chosen, progress, before)
         if scan.complete:
             self._last = (key, scan)
         return scan
@@ -506,200 +395,34 @@ class SecantSet(Identified):
         """Drop the scans that are kept, so that the next one is done even for the same map."""
         self._last = self._remembered = None
 
-    def _cheapest_split(self, components: np.ndarray, threshold: float) -> tuple[int, int]:
-        if self.dimension < 64 or self.n_points < 2 * TILE:
-            return self.dimension, 0
-        # What a choice depends on but little: chosen again only if that changes.
-        key = (len(components), round(min(threshold, 1e3), 2))
-        if key != self._split_key:
-            present = (0, 0)
-            if self._split is not None:
-                present = (self._split.n_leading, self._split.further.shape[1])
-            chosen = cheapest_split(self._frame, components, threshold, present)
-            self._split_choice = self.comm.bcast(chosen)
-            self._split_key = key
-        return self._split_choice
-
-    def _split_points(self, n_leading: int, n_further: int) -> SplitPoints:
-        if n_leading <= 0 or n_leading > len(self.directions):
-            n_leading = self.dimension
-        present = None if self._split is None else self._split.further.shape[1]
-        if self._split is None or (self._split.n_leading, present) != (n_leading, n_further):
-            self._split = split_points(self.points, self._frame, n_leading, n_further)
-        return self._split
-
     def _scan_listed(
         self,
+        listed: ListedPairs,
         components: np.ndarray,
-        threshold: float,
-        max_pairs: int,
+        options: ScanOptions,
         progress: Callable[[int], None] | None,
-        share: bool,
     ) -> Scan:
-        assert self._listed is not None
+        if options.part[1] > 1:
+            raise InputError("listed secants are scanned in one part")
         images = self.images(components)
-        first, second = self._listed.T
+        first, second = listed.own.T
         accuracy = Accuracy.of(components)
-        keeper = WorstSecants(threshold, max_pairs, 0, accuracy, ranks=self.comm.size)
-        for block in Ring(self.layout).blocks(self._exact, self._frame.centered_sizes, images):
+        keeper = WorstSecants(
+            options.threshold, options.max_pairs, 0, accuracy, ranks=self.comm.size
+        )
+        for block in Ring(self.layout).blocks(self.stored_rows, self._frame.centered_sizes, images):
             here = (second >= block.start) & (second < block.stop)
             i = first[here]
             j = second[here]
             lengths, mapped = np.empty(len(i)), np.empty(len(i))
             points, sizes, other_images = block.arrays
             kernels.measure_pairs(
-                i - self.layout.start, j - block.start, self._exact, points,
+                i - self.layout.start, j - block.start, self.stored_rows, points,
                 self._frame.centered_sizes, sizes, images, other_images, components,
                 accuracy.close, self.sparse, lengths, mapped,
             )  # fmt: skip
-            weights = self.weights_of(np.stack([i, j], axis=1)) if self.weighted else None
+            weights = listed.weights_of(np.stack([i, j], axis=1)) if self.weighted else None
             keeper.listed(i, j, lengths, mapped, weights)
             if progress is not None:
                 progress(len(i))
-        return keeper.finish(self.layout, self.dimension, True, self._listed_total, share)
-
-    @property
-    def _listed_total(self) -> int:
-        assert self._listed is not None
-        return int(sum_over_ranks(self.comm, len(self._listed)))
-
-
-def rescaled_points(points: np.ndarray, layout: Layout) -> np.ndarray:
-    """The points times a power of two, if single precision could not hold their squares.
-
-    Collective.
-
-    Raises
-    ------
-    InputError
-        An entry would vanish beside the largest.
-    """
-    largest = 0.0
-    if points.dtype.kind == "f":
-        largest = max(float(points.max(initial=0.0)), -float(points.min(initial=0.0)))
-    largest = max_over_ranks(layout.comm, largest)
-    if largest == 0.0 or 1e-9 < largest < 1e9:
-        return points
-    exponent = math.frexp(largest)[1]
-    with raise_on_all_ranks(layout.comm):
-        scaled = np.asarray(np.ldexp(points.astype(float), -exponent))
-        if not np.array_equal(np.ldexp(scaled, exponent), points):
-            raise InputError(
-                f"the points hold numbers from nearly 0 to {largest:.3g}, more than float64 can "
-                "scale without loss; round the small ones to 0"
-            )
-    return scaled
-
-
-def exact_points(points: np.ndarray) -> np.ndarray:
-    """The points without loss, contiguous: as they are if uint8, else float32 if they fit."""
-    if points.ndim != 2:
-        raise InputError(f"the points must be a table of rows, not of {points.ndim} dimensions")
-    if points.dtype == np.uint8:
-        return np.ascontiguousarray(points)  # images: a quarter of the memory and messages
-    if points.dtype.kind in "iub" and points.dtype.itemsize <= 2:
-        points = points.astype(np.float32)  # integers up to 2^24 are exact
-    elif points.dtype.kind not in "fiub":
-        raise InputError(f"the points hold {points.dtype}, not real numbers")
-    elif points.dtype not in (np.float32, np.float64):
-        given, points = points, points.astype(np.float32 if points.itemsize == 2 else np.float64)
-        with np.errstate(invalid="ignore"):
-            exact = points.astype(given.dtype) == given
-        if not (exact | ~np.isfinite(points)).all():
-            raise InputError(
-                f"the points hold {given.dtype} that float64 cannot hold without loss; round them"
-            )
-    if not np.isfinite(points).all():
-        raise InputError("the points hold a number that is not finite; remove NaN and infinity")
-    return np.ascontiguousarray(points)
-
-
-def checked_components(components: np.ndarray, dimension: int) -> np.ndarray:
-    """Psi as a float64 matrix of the right width.
-
-    Raises
-    ------
-    InputError
-    """
-    components = np.asarray(components)
-    if components.ndim != 2 or components.shape[1] != dimension:
-        shape = " x ".join(str(s) for s in components.shape)
-        raise InputError(
-            f"the components are {shape}, but the points have {dimension} columns; "
-            f"give a matrix of shape rank x {dimension}"
-        )
-    if components.dtype.kind not in "fiub":
-        raise InputError(f"the components hold {components.dtype}, not real numbers")
-    components = np.ascontiguousarray(components, dtype=float)
-    if not np.isfinite(components).all():
-        raise InputError("the components hold a number that is not finite; remove NaN and infinity")
-    largest = float(np.abs(components).max(initial=0.0))
-    if largest > LARGEST_COMPONENT:
-        raise InputError(f"the components hold {largest:.3g}; scale them, to 1e100 at most")
-    return components
-
-
-def checked_pairs(
-    pairs: np.ndarray, weights: np.ndarray | None, layout: Layout
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Pairs of numbers of points, shape ``(m, 2)``, and their weights, shape ``(m,)``.
-
-    Raises
-    ------
-    InputError
-        Another shape, numbers that are no points', or weights outside (0, 1].
-    """
-    pairs = np.asarray(pairs)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise InputError(
-            f"the pairs must be integers in two columns, not {pairs.dtype} of shape {pairs.shape}"
-        )
-    if pairs.size and not (pairs.min() >= 0 and pairs.max() < layout.rows):
-        wrong = pairs.min() if pairs.min() < 0 else pairs.max()
-        raise InputError(
-            f"the pairs must be numbers of the {layout.rows} points, from 0 on, not {wrong}"
-        )
-    if weights is not None:
-        weights = np.asarray(weights, dtype=float)
-        if weights.shape != (len(pairs),):
-            raise InputError(
-                f"there must be a weight for each of {len(pairs)} pairs, not weights of shape "
-                f"{weights.shape}"
-            )
-        good = (weights > 0.0) & (weights <= 1.0)
-        if not good.all():
-            raise InputError(
-                "the weights of pairs must be above 0 and at most 1, "
-                f"not {weights[~good][0]}; divide them by the largest"
-            )
-    return pairs.astype(np.int64), weights
-
-
-def neighbor_pairs(layout: Layout, neighbors: np.ndarray) -> np.ndarray:
-    """The pairs of this rank's points, by global numbers, with their neighbors."""
-    first = np.repeat(np.arange(layout.start, layout.stop), neighbors.shape[1])
-    return np.stack([first, neighbors.astype(np.int64).ravel()], axis=1)
-
-
-def listed_pairs(
-    layout: Layout, pairs: np.ndarray, weights: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Distinct pairs i < j out of those of all ranks.
-
-    Returns the sorted keys ``i * n + j`` of all pairs, on every rank, the pairs (i, j) whose i
-    is this rank's, and the weights of the keys.
-    """
-    pairs = np.sort(pairs, axis=1)
-    distinct = pairs[:, 0] != pairs[:, 1]
-    pairs = pairs[distinct]
-    given = np.concatenate(layout.comm.allgather(pairs[:, 0] * layout.rows + pairs[:, 1]))
-    if weights is None:
-        keys = np.unique(given)
-    else:
-        keys, at = np.unique(given, return_inverse=True)
-        largest = np.zeros(len(keys))
-        np.maximum.at(largest, at, np.concatenate(layout.comm.allgather(weights[distinct])))
-        weights = largest
-    i, j = np.divmod(keys, max(1, layout.rows))
-    mine = (i >= layout.start) & (i < layout.stop)
-    return keys, np.stack([i[mine], j[mine]], axis=1), weights
+        return keeper.finish(self.layout, self.dimension, True, self.n_pairs, options.share)

@@ -3,73 +3,17 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
-from typing import Annotated, Any
 
 import numpy as np
 
 from thalweg.engines.secants import secant_kernels as kernels
+from thalweg.engines.secants.scan import Scan
 from thalweg.engines.secants.secant_bounds import Accuracy
 from thalweg.engines.secants.secant_tiles import STRIP, TILE, Block, Edges, Workspace
 from thalweg.parallel import Layout, RowRoutes, nth_over_ranks, sum_over_ranks, values_of_all_ranks
 
 #: Pairs that a rank may keep beyond its share, and what it may keep for each of its share.
 SPARE, SHARES = 4096, 2
-
-
-@dataclass(frozen=True)
-class Scan:
-    """Result of one pass over the secants; the same on every rank.
-
-    Attributes
-    ----------
-    delta, delta_lower
-        The largest distortion in absolute value among the pairs seen lies between
-        these two, rounding included; over all secants if ``complete``.
-    pair
-        The numbers (i, j), i < j, of the points whose measured distortion is the
-        largest; (-1, -1) if all are measured as zero or there is no secant.
-    complete
-        Whether every secant was seen, and not a sample of the tiles.
-    pairs, distortions, lengths
-        The worst pairs, worst first, ties by number: global numbers (m, 2)
-        int64, signed distortions (m,), squared lengths ``||x_i - x_j||^2`` (m,).
-        Of a scan that was asked to share them each rank has some, each pair on one rank;
-        so a checkpoint stores them.
-    n_pairs, n_coincident
-        Pairs seen, and how many of them are two points at the same place.
-    n_measured
-        Pairs that were measured in float64; the others were bounded.
-    n_leading
-        Number of coordinates in the tiles' products.
-    largest
-        The largest distortion as it was measured.
-    """
-
-    delta: float
-    delta_lower: float
-    pair: tuple[int, int]
-    complete: bool
-    pairs: Annotated[np.ndarray, "own rows"]
-    distortions: Annotated[np.ndarray, "own rows"]
-    lengths: Annotated[np.ndarray, "own rows"]
-    n_pairs: int
-    n_coincident: int
-    n_measured: int
-    n_leading: int
-    largest: float
-
-    @property
-    def n_secants(self) -> int:
-        """Pairs of distinct points seen."""
-        return self.n_pairs - self.n_coincident
-
-    def without_pairs(self) -> Scan:
-        """The facts alone."""
-        none: dict[str, Any] = {
-            name: getattr(self, name)[:0] for name in ("pairs", "distortions", "lengths")
-        }
-        return replace(self, **none)
 
 
 class WorstSecants:

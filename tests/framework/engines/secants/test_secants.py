@@ -76,7 +76,7 @@ def test_coincident_points_are_counted_and_close_ones_measured_without_cancellat
 def test_the_same_pairs_and_the_same_bits_at_any_number_of_ranks(comm, monkeypatch):
     from thalweg.parallel import MPI
 
-    monkeypatch.setattr("thalweg.engines.secants.secants.PIECE", 2e5)  # blocks go in several
+    monkeypatch.setattr("thalweg.engines.secants.tile_scans.PIECE", 2e5)  # blocks go in several
     points, components = cloud(2100, 70, seed=3).astype(np.float32), random_map(5, 70)
     for options in (
         {},

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from thalweg.engines.secants.listed_pairs import ListedPairs
 from thalweg.engines.secants.secant_bounds import Accuracy
-from thalweg.engines.secants.secants import listed_pairs, neighbor_pairs
 from thalweg.engines.secants.worst_secants import WorstSecants
 from thalweg.parallel import MPI, Layout
 
@@ -85,5 +85,5 @@ def test_a_rank_keeps_no_more_than_twice_its_share_but_always_the_worst(comm, mo
 def test_listed_pairs_are_distinct_and_ordered():
     neighbors = np.array([[1, 2], [0, 2], [1, 0]])
     layout = Layout(MPI.COMM_SELF, 3, 1)
-    _, listed, _ = listed_pairs(layout, neighbor_pairs(layout, neighbors))
-    assert listed.tolist() == [[0, 1], [0, 2], [1, 2]]
+    listed = ListedPairs.between(layout, neighbors)
+    assert listed.own.tolist() == [[0, 1], [0, 2], [1, 2]]

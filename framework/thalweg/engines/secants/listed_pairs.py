@@ -1,0 +1,124 @@
+"""Secants that are listed: pairs of points in place of all pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.errors import InputError
+from thalweg.parallel import Layout, raise_on_all_ranks, refuse_differing
+
+
+@dataclass(frozen=True)
+class ListedPairs:
+    """Distinct pairs i < j of global numbers.
+
+    Attributes
+    ----------
+    n_points
+        Number n of all points.
+    keys
+        ``i * n + j`` of all pairs, sorted, on every rank.
+    own
+        Pairs (i, j) of which i is this rank's, shape ``(m, 2)``.
+    weights
+        Of the keys, or None.
+    """
+
+    n_points: int
+    keys: np.ndarray
+    own: np.ndarray
+    weights: np.ndarray | None
+
+    @classmethod
+    def of(
+        cls, layout: Layout, pairs: np.ndarray, weights: np.ndarray | None = None
+    ) -> ListedPairs:
+        """Those among the pairs of all ranks; of equal ones the largest weight.  Collective."""
+        pairs = np.sort(pairs, axis=1)
+        distinct = pairs[:, 0] != pairs[:, 1]
+        pairs = pairs[distinct]
+        every = np.concatenate(layout.comm.allgather(pairs[:, 0] * layout.rows + pairs[:, 1]))
+        keys, at = np.unique(every, return_inverse=True)
+        if weights is not None:
+            largest = np.zeros(len(keys))
+            np.maximum.at(largest, at, np.concatenate(layout.comm.allgather(weights[distinct])))
+            weights = largest
+        i, j = np.divmod(keys, max(1, layout.rows))
+        mine = (i >= layout.start) & (i < layout.stop)
+        return cls(layout.rows, keys, np.stack([i[mine], j[mine]], axis=1), weights)
+
+    @classmethod
+    def given(cls, layout: Layout, pairs: np.ndarray, weights: np.ndarray | None) -> ListedPairs:
+        """Those that every rank has, checked.  Collective.
+
+        Raises
+        ------
+        InputError
+            See :func:`checked_pairs`; or the ranks' pairs differ.
+        """
+        comm = layout.comm
+        with raise_on_all_ranks(comm):
+            pairs, weights = checked_pairs(pairs, weights, layout)
+        refuse_differing(comm, "the pairs or their weights", pairs, weights)
+        share = slice(comm.rank, None, comm.size)
+        return cls.of(layout, pairs[share], None if weights is None else weights[share])
+
+    @classmethod
+    def between(cls, layout: Layout, neighbors: np.ndarray) -> ListedPairs:
+        """This rank's points with their neighbors, global numbers ``(n_local, k)``.  Collective."""
+        first = np.repeat(np.arange(layout.start, layout.stop), neighbors.shape[1])
+        return cls.of(layout, np.stack([first, neighbors.astype(np.int64).ravel()], axis=1))
+
+    def _places_of(self, keys: np.ndarray) -> np.ndarray:
+        return np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+
+    def contains(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Which pairs of global numbers ``low < high`` are listed."""
+        keys = low * self.n_points + high
+        return np.asarray(self.keys[self._places_of(keys)] == keys)
+
+    def weights_of(self, pairs: np.ndarray) -> np.ndarray:
+        """Weights of listed pairs, shape ``(..., 2)``; 1 without any."""
+        if self.weights is None:
+            return np.ones(pairs.shape[:-1])
+        return np.asarray(
+            self.weights[self._places_of(pairs[..., 0] * self.n_points + pairs[..., 1])]
+        )
+
+
+def checked_pairs(
+    pairs: np.ndarray, weights: np.ndarray | None, layout: Layout
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Pairs of numbers of points, shape ``(m, 2)``, and their weights, shape ``(m,)``.
+
+    Raises
+    ------
+    InputError
+        Another shape, numbers that are no points', or weights outside (0, 1].
+    """
+    pairs = np.asarray(pairs)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise InputError(
+            f"the pairs must be integers in two columns, not {pairs.dtype} of shape {pairs.shape}"
+        )
+    if pairs.size and not (pairs.min() >= 0 and pairs.max() < layout.rows):
+        wrong = pairs.min() if pairs.min() < 0 else pairs.max()
+        raise InputError(
+            f"the pairs must be numbers of the {layout.rows} points, from 0 on, not {wrong}"
+        )
+    if weights is not None:
+        weights = np.asarray(weights, dtype=float)
+        if weights.shape != (len(pairs),):
+            raise InputError(
+                f"there must be a weight for each of {len(pairs)} pairs, not weights of shape "
+                f"{weights.shape}"
+            )
+        in_range = (weights > 0.0) & (weights <= 1.0)
+        if not in_range.all():
+            raise InputError(
+                "the weights of pairs must be above 0 and at most 1, "
+                f"not {weights[~in_range][0]}; divide them by the largest"
+            )
+    return pairs.astype(np.int64), weights

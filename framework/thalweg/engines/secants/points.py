@@ -1,0 +1,89 @@
+"""Points and maps as a scan takes them: checked, and exact."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from thalweg.errors import InputError
+from thalweg.parallel import Layout, max_over_ranks, raise_on_all_ranks
+
+#: Largest entry of a map, so that squares of images are finite.
+LARGEST_COMPONENT = 1e100
+
+
+def rescaled_points(points: np.ndarray, layout: Layout) -> np.ndarray:
+    """The points times a power of two, if single precision could not hold their squares.
+
+    Collective.
+
+    Raises
+    ------
+    InputError
+        An entry would vanish beside the largest.
+    """
+    largest = 0.0
+    if points.dtype.kind == "f":
+        largest = max(float(points.max(initial=0.0)), -float(points.min(initial=0.0)))
+    largest = max_over_ranks(layout.comm, largest)
+    if largest == 0.0 or 1e-9 < largest < 1e9:
+        return points
+    exponent = math.frexp(largest)[1]
+    with raise_on_all_ranks(layout.comm):
+        scaled = np.asarray(np.ldexp(points.astype(float), -exponent))
+        if not np.array_equal(np.ldexp(scaled, exponent), points):
+            raise InputError(
+                f"the points hold numbers from nearly 0 to {largest:.3g}, more than float64 can "
+                "scale without loss; round the small ones to 0"
+            )
+    return scaled
+
+
+def exact_points(points: np.ndarray) -> np.ndarray:
+    """The points without loss, contiguous: as they are if uint8, else float32 if they fit."""
+    if points.ndim != 2:
+        raise InputError(f"the points must be a table of rows, not of {points.ndim} dimensions")
+    if points.dtype == np.uint8:
+        return np.ascontiguousarray(points)  # images: a quarter of the memory and messages
+    if points.dtype.kind in "iub" and points.dtype.itemsize <= 2:
+        points = points.astype(np.float32)  # integers up to 2^24 are exact
+    elif points.dtype.kind not in "fiub":
+        raise InputError(f"the points hold {points.dtype}, not real numbers")
+    elif points.dtype not in (np.float32, np.float64):
+        original, points = points, points.astype(np.float32 if points.itemsize == 2 else np.float64)
+        with np.errstate(invalid="ignore"):
+            exact = points.astype(original.dtype) == original
+        if not (exact | ~np.isfinite(points)).all():
+            raise InputError(
+                f"the points hold {original.dtype} that float64 cannot hold without loss; "
+                "round them"
+            )
+    if not np.isfinite(points).all():
+        raise InputError("the points hold a number that is not finite; remove NaN and infinity")
+    return np.ascontiguousarray(points)
+
+
+def checked_components(components: np.ndarray, dimension: int) -> np.ndarray:
+    """Psi as a float64 matrix of the right width.
+
+    Raises
+    ------
+    InputError
+    """
+    components = np.asarray(components)
+    if components.ndim != 2 or components.shape[1] != dimension:
+        shape = " x ".join(str(s) for s in components.shape)
+        raise InputError(
+            f"the components are {shape}, but the points have {dimension} columns; "
+            f"give a matrix of shape rank x {dimension}"
+        )
+    if components.dtype.kind not in "fiub":
+        raise InputError(f"the components hold {components.dtype}, not real numbers")
+    components = np.ascontiguousarray(components, dtype=float)
+    if not np.isfinite(components).all():
+        raise InputError("the components hold a number that is not finite; remove NaN and infinity")
+    largest = float(np.abs(components).max(initial=0.0))
+    if largest > LARGEST_COMPONENT:
+        raise InputError(f"the components hold {largest:.3g}; scale them, to 1e100 at most")
+    return components
