@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 from numba import prange
 
+from thalweg.engines.laplacian.method import Method
 from thalweg.errors import NumericalError
 from thalweg.parallel import Layout, RowExchange, RowPlan, kernel, max_over_ranks, sum_over_ranks
 
@@ -20,7 +21,7 @@ SINGLE_RESIDUAL = 1e-4
 BLOCK = 1024
 
 
-class JacobiIterations:
+class JacobiIterations(Method):
     """Solves with a sparse, diagonally dominant matrix; nothing is factored.
 
     All columns share each pass over the matrix, which is what an iteration costs, and
@@ -92,9 +93,6 @@ class JacobiIterations:
 
     def _sum(self, numbers: np.ndarray) -> np.ndarray:
         return np.asarray(sum_over_ranks(self.layout.comm, numbers))
-
-    def close(self) -> None:
-        """Nothing to free."""
 
 
 def _split(

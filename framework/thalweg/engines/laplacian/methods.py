@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import replace
 
 import numpy as np
 import scipy.linalg
@@ -13,6 +13,7 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 from thalweg.engines.laplacian.jacobi import JacobiIterations
+from thalweg.engines.laplacian.method import Method, System
 from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import MPI, raise_on_all_ranks
 from thalweg.parallel.layout import MPI_COUNT, Layout
@@ -23,16 +24,6 @@ METHODS = (
 )  # fmt: skip
 OWN = frozenset({"jacobi", "dense", "superlu"})
 SERIAL = frozenset({"dense", "cholmod", "mumps-serial", "petsc", "superlu"})
-
-
-class Method(Protocol):
-    """A solver for one symmetric positive definite matrix."""
-
-    def solve(self, block: np.ndarray) -> np.ndarray:
-        """Solution for this rank's rows of the right-hand sides.  Collective."""
-
-    def close(self) -> None:
-        """Free what PETSc holds.  Collective."""
 
 
 @functools.cache
@@ -56,48 +47,40 @@ def available(method: str) -> bool:
     return names is None or any(PETSc.Sys.hasExternalPackage(name) for name in names)
 
 
-def create_method(
-    layout: Layout,
-    rows: scipy.sparse.csr_matrix | np.ndarray,
-    name: str,
-    rtol: float,
-    iterations: int,
-    null_vectors: list[np.ndarray],
-) -> Method:
-    """The solver called ``name`` for the matrix of which ``rows`` are this rank's.  Collective.
-
-    See :class:`PetscSolver` for the parameters.
+def create_method(system: System) -> Method:
+    """The solver of the system's name.  Collective.
 
     Raises
     ------
     NumericalError
         The matrix could not be factored.
     """
-    plain = scipy.sparse.issparse(rows) and not null_vectors
+    layout, rows, name = system.layout, system.rows, system.name
+    plain = scipy.sparse.issparse(rows) and not system.null_vectors
     if has_petsc():
         from thalweg.engines.laplacian.petsc_solver import PetscSolver, user_options
         from thalweg.parallel import options_prefix
 
         prefix, plain = options_prefix("laplacian"), plain and not user_options()
     if name == "jacobi" and (not has_petsc() or layout.comm.allreduce(int(plain), op=MPI.MIN)):
-        return JacobiIterations(layout, scipy.sparse.csr_matrix(rows), rtol, iterations)
+        rows = scipy.sparse.csr_matrix(rows)
+        return JacobiIterations(layout, rows, system.rtol, system.iterations)
     if name not in SERIAL:
-        return PetscSolver(layout, rows, name, rtol, iterations, null_vectors, prefix)
+        return PetscSolver(system, prefix)
 
-    def build(alone: Layout, whole: scipy.sparse.csr_matrix | np.ndarray) -> Method:
+    def build(whole: System) -> Method:
         if name == "dense":
-            return DenseCholesky(whole if isinstance(whole, np.ndarray) else whole.toarray())
-        if name == "superlu":
-            return SuperLU(whole)
-        return PetscSolver(alone, whole, name, rtol, iterations, [], prefix)
+            return DenseCholesky(whole.rows)
+        return SuperLU(whole.rows) if name == "superlu" else PetscSolver(whole, prefix)
 
-    return OnRoot(layout, rows, build)
+    return OnRoot(system, build)
 
 
-class DenseCholesky:
+class DenseCholesky(Method):
     """LAPACK's Cholesky factor of a whole matrix."""
 
-    def __init__(self, whole: np.ndarray) -> None:
+    def __init__(self, whole: scipy.sparse.csr_matrix | np.ndarray) -> None:
+        whole = whole if isinstance(whole, np.ndarray) else whole.toarray()
         try:
             # The transpose is the same matrix, and in LAPACK's order without a copy.
             self.factor = scipy.linalg.cho_factor(
@@ -110,11 +93,8 @@ class DenseCholesky:
         """Solution for the right-hand sides."""
         return np.asarray(scipy.linalg.cho_solve(self.factor, block, check_finite=False))
 
-    def close(self) -> None:
-        """Nothing to free."""
 
-
-class SuperLU:
+class SuperLU(Method):
     """SciPy's factors of a whole sparse matrix, in an order for symmetric ones."""
 
     def __init__(self, whole: scipy.sparse.csr_matrix) -> None:
@@ -132,30 +112,23 @@ class SuperLU:
         """Solution for the right-hand sides."""
         return np.asarray(self.factor.solve(np.ascontiguousarray(block)))
 
-    def close(self) -> None:
-        """Nothing to free."""
 
-
-class OnRoot:
+class OnRoot(Method):
     """A method that runs on rank 0, which gathers right-hand sides and scatters solutions.
 
     The arithmetic is that of one rank: the answer has the same bits at any number of
     ranks and every time, which no parallel factorization promises.
     """
 
-    def __init__(
-        self,
-        layout: Layout,
-        rows: scipy.sparse.csr_matrix | np.ndarray,
-        build: Callable[[Layout, scipy.sparse.csr_matrix | np.ndarray], Method],
-    ) -> None:
-        self.layout, comm = layout, layout.comm
+    def __init__(self, system: System, build: Callable[[System], Method]) -> None:
+        self.layout = layout = system.layout
         self.method: Method | None = None
-        gather = _csr_on_root if scipy.sparse.issparse(rows) else Layout.gather_on_root
-        whole = gather(layout, rows)
-        with raise_on_all_ranks(comm):
-            if comm.rank == 0:
-                self.method = build(Layout(MPI.COMM_SELF, layout.rows, layout.columns), whole)
+        gather = _csr_on_root if scipy.sparse.issparse(system.rows) else Layout.gather_on_root
+        whole = gather(layout, system.rows)
+        with raise_on_all_ranks(layout.comm):
+            if layout.comm.rank == 0:
+                alone = Layout(MPI.COMM_SELF, layout.rows, layout.columns)
+                self.method = build(replace(system, layout=alone, rows=whole, null_vectors=()))
 
     def solve(self, block: np.ndarray) -> np.ndarray:
         """Solution for this rank's rows of the right-hand sides.  Collective."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from thalweg.engines.laplacian.method import Method, System
 from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import Layout, PETSc, raise_on_all_ranks, temporary_options, vec_over
 
@@ -38,55 +39,38 @@ _HYPRE = {
 _BLOCKS = {"pc_type": "bjacobi", "sub_pc_type": "icc"}
 
 
-class PetscSolver:
+class PetscSolver(Method):
     """A KSP: a factorization applied to all columns at once, or Krylov iterations on each.
 
     Parameters
     ----------
-    layout
-        Its columns are the right-hand sides of a solve.
-    rows
-        This rank's rows of the matrix, a CSR matrix or a dense array.
-    method
-        A key of :data:`KSP_OPTIONS`.
-    rtol, iterations
-        Where Krylov iterations end: relative residual, and their number.
-    null_vectors
-        This rank's rows of orthonormal vectors to keep out of Krylov solutions.
+    system
+        Its name is a key of :data:`KSP_OPTIONS`.
     prefix
         Options prefix of its own.
     """
 
-    def __init__(
-        self,
-        layout: Layout,
-        rows: scipy.sparse.csr_matrix | np.ndarray,
-        method: str,
-        rtol: float,
-        iterations: int,
-        null_vectors: list[np.ndarray],
-        prefix: str,
-    ) -> None:
-        self.layout = layout
-        self._held: list[Any] = []
-        self.matrix = self._hold(_matrix(layout, rows))
+    def __init__(self, system: System, prefix: str) -> None:
+        self.layout = layout = system.layout
+        method, null_vectors = system.name, system.null_vectors
+        self._owned: list[Any] = []
+        self.matrix = self._own(_matrix(layout, system.rows))
         for vector in null_vectors:
-            self._hold(vec_over(layout.with_columns(1), vector.copy()))
+            self._own(vec_over(layout.with_columns(1), vector.copy()))
         if null_vectors:
-            space = self._hold(
-                PETSc.NullSpace().create(constant=False, vectors=self._held[1:], comm=layout.comm)
-            )
-            self.null_space = space
+            vectors = self._owned[1:]
+            space = PETSc.NullSpace().create(constant=False, vectors=vectors, comm=layout.comm)
+            self.null_space = self._own(space)
         defaults = dict(KSP_OPTIONS[method])
         if method == "amg" and PETSc.Sys.hasExternalPackage("hypre"):
             defaults.update(_HYPRE)
         if method == "icc" and layout.comm.size > 1:
             defaults.update(_BLOCKS)
         defaults.update(user_options())
-        self.ksp = self._hold(PETSc.KSP().create(layout.comm))
+        self.ksp = self._own(PETSc.KSP().create(layout.comm))
         self.ksp.setOptionsPrefix(prefix)
         self.ksp.setOperators(self.matrix)
-        self.ksp.setTolerances(rtol=rtol, atol=0.0, max_it=iterations)
+        self.ksp.setTolerances(rtol=system.rtol, atol=0.0, max_it=system.iterations)
         with temporary_options(prefix, defaults):
             self.ksp.setFromOptions()
             self.direct = self.ksp.getType() == "preonly" and self.ksp.getPC().getType() in {
@@ -107,15 +91,15 @@ class PetscSolver:
             if not self.direct:
                 self.ksp.setUpOnBlocks()
         if self.direct:
-            self.factor = self._hold(self.ksp.getPC().getFactorMatrix())
+            self.factor = self._own(self.ksp.getPC().getFactorMatrix())
             shape = ((layout.local_rows, layout.rows), (PETSc.DECIDE, layout.columns))
-            self.right = self._hold(_dense(layout, shape))
-            self.left = self._hold(_dense(layout, shape))
+            self.right = self._own(_dense(layout, shape))
+            self.left = self._own(_dense(layout, shape))
         else:
-            self.right, self.left = map(self._hold, self.matrix.createVecs())
+            self.right, self.left = map(self._own, self.matrix.createVecs())
 
-    def _hold(self, thing: Any) -> Any:
-        self._held.append(thing)
+    def _own(self, thing: Any) -> Any:
+        self._owned.append(thing)
         return thing
 
     def solve(self, block: np.ndarray) -> np.ndarray:
@@ -141,14 +125,14 @@ class PetscSolver:
 
     def close(self) -> None:
         """Free what PETSc holds.  Collective."""
-        while self._held:
-            self._held.pop().destroy()
+        while self._owned:
+            self._owned.pop().destroy()
 
 
 def user_options() -> dict[str, Any]:
     """The user's options under :data:`USER_PREFIX`."""
-    given = PETSc.Options(USER_PREFIX).getAll()
-    return {name: "" if value is None else value for name, value in given.items()}
+    options = PETSc.Options(USER_PREFIX).getAll()
+    return {name: "" if value is None else value for name, value in options.items()}
 
 
 def _matrix(layout: Layout, rows: scipy.sparse.csr_matrix | np.ndarray) -> PETSc.Mat:

@@ -7,6 +7,7 @@ import scipy.sparse
 
 from thalweg.engines.laplacian import Relocation
 from thalweg.engines.laplacian.components import MeanRemoval, component_labels
+from thalweg.engines.laplacian.method import System
 from thalweg.engines.laplacian.methods import METHODS, available, create_method, has_petsc
 from thalweg.errors import InputError, suggestion
 from thalweg.parallel import Array, Layout, min_over_ranks, phase, raise_on_all_ranks, sum_large
@@ -131,8 +132,9 @@ class LaplacianSolver:
         diagonally_dominant = layout.comm.allreduce(n_weak) <= _EXCEPTIONS * layout.rows
         self.name = _chosen(layout, weights, method, diagonally_dominant)
         rows = _laplacian(layout, weights, diagonal + self.shift, scale)
-        null_vectors = self.removal.null_vectors(limit=16) if self.removal.active else []
-        self.method = create_method(layout, rows, self.name, rtol, iterations, null_vectors)
+        null_vectors = tuple(self.removal.null_vectors(limit=16)) if self.removal.active else ()
+        system = System(layout, rows, self.name, rtol, iterations, null_vectors)
+        self.method = create_method(system)
 
     def solve(self, rhs: Array) -> Array:
         """The solution for ``rhs``.  Collective."""

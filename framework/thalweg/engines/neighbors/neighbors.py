@@ -99,18 +99,7 @@ def nearest_neighbors(
     Blocks go half-way around the ring.  A block comes with the limits of its rows, and what is
     found for them returns to their owner at the end of the step.
     """
-    if not 1 <= k < layout.rows:
-        raise InputError(
-            f"{k} nearest neighbors of each row need at least {max(k, 1) + 1} rows and a "
-            f"number of at least 1; there are {layout.rows} rows"
-        )
-    # In single precision they take half the memory; differences are those of double precision.
-    kept = np.float32 if values.dtype == np.float32 else np.float64
-    exact = np.ascontiguousarray(values, dtype=kept)
-    with raise_on_all_ranks(layout.comm):
-        wrong = np.flatnonzero(~np.isfinite(exact).all(axis=1))
-        if len(wrong):
-            raise InputError(f"row {layout.start + wrong[0]} has values that are not finite")
+    exact = _checked(layout, values, k)
     some = any_over_ranks(layout.comm, rows is not None)
     frame = _Frame(layout, exact, k)
     order = _spatial_order(frame.coordinates(exact)[:, :-3])
@@ -131,6 +120,23 @@ def nearest_neighbors(
             else:
                 _visit(layout, own, frame, block)
     return own.sorted(order)
+
+
+def _checked(layout: Layout, values: np.ndarray, k: int) -> np.ndarray:
+    """The rows, contiguous.  Collective."""
+    if not 1 <= k < layout.rows:
+        raise InputError(
+            f"{k} nearest neighbors of each row need at least {max(k, 1) + 1} rows and a "
+            f"number of at least 1; there are {layout.rows} rows"
+        )
+    # In single precision they take half the memory; differences are those of double precision.
+    precision = np.float32 if values.dtype == np.float32 else np.float64
+    exact = np.ascontiguousarray(values, dtype=precision)
+    with raise_on_all_ranks(layout.comm):
+        wrong = np.flatnonzero(~np.isfinite(exact).all(axis=1))
+        if len(wrong):
+            raise InputError(f"row {layout.start + wrong[0]} has values that are not finite")
+    return exact
 
 
 class _Frame:
@@ -174,8 +180,8 @@ class _Frame:
             directions = scipy.linalg.eigh(sample.T @ sample)[1][:, ::-1].T
         else:
             values, vectors = scipy.linalg.eigh(sample @ sample.T)
-            kept = values > 1e-12 * values[-1]
-            directions = ((vectors[:, kept] / np.sqrt(values[kept])).T @ sample)[::-1]
+            large = values > 1e-12 * values[-1]
+            directions = ((vectors[:, large] / np.sqrt(values[large])).T @ sample)[::-1]
         queries, tried = spread(_QUERIES), spread(_TRIED)
         squared = _squares(queries, tried)
         place = max(1, math.ceil(share * len(tried)))  # the query itself comes first
@@ -225,17 +231,17 @@ def _spatial_order(points: np.ndarray) -> np.ndarray:
     if len(points) <= _BAND or not points.shape[1]:
         return np.arange(len(points))
     points = points[:, np.argsort(-points.var(axis=0), kind="stable")[:16]]
-    parts, found = [np.arange(len(points))], []
+    parts, bands = [np.arange(len(points))], []
     while parts:
         part = parts.pop()
         if len(part) <= _BAND:
-            found.append(part)
+            bands.append(part)
             continue
         axis = points[part].var(axis=0).argmax()
         half = _BAND * (-(-len(part) // _BAND) // 2)
         order = np.argpartition(points[part, axis], half)
         parts += [part[order[half:]], part[order[:half]]]
-    return np.concatenate(found)
+    return np.concatenate(bands)
 
 
 class _Points:
@@ -367,21 +373,21 @@ def _search(own: _Points, theirs: _Points, rows: slice, poll: Callable[[], None]
     right = _opposite(theirs.coordinates)
     apart = scipy.spatial.distance.cdist(ours.centers, others.centers)
     gaps = 0.5 * np.maximum(apart - ours.radii[:, None] - others.radii, 0.0) ** 2
-    kept = threading.local()
-    held = [threading.Lock() for _ in ours.slices]
-    also = held if theirs is own else [threading.Lock() for _ in others.slices]
+    buffers = threading.local()
+    locks = [threading.Lock() for _ in ours.slices]
+    their_locks = locks if theirs is own else [threading.Lock() for _ in others.slices]
 
     def search_tile(bands: tuple[int, int]) -> None:
         a, b = bands
         band, columns = ours.slices[a], others.slices[b]
         if gaps[a, b] > max(own.thresholds[band].max(), theirs.thresholds[columns].max()):
             return
-        if not hasattr(kept, "products"):
-            kept.products = np.empty(_BAND * _BAND, dtype=np.float32)
+        if not hasattr(buffers, "products"):
+            buffers.products = np.empty(_BAND * _BAND, dtype=np.float32)
         shape = band.stop - band.start, columns.stop - columns.start
-        tile = kept.products[: shape[0] * shape[1]].reshape(shape)
+        tile = buffers.products[: shape[0] * shape[1]].reshape(shape)
         np.matmul(own.coordinates[band], right[:, columns], out=tile)
-        with held[a], also[b]:
+        with locks[a], their_locks[b]:
             filter_tile(
                 tile, band.start, columns.start, False, own.k, own.scale, own.exact, own.numbers,
                 *own.lists, theirs.exact, theirs.numbers, *theirs.lists,

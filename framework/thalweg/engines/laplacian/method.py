@@ -1,0 +1,48 @@
+"""What a method solves with, and what every method can do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+
+from thalweg.parallel import Layout
+
+
+@dataclass(frozen=True)
+class System:
+    """A symmetric positive definite matrix over the ranks, and how to solve with it.
+
+    Attributes
+    ----------
+    layout
+        Its columns are the right-hand sides of a solve.
+    rows
+        This rank's rows of the matrix, a CSR matrix or a dense array.
+    name
+        Name of the method.
+    rtol, iterations
+        Where Krylov iterations end: relative residual, and their number.
+    null_vectors
+        This rank's rows of orthonormal vectors to keep out of Krylov solutions.
+    """
+
+    layout: Layout
+    rows: scipy.sparse.csr_matrix | np.ndarray
+    name: str
+    rtol: float
+    iterations: int
+    null_vectors: tuple[np.ndarray, ...] = ()
+
+
+class Method(ABC):
+    """A solver for one system."""
+
+    @abstractmethod
+    def solve(self, block: np.ndarray) -> np.ndarray:
+        """Solution for this rank's rows of the right-hand sides.  Collective."""
+
+    def close(self) -> None:
+        """Free what PETSc holds, if anything.  Collective."""
