@@ -109,7 +109,7 @@ def plant(place: str, kind: str, rank: int) -> None:
     import thalweg.driver.assembly as assembly
     import thalweg.driver.checkpoint_content as content
     import thalweg.workbench.run.directory as directory
-    import thalweg.workbench.run.running as running
+    import thalweg.workbench.run.single_run as running
     from thalweg.interfaces import Objective
     from thalweg_descent.lbfgs import LBFGS
     from thalweg_embedding.pairwise_embedding import PairwiseEmbedding

@@ -2,7 +2,7 @@
 
 ``layout``
     Which rows of a distributed array each rank has; inner products, norms.
-``reductions``, ``large_sums``
+``reductions``, ``ordered_sums``
     Sums and decisions that are the same on every rank.
 ``exchange``, ``routes``, ``ring``
     Rows of others: ghost rows by a plan, rows sent to chosen ranks, all blocks in turn.
@@ -40,8 +40,8 @@ from thalweg.parallel.failures import (
 )
 from thalweg.parallel.identity import Identified, sketch
 from thalweg.parallel.kernels import code_key, kernel
-from thalweg.parallel.large_sums import sum_large
 from thalweg.parallel.layout import Array, Layout, even_starts
+from thalweg.parallel.ordered_sums import sum_large
 from thalweg.parallel.reductions import (
     agreed,
     any_over_ranks,

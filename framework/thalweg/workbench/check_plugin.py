@@ -40,6 +40,7 @@ from thalweg.testing.ranks import check_ranks
 from thalweg.testing.reference import SpringProblem
 from thalweg.testing.solvers import check_same_start, check_solver
 from thalweg.workbench.readers import load_data
+from thalweg.workbench.run.directory import as_json
 
 #: One finding: what was checked, whether it passed, and what is wrong or was seen.
 Finding = tuple[str, bool, str]
@@ -298,25 +299,18 @@ def _check_results(objective: Objective, x: Any) -> str:
         rows = objective.comm.allgather(len(solution))
         wanted = layout.counts().tolist()
         assert rows == wanted, f"solution has {rows} rows per rank, solution_layout says {wanted}"
-    found = dict(objective.metrics(x))
-    for name, value in found.items():
-        _check_measure(name, value)
     assert objective_identity(objective), "the objective has no identity"
-    return ", ".join(found)
+    return _check_measures(objective.metrics(x))
 
 
-def _check_measure(name: str, value: Any) -> None:
-    plain = (bool, int, float, str, np.generic, type(None))
-    if isinstance(value, Mapping):
-        for key, entry in value.items():
-            _check_measure(f"{name}.{key}", entry)
-    elif isinstance(value, list | tuple):
-        for entry in value:
-            _check_measure(name, entry)
-    else:
-        assert isinstance(value, plain), (
-            f"metric '{name}' is a {type(value).__name__}; metrics are numbers, strings and lists"
-        )
+def _check_measures(measures: Mapping[str, Any]) -> str:
+    """Their names, where ``result.json`` can hold them."""
+    for name, value in measures.items():
+        try:
+            as_json({name: value})
+        except TypeError as error:
+            raise AssertionError(f"metric '{name}' is nothing for result.json: {error}") from error
+    return ", ".join(measures)
 
 
 def _check_data(spec: DataSpec, comm: MPI.Comm) -> str:
@@ -341,7 +335,5 @@ def _check_metric(spec: MetricSpec, comm: MPI.Comm) -> str:
     measure = spec.resolve()
     found = measure(np.ascontiguousarray(dataset.values[:, :2]), dataset, comm)
     assert isinstance(found, Mapping), f"it returns a {type(found).__name__}, not a dict"
-    for name, value in found.items():
-        _check_measure(name, value)
     assert len(set(map(repr, comm.allgather(dict(found))))) == 1, "the ranks measure differently"
-    return ", ".join(found)
+    return _check_measures(found)

@@ -202,7 +202,7 @@ def test_a_run_that_ends_in_whatever_way_leaves_no_lock(tmp_path, monkeypatch, e
         seen.append((tmp_path / ".lock").exists())
         return _killed if error is None else _raising(error)
 
-    monkeypatch.setattr("thalweg.workbench.run.running.frames_for", frames)
+    monkeypatch.setattr("thalweg.workbench.run.single_run.frames_for", frames)
     if error is None:
         assert thalweg.run(QUICK, tmp_path, comm=MPI.COMM_SELF).status.name == "INTERRUPTED"
     else:

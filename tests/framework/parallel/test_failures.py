@@ -205,7 +205,7 @@ FAILING_RUN = """
 import sys
 from thalweg.workbench.command import main
 from thalweg.interfaces import Objective
-from thalweg.workbench.run import running
+from thalweg.workbench.run import single_run as running
 from thalweg.parallel import MPI
 
 def run_method(*arguments, **options):

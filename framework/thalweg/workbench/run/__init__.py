@@ -3,6 +3,6 @@
 from thalweg.workbench.run.comparison import compare
 from thalweg.workbench.run.directory import RunDirectory, cite
 from thalweg.workbench.run.pictures import plot
-from thalweg.workbench.run.running import run
+from thalweg.workbench.run.single_run import run
 
 __all__ = ["RunDirectory", "cite", "compare", "plot", "run"]

@@ -59,9 +59,7 @@ def draw_run(
     Called on one rank, with all rows of the solution.
     """
     files = [own_picture(folder / "convergence.png")]
-    title = f"{configuration.objective['name']} by {configuration.method}"
-    if dataset is not None:
-        title = f"{dataset.name}: {title}"
+    title = _title(configuration, dataset)
     draw_convergence(files[0], {configuration.method: trace}, title=title)
     if (
         solution is not None
@@ -73,6 +71,12 @@ def draw_run(
         caption = _caption(folder, configuration, len(solution))
         draw_embedding(files[1], solution, labels, dataset.label_names, title, caption)
     return files
+
+
+def _title(configuration: Configuration, dataset: Dataset | None) -> str:
+    """Data, objective and method of a run."""
+    method = f"{configuration.objective['name']} by {configuration.method}"
+    return method if dataset is None else f"{dataset.name}: {method}"
 
 
 def _caption(folder: Path, configuration: Configuration, rows: int) -> str:
@@ -115,20 +119,13 @@ def draw_page(
     """
     if dataset is None or solution is None or not is_map(solution, len(solution), dataset):
         raise InputError(f"the run in '{folder}' has no map of its rows to show on a page")
-    title = f"{dataset.name}: {configuration.objective['name']} by {configuration.method}"
+    title, caption = _title(configuration, dataset), _caption(folder, configuration, len(solution))
     pictures = None
     if dataset.image_shape is not None:
         pictures = np.asarray(dataset.values).reshape(len(solution), *dataset.image_shape)
     file = own_picture(folder / "embedding.html")
-    write_map_page(
-        file,
-        solution,
-        dataset.labels,
-        dataset.label_names,
-        title,
-        _caption(folder, configuration, len(solution)),
-        pictures,
-    )
+    names = dataset.label_names
+    write_map_page(file, solution, dataset.labels, names, title, caption, pictures)
     return file
 
 

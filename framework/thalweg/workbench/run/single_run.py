@@ -20,7 +20,7 @@ from thalweg.parallel.traffic import phases
 from thalweg.plugins import MetricSpec, plugins
 from thalweg.result import Result, Status
 from thalweg.workbench.config import Configuration
-from thalweg.workbench.run.building import (
+from thalweg.workbench.run.configured_parts import (
     build_objective,
     built_method,
     digests,
