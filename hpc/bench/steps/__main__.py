@@ -17,6 +17,8 @@ from typing import Any
 from hpc.bench.steps.cases import DIGESTS, TIMES
 
 RESULTS = Path(__file__).parents[2] / "results" / "steps.json"
+#: Key of a column's words about itself.
+ABOUT = "about"
 LARGE = [*TIMES, "L-BFGS + spectral, 1,000,000 x 2, checkpoints", "secant scan, 60,000 x 50"]
 
 
@@ -27,6 +29,7 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--times", action="store_true", help="time the large runs as well")
     parser.add_argument("--against", metavar="LABEL", help="column whose digests must be kept")
+    parser.add_argument("--about", default="", help="what was measured, where: told in the record")
     parser.add_argument("--quick", action="store_true", help="on one rank; nothing is recorded")
     options = parser.parse_args()
     recorded = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
@@ -42,7 +45,9 @@ def main() -> int:
         subprocess.run([sys.executable, "-c", "import thalweg_embedding as t; t.TSNE"], check=True)
         column["import"] = {"seconds": round(time.perf_counter() - began, 3)}
     if not options.quick:
-        recorded[options.label] = {**recorded.get(options.label, {}), **column}
+        known = recorded.get(options.label, {ABOUT: ""})
+        about = options.about or known[ABOUT]
+        recorded[options.label] = {**known, ABOUT: about, **column}
         RESULTS.write_text(json.dumps(recorded, indent=1) + "\n")
         RESULTS.with_suffix(".md").write_text(report(recorded))
     moved = [
@@ -69,9 +74,10 @@ def report(recorded: dict[str, Any]) -> str:
     """The table: a row for each case, digest or seconds and memory of each step."""
     labels = list(recorded)
     cases = list(dict.fromkeys(case for column in recorded.values() for case in column))
+    cases.remove(ABOUT)
     lines = ["# Steps", "", "`scripts/bench steps LABEL --times`: digests of solutions, or seconds "
-             "and MiB of the largest rank. `before` and `rooms` are of one machine, the rest of "
-             "another, each the best of three runs side by side.", "",
+             "and MiB of the largest rank.", "",
+             *(f"- *{label}*: {recorded[label].get(ABOUT, '')}" for label in labels), "",
              "| case | " + " | ".join(labels) + " |", "|---|" + "---|" * len(labels)]  # fmt: skip
     for case in cases:
         cells = []
