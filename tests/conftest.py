@@ -20,6 +20,19 @@ import pytest
 
 pytest_plugins = ["ranks.collection", "ranks.outcomes", "ranks.fixtures"]
 
+HAS_PETSC = True
+try:
+    import petsc4py  # noqa: F401
+except ImportError:
+    HAS_PETSC = False
+    # They are about PETSc from their first line on.
+    collect_ignore = [
+        "framework/engines/hessian/test_operators.py",
+        "framework/parallel/test_petsc.py",
+        "framework/workbench/run/test_petsc_options.py",
+        "plugins/descent/test_external.py",
+    ]
+
 # Threads that wait must not take the cores from the worlds; BLAS spins, so it gets one.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -27,6 +40,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Hundreds of processes are started, which would all compile what they import.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    needs_petsc = item.get_closest_marker("petsc") is not None or "tao:" in item.name
+    if needs_petsc and not HAS_PETSC:
+        pytest.skip("needs PETSc")
 
 
 @pytest.fixture(scope="session")

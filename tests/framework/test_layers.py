@@ -242,6 +242,7 @@ def test_a_circle_is_found():
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"d", "b"}}) == ["b", "c", "b"]
 
 
+@pytest.mark.petsc
 @pytest.mark.parametrize("package", ["thalweg", "thalweg.parallel", *own_packages()])
 def test_every_promised_name_is_there_and_shown(package):
     module = importlib.import_module(package)

@@ -124,6 +124,7 @@ def test_scipys_methods_have_one_spelling():
         thalweg.minimize(Sphere(), solver="scipy:bfgs", iterations=3)
 
 
+@pytest.mark.petsc
 def test_every_solver_says_whether_it_takes_a_preconditioner():
     for spec in plugins().specs(SolverSpec):
         assert isinstance(spec.resolve().preconditioned, bool)

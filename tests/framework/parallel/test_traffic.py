@@ -39,6 +39,7 @@ def test_messages_and_seconds_count_for_the_innermost_phase(comm):
     assert table.count("\n") >= 4
 
 
+@pytest.mark.petsc
 def test_what_follows_two_dashes_is_for_petsc(capsys, monkeypatch):
     monkeypatch.setenv("PETSC_OPTIONS", "-before 1")
     assert main(["--version", "--", "-after", "-ksp_type", "cg"]) == 0

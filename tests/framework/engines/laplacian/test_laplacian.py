@@ -8,7 +8,7 @@ import scipy.sparse
 
 from thalweg.engines.laplacian import LaplacianSolver, available, component_labels
 from thalweg.errors import InputError, NumericalError
-from thalweg.parallel import MPI, Layout, PETSc
+from thalweg.parallel import MPI, Layout
 from thalweg.parallel.traffic import phases
 
 COLUMNS = 3
@@ -232,8 +232,11 @@ def test_a_graph_without_edges_has_the_solution_zero(comm):
     assert (x == 0).all()
 
 
+@pytest.mark.petsc
 @pytest.mark.ranks(1, 2)
 def test_petsc_options_override_a_method(comm):
+    from thalweg.parallel import PETSc
+
     options = PETSc.Options()
     options["thalweg_laplacian_pc_type"] = "jacobi"
     try:

@@ -4,10 +4,13 @@ import json
 import sys
 import types
 
+import pytest
+
 from thalweg.plugins import Provider
 from thalweg.workbench.command import installation
 
 
+@pytest.mark.petsc
 def test_an_installation_in_order_is_well(capsys, monkeypatch):
     assert installation.doctor_command([]) == 0
     text = capsys.readouterr().out
