@@ -60,6 +60,9 @@ def no_array() -> np.ndarray:
     return np.empty(0)
 
 
+#: Steps of a search along a curve after which none is taken to lower the objective.
+MAX_TRIALS = 40
+
 Armijo = Annotated[
     float, Help("constant c1 of the sufficient decrease (Armijo) condition", above=0, below=0.5)
 ]

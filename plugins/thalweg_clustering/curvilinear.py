@@ -16,9 +16,11 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
+from thalweg.numerics import backtrack
 from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
 from thalweg_clustering.alternating import (
+    MAX_TRIALS,
     Armijo,
     GradientTolerance,
     RoundSolver,
@@ -95,22 +97,21 @@ class Curvilinear(RoundSolver[CurvilinearState]):
     def improve(self, state: CurvilinearState) -> CurvilinearState:
         """One step along a Cayley curve."""
         objective, w, slope = state.objective, state.x, state.slope
-        comm, evaluations = objective.comm, state.evaluations
-        speed, size = agreed(comm, (_along(w, slope), float(np.linalg.norm(slope))))
+        speed, size = agreed(objective.comm, (_along(w, slope), float(np.linalg.norm(slope))))
         if speed <= self.gradient_tolerance * max(size, 1e-300):
             return replace(state, inner_done=True)
         assert isinstance(objective, StiefelVariable)
-        manifold, length = objective.manifold, state.length
-        for _ in range(40):
-            # Rounding of many steps adds up; the correction is of its size.
-            candidate = manifold.orthonormal(cayley_point(w, slope, length))
-            value, gradient = objective.value_and_gradient(candidate)
-            evaluations += 1
-            if value <= state.reference - self.armijo * length * speed**2:
-                break
-            length *= self.shrink
-        else:
+        manifold = objective.manifold
+        # Rounding of many steps adds up; the correction is of its size.
+        search = backtrack(
+            lambda length: manifold.orthonormal(cayley_point(w, slope, length)),
+            objective.value_and_gradient, state.reference, -(speed**2), state.length,
+            MAX_TRIALS, self.armijo, (self.shrink, self.shrink),
+        )  # fmt: skip
+        evaluations = state.evaluations + search.trials
+        if not search.accepted:
             return replace(state, inner_done=True, evaluations=evaluations)
+        candidate, length, (value, gradient) = search.x, search.step, search.outcome
         parity, following = state.parity, 2.0 * length
         if self.lengths != "armijo":
             parity = 1 - parity

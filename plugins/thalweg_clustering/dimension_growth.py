@@ -13,9 +13,11 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from thalweg.numerics import backtrack
 from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
 from thalweg_clustering.alternating import (
+    MAX_TRIALS,
     Armijo,
     RoundSolver,
     RoundState,
@@ -137,26 +139,33 @@ class DimensionGrowth(RoundSolver[GrowthState]):
         state = replace(state, gradient_norm=norm, steps=state.steps + 1)
         if norm == 0.0:
             return state
-        w, length = state.x, state.length
+        w = state.x
         known = w[:, : state.column]
-        for _ in range(40):
+
+        def along(length: float) -> Array:
             column = w[:, state.column] - length * tangent
             column = column - known @ (known.T @ column)
             candidate = w.copy()
             candidate[:, state.column] = column / np.linalg.norm(column)
-            value, slope = state.objective.value_and_gradient(candidate)
-            state = replace(state, evaluations=state.evaluations + 1)
-            if value <= state.value - self.armijo * length * norm**2:
-                return moved_to(
-                    state,
-                    candidate,
-                    value=value,
-                    slope=slope,
-                    step_length=length,
-                    length=2.0 * length,
-                )
-            length *= self.shrink
-        return state
+            return candidate
+
+        search = backtrack(
+            along, state.objective.value_and_gradient, state.value, -(norm**2), state.length,
+            MAX_TRIALS, self.armijo, (self.shrink, self.shrink),
+        )  # fmt: skip
+        evaluations = state.evaluations + search.trials
+        if not search.accepted:
+            return replace(state, evaluations=evaluations)
+        value, slope = search.outcome
+        return moved_to(
+            state,
+            search.x,
+            value=value,
+            slope=slope,
+            evaluations=evaluations,
+            step_length=search.step,
+            length=2.0 * search.step,
+        )
 
     def trace_row(self, state: GrowthState) -> Mapping[str, float]:
         """Beside the common columns, the column that is being found."""

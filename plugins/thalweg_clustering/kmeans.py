@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from thalweg.parallel import MPI, Layout, sum_large, sum_over_ranks
+from thalweg.numerics import lloyd
+from thalweg.parallel import MPI, Layout, sum_over_ranks
 from thalweg_clustering.kernels import squared_distances
 from thalweg_clustering.prepared_data import evenly_spread
 
@@ -88,26 +89,13 @@ def _spread_out(
 
 
 def _lloyd(layout: Layout, rows: np.ndarray, centers: np.ndarray, iterations: int) -> Clusters:
-    count = len(centers)
-    labels = np.full(len(rows), -1)
-    done = 0
-    while True:
-        distances = squared_distances(rows, centers)
-        chosen = distances.argmin(axis=1)
-        moved = float(sum_over_ranks(layout.comm, float((chosen != labels).sum())))
-        labels = chosen
-        if moved == 0 or done == iterations:
-            break
-        done += 1
-        member = np.zeros((len(rows), count))
-        member[np.arange(len(rows)), labels] = 1.0
-        sums = np.concatenate([member.T @ rows, member.sum(axis=0)[:, None]], axis=1)
-        sums = sum_large(layout.comm, np.ascontiguousarray(sums))
-        filled = sums[:, -1] > 0
-        centers = centers.copy()
-        centers[filled] = sums[filled, :-1] / sums[filled, -1:]
-    inertia = float(sum_over_ranks(layout.comm, float(distances.min(axis=1).sum())))
-    return Clusters(labels, centers, inertia, done)
+    labels, centers, moves = lloyd(layout.comm, rows, centers, iterations, _nearest)
+    smallest = float(squared_distances(rows, centers).min(axis=1).sum())
+    return Clusters(labels, centers, float(sum_over_ranks(layout.comm, smallest)), moves)
+
+
+def _nearest(rows: np.ndarray, centers: np.ndarray) -> np.ndarray:
+    return np.asarray(squared_distances(rows, centers).argmin(axis=1))
 
 
 def _in_order(layout: Layout, labels: np.ndarray, count: int) -> np.ndarray:

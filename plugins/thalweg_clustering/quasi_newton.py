@@ -15,16 +15,17 @@ from typing import TypeVar
 
 import numpy as np
 
+from thalweg.numerics import backtrack, two_loop
 from thalweg.parallel import Array, agreed
 from thalweg_clustering.alternating import RoundState, moved_to, residual_norm
 from thalweg_clustering.stiefel import StiefelVariable
 
 #: Pairs of steps and changes of the gradient that are kept.
 PAIRS = 60
-#: Armijo's constant, and the least cosine between a step and its change of the gradient.
-DECREASE, CURVATURE = 1e-4, 1e-8
-#: Halvings of a step after which W is taken to be a minimum in floating point.
-MAX_HALVINGS = 12
+#: Least cosine between a step and its change of the gradient.
+CURVATURE = 1e-8
+#: Steps of a search after which W is taken to be a minimum in floating point.
+MAX_TRIALS = 12
 
 Pair = tuple[Array, Array]
 
@@ -64,57 +65,49 @@ def quasi_newton_step(state: S, scale: float) -> S:
         evaluations = state.evaluations + 1
         state = replace(state, value=value, slope=slope, evaluations=evaluations)
     gradient = agreed(comm, manifold.project(w, slope))
-    here = [(manifold.project(w, s), manifold.project(w, y)) for s, y in state.pairs]
-    direction = agreed(comm, -_inverse_product(here, gradient, scale))
-    promised = float((gradient * direction).sum())
+    pairs = [(manifold.project(w, s), manifold.project(w, y)) for s, y in state.pairs]
+    direction = agreed(comm, -_inverse_product(pairs, gradient, scale))
+    promised = _dot(gradient, direction)
     if not promised < 0:
-        here, direction = [], -gradient / scale
-        promised = float((gradient * direction).sum())
+        pairs, direction = [], -gradient / scale
+        promised = _dot(gradient, direction)
     length = agreed(comm, float(np.linalg.norm(direction)))
-    step = min(1.0, 0.5 * np.sqrt(w.shape[1]) / max(length, 1e-300))
-    for _ in range(MAX_HALVINGS):
-        candidate = manifold.orthonormal(w + step * direction)
-        value, ahead = objective.value_and_gradient(candidate)
-        state = replace(state, evaluations=state.evaluations + 1)
-        if value <= state.value + DECREASE * step * promised:
-            break
-        # The parabola through both values and the slope, within a factor.
-        rise = value - state.value - step * promised
-        step *= float(np.clip(-0.5 * promised * step / rise, 0.1, 0.5)) if rise > 0 else 0.5
-        state = replace(state, refusals=state.refusals + 1)
-    else:
+    search = backtrack(
+        lambda step: manifold.orthonormal(w + step * direction),
+        objective.value_and_gradient, state.value, promised,
+        min(1.0, 0.5 * np.sqrt(w.shape[1]) / max(length, 1e-300)), MAX_TRIALS,
+    )  # fmt: skip
+    refusals = state.refusals + search.trials - search.accepted
+    state = replace(state, evaluations=state.evaluations + search.trials, refusals=refusals)
+    if not search.accepted:
         # Without pairs the direction was that of the gradient.
-        return replace(state, pairs=(), inner_done=not here)
+        return replace(state, pairs=(), inner_done=not pairs)
+    candidate, step, (value, ahead) = search.x, search.step, search.outcome
     moved = manifold.project(candidate, step * direction)
     turned = manifold.project(candidate, ahead) - manifold.project(candidate, gradient)
     bound = CURVATURE * float(np.linalg.norm(moved) * np.linalg.norm(turned))
-    if agreed(comm, float((moved * turned).sum()) > bound):
-        here = [*here, (moved, turned)][-PAIRS:]
+    if agreed(comm, _dot(moved, turned) > bound):
+        pairs = [*pairs, (moved, turned)][-PAIRS:]
     return moved_to(
         state,
         candidate,
         value=value,
         slope=ahead,
-        pairs=tuple(here),
+        pairs=tuple(pairs),
         step_length=step * length,
         gradient_norm=residual_norm(candidate, ahead),
     )
 
 
 def _inverse_product(pairs: list[Pair], gradient: Array, scale: float) -> Array:
-    """The inverse Hessian of the pairs times a vector (Nocedal and Wright, algorithm 7.4)."""
-    usable = [(s, y, float((s * y).sum())) for s, y in pairs]
-    usable = [(s, y, inner) for s, y, inner in usable if inner > 0]
-    result = gradient.copy()
-    shares = []
-    for s, y, inner in reversed(usable):
-        shares.append(float((s * result).sum()) / inner)
-        result -= shares[-1] * y
-    if usable:
-        s, y, inner = usable[-1]
-        result *= inner / float((y * y).sum())
-    else:
-        result /= scale
-    for (s, y, inner), share in zip(usable, reversed(shares), strict=True):
-        result += (share - float((y * result).sum()) / inner) * s
-    return result
+    """The inverse Hessian of the pairs that still show curvature, times a vector."""
+    usable = [(s, y) for s, y in pairs if _dot(s, y) > 0]
+    if not usable:
+        return gradient / scale
+    s, y = usable[-1]
+    gamma = _dot(s, y) / _dot(y, y)
+    return two_loop(gradient, usable, lambda vector: vector * gamma, _dot)
+
+
+def _dot(a: Array, b: Array) -> float:
+    return float((a * b).sum())

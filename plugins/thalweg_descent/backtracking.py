@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from thalweg.numerics import parabola_ratio
 from thalweg_descent.line_function import LineFunction, Trial
 from thalweg_descent.line_search import LineSearch
 
@@ -35,18 +36,11 @@ class Backtracking(LineSearch):
         for number in range(self.trials):
             trial = line.evaluate(step, gradient=number < WITH_GRADIENT)
             if self.lowers(line, trial):
-                kept = line.with_gradient(trial)
-                if math.isfinite(kept.slope):
-                    return kept
+                accepted = line.with_gradient(trial)
+                if math.isfinite(accepted.slope):
+                    return accepted
             if self.negligible(line, step):
                 return None
-            step *= self._ratio(line.start, trial)
+            rise, predicted = trial.value - line.start.value, step * line.start.slope
+            step *= parabola_ratio(rise, predicted, 0.1, self.shrink)
         return None
-
-    def _ratio(self, start: Trial, trial: Trial) -> float:
-        if not math.isfinite(trial.value):
-            return 0.1
-        excess = trial.value - start.value - trial.step * start.slope
-        if excess <= 0:
-            return self.shrink
-        return min(self.shrink, max(0.1, -0.5 * trial.step * start.slope / excess))

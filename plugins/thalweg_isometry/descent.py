@@ -13,7 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from thalweg.numerics import backtrack, two_loop
 from thalweg.parallel import MPI, agreed
+
+#: Most steps of a search along a direction.
+MAX_TRIALS = 34
 
 #: Value, gradient, and what the stopping condition tests.
 Evaluate = Callable[[np.ndarray], tuple[float, np.ndarray, float]]
@@ -83,7 +87,7 @@ def descend(
     stalled = False
 
     def downhill() -> tuple[np.ndarray, float]:
-        direction = _direction(gradient, steps, changes, point, precondition)
+        direction = -_inverse_product(gradient, steps, changes, point, precondition)
         return agreed(comm, (direction, float(np.vdot(gradient, direction))))
 
     def ended() -> Descent:
@@ -99,19 +103,20 @@ def descend(
             steps.clear()
             changes.clear()
             direction, slope = downhill()
-        length = 1.0
-        while True:
-            trial = point + length * direction
-            trial_value, trial_gradient, trial_measure = evaluate(trial)
-            used += 1
-            if trial_value <= value + 1e-4 * length * slope:
-                break
-            if length < 1e-10 or used >= evaluations + 20 or not slope < 0.0:
-                stalled = True
-                return ended()
-            fit = -slope * length**2 / (2.0 * (trial_value - value - slope * length))
-            length = min(max(fit, 0.1 * length), 0.5 * length)
-        step, change = trial - point, trial_gradient - gradient
+        trials = min(MAX_TRIALS, evaluations + 20 - used) if slope < 0.0 else 1
+        start = point
+        search = backtrack(
+            lambda length: start + length * direction,  # noqa: B023
+            evaluate, value, slope, 1.0, trials,
+        )  # fmt: skip
+        used += search.trials
+        if not search.accepted:
+            stalled = True
+            return ended()
+        point = search.x
+        value, new_gradient, measure = search.outcome
+        step, change = point - start, new_gradient - gradient
+        gradient = new_gradient
         curved = np.vdot(step, change) > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change)
         if agreed(comm, bool(curved)):
             steps.append(step)
@@ -119,7 +124,6 @@ def descend(
             if len(steps) > pairs:
                 steps.pop(0)
                 changes.pop(0)
-        point, value, gradient, measure = trial, trial_value, trial_gradient, trial_measure
         history.append(value)
         if measure > goal and _out_of_reach(history, enough, patience):
             stalled = True
@@ -135,7 +139,7 @@ def _out_of_reach(history: list[float], enough: float, steps: int, window: int =
     return bool(rate * steps < math.log(history[-1] / max(enough, 1e-300)))
 
 
-def _direction(
+def _inverse_product(
     gradient: np.ndarray,
     steps: list[np.ndarray],
     changes: list[np.ndarray],
@@ -146,15 +150,11 @@ def _direction(
         # A first step of one percent of the point's own length.
         first = precondition(gradient)
         norm = max(float(np.linalg.norm(first)), 1e-300)
-        return -first * (0.01 * float(np.linalg.norm(point)) / norm)
-    q = gradient.copy()
-    inverse = [1.0 / float(np.vdot(s, y)) for s, y in zip(steps, changes, strict=True)]
-    weights = []
-    for s, y, r in zip(reversed(steps), reversed(changes), reversed(inverse), strict=True):
-        weights.append(r * float(np.vdot(s, q)))
-        q -= weights[-1] * y
-    turned = float(np.vdot(changes[-1], precondition(changes[-1])))
-    q = precondition(q) * (float(np.vdot(steps[-1], changes[-1])) / turned)
-    for s, y, r, a in zip(steps, changes, inverse, reversed(weights), strict=True):
-        q += s * (a - r * float(np.vdot(y, q)))
-    return -q
+        return first * (0.01 * float(np.linalg.norm(point)) / norm)
+    gamma = _dot(steps[-1], changes[-1]) / _dot(changes[-1], precondition(changes[-1]))
+    pairs = list(zip(steps, changes, strict=True))
+    return two_loop(gradient, pairs, lambda vector: precondition(vector) * gamma, _dot)
+
+
+def _dot(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.vdot(a, b))

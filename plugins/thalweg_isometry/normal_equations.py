@@ -18,6 +18,7 @@ import scipy.linalg
 
 from thalweg import InputError
 from thalweg.engines.secants import SecantSet
+from thalweg.numerics import conjugate_gradients
 from thalweg.parallel import MPI, Layout, agreed, any_over_ranks, sum_large, sum_over_ranks
 from thalweg.plugins import Help
 
@@ -180,21 +181,10 @@ class ConjugateGradient(NormalEquations):
 
     def solve(self, right: np.ndarray, guess: np.ndarray) -> np.ndarray:
         """At most 200 products with A and A*."""
-        solution = guess.copy()
-        residual = right - self._times(solution)
-        direction = residual.copy()
+        residual = right - self._times(guess)
         size = self._dot(residual, residual)
         goal = max(REDUCTION**2 * size, SMALLEST**2 * self._dot(right, right))
-        for _ in range(200):
-            if size <= goal:
-                break
-            image = self._times(direction)
-            length = size / self._dot(direction, image)
-            solution += length * direction
-            residual -= length * image
-            new = self._dot(residual, residual)
-            direction = residual + (new / size) * direction
-            size = new
+        solution = conjugate_gradients(self._times, guess, residual, self._dot, goal, 200).x
         return 0.5 * (solution + solution.T)
 
 

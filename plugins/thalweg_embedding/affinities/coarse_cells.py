@@ -9,6 +9,7 @@ import numpy as np
 
 from thalweg.engines.laplacian import Relocation
 from thalweg.errors import InputError
+from thalweg.numerics import lloyd
 from thalweg.parallel import MPI, Layout, max_over_ranks, raise_on_all_ranks, sum_large
 
 #: Cells for each rank, and rows of the sample for each cell.
@@ -101,14 +102,7 @@ def _centers(layout: Layout, values: np.ndarray, seed: int) -> np.ndarray:
     first = np.sort(np.random.default_rng(seed).choice(chosen, count, replace=False))
     centers = layout.gather_some(values, first).astype(np.float32)
     sample = values[layout.own(chosen)].astype(np.float32)
-    for _ in range(10):  # Lloyd's iteration; cells that lose all rows stay where they are
-        cell = _nearest(sample, centers, 1)[:, 0]
-        sums = np.zeros((count, layout.columns + 1))
-        np.add.at(sums, cell, np.column_stack([sample, np.ones(len(sample))]))
-        sums = sum_large(comm, sums)
-        filled = sums[:, -1] > 0.0
-        centers[filled] = sums[filled, :-1] / sums[filled, -1:]
-    return centers
+    return lloyd(comm, sample, centers, 10, lambda rows, found: _nearest(rows, found, 1)[:, 0])[1]
 
 
 def _nearest(values: np.ndarray, centers: np.ndarray, most: int) -> np.ndarray:

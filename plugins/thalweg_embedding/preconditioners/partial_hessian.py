@@ -9,6 +9,7 @@ import numpy as np
 
 from thalweg.engines.laplacian import AttractiveLaplacian, RowMatrix
 from thalweg.interfaces import Capability, Objective, Preconditioner, Rows
+from thalweg.numerics import conjugate_gradients
 from thalweg.parallel import Array, Layout
 from thalweg.plugins import Help
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
@@ -107,28 +108,13 @@ class PartialHessian(Preconditioner):
         share = layout.dot(residual, direction) / curvature if curvature > 0.0 else 0.0
         direction = share * direction
         rest = layout.combine(residual, (-share,), (image,))
-        self._previous = self._improved(layout.norm(residual), direction, rest)
+        goal = (self.tolerance * layout.norm(residual)) ** 2
+        self._previous = conjugate_gradients(
+            self._product, direction, rest, layout.dot, goal, self.inner_iterations,
+            None if self._factor is None else self._factor.apply,
+            lambda a, weight, b: layout.combine(a, (weight,), (b,)),
+        ).x  # fmt: skip
         return self._previous
-
-    def _improved(self, size: float, direction: Array, rest: Array) -> Array:
-        """The direction after inner steps that lower the residual ``rest``."""
-        layout, alignment = self._layout, 0.0
-        search = np.zeros_like(direction)
-        for step in range(self.inner_iterations):
-            if layout.norm(rest) <= self.tolerance * size:
-                break
-            scaled = rest if self._factor is None else self._factor.apply(rest)
-            last, alignment = alignment, layout.dot(rest, scaled)
-            if not alignment > 0.0:
-                break
-            search = search * (0.0 if step == 0 else alignment / last) + scaled
-            image = self._product(search)
-            curvature = layout.dot(search, image)
-            if not curvature > 0.0:
-                break
-            direction = layout.combine(direction, (alignment / curvature,), (search,))
-            rest = layout.combine(rest, (-alignment / curvature,), (image,))
-        return direction
 
     def state(self) -> Any:
         """The previous solution, as a :class:`Memory`."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from thalweg.numerics import conjugate_gradients
 from thalweg_saddlefree.curvature.absolute import (
     AbsoluteSolver,
     Direction,
@@ -24,7 +25,6 @@ from thalweg_saddlefree.curvature.absolute import (
 from thalweg_saddlefree.curvature.basis import LanczosBasis
 from thalweg_saddlefree.curvature.fehlberg import TooManySteps, integrate
 from thalweg_saddlefree.curvature.operator import Product
-from thalweg_saddlefree.curvature.slices import Slices
 
 #: Lanczos steps that bound the norm of H.
 BOUND_STEPS = 12
@@ -59,10 +59,7 @@ class OdeAbsolute(AbsoluteSolver):
             def blend(piece: np.ndarray) -> np.ndarray:
                 return t * shrunk(piece) + (1.0 - t) * piece
 
-            solution, iterations, residual = conjugate_gradients(
-                self.slices, blend, x - shrunk(x), inner, self.limit
-            )
-            self.steps += iterations
+            solution, residual = self._solved(blend, x - shrunk(x))
             worst = max(worst, residual)
             return -0.5 * solution
 
@@ -73,16 +70,28 @@ class OdeAbsolute(AbsoluteSolver):
                 f"{failure}; take method = 'lanczos' or raise the damping"
             ) from failure
         # |H| g = sqrt(scale) A^(1/2) g, and (H^2 + damping^2 I) step = -|H| g.
-        solution, iterations, residual = conjugate_gradients(
-            self.slices, shrunk, root, inner, self.limit
-        )
-        self.steps += iterations
+        solution, residual = self._solved(shrunk, root)
         if not np.isfinite(max(worst, residual)):
             refuse_singular(0.0, self._norm, damping)
         step = -solution / np.sqrt(scale)
         reached = max(worst, residual) <= inner
         error = self.tolerance if reached else max(worst, residual)
         return Direction(step, self.model_along(step), error, reached)
+
+    def _solved(self, product: Product, right: np.ndarray) -> tuple[np.ndarray, float]:
+        """Solution of ``A x = right``, A positive definite, and its residual relative to ``right``.
+
+        The residual is infinite where A is not positive definite.
+        """
+        start = self.slices.dot(right, right)
+        goal = (self.inner_part * self.tolerance) ** 2 * start
+        solution = conjugate_gradients(
+            product, np.zeros_like(right), right, self.slices.dot, goal, self.limit
+        )
+        self.steps += solution.iterations
+        if not solution.definite:
+            return solution.x, float("inf")
+        return solution.x, float(np.sqrt(solution.square / start)) if start > 0.0 else 0.0
 
     def _bound_norm(self) -> None:
         basis = LanczosBasis(self.slices, self.gradient)
@@ -93,34 +102,3 @@ class OdeAbsolute(AbsoluteSolver):
         # A Ritz value is off by at most the norm of what the last step left over.
         self._norm = float(np.abs(values).max()) + basis.off_diagonal[-1]
         self._smallest = float(np.abs(values).min()) if basis.complete else self._norm
-
-
-def conjugate_gradients(
-    slices: Slices, product: Product, right: np.ndarray, tolerance: float, limit: int
-) -> tuple[np.ndarray, int, float]:
-    """Solution of ``A x = right`` from zero (Hestenes and Stiefel, 1952), A positive definite.
-
-    Ends where the residual's norm is the part ``tolerance`` of ``right``'s, or after ``limit``
-    iterations.  Gives this rank's slice of x, the iterations, and the residual relative to
-    ``right``: infinite if A is not positive definite, and x then what was reached before.
-    """
-    x = np.zeros_like(right)
-    residual = right.copy()
-    direction = residual.copy()
-    square = start = slices.dot(residual, residual)
-    if start == 0.0:
-        return x, 0, 0.0
-    for iteration in range(limit):
-        if square <= tolerance**2 * start:
-            return x, iteration, float(np.sqrt(square / start))
-        Ap = product(direction)
-        pAp = slices.dot(direction, Ap)
-        if not pAp > 1e-30 * slices.dot(direction, direction):
-            return x, iteration + 1, float("inf")
-        alpha = square / pAp
-        x += alpha * direction
-        residual -= alpha * Ap
-        previous, square = square, slices.dot(residual, residual)
-        direction *= square / previous
-        direction += residual
-    return x, limit, float(np.sqrt(square / start))

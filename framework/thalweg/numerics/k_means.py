@@ -1,0 +1,38 @@
+"""Lloyd's iteration of k-means on distributed rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from thalweg.parallel import MPI, sum_large, sum_over_ranks
+
+
+def lloyd(
+    comm: MPI.Comm,
+    rows: np.ndarray,
+    centers: np.ndarray,
+    iterations: int,
+    nearest: Callable[[np.ndarray, np.ndarray], np.ndarray],
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Labels of this rank's rows, centers, and how often these moved.  Collective.
+
+    ``nearest`` gives the number of the nearest center of each row, from rows and centers; centers
+    that lose all rows stay where they are.
+    """
+    labels = np.full(len(rows), -1)
+    number = 0
+    while True:
+        before, labels = labels, nearest(rows, centers)
+        moved = float(sum_over_ranks(comm, float((labels != before).sum())))
+        if moved == 0 or number == iterations:
+            return labels, centers, number
+        number += 1
+        member = np.zeros((len(rows), len(centers)))
+        member[np.arange(len(rows)), labels] = 1.0
+        sums = np.concatenate([member.T @ rows, member.sum(axis=0)[:, None]], axis=1)
+        sums = sum_large(comm, np.ascontiguousarray(sums))
+        filled = sums[:, -1] > 0
+        centers = centers.copy()
+        centers[filled] = sums[filled, :-1] / sums[filled, -1:]

@@ -1,0 +1,81 @@
+"""Methods on small vectors do what their textbooks say."""
+
+import numpy as np
+import pytest
+
+from thalweg.numerics import backtrack, conjugate_gradients, lloyd, parabola_ratio, two_loop
+
+
+@pytest.fixture
+def matrix():
+    factor = np.random.default_rng(0).standard_normal((6, 6))
+    return factor @ factor.T + np.eye(6)
+
+
+def solved(matrix, right, limit=50, **more):
+    zero = np.zeros_like(right)
+    return conjugate_gradients(
+        lambda v: matrix @ v, zero, right, np.dot, 1e-24 * float(right @ right), limit, **more
+    )
+
+
+@pytest.mark.parametrize("preconditioned", [False, True])
+def test_conjugate_gradients_end_after_as_many_products_as_dimensions(matrix, preconditioned):
+    right = np.arange(1.0, 7.0)
+    inverse = 1.0 / np.diag(matrix)
+    precondition = (lambda r: inverse * r) if preconditioned else None
+    solution = solved(matrix, right, precondition=precondition)
+    np.testing.assert_allclose(solution.x, np.linalg.solve(matrix, right), rtol=1e-8)
+    assert solution.definite
+    assert 6 <= solution.iterations <= 8
+
+
+def test_conjugate_gradients_stop_at_the_limit_and_where_a_matrix_is_not_definite(matrix):
+    right = np.ones(6)
+    assert solved(matrix, right, limit=2).iterations == 2
+    refused = solved(-matrix, right)
+    assert not refused.definite
+    np.testing.assert_array_equal(refused.x, np.zeros(6))
+    assert solved(matrix, np.zeros(6)).iterations == 0
+
+
+def test_the_two_loop_recursion_inverts_a_quadratic_whose_pairs_span_the_space(matrix):
+    values, vectors = np.linalg.eigh(matrix)
+    pairs = [(v, a * v) for a, v in zip(values, vectors.T, strict=True)]
+    gradient = np.arange(1.0, 7.0)
+    product = two_loop(gradient, pairs, lambda v: v, lambda a, b: float(a @ b))
+    np.testing.assert_allclose(product, np.linalg.solve(matrix, gradient))
+
+
+def search(first, trials=20, **more):
+    """Along a parabola with its minimum at 1."""
+    return backtrack(
+        lambda step: np.array([step]), lambda x: (float((x[0] - 1.0) ** 2),), 1.0, -2.0, first,
+        trials, **more,
+    )  # fmt: skip
+
+
+def test_backtracking_goes_to_the_minimum_of_a_parabola_within_its_bounds():
+    assert search(1.0).trials == 1
+    assert search(4.0).step == 1.0
+    assert search(100.0).step == pytest.approx(1.0)
+    assert search(4.0, ratios=(0.6, 0.6)).step == pytest.approx(4.0 * 0.6**2)
+
+
+def test_backtracking_says_where_no_step_lowers_enough():
+    assert not search(100.0, trials=1).accepted
+    assert parabola_ratio(np.nan, -1.0, 0.1, 0.5) == 0.5
+    assert parabola_ratio(np.inf, -1.0, 0.1, 0.5) == 0.1
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_lloyds_iteration_finds_two_heaps(comm):
+    rows = np.array([[0.0], [1.0], [10.0], [11.0]])[comm.rank :: comm.size]
+
+    def nearest(rows, centers):
+        return np.abs(rows - centers.T).argmin(axis=1)
+
+    labels, centers, moves = lloyd(comm, rows, np.array([[0.0], [1.0], [99.0]]), 10, nearest)
+    np.testing.assert_array_equal(labels, (rows[:, 0] > 5.0).astype(int))
+    np.testing.assert_allclose(centers[:, 0], [0.5, 10.5, 99.0])
+    assert moves == 2
