@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from thalweg_saddlefree.networks.mlp import build_mlp
     from thalweg_saddlefree.networks.objective import NetworkObjective
     from thalweg_saddlefree.saddle_free import SaddleFree
-    from thalweg_saddlefree.subspace.saddle_free import SubspaceSaddleFree
+    from thalweg_saddlefree.subspace.solver import SubspaceSaddleFree
 
 __all__ = [
     "BatchSchedule", "HessianFree", "JaxNetwork", "JaxObjective", "KroneckerPreconditioner",

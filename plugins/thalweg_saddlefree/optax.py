@@ -21,7 +21,8 @@ from thalweg_saddlefree.jax_network import JaxNetwork
 from thalweg_saddlefree.jax_objective import import_jax
 from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
 from thalweg_saddlefree.minibatches import BatchSchedule
-from thalweg_saddlefree.subspace.saddle_free import SubspaceSaddleFree, SubspaceState
+from thalweg_saddlefree.subspace.solver import SubspaceSaddleFree
+from thalweg_saddlefree.subspace.state import SubspaceState
 
 
 class SaddleFreeState(NamedTuple):
@@ -98,37 +99,59 @@ def saddle_free(
         raise InputError("this optimizer needs optax; install the extra 'jax'") from error
     preconditioner = metric or KroneckerPreconditioner()
     solver = SubspaceSaddleFree(preconditioner=preconditioner, curvature_share=1.0, **options)
-    jax = import_jax()
-    built: dict[Any, JaxNetwork] = {}
 
-    def prepared(params: Any) -> tuple[JaxNetwork, Array]:
-        """The network of parameters of these shapes, compiled once, and the point."""
-        leaves, tree = jax.tree_util.tree_flatten(params)
+    def network(params: Any) -> JaxNetwork:
+        return JaxNetwork(comm, model, params, rows, loss, precision=precision)
+
+    steps = _Steps(network, preconditioner, solver, batch)
+    return optax.GradientTransformationExtraArgs(steps.init, steps.update)
+
+
+class _Steps:
+    """The transformation: its networks are compiled once for parameters of given shapes."""
+
+    def __init__(
+        self,
+        network: Callable[[Any], JaxNetwork],
+        preconditioner: KroneckerPreconditioner,
+        solver: SubspaceSaddleFree,
+        batch: int,
+    ) -> None:
+        self._network, self._preconditioner = network, preconditioner
+        self._solver, self._batch = solver, batch
+        self._trees = import_jax().tree_util
+        self._compiled: dict[Any, JaxNetwork] = {}
+
+    def _prepared(self, params: Any) -> tuple[JaxNetwork, Array]:
+        """The network of parameters of these shapes, and the point."""
+        leaves, tree = self._trees.tree_flatten(params)
         key = (tree, *(np.shape(leaf) for leaf in leaves))
-        if key not in built:
-            built[key] = JaxNetwork(comm, model, params, rows, loss, precision=precision)
-        network = built[key]
+        if key not in self._compiled:
+            self._compiled[key] = self._network(params)
+        network = self._compiled[key]
         x = network.ravel(params)[:, None]
-        preconditioner.setup(network, x)
+        self._preconditioner.setup(network, x)
         return network, x
 
-    def init(params: Any) -> SaddleFreeState:
-        network, _ = prepared(params)
-        last = np.zeros(network.layout.rows)
-        return SaddleFreeState(0, last, solver.damping, False, dict(preconditioner.state()))
+    def init(self, params: Any) -> SaddleFreeState:
+        """State before the first step."""
+        last = np.zeros(self._prepared(params)[0].layout.rows)
+        metric = dict(self._preconditioner.state())
+        return SaddleFreeState(0, last, self._solver.damping, False, metric)
 
     def update(
-        grads: Any, state: SaddleFreeState, params: Any = None, **_: Any
+        self, grads: Any, state: SaddleFreeState, params: Any = None, **_: Any
     ) -> tuple[Any, SaddleFreeState]:
+        """The step for a gradient, and the state after it."""
         if params is None:
             raise InputError("give the parameters too: update(grads, state, params)")
         # Scripts may keep a state as arrays of JAX.
-        state = jax.tree_util.tree_map(
+        state = self._trees.tree_map(
             lambda leaf: np.asarray(leaf) if np.ndim(leaf) else np.asarray(leaf).item(), state
         )
-        network, x = prepared(params)
-        preconditioner.restore(state.metric)
-        schedule = BatchSchedule(network.data_layout.rows, batch, seed=solver.seed)
+        network, x = self._prepared(params)
+        self._preconditioner.restore(state.metric)
+        schedule = BatchSchedule(network.data_layout.rows, self._batch, seed=self._solver.seed)
         epoch, number = divmod(state.steps, schedule.batches)
         inner = SubspaceState(
             objective=network,
@@ -142,13 +165,12 @@ def saddle_free(
             epoch=epoch,
             batch=number,
         )
-        moved = solver.move(inner.with_rows(schedule))
+        moved = self._solver.move(inner.with_rows(schedule))
         step = moved.last[:, 0]
-        tree = network.unravel(step)
-        updates = jax.tree_util.tree_map(
-            lambda part, like: np.asarray(part, dtype=np.asarray(like).dtype), tree, params
+        updates = self._trees.tree_map(
+            lambda part, like: np.asarray(part, dtype=np.asarray(like).dtype),
+            network.unravel(step),
+            params,
         )
-        memory = dict(preconditioner.state())
-        return updates, SaddleFreeState(state.steps + 1, step, moved.damping, moved.settled, memory)
-
-    return optax.GradientTransformationExtraArgs(init, update)
+        metric = dict(self._preconditioner.state())
+        return updates, SaddleFreeState(state.steps + 1, step, moved.damping, moved.settled, metric)

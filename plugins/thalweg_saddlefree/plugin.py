@@ -81,7 +81,7 @@ def thalweg_solvers() -> list[SolverSpec]:
         SolverSpec(
             name="saddle-free-subspace",
             summary="|H| in the span of a few directions, on growing batches of data rows",
-            load="thalweg_saddlefree.subspace.saddle_free:SubspaceSaddleFree",
+            load="thalweg_saddlefree.subspace.solver:SubspaceSaddleFree",
         ),
         SolverSpec(
             name="saddle-free",

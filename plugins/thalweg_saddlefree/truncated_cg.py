@@ -1,4 +1,9 @@
-"""Conjugate gradients as Hessian-free optimization runs them: truncated, some iterates kept."""
+"""Conjugate gradients as Hessian-free optimization runs them: truncated, some iterates stored.
+
+In exact arithmetic residuals are orthogonal in the preconditioner's inverse.  Keeping them so costs
+little beside a product, spares repeated ones, and keeps rounding from growing to a different path
+on another number of ranks.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +18,8 @@ from thalweg_saddlefree.curvature.operator import Product
 from thalweg_saddlefree.curvature.slices import Slices
 from thalweg_saddlefree.curvature.store import Store
 
-#: Ratio of the iteration numbers whose iterates are kept (Martens 2010, section 4.6).
-KEPT = 1.3
+#: Ratio of the iteration numbers whose iterates are stored (Martens 2010, section 4.6).
+STORED = 1.3
 
 
 @dataclass(frozen=True)
@@ -53,25 +58,25 @@ def truncated_cg(
     ``phi(i) < 0`` and ``(phi(i) - phi(i-k)) / phi(i) < k progress`` with
     ``k = max(10, i / 10)``, or after ``limit`` iterations.  G, of which ``product`` is the product,
     is positive semidefinite, and the preconditioner, with which ``solve`` solves, definite.
-    Residuals are kept in ``dtype``, by default in double precision.
+    Residuals are stored in ``dtype``, by default in double precision.
     """
 
     def damped(piece: np.ndarray) -> np.ndarray:
         return product(piece) + damping * piece
 
-    x = start
-    r = -gradient - damped(x) if slices.dot(x, x) > 0 else -gradient
-    # phi(x) = g'x + x'Ax/2 = -(r + b)'x/2 with b = -g and r the residual.
-    phi = [-0.5 * slices.dot(r - gradient, x)]
-    z = solve(r)
-    direction = z
-    rz = slices.dot(r, z)
+    def model(x: np.ndarray, r: np.ndarray) -> float:
+        # phi(x) = g'x + x'Ax/2 = -(r + b)'x/2 with b = -g and r the residual.
+        return -0.5 * slices.dot(r - gradient, x)
+
+    x, r = start, -gradient
+    if slices.dot(x, x) > 0:
+        r = r - damped(x)
+    phi, z = [model(x, r)], solve(r)
+    direction, rz, previous = z, slices.dot(r, z), 0.0
     residuals, solved = Store(slices, dtype), Store(slices, dtype)
-    iterates: list[np.ndarray] = []
-    models: list[float] = []
-    keep_at = 1
-    iteration = 0
-    while iteration < limit and rz > 0:
+    iterates: dict[int, np.ndarray] = {}
+    stored_at, iteration = 1, 0
+    while iteration < limit and rz > 1e-30 * previous:
         residuals.append(r / math.sqrt(rz))
         solved.append(z / math.sqrt(rz))
         Ap = damped(direction)
@@ -81,30 +86,26 @@ def truncated_cg(
         alpha = rz / pAp
         x = x + alpha * direction
         r = r - alpha * Ap
-        # In exact arithmetic residuals are orthogonal in the preconditioner's inverse.
-        # Keeping them so costs little beside a product, spares repeated ones, and keeps
-        # rounding from growing to a different path on another number of ranks.
         residuals.subtract(solved.coefficients(r), r)
         iteration += 1
-        phi.append(-0.5 * slices.dot(r - gradient, x))
-        window = max(10, iteration // 10)
-        slow = (
-            iteration > window
-            and phi[-1] < 0
-            and (phi[-1] - phi[-1 - window]) / phi[-1] < window * progress
-        )
-        if iteration == keep_at:
-            iterates.append(x)
-            models.append(phi[-1] - 0.5 * damping * slices.dot(x, x))
-            keep_at = max(keep_at + 1, math.ceil(keep_at * KEPT))
-        if slow:
+        phi.append(model(x, r))
+        if iteration == stored_at:
+            iterates[iteration] = x
+            stored_at = max(stored_at + 1, math.ceil(stored_at * STORED))
+        if _is_slow(phi, progress):
             break
         z = solve(r)
         rz, previous = slices.dot(r, z), rz
-        if rz <= 1e-30 * previous:
-            break
         direction = z + (rz / previous) * direction
-    if not iterates or iterates[-1] is not x:
-        iterates.append(x)
-        models.append(phi[-1] - 0.5 * damping * slices.dot(x, x))
-    return Truncated(iterates, models, iteration)
+    iterates[iteration] = x
+    models = [phi[i] - 0.5 * damping * slices.dot(some, some) for i, some in iterates.items()]
+    return Truncated(list(iterates.values()), models, iteration)
+
+
+def _is_slow(phi: list[float], progress: float) -> bool:
+    """Whether the last iterations lowered the model by less than ``progress`` each."""
+    iteration = len(phi) - 1
+    window = max(10, iteration // 10)
+    if iteration <= window or not phi[-1] < 0:
+        return False
+    return (phi[-1] - phi[-1 - window]) / phi[-1] < window * progress

@@ -1,7 +1,7 @@
 """Discovery of plugins: hooks, specs, and the manager that reads them."""
 
 from thalweg.plugins.citations import citation, specs_of
-from thalweg.plugins.declared import Help, check_declared, declared_options
+from thalweg.plugins.declared import Help, check_declared, declared_options, with_options
 from thalweg.plugins.estimates import PhaseEstimate, Problem, peaks
 from thalweg.plugins.manager import API_VERSION, Plugins, hookimpl, plugins
 from thalweg.plugins.options import (
@@ -29,5 +29,5 @@ __all__ = [
     "FormatSpec", "Help", "MetricSpec", "ObjectiveSpec", "Option", "PhaseEstimate", "Plugins",
     "PreconditionerSpec", "Problem", "Provider", "SolverSpec", "Spec", "check_declared",
     "check_parameters", "citation", "declared_options", "hookimpl", "peaks", "plugins",
-    "resolve_options", "specs_of", "unknown_option",
+    "resolve_options", "specs_of", "unknown_option", "with_options",
 ]  # fmt: skip

@@ -20,9 +20,11 @@ import types
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from thalweg.plugins.options import Limits, Option
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,8 @@ def declared_options(code: Callable[..., Any]) -> tuple[Option, ...]:
     code
         A dataclass, another class (its ``__init__`` counts), a function, or a
         ``functools.partial`` of these: what it fixes by position is not an option, what
-        it fixes by keyword has another default.
+        it fixes by keyword has another default.  Of a function marked by :func:`with_options`
+        those of the dataclass.
 
     Returns
     -------
@@ -84,12 +87,23 @@ def declared_options(code: Callable[..., Any]) -> tuple[Option, ...]:
     return _read(code)
 
 
+def with_options(declared: type) -> Callable[[F], F]:
+    """Let the ``**options`` of a function be the fields of a dataclass, which declares them."""
+
+    def mark(function: F) -> F:
+        vars(function)["declared_by"] = declared
+        return function
+
+    return mark
+
+
 @functools.cache
 def _read(code: Any) -> tuple[Option, ...]:
     changed: dict[str, Any] = {}
     while isinstance(code, functools.partial):
         changed = {**code.keywords, **changed}
         code = code.func
+    code = getattr(code, "declared_by", code)
     annotations = _annotations(code)
     options = []
     for name, hint in annotations.items():

@@ -29,7 +29,7 @@ from thalweg_saddlefree.networks.activations import ACTIVATIONS
 from thalweg_saddlefree.networks.losses import SquaredError
 from thalweg_saddlefree.networks.network import Network
 from thalweg_saddlefree.networks.objective import NetworkObjective
-from thalweg_saddlefree.subspace.saddle_free import SubspaceSaddleFree
+from thalweg_saddlefree.subspace.solver import SubspaceSaddleFree
 
 #: Part of the way to the minimum that is to be made.
 WAY = 0.999

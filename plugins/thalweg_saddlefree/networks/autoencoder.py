@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, max_over_ranks, min_over_ranks
-from thalweg.plugins import Help
+from thalweg.plugins import Help, with_options
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
 from thalweg_saddlefree.networks.losses import LogisticCrossEntropy, Loss, SquaredError
 from thalweg_saddlefree.networks.network import Network, checked_sizes
 from thalweg_saddlefree.networks.objective import NetworkObjective
-from thalweg_saddlefree.networks.options import (
-    Activation,
-    HeldOut,
-    Initialization,
-    OutputActivation,
-    Precision,
-    Scale,
-    WeightDecay,
-)
+from thalweg_saddlefree.networks.options import NetworkOptions
 
 
-def build_autoencoder(
-    dataset: Dataset,
-    comm: MPI.Comm,
-    *,
+@dataclass(frozen=True, kw_only=True)
+class AutoencoderOptions(NetworkOptions):
+    """Options of the objective ``autoencoder``."""
+
     layers: Annotated[
         Sequence[int] | None,
         Help(
@@ -35,25 +28,21 @@ def build_autoencoder(
             "sizes, if the last equals the first; d, d/2, d/8 if none",
             minimum=1,
         ),
-    ] = None,
-    activation: Activation = "tanh",
-    code: Annotated[
-        str, Help("activation of the code layer", choices=tuple(ACTIVATIONS))
-    ] = "linear",
-    output: OutputActivation = "linear",
+    ] = None
+    code: Annotated[str, Help("activation of the code layer", choices=tuple(ACTIVATIONS))] = (
+        "linear"
+    )
     loss: Annotated[
         Literal["squared", "cross-entropy"],
         Help("half the squared error, or cross-entropy with logistic outputs"),
-    ] = "squared",
-    l2: WeightDecay = 0.0,
-    initialization: Initialization = "glorot",
-    scale: Scale = 1.0,
-    precision: Precision = "double",
-    held_out: HeldOut = 0.0,
-) -> NetworkObjective:
+    ] = "squared"
+
+
+@with_options(AutoencoderOptions)
+def build_autoencoder(dataset: Dataset, comm: MPI.Comm, **options: Any) -> NetworkObjective:
     """Objective ``autoencoder``.
 
-    The options are described where they are declared.  Without ``layers`` they are d, d/2, d/8
+    The options are :class:`AutoencoderOptions`.  Without ``layers`` they are d, d/2, d/8
     for d columns.  An encoder does not widen again after its narrowest layer; the code is the
     middle layer.  ``"cross-entropy"`` has logistic outputs and needs values between 0 and 1.
 
@@ -62,8 +51,25 @@ def build_autoencoder(
     InputError
         Layer sizes that do not fit the data; values that do not fit the loss.
     """
-    columns = dataset.layout.columns
-    encoder = list(layers) if layers is not None else _default_layers(columns)
+    chosen = AutoencoderOptions(**options)
+    sizes = _whole_network(chosen.layers, dataset.layout.columns)
+    hidden = [ACTIVATIONS[chosen.activation]] * (len(sizes) - 2)
+    hidden[len(hidden) // 2] = ACTIVATIONS[chosen.code]
+    criterion: Loss
+    if chosen.loss == "cross-entropy":
+        _refuse_outside_unit_interval(dataset, comm)
+        criterion = LogisticCrossEntropy()
+    else:
+        criterion = SquaredError(ACTIVATIONS[chosen.output])
+    network = Network(sizes, hidden, criterion)
+    return NetworkObjective.of_data(comm, dataset, dataset.values, network, chosen)
+
+
+def _whole_network(layers: Sequence[int] | None, columns: int) -> list[int]:
+    """Sizes of all layers, those of an encoder mirrored."""
+    encoder = [columns, max(1, columns // 2), max(1, columns // 8)]
+    if layers is not None:
+        encoder = list(layers)
     checked_sizes(encoder)
     if encoder[0] != columns:
         raise InputError(
@@ -78,30 +84,7 @@ def build_autoencoder(
             f"{columns} columns; end them with {columns} for a whole network, or at the code for "
             "an encoder, which is mirrored"
         )
-    sizes = encoder if whole else [*encoder, *encoder[-2::-1]]
-    hidden = [ACTIVATIONS[activation]] * (len(sizes) - 2)
-    hidden[len(hidden) // 2] = ACTIVATIONS[code]
-    criterion: Loss
-    if loss == "cross-entropy":
-        _refuse_outside_unit_interval(dataset, comm)
-        criterion = LogisticCrossEntropy()
-    else:
-        criterion = SquaredError(ACTIVATIONS[output])
-    return NetworkObjective.of_data(
-        comm,
-        dataset,
-        dataset.values,
-        Network(sizes, hidden, criterion),
-        held_out=held_out,
-        l2=l2,
-        initialization=initialization,
-        scale=scale,
-        precision=precision,
-    )
-
-
-def _default_layers(columns: int) -> list[int]:
-    return [columns, max(1, columns // 2), max(1, columns // 8)]
+    return encoder if whole else [*encoder, *encoder[-2::-1]]
 
 
 def _refuse_outside_unit_interval(dataset: Dataset, comm: MPI.Comm) -> None:

@@ -32,6 +32,7 @@ from thalweg_saddlefree.capabilities import (
 from thalweg_saddlefree.minibatches import BatchSchedule, Minibatches, RowSet, random_signs
 from thalweg_saddlefree.networks.initialization import starting_weights
 from thalweg_saddlefree.networks.network import Linearized, Network
+from thalweg_saddlefree.networks.options import NetworkOptions
 
 #: Rows that pass through the network together.
 CHUNK = 1024
@@ -128,13 +129,14 @@ class NetworkObjective(
         dataset: Dataset,
         targets: np.ndarray,
         network: Network,
-        *,
-        held_out: float,
-        **options: Any,
+        options: NetworkOptions,
     ) -> NetworkObjective:
         """The training error over a data set's rows, of which a share is held out.  Collective."""
-        rows, train, held = split_rows(dataset.layout, dataset.values, targets, held_out)
-        return cls(comm, rows, network, *train, held_out=held, **options)
+        rows, train, rest = split_rows(dataset.layout, dataset.values, targets, options.held_out)
+        return cls(
+            comm, rows, network, *train, l2=options.l2, initialization=options.initialization,
+            scale=options.scale, precision=options.precision, held_out=rest,
+        )  # fmt: skip
 
     def _typed(self, inputs: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         first = np.ascontiguousarray(inputs, dtype=self.dtype)

@@ -23,7 +23,7 @@ from thalweg_saddlefree.networks.losses import (
 )
 from thalweg_saddlefree.networks.network import Network
 from thalweg_saddlefree.networks.objective import NetworkObjective
-from thalweg_saddlefree.subspace.saddle_free import SubspaceSaddleFree
+from thalweg_saddlefree.subspace.solver import SubspaceSaddleFree
 
 LOSSES = {
     "squared": SquaredError(ACTIVATIONS["sigmoid"]),

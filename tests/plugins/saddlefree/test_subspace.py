@@ -20,7 +20,7 @@ from thalweg_saddlefree.networks.autoencoder import build_autoencoder
 from thalweg_saddlefree.networks.deep_linear import build_deep_linear
 from thalweg_saddlefree.networks.mlp import build_mlp
 from thalweg_saddlefree.subspace.model import SubspaceModel
-from thalweg_saddlefree.subspace.saddle_free import FIRST_STEPS, LONG, SubspaceSaddleFree
+from thalweg_saddlefree.subspace.solver import FIRST_STEPS, LONG, SubspaceSaddleFree
 
 
 def autoencoder(comm, rows=60, **options):

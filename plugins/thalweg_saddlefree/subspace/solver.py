@@ -20,7 +20,7 @@ import numpy as np
 
 from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
 from thalweg.errors import InputError
-from thalweg.interfaces import Objective, Preconditioner, Rows, Solver
+from thalweg.interfaces import Objective, Preconditioner, Solver
 from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
@@ -30,9 +30,9 @@ from thalweg_saddlefree.minibatches import (
     STOCHASTIC_COLUMNS,
     BatchSchedule,
     Minibatches,
-    StochasticState,
 )
 from thalweg_saddlefree.subspace.model import SubspaceModel
+from thalweg_saddlefree.subspace.state import SubspaceState
 
 #: Rows of the first batches where the user sets none: an eighth of all, within these bounds.
 LEAST_BATCH, BATCH = 100, 1000
@@ -62,59 +62,6 @@ KEPT = 1 / 3
 
 #: Least damping in units of the curvature along the directions.
 LEAST_DAMPING = 1e-8
-
-
-@dataclass(frozen=True, kw_only=True)
-class SubspaceState(StochasticState):
-    """State of :class:`SubspaceSaddleFree`.
-
-    Attributes
-    ----------
-    last
-        The last step.
-    counter
-        Steps taken.
-    damping
-        For the next step.
-    products
-        Curvature products, and halves of products for forms, so far.
-    lowest
-        Least curvature of the Hessian in the last subspace.
-    negative
-        Steps so far whose subspace held negative curvature.
-    rows
-        Rows of the last batch.
-    ratio
-        Actual over predicted decrease when it was last measured.
-    settled
-        Whether a prediction has failed so far, or the first steps on batches are over.
-    bound
-        Slope of the next batch along the last step from which on the step is taken back.
-    highest
-        Value of the next batch from which on the step is taken back.
-    size
-        Rows of a batch in the present epoch.
-    noisy
-        Whether the last epochs kept less than :data:`KEPT` of what their steps promised.
-    predicted, earlier
-        Sums of the predicted decreases of this epoch's steps and of the last one's.
-    """
-
-    last: Rows
-    counter: int = 0
-    damping: float
-    products: float = 0.0
-    lowest: float = float("nan")
-    negative: int = 0
-    rows: int = 0
-    ratio: float = float("nan")
-    settled: bool = False
-    bound: float = float("inf")
-    highest: float = float("inf")
-    size: float = 0.0
-    noisy: bool = False
-    predicted: float = 0.0
-    earlier: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,7 +185,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         slope = objective.layout.dot(state.gradient, state.last)
         fits = agreed(objective.comm, slope <= state.bound and state.value <= state.highest)
         if not state.whole and not fits:
-            state = self._taken_back(state)
+            state = state.taken_back()
         if not (math.isfinite(state.value) and math.isfinite(state.gradient_norm)):
             return replace(state, outcome=Status.DIVERGED)
         if state.gradient_norm == 0.0:
@@ -272,14 +219,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
 
     def trace_row(self, state: SubspaceState) -> Mapping[str, float]:
         """The last step."""
-        return state.trace_row() | {
-            "batch_rows": state.rows,
-            "products": state.products,
-            "damping": state.damping,
-            "ratio": state.ratio,
-            "lowest_curvature": state.lowest,
-            "negative_steps": state.negative,
-        }
+        return state.trace_row()
 
     def whole_value(self, state: SubspaceState) -> float:
         """The objective over all rows, which stay in use."""
@@ -315,20 +255,6 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             size = min(size, self.largest_batch or size)
         return replace(state, size=size, noisy=kept < KEPT, earlier=state.predicted, predicted=0.0)
 
-    def _taken_back(self, state: SubspaceState) -> SubspaceState:
-        """Undo the last step, since the next batch shows that it went far too far."""
-        state = replace(
-            state,
-            x=state.x - state.last,
-            last=np.zeros_like(state.x),
-            bound=float("inf"),
-            highest=float("inf"),
-            damping=4.0 * state.damping,
-            predicted=0.0,  # what was lost is not the batches' noise
-            earlier=0.0,
-        )
-        return self._evaluated_here(state)
-
     def _evaluated(self, state: SubspaceState) -> SubspaceState:
         """Value and gradient over the batch that comes next."""
         schedule = self._schedule(state)
@@ -337,12 +263,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             state = state.with_rows(schedule, share)
             first, last = schedule.bounds(state.batch)
             state = replace(state, rows=last - first)
-        return self._evaluated_here(replace(state, whole=schedule.batches == 1))
-
-    @staticmethod
-    def _evaluated_here(state: SubspaceState) -> SubspaceState:
-        value, gradient = state.objective.value_and_gradient(state.x)
-        return state.at(state.x, value, gradient, evaluations=state.evaluations + 1)
+        return replace(state, whole=schedule.batches == 1).evaluated_here()
 
     def _directions(self, state: SubspaceState) -> list[Array]:
         """Preconditioned gradient, last step if there is one, and Lanczos vectors."""
@@ -400,8 +321,8 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         cost = 0.5 if isinstance(state.objective, CurvatureForms) else 1.0
         # A smaller one changes no step, and would take long to rise again.
         damping = max(state.damping, LEAST_DAMPING * model.curvature)
-        found = agreed(state.objective.comm, model.step(damping))
-        step = layout.combine(np.zeros_like(state.x), found.coefficients, directions)
+        minimizer = agreed(state.objective.comm, model.step(damping))
+        step = layout.combine(np.zeros_like(state.x), minimizer.coefficients, directions)
         # A batch may be worse than the last one by chance, but hardly than those of an epoch.
         usual = np.fmax(abs(state.value), abs(state.epoch_value))
         moved = replace(
@@ -410,14 +331,14 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             last=step,
             products=state.products + self.lanczos + cost * len(directions),
             damping=damping,
-            bound=-RISE * float(model.slopes @ found.coefficients),
+            bound=-RISE * float(model.slopes @ minimizer.coefficients),
             highest=state.value + BLOWUP * float(usual),
-            predicted=state.predicted - found.change,
-            lowest=found.lowest,
-            negative=state.negative + int(found.lowest < 0),
+            predicted=state.predicted - minimizer.change,
+            lowest=minimizer.lowest,
+            negative=state.negative + int(minimizer.lowest < 0),
             step_length=layout.norm(step),
         )
-        return moved, found.change
+        return moved, minimizer.change
 
     def _descended(self, state: SubspaceState) -> SubspaceState:
         """All rows are in use: raise the damping until the step lowers the objective.
