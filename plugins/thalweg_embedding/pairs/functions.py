@@ -46,8 +46,8 @@ class PairFunction:
         such functions is then computed without underflow, however far apart the
         points are.
     single
-        ``single(d)`` returns value and first derivative in single precision, for sums whose
-        error is far above that; by default they are computed in double precision.
+        ``single(d)`` returns the same in single precision, for sums whose error is far above that;
+        by default they are computed in double precision.
     core_radius
         A mesh's error is relative to the strongest force of a pair.  Where a function is singular
         at 0, or nearly so, only forces at distances above this radius are considered for that.
@@ -70,7 +70,7 @@ class PairFunction:
     function: Callable[[float], tuple[float, float, float]]
     name: str
     exponential: bool = False
-    single: Callable[[Any], tuple[Any, Any]] | None = None
+    single: Callable[[Any], tuple[Any, Any, Any]] | None = None
     core_radius: float = 0.0
     source: tuple[Callable[..., Any], tuple[Any, ...], int] | None = None
     compiled: Any = field(init=False)
@@ -80,6 +80,11 @@ class PairFunction:
         object.__setattr__(self, "compiled", inlined(self.function))
         object.__setattr__(self, "key", code_key(self.function))
         _check_derivatives(self.function, self.name)
+
+    @classmethod
+    def of_precision(cls, body: Callable[[Any], Any], name: str, **options: Any) -> PairFunction:
+        """A function whose ``body(real)`` computes with numbers of a type, float or float32."""
+        return cls(body(float), name, single=body(np.float32), **options)
 
     def __repr__(self) -> str:
         return f"PairFunction({self.name!r})"
@@ -207,21 +212,19 @@ def log_one_plus_single(d: Any) -> Any:
     return np.float32(k) * np.float32(0.693147181) + (t + t * t * (t * p - np.float32(0.5)))
 
 
-def _distance(d: float) -> tuple[float, float, float]:
-    return d, 1.0, 0.0
+def _distance(real: Any) -> Callable[..., Any]:
+    one, zero = real(1.0), real(0.0)
+    return lambda d: (d, one, zero)
 
 
-def _distance_single(d: Any) -> tuple[Any, Any]:
-    return d, np.float32(1.0)
+def _logarithm(real: Any) -> Callable[..., Any]:
+    one, logarithm = real(1.0), log_one_plus if real is float else log_one_plus_single
 
+    def function(d: Any) -> Any:
+        k = one / (one + d)
+        return logarithm(d), k, -k * k
 
-def _logarithm_single(d: Any) -> tuple[Any, Any]:
-    return log_one_plus_single(d), np.float32(1.0) / (np.float32(1.0) + d)
-
-
-def _logarithm(d: float) -> tuple[float, float, float]:
-    k = 1.0 / (1.0 + d)
-    return log_one_plus(d), k, -k * k
+    return function
 
 
 def _gaussian(d: float) -> tuple[float, float, float]:
@@ -234,11 +237,16 @@ def _student(d: float) -> tuple[float, float, float]:
     return k, -k * k, 2.0 * k * k * k
 
 
-#: d, the attraction of s-SNE and the elastic embedding.
-DISTANCE = PairFunction(_distance, "d", single=_distance_single)
+@functools.cache
+def _attractions() -> tuple[PairFunction, PairFunction]:
+    return (
+        PairFunction.of_precision(_distance, "d", source=(_attractions, (), 0)),
+        PairFunction.of_precision(_logarithm, "log(1 + d)", source=(_attractions, (), 1)),
+    )
 
-#: log(1 + d), the attraction of t-SNE.
-LOGARITHM = PairFunction(_logarithm, "log(1 + d)", single=_logarithm_single)
+
+#: d, the attraction of s-SNE and the elastic embedding; log(1 + d), that of t-SNE.
+DISTANCE, LOGARITHM = _attractions()
 
 #: exp(-d), the repulsion of s-SNE and the elastic embedding.
 GAUSSIAN = PairFunction(_gaussian, "exp(-d)", exponential=True)

@@ -72,7 +72,7 @@ def first_order(rows, points, starts, neighbors, weights, shift, totals, slopes)
 
 def single(d):
     """Stand-in for the pair function in single precision."""
-    return d, np.float32(1.0)
+    return d, np.float32(1.0), np.float32(0.0)
 
 
 def first_order_single(points, starts, neighbors, weights, totals, slopes):
@@ -87,7 +87,7 @@ def first_order_single(points, starts, neighbors, weights, totals, slopes):
         for e in range(starts[n], starts[n + 1]):
             u = x - points[0, neighbors[e]]
             v = y - points[1, neighbors[e]]
-            value, slope = single(u * u + v * v)
+            value, slope, _ = single(u * u + v * v)
             total += weights[e] * value
             slope *= weights[e]
             slope_x += slope * u
@@ -117,7 +117,7 @@ def first_order_once(points, starts, neighbors, weights, parts, totals, out):
                 for t in range(width):
                     u = x - points[0, neighbors[low + t]]
                     v = y - points[1, neighbors[low + t]]
-                    value, slope = single(u * u + v * v)
+                    value, slope, _ = single(u * u + v * v)
                     total += weights[low + t] * value
                     slope *= weights[low + t]
                     u *= slope

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,15 +36,17 @@ def student_functions(degrees_of_freedom: float) -> Functions:
         return LOGARITHM, STUDENT
     a = 0.5 * (degrees_of_freedom + 1.0)
     over_a, beyond = 1.0 / a, 1.0 + 1.0 / a
-    a_single, over_a_single = np.float32(a), np.float32(over_a)
 
-    def logarithm(d: float) -> tuple[float, float, float]:
-        k = 1.0 / (1.0 + over_a * d)
-        return a * log_one_plus(over_a * d), k, -over_a * k * k
+    def logarithm(real: Any) -> Callable[..., Any]:
+        one, factor, slope = real(1.0), real(a), real(over_a)
+        log = log_one_plus if real is float else log_one_plus_single
 
-    def logarithm_single(d: Any) -> tuple[Any, Any]:
-        t = over_a_single * d
-        return a_single * log_one_plus_single(t), np.float32(1.0) / (np.float32(1.0) + t)
+        def function(d: Any) -> Any:
+            t = slope * d
+            k = one / (one + t)
+            return factor * log(t), k, -slope * k * k
+
+        return function
 
     def power(d: float) -> tuple[float, float, float]:
         k = 1.0 / (1.0 + over_a * d)
@@ -52,7 +55,7 @@ def student_functions(degrees_of_freedom: float) -> Functions:
 
     name, source = f"(1 + d/{a:g})", (student_functions, (degrees_of_freedom,))
     return (
-        PairFunction(logarithm, f"{a:g} log{name}", single=logarithm_single, source=(*source, 0)),
+        PairFunction.of_precision(logarithm, f"{a:g} log{name}", source=(*source, 0)),
         PairFunction(power, f"{name}^-{a:g}", source=(*source, 1)),
     )
 
@@ -80,9 +83,10 @@ def cross_entropy_functions(a: float, b: float, offset: float) -> Functions:
 
     a_single, offset_single = np.float32(a), np.float32(offset)
 
-    def attraction_single(d: Any) -> tuple[Any, Any]:
+    def attraction_single(d: Any) -> Any:
         t = a_single * (offset_single + d)
-        return log_one_plus_single(t), a_single / (np.float32(1.0) + t)
+        slope = a_single / (np.float32(1.0) + t)
+        return log_one_plus_single(t), slope, -slope * slope
 
     source = cross_entropy_functions, (a, b, offset)
     phi = f"1/(1 + {a:g} s^{b:g})"
@@ -109,33 +113,30 @@ def pacmap_functions() -> tuple[PairFunction, PairFunction, PairFunction]:
     s/(10 + s), s/(10,000 + s) and 1/(1 + s): Wang, Huang, Rudin and Shaposhnik (2021), section 4.
     """
 
-    def attraction(c: float, place: int) -> PairFunction:
-        beyond, twice = c + 1.0, -2.0 * c
-        c_single, beyond_single = np.float32(c), np.float32(beyond)
+    def share(real: Any, c: float) -> Callable[..., Any]:
+        one, c, beyond, twice = real(1.0), real(c), real(c + 1.0), real(-2.0 * c)
 
-        def function(d: float) -> tuple[float, float, float]:
-            k = 1.0 / (beyond + d)
-            return (1.0 + d) * k, c * k * k, twice * k * k * k
+        def function(d: Any) -> Any:
+            k = one / (beyond + d)
+            return (one + d) * k, c * k * k, twice * k * k * k
 
-        def single(d: Any) -> tuple[Any, Any]:
-            k = np.float32(1.0) / (beyond_single + d)
-            return (np.float32(1.0) + d) * k, c_single * k * k
+        return function
 
+    def inverse(real: Any) -> Callable[..., Any]:
+        one, two = real(1.0), real(2.0)
+
+        def function(d: Any) -> Any:
+            k = one / (two + d)
+            return k, -k * k, two * k * k * k
+
+        return function
+
+    def made(place: int, body: Callable[..., Any], name: str) -> PairFunction:
         source = pacmap_functions, (), place
-        return PairFunction(function, f"s/({c:g} + s), s = 1 + d", single=single, source=source)
-
-    def further(d: float) -> tuple[float, float, float]:
-        k = 1.0 / (2.0 + d)
-        return k, -k * k, 2.0 * k * k * k
-
-    def further_single(d: Any) -> tuple[Any, Any]:
-        k = np.float32(1.0) / (np.float32(2.0) + d)
-        return k, -k * k
+        return PairFunction.of_precision(body, f"{name}, s = 1 + d", source=source)
 
     return (
-        attraction(10.0, 0),
-        attraction(10_000.0, 1),
-        PairFunction(
-            further, "1/(1 + s), s = 1 + d", single=further_single, source=(pacmap_functions, (), 2)
-        ),
+        made(0, functools.partial(share, c=10.0), "s/(10 + s)"),
+        made(1, functools.partial(share, c=10_000.0), "s/(10000 + s)"),
+        made(2, inverse, "1/(1 + s)"),
     )

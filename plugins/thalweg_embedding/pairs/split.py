@@ -37,8 +37,8 @@ VALUE_LOSS = 0.003
 
 @register_jitable
 def _exp_minus_single(d: Any) -> Any:
-    """exp(-d) for 0 <= d < 80 in single precision, as vector code."""
-    y = d * np.float32(-1.44269504)
+    """exp(-d) for d >= 0 in single precision, as vector code; beyond 79 it stays as it is there."""
+    y = min(d, np.float32(79.0)) * np.float32(-1.44269504)
     # Truncation rounds to the nearest, since y <= 0; a floor would go through 64-bit integers.
     k = np.int32(y - np.float32(0.5))
     r = y - np.float32(k)
@@ -52,18 +52,16 @@ def _exp_minus_single(d: Any) -> Any:
     return p * power
 
 
-def _student_single(d: Any, cut: Any) -> Any:
-    one = np.float32(1.0)
-    inverse = one / (one + d)
-    value = _exp_minus_single(min(cut * (one + d), np.float32(79.0))) * inverse
-    return value, -value * (cut + inverse), value
+def _student(real: Any) -> Callable[..., Any]:
+    one, exponential = real(1.0), exp_minus if real is float else _exp_minus_single
 
+    def near(d: Any, cut: Any) -> Any:
+        inverse = one / (one + d)
+        value = exponential(cut * (one + d)) * inverse
+        slope = -value * (cut + inverse)
+        return value, slope, -slope * (cut + inverse) + value * inverse * inverse
 
-def _student_double(d: float, cut: float) -> tuple[float, float, float]:
-    inverse = 1.0 / (1.0 + d)
-    value = exp_minus(cut * (1.0 + d)) * inverse
-    slope = -value * (cut + inverse)
-    return value, slope, -slope * (cut + inverse) + value * inverse * inverse
+    return near
 
 
 def _windowed(pair: PairFunction) -> Callable[[float, float], tuple[float, float, float]]:
@@ -90,10 +88,8 @@ def near_function(function: PairFunction, single: bool) -> CompiledFunction:
     In single precision if its split comes in it.
     """
     if function is STUDENT:
-        code: Any = _student_single if single else _student_double
-    else:
-        code = _windowed(function)
-    return CompiledFunction.of(code)
+        return CompiledFunction.of(_student(np.float32 if single else float))
+    return CompiledFunction.of(_windowed(function))
 
 
 @dataclass(frozen=True)
