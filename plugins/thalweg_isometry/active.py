@@ -69,7 +69,7 @@ class _Part:
         That rank, and the one to which this rank's images go meanwhile.
     numbers
         Which of this rank's secants.
-    own, given
+    own, sent
         This rank's touched points at their ends, and those that ``taker`` needs.
     others
         How many points of ``owner`` they end at.
@@ -82,7 +82,7 @@ class _Part:
     taker: int
     numbers: Any
     own: Any
-    given: np.ndarray
+    sent: np.ndarray
     others: int
     first: np.ndarray
     second: np.ndarray
@@ -128,9 +128,9 @@ class ActiveSecants:
         if swapped.any():  # the point of this rank first
             own, other = np.where(swapped, other, own), np.where(swapped, own, other)
         owners = layout.owners(other) if comm.size > 1 else np.zeros(len(other), dtype=np.int8)
-        wanted = np.unique(other[owners != rank])
-        routes = RowRoutes(comm, layout.owners(wanted))
-        asked = routes.deliver(wanted) - start
+        ghosts = np.unique(other[owners != rank])
+        routes = RowRoutes(comm, layout.owners(ghosts))
+        asked = routes.deliver(ghosts) - start
         used = np.zeros(layout.local_rows, dtype=bool)
         for ends in (own - start, other[owners == rank] - start, asked):
             used[ends] = True
@@ -147,7 +147,7 @@ class ActiveSecants:
             # Single precision would spoil secants that are much shorter than the others.
             single = self.touched * secants.dimension > LARGE and least > 1e-4 * scale and not exact
             self.points = np.ascontiguousarray(points, dtype=np.float32 if single else np.float64)
-        given = np.split(place[asked], np.cumsum(routes.received)[:-1])
+        sent = np.split(place[asked], np.cumsum(routes.received)[:-1])
         self._parts = []
         for step in range(comm.size):
             owner, taker = (rank + step) % comm.size, (rank - step) % comm.size
@@ -162,7 +162,7 @@ class ActiveSecants:
                 count, others = len(nodes), len(theirs)
                 second += count
             ends = kernels.incidence(first, second, 0, count + others)
-            part = _Part(owner, taker, here, nodes, given[taker], others, first, second, ends)
+            part = _Part(owner, taker, here, nodes, sent[taker], others, first, second, ends)
             self._parts.append(part)
 
     @classmethod
@@ -199,7 +199,7 @@ class ActiveSecants:
                 yield part, images
             else:
                 others = np.empty((part.others, images.shape[1]), images.dtype)
-                swap_rows(self.comm, images[part.given], part.taker, others, part.owner)
+                swap_rows(self.comm, images[part.sent], part.taker, others, part.owner)
                 yield part, np.concatenate([images[part.own], others])
 
     def _gains(self, part: _Part, images: np.ndarray) -> np.ndarray:
@@ -233,11 +233,11 @@ class ActiveSecants:
         ratios = np.empty(len(self.lengths))
 
         def weights(part: _Part, there: np.ndarray) -> np.ndarray:
-            found = self._gains(part, there)
+            here = self._gains(part, there)
             if self.weights is not None:
-                found += 1.0 - self.weights[part.numbers]
-            ratios[part.numbers] = found
-            return weigh(found)
+                here += 1.0 - self.weights[part.numbers]
+            ratios[part.numbers] = here
+            return weigh(here)
 
         return ratios, self._adjoint(images, weights)
 
@@ -246,24 +246,24 @@ class ActiveSecants:
     ) -> np.ndarray:
         product, met = np.zeros_like(images), np.zeros(len(images), dtype=bool)
         for part, there in self._visited(images):
-            given = weights(part, there)
+            factors = weights(part, there)
             if self.weights is not None:
-                given = given * self.weights[part.numbers]
-            rows, sums = self._laplacian_times(part, there, given)
+                factors = factors * self.weights[part.numbers]
+            rows, sums = self._laplacian_times(part, there, factors)
             if part.owner == self.comm.rank:
                 product, met[rows] = sums, True
                 continue
             count = len(there) - part.others
             product[part.own] += sums[:count]
             met[part.own[rows[rows < count]]] = True
-            returned = np.empty((len(part.given), images.shape[1]), images.dtype)
+            returned = np.empty((len(part.sent), images.shape[1]), images.dtype)
             swap_rows(self.comm, sums[count:], part.owner, returned, part.taker)
-            product[part.given] += returned
-            met[part.given] |= returned.any(axis=1)
+            product[part.sent] += returned
+            met[part.sent] |= returned.any(axis=1)
         points = self.points
-        kept = np.flatnonzero(met)
-        if len(kept) < FEW * len(met):
-            points, product = points[kept], product[kept]
+        rows = np.flatnonzero(met)
+        if len(rows) < FEW * len(met):
+            points, product = points[rows], product[rows]
         if scipy.sparse.issparse(points):  # not centered: the rows of the product sum to zero
             return sum_large(self.comm, np.ascontiguousarray((points.T @ product).T))
         return sum_large(self.comm, (product.T @ points).astype(np.float64))

@@ -37,7 +37,7 @@ def main(argv: list[str]) -> int:
         "--neighbors", type=int, default=10, metavar="K", help="how many neighbors (10)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    given = parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
 
     from thalweg.parallel import MPI, limit_threads, on_root
     from thalweg.workbench.readers import data_sets, load_data
@@ -50,24 +50,24 @@ def main(argv: list[str]) -> int:
     section: dict[str, Any] = {}
     names = {spec.name for spec in data_sets()}
     # Every rank must decide alike, and not by what its own file system shows.
-    exists = comm.bcast(Path(given.data).exists() if comm.rank == 0 else None)
-    known = given.data.partition(":")[0] in names and not exists
-    section["name" if known else "path"] = given.data
+    exists = comm.bcast(Path(arguments.data).exists() if comm.rank == 0 else None)
+    known = arguments.data.partition(":")[0] in names and not exists
+    section["name" if known else "path"] = arguments.data
     for option in ("labels", "rows", "scale"):
-        if getattr(given, option) is not None:
-            section[option] = getattr(given, option)
-    components = on_root(comm, lambda: _matrix(given.components))
+        if getattr(arguments, option) is not None:
+            section[option] = getattr(arguments, option)
+    components = on_root(comm, lambda: _matrix(arguments.components))
     dataset = load_data(section, comm)
-    secants = secant_set(dataset, given.secants, given.neighbors)
+    secants = secant_set(dataset, arguments.secants, arguments.neighbors)
     if len(components) > secants.dimension:
         raise InputError(
-            f"the map '{given.components}' has {len(components):,} rows but points have only "
+            f"the map '{arguments.components}' has {len(components):,} rows but points have only "
             f"{secants.dimension:,} columns; the order is: thalweg certify DATA COMPONENTS"
         )
     with scan_progress(secants, 1.0) as progress:
         certificate = certify(secants, components, progress)
     if comm.rank == 0:
-        print(json.dumps(certificate.as_dict()) if given.json else str(certificate))
+        print(json.dumps(certificate.as_dict()) if arguments.json else str(certificate))
     return 0
 
 

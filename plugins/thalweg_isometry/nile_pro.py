@@ -97,15 +97,15 @@ def _descend(
     psi: np.ndarray,
     images: np.ndarray,
     ratios: np.ndarray,
-    wanted: np.ndarray,
+    target: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """One step down ``1/2 ||A(Psi^T Psi) - wanted||^2``.
+    """One step down ``1/2 ||A(Psi^T Psi) - target||^2``.
 
     ``last`` are the gradient and direction of the step before, if any.  Returns the map, its
     images and ratios, and the gradient and direction of this step.
     """
     last_gradient, last_direction = last
-    gradient = 2.0 * active.adjoint_times(ratios - wanted, images)
+    gradient = 2.0 * active.adjoint_times(ratios - target, images)
     direction = -gradient
     if len(last_gradient):
         change = float(np.vdot(gradient, gradient - last_gradient))
@@ -118,7 +118,7 @@ def _descend(
     moved = active.images(direction)
     quadratic = active.ratios(moved)
     linear = 0.5 * (active.ratios(images + moved) - ratios - quadratic)
-    length = _least(active.dot, ratios - wanted, linear, quadratic, active.comm)
+    length = _least(active.dot, ratios - target, linear, quadratic, active.comm)
     images = images + length * moved
     return psi + length * direction, images, active.ratios(images), (gradient, direction)
 
@@ -140,10 +140,10 @@ def _least(
     if not slope[0] > 0.0:
         return 0.0
     roots = agreed(comm, np.roots(slope))
-    found = roots.real[np.abs(roots.imag) <= 1e-8 * np.abs(roots)]
-    left = [miss + t * (2.0 * linear + t * square) for t in found]
+    real = roots.real[np.abs(roots.imag) <= 1e-8 * np.abs(roots)]
+    left = [miss + t * (2.0 * linear + t * square) for t in real]
     sizes = [dot(vector, vector) for vector in left]
-    return float(found[int(np.argmin(sizes))]) if sizes else 0.0
+    return float(real[int(np.argmin(sizes))]) if sizes else 0.0
 
 
 def onto_l1_ball(vector: np.ndarray) -> np.ndarray:

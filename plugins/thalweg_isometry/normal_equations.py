@@ -92,11 +92,11 @@ class SecantRows:
 
     def forward(self, matrix: np.ndarray) -> np.ndarray:
         """``A(P)`` of this rank's secants, shape ``(m,)``, float64."""
-        found, matrix = np.empty(len(self.rows)), matrix.astype(self.rows.dtype)
+        forms, matrix = np.empty(len(self.rows)), matrix.astype(self.rows.dtype)
         for part in self.blocks():
             rows = self.rows[part]
-            found[part] = np.einsum("ij,ij->i", rows @ matrix, rows)
-        return found
+            forms[part] = np.einsum("ij,ij->i", rows @ matrix, rows)
+        return forms
 
     def adjoint(self, weights: np.ndarray) -> np.ndarray:
         """``A*(w)``, shape ``(dimension, dimension)``, on every rank, float64."""

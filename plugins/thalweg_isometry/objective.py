@@ -239,8 +239,10 @@ def secant_set(dataset: Dataset, secants: str = "all", n_neighbors: int = 10) ->
         return SecantSet(points, dataset.layout, labels=dataset.gather_labels())
     if secants == "neighbors":
         check_neighbors(n_neighbors, dataset.layout.rows)
-        found, _ = nearest_neighbors(dataset.layout, np.asarray(points, dtype=float), n_neighbors)
-        return SecantSet(points, dataset.layout, neighbors=found)
+        neighbors, _ = nearest_neighbors(
+            dataset.layout, np.asarray(points, dtype=float), n_neighbors
+        )
+        return SecantSet(points, dataset.layout, neighbors=neighbors)
     return SecantSet(points, dataset.layout)
 
 

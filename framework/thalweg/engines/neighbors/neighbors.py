@@ -96,8 +96,6 @@ def nearest_neighbors(
     ``|x - y|^2 / 2 >= |x|^2 / 2 + |y|^2 / 2 - l_x.l_y - t_x t_y``.  In single precision the right
     side, one product of r + 3 terms, is off by at most ``(r + c) u (|x|^2 + |y|^2)``, u the unit
     roundoff and c a small constant (the standard bound on inner products), which is taken off.
-    Blocks go half-way around the ring.  A block comes with the limits of its rows, and what is
-    found for them returns to their owner at the end of the step.
     """
     exact = _checked(layout, values, k)
     some = any_over_ranks(layout.comm, rows is not None)
@@ -348,7 +346,11 @@ class _Bands:
 
 
 def _visit(layout: Layout, own: _Points, frame: _Frame, block: RingBlock) -> None:
-    """Search a block of another rank, and exchange what is found with those of its rows."""
+    """Search a block of another rank, and exchange what is found with those of its rows.
+
+    Blocks go half-way around the ring.  A block comes with the limits of its rows, and what is
+    found for them returns to their owner at the end of the step.
+    """
     points, numbers = block.arrays
 
     def swap(sent: np.ndarray, received: np.ndarray, home: bool = True) -> np.ndarray:

@@ -43,7 +43,7 @@ class WorstSecants:
         self._per_row = max(1, per_row)
         self._capped = per_row > 0
         self._lock = threading.Lock()
-        self._found: list[tuple[np.ndarray, ...]] = []
+        self._parts: list[tuple[np.ndarray, ...]] = []
         self._waiting = 0
         self._best = 0.0
         self._best_pair = (-1, -1)
@@ -53,7 +53,7 @@ class WorstSecants:
         """Take over what a scan of other tiles found; whether this is rank 0, and has a share."""
         self._offer(scan.largest, scan.pair)
         if first or shared:
-            self._found.append((*scan.pairs.T, scan.distortions, scan.lengths))
+            self._parts.append((*scan.pairs.T, scan.distortions, scan.lengths))
         if first:
             self.pairs, self.coincident = scan.n_pairs, scan.n_coincident
             self.measured = scan.n_measured
@@ -106,18 +106,17 @@ class WorstSecants:
             self._accuracy.close, self._packed, threshold, best, max_pairs, labeled, i, j, value,
             length, counts, best_pair,
         )  # fmt: skip
-        kept, measured, coincident = (int(c) for c in counts)
+        reached, measured, coincident = (int(c) for c in counts)
         pairs = m * n - m * (m + 1) // 2 if triangle else m * n
         with self._lock:
             self._offer(best, (int(best_pair[0]), int(best_pair[1])))
             self.pairs += pairs
             self.measured += measured
             self.coincident += coincident
-            if kept and threshold < np.inf:
+            if reached and threshold < np.inf:
                 # Copies: slices would keep a strip's whole buffers alive.
-                found = (a[:kept].copy() for a in (i, j, value, length))
-                self._found.append(tuple(found))
-                self._waiting += kept
+                self._parts.append(tuple(a[:reached].copy() for a in (i, j, value, length)))
+                self._waiting += reached
                 if self._waiting > 2 * self._limit + SPARE:
                     self._prune()
         return pairs
@@ -143,7 +142,7 @@ class WorstSecants:
         for at in np.lexsort((j, i, -size))[:1]:
             self._offer(float(size[at]), (int(i[at]), int(j[at])))
         keep = size >= self._threshold
-        self._found.append((i[keep], j[keep], value[keep], length[keep]))
+        self._parts.append((i[keep], j[keep], value[keep], length[keep]))
         self._prune()
 
     def _offer(self, best: float, pair: tuple[int, int]) -> None:
@@ -155,13 +154,13 @@ class WorstSecants:
 
     def _prune(self) -> None:
         merged = self._worst()
-        self._found = [merged]
+        self._parts = [merged]
         self._waiting = len(merged[0])
         if self._limit and len(merged[0]) >= self._limit:
             self._threshold = max(self._threshold, float(np.abs(merged[2][-1])))
 
     def _worst(self) -> tuple[np.ndarray, ...]:
-        return _worst(self._found, self._limit, self._per_row if self._capped else 0)
+        return _worst(self._parts, self._limit, self._per_row if self._capped else 0)
 
     def finish(
         self, layout: Layout, n_leading: int, complete: bool, count: int, share: bool = False
@@ -173,7 +172,7 @@ class WorstSecants:
             self._offer(best, pair)
         if comm.size > 1:
             self._choose(layout)
-        i, j, value, length = self._found[0]
+        i, j, value, length = self._parts[0]
         if comm.size > 1 and not share:
             some = Layout(comm, int(sum_over_ranks(comm, len(i))), local_rows=len(i))
             every = tuple(some.gather_rows(part) for part in (i, j, value, length))
@@ -201,16 +200,16 @@ class WorstSecants:
         comm = layout.comm
         if self._capped:
             # Pieces of one tile on several ranks were capped apart: cap them together.
-            i, j, *_ = self._found[0]
+            i, j, *_ = self._parts[0]
             tile = j // TILE
             owners = layout.owners(np.where((i + tile) % 2, i, tile * TILE))
             routes = RowRoutes(comm, owners)
-            self._found = [tuple(routes.deliver(part) for part in self._found[0])]
+            self._parts = [tuple(routes.deliver(part) for part in self._parts[0])]
             self._limit = self._max_pairs
-            self._found = [self._worst()]
-        if int(sum_over_ranks(comm, len(self._found[0][0]))) <= self._max_pairs:
+            self._parts = [self._worst()]
+        if int(sum_over_ranks(comm, len(self._parts[0][0]))) <= self._max_pairs:
             return
-        i, j, value, _ = self._found[0]
+        i, j, value, _ = self._parts[0]
         size, number = np.abs(value), i * layout.rows + j
         total = int(sum_over_ranks(comm, len(size)))
         least = nth_over_ranks(comm, size, total - self._max_pairs)
@@ -218,17 +217,17 @@ class WorstSecants:
         left = self._max_pairs - int(sum_over_ranks(comm, stay.sum()))
         same = size == least
         stay |= same & (number <= nth_over_ranks(comm, number[same], left - 1))
-        self._found = [tuple(part[stay] for part in self._found[0])]
+        self._parts = [tuple(part[stay] for part in self._parts[0])]
 
 
 def _worst(
-    found: list[tuple[np.ndarray, ...]], max_pairs: int, per_row: int
+    parts: list[tuple[np.ndarray, ...]], max_pairs: int, per_row: int
 ) -> tuple[np.ndarray, ...]:
     """The ``max_pairs`` worst pairs, at most ``per_row`` for a point and column of tiles."""
-    if not found or max_pairs <= 0:
+    if not parts or max_pairs <= 0:
         empty = np.empty(0, dtype=np.int64)
         return empty, empty, np.empty(0), np.empty(0)
-    i, j, value, length = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    i, j, value, length = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((j, i, -np.abs(value)))
     if per_row:
         group = (i * (1 + int(j.max(initial=0)) // TILE) + j // TILE)[order]
