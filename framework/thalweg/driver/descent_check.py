@@ -18,8 +18,8 @@ FAR = 1e4
 #: Share of the predicted change that a value must show on one of the two sides.
 SHARE = 0.25
 
-#: Decades of steps over which a slope must contradict the gradient.
-DECADES = 3
+#: Decades of steps over which a slope must contradict the gradient; smooth noise does over three.
+DECADES = 4
 
 #: Relative decrease that no solver may leave behind; at these multiples of the step that promises
 #: it, which noise does not pass alike, a tenth of what is promised must show.
