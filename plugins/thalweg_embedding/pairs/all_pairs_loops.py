@@ -108,15 +108,22 @@ def second_order(rows, moves, points, all_moves, me, weights, offset, shift, kin
                     for t in range(width):
                         along[t] *= curvature[t]
                 for i in range(rows.shape[1]):
-                    for t in range(width):
-                        u = rows[n, i] - points[i, low + t]
-                        v = moves[n, i] - all_moves[i, low + t]
-                        if kind == 0:
+                    # Loops of two factors each: of three, the compiler chooses the order, another
+                    # one where it compiles than where it optimizes once more for the cache.
+                    if kind == 0:
+                        for t in range(width):
+                            u = rows[n, i] - points[i, low + t]
+                            v = moves[n, i] - all_moves[i, low + t]
                             term[t] = slope[t] * v + along[t] * u
-                        elif kind == 2:
-                            term[t] = curvature[t] * u * u * v
-                        else:
-                            term[t] = slope[t] + curvature[t] * u * u
+                    else:
+                        for t in range(width):
+                            u = rows[n, i] - points[i, low + t]
+                            term[t] = u * u
+                        for t in range(width):
+                            term[t] = slope[t] + curvature[t] * term[t]
+                    if kind == 2:
+                        for t in range(width):
+                            term[t] *= moves[n, i] - all_moves[i, low + t]
                     partial = 0.0
                     for t in range(width):
                         partial += term[t]
