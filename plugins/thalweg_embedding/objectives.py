@@ -8,6 +8,7 @@ from typing import Any
 
 from thalweg.data import Dataset
 from thalweg.parallel import MPI
+from thalweg.plugins import with_options
 from thalweg_embedding.embedding_from_data import embedding
 from thalweg_embedding.families import (
     ELASTIC_EMBEDDING,
@@ -19,7 +20,7 @@ from thalweg_embedding.families import (
     student_sne,
     umap,
 )
-from thalweg_embedding.options import EmbeddingOptions, declare
+from thalweg_embedding.options import EmbeddingOptions
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 
 
@@ -39,8 +40,7 @@ def _named(family: Family | Callable[..., Family], summary: str) -> Callable[...
     build.__name__ = build.__qualname__ = made.name
     left_out = ("repulsive_weights",) if made.normalized else ()
     sources = (EmbeddingOptions,) if isinstance(family, Family) else (family, EmbeddingOptions)
-    declare(build, *sources, left_out=left_out)
-    return build
+    return with_options(*sources, left_out=left_out)(build)
 
 
 #: The functions that plugins' specs name: ``build(dataset, comm, **options)``.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Literal
 
 from thalweg.plugins import Help
 
@@ -160,16 +159,3 @@ class EmbeddingOptions(RepulsionOptions, StartOptions, AffinityOptions, MapOptio
             minimum=0,
         ),
     ] = 0.0
-
-
-def declare(build: Callable[..., Any], *sources: Any, left_out: Sequence[str] = ()) -> None:
-    """Make the parameters of functions and dataclasses those of ``build``, as its options."""
-    parameters = []
-    for source in sources:
-        hints = get_type_hints(source, include_extras=True)
-        for name, parameter in inspect.signature(source).parameters.items():
-            if name not in left_out:
-                keyword = inspect.Parameter.KEYWORD_ONLY
-                parameters.append(parameter.replace(kind=keyword, annotation=hints[name]))
-    build.__annotations__ = {p.name: p.annotation for p in parameters}
-    build.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -12,11 +12,11 @@ import numpy as np
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
-from thalweg.plugins import Help
+from thalweg.plugins import Help, with_options
 from thalweg_embedding.affinities.pair_sets import PairOptions, PairSets, pair_sets
 from thalweg_embedding.defaults import MANY_ROWS, NOISE, STAGE_ITERATIONS, START_SCALE
 from thalweg_embedding.memory_limits import require_room_for_map
-from thalweg_embedding.options import MapOptions, declare
+from thalweg_embedding.options import MapOptions
 from thalweg_embedding.pairs.choice import attractive_sum
 from thalweg_embedding.pairs.combined import CombinedPairs
 from thalweg_embedding.pairs.parametric import pacmap_functions
@@ -130,6 +130,7 @@ class PaCMAPOptions(PairOptions, MapOptions):
     ] = START_SCALE
 
 
+@with_options(PaCMAPOptions)
 def pacmap(
     dataset: Dataset,
     comm: MPI.Comm,
@@ -156,6 +157,3 @@ def pacmap(
     for note in notes:
         objective.note(note)
     return objective
-
-
-declare(pacmap, PaCMAPOptions)

@@ -71,7 +71,7 @@ def declared_options(code: Callable[..., Any]) -> tuple[Option, ...]:
         A dataclass, another class (its ``__init__`` counts), a function, or a
         ``functools.partial`` of these: what it fixes by position is not an option, what
         it fixes by keyword has another default.  Of a function marked by :func:`with_options`
-        those of the dataclass.
+        what declares them.
 
     Returns
     -------
@@ -87,11 +87,11 @@ def declared_options(code: Callable[..., Any]) -> tuple[Option, ...]:
     return _read(code)
 
 
-def with_options(declared: type) -> Callable[[F], F]:
-    """Let the ``**options`` of a function be the fields of a dataclass, which declares them."""
+def with_options(*declared: Any, left_out: Sequence[str] = ()) -> Callable[[F], F]:
+    """Let dataclasses and functions declare the ``**options`` of a function, but for some."""
 
     def mark(function: F) -> F:
-        vars(function)["declared_by"] = declared
+        vars(function)["declared_by"] = declared, left_out
         return function
 
     return mark
@@ -103,17 +103,17 @@ def _read(code: Any) -> tuple[Option, ...]:
     while isinstance(code, functools.partial):
         changed = {**code.keywords, **changed}
         code = code.func
-    code = getattr(code, "declared_by", code)
-    annotations = _annotations(code)
+    sources, left_out = getattr(code, "declared_by", ((code,), ()))
     options = []
-    for name, hint in annotations.items():
-        parameter = inspect.signature(code).parameters.get(name)
-        if parameter is None:
-            continue  # a field that is not a parameter
-        default = changed.get(name, parameter.default)
-        if default is inspect.Parameter.empty:
-            raise TypeError(f"option '{name}' of {code.__qualname__} needs a default")
-        options.append(_option(name, hint, default))
+    for source in sources:
+        parameters = inspect.signature(source).parameters
+        for name, hint in _annotations(source).items():
+            if name in left_out or name not in parameters:  # a field that is not a parameter
+                continue
+            default = changed.get(name, parameters[name].default)
+            if default is inspect.Parameter.empty:
+                raise TypeError(f"option '{name}' of {source.__qualname__} needs a default")
+            options.append(_option(name, hint, default))
     return tuple(options)
 
 
