@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 from typing import Any
 
+from thalweg.errors import InputError
 from thalweg.workbench.report import versions
 
 
@@ -20,7 +22,8 @@ def describe_machine() -> dict[str, Any]:
         the packages that do the work.  Nothing in it names the machine, its
         user or a folder.
     """
-    import thalweg.parallel.petsc  # noqa: F401  # of which the versions are then told
+    with contextlib.suppress(InputError):  # where there is no PETSc, its version is not told
+        import thalweg.parallel.petsc  # noqa: F401
 
     return {
         "processor": _processor(),

@@ -20,6 +20,9 @@ import pytest
 
 pytest_plugins = ["ranks.collection", "ranks.outcomes", "ranks.fixtures"]
 
+#: In names of tests whose parameters need PETSc: a solver, and guides that use it.
+USES_PETSC = ("tao:", "engines/README.md", "interfaces/README.md")
+
 HAS_PETSC = True
 try:
     import petsc4py  # noqa: F401
@@ -43,7 +46,8 @@ sys.dont_write_bytecode = False
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    needs_petsc = item.get_closest_marker("petsc") is not None or "tao:" in item.name
+    needs_petsc = item.get_closest_marker("petsc") is not None
+    needs_petsc |= any(word in item.name for word in USES_PETSC)
     if needs_petsc and not HAS_PETSC:
         pytest.skip("needs PETSc")
 

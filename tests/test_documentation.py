@@ -116,6 +116,7 @@ def test_the_python_of_a_guide_runs_on_any_number_of_ranks(page, folder, monkeyp
 # -- the worked examples -----------------------------------------------------------------------
 
 
+@pytest.mark.petsc
 @pytest.mark.ranks(1, 2)
 def test_the_worked_examples_lead_from_plugin_new_to_mpirun(folder, monkeypatch, comm, capfd):
     """Every block and every command of the page, in its order; the ranks here are mpirun's."""
@@ -256,6 +257,7 @@ def test_the_links_of_a_page_lead_somewhere(page):
 HEADINGS = ("Options", "Costs", "cannot do", "References")
 
 
+@pytest.mark.petsc
 @pytest.mark.parametrize("package", sorted(p.parent.name for p in ROOT.glob("plugins/*/plugin.py")))
 def test_the_guide_of_a_plugin_is_whole(package):
     """It is short, answers the usual questions, and shows a picture.

@@ -6,6 +6,7 @@ names and given options to parts that are checked and fit together, and to a res
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from thalweg.driver.homotopy import HomotopySchedule
 from thalweg.driver.identity import identity_of, plugin_versions
 from thalweg.driver.loop import drive
 from thalweg.driver.stopping import STOP_OPTIONS, Stop
-from thalweg.errors import InputError, suggestion
+from thalweg.errors import InputError, PluginError, suggestion
 from thalweg.interfaces import (
     Homotopy,
     Objective,
@@ -99,11 +100,11 @@ def _build(
     spec, fixed = plugins().find(kind, section["name"])
     code = spec.resolve()
     if missing_capabilities(objective, code.requires):
-        fitting = [
-            other.name
-            for other in plugins().specs(kind)
-            if not missing_capabilities(objective, getattr(other.resolve(), "requires", ()))
-        ]
+        fitting = []
+        for other in plugins().specs(kind):
+            with contextlib.suppress(PluginError):  # what it needs is not installed
+                if not missing_capabilities(objective, getattr(other.resolve(), "requires", ())):
+                    fitting.append(other.name)
         require(objective, code.requires, spec.owner, fitting)
     options = {**without_name(section), **fixed}
     if kind is SolverSpec and code.preconditioned:

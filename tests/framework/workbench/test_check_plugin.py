@@ -27,6 +27,7 @@ def module(tmp_path, monkeypatch, comm):
         sys.modules.pop(name, None)
 
 
+@pytest.mark.petsc
 @pytest.mark.ranks(1, 2)
 def test_the_generic_solvers_pass(comm):
     findings = check_plugin("thalweg_descent", comm)

@@ -101,6 +101,7 @@ def test_leading_subspace_by_products_equals_lapack(comm, by_products):
     np.testing.assert_allclose(np.abs(a.T @ b), np.eye(3), atol=1e-6)
 
 
+@pytest.mark.petsc
 def test_slepc_without_slepc4py_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "slepc4py", None)
     with pytest.raises(InputError, match="needs slepc4py"):

@@ -188,6 +188,7 @@ def test_pieces_between_which_hardly_anything_attracts_count_as_pieces():
     assert np.ptp(spectral.x) < 100.0
 
 
+@pytest.mark.petsc
 @pytest.mark.parametrize("kind", PLAIN)
 def test_tao_types_without_a_place_for_it_run_by_default(comm, kind):
     objective = elastic(comm, rows=40)

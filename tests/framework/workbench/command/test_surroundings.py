@@ -114,6 +114,7 @@ def test_commands_work_without_petsc(shell, tmp_path):
     assert "factorizations over ranks" in doctor.stdout
 
 
+@pytest.mark.petsc
 def test_options_of_petsc_count_where_the_command_needs_none(shell):
     assert "PETSc Performance Summary" in shell("thalweg run c.toml -- -log_view").stdout
 

@@ -23,6 +23,7 @@ def test_every_option_gets_its_value():
     assert resolved.stop["iterations"] == 500  # of t-SNE; others go on for longer
 
 
+@pytest.mark.petsc
 def test_the_resolved_file_gives_the_same_configuration_again():
     text = {**BASE, "method": [{"solver": {"name": "lbfgs", "memory": 3}}, {"solver": "tao:lmvm"}]}
     first = read_configuration(text)
@@ -61,6 +62,7 @@ def test_set_changes_one_option():
     assert resolved.run["seed"] == 4
 
 
+@pytest.mark.petsc
 def test_a_solver_without_a_place_for_a_preconditioner_is_given_none_by_default():
     text = {**BASE, "solver": {"name": "tao:cg"}, "method": [{"solver": "lbfgs"}]}
     resolved = read_configuration(text)
@@ -146,6 +148,7 @@ def test_a_missing_file_is_named(tmp_path):
         read_configuration(tmp_path / "c.toml")
 
 
+@pytest.mark.petsc
 @pytest.mark.parametrize("kind", [SolverSpec, ObjectiveSpec])
 def test_every_method_is_the_same_run_when_read_again(tmp_path, kind):
     # A resumed run is compared with the options in its folder.

@@ -99,6 +99,7 @@ def test_two_mpi_libraries_in_one_process_are_broken(tmp_path):
     assert finding.broken
 
 
+@pytest.mark.petsc
 def test_the_slow_reference_blas_is_worth_a_note(tmp_path):
     maps = tmp_path / "maps"
     line = "7f00-7f01 r-xp 00000000 fe:01 1 {}\n"
