@@ -18,8 +18,9 @@ FAR = 1e4
 #: Share of the predicted change that a value must show on one of the two sides.
 SHARE = 0.25
 
-#: Decades of steps over which a slope must contradict the gradient; smooth noise does over three.
-DECADES = 4
+#: Decades of steps over which a slope must contradict the gradient (smooth noise does over three),
+#: and all of them over which a value must not change.
+OPPOSED, FLAT = 4, 3
 
 #: Relative decrease that no solver may leave behind; at these multiples of the step that promises
 #: it, which noise does not pass alike, a tenth of what is promised must show.
@@ -90,10 +91,10 @@ def status_along_gradient(
         mean = 0.5 * (ahead + back)
         opposed = opposed + 1 if abs(ahead - back) < max(-mean, 0.5 * mean) else 0
         flat += max(abs(ahead), abs(back)) < 1e-3
-        if opposed == DECADES:
+        if opposed == OPPOSED:
             return Status.INCONSISTENT
         step *= 10.0
-    if flat == steps >= DECADES:
+    if flat == steps >= FLAT:
         return Status.INCONSISTENT
     promised = LEFT * abs(value)
     if promised <= FAR * error:  # its terms may cancel: take what the whole variable promises
