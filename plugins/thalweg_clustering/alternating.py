@@ -25,31 +25,16 @@ from thalweg_clustering.stiefel import StiefelVariable
 
 @dataclass(frozen=True, kw_only=True)
 class RoundState(SolverState):
-    """State of a solver that goes by rounds.
+    """State of a solver that goes by rounds."""
 
-    Attributes
-    ----------
-    blocks
-        What the objective holds fixed.
-    anchor
-        W at the start of the round, shape ``(d, q)``.
-    round, inner
-        Rounds completed, and steps of the present one.
-    round_value
-        Objective at the start of the round.
-    change
-        Change of W and the blocks in the last round.
-    inner_done
-        Whether the inner test is met.
-    """
-
-    anchor: np.ndarray
-    blocks: dict[str, OwnRows] = field(default_factory=dict)
+    anchor: np.ndarray  # W at the start of the round, shape ``(d, q)``
+    blocks: dict[str, OwnRows] = field(default_factory=dict)  # what the objective holds fixed
+    #: Rounds completed, and steps of the present one.
     round: int = 0
     inner: int = 0
-    change: float = math.nan
-    round_value: float = math.nan
-    inner_done: bool = False
+    change: float = math.nan  # change of W and the blocks in the last round
+    round_value: float = math.nan  # objective at the start of the round
+    inner_done: bool = False  # whether the inner test is met
 
 
 S = TypeVar("S", bound=RoundState)

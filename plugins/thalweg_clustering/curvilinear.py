@@ -35,25 +35,15 @@ from thalweg_clustering.stiefel import StiefelVariable
 
 @dataclass(frozen=True, kw_only=True)
 class CurvilinearState(RoundState):
-    """State of :class:`Curvilinear`.
+    """State of :class:`Curvilinear`."""
 
-    Attributes
-    ----------
-    slope
-        Gradient at W in the surrounding space, shape ``(d, q)``.
-    length
-        First length to try in the next step.
-    reference, weight
-        Zhang and Hager's running average C of the values, and its weight Q.
-    parity
-        Which of the two Barzilai-Borwein lengths comes next.
-    """
-
+    #: Gradient at W in the surrounding space, shape ``(d, q)``.
     slope: Array = field(default_factory=no_array)
-    length: float = 0.0
+    length: float = 0.0  # first length to try in the next step
+    #: Zhang and Hager's running average C of the values, and its weight Q.
     reference: float = 0.0
     weight: float = 1.0
-    parity: int = 0
+    parity: int = 0  # which of the two Barzilai-Borwein lengths comes next
 
 
 @dataclass(frozen=True)

@@ -30,30 +30,17 @@ from thalweg_clustering.alternating import (
 
 @dataclass(frozen=True, kw_only=True)
 class GrowthState(RoundState):
-    """State of :class:`DimensionGrowth`.
+    """State of :class:`DimensionGrowth`."""
 
-    Attributes
-    ----------
-    column
-        The column that is being found.
-    guess
-        W that the columns start from, shape ``(d, q)``.
-    slope
-        Gradient with respect to W at the columns so far, shape ``(d, q)``.
-    length
-        First length to try in the next step.
-    whole_value
-        Objective of ``guess`` with all its columns, which a round must not exceed.
-    steps
-        Steps on the present column.
-    """
-
+    #: W that the columns start from, shape ``(d, q)``.
     guess: Array = field(default_factory=no_array)
+    #: Gradient with respect to W at the columns so far, shape ``(d, q)``.
     slope: Array = field(default_factory=no_array)
-    column: int = 0
-    length: float = 0.0
+    column: int = 0  # the column that is being found
+    length: float = 0.0  # first length to try in the next step
+    #: Objective of ``guess`` with all its columns, which a round must not exceed.
     whole_value: float = float("nan")
-    steps: int = 0
+    steps: int = 0  # steps on the present column
 
 
 @dataclass(frozen=True)

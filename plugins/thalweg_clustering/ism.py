@@ -53,23 +53,16 @@ MAX_REFUSALS = 15
 
 @dataclass(frozen=True, kw_only=True)
 class ISMState(QuasiNewtonState, TrustRegionState):
-    """State of :class:`ISM`.
+    """State of :class:`ISM`."""
 
-    Attributes
-    ----------
-    phi, past, errors
-        Phi at W, those of the last steps, and their commutators with WW'.
-    shift, damping
-        How steps are shortened.
-    slow, small
-        Last steps in a row that were slow, and so small that they may end the round.
-    """
-
+    #: Phi at W, those of the last steps, and their commutators with WW'.
     phi: np.ndarray = field(default_factory=no_array)
     past: tuple[np.ndarray, ...] = ()
     errors: tuple[np.ndarray, ...] = ()
+    #: How steps are shortened.
     shift: float = 0.0
     damping: float = 1.0
+    #: Last steps in a row that were slow, and so small that they may end the round.
     slow: int = 0
     small: int = 0
 

@@ -67,18 +67,11 @@ SCALE_NEIGHBOR = 7
 
 @dataclass(frozen=True)
 class Labeling:
-    """One labeling of the rows, and its weight in Gamma.
+    """One labeling of the rows, and its weight in Gamma."""
 
-    Attributes
-    ----------
-    labels
-        This rank's rows, integers 0 to k' - 1, or :data:`UNKNOWN`, shape ``(n_local,)``.
-    weight
-        Positive where the subspace should show it, negative where it should not.
-    """
-
+    #: This rank's rows, integers 0 to k' - 1, or :data:`UNKNOWN`, shape ``(n_local,)``.
     labels: np.ndarray
-    weight: float
+    weight: float  # positive where the subspace should show it, negative where it should not
 
     def factor(self, layout: Layout) -> np.ndarray:
         """This rank's rows of a thin factor of H YY' H.  Collective."""

@@ -25,21 +25,12 @@ Product = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Subspace:
-    """Leading invariant subspace.
+    """Leading invariant subspace."""
 
-    Attributes
-    ----------
-    vectors
-        This rank's rows of orthonormal eigenvectors, the largest eigenvalue first.
-    values
-        Their eigenvalues, and one more (NaN if unknown), shape ``(k + 1,)``.
-    products
-        Products with the operator that it took, counted in blocks.
-    """
-
+    #: This rank's rows of orthonormal eigenvectors, the largest eigenvalue first.
     vectors: np.ndarray
-    values: np.ndarray
-    products: int
+    values: np.ndarray  # their eigenvalues, and one more (NaN if unknown), shape ``(k + 1,)``
+    products: int  # products with the operator that it took, counted in blocks
 
 
 def dense_leading(layout: Layout, rows: np.ndarray, count: int) -> Subspace:

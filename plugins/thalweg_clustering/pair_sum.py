@@ -166,23 +166,15 @@ class PairSum(StiefelObjective):
 
 @dataclass(frozen=True)
 class LinkSum(Identified):
-    """-sum_l w_l k(beta_l) over a few pairs of rows, the same on every rank.
+    """-sum_l w_l k(beta_l) over a few pairs of rows, the same on every rank."""
 
-    Attributes
-    ----------
-    function, sigma
-        Kernel and its width.
-    left, right
-        Rows of the pairs, shape ``(m, d)``.
-    weights
-        w, shape ``(m,)``: positive where the rows should be alike.
-    """
-
+    #: Kernel and its width.
     function: KernelFunction
     sigma: float
+    #: Rows of the pairs, shape ``(m, d)``.
     left: np.ndarray
     right: np.ndarray
-    weights: np.ndarray
+    weights: np.ndarray  # w, shape ``(m,)``: positive where the rows should be alike
 
     def identity(self) -> tuple[Any, ...]:
         """The rows of the pairs, and their weights; the kernel is that of all pairs."""

@@ -30,34 +30,18 @@ MIN_VALUE = 1e-4
 
 @dataclass(frozen=True)
 class Predictor:
-    """Data of a clustering that :meth:`predict` uses.
+    """Data of a clustering that :meth:`predict` uses."""
 
-    Attributes
-    ----------
-    z
-        Projected rows in units of sigma, shape ``(m, q)``.
-    labels
-        Their clusters, 0 to k - 1, shape ``(m,)``.
-    weights
-        Factors of the similarities to them, shape ``(m, c)``: columns of U over the
-        roots of the degrees and the eigenvalues, or the clusters' indicators over their sizes.
-    mean
-        Mean of the columns' extensions, which is subtracted, shape ``(c,)``.
-    centers
-        Centers of k-means, shape ``(k, c)``; None where the largest of the c numbers is the label.
-    divided
-        Whether the extension is divided by the roots of the new rows' degrees.
-    function
-        The kernel; None takes the label of the nearest row.
-    """
-
-    z: np.ndarray
-    labels: np.ndarray
+    z: np.ndarray  # projected rows in units of sigma, shape ``(m, q)``
+    labels: np.ndarray  # their clusters, 0 to k - 1, shape ``(m,)``
+    #: Factors of the similarities to them, shape ``(m, c)``: columns of U over the roots of the
+    #: degrees and the eigenvalues, or the clusters' indicators over their sizes.
     weights: np.ndarray
-    mean: np.ndarray
+    mean: np.ndarray  # mean of the columns' extensions, which is subtracted, shape ``(c,)``
+    #: Centers of k-means, shape ``(k, c)``; None where the largest of the c numbers is the label.
     centers: np.ndarray | None
-    divided: bool
-    function: KernelFunction | None
+    divided: bool  # whether the extension is divided by the roots of the new rows' degrees
+    function: KernelFunction | None  # the kernel; None takes the label of the nearest row
 
     @classmethod
     def of(

@@ -24,18 +24,10 @@ from thalweg_clustering.kernels import KernelFunction, symmetric
 
 @dataclass(frozen=True)
 class PairWeights:
-    """Weights gamma_ij = sum_c s_c p_ic p_jc between all pairs of rows, of low rank.
+    """Weights gamma_ij = sum_c s_c p_ic p_jc between all pairs of rows, of low rank."""
 
-    Attributes
-    ----------
-    factor
-        p, this rank's rows, shape ``(n_local, r)``.
-    signs
-        s, equal on all ranks, shape ``(r,)``.
-    """
-
-    factor: np.ndarray
-    signs: np.ndarray
+    factor: np.ndarray  # p, this rank's rows, shape ``(n_local, r)``
+    signs: np.ndarray  # s, equal on all ranks, shape ``(r,)``
 
     def same_as(self, other: PairWeights | None) -> bool:
         """Whether both are equal to the bit on this rank."""

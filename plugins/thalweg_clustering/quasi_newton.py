@@ -32,21 +32,11 @@ Pair = tuple[Array, Array]
 
 @dataclass(frozen=True, kw_only=True)
 class QuasiNewtonState(RoundState):
-    """State of a solver that takes quasi-Newton steps.
+    """State of a solver that takes quasi-Newton steps."""
 
-    Attributes
-    ----------
-    pairs
-        Steps and changes of the gradient so far.
-    slope
-        Gradient at W, if it is known.
-    refusals
-        Steps that were shortened in the last iteration.
-    """
-
-    pairs: tuple[Pair, ...] = ()
-    slope: Array | None = None
-    refusals: int = 0
+    pairs: tuple[Pair, ...] = ()  # steps and changes of the gradient so far
+    slope: Array | None = None  # gradient at W, if it is known
+    refusals: int = 0  # steps that were shortened in the last iteration
 
 
 S = TypeVar("S", bound=QuasiNewtonState)

@@ -35,36 +35,21 @@ FINER = 1.4
 
 @dataclass(frozen=True)
 class Candidate:
-    """One cell of the search.
+    """One cell of the search."""
 
-    Attributes
-    ----------
-    sigma, penalty, components
-        Width, weight lambda, and dimension q.
-    score
-        Tightness times balance times (1 - novelty), from 0 to 1; -1 where the run failed.
-    tightness
-        Share of the variance of the unit rows of U that the clusters explain.
-    balance
-        Entropy of the clusters' sizes, relative to equal ones.
-    novelty, quality
-        NMI with the clustering given, and CQ.
-    condition
-        Left over right side of condition (10): it holds from 1 on.
-    eigengap_components
-        q of the widest eigengap at the solution.
-    """
-
+    #: Width, weight lambda, and dimension q.
     sigma: float
     penalty: float
     components: int
+    #: Tightness times balance times (1 - novelty), from 0 to 1; -1 where the run failed.
     score: float = -1.0
-    tightness: float = 0.0
-    balance: float = 0.0
+    tightness: float = 0.0  # share of the variance of the unit rows of U that the clusters explain
+    balance: float = 0.0  # entropy of the clusters' sizes, relative to equal ones
+    #: NMI with the clustering given, and CQ.
     novelty: float = 1.0
     quality: float = 0.0
-    condition: float = 0.0
-    eigengap_components: int = 0
+    condition: float = 0.0  # left over right side of condition (10): it holds from 1 on
+    eigengap_components: int = 0  # q of the widest eigengap at the solution
 
 
 @dataclass(frozen=True)

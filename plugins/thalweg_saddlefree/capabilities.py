@@ -45,14 +45,9 @@ def krylov_type(objective: Objective) -> np.dtype[Any]:
 
 @dataclass(frozen=True)
 class Forms:
-    """``directions[i]' B directions[j]``, shape ``(k, k)``, for the two choices of B.
+    """``directions[i]' B directions[j]``, shape ``(k, k)``, for the two choices of B."""
 
-    Attributes
-    ----------
-    gauss_newton, hessian
-        None where the objective has no such matrix, or where it was not asked for.
-    """
-
+    #: None where the objective has no such matrix, or where it was not asked for.
     gauss_newton: np.ndarray | None
     hessian: np.ndarray | None
 
@@ -74,22 +69,13 @@ class CurvatureForms(ABC):
 
 @dataclass(frozen=True)
 class LayerBlock:
-    """Position of a layer's weights among the variables: a row-major matrix.
+    """Position of a layer's weights among the variables: a row-major matrix."""
 
-    Attributes
-    ----------
-    start
-        First of its variables.
-    inputs, outputs
-        Shape of the matrix. With ``bias``, its last row belongs to an input that is 1.
-    bias
-        Whether there is such a row.
-    """
-
-    start: int
+    start: int  # first of its variables
+    #: Shape of the matrix. With ``bias``, its last row belongs to an input that is 1.
     inputs: int
     outputs: int
-    bias: bool
+    bias: bool  # whether there is such a row
 
     @property
     def stop(self) -> int:
@@ -99,23 +85,14 @@ class LayerBlock:
 
 @dataclass(frozen=True)
 class LayerSample:
-    """Inputs of a layer and sampled derivatives by its pre-activations, for some rows.
+    """Inputs of a layer and sampled derivatives by its pre-activations, for some rows."""
 
-    Attributes
-    ----------
-    layer
-        Index of its :class:`LayerBlock`.
-    inputs
-        Shape ``(rows, places, inputs)``, without the 1 of the bias. A dense layer has one
-        place; a convolution has one for every position of its kernel, a recurrent layer
-        one for every time step.
-    derivatives
-        Shape ``(rows, places, outputs)``.
-    """
-
-    layer: int
+    layer: int  # index of its :class:`LayerBlock`
+    #: Shape ``(rows, places, inputs)``, without the 1 of the bias. A dense layer has one place; a
+    #: convolution has one for every position of its kernel, a recurrent layer one for every time
+    #: step.
     inputs: np.ndarray
-    derivatives: np.ndarray
+    derivatives: np.ndarray  # shape ``(rows, places, outputs)``
 
 
 class LayeredCurvature(Capability):

@@ -35,27 +35,13 @@ TRIALS = 30
 
 @dataclass(frozen=True, kw_only=True)
 class HessianFreeState(SolverState):
-    """State of :class:`HessianFree`.
+    """State of :class:`HessianFree`."""
 
-    Attributes
-    ----------
-    last
-        Last CG solution, from which the next one starts.
-    counter
-        Iterations, which also number the samples of curvature rows.
-    damping
-        For the next step.
-    products
-        Gauss-Newton products so far.
-    ratio
-        Actual over predicted decrease of the last step.
-    """
-
-    last: Rows
-    counter: int = 0
-    damping: float
-    products: int = 0
-    ratio: float = float("nan")
+    last: Rows  # last CG solution, from which the next one starts
+    counter: int = 0  # iterations, which also number the samples of curvature rows
+    damping: float  # for the next step
+    products: int = 0  # Gauss-Newton products so far
+    ratio: float = float("nan")  # actual over predicted decrease of the last step
 
 
 @dataclass(frozen=True)

@@ -26,27 +26,13 @@ from thalweg_saddlefree.subspace.state import SubspaceState
 
 
 class SaddleFreeState(NamedTuple):
-    """State of the optimizer: a pytree of arrays and numbers.
+    """State of the optimizer: a pytree of arrays and numbers."""
 
-    Attributes
-    ----------
-    steps
-        Steps taken.
-    last
-        The last step, as one vector.
-    damping
-        For the next step.
-    settled
-        Whether a prediction has failed so far.
-    metric
-        Memory of the Kronecker metric.
-    """
-
-    steps: int
-    last: np.ndarray
-    damping: float
-    settled: bool
-    metric: dict[str, Any]
+    steps: int  # steps taken
+    last: np.ndarray  # the last step, as one vector
+    damping: float  # for the next step
+    settled: bool  # whether a prediction has failed so far
+    metric: dict[str, Any]  # memory of the Kronecker metric
 
 
 def saddle_free(

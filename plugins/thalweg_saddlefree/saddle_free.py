@@ -63,38 +63,20 @@ METRIC_FLOOR = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class SaddleFreeState(SolverState):
-    """State of :class:`SaddleFree`.
+    """State of :class:`SaddleFree`."""
 
-    Attributes
-    ----------
-    counter
-        Iterations, which also number the samples of curvature rows.
-    curvature
-        Kind of products of the last step.
-    damping
-        After the last step.
-    dampings, gains
-        For the next step by each kind of products, and what its last step gained.
-    largest_norm
-        Largest norm of a gradient met.
-    products, steps
-        Hessian products and Krylov steps so far.
-    lowest
-        Most negative Ritz value of the last direction.
-    ratio
-        Actual over predicted decrease of the last step.
-    """
-
-    counter: int = 0
-    curvature: str = ""
-    damping: float = float("nan")
+    counter: int = 0  # iterations, which also number the samples of curvature rows
+    curvature: str = ""  # kind of products of the last step
+    damping: float = float("nan")  # after the last step
+    #: For the next step by each kind of products, and what its last step gained.
     dampings: dict[str, float] = field(default_factory=dict)
     gains: dict[str, float] = field(default_factory=dict)
-    largest_norm: float = 0.0
+    largest_norm: float = 0.0  # largest norm of a gradient met
+    #: Hessian products and Krylov steps so far.
     products: int = 0
     steps: int = 0
-    lowest: float = float("nan")
-    ratio: float = float("nan")
+    lowest: float = float("nan")  # most negative Ritz value of the last direction
+    ratio: float = float("nan")  # actual over predicted decrease of the last step
 
 
 @dataclass(frozen=True)

@@ -33,23 +33,12 @@ ROUNDING = 1e-13
 
 @dataclass(frozen=True)
 class Found:
-    """A step that lowers the objective.
+    """A step that lowers the objective."""
 
-    Attributes
-    ----------
-    value
-        Objective that it leads to.
-    direction
-        The step before its length was chosen.
-    ratio
-        Actual over predicted decrease at length 1.
-    damping, length
-        As chosen.
-    """
-
-    value: float
-    direction: Direction
-    ratio: float
+    value: float  # objective that it leads to
+    direction: Direction  # the step before its length was chosen
+    ratio: float  # actual over predicted decrease at length 1
+    #: As chosen.
     damping: float
     length: float = 1.0
 

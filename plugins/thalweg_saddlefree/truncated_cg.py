@@ -24,21 +24,12 @@ STORED = 1.3
 
 @dataclass(frozen=True)
 class Truncated:
-    """Result of CG.
+    """Result of CG."""
 
-    Attributes
-    ----------
-    iterates
-        This rank's slices of some iterates, the last one included.
-    models
-        For each, the change of the objective that the undamped quadratic model predicts.
-    iterations
-        CG iterations made.
-    """
-
-    iterates: list[np.ndarray]
+    iterates: list[np.ndarray]  # this rank's slices of some iterates, the last one included
+    #: For each, the change of the objective that the undamped quadratic model predicts.
     models: list[float]
-    iterations: int
+    iterations: int  # CG iterations made
 
 
 def truncated_cg(

@@ -30,18 +30,10 @@ class SpectrumTooWide(NumericalError):
 
 @dataclass(frozen=True)
 class Model:
-    """The objective's quadratic model along a step: ``slope + curvature/2`` is its change.
+    """The objective's quadratic model along a step: ``slope + curvature/2`` is its change."""
 
-    Attributes
-    ----------
-    slope
-        ``g'p``.
-    curvature
-        ``p'Hp``, of either sign.
-    """
-
-    slope: float
-    curvature: float
+    slope: float  # ``g'p``
+    curvature: float  # ``p'Hp``, of either sign
 
     @property
     def change(self) -> float:
@@ -51,24 +43,12 @@ class Model:
 
 @dataclass(frozen=True)
 class Direction:
-    """A saddle-free step with what is known about it.
+    """A saddle-free step with what is known about it."""
 
-    Attributes
-    ----------
-    step
-        This rank's slice of ``-(H^2 + damping^2 I)^(-1/2) g``.
-    model
-        The quadratic model along it.
-    error
-        Estimated relative error of ``step``.
-    converged
-        Whether that estimate meets the tolerance.
-    """
-
-    step: np.ndarray
-    model: Model
-    error: float
-    converged: bool
+    step: np.ndarray  # this rank's slice of ``-(H^2 + damping^2 I)^(-1/2) g``
+    model: Model  # the quadratic model along it
+    error: float  # estimated relative error of ``step``
+    converged: bool  # whether that estimate meets the tolerance
 
 
 class AbsoluteSolver(ABC):

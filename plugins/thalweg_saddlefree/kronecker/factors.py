@@ -26,21 +26,13 @@ ENTRIES = 4_000_000
 
 @dataclass
 class Moments:
-    """Sums over rows: what the ranks add up.
+    """Sums over rows: what the ranks add up."""
 
-    Attributes
-    ----------
-    inputs
-        Sum of ``a a'``, upper triangle, column-major.
-    derivatives
-        Sum of ``g g'`` over rows, mean over places; upper triangle, column-major.
-    squares
-        Sum of the squared gradients of single rows in the eigenvectors' coordinates, shape
-        ``(inputs, outputs)``; None without eigenvalue correction.
-    """
-
-    inputs: np.ndarray
+    inputs: np.ndarray  # sum of ``a a'``, upper triangle, column-major
+    #: Sum of ``g g'`` over rows, mean over places; upper triangle, column-major.
     derivatives: np.ndarray
+    #: Sum of the squared gradients of single rows in the eigenvectors' coordinates, shape
+    #: ``(inputs, outputs)``; None without eigenvalue correction.
     squares: np.ndarray | None = None
 
     @classmethod
@@ -96,28 +88,19 @@ class Basis:
 
 @dataclass(frozen=True)
 class LayerFactors:
-    """Moving averages of a layer's factors, and what applies their damped inverse.
+    """Moving averages of a layer's factors, and what applies their damped inverse."""
 
-    Attributes
-    ----------
-    inputs, derivatives
-        A and G, of which the upper triangles count; column-major.
-    scale
-        With eigenvalue correction the mean squared gradients in the eigenvectors'
-        coordinates (George et al. 2018, equation 9); None otherwise.
-    left, right
-        Factors that multiply a gradient: the inverses of the damped A and G, of which the
-        upper triangles count, or with eigenvalue correction their eigenvectors.
-    damping
-        That of the inverses.
-    """
-
+    #: A and G, of which the upper triangles count; column-major.
     inputs: np.ndarray
     derivatives: np.ndarray
+    #: With eigenvalue correction the mean squared gradients in the eigenvectors' coordinates
+    #: (George et al. 2018, equation 9); None otherwise.
     scale: np.ndarray | None = None
+    #: Factors that multiply a gradient: the inverses of the damped A and G, of which the upper
+    #: triangles count, or with eigenvalue correction their eigenvectors.
     left: np.ndarray | None = None
     right: np.ndarray | None = None
-    damping: float = 0.0
+    damping: float = 0.0  # that of the inverses
 
     @classmethod
     def zero(cls, block: LayerBlock, dtype: np.dtype, corrected: bool) -> LayerFactors:

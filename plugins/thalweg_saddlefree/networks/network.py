@@ -23,21 +23,11 @@ from thalweg_saddlefree.networks.losses import Loss
 
 @dataclass(frozen=True)
 class Linearized:
-    """Linearization of the network for one chunk of rows, which curvature products use.
+    """Linearization of the network for one chunk of rows, which curvature products use."""
 
-    Attributes
-    ----------
-    activations
-        ``a[0] ... a[L-1]``: inputs and hidden layers.
-    deltas
-        ``delta[1] ... delta[L]``, as sums over rows would use them.
-    output
-        The network's answer.
-    """
-
-    activations: list[np.ndarray]
-    deltas: list[np.ndarray]
-    output: np.ndarray
+    activations: list[np.ndarray]  # ``a[0] ... a[L-1]``: inputs and hidden layers
+    deltas: list[np.ndarray]  # ``delta[1] ... delta[L]``, as sums over rows would use them
+    output: np.ndarray  # the network's answer
 
 
 class Network(Identified):

@@ -15,42 +15,22 @@ DEPENDENT = 1e-7
 
 @dataclass(frozen=True)
 class SubspaceStep:
-    """Minimizer of the model.
+    """Minimizer of the model."""
 
-    Attributes
-    ----------
-    coefficients
-        Coefficients of the step in the directions, shape ``(k,)``.
-    change
-        Change of the objective that the damped model predicts, negative.
-    lowest
-        Least curvature per squared length that the Hessian has in the subspace, of
-        either sign; NaN where only the Gauss-Newton matrix is known, or no direction has a
-        length.
-    """
-
-    coefficients: np.ndarray
-    change: float
+    coefficients: np.ndarray  # coefficients of the step in the directions, shape ``(k,)``
+    change: float  # change of the objective that the damped model predicts, negative
+    #: Least curvature per squared length that the Hessian has in the subspace, of either sign; NaN
+    #: where only the Gauss-Newton matrix is known, or no direction has a length.
     lowest: float
 
 
 @dataclass(frozen=True)
 class SubspaceModel:
-    """Slopes, inner products and curvatures of directions ``V``.
+    """Slopes, inner products and curvatures of directions ``V``."""
 
-    Attributes
-    ----------
-    slopes
-        ``V'g``, shape ``(k,)``.
-    gram
-        ``V'V``.
-    forms
-        ``V'BV``.
-    """
-
-    slopes: np.ndarray
-    gram: np.ndarray
-    forms: Forms
+    slopes: np.ndarray  # ``V'g``, shape ``(k,)``
+    gram: np.ndarray  # ``V'V``
+    forms: Forms  # ``V'BV``
 
     def step(self, damping: float) -> SubspaceStep:
         """Minimizer of ``g'Vc + c'Kc / 2``.

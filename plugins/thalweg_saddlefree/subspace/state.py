@@ -12,53 +12,25 @@ from thalweg_saddlefree.minibatches import StochasticState
 
 @dataclass(frozen=True, kw_only=True)
 class SubspaceState(StochasticState):
-    """State of the solver ``saddle-free-subspace``.
+    """State of the solver ``saddle-free-subspace``."""
 
-    Attributes
-    ----------
-    last
-        The last step.
-    counter
-        Steps taken.
-    damping
-        For the next step.
-    products
-        Curvature products, and halves of products for forms, so far.
-    lowest
-        Least curvature of the Hessian in the last subspace.
-    negative
-        Steps so far whose subspace held negative curvature.
-    rows
-        Rows of the last batch.
-    ratio
-        Actual over predicted decrease when it was last measured.
-    settled
-        Whether a prediction has failed so far, or the first steps on batches are over.
-    bound
-        Slope of the next batch along the last step from which on the step is taken back.
-    highest
-        Value of the next batch from which on the step is taken back.
-    size
-        Rows of a batch in the present epoch.
-    noisy
-        Whether the last epochs kept less than ``KEPT`` of what their steps promised.
-    predicted, earlier
-        Sums of the predicted decreases of this epoch's steps and of the last one's.
-    """
-
-    last: Rows
-    counter: int = 0
-    damping: float
-    products: float = 0.0
-    lowest: float = float("nan")
-    negative: int = 0
-    rows: int = 0
-    ratio: float = float("nan")
+    last: Rows  # the last step
+    counter: int = 0  # steps taken
+    damping: float  # for the next step
+    products: float = 0.0  # curvature products, and halves of products for forms, so far
+    lowest: float = float("nan")  # least curvature of the Hessian in the last subspace
+    negative: int = 0  # steps so far whose subspace held negative curvature
+    rows: int = 0  # rows of the last batch
+    ratio: float = float("nan")  # actual over predicted decrease when it was last measured
+    #: Whether a prediction has failed so far, or the first steps on batches are over.
     settled: bool = False
+    #: Slope of the next batch along the last step from which on the step is taken back.
     bound: float = float("inf")
-    highest: float = float("inf")
-    size: float = 0.0
+    highest: float = float("inf")  # value of the next batch from which on the step is taken back
+    size: float = 0.0  # rows of a batch in the present epoch
+    #: Whether the last epochs kept less than ``KEPT`` of what their steps promised.
     noisy: bool = False
+    #: Sums of the predicted decreases of this epoch's steps and of the last one's.
     predicted: float = 0.0
     earlier: float = 0.0
 
