@@ -1,9 +1,8 @@
 """The README's results, written from the recorded JSON; ``scripts/bench --readme`` calls it.
 
-Each family has a module ``summary`` with a function of the same name, which turns its
-recorded results into the paragraphs that stand in the README between the comments
-``<!-- results: FAMILY -->`` and ``<!-- end of results -->``.  So a figure in the README
-cannot differ from what was recorded.
+Each family has a module ``summary`` with a function ``rows``, which turns its recorded
+results into rows of the table between the comments ``<!-- results -->`` and
+``<!-- end of results -->``.  So a figure in the README cannot differ from what was recorded.
 """
 
 from __future__ import annotations
@@ -13,48 +12,41 @@ import importlib
 import json
 import re
 import sys
-import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 RESULTS = ROOT / "hpc" / "results"
 
-WIDTH = 106
-_WRAP: dict[str, bool] = {"break_long_words": False, "break_on_hyphens": False}
+#: Families in the order of the table, and what they are called there.
+FAMILIES = {
+    "embedding": "Embeddings",
+    "isometry": "Near-isometric maps",
+    "clustering": "Alternative clustering",
+    "saddlefree": "Saddle-free training",
+}
 
-_REGION = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
+_REGION = re.compile(r"(<!-- results -->\n).*?(<!-- end of results -->)", re.DOTALL)
 
 
 def with_results(text: str) -> str:
-    """``text`` with the paragraphs of every family that it mentions written again.
+    """``text`` with the table of results written again.
 
     Raises
     ------
     ValueError
-        No family is mentioned, or one that has no benchmark.
+        There is no place for it.
     """
     if not _REGION.search(text):
-        raise ValueError("the README has no comment '<!-- results: FAMILY -->'")
-
-    def written(region: re.Match[str]) -> str:
-        begin, family, end = region.groups()
-        if not (ROOT / "hpc" / "bench" / family / "summary.py").exists():
-            raise ValueError(f"the README asks for the results of '{family}', which has no summary")
+        raise ValueError("the README has no comment '<!-- results -->'")
+    lines = ["| what was measured | thalweg | others |", "|---|---|---|"]
+    for family, title in FAMILIES.items():
         module = importlib.import_module(f"hpc.bench.{family}.summary")
-        found = json.loads((RESULTS / f"{family}.json").read_text(encoding="utf-8"))
-        return f"{begin}{_wrapped(module.summary(found))}\n{end}"
-
-    return _REGION.sub(written, text)
-
-
-def _wrapped(text: str) -> str:
-    """Paragraphs in lines of the README's width; tables and pictures as they are."""
-    blocks = re.split(r"\n\s*\n", text.strip())
-    return "\n\n".join(
-        block if block[0] in "|!" else textwrap.fill(" ".join(block.split()), WIDTH, **_WRAP)
-        for block in blocks
-    )
+        records = json.loads((RESULTS / f"{family}.json").read_text(encoding="utf-8"))
+        lines.append(f"| **[{title}](hpc/results/{family}.md)** | `scripts/bench {family}` | |")
+        lines += [f"| {' | '.join(row)} |" for row in module.rows(records)]
+    table = "\n".join(lines)
+    return _REGION.sub(lambda region: f"{region[1]}{table}\n{region[2]}", text)
 
 
 def main(arguments: list[str]) -> int:

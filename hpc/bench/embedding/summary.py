@@ -1,93 +1,48 @@
-"""What the README says of the embeddings."""
+"""Rows of the README's table about the embeddings."""
 
 from __future__ import annotations
 
 from typing import Any
 
-PROBLEMS = {"EE": "elastic embedding, λ = 100", "s-SNE": "s-SNE", "t-SNE": "t-SNE"}
-
 #: Evaluations of the homotopy in the paper (poster, 2012).
 PUBLISHED = {"GD": 143_237, "SD": 5_183}
 
 
-def summary(found: dict[str, Any]) -> str:
-    """Markdown of the recorded results."""
-    convergence, homotopy = found["convergence"], found["homotopy"]
-    strategies = ("GD", "SD", "L-BFGS + SD")
-    table = []
-    for problem, name in PROBLEMS.items():
-        curves = convergence["random"][problem]
-        goal = curves["GD"][-1][2]
-        cells = [_evaluations(curves[strategy], goal) for strategy in strategies]
-        table.append(f"| {name} | " + " | ".join(cells) + " |")
+def rows(records: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """What was measured, ours, and others'."""
+    rivals, patches, homotopy = records["rivals"], records["patches"], records["homotopy"]
+    programs = {name: r for name, r in rivals["programs"].items() if "missing" not in r}
+    theirs = [f"{name} {_figures(r)}" for name, r in programs.items() if name != "thalweg"]
+    h2pack = patches["tsne-h2pack"]
+    seconds = patches["neighbors and affinities"] + patches["optimization"]
     runs = homotopy["strategies"]
-    slow = runs["GD, steps shrink"]
-    unfinished = len(slow["by lambda"]) < homotopy["stages"]
-    last = slow["by lambda"][-1][0]
-    note = f" (gradient descent out of time at λ = {last:.0f})" if unfinished else ""
-    return f"""
-**[Embeddings](hpc/results/embedding.md)** (`scripts/bench embedding`).
-{convergence["data"]} ({convergence["rows"]} images), from the same random start: evaluations
-until a strategy is as low as gradient descent after {convergence["evaluations"]}; and for the
-homotopy of the elastic embedding in {homotopy["stages"]}
-steps of λ, with the line search of the method's authors (step lengths never grow), the evaluations
-of the whole path:
-
-| | gradient descent | spectral direction | L-BFGS + spectral |
-|---|---:|---:|---:|
-{chr(10).join(table)}
-| homotopy{note} | {"> " * unfinished}{slow["evaluations"]:,} | \
-{runs["SD, steps shrink"]["evaluations"]:,} | {runs["L-BFGS + SD"]["evaluations"]:,} |
-| homotopy in the paper | {PUBLISHED["GD"]:,} | {PUBLISHED["SD"]:,} | – |
-
-![convergence from a random start](hpc/results/embedding-convergence-random.png)
-
-{_large(found["rivals"])} {_million(found["patches"])}
-
-![t-SNE of {found["rivals"]["rows"]:,} images](hpc/results/embedding-map.png)
-"""
+    return [
+        (
+            f"`TSNE()`, {rivals['data']}, {rivals['rows']:,} rows, {_cores(rivals)}: CPU seconds "
+            "of optimization, KL divergence, recall of 15 neighbors, accuracy",
+            _figures(programs["thalweg"]),
+            "; ".join(theirs),
+        ),
+        (
+            f"{patches['rows']:,} image patches, {_cores(patches)}: seconds from data to map, KL "
+            "divergence, recall",
+            f"{seconds:.0f}, {patches['kl']:.2f}, {patches['recall']:.3f}",
+            f"tsne-h2pack {h2pack['seconds']:.0f}, {h2pack['kl']:.2f}, {h2pack['recall']:.3f}",
+        ),
+        (
+            f"homotopy of the elastic embedding, {homotopy['stages']} steps of λ: evaluations",
+            f"{runs['L-BFGS + SD']['evaluations']:,}",
+            f"paper: spectral direction {PUBLISHED['SD']:,}, gradient descent {PUBLISHED['GD']:,}",
+        ),
+    ]
 
 
-def _evaluations(curve: list[list[float]], goal: float) -> str:
-    for evaluations, _, value in curve:
-        if value <= goal:
-            return f"{evaluations:,.0f}"
-    return "–"
-
-
-def _large(found: dict[str, Any]) -> str:
-    ours = found["programs"]["thalweg"]
-    text = (
-        f"`TSNE()` on {found['data']}, {found['rows']:,} points, {_cores(found)}: "
-        f"{_described(ours)}, {found['peak memory, GiB']:.1f} GiB."
-    )
-    for name, theirs in found["programs"].items():
-        if name == "thalweg" or "missing" in theirs:
-            continue
-        text += f" {name}, on the same affinities: {_described(theirs)}"
-        reached = theirs["thalweg as good"]
-        if reached:
-            text += f"; here a map that is in all as good after {reached['CPU seconds']:.1f} s"
-        text += "."
-    return f"{text} {found['note']}" if found.get("note") else text
-
-
-def _described(facts: dict[str, Any]) -> str:
+def _figures(program: dict[str, Any]) -> str:
     return (
-        f"{facts['CPU seconds']:.1f} CPU seconds of optimization, KL divergence "
-        f"{facts['kl']:.3f}, recall of 15 neighbors {facts['recall']:.3f}, accuracy "
-        f"{facts['accuracy']:.3f}, "
-        f"{facts['widest_side']:.0f} units wide"
+        f"{program['CPU seconds']:.1f}, {program['kl']:.3f}, {program['recall']:.3f}, "
+        f"{program['accuracy']:.3f}"
     )
 
 
-def _million(patches: dict[str, Any]) -> str:
-    return (
-        f"{patches['rows']:,} image patches: {patches['neighbors and affinities']:.0f} s for "
-        f"approximate neighbors and affinities and {patches['optimization']:.0f} s of optimization "
-        f"on {_cores(patches)}, {patches['peak memory, GiB']:.1f} GiB."
-    )
-
-
-def _cores(found: dict[str, Any]) -> str:
-    return f"{found['cores']} core{'s' * (found['cores'] > 1)}"
+def _cores(record: dict[str, Any]) -> str:
+    return f"{record['cores']} core{'s' * (record['cores'] > 1)}"

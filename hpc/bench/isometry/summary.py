@@ -1,4 +1,4 @@
-"""What the README says of the near-isometric embeddings."""
+"""Rows of the README's table about the near-isometric embeddings."""
 
 from __future__ import annotations
 
@@ -7,90 +7,52 @@ from typing import Any
 from hpc.bench.isometry.report import NAMES
 
 
-def summary(found: dict[str, Any]) -> str:
-    """Markdown of the recorded results."""
-    full = found["full"]
-    rows = found["table_2"]["rows"]
-    points = max(r["points"] for r in rows)
-    wanted = sorted({r["wanted_delta"] for r in rows}, reverse=True)
-    ours = _ranks(rows, "hinge-lbfgs", points, wanted, "rank")
-    published = _ranks(rows, "nile-pro", points, wanted, "published_rank")
-    seconds = _ranks(rows, "hinge-lbfgs", points, wanted, "seconds")
-    status = "" if full["status"] == "CONVERGED" else f" (ended {full['status'].lower()})"
-    return f"""
-**[Near-isometric embeddings](hpc/results/isometry.md)**
-(`scripts/bench isometry`). All
-{full["n_secants"]:,} secants of {full["n_points"]:,} training images of MNIST, with the rank
-*given*: a map to {full["rank"]} dimensions with δ = {full["delta"]:.3f}, certified{status}, in
-{full["seconds"]:.0f} s on {full["ranks"]} ranks, {full["memory_gib"]:.1f} GiB in all. With the rank
-*sought*:{_search(found)}{_patches(found)} {points} images of a digit, δ = {_listed(wanted)}, ranks
-{_listed(ours)} in
-{_listed([f"{s:.1f}" for s in seconds])} s (NILE-Pro's published ranks: {_listed(published)}).
-{_published(found)}
-"""
+def rows(records: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """What was measured, ours, and others'."""
+    full = records["full"]
+    certified = (
+        f"{full['n_points']:,} images of MNIST to {full['rank']} columns, all "
+        f"{full['n_secants']:,} pairs certified: δ, seconds on {_ranks(full)}",
+        f"{full['delta']:.3f}, {full['seconds']:.0f}",
+        "–",
+    )
+    return [certified, *_search(records), *_patches(records), *_published(records)]
 
 
-def _search(found: dict[str, Any]) -> str:
-    """When which rank of the full set was certified, for each number of ranks."""
-    runs = []
-    for run in found.get("search", []):
-        if run["set"] == "mnist" and run.get("certified"):
-            steps = [f"{s['rank']} after {s['seconds']:.0f} s" for s in run["certified"]]
-            ranks = "one rank" if run["ranks"] == 1 else f"{run['ranks']} ranks"
-            runs.append(f"{_listed(steps)} on {ranks}")
-    return f" the same images, δ = 0.4: {'; '.join(runs)}." if runs else ""
+def _search(records: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """The least rank certified for the full set, on most ranks."""
+    runs = [r for r in records["search"] if r["set"] == "mnist" and r.get("certified")]
+    run = max(runs, key=lambda r: int(r["ranks"]))
+    steps = [f"{step['rank']} after {step['seconds']:.0f} s" for step in run["certified"]]
+    return [(f"the same, fewest columns sought for δ = 0.4, {_ranks(run)}", ", ".join(steps), "–")]
 
 
-def _patches(found: dict[str, Any]) -> str:
+def _patches(records: dict[str, Any]) -> list[tuple[str, str, str]]:
     """The largest set of patches with a certified map."""
-    runs = [run for run in found.get("patches", []) if run.get("certified")]
-    if not runs:
-        return ""
-    run = max(runs, key=lambda run: int(run["points"]))
+    run = max(
+        (run for run in records["patches"] if run.get("certified")), key=lambda r: int(r["points"])
+    )
     step, count = run["certified"][-1], run["points"]
-    ranks = "one rank" if run["ranks"] == 1 else f"{run['ranks']} ranks"
-    return (
-        f" {count:,} patches of 8 × 8 pixels, {count * (count - 1) // 2:,} pairs: {step['rank']} "
-        f"after {step['seconds'] / 60:.0f} minutes on {ranks}."
-    )
+    what = f"{count:,} patches of 64 pixels, {count * (count - 1) // 2:,} pairs, δ = 0.4"
+    return [(what, f"{step['rank']} columns after {step['seconds'] / 60:.0f} min", "–")]
 
 
-def _published(found: dict[str, Any]) -> str:
+def _published(records: dict[str, Any]) -> list[tuple[str, str, str]]:
     """When the methods of the papers certified the published ranks of Table 7.3."""
-    rows = [row for row in found.get("table_3", {}).get("rows", []) if row["wanted_rank"]]
-    runs = []
-    for method in ("numax", "fromax", "nile-pro"):
-        served = [row for row in rows if row["method"] == method and row["reached"]]
-        if served:
-            seconds = [f"{row['seconds']:.0f}" for row in served]
-            text = f"{NAMES[method]} {_listed(seconds)} s"
-            if all(row["published"] for row in served):
-                hours = [f"{row['published']['hours']:.1f}" for row in served]
-                text += f" (published: {_listed(hours)} hours)"
-            runs.append(f"{text} at δ = {_listed([row['wanted_delta'] for row in served])}")
-    if not runs:
-        return ""
-    return (
-        f"{found['table_3']['points']:,} crops of 20 × 20 pixels, the published ranks given, all "
-        f"secants certified on one rank: {'; '.join(runs)}."
-    )
-
-
-def _ranks(
-    rows: list[dict[str, Any]], method: str, points: int, wanted: list[float], column: str
-) -> list[Any]:
-    """One column of Table 7.2, for each delta; a dash where delta was not reached."""
-    cells = []
-    for delta in wanted:
-        row = next(
-            r
-            for r in rows
-            if (r["method"], r["points"], r["wanted_delta"]) == (method, points, delta)
+    table = [row for row in records["table_3"]["rows"] if row["wanted_rank"] and row["reached"]]
+    rows = []
+    for method in ("numax", "fromax"):
+        served = [row for row in table if row["method"] == method and row["published"]]
+        deltas = ", ".join(str(row["wanted_delta"]) for row in served)
+        hours = ", ".join(f"{row['published']['hours']:.1f}" for row in served)
+        what = (
+            f"{NAMES[method]}, {records['table_3']['points']:,} crops of 20 × 20 pixels, the "
+            f"published ranks, δ = {deltas}"
         )
-        cells.append(row[column] if column != "rank" or row["reached"] else "–")
-    return cells
+        seconds = ", ".join(f"{row['seconds']:.0f}" for row in served)
+        rows.append((what, f"{seconds} s", f"published {hours} hours"))
+    return rows
 
 
-def _listed(values: list[Any]) -> str:
-    *first, last = [str(value) for value in values]
-    return f"{', '.join(first)} and {last}" if first else last
+def _ranks(record: dict[str, Any]) -> str:
+    return "one rank" if record["ranks"] == 1 else f"{record['ranks']} ranks"
