@@ -8,6 +8,7 @@ import platform
 from typing import Any
 
 from thalweg.errors import InputError
+from thalweg.parallel.threads import usable_cores
 from thalweg.workbench.report import versions
 
 
@@ -27,7 +28,7 @@ def describe_machine() -> dict[str, Any]:
 
     return {
         "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": len(usable_cores()),
         "memory": _memory(),
         "system": f"{platform.system()} {platform.machine()}",
         "versions": versions(),

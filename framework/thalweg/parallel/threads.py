@@ -49,10 +49,10 @@ def threads_per_rank(comm: MPI.Comm) -> int:
     """
     node = comm.Split_type(MPI.COMM_TYPE_SHARED)
     try:
-        facts = node.allgather((os.sched_getaffinity(0), cpu_quota(), _launched_here()))
+        facts = node.allgather((usable_cores(), cpu_quota(), _launched_here()))
     finally:
         node.Free()
-    mine = len(os.sched_getaffinity(0))
+    mine = len(usable_cores())
     together = len(set().union(*(cores for cores, _, _ in facts)))
     ranks = max(len(facts), *(launched for _, _, launched in facts))
     quota = min(quota for _, quota, _ in facts)
@@ -138,7 +138,7 @@ def job_threads(n_jobs: int | None, comm: MPI.Comm = MPI.COMM_SELF) -> Iterator[
     import numba
     import threadpoolctl
 
-    count = count if count > 0 else max(1, len(os.sched_getaffinity(0)) + 1 + count)
+    count = count if count > 0 else max(1, len(usable_cores()) + 1 + count)
     most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     with restored_thread_limits(), threadpoolctl.threadpool_limits(limits=count):
         numba.set_num_threads(min(count, most))
@@ -196,6 +196,12 @@ def restored_thread_limits() -> Iterator[None]:
                 library.set_num_threads(default)
         before.restore_original_limits()
         numba.set_num_threads(own)
+
+
+def usable_cores() -> set[int]:
+    """Cores that this process may run on: all, where the system knows no binding, as macOS."""
+    everywhere = set(range(os.cpu_count() or 1))
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else everywhere
 
 
 def cpu_quota(root: Path = Path("/sys/fs/cgroup")) -> float:

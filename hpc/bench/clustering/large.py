@@ -24,6 +24,7 @@ import numpy as np
 import thalweg
 from thalweg import Dataset
 from thalweg.parallel import MPI, Layout, limit_threads, max_over_ranks
+from thalweg.parallel.threads import usable_cores
 from thalweg_clustering import build_kdac
 from thalweg_clustering.agreement import normalized_mutual_information
 
@@ -78,7 +79,7 @@ def main(argv: list[str]) -> int:
     seconds = max_over_ranks(comm, time.perf_counter() - began)
     spent = max_over_ranks(comm, time.process_time() - started)
     used = max_over_ranks(comm, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-    cores = comm.allgather(os.sched_getaffinity(0))
+    cores = comm.allgather(usable_cores())
     # Four groups have three balanced splits: the given, the labeled, their product.
     product = normalized_mutual_information(labels, given ^ truth, comm)
     agreement = None

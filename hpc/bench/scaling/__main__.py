@@ -12,6 +12,8 @@ from pathlib import Path
 from hpc.bench.scaling.cases import FEW_ROWS, FEWER_RANKS, RANKS, ROWS
 from hpc.bench.scaling.report import RESULTS, write
 
+from thalweg.parallel.threads import usable_cores
+
 parser = argparse.ArgumentParser(prog="scripts/bench scaling", description=__doc__)
 parser.add_argument("--quick", action="store_true", help="the smaller size of each case alone")
 parser.add_argument("--ranks", type=int, nargs="+", default=RANKS, help="numbers of ranks")
@@ -32,7 +34,7 @@ environment = dict(os.environ)
 if arguments.folder is not None:
     environment["THALWEG_SCALING_FOLDER"] = str(arguments.folder)
     environment["THALWEG_SCALING_SECONDS"] = str(arguments.seconds or "inf")
-if len(os.sched_getaffinity(0)) < max(arguments.ranks):  # those that wait let others work
+if len(usable_cores()) < max(arguments.ranks):  # those that wait let others work
     environment["OMPI_MCA_mpi_yield_when_idle"] = "1"
     environment["OMPI_MCA_hwloc_base_binding_policy"] = "none"
     environment["PRTE_MCA_hwloc_default_binding_policy"] = "none"

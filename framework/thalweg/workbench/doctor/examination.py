@@ -67,10 +67,10 @@ def cores() -> Iterator[Finding]:
     """Cores and threads of each rank of this run."""
     from mpi4py import MPI
 
-    from thalweg.parallel.threads import cpu_quota, threads_per_rank
+    from thalweg.parallel.threads import cpu_quota, threads_per_rank, usable_cores
 
     threads = MPI.COMM_WORLD.allgather(threads_per_rank(MPI.COMM_WORLD))
-    mine = len(os.sched_getaffinity(0))
+    mine = len(usable_cores())
     quota = cpu_quota()
     limit = f", worth {quota:g} by quota" if quota < mine else ""
     each = str(threads[0]) if len(set(threads)) == 1 else f"{min(threads)} to {max(threads)}"
