@@ -15,16 +15,8 @@ class AllPairs(PairSum):
     """Exact sum over all pairs, O(N^2 d) work and O(N d) memory.
 
     Each rank's block of points passes every rank.  A row's terms are added in the order
-    of the ranks, so that a result does not depend on the number of threads.
-
-    Parameters
-    ----------
-    layout
-        Rows of the map, and its dimension.
-    function
-        phi.
-    weights
-        This rank's rows of c, shape (local_rows, rows), or None for c = 1.
+    of the ranks, so that a result does not depend on the number of threads.  ``weights`` are this
+    rank's rows of c, shape (local_rows, rows), or None for c = 1.
     """
 
     def __init__(

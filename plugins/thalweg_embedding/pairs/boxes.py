@@ -19,12 +19,12 @@ from thalweg.parallel import Layout, sum_over_ranks
 from thalweg_embedding.defaults import MODE_COST
 from thalweg_embedding.pairs import near_loops
 from thalweg_embedding.pairs.cells import Cells, bounding_box
-from thalweg_embedding.pairs.decomposition import Decomposition, decompose
+from thalweg_embedding.pairs.decomposition import RowDecomposition, decompose
 from thalweg_embedding.pairs.functions import STUDENT, PairFunction
 from thalweg_embedding.pairs.mesh import Mesh, Reached
 from thalweg_embedding.pairs.specialize import at_zero, specialize
 from thalweg_embedding.pairs.spectrum import Spectrum
-from thalweg_embedding.pairs.split import CUTS, Split, near_function, split_at
+from thalweg_embedding.pairs.split import CUTS, Split, near_function
 from thalweg_embedding.pairs.window import Window
 
 #: Largest number of modes of a box; a map that needs more is not summed by a mesh.
@@ -45,58 +45,15 @@ KEPT = 4
 
 @dataclass(frozen=True)
 class Placement:
-    """Points of a map on a mesh.
-
-    Attributes
-    ----------
-    box
-        Mesh and modes.
-    decomposition
-        The points that this rank sums over, and how they come from rows and go back.
-    reached
-        These points in cells, and the mesh points that they reach.
-    center
-        The middle of the map.
-    cost
-        Estimated nanoseconds of a sum.
-    """
+    """Points of a map on a mesh: those that this rank sums over, in cells, and what they reach."""
 
     box: Box
-    decomposition: Decomposition
+    decomposition: RowDecomposition
     reached: Reached
+    #: The middle of the map.
     center: np.ndarray
+    #: Estimated nanoseconds of a sum.
     cost: float
-
-    @property
-    def cells(self) -> Cells:
-        """The points held, in cells."""
-        return self.reached.cells
-
-
-@dataclass(frozen=True)
-class Near:
-    """Points over which the near part is summed.
-
-    Attributes
-    ----------
-    cells
-        The points that this rank holds, and after them others within the split's radius of them.
-    own
-        Places of the points held in the order of the cells.
-    extended
-        Appends the others' values to those of the points held; collective.
-    """
-
-    cells: Cells
-    own: np.ndarray
-    extended: Callable[[np.ndarray], np.ndarray]
-
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        """The first arguments of the loops in :mod:`~thalweg_embedding.pairs.near_loops`."""
-        cells = self.cells
-        where = (cells.points, cells.order, cells.starts, cells.along, cells.low, 1.0 / cells.side)
-        return (*where, self.own)
 
 
 class Box:
@@ -136,15 +93,7 @@ class Box:
 
 
 class Boxes:
-    """Finds the box for a map.
-
-    Parameters
-    ----------
-    layout, function, tolerance
-        As in :class:`~thalweg_embedding.pairs.grid_pairs.GridPairs`.
-    pair_cost
-        Nanoseconds of a near pair.
-    """
+    """Finds the box for a map; ``pair_cost`` are the nanoseconds of a near pair."""
 
     def __init__(
         self, layout: Layout, function: PairFunction, tolerance: float, pair_cost: float
@@ -194,29 +143,37 @@ class Boxes:
         enough = total >= math.sqrt(self.tolerance) * least
         return density, total if enough else None
 
-    def near_points(self, placed: Placement) -> Near:
-        """Points over which the near part is summed.  Collective."""
+    def near_points(
+        self, placed: Placement
+    ) -> tuple[tuple[Any, ...], Callable[[np.ndarray], np.ndarray]]:
+        """First arguments of :mod:`~thalweg_embedding.pairs.near_loops`, and a halo.  Collective.
+
+        The points are those that this rank holds, and after them others within the split's radius,
+        whose values the halo appends; the last argument has the places of those held.
+        """
         box, decomposition = placed.box, placed.decomposition
         extended = decomposition.halo(box.split.radius)
-        cells = placed.cells
+        cells = placed.reached.cells
         if self.layout.comm.size > 1:
             cells = Cells.of(
                 extended(decomposition.points), placed.center, box.split.radius, box.real
             )
         own = np.flatnonzero(cells.order < len(decomposition.points)).astype(np.int32)
-        return Near(cells, own, extended)
+        where = (cells.points, cells.order, cells.starts, cells.along, cells.low, 1.0 / cells.side)
+        return (*where, own), extended
 
     def _add_near(self, placed: Placement, slopes: np.ndarray) -> float:
         """Near part of the sum over the points held, of a point with itself left out."""
         split, real = placed.box.split, placed.box.real
-        points = self.near_points(placed)
+        points, _ = self.near_points(placed)
+        count = points[-1].size
         single = bool(real == np.float32)
         function = near_function(self.function, single)
-        totals = np.zeros(-(-points.own.size // near_loops.BLOCK))
+        totals = np.zeros(-(-count // near_loops.BLOCK))
         run = specialize(near_loops.first_order, function, "near")
         squared = real.type(split.radius**2)
-        run(*points.arguments, real.type(split.cut), squared, totals, slopes)
-        return float(totals.sum()) - points.own.size * at_zero(function, split.cut, single)
+        run(*points, real.type(split.cut), squared, totals, slopes)
+        return float(totals.sum()) - count * at_zero(function, split.cut, single)
 
     def _box(self, split: Split, reach: float, slabs: bool) -> Box:
         key = (split.cut, reach, slabs)
@@ -265,13 +222,13 @@ def cheapest_split(
     density: float,
     tolerance: float,
     pair: float,
-    cuts: tuple[float, ...] = CUTS,
+    cuts: tuple[float, ...],
 ) -> Split | None:
     """The split that the cost model prefers; None if every box is too large.
 
     Parameters are those of :func:`cost`; ``cuts`` are tried.
     """
-    splits = [split_at(function, cut, tolerance) for cut in cuts]
+    splits = [Split.at(function, cut, tolerance) for cut in cuts]
     fitting = [s for s in splits if modes_of(s.band, extent, dimensions) <= MAX_MODES]
     if not fitting:
         return None

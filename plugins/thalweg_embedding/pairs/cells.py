@@ -17,27 +17,18 @@ PADDING = 32
 
 @dataclass(frozen=True)
 class Cells:
-    """Points in the order of the cells that they lie in, row after row of cells.
+    """Points in the order of the cells that they lie in, row after row of cells."""
 
-    Attributes
-    ----------
-    points
-        Coordinates from the middle of the map, one row per axis, shape (d, count + PADDING).
-    order
-        Place of each of them in the array that was given, shape (count,).
-    low, side
-        Lowest coordinate in each dimension, shape (d,), and side of a cell.
-    along
-        Number of cells along each axis, shape (d,).
-    starts
-        First point of each cell, and the number of points: shape (prod(along) + 1,).
-    """
-
+    #: Coordinates from the middle of the map, one row per axis, shape (d, count + PADDING).
     points: np.ndarray
+    #: Place of each of them in the array that was given, shape (count,).
     order: np.ndarray
+    #: Lowest coordinate in each dimension, shape (d,), and side of a cell.
     low: np.ndarray
     side: float
+    #: Number of cells along each axis, shape (d,).
     along: np.ndarray
+    #: First point of each cell, and the number of points: shape (prod(along) + 1,).
     starts: np.ndarray
 
     @classmethod

@@ -42,23 +42,10 @@ def repulsive_sum(
     method: str = "auto",
     error: float = 1e-2,
 ) -> PairSum:
-    """The repulsion of all pairs.
+    """The repulsion of all pairs: ``"exact"``, or by a ``"grid"`` of tolerance ``error``.
 
-    Parameters
-    ----------
-    layout, function, weights
-        As in :class:`~thalweg_embedding.pairs.all_pairs.AllPairs`.
-    method
-        ``"exact"``: every pair. ``"grid"``: Fourier transforms of a mesh, for maps of 1 to 3
-        dimensions and weights of one. ``"auto"``: the grid where it is possible and quicker, from
-        1,000 points in 1 and 2 dimensions and from 20,000 in 3.
-    error
-        Tolerance of the grid (see :class:`~thalweg_embedding.pairs.grid_pairs.GridPairs`).
-
-    Raises
-    ------
-    InputError
-        A grid for a map of more than 3 dimensions, or weights that differ.
+    ``"auto"`` is the grid where it is possible and quicker, from 1,000 points in 1 and 2 dimensions
+    and from 20,000 in 3.  Grids for more dimensions, or weights that differ, are refused.
     """
     if method == "grid" and weights is not None:
         raise InputError(
@@ -66,8 +53,7 @@ def repulsive_sum(
             "repulsive_weights = 'uniform'"
         )
     if method == "auto":
-        enough = GRID_ROWS.get(layout.columns, math.inf)
-        gains = weights is None and layout.rows >= enough
+        gains = weights is None and layout.rows >= GRID_ROWS.get(layout.columns, math.inf)
         method = "grid" if gains else "exact"
     if method == "grid":
         return GridPairs(layout, function, error)

@@ -37,11 +37,10 @@ class CombinedPairs(PairSum):
     def note(self, note) -> None:  # type: ignore[no-untyped-def]
         self._first.note = note
 
-    def refined_total(self, rows: Array, shift: float = 0.0) -> float:  # noqa: D102
-        total = self.factors[0] * self._first.refined_total(rows, shift)
-        if self.factors[1]:
-            total += self.factors[1] * self._second.refined_total(rows, shift)
-        return total
+    def refined_total(self, rows: Array) -> float:  # noqa: D102
+        first, second = self.factors
+        total = first * self._first.refined_total(rows)
+        return total + second * self._second.refined_total(rows) if second else total
 
     def first_order(self, rows: Array, shift: float, slopes: bool) -> tuple[float, Array]:  # noqa: D102
         total, slopes_of_both = self._first.first_order(rows, shift, slopes)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 
@@ -32,31 +31,9 @@ ROWS_OF_SLAB = 4
 MIN_SIDE = 1e-6
 
 
-class Decomposition(Protocol):
-    """Points that this rank sums over, and the ways from the map's rows to them and back."""
-
-    #: Coordinates of this rank's points, shape (points, d).
-    points: np.ndarray
-    #: Whether each rank has a slab of the map, and of the mesh.
-    slabs: bool
-
-    def from_rows(self, block: np.ndarray) -> np.ndarray:
-        """Values of this rank's points, from those of its rows of the map.  Collective."""
-
-    def to_rows(self, values: np.ndarray) -> np.ndarray:
-        """Inverse of :meth:`from_rows`.  Collective."""
-
-    def density(self) -> float:
-        """Other points in a unit volume around a point, on average over the points.  Collective."""
-
-    def halo(self, radius: float) -> Callable[[np.ndarray], np.ndarray]:
-        """A function that appends the values of all other points within a radius to this rank's.
-
-        Making it is collective, and so is calling it.
-        """
-
-
-def decompose(layout: Layout, rows: np.ndarray, center: np.ndarray, extent: float) -> Decomposition:
+def decompose(
+    layout: Layout, rows: np.ndarray, center: np.ndarray, extent: float
+) -> RowDecomposition:
     """Slabs for large maps on several ranks, in a box of a middle and a side.  Collective."""
     if layout.comm.size > 1 and layout.columns > 1 and layout.rows >= SLAB_ROWS:
         return SlabDecomposition(layout, rows, center, extent)
@@ -66,23 +43,33 @@ def decompose(layout: Layout, rows: np.ndarray, center: np.ndarray, extent: floa
 class RowDecomposition:
     """Each rank sums over its own rows of the map, and gathers all others where it needs them."""
 
+    #: Whether each rank has a slab of the map, and of the mesh.
     slabs = False
+    #: Coordinates of the points that this rank sums over, shape (points, d).
+    points: np.ndarray
 
     def __init__(self, layout: Layout, rows: np.ndarray, center: np.ndarray, extent: float) -> None:
         self.points = rows
         self._layout, self._grid = layout, _Grid(layout, center, extent)
 
-    def from_rows(self, block: np.ndarray) -> np.ndarray:  # noqa: D102
+    def from_rows(self, block: np.ndarray) -> np.ndarray:
+        """Values of this rank's points, from those of its rows of the map.  Collective."""
         return block
 
-    def to_rows(self, values: np.ndarray) -> np.ndarray:  # noqa: D102
+    def to_rows(self, values: np.ndarray) -> np.ndarray:
+        """Inverse of :meth:`from_rows`.  Collective."""
         return values
 
-    def density(self) -> float:  # noqa: D102
-        pairs = self._grid.pairs(self._layout.gather_rows(self.points))
-        return self._grid.density(pairs)
+    def density(self) -> float:
+        """Other points in a unit volume around a point, on average over the points.  Collective."""
+        return self._grid.density(self._grid.pairs(self._layout.gather_rows(self.points)))
 
-    def halo(self, radius: float) -> Callable[[np.ndarray], np.ndarray]:  # noqa: D102
+    def halo(self, radius: float) -> Callable[[np.ndarray], np.ndarray]:
+        """A function that appends the values of all other points within a radius to this rank's.
+
+        Making it is collective, and so is calling it.
+        """
+
         def with_others(block: np.ndarray) -> np.ndarray:
             if self._layout.comm.size == 1:
                 return block
@@ -93,7 +80,7 @@ class RowDecomposition:
         return with_others
 
 
-class SlabDecomposition:
+class SlabDecomposition(RowDecomposition):
     """Each rank sums over the points of a slab, cut so that all ranks have about as many.
 
     Slabs lie across the first axis, and pencils, of which a slab of three dimensions may have
@@ -124,9 +111,14 @@ class SlabDecomposition:
             self._inner = _Cuts.of(counts, pencils)
             part = part * pencils + self._inner.part_of(part, column)
         self._occupied = (self._inner or self._cuts).sums(counts) > 0
-        places = Relocation(layout, part)
-        self.from_rows, self.to_rows = places.forward, places.backward
-        self.points = places.forward(rows)
+        self._places = Relocation(layout, part)
+        self.points = self.from_rows(rows)
+
+    def from_rows(self, block: np.ndarray) -> np.ndarray:  # noqa: D102
+        return self._places.forward(block)
+
+    def to_rows(self, values: np.ndarray) -> np.ndarray:  # noqa: D102
+        return self._places.backward(values)
 
     def density(self) -> float:  # noqa: D102
         parts = 1 if self._inner is None else self._inner.parts

@@ -39,15 +39,8 @@ VARIANCE_SHIFT = 0.1
 class DensityCorrelation:
     """Correlation of local radii in the data and in the map.
 
-    Parameters
-    ----------
-    layout
-        Rows of the map.
-    weights, squared
-        This rank's rows of symmetric affinities, and of the squared distances in the data; CSR.
-        The edges are those of the latter.
-    places
-        Where the rows of these lie, if not where the map's do.
+    ``weights`` and ``squared`` are this rank's rows of symmetric affinities, and of the squared
+    distances in the data, CSR, where ``places`` tells; the edges are those of the latter.
     """
 
     def __init__(

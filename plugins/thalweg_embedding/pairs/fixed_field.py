@@ -15,7 +15,7 @@ from thalweg_embedding.pairs.cells import Cells, bounding_box
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.mesh import Reached
 from thalweg_embedding.pairs.specialize import specialize
-from thalweg_embedding.pairs.split import split_at
+from thalweg_embedding.pairs.split import Split
 
 #: Most modes of a mesh, some 20 bytes each.
 MAX_MODES = 2**23
@@ -30,15 +30,7 @@ MARGIN = 1.1
 class FixedField:
     """S(y) = sum over fixed points of phi(||y - x_m||^2), and half its gradient.
 
-    Parameters
-    ----------
-    function
-        phi.
-    points
-        The fixed points, shape (N, d), the same on all ranks.
-
-    Notes
-    -----
+    ``function`` is phi, and ``points`` are the fixed points, shape (N, d), the same on all ranks.
     For many points in 1 to 3 dimensions S is interpolated from a mesh, at a cost that does not grow
     with N; where a place lies beyond the mesh, points are few, or phi needs a mesh that is too
     fine, all terms are summed.
@@ -57,7 +49,7 @@ class FixedField:
         if rows < FIXED_ROWS or not 1 <= d <= 3:
             return None
         reach = side_for(MARGIN * self._middle[1])
-        split = split_at(self._function, math.inf, TOLERANCE)
+        split = Split.at(self._function, math.inf, TOLERANCE)
         if not modes_of(split.band, reach, d) <= MAX_MODES:
             return None
         return Box(Layout(MPI.COMM_SELF, rows, d), split, reach, TOLERANCE, False)

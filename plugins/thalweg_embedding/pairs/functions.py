@@ -23,7 +23,6 @@ from thalweg.parallel import code_key
 #: Transformations of sums allowed to the compiler; infinities and NaN keep their meaning.
 FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
 
-
 #: Compiles a function into the loops that call it: the compiler makes vector code of a loop only
 #: where it sees no call.
 inlined = numba.njit(fastmath=set(FASTMATH), inline="always")
@@ -90,9 +89,7 @@ class PairFunction:
         return f"PairFunction({self.name!r})"
 
     def __reduce__(self) -> Any:
-        if self.source is not None:
-            return _made_again, self.source
-        return object.__reduce__(self)
+        return object.__reduce__(self) if self.source is None else (_made_again, self.source)
 
     def __call__(self, d: float) -> tuple[float, float, float]:
         """Value, first and second derivative at ``d``, uncompiled."""

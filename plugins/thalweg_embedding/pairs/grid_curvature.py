@@ -12,6 +12,8 @@ split function is added over the points of neighboring cells.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from thalweg.parallel import Array, Layout, max_over_ranks
@@ -33,17 +35,10 @@ Matrix = dict[tuple[int, int], np.ndarray]
 class GridCurvature:
     """Hessian products and diagonals of a sum over all pairs, through Fourier modes.
 
-    Parameters
-    ----------
-    layout, function, tolerance
-        As in :class:`~thalweg_embedding.pairs.grid_pairs.GridPairs`; the tolerance is relative
-        to the largest entry of a product or diagonal.  The convex part vanishes where all
-        points coincide, and errs there by what is lost of phi', its rival in the Hessian.
-
-    Notes
-    -----
-    What depends on the points alone is kept until they move: a product then costs
-    one transform of each column and one back.
+    The tolerance is relative to the largest entry of a product or diagonal.  The convex part
+    vanishes where all points coincide, and errs there by what is lost of phi', its rival in the
+    Hessian.  What depends on the points alone is kept until they move: a product then costs one
+    transform of each column and one back.
     """
 
     def __init__(self, layout: Layout, function: PairFunction, tolerance: float) -> None:
@@ -83,23 +78,17 @@ class GridCurvature:
     # -- what depends on the points --------------------------------------------------------
 
     def _place(self, rows: np.ndarray) -> Placement | None:
-        layout = self.layout
-        placed = self._boxes.place(rows)
-        if placed is None:
+        n, placed = self.layout.rows, self._boxes.place(rows)
+        if placed is None or placed.cost > EXACT_COST * n * float(n):
             return None
-        self._box, self._decomposition, self._reached = (
-            placed.box,
-            placed.decomposition,
-            placed.reached,
-        )
-        if placed.cost > EXACT_COST * layout.rows * float(layout.rows):
-            return None
+        self._box, self._decomposition = placed.box, placed.decomposition
+        self._reached = placed.reached
         self._fields: dict[bool, Matrix] = {}
         self._density, total = self._boxes.total(placed, np.zeros_like(placed.decomposition.points))
         if total is None:
             return None
         if placed.box.split.radius > 0.0:
-            self._near = self._boxes.near_points(placed)
+            self._near, self._extended = self._boxes.near_points(placed)
         return placed
 
     # -- convolutions ----------------------------------------------------------------------
@@ -107,17 +96,13 @@ class GridCurvature:
     def _modes(self, convex: bool) -> Matrix:
         """Modes of half the Hessian of Phi, entries i <= j, or of 2 phi'' u_i^2."""
         box, d = self._box, self.layout.columns
-        waves = [box.mesh.waves(axis) for axis in range(d)]
+        k = [box.mesh.waves(axis) for axis in range(d)]
         if convex:
             return {
-                (i, i): -0.5 * waves[i] ** 2 * box.influence - box.slopes_influence
-                for i in range(d)
+                (i, i): -0.5 * k[i] ** 2 * box.influence - box.slopes_influence for i in range(d)
             }
-        return {
-            (i, j): -0.5 * waves[i] * waves[j] * box.influence
-            for i in range(d)
-            for j in range(i, d)
-        }
+        pairs = itertools.combinations_with_replacement(range(d), 2)
+        return {(i, j): -0.5 * k[i] * k[j] * box.influence for i, j in pairs}
 
     def _sums_of_modes(self, convex: bool) -> Matrix:
         """Sums of these kernels over all points, at the points that this rank sums over."""
@@ -158,6 +143,6 @@ class GridCurvature:
         if split.radius == 0.0:
             return
         if kind in (SecondOrder.PRODUCT, SecondOrder.CONVEX_PRODUCT):
-            moves = self._near.extended(moves)
+            moves = self._extended(moves)
         run = specialize(near_loops.second_order, near_function(self.function, False), "near")
-        run(*self._near.arguments, split.cut, split.radius**2, int(kind), moves, out)
+        run(*self._near, split.cut, split.radius**2, int(kind), moves, out)

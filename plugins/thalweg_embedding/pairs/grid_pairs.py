@@ -36,26 +36,11 @@ REFINEMENT = 0.01
 
 
 class GridPairs(PairSum):
-    """Sum of phi over all pairs of points, through Fourier modes.
+    """Sum of phi over all pairs of points in 1 to 3 dimensions, through Fourier modes.
 
-    Parameters
-    ----------
-    layout
-        Rows of the map, and its dimension, 1 to 3.
-    function
-        phi, smooth as a function of the difference of two points.
-    tolerance
-        Error of a pair's slope by the modes, relative to the steepest slope.
-
-    Raises
-    ------
-    InputError
-        More than 3 dimensions.
-
-    Notes
-    -----
-    Mesh and split are chosen from the map alone: a map has one total, to the bit, whatever was
-    summed before it.
+    phi is smooth as a function of the difference of two points, and ``tolerance`` the error of a
+    pair's slope by the modes, relative to the steepest slope.  Mesh and split are chosen from the
+    map alone: a map has one total, to the bit, whatever was summed before it.
 
     On several ranks a large map is summed by slabs: points go to the rank that has their slab, no
     rank has all points or the whole mesh, and what a rank sends falls with their number (see
@@ -80,32 +65,28 @@ class GridPairs(PairSum):
         self._boxes = Boxes(layout, function, tolerance, PAIR_COST)
         self._curvature = GridCurvature(layout, function, tolerance)
 
-    def refined_total(self, rows: Array, shift: float = 0.0) -> float:
+    def refined_total(self, rows: Array) -> float:
         """The total with a hundredth of the tolerance."""
         finer = GridPairs(self.layout, self.function, max(REFINEMENT * self.tolerance, 1e-10))
         finer.note = self.note
-        return finer.total(rows, shift)
+        return finer.total(rows)
 
     def first_order(self, rows: Array, shift: float, slopes: bool) -> tuple[float, Array]:  # noqa: D102
         placed = self._boxes.place(rows) if shift == 0.0 else None
         if placed is None:
-            return self._by_pairs(rows, shift, slopes, "no mesh serves for its width")
+            self._announce("no mesh serves for its width", rows)
+            return self._exact.first_order(rows, shift, slopes)
         gradient_rows = np.zeros_like(placed.decomposition.points)
         density, total = self._boxes.total(placed, gradient_rows)
         if total is None:
-            return self._by_pairs(rows, shift, slopes, "its points lie too far apart for a mesh")
+            self._announce("its points lie too far apart for a mesh", rows)
+            return self._exact.first_order(rows, shift, slopes)
         if not slopes:
             return total, gradient_rows[:0]
         mesh, influence = placed.box.mesh, placed.box.influence
         series = (mesh.slope(density, influence, i) for i in range(self.layout.columns))
-        gradient_rows[placed.cells.order] += mesh.at_points(series, placed.reached)
+        gradient_rows[placed.reached.cells.order] += mesh.at_points(series, placed.reached)
         return total, placed.decomposition.to_rows(gradient_rows)
-
-    def _by_pairs(
-        self, rows: Array, shift: float, slopes: bool, reason: str
-    ) -> tuple[float, Array]:
-        self._announce(reason, rows)
-        return self._exact.first_order(rows, shift, slopes)
 
     def _announce(self, reason: str, rows: Array) -> None:
         """Say that all pairs are summed, unless the map is not finite.  Collective."""

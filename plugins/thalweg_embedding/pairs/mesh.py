@@ -43,27 +43,18 @@ class Reached:
     """This rank's points, and the rows and lines of the mesh that they reach.
 
     Rows lie across the first axis, lines along the last; of two dimensions these are the same.
-
-    Attributes
-    ----------
-    cells
-        The points.
-    groups
-        Places in the order of the cells where groups of rows of cells begin.  Two groups that are
-        not neighbors reach no common mesh point.
-    first, count
-        First of the rows, and their number; of a mesh that is whole on all ranks, all rows.
-    places
-        Lines of this rank's part of the mesh, counted from its first, that arrive by the routes.
-    routes
-        Routes of the lines to the ranks that transform them; None where the mesh is whole.
     """
 
     cells: Cells
+    #: Places in the order of the cells where groups of rows of cells begin.  Two groups that are
+    #: not neighbors reach no common mesh point.
     groups: np.ndarray
+    #: First of the rows, and their number; of a mesh that is whole on all ranks, all rows.
     first: int
     count: int
+    #: Lines of this rank's part of the mesh, counted from its first, that arrive by the routes.
     places: np.ndarray
+    #: Routes of the lines to the ranks that transform them; None where the mesh is whole.
     routes: RowRoutes | None = None
 
 
@@ -79,27 +70,11 @@ def process_grid(ranks: int, dimensions: int, rows: int, modes: int) -> tuple[in
 class Mesh:
     """A mesh for points in a box of side ``reach``, whatever their place and number.
 
-    Parameters
-    ----------
-    comm
-        Ranks among which the points lie.
-    dimensions, reach
-        Dimensions and side of the box that holds all points.
-    period, count
-        Side of the periodic box, at least twice ``reach``, and Fourier modes in each dimension.
-    window
-        Window that spreads points.
-    real
-        Precision of the mesh.
-    shared
-        Whether each rank has a part of the mesh, and its points lie close together; else each has
-        the whole.  A mesh of one dimension is always whole.
-
-    Attributes
-    ----------
-    grid : RankGrid
-        Ranks that share the transforms.  Those beyond the lines of a mesh, and in two dimensions
-        beyond its rows or modes along one axis, take no part in them.
+    The periodic box has the side ``period``, at least twice ``reach``, and ``count`` Fourier modes
+    in each dimension.  ``shared``: whether each rank has a part of the mesh, and its points lie
+    close together; else each has the whole, as always of a mesh of one dimension.  Ranks of
+    ``grid`` share the transforms; those beyond the lines of a mesh, and in two dimensions beyond
+    its rows or modes along one axis, take no part in them.
     """
 
     def __init__(

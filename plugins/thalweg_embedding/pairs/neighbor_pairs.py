@@ -34,22 +34,11 @@ Graph = tuple[np.ndarray, np.ndarray, np.ndarray]
 class NeighborPairs(PairSum):
     """Sum over the edges of a graph, O(edges) work.
 
-    A rank reads its own points, and those of other ranks that its edges end at.
-
-    Parameters
-    ----------
-    layout
-        Rows of the map, and its dimension.
-    function
-        phi.
-    weights
-        This rank's rows of c, shape (local_rows, rows), CSR.
-    single
-        Keep the weights in single precision: half the memory, and less to read.  First
-        derivatives of maps of two dimensions that are not too wide are then computed in it too,
-        from each edge between rows of this rank once.
-    places
-        Where the rows of ``weights`` lie, if not where the map's do.
+    A rank reads its own points, and those of other ranks that its edges end at.  ``weights`` are
+    its rows of c, CSR, shape (local_rows, rows), where ``places`` tells if not where the map's are.
+    ``single`` keeps them in single precision: half the memory, and less to read.  First derivatives
+    of maps of two dimensions that are not too wide are then computed in it too, from each edge
+    between rows of this rank once.
     """
 
     def __init__(

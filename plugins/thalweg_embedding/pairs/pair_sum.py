@@ -53,17 +53,17 @@ class PairSum(Identified, ABC):
     def second_order(self, kind: SecondOrder, rows: Array, direction: Array, shift: float) -> Array:
         """Second derivatives; diagonals have no use for ``direction``."""
 
-    def total(self, rows: Array, shift: float = 0.0) -> float:
+    def total(self, rows: Array) -> float:
         """T, the same number on every rank."""
-        return self.first_order(rows, shift, False)[0]
+        return self.first_order(rows, 0.0, False)[0]
 
-    def refined_total(self, rows: Array, shift: float = 0.0) -> float:
+    def refined_total(self, rows: Array) -> float:
         """T with a hundredth of :attr:`relative_error`."""
-        return self.total(rows, shift)
+        return self.total(rows)
 
-    def total_and_slopes(self, rows: Array, shift: float = 0.0) -> tuple[float, Array]:
+    def total_and_slopes(self, rows: Array) -> tuple[float, Array]:
         """T, and its slopes G_n = sum_m c_nm phi'(d_nm) (x_n - x_m): dT/dx_n = 4 G_n."""
-        return self.first_order(rows, shift, True)
+        return self.first_order(rows, 0.0, True)
 
     def product(self, rows: Array, direction: Array, shift: float = 0.0) -> Array:
         """A quarter of T's Hessian times ``direction``.

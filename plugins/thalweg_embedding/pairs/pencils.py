@@ -34,19 +34,8 @@ def grid_shape(ranks: int, rows: int, columns: int) -> tuple[int, int]:
 class RankGrid:
     """Ranks in rows and columns: rank ``a * columns + b`` has row a and column b.  Collective.
 
-    Parameters
-    ----------
-    comm
-        The ranks.
-    shape
-        Rows and columns; ranks beyond their product have no part in arrays on the grid.
-
-    Attributes
-    ----------
-    along, across : MPI.Comm
-        Ranks of this rank's column, one of each row, and of its row, one of each column.
-    takes_part : bool
-        Whether this rank has a place in the grid.
+    Ranks beyond the product of ``shape`` have no part in arrays on the grid.  The ranks of this
+    one's column, one of each row, are ``along``, and those of its row ``across``.
     """
 
     def __init__(self, comm: MPI.Comm, shape: tuple[int, int]) -> None:

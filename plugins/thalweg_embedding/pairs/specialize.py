@@ -19,7 +19,8 @@ from thalweg_embedding.pairs.functions import FASTMATH
 OUTPUTS = frozenset({"totals", "slopes", "out", "values"})
 
 
-def specialize(template: Callable[..., Any], function: Any, name: str = "pair") -> Any:
+@functools.cache
+def specialize(template: Any, function: Any, name: str = "pair") -> Any:
     """Kernel made of ``template`` with its global ``name`` standing for a compiled function.
 
     ``function`` is a :class:`~thalweg_embedding.pairs.functions.PairFunction`, or whatever else has
@@ -27,11 +28,6 @@ def specialize(template: Callable[..., Any], function: Any, name: str = "pair") 
     file, line and qualified name, and does not look at globals; so the name says which function is
     meant.
     """
-    return _specialize(template, function, name)
-
-
-@functools.cache
-def _specialize(template: Any, function: Any, name: str) -> Any:
     globals_ = dict(template.__globals__, **{name: function.compiled})
     made = FunctionType(template.__code__, globals_, template.__name__)
     made.__qualname__ = f"{template.__qualname__}_{function.key[:32]}"

@@ -36,9 +36,8 @@ def bandwidth(
         steepest = float(np.abs(np.fft.irfft(1j * wave_numbers * modes)).max())
     values_lost = np.cumsum(np.abs(modes)[::-1])[::-1] * 2.0 / samples
     slopes_lost = np.cumsum((wave_numbers * np.abs(modes))[::-1])[::-1] * 2.0 / samples
-    beyond = np.nonzero((slopes_lost > tolerance * steepest) | (values_lost > tolerance * largest))[
-        0
-    ]
+    lost = (slopes_lost > tolerance * steepest) | (values_lost > tolerance * largest)
+    beyond = np.flatnonzero(lost)
     return float(wave_numbers[min(beyond[-1] + 1, len(slopes_lost) - 1)]) if len(beyond) else 1.0
 
 
@@ -54,22 +53,14 @@ class Spectrum:
     A function is faded out between ``reach`` and ``period - reach`` by an error function, as wide
     as the band allows, and added up periodically: what differs from the function itself lies where
     no difference of points does.
-
-    Attributes
-    ----------
-    dimensions
-        Dimensions of the box.
-    period
-        Its side, in map units.
-    count
-        Modes in each dimension, even.
-    fade, decades
-        Width of the fading, and the exponent of what is left at its ends.
     """
 
     dimensions: int
+    #: Its side, in map units.
     period: float
+    #: Modes in each dimension, even.
     count: int
+    #: Width of the fading, and the exponent of what is left at its ends.
     fade: float
     decades: float
 

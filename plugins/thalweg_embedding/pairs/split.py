@@ -94,26 +94,18 @@ def near_function(function: PairFunction, single: bool) -> CompiledFunction:
 
 @dataclass(frozen=True)
 class Split:
-    """A cut of a pair function at T.
-
-    Attributes
-    ----------
-    function
-        The function that is split.
-    cut
-        T; infinity leaves all to the far part.
-    radius
-        R, where the near part has fallen to the tolerance.
-    band
-        Wave number up to which the far part is needed.
-    """
+    """A cut of a pair function at T."""
 
     function: PairFunction
+    #: T; infinity leaves all to the far part.
     cut: float
+    #: R, where the near part has fallen to the tolerance.
     radius: float
+    #: Wave number up to which the far part is needed.
     band: float
 
     @classmethod
+    @functools.cache
     def at(cls, function: PairFunction, cut: float, tolerance: float) -> Split:
         """The cut at T = ``cut``, of errors below ``tolerance``."""
         if math.isinf(cut):
@@ -151,12 +143,6 @@ class Split:
     def own(self) -> float:
         """The far part of a point with itself."""
         return float(self.far(0)(np.zeros(1))[0])
-
-
-@functools.cache
-def split_at(function: PairFunction, cut: float, tolerance: float) -> Split:
-    """:meth:`Split.at`, remembered."""
-    return Split.at(function, cut, tolerance)
 
 
 def _steepest(function: PairFunction) -> float:

@@ -14,20 +14,13 @@ PAD = 8
 
 @dataclass(frozen=True)
 class Window:
-    """Window that spreads a point over mesh points along one axis.
+    """Window that spreads a point over mesh points along one axis."""
 
-    Attributes
-    ----------
-    taps
-        Mesh points that a point reaches.
-    oversampling
-        Mesh points per Fourier mode that is kept.
-    coefficients
-        Polynomials of the taps' weights, highest power first, shape (degree + 1, padded taps).
-    """
-
+    #: Mesh points that a point reaches.
     taps: int
+    #: Mesh points per Fourier mode that is kept.
     oversampling: float
+    #: Polynomials of the taps' weights, highest power first, shape (degree + 1, padded taps).
     coefficients: np.ndarray
 
     @classmethod
