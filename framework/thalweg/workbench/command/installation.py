@@ -52,7 +52,7 @@ def list_command(argv: list[str]) -> int:
 
 def _sections() -> dict[str, tuple[Option, ...]]:
     """Options of the sections that every configuration may have."""
-    from thalweg.workbench.config.sections import FIXED
+    from thalweg.workbench.config import FIXED
     from thalweg.workbench.readers import data_options
 
     return {"data": tuple(data_options()), **FIXED}
