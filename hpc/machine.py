@@ -9,7 +9,7 @@ from typing import Any
 
 from thalweg.errors import InputError
 from thalweg.parallel.threads import usable_cores
-from thalweg.workbench.report import versions
+from thalweg.workbench.doctor import versions
 
 
 def describe_machine() -> dict[str, Any]:

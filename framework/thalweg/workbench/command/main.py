@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from thalweg.errors import InputError, ThalwegError, printable, suggestion
-from thalweg.workbench.doctor.examination import NEEDED
+from thalweg.workbench.doctor import NEEDED
 
 #: Subcommands of the framework: code and one line of help.  Plugins add theirs.
 COMMANDS = {

@@ -4,11 +4,10 @@ from thalweg.workbench.report.animation import draw_animation
 from thalweg.workbench.report.comparison_picture import draw_comparison
 from thalweg.workbench.report.convergence_picture import draw_convergence
 from thalweg.workbench.report.embedding_picture import draw_embedding
-from thalweg.workbench.report.machine import versions
 from thalweg.workbench.report.map_page import write_map_page
 from thalweg.workbench.report.tables import comparison_rows, format_table, search_seconds
 
 __all__ = [
     "comparison_rows", "draw_animation", "draw_comparison", "draw_convergence",
-    "draw_embedding", "format_table", "search_seconds", "versions", "write_map_page",
+    "draw_embedding", "format_table", "search_seconds", "write_map_page",
 ]  # fmt: skip

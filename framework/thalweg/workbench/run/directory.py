@@ -22,7 +22,7 @@ from thalweg.parallel.row_files import save_rows
 from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, SolverSpec, Spec, citation, plugins
 from thalweg.result import Result, Trace
 from thalweg.workbench.config import Configuration, Method
-from thalweg.workbench.report import versions
+from thalweg.workbench.doctor import versions
 
 #: Files of a run or a comparison.  A folder that has any of these is another run's, or holds
 #: files of the user's that would be overwritten.

@@ -16,8 +16,8 @@ import thalweg
 from thalweg.errors import InputError, printable
 from thalweg.parallel import kernels
 from thalweg.plugins import Plugins, Provider, SolverSpec
+from thalweg.workbench import doctor
 from thalweg.workbench.command import installation
-from thalweg.workbench.doctor import examination
 from thalweg.workbench.report import format_table, write_map_page
 
 PROGRAM = Path(sys.executable).with_name("thalweg")
@@ -197,7 +197,7 @@ def test_the_doctor_loads_what_plugins_name(monkeypatch, capsys):
     object.__setattr__(spec, "provider", Provider("ill", "thalweg-ill", "1"))
     found._specs[SolverSpec]["sick"] = spec
     monkeypatch.setattr("thalweg.plugins.plugins", lambda: found)
-    (finding,) = examination.plugin_code()
+    (finding,) = doctor.plugin_code()
     assert finding.broken
     assert "'sick' of thalweg-ill 1" in finding.problem
     assert installation.doctor_command([]) == 2

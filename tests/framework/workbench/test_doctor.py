@@ -1,11 +1,15 @@
-"""The checks name what is there, what is wrong, and what to do about it."""
+"""The checks name what is there, what is wrong, and what to do; the command shows that once."""
 
+import json
 import os
 import sys
+import types
 
 import pytest
 
-from thalweg.workbench.doctor import examination, examine, libraries
+from thalweg.plugins import Provider
+from thalweg.workbench import doctor
+from thalweg.workbench.command import installation
 
 
 def named(findings, name):
@@ -13,9 +17,9 @@ def named(findings, name):
 
 
 def test_a_missing_package_is_broken_and_a_missing_extra_is_not(monkeypatch):
-    monkeypatch.setattr(examination, "NEEDED", ("no-such-package",))
-    monkeypatch.setattr(examination, "OPTIONAL", ("no-such-extra",))
-    findings = list(examination.python_packages())
+    monkeypatch.setattr(doctor, "NEEDED", ("no-such-package",))
+    monkeypatch.setattr(doctor, "OPTIONAL", ("no-such-extra",))
+    findings = list(doctor.python_packages())
     assert named(findings, "no-such-package").broken
     assert "no-such-extra" not in {finding.name for finding in findings}
 
@@ -25,8 +29,8 @@ def test_a_numpy_of_another_abi_is_told_from_other_failures(monkeypatch, text):
     def fail(name):
         raise ImportError(text)
 
-    monkeypatch.setattr(libraries.importlib, "import_module", fail)
-    finding = libraries.import_failure("petsc4py.PETSc")
+    monkeypatch.setattr(doctor.importlib, "import_module", fail)
+    finding = doctor.import_failure("petsc4py.PETSc")
     assert finding.broken
     assert "compiled for another NumPy" in finding.problem
     assert "pip install 'numpy" in finding.advice
@@ -36,8 +40,8 @@ def test_a_library_that_is_not_found_is_laid_to_the_modules(monkeypatch):
     def fail(name):
         raise ImportError("libpetsc.so.3.18: cannot open shared object file")
 
-    monkeypatch.setattr(libraries.importlib, "import_module", fail)
-    finding = libraries.import_failure("petsc4py.PETSc")
+    monkeypatch.setattr(doctor.importlib, "import_module", fail)
+    finding = doctor.import_failure("petsc4py.PETSc")
     assert "libpetsc.so.3.18" in finding.problem
     assert "load the modules" in finding.advice
 
@@ -46,8 +50,8 @@ def test_what_fails_unforeseen_is_reported_and_the_rest_goes_on(monkeypatch):
     def petsc():
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(libraries, "petsc", petsc)
-    findings = examine()
+    monkeypatch.setattr(doctor, "petsc", petsc)
+    findings = doctor.examine()
     assert named(findings, "petsc").problem == "RuntimeError: boom"
     assert named(findings, "kernel cache")
 
@@ -63,7 +67,7 @@ def test_what_fails_unforeseen_is_reported_and_the_rest_goes_on(monkeypatch):
     ],
 )
 def test_launchers_are_recognized_by_what_they_say(text, expected):
-    assert libraries.launcher_family(text) == expected
+    assert doctor.launcher_family(text) == expected
 
 
 def fake_mpirun(folder, text):
@@ -76,7 +80,7 @@ def fake_mpirun(folder, text):
 def test_an_mpirun_of_another_mpi_is_broken(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", f"{fake_mpirun(tmp_path, 'mpirun (Open MPI) 99.1')}:/usr/bin:/bin")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    (finding,) = libraries.launcher()
+    (finding,) = doctor.launcher()
     assert finding.broken
     assert "do not see each other" in finding.problem
 
@@ -84,7 +88,7 @@ def test_an_mpirun_of_another_mpi_is_broken(monkeypatch, tmp_path):
 def test_without_mpirun_one_rank_still_works(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    (finding,) = libraries.launcher()
+    (finding,) = doctor.launcher()
     assert not finding.broken
     assert "limited to one rank" in finding.problem
 
@@ -93,9 +97,9 @@ def test_two_mpi_libraries_in_one_process_are_broken(tmp_path):
     maps = tmp_path / "maps"
     line = "7f00-7f01 r-xp 00000000 fe:01 1 {}\n"
     maps.write_text(line.format("/usr/lib/libmpi.so.40.30.4") * 2)
-    assert list(libraries.mpi_libraries(maps)) == []
+    assert list(doctor.mpi_libraries(maps)) == []
     maps.write_text(maps.read_text() + line.format("/opt/mpich/lib/libmpi.so.12.1.1"))
-    (finding,) = libraries.mpi_libraries(maps)
+    (finding,) = doctor.mpi_libraries(maps)
     assert finding.broken
 
 
@@ -105,11 +109,11 @@ def test_the_slow_reference_blas_is_worth_a_note(tmp_path):
     line = "7f00-7f01 r-xp 00000000 fe:01 1 {}\n"
     own = line.format("/x/site-packages/numpy.libs/libscipy_openblas64_.so")
     maps.write_text(own + line.format("/usr/lib/openblas-pthread/libblas.so.3"))
-    (finding,) = libraries.blas(maps)
+    (finding,) = doctor.blas(maps)
     assert not finding.problem
     assert "numpy" not in finding.value
     maps.write_text(own + line.format("/usr/lib/x86_64-linux-gnu/blas/libblas.so.3.11.0"))
-    (finding,) = libraries.blas(maps)
+    (finding,) = doctor.blas(maps)
     assert "reference BLAS" in finding.problem
 
 
@@ -128,7 +132,7 @@ def test_matrix_products_without_the_processors_avx512_are_worth_a_note(
     monkeypatch.setattr("threadpoolctl.threadpool_info", lambda: [library])
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text(f"flags : fpu {flags}\n")
-    (finding,) = libraries.matrix_products(cpuinfo)
+    (finding,) = doctor.matrix_products(cpuinfo)
     assert architecture in finding.value
     assert bool(finding.problem) == noted == ("OPENBLAS_CORETYPE" in finding.advice)
 
@@ -138,8 +142,43 @@ def test_a_cache_that_cannot_be_written_is_named(monkeypatch, tmp_path):
 
     monkeypatch.setenv("THALWEG_CACHE", "/proc/thalweg")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    (finding,) = examination.kernel_cache()
+    (finding,) = doctor.kernel_cache()
     kernels._usable_folder.cache_clear()
     assert "/proc/thalweg cannot be written" in finding.problem
     assert "THALWEG_CACHE" in finding.advice
     assert os.path.isdir(finding.value)
+
+
+@pytest.mark.petsc
+def test_an_installation_in_order_is_well(capsys, monkeypatch):
+    assert installation.doctor_command([]) == 0
+    text = capsys.readouterr().out
+    assert text.rstrip().endswith("no problems found")
+    for name in ("Python", "numpy", "petsc4py", "MPI", "external solvers", "kernel cache"):
+        assert name in text
+
+
+def test_json_holds_the_same_findings(capsys):
+    assert installation.doctor_command(["--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["well"] is True
+    assert {"PETSc", "cores", "plugin descent"} <= {f["name"] for f in report["findings"]}
+
+
+def test_on_several_ranks_it_reports_once_and_counts_them(mpirun, monkeypatch, tmp_path):
+    monkeypatch.setenv("THALWEG_CACHE", str(tmp_path))
+    done = mpirun(2, [sys.executable, "-m", "thalweg.workbench.command.main", "doctor"])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("no problems found") == 1
+    assert "ranks 2, threads per rank 1" in done.stdout
+
+
+def test_a_broken_plugin_makes_the_installation_broken_and_tells_why(monkeypatch, capsys):
+    sick = Provider("sick", "thalweg-sick", "0.3", "ImportError: no module named 'x'")
+    found = types.SimpleNamespace(providers=[], broken=[sick], specs=lambda kind: [])
+    monkeypatch.setattr("thalweg.plugins.plugins", lambda: found)
+    assert installation.doctor_command([]) == 2
+    text = capsys.readouterr().out
+    assert "not loaded: ImportError: no module named 'x'" in text
+    assert "uninstall it" in text
+    assert text.rstrip().endswith("broken: 1")

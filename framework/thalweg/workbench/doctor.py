@@ -1,20 +1,37 @@
-"""MPI and its launcher, PETSc, BLAS and SLEPc, and whether they fit together."""
+"""Versions of an installation, and what is wrong with it: one finding after the other.
+
+The checks examine the libraries themselves, and so work where the rest of thalweg
+cannot be imported.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import importlib
+import importlib.metadata
 import importlib.util
 import io
 import os
+import platform
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from thalweg.errors import InputError, PluginError, reason
+
+#: Distributions that thalweg cannot do without, in the order shown.
+NEEDED = ("numpy", "scipy", "mpi4py", "numba", "scikit-learn", "matplotlib", "pluggy")
+
+#: Distributions that it uses where they are.
+OPTIONAL = ("petsc4py", "slepc4py", "pynndescent", "jax")
+
+#: Distributions whose versions a result states.
+RECORDED = ("thalweg", "numpy", "scipy", "numba", "mpi4py", "petsc4py", "scikit-learn")
 
 #: PETSc's external packages that thalweg has a use for, and PETSc's names of them over time.
 EXTERNAL = {
@@ -49,6 +66,61 @@ class Finding:
     broken: bool = False
 
 
+def versions() -> dict[str, str]:
+    """Versions of Python, the MPI library, PETSc if it is in use, and packages that do the work."""
+    in_use = {"python": platform.python_version(), "mpi": _mpi_version()}
+    if petsc := sys.modules.get("thalweg.parallel.petsc"):
+        in_use["petsc"] = ".".join(map(str, petsc.PETSc.Sys.getVersion()))
+    return in_use | {name: known for name in RECORDED if (known := _version(name))}
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _mpi_version() -> str:
+    from mpi4py import MPI
+
+    # MPICH ends its version with a null character and many lines on how it was built.
+    text = MPI.Get_library_version().strip("\0 \n")
+    return " ".join(re.split(r"[,\n]", text)[0].split())
+
+
+def examine() -> list[Finding]:
+    """All findings on this installation.  Collective if MPI works."""
+    names = ["mpi4py.MPI", *(["petsc4py.PETSc"] if installed("petsc4py") else [])]
+    failures = [failure for name in names if (failure := import_failure(name))]
+    findings = [*python_packages(), *failures]
+    if not failures:
+        for check in (
+            mpi, launcher, mpi_libraries, cores, petsc, blas, matrix_products, slepc,
+            kernel_cache, plugin_code,
+        ):  # fmt: skip
+            findings += _guarded(check)
+    return findings + _guarded(plugins)
+
+
+def _guarded(check: Callable[[], Iterable[Finding]]) -> list[Finding]:
+    # An unforeseen failure of a check is a finding as well.
+    try:
+        return list(check())
+    except Exception as error:
+        return [Finding(check.__name__.replace("_", " "), "", reason(error), broken=True)]
+
+
+def python_packages() -> Iterator[Finding]:
+    """Versions of Python and of the packages, and those that are missing."""
+    yield Finding("Python", f"{sys.version.split()[0]} ({sys.executable})")
+    for name in ("thalweg", *NEEDED, *OPTIONAL):
+        if version := _version(name):
+            yield Finding(name, version)
+        elif name not in OPTIONAL:
+            yield Finding(name, "", f"{name} is not installed", f"pip install {name}", True)
+
+
 def import_failure(name: str) -> Finding | None:
     """Why a compiled module cannot be imported, if so."""
     try:
@@ -61,16 +133,14 @@ def import_failure(name: str) -> Finding | None:
         import numpy
 
         package = name.partition(".")[0]
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        problem = f"{package} cannot be imported ({reason})"
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        problem = f"{package} cannot be imported ({why})"
         advice = "load the modules that it was built with, or run scripts/setup"
         if package == "mpi4py":
             advice = "load the module of an MPI, or pip install 'mpich>=4'"
         elif "numpy" in str(error).lower() or "_ARRAY_API" in str(error):
             other = "numpy<2" if numpy.__version__.startswith("2") else "numpy>=2"
-            problem = (
-                f"{package} was compiled for another NumPy than {numpy.__version__} ({reason})"
-            )
+            problem = f"{package} was compiled for another NumPy than {numpy.__version__} ({why})"
             advice = f"pip install '{other}', or run scripts/setup, which keeps the two together"
         return Finding(name, "", problem, advice, True)
     return None
@@ -83,12 +153,7 @@ def installed(package: str) -> bool:
 
 def mpi() -> Iterator[Finding]:
     """The MPI library."""
-    from mpi4py import MPI
-
-    # MPICH ends its version with a null character and many lines on how it was built.
-    text = MPI.Get_library_version().strip("\0 \n")
-    first = re.split(r"[,\n]", text)[0]
-    yield Finding("MPI", " ".join(first.split()))
+    yield Finding("MPI", _mpi_version())
 
 
 def launcher() -> Iterator[Finding]:
@@ -139,9 +204,8 @@ def launcher_family(text: str) -> tuple[str | None, str]:
         (r"HYDRA[\s\S]*?Version:\s+(\d+)", "MPICH"),
         (r"MVAPICH\D*(\d+)", "MVAPICH"),
     ):
-        found = re.search(pattern, text)
-        if found:
-            return family, found[1]
+        if match := re.search(pattern, text):
+            return family, match[1]
     return None, ""
 
 
@@ -221,8 +285,8 @@ def matrix_products(cpuinfo: Path = Path("/proc/cpuinfo")) -> Iterator[Finding]:
     import scipy.linalg  # noqa: F401
     from threadpoolctl import threadpool_info
 
-    found = [each for each in threadpool_info() if each["internal_api"] == "openblas"]
-    chosen = {library["architecture"] for library in found}
+    loaded = threadpool_info()
+    chosen = {each["architecture"] for each in loaded if each["internal_api"] == "openblas"}
     problem = advice = ""
     newer = cpuinfo.exists() and "avx512dq" in cpuinfo.read_text()
     if newer and chosen & {"Haswell", "Zen", "Sandybridge"}:
@@ -245,3 +309,60 @@ def slepc() -> Iterator[Finding]:
     from slepc4py import SLEPc
 
     yield Finding("SLEPc", ".".join(map(str, SLEPc.Sys.getVersion())))
+
+
+def cores() -> Iterator[Finding]:
+    """Cores and threads of each rank of this run."""
+    from mpi4py import MPI
+
+    from thalweg.parallel.threads import cpu_quota, threads_per_rank, usable_cores
+
+    threads = MPI.COMM_WORLD.allgather(threads_per_rank(MPI.COMM_WORLD))
+    mine = len(usable_cores())
+    quota = cpu_quota()
+    limit = f", worth {quota:g} by quota" if quota < mine else ""
+    each = str(threads[0]) if len(set(threads)) == 1 else f"{min(threads)} to {max(threads)}"
+    value = (
+        f"{mine} of {os.cpu_count()} cores for this rank{limit}; "
+        f"ranks {len(threads)}, threads per rank {each}"
+    )
+    yield Finding("cores", value)
+
+
+def kernel_cache() -> Iterator[Finding]:
+    """Whether compiled kernels are kept from run to run."""
+    from thalweg.parallel.kernels import cache_folder, preferred_cache_folder
+
+    preferred, folder = preferred_cache_folder(), cache_folder()
+    problem = advice = ""
+    if folder != preferred:
+        problem = f"{preferred} cannot be written, so kernels may be compiled again in later runs"
+        advice = "set THALWEG_CACHE to a folder that can be"
+    yield Finding("kernel cache", str(folder), problem, advice)
+
+
+def plugin_code() -> Iterator[Finding]:
+    """What plugins name and cannot be loaded."""
+    from thalweg.plugins import plugins as known
+    from thalweg.plugins.specs import KINDS
+
+    for spec in (spec for kind in KINDS for spec in known().specs(kind)):
+        try:
+            spec.resolve()
+            spec.declared_options  # noqa: B018
+        except PluginError as error:
+            advice = "fix its plugin or uninstall it"
+            if lacking := isinstance(error.__cause__, InputError):  # it says what it needs
+                advice = "install that, where it is wanted"
+            yield Finding(spec.owner, "", str(error), advice, not lacking)
+
+
+def plugins() -> Iterator[Finding]:
+    """Plugins, and why some are broken."""
+    from thalweg.plugins import plugins as known
+
+    for provider in (*known().providers, *known().broken):
+        problem = f"not loaded: {provider.error}" if provider.error else ""
+        advice = f"fix {provider.distribution} or uninstall it" if problem else ""
+        value = f"{provider.distribution} {provider.version}"
+        yield Finding(f"plugin {provider.name}", value, problem, advice, bool(problem))
