@@ -74,9 +74,9 @@ def _specs(found: Plugins, kind: type[Spec]) -> list[tuple[Spec, str]]:
         (spec, found.provider(spec).distribution) for spec in found.specs(kind)
     ]
     if kind in (DataSpec, FormatSpec):
-        from thalweg.workbench.readers import formats, sets
+        from thalweg.workbench.readers import formats, named_sets
 
-        core: tuple[Spec, ...] = sets.CORE if kind is DataSpec else formats.CORE
+        core: tuple[Spec, ...] = named_sets.CORE if kind is DataSpec else formats.CORE
         specs += [(spec, "thalweg") for spec in core]
     return sorted(specs, key=lambda pair: pair[0].name)
 
@@ -140,13 +140,7 @@ def _show_all(found: Plugins) -> None:
 def _named(
     found: Plugins, name: str
 ) -> tuple[list[tuple[Spec, str]], dict[str, tuple[Option, ...]]]:
-    """What has a name, with who provides it, and the section of that name.
-
-    Raises
-    ------
-    InputError
-        There is none.
-    """
+    """What has a name, with who provides it, and the section of that name."""
     wanted = _folded(name.partition(":")[0])
     shown = [
         (spec, provider)

@@ -35,12 +35,6 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     the next line has a number.  Lines that are blank or begin with ``#`` are
     skipped, but within quotes.  ``labels`` may name a column, or give its number from 0 (negative
     numbers count from the last); that column is then no part of the data.
-
-    Raises
-    ------
-    InputError
-        A string where a number should be, an integer that float64 rounds, lines of
-        different length, or an unknown column.
     """
     lines = _lines(path)
     delimiter = options.get("delimiter") or _sniff(lines)

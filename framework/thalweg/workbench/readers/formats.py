@@ -1,4 +1,4 @@
-"""The file formats; a format is recognized by the file's name."""
+"""The file formats, recognized by a file's name, and files of labels."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import difflib
 import re
 from pathlib import Path
 
+import numpy as np
+
+from thalweg.data.labels import encode_labels
 from thalweg.errors import InputError
 from thalweg.files import refuse_special_file
+from thalweg.parallel import MPI, on_root
 from thalweg.plugins import FormatSpec, Option, plugins
 
 KEY = Option("key", str, None, "array to read, if the file holds several")
@@ -56,26 +60,19 @@ def formats() -> list[FormatSpec]:
 
 def format_options() -> tuple[Option, ...]:
     """Options of ``[data]`` that only some formats have, each once."""
-    found = {option.name: option for spec in formats() for option in spec.declared_options}
-    return tuple(found.values())
+    return tuple({one.name: one for spec in formats() for one in spec.declared_options}.values())
 
 
 def format_of(path: Path) -> FormatSpec:
-    """Format of a file or folder.
-
-    Raises
-    ------
-    InputError
-        Nothing there, a file that may not be read, or a name that no format has.
-    """
+    """Format of a file or folder; refused is one that is missing or may not be read."""
     try:
-        found = path.exists()
-        if found and not path.is_dir():
+        exists = path.exists()
+        if exists and not path.is_dir():
             refuse_special_file(path)
             path.open("rb").close()
     except OSError as error:  # a name that is too long, or no permission
         raise InputError(f"the data '{path}' cannot be read: {error.strerror}") from error
-    if not found:
+    if not exists:
         raise InputError(f"there is no file '{path}'{_similar_names(path)}")
     if path.is_dir():
         return FOLDER
@@ -92,3 +89,34 @@ def _similar_names(path: Path) -> str:
     names = [entry.name for entry in path.parent.iterdir()]
     near = difflib.get_close_matches(path.name, names, n=3, cutoff=0.6)
     return "; did you mean " + " or ".join(repr(name) for name in near) + "?" if near else ""
+
+
+def read_labels(path: Path | str, comm: MPI.Comm = MPI.COMM_SELF) -> np.ndarray:
+    """Labels of every row, integers from 0, on every rank.  Collective.
+
+    Parameters
+    ----------
+    path
+        File of numbers or strings, one per row, or of a one-hot table.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+
+    Raises
+    ------
+    InputError
+        On all ranks: a file that is missing or damaged, or holds no labels.
+    """
+    file = Path(path).expanduser()
+    labels = on_root(comm, lambda: encode_labels(raw_labels(file), f"the labels of '{file}'")[0])
+    return np.asarray(labels)
+
+
+def raw_labels(file: Path, key: str | None = None) -> np.ndarray:
+    """Content of the file, a label or a one-hot row each; ``key`` chooses among arrays."""
+    source = format_of(file).resolve()(file, {"key": key})
+    if source.whole is not None:
+        return source.whole
+    assert source.reader is not None
+    return source.reader(slice(None))

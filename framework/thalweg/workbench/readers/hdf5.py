@@ -42,12 +42,6 @@ def read_hdf5(path: Path, options: Mapping[str, Any]) -> Source:
 
     ``key`` names the array if there are several, as ``group/array`` where it lies in a group.
     Labels are taken from the same file if ``labels`` is one of its arrays.
-
-    Raises
-    ------
-    InputError
-        A damaged file, an unknown array, one of other values than real numbers, one whose
-        numbers are not in HDF5 files that are there, or h5py missing.
     """
     try:
         import h5py
@@ -80,11 +74,6 @@ def stored_array(file: Any, name: str, path: Path) -> Any:
 
     HDF5 takes the bytes of any file for numbers, where an array is stored outside, and gives the
     fill value for each part of a virtual array that is missing.
-
-    Raises
-    ------
-    InputError
-        The array is stored outside of HDF5 files, or is virtual and a source of it is missing.
     """
     array = file[name]
     what = f"array '{name}' of '{path}'"

@@ -24,13 +24,7 @@ _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E:
 
 
 def read_idx(path: Path, options: Mapping[str, Any]) -> Source:
-    """Source of an IDX file; an uncompressed one stays on disk.
-
-    Raises
-    ------
-    InputError
-        Not an IDX file, or one whose length is not what its header declares.
-    """
+    """Source of an IDX file; an uncompressed one stays on disk."""
     if path.suffix == ".gz":
         return _read_compressed(path)
     with path.open("rb") as stream:

@@ -14,13 +14,11 @@ from thalweg.data.labels import encode_labels, keep_labels
 from thalweg.data.scaling import check_entries, check_magnitude, scale_standard, scale_unit
 from thalweg.errors import InputError
 from thalweg.numerics.principal import check_components, principal_components
-from thalweg.parallel import MPI, Layout, on_root
+from thalweg.parallel import MPI, Layout, on_root, rows_at
 from thalweg.plugins import DataSpec, FormatSpec, Option, resolve_options, unknown_option
-from thalweg.workbench.readers.distribute import local_rows, open_source, rebalance, scatter_labels
-from thalweg.workbench.readers.formats import format_of, format_options
-from thalweg.workbench.readers.labels import raw_labels
-from thalweg.workbench.readers.sets import find_data_set
-from thalweg.workbench.readers.source import Source
+from thalweg.workbench.readers.formats import format_of, format_options, raw_labels
+from thalweg.workbench.readers.named_sets import find_data_set
+from thalweg.workbench.readers.source import Source, local_rows, open_source
 
 _OWNER = "section [data]"
 
@@ -87,12 +85,8 @@ COMMON: tuple[Option, ...] = (
     Option("dtype", str, "float64", "type of the numbers", choices=("float64", "float32")),
 )
 
-_PATH, _NAME = COMMON[0], COMMON[1]
-
 #: Rows of a generated data set from which its shape is known.
 FEW_ROWS = 64
-
-Labels = tuple[np.ndarray | None, tuple[str, ...] | None]
 
 
 def data_options(name: str | None = None) -> list[Option]:
@@ -147,8 +141,8 @@ def load_data(
     >>> load_data({"name": "digits", "rows": 100, "scale": "unit"}).values.shape
     (100, 64)
     """
-    section, start = _located(section, folder)
-    return _from_file(section, comm, start) if "path" in section else _from_set(section, comm)
+    section = _with_one_source(section)
+    return _from_file(section, comm, folder) if "path" in section else _from_set(section, comm)
 
 
 def data_shape(section: Mapping[str, Any], folder: Path | str | None = None) -> tuple[int, int]:
@@ -156,15 +150,10 @@ def data_shape(section: Mapping[str, Any], folder: Path | str | None = None) -> 
 
     Files of whose rows each rank reads its own are opened alone; other formats are read.  Of a
     generated set a few rows are made.
-
-    Raises
-    ------
-    InputError
-        As :func:`load_data`, for what the shape shows.
     """
-    section, start = _located(section, folder)
+    section = _with_one_source(section)
     if "path" in section:
-        path, kind, options = _file_options(section, MPI.COMM_SELF, start)
+        path, kind, options = _file_options(section, MPI.COMM_SELF, folder)
         source = kind.resolve()(path, options)
         _refuse_strings(source, path)
         what, chosen = f"'{path.name}'", source.columns_chosen
@@ -185,17 +174,17 @@ def data_shape(section: Mapping[str, Any], folder: Path | str | None = None) -> 
     return rows, columns
 
 
-def _located(section: Mapping[str, Any], folder: Path | str | None) -> tuple[dict[str, Any], Path]:
-    """The options that are given, with one of path and name, and where relative paths start."""
+def _with_one_source(section: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that are given, with one of path and name."""
     given = {name: value for name, value in section.items() if value is not None}
     if ("path" in given) == ("name" in given):
         resolve_options(data_options(), given, _OWNER)
         which = "both 'path' and 'name'" if "path" in given else "neither 'path' nor 'name'"
         raise InputError(f"{_OWNER} has {which}; give one of them")
-    for option in (_PATH, _NAME):
+    for option in COMMON[:2]:
         if option.name in given:
             option.check(given[option.name], _OWNER)
-    return given, Path(folder or ".")
+    return given
 
 
 def _refuse_strings(source: Source, path: Path) -> None:
@@ -207,9 +196,10 @@ def _refuse_strings(source: Source, path: Path) -> None:
 
 
 def _file_options(
-    section: Mapping[str, Any], comm: MPI.Comm, folder: Path
+    section: Mapping[str, Any], comm: MPI.Comm, folder: Path | str | None
 ) -> tuple[Path, FormatSpec, dict[str, Any]]:
     """The file, its format, and what the format's reader is given.  Collective."""
+    folder = Path(folder or ".")
     path = folder / section["path"]
     kind = on_root(comm, lambda: format_of(path))
     allowed = [*COMMON, *kind.declared_options]
@@ -217,7 +207,7 @@ def _file_options(
     return path, kind, {**resolve_options(allowed, section, _OWNER), "folder": folder}
 
 
-def _from_file(section: Mapping[str, Any], comm: MPI.Comm, folder: Path) -> Dataset:
+def _from_file(section: Mapping[str, Any], comm: MPI.Comm, folder: Path | str | None) -> Dataset:
     path, kind, options = _file_options(section, comm, folder)
     source, full = open_source(comm, lambda: kind.resolve()(path, options))
     _refuse_strings(source, path)
@@ -229,56 +219,53 @@ def _from_file(section: Mapping[str, Any], comm: MPI.Comm, folder: Path) -> Data
     if options["columns"] is not None and not source.columns_chosen:
         values = values[:, _column_numbers(options["columns"], source.columns, what)]
         layout, shape = layout.with_columns(values.shape[1]), None
-    labels, names = _labels(comm, options, full, folder, path, (source.rows, rows), chosen)
+    labels, names = _labels(full, layout, options, path, chosen)
     dataset = Dataset(values, layout, labels, path.name, names, shape, source.notes)
     return _prepared(dataset, options, chosen)
 
 
 def _labels(
-    comm: MPI.Comm,
-    options: Mapping[str, Any],
     full: Source | None,
-    folder: Path,
+    layout: Layout,
+    options: Mapping[str, Any],
     path: Path,
-    rows: tuple[int, int],
     chosen: np.ndarray | None,
-) -> Labels:
+) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
     """Labels of this rank's share of the chosen rows, from the data file or one of their own."""
-    kept: list[np.ndarray] = []
-    available, wanted = rows
+    codes: np.ndarray | None = None
 
     def read() -> tuple[str, ...] | None:
+        nonlocal codes
         assert full is not None
         raw = full.labels
         if raw is None and options["labels"] is not None:
-            raw = _labels_file(options, folder, path)
+            raw = _labels_file(options, path)
         if raw is None:
             return None
-        if len(raw) != available:
+        if len(raw) != full.rows:
             raise InputError(
-                f"there are {len(raw)} labels for the {available} rows of '{path.name}'"
+                f"there are {len(raw)} labels for the {full.rows} rows of '{path.name}'"
             )
         codes, names = encode_labels(raw, f"the labels of '{path.name}'")
-        codes, names = keep_labels(codes, names, slice(wanted) if chosen is None else chosen)
-        kept.append(codes)
+        codes, names = keep_labels(codes, names, slice(layout.rows) if chosen is None else chosen)
         return names or ()
 
-    names = on_root(comm, read)
+    names = on_root(layout.comm, read)
     if names is None:
         return None, None
-    return scatter_labels(kept[0] if kept else None, Layout(comm, wanted)), names or None
+    return layout.scatter_from_root(codes, (), np.int64), names or None
 
 
-def _labels_file(options: Mapping[str, Any], folder: Path, path: Path) -> np.ndarray:
-    wanted = options["labels"]
-    if isinstance(wanted, int):
+def _labels_file(options: Mapping[str, Any], path: Path) -> np.ndarray:
+    labels = options["labels"]
+    if isinstance(labels, int):
         raise InputError(
-            f"labels = {wanted} is a column number, but '{path.name}' is not a text table"
+            f"labels = {labels} is a column number, but '{path.name}' is not a text table"
         )
-    file = folder / wanted
+    file: Path = options["folder"] / labels
     if not file.exists():
         raise InputError(
-            f"labels = '{wanted}' is neither a file nor a column or array of '{path.name}'"
+            f"labels = '{labels}' is neither a file nor a column or array of '{path.name}'"
         )
     return raw_labels(file, options["labels_key"])
 
@@ -334,21 +321,18 @@ def _take_rows(
     dataset: Dataset, options: Mapping[str, Any], what: str
 ) -> tuple[Dataset, np.ndarray | None]:
     """Some rows of a data set, shared out evenly.  Collective."""
-    held = dataset.layout
-    rows, chosen = _choose_rows(options, held.rows, what)
-    if rows == held.rows:
+    before = dataset.layout
+    rows, chosen = _choose_rows(options, before.rows, what)
+    if rows == before.rows:
         return dataset, None
     numbers = np.arange(rows) if chosen is None else chosen
-    mine = held.own(numbers)
-    uneven = Layout(held.comm, rows, held.columns, local_rows=len(mine))
-    even = Layout(held.comm, rows, held.columns)
-    values = rebalance(dataset.values[mine], uneven, even)
+    layout = Layout(before.comm, rows, before.columns)
+    values = rows_at(before, dataset.values, layout.local(numbers))
     labels, names = dataset.gather_labels(), dataset.label_names
     if labels is not None:
         labels, names = keep_labels(labels, names, numbers)
-        labels = labels[even.start : even.stop].copy()
-    taken = replace(dataset, values=values, layout=even, labels=labels, label_names=names)
-    return taken, chosen
+        labels = layout.local(labels).copy()
+    return replace(dataset, values=values, layout=layout, labels=labels, label_names=names), chosen
 
 
 # -- both ------------------------------------------------------------------------------------
@@ -359,11 +343,10 @@ def _refuse_unknown(section: Mapping[str, Any], allowed: list[Option], what: str
     names = {option.name for option in allowed}
     everywhere = {option.name for option in data_options()}
     for name in section:
+        if name not in names | everywhere:
+            raise unknown_option(name, sorted(names | everywhere), _OWNER)
         if name not in names:
-            if name in everywhere:
-                raise InputError(f"option '{name}' of [data] has no meaning for {what}")
-            known = [option.name for option in (*allowed, *data_options())]
-            raise unknown_option(name, known, _OWNER)
+            raise InputError(f"option '{name}' of [data] has no meaning for {what}")
 
 
 def _prepared(dataset: Dataset, options: Mapping[str, Any], chosen: np.ndarray | None) -> Dataset:

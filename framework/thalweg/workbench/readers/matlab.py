@@ -20,12 +20,6 @@ def read_mat(path: Path, options: Mapping[str, Any]) -> Source:
     """Source of one variable of a mat file, named by ``key`` if there are several.
 
     Labels are taken from the same file if ``labels`` is one of its variables.
-
-    Raises
-    ------
-    InputError
-        A damaged file, an unknown variable, a cell array or struct, or a
-        version 7.3 file without h5py.
     """
     with path.open("rb") as stream:
         modern = stream.read(10) == b"MATLAB 7.3"

@@ -30,13 +30,7 @@ _DAMAGED = (
 
 
 def read_npy(path: Path, options: Mapping[str, Any]) -> Source:
-    """Source of an npy file; its rows stay on disk.
-
-    Raises
-    ------
-    InputError
-        Not an npy file, a damaged or truncated one, or one of objects or strings.
-    """
+    """Source of an npy file; its rows stay on disk."""
     array = map_npy(path)
     if array.dtype.kind in "US":
         # Strings can only be labels: they are few enough to be held whole.
@@ -50,13 +44,7 @@ def read_npy(path: Path, options: Mapping[str, Any]) -> Source:
 
 
 def map_npy(path: Path) -> np.memmap:
-    """Memory map of an npy file.
-
-    Raises
-    ------
-    InputError
-        Not an npy file, a damaged or truncated one, or one of objects.
-    """
+    """Memory map of an npy file."""
     refuse_special_file(path)
     size = path.stat().st_size
     with path.open("rb") as stream:
@@ -75,12 +63,6 @@ def read_npz(path: Path, options: Mapping[str, Any]) -> Source:
 
     Labels are taken from the same file if ``labels`` is one of its keys.  A sparse matrix, as
     ``scipy.sparse.save_npz`` writes one, is made dense.
-
-    Raises
-    ------
-    InputError
-        Not an npz file, a damaged one, an unknown key, an array of objects, or one that
-        does not fit into memory.
     """
     if not zipfile.is_zipfile(path):
         raise InputError(f"'{path}' is damaged, or not an npz file")
@@ -140,13 +122,7 @@ def _read_sparse(archive: zipfile.ZipFile, path: Path, options: Mapping[str, Any
 def choose_keys(
     found: Sequence[str], options: Mapping[str, Any], path: Path
 ) -> tuple[str, str | None]:
-    """The array that ``key`` names, or the only one, and that of the labels, if there is one.
-
-    Raises
-    ------
-    InputError
-        No such array (the nearest are named), or several and none chosen.
-    """
+    """The array that ``key`` names, or the only one, and that of the labels, if there is one."""
     wanted, labels = options.get("key"), options.get("labels")
     labels = labels if labels in found else None
     found = [name for name in found if name != labels]

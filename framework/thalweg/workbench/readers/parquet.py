@@ -73,12 +73,6 @@ def read_parquet(path: Path, options: Mapping[str, Any]) -> Source:
     A column of lists of one length counts as that many columns.  ``labels`` may name a column, or
     give its number from 0; that column is then no part of the data.  A number that is missing
     is read as NaN.
-
-    Raises
-    ------
-    InputError
-        A damaged file, an unknown column, one of other values than real numbers, or pyarrow
-        missing.
     """
     try:
         import pyarrow

@@ -36,12 +36,6 @@ def read_folder(path: Path, options: Mapping[str, Any]) -> Source:
     Pictures in subfolders are labeled by the subfolder's name, unless ``labels``
     names a file.  If any is in
     color, all are read as red, green and blue; with ``gray``, none is.
-
-    Raises
-    ------
-    InputError
-        No pictures, pictures of different size, some in subfolders and some
-        not, a damaged one, or a subfolder or link that cannot be read.
     """
     paths = sorted(_pictures(path))
     if not paths:

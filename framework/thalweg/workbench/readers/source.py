@@ -1,4 +1,4 @@
-"""The source of a data set: the result of a reader, before its rows go to the ranks.
+"""The source of a data set: the result of a reader, and how its rows go to the ranks.
 
 Readers are serial and independent of ranks: they run on rank 0 and return a
 :class:`Source`.  Where the format allows it, the source says how any rank can
@@ -8,23 +8,21 @@ read some rows by itself; otherwise it holds the whole array.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
 from thalweg.errors import InputError
+from thalweg.parallel import MPI, Layout, on_root, raise_on_all_ranks
 
 #: Rows to read: all from the first to the last, or these.
 Rows = slice | np.ndarray
 
-
-class RowReader(Protocol):
-    """Reads rows on any rank; it travels between ranks, so it holds no open file."""
-
-    def __call__(self, rows: Rows) -> np.ndarray:
-        """Those rows, shape ``(len, *row_shape)``, in the file's own type."""
+#: Reads rows on any rank, shape ``(len, *row_shape)``, in the file's own type; it travels between
+#: ranks, so it holds no open file.
+RowReader = Callable[[Rows], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -40,12 +38,7 @@ class FileRows:
     def __call__(self, rows: Rows) -> np.ndarray:
         """Copy those rows out of a memory map: nothing else of the file is read."""
         mapped = np.memmap(
-            self.path,
-            dtype=self.dtype,
-            mode="r",
-            offset=self.offset,
-            shape=self.shape,
-            order="F" if self.fortran else "C",
+            self.path, self.dtype, "r", self.offset, self.shape, "F" if self.fortran else "C"
         )
         return np.array(mapped[rows], order="C")
 
@@ -90,27 +83,18 @@ class Source:
         """Shape of a row that is a picture."""
         return self.row_shape if len(self.row_shape) > 1 else None
 
-    def described(self) -> Source:
-        """The same without the arrays that only rank 0 has: small enough to send."""
-        return replace(self, whole=None, labels=None)
-
     @classmethod
     def of(
         cls, array: np.ndarray, what: str, labels: np.ndarray | None = None, rows: int | None = None
     ) -> Source:
         """Source of an array that rank 0 has in memory, or of its first rows out of ``rows``.
 
-        Raises
-        ------
-        InputError
-            Anything but a non-empty array of real numbers, or of strings, which can only
-            be labels.
+        Strings can only be labels.
         """
         array = np.asarray(array)
         check_array(array.dtype, array.shape, what)
         rows = array.shape[0] if rows is None else rows
-        row_shape = array.shape[1:] or (1,)
-        return cls(rows, row_shape, array.dtype, whole=array, labels=labels)
+        return cls(rows, array.shape[1:] or (1,), array.dtype, whole=array, labels=labels)
 
 
 def check_length(
@@ -130,9 +114,49 @@ def check_array(dtype: np.dtype, shape: tuple[int, ...], what: str) -> None:
     """Refuse what cannot be data: no rows, no columns, or neither real numbers nor strings."""
     if dtype.kind not in "buifUS":
         kinds = {"O": "Python objects", "c": "complex numbers"}
-        held = kinds.get(dtype.kind, f"values of type {dtype}")
-        raise InputError(f"{what} holds {held}, not real numbers")
+        values = kinds.get(dtype.kind, f"values of type {dtype}")
+        raise InputError(f"{what} holds {values}, not real numbers")
     if len(shape) == 0:
         raise InputError(f"{what} holds a single number, not rows of data")
     if 0 in shape:
         raise InputError(f"{what} is empty: its shape is {' x '.join(map(str, shape))}")
+
+
+def open_source(comm: MPI.Comm, read: Callable[[], Source]) -> tuple[Source, Source | None]:
+    """A reader's source: its description on every rank, itself on rank 0.  Collective."""
+    full: list[Source] = []
+
+    def described() -> Source:
+        full.append(read())
+        return replace(full[0], whole=None, labels=None)  # small enough to send
+
+    return on_root(comm, described), full[0] if full else None
+
+
+def local_rows(
+    source: Source, full: Source | None, layout: Layout, chosen: np.ndarray | None
+) -> np.ndarray:
+    """This rank's rows, shape ``(local_rows, source.columns)``.  Collective.
+
+    ``chosen`` are the ascending row numbers that make up the layout's rows; None for the first.
+    """
+    if source.reader is None:
+        whole = None
+        if full is not None:
+            assert full.whole is not None
+            selection: Rows = slice(layout.rows) if chosen is None else chosen
+            whole = full.whole.reshape(-1, source.columns)[selection]
+        native = source.dtype.newbyteorder("=")
+        return layout.scatter_from_root(whole, (source.columns,), native)
+    block = np.empty((0, source.columns), dtype=source.dtype)
+    with raise_on_all_ranks(layout.comm):
+        if layout.local_rows:
+            mine = slice(layout.start, layout.stop)
+            try:
+                read = source.reader(mine if chosen is None else chosen[mine])
+            except (OSError, ValueError) as error:
+                if isinstance(error, InputError):
+                    raise
+                raise InputError(f"the data cannot be read: {error}") from error
+            block = read.reshape(layout.local_rows, source.columns)
+    return block

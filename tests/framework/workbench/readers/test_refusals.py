@@ -15,8 +15,7 @@ from PIL import Image
 from thalweg.errors import InputError
 from thalweg.parallel import Layout
 from thalweg.workbench.readers import load_data
-from thalweg.workbench.readers.distribute import local_rows
-from thalweg.workbench.readers.source import FileRows, Source
+from thalweg.workbench.readers.source import FileRows, Source, local_rows
 
 TABLE = np.arange(12.0).reshape(4, 3)
 IDX = struct.pack(">BBBBII", 0, 0, 8, 2, 4, 3) + bytes(range(12))
