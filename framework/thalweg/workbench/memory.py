@@ -37,11 +37,6 @@ def require_memory(wanted: float, what: str, advice: str) -> None:
     """Refuse ``wanted`` bytes where this rank has no such memory free.  Not collective.
 
     ``what``, the subject of the error's sentence, takes them; ``advice`` says what to change.
-
-    Raises
-    ------
-    InputError
-        It does not fit.
     """
     free = available_memory()
     if wanted > free:
@@ -52,11 +47,6 @@ def require_vectors(layout: Layout, count: int = 8) -> None:
     """Refuse a variable of which a solver's vectors cannot be indexed or held.  Collective.
 
     ``count`` vectors are what a solver has at least: iterate, gradient, direction, trial points.
-
-    Raises
-    ------
-    InputError
-        On all ranks.
     """
     what = f"the variable of {layout.rows:,} x {layout.columns:,} numbers"
     with raise_on_all_ranks(layout.comm):

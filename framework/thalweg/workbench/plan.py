@@ -105,11 +105,6 @@ def plans(
     rows, columns
         Shape of the data in place of that which the configuration names; with both, no data
         are read.
-
-    Raises
-    ------
-    InputError
-        Something cannot be used, or the objective has no estimate.
     """
     for name, value in (("--ranks", ranks), ("--rows", rows), ("--columns", columns)):
         if value is not None and value < 1:
@@ -131,13 +126,7 @@ def plans(
 
 
 def planned(problem: Problem, label: str = "") -> Plan:
-    """The plan of a problem, by the estimate of its objective's plugin.
-
-    Raises
-    ------
-    InputError
-        The plugin has none.
-    """
+    """The plan of a problem, by the estimate of its objective's plugin."""
     spec, _ = plugins().find(ObjectiveSpec, problem.objective["name"])
     if not spec.estimate:
         raise InputError(
@@ -148,13 +137,7 @@ def planned(problem: Problem, label: str = "") -> Plan:
 
 
 def bytes_of(text: str) -> float:
-    """A size such as ``"4GiB"``, ``"500 MB"`` or ``"2e9"`` in bytes.
-
-    Raises
-    ------
-    InputError
-        It is no size.
-    """
+    """A size such as ``"4GiB"``, ``"500 MB"`` or ``"2e9"`` in bytes."""
     match = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([kmgt]?i?)b?\s*", text.lower())
     unit = {**_UNITS, **_BINARY}.get(match[2]) if match else None
     try:

@@ -36,12 +36,6 @@ def write_distribution(name: str, folder: Path | str) -> Path:
 
     It passes ``thalweg plugin check`` as it is, and is meant to be changed.  The package of
     ``thalweg-mine`` is called ``thalweg_mine``, and its plugins after what follows ``thalweg-``.
-
-    Raises
-    ------
-    InputError
-        A name that no distribution or package can have, or that is taken; a
-        folder that already exists, or cannot be made.
     """
     names = {"name": name, "package": _package_of(name), "short": _short_name(name)}
     names["Class"] = "".join(part.capitalize() for part in re.split("[-_]", name))

@@ -116,13 +116,7 @@ def _encoded(array: np.ndarray) -> str:
 
 
 def _thinned(pictures: np.ndarray) -> np.ndarray:
-    """Every k-th pixel of large pictures, as a view.
-
-    Raises
-    ------
-    InputError
-        They are not pictures.
-    """
+    """Every k-th pixel of large pictures, as a view."""
     if pictures.shape[3:] == (1,):
         pictures = pictures[..., 0]
     if pictures.ndim < 3 or not pictures.size or pictures.shape[3:] not in ((), (3,), (4,)):

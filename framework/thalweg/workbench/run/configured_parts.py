@@ -80,12 +80,7 @@ def built_method(configuration: Configuration, objective: Objective) -> Solver[A
 
 
 def refuse_different_plugins(comm: MPI.Comm) -> None:
-    """Raise on all ranks if they do not see the same plugins.  Collective.
-
-    Raises
-    ------
-    PluginError
-    """
+    """Raise on all ranks if they do not see the same plugins.  Collective."""
     seen = comm.allgather(plugins().signature())
     for rank, other in enumerate(seen):
         if other != seen[0]:
@@ -101,14 +96,7 @@ def digests(dataset: Dataset | None) -> dict[str, str]:
 
 
 def given_start(configuration: Configuration, objective: Objective) -> Array | None:
-    """This rank's rows of the point in ``run.start``, None without one.  Collective.
-
-    Raises
-    ------
-    InputError
-        The file is missing or no npy file, or its content has another shape than the
-        variable or is not finite.
-    """
+    """This rank's rows of the point in ``run.start``, None without one.  Collective."""
     if configuration.run["start"] is None:
         return None
     layout = objective.layout

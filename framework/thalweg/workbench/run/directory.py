@@ -75,13 +75,7 @@ class RunDirectory:
         return self.path / "checkpoint"
 
     def refuse_other_run(self, resume: bool = False) -> None:
-        """Raise if the folder cannot take a new run, or what is left of one to be resumed.
-
-        Raises
-        ------
-        InputError
-            It is a file, holds a run already, or a file that the run would overwrite.
-        """
+        """Raise if the folder cannot take a new run, or what is left of one to be resumed."""
         try:
             if self.path.exists() and not self.path.is_dir():
                 raise InputError(f"the output folder {self} is a file")
@@ -104,16 +98,7 @@ class RunDirectory:
             )
 
     def claim(self, configuration: Configuration, resume: bool) -> None:
-        """Make the folder this run's until it is closed, and write its configuration there.
-
-        Raises
-        ------
-        InputError
-            The folder cannot be made, holds another run and ``resume`` is false, or another
-            process is writing there.
-        CheckpointError
-            To be resumed is a run with another configuration.
-        """
+        """Make the folder this run's until it is closed, and write its configuration there."""
         self._check(configuration, resume)
         file = self.path / "config.toml"
         try:
@@ -180,13 +165,7 @@ class RunDirectory:
                 )
 
     def write_result(self, comm: MPI.Comm, result: Result, facts: Mapping[str, Any]) -> None:
-        """Write ``result.json``, ``trace.csv`` and the whole of ``solution.npy``.  Collective.
-
-        Raises
-        ------
-        StorageError
-            They cannot be written; those that were there before are still whole.
-        """
+        """Write ``result.json``, ``trace.csv`` and the whole of ``solution.npy``.  Collective."""
         if result.solution is not None and result.solution_layout is not None:
             path = self.path / "solution.npy"
             save_rows(comm, path, result.solution_layout, result.solution)

@@ -15,11 +15,6 @@ def command_line_options(text: str | None) -> Iterator[None]:
     """Set options given as on PETSc's command line, ``"-name value -flag"``, for a block.
 
     Options of the process's own command line take precedence.
-
-    Raises
-    ------
-    InputError
-        The text begins with something else than the name of an option, or a quote is not closed.
     """
     values: dict[str, str] = {}
     name = None

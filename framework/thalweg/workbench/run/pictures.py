@@ -30,13 +30,7 @@ from thalweg.workbench.run.directory import RunDirectory
 
 
 def own_picture(path: Path) -> Path:
-    """``path``, where a picture may be written: nothing is there, or a picture of thalweg's.
-
-    Raises
-    ------
-    InputError
-        There is another file.
-    """
+    """``path``, where a picture may be written: nothing is there, or a picture of thalweg's."""
     if path.exists():
         with path.open("rb") as stream:
             if ORIGIN.encode() not in stream.read(4096):
@@ -110,13 +104,7 @@ def _stated(folder: Path, *keys: str) -> Any:
 def draw_page(
     folder: Path, configuration: Configuration, dataset: Dataset | None, solution: np.ndarray | None
 ) -> Path:
-    """Write ``embedding.html``, a page of the map of a run.  Called on one rank.
-
-    Raises
-    ------
-    InputError
-        The run has no map of two dimensions.
-    """
+    """Write ``embedding.html``, a page of the map of a run.  Called on one rank."""
     if dataset is None or solution is None or not is_map(solution, len(solution), dataset):
         raise InputError(f"the run in '{folder}' has no map of its rows to show on a page")
     title, caption = _title(configuration, dataset), _caption(folder, configuration, len(solution))
