@@ -1,10 +1,8 @@
 """From results to pictures, tables and measures; drawing is left to one rank."""
 
-from thalweg.workbench.report.animation import draw_animation
-from thalweg.workbench.report.comparison_picture import draw_comparison
-from thalweg.workbench.report.convergence_picture import draw_convergence
-from thalweg.workbench.report.embedding_picture import draw_embedding
+from thalweg.workbench.report.embedding_picture import draw_animation, draw_embedding
 from thalweg.workbench.report.map_page import write_map_page
+from thalweg.workbench.report.method_pictures import draw_comparison, draw_convergence
 from thalweg.workbench.report.tables import comparison_rows, format_table, search_seconds
 
 __all__ = [

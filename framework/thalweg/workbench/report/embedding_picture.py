@@ -1,4 +1,4 @@
-"""The picture of an embedding: its points, colored by label."""
+"""The picture of an embedding: its points, colored by label; and of its making, in motion."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from thalweg.files import atomic_write
 from thalweg.numerics.principal import principal_components
 from thalweg.parallel import MPI, Layout
 from thalweg.workbench.report.figures import (
     INK,
+    ORIGIN,
     PLAIN,
     class_colors,
     new_figure,
@@ -21,7 +23,7 @@ from thalweg.workbench.report.figures import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from PIL import Image
 
 #: Largest number of classes for which there is a legend.
 _MAX_NAMED = 60
@@ -35,6 +37,9 @@ SHADED, PIXELS = 20_000, 900
 
 #: Color of what explains a map.
 FADED = "#555555"
+
+#: How long a frame of an animation is shown; the last one stays for two seconds.
+MILLISECONDS = 83
 
 
 def draw_embedding(
@@ -66,17 +71,29 @@ def draw_embedding(
     """
     points = np.asarray(points, dtype=float)
     points = points.reshape(len(points), -1)
-    axes_name = ""
-    if points.shape[1] > 3:
-        layout = Layout(MPI.COMM_SELF, *points.shape)
-        points, axes_name = principal_components(points, layout, 2), "principal axis"
+    dimensions = points.shape[1]
+    if dimensions > 3:
+        points = principal_components(points, Layout(MPI.COMM_SELF, *points.shape), 2)
+    names = (
+        [] if labels is None or not len(labels) else _names(int(np.max(labels)) + 1, label_names)
+    )
+    height = 6.4 if dimensions > 1 else 1.3 + 0.32 * min(max(len(names), 1), _MAX_NAMED)
     with style():
-        if points.shape[1] == 1:
-            figure = _draw_line(points[:, 0], labels, label_names, title)
-        elif points.shape[1] == 3:
-            figure = _draw_space(points, labels, label_names, title)
+        figure = new_figure(7.2, height)
+        axes = figure.add_subplot(projection="3d" if dimensions == 3 else None)
+        if dimensions == 1:
+            _draw_line(axes, points[:, 0], labels, names)
+        elif dimensions == 3:
+            _draw_space(axes, points, labels)
         else:
-            figure = _draw_map(points, labels, label_names, title, axes_name, caption)
+            _draw_map(axes, points, labels, caption)
+        if dimensions > 3:
+            axes.set(xlabel="first principal axis", ylabel="second principal axis")
+        axes.set_title(plain(title), loc="left")
+        if dimensions not in (1, 3) and 1 < len(names) <= _MAX_ON_MAP:
+            _name_classes(axes, points, np.asarray(labels), names)
+        elif dimensions > 1 and (1 if label_names else 2) <= len(names) <= _MAX_NAMED:
+            _add_legend(figure, names)
         save_figure(figure, path)
 
 
@@ -85,8 +102,8 @@ def point_size(count: int) -> float:
     return float(np.clip(24000 / max(count, 1), 0.25, 28))
 
 
-def point_colors(labels: np.ndarray | None, count: int) -> np.ndarray | str:
-    """Color of each point, shape ``(count, 3)``, or one for all."""
+def point_colors(labels: np.ndarray | None) -> np.ndarray | str:
+    """Color of each point, shape ``(n, 3)``, or one for all."""
     if labels is None:
         return PLAIN
     labels = np.asarray(labels)
@@ -96,51 +113,36 @@ def point_colors(labels: np.ndarray | None, count: int) -> np.ndarray | str:
 def scatter(axes: Any, points: np.ndarray, labels: np.ndarray | None) -> Any:
     """Points on axes of two dimensions, in an order that hides no class behind another."""
     order = np.random.default_rng(0).permutation(len(points))
-    colors = point_colors(labels, len(points))
-    shown = points[order]
-    many = len(points) > 20000
+    colors = point_colors(labels)
     return axes.scatter(
-        *shown.T,
+        *points[order].T,
         c=colors if isinstance(colors, str) else colors[order],
         s=point_size(len(points)),
         linewidths=0,
-        alpha=0.6 if many else 0.85,
+        alpha=0.6 if len(points) > 20000 else 0.85,
         rasterized=True,
     )
 
 
-def _draw_map(
-    points: np.ndarray,
-    labels: np.ndarray | None,
-    names: Sequence[str] | None,
-    title: str,
-    axes_name: str,
-    caption: str,
-) -> Figure:
-    figure = new_figure(7.2, 6.4)
-    axes = figure.add_subplot()
+def _draw_map(axes: Any, points: np.ndarray, labels: np.ndarray | None, caption: str) -> None:
     if len(points) > SHADED:
         _shade(axes, points, labels)
     else:
         scatter(axes, points, labels)
     axes.set_aspect("equal", adjustable="datalim")
     axes.margins(0.03)
-    # Only nearness counts, not positions.
-    axes.set(xticks=[], yticks=[])
     axes.grid(False)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    if axes_name:
-        axes.set(xlabel=f"first {axes_name}", ylabel=f"second {axes_name}")
-    axes.set_title(plain(title))
+    _hide_positions(axes)
     _add_scale(axes, points)
     if caption:
         axes.text(0, -0.01, plain(caption), transform=axes.transAxes, va="top", color=FADED)
-    if labels is not None and len(labels) and 1 < int(np.max(labels)) + 1 <= _MAX_ON_MAP:
-        _name_classes(axes, points, np.asarray(labels), names)
-    else:
-        _legend(figure, labels, names)
-    return figure
+
+
+def _hide_positions(axes: Any) -> None:
+    """Only nearness counts."""
+    axes.set(xticks=[], yticks=[])
+    for spine in axes.spines.values():
+        spine.set_visible(False)
 
 
 def _shade(axes: Any, points: np.ndarray, labels: np.ndarray | None) -> None:
@@ -152,7 +154,7 @@ def _shade(axes: Any, points: np.ndarray, labels: np.ndarray | None) -> None:
     pixels = np.rint(places[:, 1]).astype(np.int64) * PIXELS + np.rint(places[:, 0]).astype(int)
     counts = np.bincount(pixels, minlength=PIXELS**2)
     drawn = np.zeros((PIXELS**2, 4))
-    colors = point_colors(labels, len(points))
+    colors = point_colors(labels)
     if isinstance(colors, str):
         from matplotlib.colors import to_rgb
 
@@ -190,17 +192,12 @@ def _add_scale(axes: Any, points: np.ndarray) -> None:
     )
 
 
-def _name_classes(
-    axes: Any, points: np.ndarray, labels: np.ndarray, names: Sequence[str] | None
-) -> None:
+def _name_classes(axes: Any, points: np.ndarray, labels: np.ndarray, names: Sequence[str]) -> None:
     """The name of each class at the point of it that has the least median distance to others."""
     from matplotlib.patheffects import withStroke
 
-    count = int(labels.max()) + 1
     generator = np.random.default_rng(0)
-    for label, (name, color) in enumerate(
-        zip(_names(count, names), class_colors(count), strict=True)
-    ):
+    for label, (name, color) in enumerate(zip(names, class_colors(len(names)), strict=True)):
         members = points[labels == label]
         if not len(members):
             continue
@@ -218,68 +215,51 @@ def _name_classes(
         )
 
 
-def _draw_space(
-    points: np.ndarray, labels: np.ndarray | None, names: Sequence[str] | None, title: str
-) -> Figure:
-    figure = new_figure(7.2, 6.4)
-    axes: Any = figure.add_subplot(projection="3d")
-    colors = point_colors(labels, len(points))
-    axes.scatter(*points.T, c=colors, s=point_size(len(points)), linewidths=0, rasterized=True)
+def _draw_space(axes: Any, points: np.ndarray, labels: np.ndarray | None) -> None:
+    size = point_size(len(points))
+    axes.scatter(*points.T, c=point_colors(labels), s=size, linewidths=0, rasterized=True)
     axes.set_box_aspect(np.maximum(np.ptp(points, axis=0), 1e-12), zoom=1.05)
     for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
         axis.set_ticks([])
         axis.set_pane_color((0.985, 0.985, 0.985, 1.0))
-    axes.set_title(plain(title), loc="left")
-    _legend(figure, labels, names)
-    return figure
 
 
 def _draw_line(
-    values: np.ndarray, labels: np.ndarray | None, names: Sequence[str] | None, title: str
-) -> Figure:
-    labels_or_zero = np.zeros(len(values), dtype=np.int64) if labels is None else labels
-    count = int(labels_or_zero.max(initial=0)) + 1
-    figure = new_figure(7.2, 1.3 + 0.32 * min(count, _MAX_NAMED))
-    axes = figure.add_subplot()
+    axes: Any, values: np.ndarray, labels: np.ndarray | None, names: Sequence[str]
+) -> None:
+    rows = np.zeros(len(values), dtype=np.int64) if labels is None else labels
     scattered = np.random.default_rng(0).uniform(-0.32, 0.32, len(values))
     axes.scatter(
         values,
-        labels_or_zero + scattered,
-        c=point_colors(labels, len(values)),
+        rows + scattered,
+        c=point_colors(labels),
         s=np.minimum(point_size(len(values)), 12),
         linewidths=0,
         alpha=0.7,
         rasterized=True,
     )
-    axes.set_ylim(count - 0.4, -0.6)
+    axes.set_ylim(max(len(names), 1) - 0.4, -0.6)
     if labels is None:
         axes.set_yticks([])
-    elif count <= _MAX_NAMED:
-        axes.set_yticks(range(count), _names(count, names))
+    elif len(names) <= _MAX_NAMED:
+        axes.set_yticks(range(len(names)), names)
     axes.grid(axis="y", visible=False)
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
-    axes.set_title(plain(title))
-    return figure
 
 
-def _legend(figure: Figure, labels: np.ndarray | None, names: Sequence[str] | None) -> None:
+def _add_legend(figure: Any, names: Sequence[str]) -> None:
     """Names of the classes beside the points, never over them."""
     from matplotlib.lines import Line2D
 
-    if labels is None or not len(labels):
-        return
-    count = int(np.max(labels)) + 1
-    if (count == 1 and names is None) or count > _MAX_NAMED:
-        return
     handles = [
         Line2D([], [], marker="o", linestyle="", markersize=6, color=tuple(color), label=name)
-        for color, name in zip(class_colors(count), _names(count, names), strict=True)
+        for color, name in zip(class_colors(len(names)), names, strict=True)
     ]
     figure.legend(
         handles=handles,
         loc="outside right center",
-        ncols=-(-count // _NAMES_A_COLUMN),
+        ncols=-(-len(names) // _NAMES_A_COLUMN),
         handletextpad=0.1,
         columnspacing=0.8,
         labelcolor=INK,
@@ -290,3 +270,75 @@ def _names(count: int, names: Sequence[str] | None) -> list[str]:
     if names is None:
         return [str(number) for number in range(count)]
     return [plain(name if len(name) <= 24 else name[:22] + "...") for name in names[:count]]
+
+
+def draw_animation(
+    path: Path | str,
+    frames: Sequence[np.ndarray],
+    labels: np.ndarray | None = None,
+    captions: Sequence[str] | None = None,
+) -> None:
+    """Write a GIF of successive embeddings.  Called on one rank.
+
+    The window follows the map as it grows, and never shrinks, so that the eye
+    sees the points move and not the axes.
+
+    Parameters
+    ----------
+    frames
+        Embeddings, each of shape ``(n, 2)``; of more dimensions the first two are drawn,
+        and a single one along a line.
+    captions
+        A line of text for each frame.
+    """
+    from PIL import Image
+
+    if not frames:
+        raise ValueError("an animation needs at least one frame")
+    pictures, reach = [], 0.0
+    with style():
+        for number, frame in enumerate(frames):
+            points = _in_the_plane(frame)
+            middle = (points.min(axis=0) + points.max(axis=0)) / 2
+            reach = max(reach, float(np.abs(points - middle).max(initial=0.0)) * 1.06, 1e-12)
+            figure = new_figure(4.6, 4.8)
+            axes = figure.add_subplot()
+            scatter(axes, points, labels)
+            _hide_positions(axes)
+            low, high = middle - reach, middle + reach
+            axes.set(aspect="equal", xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+            axes.set_title(plain(captions[number]) if captions is not None else "", fontsize=9)
+            figure.set_dpi(110)
+            canvas: Any = figure.canvas
+            canvas.draw()
+            pixels = np.asarray(canvas.buffer_rgba())[:, :, :3]
+            pictures.append(Image.fromarray(np.ascontiguousarray(pixels)))
+    pictures = _with_one_palette(pictures)
+    with atomic_write(path) as temporary:
+        pictures[0].save(
+            temporary,
+            save_all=True,
+            append_images=pictures[1:],
+            duration=[MILLISECONDS] * (len(pictures) - 1) + [2000],
+            loop=0,
+            comment=ORIGIN.encode(),
+            format="GIF",
+        )
+
+
+def _in_the_plane(frame: np.ndarray) -> np.ndarray:
+    points = np.asarray(frame, dtype=float)[:, :2]
+    return points if points.shape[1] == 2 else np.pad(points, ((0, 0), (0, 1)))
+
+
+def _with_one_palette(pictures: list[Image.Image]) -> list[Image.Image]:
+    """The frames in the same 128 colors: colors that flicker would look like motion."""
+    from PIL import Image
+
+    width, height = pictures[0].size
+    strip = Image.new("RGB", (width, height * len(pictures)))
+    for number, picture in enumerate(pictures):
+        strip.paste(picture, (0, number * height))
+    strip = strip.quantize(128)
+    tops = range(0, height * len(pictures), height)
+    return [strip.crop((0, top, width, top + height)) for top in tops]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import html
-import importlib.resources
 import io
 import json
 import math
@@ -82,7 +81,7 @@ def write_map_page(
         "title": title,
         "count": len(points),
         "center": center.tolist(),
-        "places": _encoded(np.ascontiguousarray(points - center, dtype="<f4")),
+        "places": _encoded(points - center, "<f4"),
     }
     if labels is not None and len(labels):
         labels = np.asarray(labels)
@@ -92,17 +91,15 @@ def write_map_page(
         names = [str(number) for number in range(count)] if label_names is None else label_names
         facts["names"] = [printable(str(name)) for name in names[:count]]
         facts["colors"] = np.rint(255 * class_colors(count)).astype(int).tolist()
-        facts["labels"] = _encoded(np.ascontiguousarray(labels, dtype="<u4"))
+        facts["labels"] = _encoded(labels, "<u4")
     if thumbnails is not None and len(points):
         pictures = _thinned(np.asarray(thumbnails))
         if pictures.size > MAX_BYTES:
             caption += " · pictures left out: too many"
         else:
-            facts["pictures"] = _sheets(_bytes_of(pictures))
+            facts["pictures"] = _sheets(pictures)
     facts["caption"] = caption
-    page = (importlib.resources.files("thalweg.workbench.report") / "map_page.html").read_text(
-        "utf-8"
-    )
+    page = Path(__file__).with_suffix(".html").read_text("utf-8")
     # A string of the user's cannot end the script that holds it, nor name a place to be filled.
     text = json.dumps(facts).replace("<", "\\u003c")
     before, between, after = re.split(r"\{title\}|\{facts\}", page)
@@ -111,8 +108,8 @@ def write_map_page(
         Path(temporary).write_text(page, encoding="utf-8", errors="replace")
 
 
-def _encoded(array: np.ndarray) -> str:
-    return base64.b64encode(array.tobytes()).decode()
+def _encoded(array: np.ndarray, dtype: str) -> str:
+    return base64.b64encode(array.astype(dtype).tobytes()).decode()
 
 
 def _thinned(pictures: np.ndarray) -> np.ndarray:
@@ -128,18 +125,14 @@ def _thinned(pictures: np.ndarray) -> np.ndarray:
     return pictures[:, ::step, ::step]
 
 
-def _bytes_of(pictures: np.ndarray) -> np.ndarray:
-    """Numbers from 0 to 255; what is not finite is 0."""
+def _sheets(pictures: np.ndarray) -> dict[str, Any]:
+    """Pictures in rows and columns on sheets, as PNG; what is not finite counts as 0."""
+    from PIL import Image
+
     pictures = np.nan_to_num(pictures.astype(float), nan=0.0, posinf=0.0, neginf=0.0)
     low, high = float(pictures.min()), float(pictures.max())
     scale = 255.0 / (high - low) if high > low else 0.0
-    return ((pictures - low) * scale).astype(np.uint8)
-
-
-def _sheets(pictures: np.ndarray) -> dict[str, Any]:
-    """Pictures in rows and columns on sheets, as PNG."""
-    from PIL import Image
-
+    pictures = ((pictures - low) * scale).astype(np.uint8)
     height, width = pictures.shape[1:3]
     across, down = max(1, SHEET_SIDE // width), max(1, SHEET_SIDE // height)
     sheets = []
@@ -149,9 +142,8 @@ def _sheets(pictures: np.ndarray) -> dict[str, Any]:
         sheet = np.zeros((rows * across, *part.shape[1:]), np.uint8)
         sheet[: len(part)] = part
         sheet = sheet.reshape(rows, across, *part.shape[1:]).swapaxes(1, 2)
+        sheet = sheet.reshape(rows * height, across * width, *part.shape[3:])
         stream = io.BytesIO()
-        Image.fromarray(sheet.reshape(rows * height, across * width, *part.shape[3:])).save(
-            stream, "png"
-        )
+        Image.fromarray(sheet).save(stream, "png")
         sheets.append("data:image/png;base64," + base64.b64encode(stream.getvalue()).decode())
     return {"width": width, "height": height, "across": across, "down": down, "sheets": sheets}

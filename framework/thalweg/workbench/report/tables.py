@@ -58,17 +58,15 @@ def format_table(rows: Sequence[Mapping[str, Any]], markdown: bool = False) -> s
 
 def format_cell(value: Any) -> str:
     """A value as text: six significant digits for a fraction, groups of three for a count."""
+    if hasattr(value, "item"):
+        value = value.item()
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    if hasattr(value, "item") and not isinstance(value, float):
-        return format_cell(value.item())
-    if isinstance(value, Seconds):
-        return str(value)
-    if isinstance(value, float):
+    if isinstance(value, float) and not isinstance(value, Seconds):
         return f"{value:.6g}"
     return printable(str(value))
 

@@ -7,12 +7,11 @@ from PIL import Image
 from thalweg.files import atomic_write
 from thalweg.result import Trace
 from thalweg.workbench.report import (
-    comparison_picture,
-    convergence_picture,
     draw_animation,
     draw_comparison,
     draw_convergence,
     draw_embedding,
+    method_pictures,
 )
 from thalweg.workbench.report.figures import class_colors
 
@@ -116,9 +115,7 @@ def test_of_a_homotopy_the_wanted_objective_is_drawn_within_the_axes_and_stages_
         staged.append({"seconds": n, "evaluations": n, **values})
     assert staged.homotopy_parameter == "weight"
     figures = []
-    monkeypatch.setattr(
-        convergence_picture, "save_figure", lambda figure, path: figures.append(figure)
-    )
+    monkeypatch.setattr(method_pictures, "save_figure", lambda figure, path: figures.append(figure))
     draw_convergence(tmp_path / "stages.png", {"one": staged})
     for axes in figures[0].axes:
         heights = axes.lines[0].get_ydata()
@@ -171,9 +168,7 @@ def test_a_failed_writer_leaves_what_was_there(tmp_path):
 
 def test_a_comparison_names_what_each_method_reached_and_how_it_ended(tmp_path, monkeypatch):
     figures = []
-    monkeypatch.setattr(
-        comparison_picture, "save_figure", lambda figure, path: figures.append(figure)
-    )
+    monkeypatch.setattr(method_pictures, "save_figure", lambda figure, path: figures.append(figure))
     methods = {
         "first": {"delta": 0.3987, "rank": 11, "seconds": 0.94, "status": "converged"},
         "second": {"delta": 0.61, "rank": 14, "seconds": 75.0, "status": "time_limit"},

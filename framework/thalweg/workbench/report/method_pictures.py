@@ -1,7 +1,8 @@
-"""The picture of convergence: the objective against seconds and against evaluations."""
+"""Pictures of methods: their convergence, and one metric of each against another."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import numpy as np
 
 from thalweg.result import Trace
 from thalweg.workbench.report.figures import class_colors, new_figure, plain, save_figure, style
+from thalweg.workbench.report.tables import Seconds, format_cell
 
+_MARKERS = "os^DvPX*<>"
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.2, 1.2, 1.2)))
 
 #: Ratio of the largest to the smallest value from which a scale is logarithmic.
@@ -20,11 +23,7 @@ _WIDE = 12.0
 _LETTERS = 0.03
 
 
-def draw_convergence(
-    path: Path | str,
-    traces: Mapping[str, Trace],
-    title: str = "",
-) -> None:
+def draw_convergence(path: Path | str, traces: Mapping[str, Trace], title: str = "") -> None:
     """Write two panels side by side: the objective against seconds and evaluations.
 
     Each method has a color and a dash pattern, named below the panels if there
@@ -53,12 +52,9 @@ def draw_convergence(
             figure.suptitle(plain(title), x=0.01, ha="left", fontsize=12)
         handles, names = panels[0].get_legend_handles_labels()
         if len(names) > 1:
+            columns = min(len(names), 4)
             figure.legend(
-                handles,
-                names,
-                loc="outside lower center",
-                ncols=min(len(names), 4),
-                handlelength=2.6,
+                handles, names, loc="outside lower center", ncols=columns, handlelength=2.6
             )
         save_figure(figure, path)
 
@@ -175,3 +171,50 @@ def _label_between_powers(axes: Any) -> None:
 
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
+def draw_comparison(
+    path: Path | str, methods: Mapping[str, Mapping[str, Any]], metrics: tuple[str, str]
+) -> None:
+    """Write a picture with a mark for each method; the legend has its values and time.
+
+    Called on one rank.
+
+    Parameters
+    ----------
+    methods
+        By the name of each method its metrics, ``"seconds"``, and ``"status"`` in small letters.
+        A method that lacks one of the two metrics has no mark.
+    metrics
+        Names of the horizontal and of the vertical metric.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    with style():
+        figure = new_figure(9.0, 4.2)
+        axes = figure.subplots()
+        colors = class_colors(len(methods))
+        for number, (name, facts) in enumerate(methods.items()):
+            across, up = (_number(facts.get(metric)) for metric in metrics)
+            values = ", ".join(f"{m} {_short(facts.get(m))}" for m in reversed(metrics))
+            label = f"{plain(name)}: {values}, {Seconds(facts['seconds'])} s"
+            if facts["status"] != "converged":
+                label += f" ({facts['status'].replace('_', ' ')})"
+            axes.plot(
+                [across], [up], _MARKERS[number % len(_MARKERS)], color=colors[number], label=label,
+                ms=8, mew=1.8, mfc="none",
+            )  # fmt: skip
+        axes.set(xlabel=metrics[0], ylabel=metrics[1])
+        axes.margins(0.08)
+        if not any(isinstance(facts.get(metrics[1]), float) for facts in methods.values()):
+            axes.yaxis.set_major_locator(MaxNLocator(integer=True))  # counts
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        save_figure(figure, path)
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else format_cell(value)
