@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from thalweg.files import atomic_write_text
-from thalweg.interfaces import Homotopy, Objective
+from thalweg.interfaces import Homotopy
 from thalweg.parallel import MPI, collective_call, on_root
 from thalweg.parallel.failures import abort_on_error, attempted
 from thalweg.parallel.threads import restored_thread_limits
 from thalweg.result import Result, Status
-from thalweg.workbench.config import Configuration
 from thalweg.workbench.report import (
     comparison_rows,
     draw_convergence,
@@ -59,33 +58,35 @@ def compare(
         facts = {**facts, "digests": digests(dataset)}
         results: dict[str, Result] = {}
         folders = method_folders([method.label for method in configuration.methods])
-        runs: dict[str, tuple[Any, ...]] = {}
+        finish: dict[str, Callable[[], Result]] = {}
         with abort_on_error(comm):
             solvers = {
                 method.label: built_method(configuration.with_method(method), objective)
                 for method in configuration.methods
             }
-            parts = {}
+            subs = {}
             if directory is not None:
                 # All folders before any method runs: a refusal must not cost a result.
-                parts = {label: directory.part(name) for label, name in folders.items()}
+                subs = {label: directory.part(name) for label, name in folders.items()}
                 on_root(comm, lambda: directory.claim(configuration, False))
-            _warm_up(objective, configuration.run["seed"])
-            own = objective.homotopy_parameter if isinstance(objective, Homotopy) else None
+            # Kernels are compiled at their first use: the first method must not pay for all.
+            x = objective.initial_point(configuration.run["seed"])
+            objective.value(x)
+            objective.value_and_gradient(x)
+            own: Any = getattr(objective, "homotopy_parameter", None)
             for method in configuration.methods:
                 one = configuration.with_method(method)
-                sub = parts.get(method.label)
-                if own is not None:
-                    assert isinstance(objective, Homotopy)
+                sub = subs.get(method.label)
+                if isinstance(objective, Homotopy):
                     objective.homotopy_parameter = own
                 frames = frames_for(one, objective, sub)
-                result = run_method(
-                    one, dataset, objective, solvers[method.label], sub, frames, quiet=quiet
-                )
+                solver = solvers[method.label]
+                result = run_method(one, dataset, objective, solver, sub, frames, quiet=quiet)
                 results[method.label] = result
                 if sub is not None:
                     sub.write_result(comm, result, facts)
-                runs[method.label] = (sub, one, dataset, result, frames, facts)
+                parts = (comm, sub, one, dataset, result, frames, facts)
+                finish[method.label] = partial(completed, *parts)
                 if result.status is Status.INTERRUPTED:
                     break
 
@@ -98,22 +99,18 @@ def compare(
         on_root(comm, write)
         if any(result.status is Status.INTERRUPTED for result in results.values()):
             return results
-        results = {label: completed(comm, *runs[label]) for label in results}
+        results = {label: complete() for label, complete in finish.items()}
         on_root(comm, write)
         if directory is not None and configuration.output["pictures"]:
-            _draw(comm, directory, configuration, results)
+            draw = partial(_draw, directory.path, configuration.objective["name"], results)
+            if failure := attempted(comm, draw, "the pictures"):
+                label, last = list(results.items())[-1]
+                results[label] = replace(last, notes=(*last.notes, failure))
         return results
 
 
 #: Facts on a result that the table of a comparison leaves to that of the run.
 OF_RUN = ("message", "seconds", "notes", "versions")
-
-
-def _warm_up(objective: Objective, seed: int) -> None:
-    # Kernels are compiled at their first use: the first method must not pay for all.
-    x = objective.initial_point(seed)
-    objective.value(x)
-    objective.value_and_gradient(x)
 
 
 def _write_comparison(
@@ -122,8 +119,6 @@ def _write_comparison(
     folders: Mapping[str, str],
     facts: Mapping[str, Any],
 ) -> None:
-    rows = comparison_rows(results)
-    compared = next(iter(results.values())).compared
     methods = [
         {
             "method": label,
@@ -134,29 +129,17 @@ def _write_comparison(
         }
         for label, result in results.items()
     ]
-    atomic_write_text(directory.path / "comparison.md", format_table(rows, markdown=True) + "\n")
-    content = {"methods": methods, "compared": list(compared), **facts}
-    directory.write_json("comparison.json", content)
+    table = format_table(comparison_rows(results), markdown=True)
+    directory.write_text("comparison.md", table + "\n")
+    compared = list(next(iter(results.values())).compared)
+    directory.write_json("comparison.json", {"methods": methods, "compared": compared, **facts})
 
 
-def _draw(
-    comm: MPI.Comm,
-    directory: RunDirectory,
-    configuration: Configuration,
-    results: dict[str, Result],
-) -> None:
-    """Draw the convergence of all; what fails becomes a note of the last.  Collective."""
-
-    def draw() -> None:
+def _draw(folder: Path, title: str, results: Mapping[str, Result], comm: MPI.Comm) -> None:
+    if comm.rank == 0:
         traces = {label: result.trace for label, result in results.items()}
-        path = directory.path / "convergence.png"
-        draw_convergence(path, traces, title=configuration.objective["name"])
-        draw_compared(directory.path)
-
-    failure = attempted(comm, lambda _: draw() if comm.rank == 0 else None, "the pictures")
-    if failure:
-        last = list(results)[-1]
-        results[last] = replace(results[last], notes=(*results[last].notes, failure))
+        draw_convergence(folder / "convergence.png", traces, title=title)
+        draw_compared(folder)
 
 
 #: Longest name of a folder; file systems take 255 bytes.

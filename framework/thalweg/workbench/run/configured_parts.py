@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +23,6 @@ from thalweg.workbench.memory import require_vectors
 from thalweg.workbench.readers import load_data
 from thalweg.workbench.readers.numpy_files import map_npy
 from thalweg.workbench.run.directory import RunDirectory
-from thalweg.workbench.run.petsc_options import command_line_options
 
 
 @contextmanager
@@ -40,8 +41,8 @@ def opened(
     the end the directory is closed, and given up where the run fails.
     """
     configuration: Configuration = on_root(comm, lambda: read_configuration(config, changes))
-    given = configuration.run
-    with watchdog(given["watchdog"]), command_line_options(given["petsc"]):
+    settings = configuration.run
+    with watchdog(settings["watchdog"]), command_line_options(settings["petsc"]):
         if several and not configuration.methods:
             raise InputError("a comparison needs [[method]] tables")
         if configuration.methods and not several:
@@ -103,16 +104,41 @@ def given_start(configuration: Configuration, objective: Objective) -> Array | N
     path = Path(configuration.run["start"])
 
     def read() -> np.ndarray:
-        return checked_rows(_mapped(path), (layout.rows, layout.columns), f"the point '{path}'")
+        try:
+            whole = map_npy(path)
+        except OSError as error:
+            raise InputError(
+                f"cannot read the starting point '{path}': {error.strerror or error}"
+            ) from error
+        return checked_rows(whole, (layout.rows, layout.columns), f"the point '{path}'")
 
-    whole: np.ndarray = on_root(objective.comm, read)
-    return np.array(layout.local(whole))
+    return np.array(layout.local(on_root(objective.comm, read)))
 
 
-def _mapped(path: Path) -> np.ndarray:
+@contextmanager
+def command_line_options(text: str | None) -> Iterator[None]:
+    """Set options given as on PETSc's command line, ``"-name value -flag"``, for a block.
+
+    Options of the process's own command line take precedence.
+    """
+    values: dict[str, str] = {}
+    name = None
     try:
-        return map_npy(path)
-    except OSError as error:
-        raise InputError(
-            f"cannot read the starting point '{path}': {error.strerror or error}"
-        ) from error
+        words = shlex.split(text or "")
+    except ValueError as error:
+        raise InputError(f"PETSc options {text!r} cannot be read: {error}") from error
+    for word in words:
+        if re.match(r"-[A-Za-z]", word):
+            name = word[1:]
+            values[name] = ""
+        elif name is None or values[name]:
+            raise InputError(f"PETSc options {text!r}: '{word}' follows no option's name")
+        else:
+            values[name] = word
+    if not values:
+        yield
+        return
+    from thalweg.parallel import temporary_options
+
+    with temporary_options("", values):
+        yield

@@ -20,12 +20,12 @@ from thalweg.lock import FolderLock
 from thalweg.parallel import MPI, on_root
 from thalweg.parallel.row_files import save_rows
 from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, SolverSpec, Spec, citation, plugins
-from thalweg.result import Result, Trace
-from thalweg.workbench.config import Configuration, Method
+from thalweg.result import Result
+from thalweg.workbench.config import Configuration, Method, Section, read_configuration
 from thalweg.workbench.doctor import versions
 
-#: Files of a run or a comparison.  A folder that has any of these is another run's, or holds
-#: files of the user's that would be overwritten.
+#: Files of a run or a comparison.  A folder that has one of the first four is another run's; the
+#: others might be the user's, and would be overwritten.
 MARKS = (
     "config.toml", "result.json", "comparison.json", "checkpoint", "solution.npy", "trace.csv",
     "comparison.md", "comparison.png", "convergence.png", "embedding.png", "embedding.html",
@@ -55,6 +55,7 @@ class RunDirectory:
         if not str(path) or "\0" in str(path):
             raise InputError(f"the name of the output folder must not be empty, as {str(path)!r}")
         self.path = Path(path)
+        self.checkpoint = self.path / "checkpoint"
         self.resumable = resumable
         self.lock = FolderLock(self.path)
         self._parts: list[RunDirectory] = []
@@ -69,33 +70,29 @@ class RunDirectory:
         self._parts.append(RunDirectory(self.path / name, resumable=False))
         return self._parts[-1]
 
-    @property
-    def checkpoint(self) -> Path:
-        """Folder of the checkpoints."""
-        return self.path / "checkpoint"
-
     def refuse_other_run(self, resume: bool = False) -> None:
         """Raise if the folder cannot take a new run, or what is left of one to be resumed."""
         try:
             if self.path.exists() and not self.path.is_dir():
                 raise InputError(f"the output folder {self} is a file")
-            held = [mark for mark in MARKS if os.path.lexists(self.path / mark)]
+            marks = [mark for mark in MARKS if os.path.lexists(self.path / mark)]
         except OSError as error:  # a name that is too long, a folder that may not be searched
             raise InputError(
                 f"the output folder {self} cannot be used: {error.strerror}"
             ) from error
-        if held and held[0] not in ("config.toml", "result.json", "comparison.json", "checkpoint"):
+        if not marks:
+            return
+        if marks[0] not in MARKS[:4]:
             raise InputError(
-                f"the output folder {self} has a file {held[0]} already, which would be "
+                f"the output folder {self} has a file {marks[0]} already, which would be "
                 f"overwritten; choose another folder"
             )
-        if held:
-            advice = ", or give --resume to continue it" if self.resumable else ""
-            if resume:
-                advice = ", since without its config.toml it cannot be resumed"
-            raise InputError(
-                f"the output folder {self} holds another run ({held[0]}); choose another{advice}"
-            )
+        advice = ", or give --resume to continue it" if self.resumable else ""
+        if resume:
+            advice = ", since without its config.toml it cannot be resumed"
+        raise InputError(
+            f"the output folder {self} holds another run ({marks[0]}); choose another{advice}"
+        )
 
     def claim(self, configuration: Configuration, resume: bool) -> None:
         """Make the folder this run's until it is closed, and write its configuration there."""
@@ -108,7 +105,7 @@ class RunDirectory:
             self._check(configuration, resume)  # what another run has left until then
             self._before = file.read_text(encoding="utf-8") if file.exists() else None
             self._claimed = True
-            self._write_text("config.toml", configuration.to_toml())
+            self.write_text("config.toml", configuration.to_toml())
             for part, method in zip(self._parts, configuration.methods, strict=True):
                 part.claim(configuration.with_method(method), False)
         except OSError as error:
@@ -138,7 +135,7 @@ class RunDirectory:
             part.give_up()
         with suppress(OSError, StorageError):  # a full disk, of which the run's error tells
             if self._before is not None:
-                self._write_text("config.toml", self._before)
+                self.write_text("config.toml", self._before)
             elif self._claimed and not any((self.path / name).exists() for name in WRITTEN):
                 (self.path / "config.toml").unlink(missing_ok=True)
                 if self.checkpoint.is_dir():
@@ -149,8 +146,6 @@ class RunDirectory:
                 self.path.rmdir()
 
     def _compare(self, configuration: Configuration) -> None:
-        from thalweg.workbench.config import read_configuration
-
         try:
             theirs = read_configuration(self.path / "config.toml").identity()
         except (InputError, tomllib.TOMLDecodeError) as error:
@@ -169,42 +164,36 @@ class RunDirectory:
         if result.solution is not None and result.solution_layout is not None:
             path = self.path / "solution.npy"
             save_rows(comm, path, result.solution_layout, result.solution)
-        on_root(comm, lambda: self.write_trace(result.trace))
+
+        def write_trace() -> None:
+            text = io.StringIO()
+            result.trace.write_csv(text)
+            self.write_text("trace.csv", text.getvalue())
+
+        on_root(comm, write_trace)
         self.write_summary(comm, result, facts)
 
     def write_summary(self, comm: MPI.Comm, result: Result, facts: Mapping[str, Any]) -> None:
         """Write ``result.json`` alone.  Collective; raises as :meth:`write_result`."""
         on_root(comm, lambda: self.write_json("result.json", {**summary(result), **facts}))
 
-    def write_trace(self, trace: Trace) -> None:
-        """Write ``trace.csv``."""
-        text = io.StringIO()
-        trace.write_csv(text)
-        self._write_text("trace.csv", text.getvalue())
-
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
         """Write :func:`as_json`."""
-        self._write_text(name, as_json(content) + "\n")
+        self.write_text(name, as_json(content) + "\n")
 
-    def _write_text(self, name: str, text: str) -> None:
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file, whole or not at all."""
         atomic_write_text(self.path / name, text)
 
 
 def summary(result: Result) -> dict[str, Any]:
     """Content of ``result.json`` for a result."""
-    return {
-        "status": result.status.name.lower(),
-        "message": result.message,
-        "objective": result.objective,
-        "wanted_objective": result.wanted_objective,
-        "stages_left": result.stages_left,
-        "iterations": result.iterations,
-        "evaluations": result.evaluations,
-        "seconds": dict(result.seconds),
-        "metrics": dict(result.metrics),
-        "notes": list(result.notes),
-        "versions": versions(),
-    }
+    names = (
+        "message", "objective", "wanted_objective", "stages_left", "iterations", "evaluations",
+        "seconds", "metrics", "notes",
+    )  # fmt: skip
+    facts = {name: getattr(result, name) for name in names}
+    return {"status": result.status.name.lower(), **facts, "versions": versions()}
 
 
 def as_json(content: Mapping[str, Any]) -> str:
@@ -217,10 +206,8 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | np.generic):
         return _plain(value.tolist())
-    if isinstance(value, np.generic):
-        return _plain(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
@@ -234,16 +221,14 @@ def cite(folder: Path | str) -> str:
     InputError
         The folder holds no run.
     """
-    from thalweg.workbench.config import read_configuration
-
     path = Path(folder) / "config.toml"
     if "\0" in str(folder) or not path.is_file():
         raise InputError(f"'{folder}' holds no run: it has no config.toml")
     configuration = read_configuration(path)
-    specs: list[Spec] = [plugins().find(ObjectiveSpec, configuration.objective["name"])[0]]
+    used: list[tuple[type[Spec], Section | None]] = [(ObjectiveSpec, configuration.objective)]
     parts: list[Configuration | Method] = [configuration, *configuration.methods]
     for part in parts:
-        if part.preconditioner is not None:
-            specs.append(plugins().find(PreconditionerSpec, part.preconditioner["name"])[0])
-        specs.append(plugins().find(SolverSpec, part.solver["name"])[0])
-    return citation(specs)
+        used += [(PreconditionerSpec, part.preconditioner), (SolverSpec, part.solver)]
+    return citation(
+        [plugins().find(kind, section["name"])[0] for kind, section in used if section is not None]
+    )

@@ -20,6 +20,7 @@ from thalweg.workbench.config import Configuration, read_configuration
 from thalweg.workbench.readers import load_data
 from thalweg.workbench.readers.numpy_files import map_npy
 from thalweg.workbench.report import (
+    draw_animation,
     draw_comparison,
     draw_convergence,
     draw_embedding,
@@ -80,13 +81,10 @@ def _caption(folder: Path, configuration: Configuration, rows: int) -> str:
         if isinstance(configuration.objective.get(option), int | float):
             parts.append(f"{option} {configuration.objective[option]:g}".replace("_", " "))
             break
-    for name, keys in (
-        ("KL divergence", ("metrics", "kl_divergence")),
-        ("objective", ("objective",)),
-    ):
-        value = _stated(folder, *keys)
-        if isinstance(value, int | float):
-            return " · ".join([*parts, f"{name} {value:.4g}"])
+    for name, *keys in ("KL divergence", "metrics", "kl_divergence"), ("objective", "objective"):
+        if isinstance(value := _stated(folder, *keys), int | float):
+            parts.append(f"{name} {value:.4g}")
+            break
     return " · ".join(parts)
 
 
@@ -256,10 +254,7 @@ class Frames:
 
     def draw(self, directory: RunDirectory, labels: np.ndarray | None) -> None:
         """Write ``animation.gif``.  Called on rank 0 alone, with all labels."""
-        from thalweg.workbench.report import draw_animation
-
         if labels is not None and len(labels) != len(self.frames[0]):
             labels = None
-        draw_animation(
-            own_picture(directory.path / "animation.gif"), self.frames, labels, self.captions
-        )
+        file = own_picture(directory.path / "animation.gif")
+        draw_animation(file, self.frames, labels, self.captions)
