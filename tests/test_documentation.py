@@ -29,6 +29,8 @@ MATHEMATICS = sorted(ROOT.glob("plugins/*/MATHEMATICS.md"))
 NOTES = sorted((ROOT / "hpc" / "results" / "notes").glob("*.md"))
 PAGES = [ROOT / "README.md", *GUIDES, *MATHEMATICS, *NOTES]
 PAGES += sorted((ROOT / "framework" / "docs").glob("*.md"))
+DECISIONS = sorted((ROOT / "framework" / "docs" / "decisions").glob("0*.md"))
+PAGES += [*DECISIONS, ROOT / "hpc" / "README.md", *sorted((ROOT / ".github").glob("*.md"))]
 
 #: Parts of the framework that are used by themselves, and so have a guide.
 ENGINES = ("parallel", "interfaces", "driver")
@@ -212,12 +214,16 @@ def commands(block: Block) -> list[list[str]]:
     return [words for words in lines if words]
 
 
+#: Programs of commands that are shown, beside the repository's own.
+PROGRAMS = (".", "git", "mpirun", "pip", "pytest", "python", "sbatch", "thalweg")
+
+
 @pytest.mark.parametrize("page", pages([p for p in PAGES if p != WRITING], "sh"))
 def test_the_commands_of_a_page_exist(page, thalweg_command):
     for block in blocks(page, "sh"):
         for words in commands(block):
             program = ROOT / words[0]
-            assert program.exists() or words[0] in (".", "mpirun", "pip", "sbatch", "thalweg")
+            assert program.exists() or words[0] in PROGRAMS, words[0]
             if "thalweg" in words:
                 name, *rest = words[words.index("thalweg") + 1 :]
                 # Options of that subcommand; help prints them without doing anything.
@@ -289,3 +295,11 @@ def test_the_guide_of_an_engine_names_what_it_offers(engine):
     text = (CORE / engine / "README.md").read_text(encoding="utf-8")
     names = importlib.import_module(f"thalweg.{engine}").__all__
     assert [name for name in names if not re.search(rf"\b{name}\b", text)] == []
+
+
+@pytest.mark.parametrize("record", [pytest.param(path, id=path.stem) for path in DECISIONS])
+def test_a_decision_fits_on_a_page_and_says_what_follows(record):
+    text = record.read_text(encoding="utf-8")
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["Context", "Decision", "Consequences"]
+    assert re.search(r"^20\d\d, (accepted|replaced by)", text, re.MULTILINE)
+    assert len(text.split()) <= 300
