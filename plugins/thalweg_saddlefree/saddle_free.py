@@ -295,24 +295,20 @@ class SaddleFree(Solver[SaddleFreeState]):
     def _left_stationary_point(self, state: SaddleFreeState, slices: Slices) -> SaddleFreeState:
         """At a zero gradient: follow the most negative Ritz vector, or end if there is none."""
         operator = CurvatureOperator(slices, state.objective, state.x)
-        found = lowest_curvature(slices, operator, self.seed + 17 * state.counter, self.steps)
-        state = replace(
-            state,
-            products=state.products + operator.products,
-            steps=state.steps + found.steps,
-            lowest=found.value,
-        )
-        if not found.negative:
+        seed = self.seed + 17 * state.counter
+        lowest, vector, steps = lowest_curvature(slices, operator, seed, self.steps)
+        products = state.products + operator.products
+        state = replace(state, products=products, steps=state.steps + steps, lowest=lowest)
+        if vector is None:
             return replace(state, outcome=Status.SMALL_GRADIENT)
         trials = Trials(state, slices)
         length = max(1.0, slices.norm(slices.take(state.x)))
         for _ in range(HALVINGS):
             for sign in (1.0, -1.0):
-                step = sign * length * found.vector
+                step = sign * length * vector
                 value = trials.value(step)
                 if value < state.value:
-                    predicted = 0.5 * found.value * length**2
-                    ratio = (value - state.value) / predicted
+                    ratio = (value - state.value) / (0.5 * lowest * length**2)
                     return trials.accepted(
                         state, step, counter=state.counter + 1, ratio=ratio, step_length=length
                     )

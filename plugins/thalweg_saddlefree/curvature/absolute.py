@@ -48,33 +48,13 @@ class Direction:
     step: np.ndarray  # this rank's slice of ``-(H^2 + damping^2 I)^(-1/2) g``
     model: Model  # the quadratic model along it
     error: float  # estimated relative error of ``step``
-    converged: bool  # whether that estimate meets the tolerance
 
 
 class AbsoluteSolver(ABC):
     """One method of applying ``(H^2 + damping^2 I)^(-1/2)`` to minus a gradient.
 
-    Parameters
-    ----------
-    slices
-        Distribution of vectors over the ranks.
-    product
-        Product with H.
-    gradient
-        This rank's slice of g.
-    tolerance
-        Wanted relative error of the step.
-    limit
-        Most Krylov steps.
-
-    Attributes
-    ----------
-    products : int
-        Products with H so far.
-    steps : int
-        Krylov steps (Lanczos steps, or CG iterations) so far.
-    lowest : float
-        Most negative Ritz value of H seen, NaN before the first direction.
+    ``gradient`` is this rank's slice of g, ``tolerance`` the wanted relative error of a step, and
+    ``limit`` the largest number of Krylov steps.
     """
 
     def __init__(
@@ -90,9 +70,9 @@ class AbsoluteSolver(ABC):
         self.gradient_norm = slices.norm(gradient)
         self.tolerance = tolerance
         self.limit = limit
-        self.products = 0
-        self.steps = 0
-        self.lowest = float("nan")
+        self.products = 0  # with H so far
+        self.steps = 0  # Krylov steps (Lanczos steps, or CG iterations) so far
+        self.lowest = float("nan")  # most negative Ritz value of H seen
         self._plain_product = product
         if not self.gradient_norm > 0:
             raise InputError(
@@ -108,8 +88,7 @@ class AbsoluteSolver(ABC):
     def largest(self) -> float:
         """Size of the largest eigenvalue of H, from a few Lanczos steps.  Collective."""
         basis = LanczosBasis(self.slices, self.gradient)
-        while len(basis) < SCALE_STEPS and not basis.complete:
-            basis.extend(self.product)
+        basis.extend_to(SCALE_STEPS, self.product)
         return float(np.abs(basis.ritz_values()).max())
 
     def model_along(self, step: np.ndarray) -> Model:
@@ -119,22 +98,11 @@ class AbsoluteSolver(ABC):
 
     @abstractmethod
     def direction(self, damping: float) -> Direction:
-        """The step at this damping.  Collective.
-
-        Raises
-        ------
-        InputError
-            H is singular and there is no damping, or H is not symmetric.
-        """
+        """The step at this damping; a singular H is refused where it is 0.  Collective."""
 
 
 def refuse_singular(smallest: float, largest: float, damping: float) -> None:
-    """Raise if H is singular to rounding and nothing damps it.
-
-    Raises
-    ------
-    InputError
-    """
+    """Raise an `InputError` if H is singular to rounding and nothing damps it."""
     if damping == 0.0 and not smallest > SINGULAR * largest:
         raise InputError(
             "the Hessian is singular and the damping is zero, so |H| has no inverse; "

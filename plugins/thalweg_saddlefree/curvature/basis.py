@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,36 +35,21 @@ class LanczosBasis:
     as in Simon (1984, "The Lanczos algorithm with partial reorthogonalization", section 2),
     and a second projection is made only where it exceeds the power 3/4 of the rounding unit.
 
-    Parameters
-    ----------
-    slices
-        Distribution of vectors over the ranks.
-    start
-        This rank's slice of the vector that the space starts from; not zero.
-    dtype
-        Type that the vectors are stored in, by default double precision.
-
-    Attributes
-    ----------
-    diagonal, off_diagonal : list of float
-        Entries of T; ``off_diagonal[k]`` is the norm of what step ``k`` left over.
-    complete : bool
-        Whether the space is invariant, so that more steps bring nothing.
-    second_projections : int
-        Steps so far that were projected twice.
+    ``start`` is this rank's slice of the vector that the space starts from, not zero, and ``dtype``
+    the type that vectors are stored in, by default double precision.
     """
 
     def __init__(
         self, slices: Slices, start: np.ndarray, dtype: np.dtype[Any] | None = None
     ) -> None:
         self.slices = slices
-        self.start_norm = slices.norm(start)
+        #: Entries of T; ``off_diagonal[k]`` is the norm of what step ``k`` left over.
         self.diagonal: list[float] = []
         self.off_diagonal: list[float] = []
-        self.complete = False
-        self.second_projections = 0
+        self.complete = False  # whether the space is invariant, so that more steps bring nothing
+        self.second_projections = 0  # steps so far that were projected twice
         self._store = Store(slices, dtype)
-        self._store.append(start / self.start_norm)
+        self._store.append(start / slices.norm(start))
         self._scale = 0.0
         self._rounding = float(np.finfo(self._store.dtype).eps)
         #: Bounds of the inner products of the last two vectors with those before them.
@@ -82,18 +66,14 @@ class LanczosBasis:
     def extend(self, product: Product) -> None:
         """Take one step: one product, orthogonalized against the whole basis.
 
-        Raises
-        ------
-        InputError
-            The product is not symmetric: H v_k has a part along older vectors.
-        NumericalError
-            A product is not finite.
+        It is refused if it is not symmetric, so that it has a part along older vectors.
         """
         k = len(self)
         image = np.array(product(self.vector(k)), dtype=self._store.dtype)
         along = self._store.coefficients(image, k + 1)
         self._scale = max(self._scale, agreed(self.slices.comm, float(np.linalg.norm(along))))
-        self._refuse_asymmetry(along, k)
+        if k:
+            self._refuse_asymmetry(along, k)
         self._store.subtract(along, image)
         left = self._norm(image)
         if self._drifts(along, left):
@@ -112,6 +92,13 @@ class LanczosBasis:
             self.complete = True
         else:
             self._store.append(image / left)
+
+    def extend_to(self, steps: int, product: Product) -> int:
+        """Take steps until there are so many, or the basis is complete; how many were taken."""
+        before = len(self)
+        while len(self) < steps and not self.complete:
+            self.extend(product)
+        return len(self) - before
 
     def _norm(self, image: np.ndarray) -> float:
         left = self.slices.norm(image.astype(float, copy=False))
@@ -158,31 +145,21 @@ class LanczosBasis:
         return float(values[0]), self.combine(vectors[:, 0])
 
     def _refuse_asymmetry(self, coefficients: np.ndarray, k: int) -> None:
-        if k == 0:
-            return
         expected = np.zeros(k)
         expected[k - 1] = self.off_diagonal[k - 1]
         refuse_asymmetry(float(np.linalg.norm(coefficients[:k] - expected)) / (self._scale or 1.0))
 
 
-@dataclass(frozen=True)
-class LowestCurvature:
-    """Most negative Ritz value, this rank's slice of its unit vector, and Lanczos steps."""
-
-    value: float
-    vector: np.ndarray
-    steps: int
-    negative: bool
-
-
-def lowest_curvature(slices: Slices, operator: Product, seed: int, steps: int) -> LowestCurvature:
+def lowest_curvature(
+    slices: Slices, operator: Product, seed: int, steps: int
+) -> tuple[float, np.ndarray | None, int]:
     """Direction of most negative curvature, for a stationary point.  Collective.
 
-    By Lanczos from a random vector, since there is no gradient to start from.
+    The most negative Ritz value, this rank's slice of its unit vector, None where the value is not
+    negative, and the Lanczos steps, from a random vector, since there is no gradient to start from.
     """
     basis = LanczosBasis(slices, slices.random_normal(seed))
-    while len(basis) < min(steps, MAX_STEPS) and not basis.complete:
-        basis.extend(operator)
+    basis.extend_to(min(steps, MAX_STEPS), operator)
     size = max(float(np.abs(basis.ritz_values()).max()), 1e-300)
     value, vector = basis.lowest_ritz_pair()
-    return LowestCurvature(value, vector, len(basis), value < -ROUNDING * size)
+    return value, vector if value < -ROUNDING * size else None, len(basis)

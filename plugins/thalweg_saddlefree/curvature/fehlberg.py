@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from thalweg.errors import NumericalError
+from thalweg_saddlefree.curvature.absolute import SpectrumTooWide
 from thalweg_saddlefree.curvature.slices import Slices
 
 # Fehlberg (1969), NASA TR R-315, table III.
@@ -23,8 +23,8 @@ FOURTH = (25 / 216, 0.0, 1408 / 2565, 2197 / 4104, -1 / 5, 0.0)
 FIFTH = (16 / 135, 0.0, 6656 / 12825, 28561 / 56430, -9 / 50, 2 / 55)
 
 
-class TooManySteps(NumericalError):
-    """The solution bends too sharply for the steps allowed."""
+#: Steps, refused ones included, after which the solution bends too sharply.
+MOST_STEPS = 500
 
 
 def integrate(
@@ -32,23 +32,14 @@ def integrate(
     slope: Callable[[float, np.ndarray], np.ndarray],
     start: np.ndarray,
     tolerance: float,
-    most_steps: int = 500,
 ) -> np.ndarray:
     """``x(1)`` of ``dx/dt = slope(t, x)``, ``x(0) = start``; this rank's slices.
 
     The local error of a step, relative to the norm of x and to the step's share
     of the interval, stays below ``tolerance``; the result is that of order 5.
-
-    Raises
-    ------
-    TooManySteps
-        More than ``most_steps`` steps are needed.
     """
     t, x, length = 0.0, start.copy(), 0.05
-    steps = 0
-    while t < 1.0:
-        if steps >= most_steps:
-            raise TooManySteps(f"the differential equation needs more than {most_steps} steps")
+    for _ in range(MOST_STEPS):
         length = min(length, 1.0 - t)
         slopes: list[np.ndarray] = []
         for node, weights in zip(NODES, STAGES, strict=True):
@@ -59,13 +50,16 @@ def integrate(
         allowed = tolerance * length
         if error <= allowed:
             x = x + length * _sum(FIFTH, slopes, x)
-            # Guard against 1 - t being left as a rounding error.
-            t = 1.0 if t + length >= 1.0 - 1e-14 else t + length
-        steps += 1
+            t += length
+            if t >= 1.0 - 1e-14:  # 1 - t may be left as a rounding error
+                return x
         # The error per unit step goes with the fourth power of the length.
         growth = 0.9 * (allowed / error) ** 0.25 if error > 0 else 4.0
         length *= min(4.0, max(0.2, growth))
-    return x
+    raise SpectrumTooWide(
+        f"the differential equation needs more than {MOST_STEPS} steps; take method = 'lanczos' or "
+        "raise the damping"
+    )
 
 
 def _sum(weights: tuple[float, ...] | list[float], terms: list[np.ndarray], like: np.ndarray):  # type: ignore[no-untyped-def]

@@ -39,15 +39,10 @@ STRIDE = 4
 
 
 class LanczosAbsolute(AbsoluteSolver):
-    """Steps for every damping from one Lanczos basis (see the module's first lines).
+    """Steps for every damping from one Lanczos basis, which is stored in ``dtype``.
 
-    Parameters
-    ----------
-    progress
-        Also stop when a Lanczos step lowers the quadratic model by less than this part,
-        the rule of Hessian-free optimization (Martens 2010, section 4.4); 0 for never.
-    dtype
-        Type that the basis is stored in, by default double precision.
+    Also stops when a Lanczos step lowers the quadratic model by less than the part ``progress``,
+    the rule of Hessian-free optimization (Martens 2010, section 4.4); 0 for never.
     """
 
     def __init__(
@@ -67,9 +62,7 @@ class LanczosAbsolute(AbsoluteSolver):
 
     def largest(self) -> float:
         """Largest Ritz value in size; takes its steps in the basis itself."""
-        while len(self.basis) < SCALE_STEPS and not self.basis.complete:
-            self.basis.extend(self.product)
-            self.steps += 1
+        self.steps += self.basis.extend_to(SCALE_STEPS, self.product)
         return float(np.abs(self.basis.ritz_values()).max())
 
     def direction(self, damping: float) -> Direction:
@@ -81,22 +74,17 @@ class LanczosAbsolute(AbsoluteSolver):
             and self.steps < self.limit
             and not self._slow(damping)
         ):
-            for _ in range(min(STRIDE, self.limit - self.steps)):
-                self.basis.extend(self.product)
-                self.steps += 1
-                if self.basis.complete:
-                    break
+            more = min(STRIDE, self.limit - self.steps)
+            self.steps += self.basis.extend_to(len(self.basis) + more, self.product)
             error = self._error(damping)
-        return self._direction(damping, error)
+        return self.cheap_direction(damping, error)
 
-    def cheap_direction(self, damping: float) -> Direction:
+    def cheap_direction(self, damping: float, error: float | None = None) -> Direction:
         """The step at this damping from the present basis: no product whatever the error."""
-        return self._direction(damping, self._error(damping))
-
-    def _direction(self, damping: float, error: float) -> Direction:
         y, model = self._modeled(damping, len(self.basis))
         self.lowest = float(self.basis.ritz_values()[0])
-        return Direction(self.basis.combine(y), model, error, error <= self.tolerance)
+        error = self._error(damping) if error is None else error
+        return Direction(self.basis.combine(y), model, error)
 
     def _coordinates(self, damping: float, steps: int) -> np.ndarray:
         # An estimate of the error asks for those of earlier estimates again.

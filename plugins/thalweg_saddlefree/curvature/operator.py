@@ -21,24 +21,7 @@ ASYMMETRY = 1e-4
 
 
 class CurvatureOperator:
-    """The curvature of an objective at one point, as a function of slices.
-
-    Parameters
-    ----------
-    slices
-        Distribution of vectors over the ranks.
-    objective
-        Must offer a Hessian product, or a Gauss-Newton product.
-    x
-        The point.
-    gauss_newton
-        Multiply with the Gauss-Newton matrix instead of the Hessian.
-
-    Attributes
-    ----------
-    products : int
-        Products made so far.
-    """
+    """The Hessian or Gauss-Newton matrix of an objective at one point, as a function of slices."""
 
     def __init__(
         self, slices: Slices, objective: Objective, x: Array, gauss_newton: bool = False
@@ -47,16 +30,10 @@ class CurvatureOperator:
         self.objective = objective
         self.x = x
         self.gauss_newton = gauss_newton
-        self.products = 0
+        self.products = 0  # made so far
 
     def __call__(self, piece: np.ndarray) -> np.ndarray:
-        """Slice of the product.  Collective.
-
-        Raises
-        ------
-        NumericalError
-            The product is not finite.
-        """
+        """Slice of the product; one that is not finite is a `NumericalError`.  Collective."""
         direction = self.slices.join(piece)
         if self.gauss_newton:
             assert isinstance(self.objective, GaussNewtonProduct)
@@ -75,12 +52,7 @@ class CurvatureOperator:
 
 
 def refuse_asymmetry(relative: float) -> None:
-    """Raise if a measured relative asymmetry cannot be rounding.
-
-    Raises
-    ------
-    InputError
-    """
+    """Raise an `InputError` if a measured relative asymmetry cannot be rounding."""
     if relative > ASYMMETRY:
         raise InputError(
             f"the Hessian product is not symmetric (relative asymmetry {relative:.1e}): correct "
@@ -89,15 +61,7 @@ def refuse_asymmetry(relative: float) -> None:
 
 
 def check_symmetry(slices: Slices, product: Product, seed: int) -> None:
-    """Refuse a product that is not symmetric, by two products with random vectors.
-
-    Compares ``u'Hv`` with ``v'Hu`` for standard normal ``u`` and ``v``.
-
-    Raises
-    ------
-    InputError
-        They differ by more than :data:`ASYMMETRY` of their natural size.
-    """
+    """Refuse a product with ``u'Hv`` far from ``v'Hu`` for standard normal ``u`` and ``v``."""
     u, v = slices.random_normal(seed), slices.random_normal(seed + 1)
     image_u, image_v = product(u), product(v)
     difference = abs(slices.dot(u, image_v) - slices.dot(v, image_u))

@@ -125,9 +125,7 @@ class RationalAbsolute(AbsoluteSolver):
 
     def _attempt(self, damping: float, margin: float) -> Direction | None:
         lead = LanczosBasis(self.slices, self.gradient)
-        while len(lead) < min(LEAD_STEPS, self.limit) and not lead.complete:
-            lead.extend(self.product)
-            self.steps += 1
+        self.steps += lead.extend_to(min(LEAD_STEPS, self.limit), self.product)
         sigma = agreed(self.slices.comm, scipy.linalg.svdvals(lead.tridiagonal()))
         if lead.complete:
             refuse_singular(float(sigma[-1]), float(sigma[0]), damping)
@@ -170,7 +168,7 @@ class RationalAbsolute(AbsoluteSolver):
         values = scipy.linalg.eigvalsh_tridiagonal(diagonal, off[:-1])
         self.lowest = float(values[0])
         step = -((weights / shifts) @ minres.solution)
-        return Direction(step, self.model_along(step), error, error <= self.tolerance)
+        return Direction(step, self.model_along(step), error)
 
     def _error(self, minres: ShiftedMinres, weights: np.ndarray, smallest: float) -> float:
         """Bound on the relative error by the residuals; deactivates shifts that are solved."""

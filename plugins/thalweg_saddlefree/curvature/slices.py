@@ -18,21 +18,8 @@ from thalweg.parallel import MPI, Array, Layout, sum_over_ranks
 class Slices:
     """Slices of vectors of ``size`` numbers over the ranks of ``comm``, with inner products.
 
-    Parameters
-    ----------
-    comm
-        The ranks that share each vector.
-    size
-        Length of a vector over all ranks.
-    local_size
-        Length of this rank's rows of a distributed variable; None for a replicated one, of which
-        each rank takes an even share.
-    columns
-        Columns of the variable.
-
-    Notes
-    -----
-    All methods are collective.
+    ``local_size`` is the length of this rank's rows of a distributed variable of so many columns;
+    None for a replicated one, of which each rank takes an even share.  All methods are collective.
     """
 
     def __init__(
@@ -85,10 +72,6 @@ class Slices:
     def norm(self, a: np.ndarray) -> float:
         """Euclidean norm."""
         return float(np.sqrt(self.dot(a, a)))
-
-    def dots(self, basis: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """Inner products of the rows of ``basis``, shape ``(k, local_size)``, with ``a``."""
-        return self.total(basis @ a)
 
     def total(self, parts: np.ndarray) -> np.ndarray:
         """Sum over the ranks of a small array, the same bits everywhere."""

@@ -18,13 +18,8 @@ COLUMNS = 1 << 16
 class Store:
     """This rank's slices of a growing set of orthonormal vectors.
 
-    Parameters
-    ----------
-    slices
-        Distribution of vectors over the ranks.
-    dtype
-        Type that they are stored and projected in: single precision, where products have
-        no more digits, takes half of the memory and half of the time.
+    They are stored and projected in ``dtype``: single precision, where products have no more
+    digits, takes half of the memory and half of the time.
     """
 
     def __init__(self, slices: Slices, dtype: np.dtype[Any] | None = None) -> None:
