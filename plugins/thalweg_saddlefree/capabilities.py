@@ -35,11 +35,7 @@ def mean_gradient_squares(objective: Objective, x: Array, slices: Slices) -> np.
 
 
 def krylov_type(objective: Objective) -> np.dtype[Any]:
-    """Type of Krylov vectors: that in which the objective's products are computed.
-
-    That is ``objective.dtype`` where there is one, as networks have, and double precision
-    elsewhere.
-    """
+    """Type of Krylov vectors: that of the objective's products, in which networks compute."""
     return np.dtype(getattr(objective, "dtype", np.float64))
 
 
@@ -55,8 +51,7 @@ class Forms:
 class CurvatureForms(ABC):
     """An objective that forms ``V'BV`` for a few directions at less than a product each.
 
-    For a network that takes the forward half of a product (Martens and Grosse 2015,
-    appendix C).
+    For a network it takes the forward half of one (Martens and Grosse 2015, appendix C).
     """
 
     @abstractmethod
@@ -100,10 +95,8 @@ class LayeredCurvature(Capability):
 
     phrase = "network of layers with a Kronecker-factored Fisher matrix"
 
-    @property
-    @abstractmethod
-    def layers(self) -> Sequence[LayerBlock]:
-        """The layers; variables outside them are preconditioned by the damping alone."""
+    #: Their weights; together they are all variables, one after the other.
+    layers: Sequence[LayerBlock]
 
     @property
     @abstractmethod
@@ -122,13 +115,7 @@ class LayeredCurvature(Capability):
 
 
 def draw_curvature_rows(objective: Objective, seed: int, counter: int, rows: int | None) -> None:
-    """Let values and gradients see all data rows, and curvature products a sample of them.
-
-    Raises
-    ------
-    InputError
-        ``rows`` is given, and the objective has no data rows.
-    """
+    """Let values and gradients see all data rows, and curvature products a sample of them."""
     sample = curvature_sample(objective, seed, counter, rows)
     if isinstance(objective, Minibatches):
         objective.use_rows(None, sample)
@@ -137,10 +124,9 @@ def draw_curvature_rows(objective: Objective, seed: int, counter: int, rows: int
 def curvature_sample(
     objective: Objective, seed: int, counter: int, rows: int | None
 ) -> RowSet | None:
-    """Data rows for curvature products; None for all.
+    """Data rows for curvature products; None for all.  It does not depend on the ranks.
 
     Martens (2010), section 4.4: the sample hardly changes the direction and costs far less.
-    It depends on ``seed`` and ``counter`` alone, not on the ranks.
     """
     if rows is None:
         return None

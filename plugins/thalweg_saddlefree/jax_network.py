@@ -81,6 +81,7 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
     """
 
     default_solver: ClassVar[str] = "saddle-free-subspace"
+    default_preconditioner = "kronecker"
 
     def __init__(
         self,
@@ -103,21 +104,14 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
 
         super().__init__(comm, function, parameters, rows, precision=precision, held_out=held_out)
         self._find_layers(parameters)
-        jax = self._jax
-        self._batched["gauss-newton"] = jax.jit(self._gauss_newton)
-        self._sampled = jax.jit(self._sample)
-
-    @property
-    def default_preconditioner(self) -> str:
-        """The Kronecker metric."""
-        return "kronecker"
+        self._batched["gauss-newton"] = self._jax.jit(self._gauss_newton)
+        self._sampled = self._jax.jit(self._sample)
 
     def _leaf_order(self, parameters: Any) -> Sequence[int]:
         """Each layer's kernel, then its bias, which is the last row of its matrix."""
         paths, _ = self._jax.tree_util.tree_flatten_with_path(parameters)
         keys = [tuple(getattr(key, "key", key) for key in path) for path, _ in paths]
-        self._keys = sorted(range(len(keys)), key=lambda k: (keys[k][:-1], keys[k][-1] == "bias"))
-        return self._keys
+        return sorted(range(len(keys)), key=lambda k: (keys[k][:-1], keys[k][-1] == "bias"))
 
     def _find_layers(self, parameters: Any) -> None:
         self._names = sorted(parameters)
@@ -128,7 +122,7 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
             inputs = np.size(kernel) // outputs + int(bias)
             blocks.append(LayerBlock(start, inputs, outputs, bias))
             start = blocks[-1].stop
-        self._blocks = tuple(blocks)
+        self.layers = tuple(blocks)
         if start != self.layout.rows:
             raise InputError(
                 "the parameters of a JaxNetwork must be {layer: {'kernel': ..., 'bias': ...}}; "
@@ -200,18 +194,13 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
         return pull(self._loss_hessian(z, moved) * weights[:, None])[0]
 
     def _all_rows(self) -> RowSet:
-        return RowSet(np.arange(self._data_layout.local_rows), self._data_layout.rows)
-
-    @property
-    def layers(self) -> Sequence[LayerBlock]:
-        """The layers, sorted by name."""
-        return self._blocks
+        return RowSet(np.arange(self.data_layout.local_rows), self.data_layout.rows)
 
     @property
     def curvature_row_count(self) -> int:
         """Rows that curvature products see, over all ranks."""
         rows = self._curvature_rows
-        return self._data_layout.rows if rows is None else rows.total
+        return self.data_layout.rows if rows is None else rows.total
 
     def layer_samples(self, x: Array, draw: int) -> Iterator[LayerSample]:
         """Tapped inputs, and random signs pulled back from the outputs."""
@@ -223,7 +212,7 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
         chosen = padded(rows.local)
         inputs = self._jax.tree_util.tree_map(lambda leaf: leaf[chosen], self._rows[0])
         outputs = np.shape(self._rows[1])[-1]
-        signs = random_signs(self._data_layout.start + chosen, outputs, draw, self.dtype)
+        signs = random_signs(self.data_layout.start + chosen, outputs, draw, self.dtype)
         with self._precisely():
             seen, slopes = self._sampled(self._point(x), inputs, signs)
         for layer, name in enumerate(self._names):

@@ -29,13 +29,7 @@ COSTS = {"value": 2, "gradient": 6, "hessian": 12, "gauss-newton": 8, "sample": 
 
 
 def import_jax() -> Any:
-    """The module ``jax``.
-
-    Raises
-    ------
-    InputError
-        JAX is not installed.
-    """
+    """The module ``jax``, an optional extra."""
     try:
         return importlib.import_module("jax")
     except ImportError as error:
@@ -89,7 +83,7 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
         self._jax = jax = import_jax()
         if precision not in ("double", "single"):
             raise InputError(f"precision must be 'double' or 'single', not {precision!r}")
-        self.dtype = np.dtype(np.float64 if precision == "double" else np.float32)
+        self.dtype: np.dtype[Any] = np.dtype(np.float64 if precision == "double" else np.float32)
         with self._precisely():
             leaves, self._tree = jax.tree_util.tree_flatten(parameters)
             leaves = [np.asarray(leaf, dtype=self.dtype) for leaf in leaves]
@@ -126,11 +120,11 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
         self._rows: Any = None if rows is None else convert(typed, rows)
         self._held_out: Any = None if held_out is None else convert(typed, held_out)
         count = 0 if rows is None else self._count(self._rows)
-        self._data_layout = Layout(self.comm, 1)
+        self.data_layout = Layout(self.comm, 1)  # for a function without data
         if rows is not None:
             total = int(sum_over_ranks(self.comm, float(count)))
-            self._data_layout = Layout(self.comm, total, 1, count)
-        self.operations_per_gradient = COSTS["gradient"] * self._data_layout.rows
+            self.data_layout = Layout(self.comm, total, 1, count)
+        self.operations_per_gradient = COSTS["gradient"] * self.data_layout.rows
 
     def _count(self, rows: Any) -> int:
         return len(self._jax.tree_util.tree_leaves(rows)[0])
@@ -181,11 +175,6 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
 
     # -- rows in use -----------------------------------------------------------------------
 
-    @property
-    def data_layout(self) -> Layout:
-        """Distribution of the training rows; one row for a function without data."""
-        return self._data_layout
-
     def use_rows(self, values: RowSet | None, curvature: RowSet | None = None) -> None:
         """Restrict values and gradients, and curvature products, to some of the rows."""
         super().use_rows(values, curvature)
@@ -206,9 +195,9 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
 
     def _call(self, kind: str, rows: RowSet | None, *point: np.ndarray) -> Any:
         """Result of one of the compiled functions for this rank's rows; None without rows."""
-        total = self._data_layout.rows if rows is None else rows.total
+        total = self.data_layout.rows if rows is None else rows.total
         self.operations += COSTS[kind] * total
-        local = self._data_layout.local_rows if rows is None else len(rows.local)
+        local = self.data_layout.local_rows if rows is None else len(rows.local)
         if self._rows is not None and not local:
             return None
         data, batch = self._data(rows)
@@ -259,16 +248,13 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
 
     def value_error(self, value: float) -> float:
         """A few rounding units of the precision."""
-        kind = np.float64 if self.dtype == np.float64 else np.float32
-        return 8 * float(np.finfo(kind).eps) * abs(value)
+        return 8 * float(np.finfo(self.dtype).eps) * abs(value)
 
     def _point(self, x: Array) -> np.ndarray:
         return x[:, 0].astype(self.dtype, copy=False)
 
     def _sum(self, local: float) -> float:
-        if self._rows is None:
-            return local
-        return float(sum_over_ranks(self.comm, local))
+        return local if self._rows is None else float(sum_over_ranks(self.comm, local))
 
     def _total(self, local: np.ndarray | None) -> Array:
         """Sum over the ranks of this rank's part, None where it has no rows."""
@@ -304,11 +290,6 @@ def build_jax(
     The function that ``function`` names takes no arguments and returns ``(function, parameters)``,
     or ``(function, parameters, rows)`` with all data rows, which are then shared out over the
     ranks.  Its module is looked for in the working directory too.
-
-    Raises
-    ------
-    InputError
-        No such function, or one that returns something else.
     """
     module_name, colon, name = function.partition(":")
     if not (module_name and colon and name):

@@ -64,10 +64,8 @@ class Minibatches(Capability):
         """Work so far in gradient equivalents."""
         return self.operations / self.operations_per_gradient
 
-    @property
-    @abstractmethod
-    def data_layout(self) -> Layout:
-        """Distribution of the training rows over the ranks."""
+    #: Distribution of the training rows over the ranks.
+    data_layout: Layout
 
     @abstractmethod
     def use_rows(self, values: RowSet | None, curvature: RowSet | None = None) -> None:
@@ -201,17 +199,7 @@ def random_signs(rows: np.ndarray, columns: int, seed: int, dtype: np.dtype) -> 
 
 
 class EpochOrder:
-    """This rank's rows in the order of one epoch.
-
-    Parameters
-    ----------
-    schedule
-        The batches.
-    layout
-        Distribution of the data rows over the ranks.
-    epoch
-        Counted from 0.
-    """
+    """This rank's rows of a layout in the order of one epoch, counted from 0."""
 
     def __init__(self, schedule: BatchSchedule, layout: Layout, epoch: int) -> None:
         self.schedule, self.epoch = schedule, epoch

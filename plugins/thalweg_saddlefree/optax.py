@@ -11,6 +11,7 @@ the optimizer draws from the data it was given.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,41 +90,37 @@ def saddle_free(
     def network(params: Any) -> JaxNetwork:
         return JaxNetwork(comm, model, params, rows, loss, precision=precision)
 
-    steps = _Steps(network, preconditioner, solver, batch)
+    steps = _Steps(network, preconditioner, solver, batch, import_jax().tree_util)
     return optax.GradientTransformationExtraArgs(steps.init, steps.update)
 
 
+@dataclass
 class _Steps:
     """The transformation: its networks are compiled once for parameters of given shapes."""
 
-    def __init__(
-        self,
-        network: Callable[[Any], JaxNetwork],
-        preconditioner: KroneckerPreconditioner,
-        solver: SubspaceSaddleFree,
-        batch: int,
-    ) -> None:
-        self._network, self._preconditioner = network, preconditioner
-        self._solver, self._batch = solver, batch
-        self._trees = import_jax().tree_util
-        self._compiled: dict[Any, JaxNetwork] = {}
+    network: Callable[[Any], JaxNetwork]
+    preconditioner: KroneckerPreconditioner
+    solver: SubspaceSaddleFree
+    batch: int
+    trees: Any
+    compiled: dict[Any, JaxNetwork] = field(default_factory=dict)
 
     def _prepared(self, params: Any) -> tuple[JaxNetwork, Array]:
         """The network of parameters of these shapes, and the point."""
-        leaves, tree = self._trees.tree_flatten(params)
+        leaves, tree = self.trees.tree_flatten(params)
         key = (tree, *(np.shape(leaf) for leaf in leaves))
-        if key not in self._compiled:
-            self._compiled[key] = self._network(params)
-        network = self._compiled[key]
+        if key not in self.compiled:
+            self.compiled[key] = self.network(params)
+        network = self.compiled[key]
         x = network.ravel(params)[:, None]
-        self._preconditioner.setup(network, x)
+        self.preconditioner.setup(network, x)
         return network, x
 
     def init(self, params: Any) -> SaddleFreeState:
         """State before the first step."""
         last = np.zeros(self._prepared(params)[0].layout.rows)
-        metric = dict(self._preconditioner.state())
-        return SaddleFreeState(0, last, self._solver.damping, False, metric)
+        metric = dict(self.preconditioner.state())
+        return SaddleFreeState(0, last, self.solver.damping, False, metric)
 
     def update(
         self, grads: Any, state: SaddleFreeState, params: Any = None, **_: Any
@@ -132,12 +129,12 @@ class _Steps:
         if params is None:
             raise InputError("give the parameters too: update(grads, state, params)")
         # Scripts may keep a state as arrays of JAX.
-        state = self._trees.tree_map(
+        state = self.trees.tree_map(
             lambda leaf: np.asarray(leaf) if np.ndim(leaf) else np.asarray(leaf).item(), state
         )
         network, x = self._prepared(params)
-        self._preconditioner.restore(state.metric)
-        schedule = BatchSchedule(network.data_layout.rows, self._batch, seed=self._solver.seed)
+        self.preconditioner.restore(state.metric)
+        schedule = BatchSchedule(network.data_layout.rows, self.batch, seed=self.solver.seed)
         epoch, number = divmod(state.steps, schedule.batches)
         inner = SubspaceState(
             objective=network,
@@ -151,12 +148,12 @@ class _Steps:
             epoch=epoch,
             batch=number,
         )
-        moved = self._solver.move(inner.with_rows(schedule))
+        moved = self.solver.move(inner.with_rows(schedule))
         step = moved.last[:, 0]
-        updates = self._trees.tree_map(
+        updates = self.trees.tree_map(
             lambda part, like: np.asarray(part, dtype=np.asarray(like).dtype),
             network.unravel(step),
             params,
         )
-        metric = dict(self._preconditioner.state())
+        metric = dict(self.preconditioner.state())
         return updates, SaddleFreeState(state.steps + 1, step, moved.damping, moved.settled, metric)

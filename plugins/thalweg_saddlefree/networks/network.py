@@ -33,15 +33,8 @@ class Linearized:
 class Network(Identified):
     """A chain of fully connected layers ``a[l] = phi_l(a[l-1] W[l] + b[l])``.
 
-    Parameters
-    ----------
-    sizes
-        Units of every layer, inputs and outputs included.
-    activations
-        One for each hidden layer, ``len(sizes) - 2`` of them; the last layer's
-        belongs to the loss.
-    loss
-        Function of the last layer's pre-activations.
+    ``sizes`` counts the units of every layer, inputs and outputs included; each of the ``len(sizes)
+    - 2`` hidden layers has an activation, the last layer's belongs to the loss.
     """
 
     def __init__(self, sizes: list[int], activations: list[Activation], loss: Loss) -> None:
@@ -125,27 +118,17 @@ class Network(Identified):
         activations, z = self.forward(flat, rows)
         output = self.loss.output(z)
         total = self.loss.total(z, output, target)
-        delta = self.loss.delta(output, target)
-        deltas = [delta]
-        for layer in range(self.depth - 1, 0, -1):
-            delta = self._passed_back(flat, layer, activations[layer], delta)
-            deltas.append(delta)
+        back = self._deltas(flat, activations, self.loss.delta(output, target))
+        deltas = [delta for _, delta in back]
         return total, Linearized(activations, deltas[::-1], output)
 
-    def add_gradient(self, point: Linearized, gradient: np.ndarray) -> None:
-        """Add the gradient of the summed loss to ``gradient``."""
-        for layer in range(self.depth):
-            delta = point.deltas[layer]
-            multiply(point.activations[layer].T, delta, self.weights(gradient, layer), add=True)
+    def add_gradient(self, point: Linearized, gradient: np.ndarray, squared: bool = False) -> None:
+        """Add to ``gradient`` the sum over rows of the derivatives of their losses, or squares."""
+        for layer, (a, delta) in enumerate(zip(point.activations, point.deltas, strict=True)):
+            if squared:
+                a, delta = a**2, delta**2
+            multiply(a.T, delta, self.weights(gradient, layer), add=True)
             self.biases(gradient, layer)[...] += delta.sum(axis=0)
-
-    def add_gradient_squares(self, point: Linearized, squares: np.ndarray) -> None:
-        """Add, for every parameter, the sum over rows of its squared derivative."""
-        for layer in range(self.depth):
-            delta2 = point.deltas[layer] ** 2
-            a2 = point.activations[layer] ** 2
-            multiply(a2.T, delta2, self.weights(squares, layer), add=True)
-            self.biases(squares, layer)[...] += delta2.sum(axis=0)
 
     def leading(self, point: Linearized, rows: int) -> Linearized:
         """The first rows of a linearized chunk, as views."""
@@ -163,11 +146,8 @@ class Network(Identified):
         Back-propagation of ``R' signs``, where ``R'R`` is the Hessian of the loss by the
         outputs and ``signs`` are independent with mean 0 and variance 1.
         """
-        delta = self.loss.fisher_sample(point.output, signs)
-        for layer in range(self.depth - 1, -1, -1):
-            yield layer, delta
-            if layer:
-                delta = self._passed_back(flat, layer, point.activations[layer], delta)
+        sample = self.loss.fisher_sample(point.output, signs)
+        return self._deltas(flat, point.activations, sample)
 
     def curvature_forms(
         self, flat: np.ndarray, point: Linearized, directions: Sequence[np.ndarray], hessian: bool
@@ -200,57 +180,55 @@ class Network(Identified):
                     full[i] += [_total(second, other[layer - 1]) for other, _ in passes]
         return 0.5 * (forms + forms.transpose(0, 2, 1))
 
-    def add_hessian_product(
-        self, flat: np.ndarray, point: Linearized, direction: np.ndarray, product: np.ndarray
+    def add_product(
+        self,
+        flat: np.ndarray,
+        point: Linearized,
+        direction: np.ndarray,
+        product: np.ndarray,
+        hessian: bool,
     ) -> None:
-        """Add ``H direction`` of the summed loss to ``product``."""
+        """Add to ``product`` that of a direction with the Hessian of the summed loss, or with G.
+
+        G = J' (second derivative of the loss) J takes the R-forward pass, then ordinary
+        back-propagation (Schraudolph, 2002).
+        """
         rz, ra = self._r_forward(flat, point, direction)
-        rdelta = self.loss.hessian(point.output, point.deltas[-1], rz[-1])
+        if hessian:
+            rdelta = self.loss.hessian(point.output, point.deltas[-1], rz[-1])
+        else:
+            rdelta = self.loss.gauss_newton(point.output, rz[-1])
         for layer in range(self.depth - 1, -1, -1):
-            delta = point.deltas[layer]
+            a, delta = point.activations[layer], point.deltas[layer]
             target = self.weights(product, layer)
-            multiply(point.activations[layer].T, rdelta, target, add=True)
+            multiply(a.T, rdelta, target, add=True)
             self.biases(product, layer)[...] += rdelta.sum(axis=0)
             if layer == 0:
                 return
-            multiply(ra[layer].T, delta, target, add=True)
-            activation, a = self.activations[layer - 1], point.activations[layer]
-            back = np.empty_like(a)
+            activation, back = self.activations[layer - 1], np.empty_like(a)
             multiply(rdelta, self.weights(flat, layer).T, back)
-            multiply(delta, self.weights(direction, layer).T, back, add=True)
+            if hessian:
+                multiply(ra[layer].T, delta, target, add=True)
+                multiply(delta, self.weights(direction, layer).T, back, add=True)
             activation.times_slope(a, back)
-            second = activation.second_derivative(a)
+            second = activation.second_derivative(a) if hessian else None
             if second is not None:
                 second *= point.deltas[layer - 1]
                 second *= rz[layer - 1]
                 back += second
             rdelta = back
 
-    def add_gauss_newton_product(
-        self, flat: np.ndarray, point: Linearized, direction: np.ndarray, product: np.ndarray
-    ) -> None:
-        """Add ``G direction`` to ``product``, G = J' (second derivative of the loss) J.
-
-        Schraudolph (2002): the R-forward pass, then ordinary back-propagation.
-        """
-        rz, _ = self._r_forward(flat, point, direction)
-        rdelta = self.loss.gauss_newton(point.output, rz[-1])
+    def _deltas(
+        self, flat: np.ndarray, activations: list[np.ndarray], delta: np.ndarray
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Layers from the last, whose ``delta`` is given, with that passed back to each."""
         for layer in range(self.depth - 1, -1, -1):
-            a = point.activations[layer]
-            multiply(a.T, rdelta, self.weights(product, layer), add=True)
-            self.biases(product, layer)[...] += rdelta.sum(axis=0)
-            if layer == 0:
-                return
-            rdelta = self._passed_back(flat, layer, a, rdelta)
-
-    def _passed_back(
-        self, flat: np.ndarray, layer: int, a: np.ndarray, delta: np.ndarray
-    ) -> np.ndarray:
-        """Derivatives by the pre-activations of the layer before, whose activations are ``a``."""
-        back = np.empty_like(a)
-        multiply(delta, self.weights(flat, layer).T, back)
-        self.activations[layer - 1].times_slope(a, back)
-        return back
+            yield layer, delta
+            if layer:
+                back = np.empty_like(activations[layer])
+                multiply(delta, self.weights(flat, layer).T, back)
+                self.activations[layer - 1].times_slope(activations[layer], back)
+                delta = back
 
     def _r_forward(
         self, flat: np.ndarray, point: Linearized, direction: np.ndarray
@@ -276,12 +254,7 @@ class Network(Identified):
 def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -> np.ndarray:
     """``out = a b``, or ``out += a b`` with ``add``; no temporary arrays.
 
-    Parameters
-    ----------
-    a, b
-        Row-major matrices or their transposes, of one type (float32 or float64).
-    out
-        Row-major, of the same type.
+    The factors are row-major matrices or transposes of such, ``out`` is row-major, all of one type.
     """
     if 0 in (a.shape[0], a.shape[1], b.shape[1]):
         if not add:
@@ -292,25 +265,14 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -
     left, flip_left = (b.T, 0) if b.flags.c_contiguous else (b, 1)
     right, flip_right = (a.T, 0) if a.flags.c_contiguous else (a, 1)
     gemm(
-        1.0,
-        left,
-        right,
-        beta=1.0 if add else 0.0,
-        c=out.T,
-        trans_a=flip_left,
-        trans_b=flip_right,
+        1.0, left, right, beta=1.0 if add else 0.0, c=out.T, trans_a=flip_left, trans_b=flip_right,
         overwrite_c=1,
-    )
+    )  # fmt: skip
     return out
 
 
 def checked_sizes(layers: Sequence[int]) -> None:
-    """Refuse a list of layer sizes that makes no network.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a list of layer sizes that makes no network."""
     whole = all(isinstance(size, int) and not isinstance(size, bool) for size in layers)
     if len(layers) < 2 or not whole or min(layers, default=0) < 1:
         raise InputError(f"layers must be at least two integers of 1 or more, not {list(layers)!r}")

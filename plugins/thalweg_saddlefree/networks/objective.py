@@ -84,6 +84,7 @@ class NetworkObjective(
     """
 
     default_solver: ClassVar[str] = "saddle-free-subspace"
+    default_preconditioner = "kronecker"
 
     def __init__(
         self,
@@ -103,9 +104,9 @@ class NetworkObjective(
         super().__init__(comm, Layout(MPI.COMM_SELF, network.parameters))
         if rows.rows == 0:
             raise InputError("a network needs at least one row of data; the data set is empty")
-        self.rows = rows
+        self.rows = self.data_layout = rows
         self.network = network
-        self.dtype = np.dtype(np.float64 if precision == "double" else np.float32)
+        self.dtype: np.dtype[Any] = np.dtype(np.float64 if precision == "double" else np.float32)
         self.inputs, self.targets = self._typed(inputs, targets)
         self._held_out = self._typed(*held_out) if held_out is not None else None
         arrays = (self.inputs, self.targets, *(self._held_out or ()))
@@ -116,7 +117,7 @@ class NetworkObjective(
         self.scale = float(scale)
         self.memory = float(memory)
         self.operations_per_gradient = network.flops("gradient") * rows.rows
-        self._layers = tuple(
+        self.layers = tuple(
             LayerBlock(network.offsets[k], network.sizes[k] + 1, network.sizes[k + 1], bias=True)
             for k in range(network.depth)
         )
@@ -131,11 +132,23 @@ class NetworkObjective(
         network: Network,
         options: NetworkOptions,
     ) -> NetworkObjective:
-        """The training error over a data set's rows, of which a share is held out.  Collective."""
-        rows, train, rest = split_rows(dataset.layout, dataset.values, targets, options.held_out)
+        """The training error over a data set's rows, of which a share is held out.  Collective.
+
+        Which rows are held out does not depend on the ranks.
+        """
+        rows, inputs, rest = dataset.layout, dataset.values, None
+        count = round(options.held_out * rows.rows)
+        if count:
+            order = BatchSchedule(rows.rows, 1).positions(0, np.arange(rows.start, rows.stop))
+            trained, same = order >= count, targets is inputs
+            others = inputs[~trained]
+            rest = others, others if same else targets[~trained]
+            inputs = inputs[trained]
+            targets = inputs if same else targets[trained]
+            rows = Layout(rows.comm, rows.rows - count, rows.columns, int(trained.sum()))
         return cls(
-            comm, rows, network, *train, l2=options.l2, initialization=options.initialization,
-            scale=options.scale, precision=options.precision, held_out=rest,
+            comm, rows, network, inputs, targets, l2=options.l2, scale=options.scale,
+            initialization=options.initialization, precision=options.precision, held_out=rest,
         )  # fmt: skip
 
     def _typed(self, inputs: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -143,17 +156,7 @@ class NetworkObjective(
         same = targets is inputs
         return first, first if same else np.ascontiguousarray(targets, dtype=self.dtype)
 
-    @property
-    def default_preconditioner(self) -> str:
-        """The Kronecker metric."""
-        return "kronecker"
-
     # -- rows in use -----------------------------------------------------------------------
-
-    @property
-    def data_layout(self) -> Layout:
-        """Distribution of the training rows over the ranks."""
-        return self.rows
 
     @property
     def curvature_row_count(self) -> int:
@@ -233,20 +236,18 @@ class NetworkObjective(
 
     def hessian_product(self, x: Array, direction: Array) -> Array:
         """Exact Hessian over the curvature rows, by the R-operator."""
-        flat, along = self._flat(x), self._flat(direction)
-        sums = np.zeros(self.network.parameters, dtype=self.dtype)
-        for point in self._points(flat):
-            self.network.add_hessian_product(flat, point, along, sums)
-        self._count("hessian", self.curvature_row_count)
-        return self._with_decay(sums, self.curvature_row_count, direction)
+        return self._product("hessian", x, direction)
 
     def gauss_newton_product(self, x: Array, direction: Array) -> Array:
         """Gauss-Newton matrix over the curvature rows, by the R-operator."""
+        return self._product("gauss-newton", x, direction)
+
+    def _product(self, kind: str, x: Array, direction: Array) -> Array:
         flat, along = self._flat(x), self._flat(direction)
         sums = np.zeros(self.network.parameters, dtype=self.dtype)
         for point in self._points(flat):
-            self.network.add_gauss_newton_product(flat, point, along, sums)
-        self._count("gauss-newton", self.curvature_row_count)
+            self.network.add_product(flat, point, along, sums, kind == "hessian")
+        self._count(kind, self.curvature_row_count)
         return self._with_decay(sums, self.curvature_row_count, direction)
 
     def curvature_forms(self, x: Array, directions: Sequence[Array], hessian: bool) -> Forms:
@@ -264,11 +265,6 @@ class NetworkObjective(
                 weights = np.stack([self.network.weights(v, layer).ravel() for v in along])
                 forms += self.l2 * (weights @ weights.T)
         return Forms(forms[0], forms[1] if hessian else None)
-
-    @property
-    def layers(self) -> Sequence[LayerBlock]:
-        """One block per layer: weights, and biases as its last row."""
-        return self._layers
 
     def layer_samples(self, x: Array, draw: int) -> Iterator[LayerSample]:
         """Activations, and back-propagated random signs that stand for sampled targets."""
@@ -288,7 +284,7 @@ class NetworkObjective(
         flat = self._flat(x)
         sums = np.zeros(self.network.parameters, dtype=self.dtype)
         for point in self._points(flat):
-            self.network.add_gradient_squares(point, sums)
+            self.network.add_gradient(point, sums, squared=True)
         return self._averaged(sums, self.curvature_row_count)
 
     # -- what is reported ------------------------------------------------------------------
@@ -308,8 +304,7 @@ class NetworkObjective(
 
     def value_error(self, value: float) -> float:
         """A few rounding units of the precision of the matrix products."""
-        kind = np.float64 if self.dtype == np.float64 else np.float32
-        return 8 * float(np.finfo(kind).eps) * abs(value)
+        return 8 * float(np.finfo(self.dtype).eps) * abs(value)
 
     def identity(self) -> dict[str, Any]:
         """The arguments; rows may have been scaled, to bits that depend on the number of ranks."""
@@ -385,22 +380,3 @@ class NetworkObjective(
 def _chunks(inputs: np.ndarray, targets: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     for start in range(0, len(inputs), CHUNK):
         yield inputs[start : start + CHUNK], targets[start : start + CHUNK]
-
-
-def split_rows(
-    layout: Layout, inputs: np.ndarray, targets: np.ndarray, held_out: float
-) -> tuple[Layout, tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray] | None]:
-    """Layout of the training rows, these rows, and those held out, of this rank.  Collective.
-
-    Which rows are held out does not depend on the ranks.
-    """
-    count = round(held_out * layout.rows)
-    if not count:
-        return layout, (inputs, targets), None
-    order = BatchSchedule(layout.rows, 1).positions(0, np.arange(layout.start, layout.stop))
-    kept, parts = order >= count, []
-    for chosen in (kept, ~kept):
-        rows = inputs[chosen]
-        parts.append((rows, rows if targets is inputs else targets[chosen]))
-    rest = Layout(layout.comm, layout.rows - count, layout.columns, int(kept.sum()))
-    return rest, parts[0], parts[1]

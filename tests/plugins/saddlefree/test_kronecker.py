@@ -296,7 +296,7 @@ def test_factors_that_overflow_are_told():
 
 def test_layers_that_leave_variables_out_are_refused():
     problem = objective(MPI.COMM_SELF)
-    problem._layers = problem.layers[1:]
+    problem.layers = problem.layers[1:]
     with pytest.raises(InputError, match="do not cover its variables"):
         KroneckerPreconditioner().setup(problem, problem.initial_point(0))
 
