@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, TypeVar, cast
 
@@ -35,6 +34,11 @@ class RoundState(SolverState):
     change: float = math.nan  # change of W and the blocks in the last round
     round_value: float = math.nan  # objective at the start of the round
     inner_done: bool = False  # whether the inner test is met
+
+    @property
+    def residual(self) -> float:
+        """``|Phi W - W Lambda|``."""
+        return self.gradient_norm
 
 
 S = TypeVar("S", bound=RoundState)
@@ -172,10 +176,6 @@ class RoundSolver(Solver[S]):
         if state.round >= self.rounds:
             return replace(state, outcome=Status.ITERATION_LIMIT)
         return state
-
-    def trace_row(self, state: S) -> Mapping[str, float]:
-        """Residual |Phi W - W Lambda|, round and change."""
-        return {"residual": state.gradient_norm, "round": state.round, "change": state.change}
 
 
 def moved_to(state: S, w: Array, **changes: Any) -> S:

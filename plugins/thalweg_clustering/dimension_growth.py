@@ -7,7 +7,6 @@ Columns to come are zero, which the objective takes as absent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 
@@ -153,7 +152,3 @@ class DimensionGrowth(RoundSolver[GrowthState]):
             step_length=search.step,
             length=2.0 * search.step,
         )
-
-    def trace_row(self, state: GrowthState) -> Mapping[str, float]:
-        """Beside the common columns, the column that is being found."""
-        return {**super().trace_row(state), "column": state.column}

@@ -22,7 +22,6 @@ Convergence is linear, and can be slow.  Two ways speed it up:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal
 
@@ -235,10 +234,6 @@ class ISM(RoundSolver[ISMState]):
         if shift < 1e-3 * float(np.abs(state.phi).max()):
             shift = 0.0
         return replace(state, shift=shift, damping=min(1.0, 2.0 * state.damping))
-
-    def trace_row(self, state: ISMState) -> Mapping[str, float]:
-        """Beside the common columns, the level shift and the refused steps."""
-        return {**super().trace_row(state), "shift": state.shift, "refusals": state.refusals}
 
 
 def _largest_curvature(state: ISMState) -> float:

@@ -137,10 +137,6 @@ class HessianFree(Solver[HessianFreeState]):
         )
         return self._searched(state, slices, solution)
 
-    def trace_row(self, state: HessianFreeState) -> Mapping[str, float]:
-        """Products so far, damping and ratio."""
-        return {"products": state.products, "damping": state.damping, "ratio": state.ratio}
-
     # -- parts -----------------------------------------------------------------------------
 
     def _solve(self, state: HessianFreeState, slices: Slices) -> Callable[[np.ndarray], np.ndarray]:

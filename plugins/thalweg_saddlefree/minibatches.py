@@ -256,10 +256,6 @@ class StochasticState(SolverState):
             return self.operations / self.objective.operations_per_gradient
         return float(self.evaluations)
 
-    def trace_row(self) -> dict[str, float]:
-        """Values of :data:`STOCHASTIC_COLUMNS`."""
-        return {name: getattr(self, name) for name in STOCHASTIC_COLUMNS}
-
     def with_rows(self, schedule: BatchSchedule, share: float = 1.0) -> Self:
         """The state once the objective uses the next batch, and its first ``share``."""
         assert isinstance(self.objective, Minibatches)

@@ -9,7 +9,6 @@ is never taken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 
@@ -74,8 +73,8 @@ class SaddleFreeState(SolverState):
     largest_norm: float = 0.0  # largest norm of a gradient met
     #: Hessian products and Krylov steps so far.
     products: int = 0
-    steps: int = 0
-    lowest: float = float("nan")  # most negative Ritz value of the last direction
+    lanczos_steps: int = 0
+    lowest_ritz_value: float = float("nan")  # most negative Ritz value of the last direction
     ratio: float = float("nan")  # actual over predicted decrease of the last step
 
 
@@ -193,16 +192,6 @@ class SaddleFree(Solver[SaddleFreeState]):
                 state = replace(state, outcome=Status.PRECISION_LIMIT)
         return replace(state, largest_norm=max(state.largest_norm, state.gradient_norm))
 
-    def trace_row(self, state: SaddleFreeState) -> Mapping[str, float]:
-        """Products and Krylov steps so far; the rest of the last step."""
-        return {
-            "products": state.products,
-            "lanczos_steps": state.steps,
-            "lowest_ritz_value": state.lowest,
-            "damping": state.damping,
-            "ratio": state.ratio,
-        }
-
     # -- parts -----------------------------------------------------------------------------
 
     def _descended(self, state: SaddleFreeState, slices: Slices, kind: str) -> SaddleFreeState:
@@ -225,8 +214,8 @@ class SaddleFree(Solver[SaddleFreeState]):
         state = replace(
             state,
             products=state.products + operator.products,
-            steps=state.steps + solver.steps,
-            lowest=solver.lowest,
+            lanczos_steps=state.lanczos_steps + solver.steps,
+            lowest_ritz_value=solver.lowest,
             curvature=kind,
         )
         if found is None:
@@ -298,7 +287,8 @@ class SaddleFree(Solver[SaddleFreeState]):
         seed = self.seed + 17 * state.counter
         lowest, vector, steps = lowest_curvature(slices, operator, seed, self.steps)
         products = state.products + operator.products
-        state = replace(state, products=products, steps=state.steps + steps, lowest=lowest)
+        steps += state.lanczos_steps
+        state = replace(state, products=products, lanczos_steps=steps, lowest_ritz_value=lowest)
         if vector is None:
             return replace(state, outcome=Status.SMALL_GRADIENT)
         trials = Trials(state, slices)

@@ -159,8 +159,8 @@ class Solver(ABC, Generic[S]):
         return state.outcome
 
     def trace_row(self, state: S) -> Mapping[str, float]:
-        """Values of :attr:`trace_columns` at this state."""
-        return {}
+        """Values of :attr:`trace_columns` at this state, by default its attributes."""
+        return {name: getattr(state, name) for name in self.trace_columns}
 
     def whole_value(self, state: S) -> float:
         """Value of the whole problem, which ends a run whose steps see parts of it."""

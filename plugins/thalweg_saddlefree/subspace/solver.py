@@ -12,7 +12,6 @@ and Grosse, 2015, section 7).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
@@ -217,10 +216,6 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         settled = state.settled or (not state.whole and counter >= FIRST_STEPS)
         return replace(state, counter=counter, settled=settled)
 
-    def trace_row(self, state: SubspaceState) -> Mapping[str, float]:
-        """The last step."""
-        return state.trace_row()
-
     def whole_value(self, state: SubspaceState) -> float:
         """The objective over all rows, which stay in use."""
         if isinstance(state.objective, Minibatches):
@@ -262,7 +257,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             share = min(1.0, max(self.curvature_share, CURVATURE_ROWS / state.size))
             state = state.with_rows(schedule, share)
             first, last = schedule.bounds(state.batch)
-            state = replace(state, rows=last - first)
+            state = replace(state, batch_rows=last - first)
         return replace(state, whole=schedule.batches == 1).evaluated_here()
 
     def _directions(self, state: SubspaceState) -> list[Array]:
@@ -334,8 +329,8 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             bound=-RISE * float(model.slopes @ minimizer.coefficients),
             highest=state.value + BLOWUP * float(usual),
             predicted=state.predicted - minimizer.change,
-            lowest=minimizer.lowest,
-            negative=state.negative + int(minimizer.lowest < 0),
+            lowest_curvature=minimizer.lowest,
+            negative_steps=state.negative_steps + int(minimizer.lowest < 0),
             step_length=layout.norm(step),
         )
         return moved, minimizer.change
@@ -345,13 +340,13 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
 
         Each step is compared then, and the damping follows as much faster.
         """
-        x, last, negative = state.x, state.last, state.negative
+        x, last, negative = state.x, state.last, state.negative_steps
         for trial in range(TRIALS):
             state, change = self._compared(state)
             if change <= 0:
                 return state
             damping = state.damping * 4.0 ** (trial + 1)  # it may be too small by any factor
-            state = replace(state, x=x, last=last, negative=negative, damping=damping)
+            state = replace(state, x=x, last=last, negative_steps=negative, damping=damping)
         return replace(state, outcome=Status.PRECISION_LIMIT)
 
     def _measured(self, state: SubspaceState) -> SubspaceState:

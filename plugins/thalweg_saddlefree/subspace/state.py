@@ -18,9 +18,9 @@ class SubspaceState(StochasticState):
     counter: int = 0  # steps taken
     damping: float  # for the next step
     products: float = 0.0  # curvature products, and halves of products for forms, so far
-    lowest: float = float("nan")  # least curvature of the Hessian in the last subspace
-    negative: int = 0  # steps so far whose subspace held negative curvature
-    rows: int = 0  # rows of the last batch
+    lowest_curvature: float = float("nan")  # least curvature of the Hessian in the last subspace
+    negative_steps: int = 0  # steps so far whose subspace held negative curvature
+    batch_rows: int = 0  # rows of the last batch
     ratio: float = float("nan")  # actual over predicted decrease when it was last measured
     #: Whether a prediction has failed so far, or the first steps on batches are over.
     settled: bool = False
@@ -33,17 +33,6 @@ class SubspaceState(StochasticState):
     #: Sums of the predicted decreases of this epoch's steps and of the last one's.
     predicted: float = 0.0
     earlier: float = 0.0
-
-    def trace_row(self) -> dict[str, float]:
-        """What a trace shows of the last step."""
-        return super().trace_row() | {
-            "batch_rows": self.rows,
-            "products": self.products,
-            "damping": self.damping,
-            "ratio": self.ratio,
-            "lowest_curvature": self.lowest,
-            "negative_steps": self.negative,
-        }
 
     def evaluated_here(self) -> SubspaceState:
         """The state with value and gradient at its iterate, over the rows in use.  Collective."""

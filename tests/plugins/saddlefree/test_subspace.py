@@ -207,13 +207,13 @@ def test_batches_grow_where_noise_asks_and_not_else():
         solver, state = with_batches_of(10, problem)
         for _ in range(60):
             state = solver.step(state)
-        assert (state.rows > 10) == grows, state.rows
+        assert (state.batch_rows > 10) == grows, state.batch_rows
         assert state.noisy == grows
     for options, rows in (({"growth": 1.0}, 10), ({"largest_batch": 15}, 15)):
         solver, state = with_batches_of(10, problem, **options)
         for _ in range(60):
             state = solver.step(state)
-        assert state.rows == rows
+        assert state.batch_rows == rows
 
 
 def test_the_damping_follows_every_first_step_until_a_prediction_fails():
