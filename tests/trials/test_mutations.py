@@ -107,6 +107,14 @@ HARMLESS: dict[tuple[str, str], str] = {
         "scan += 100_000 * (60.0 - 0.35 * dimension)",
     ): "a rough time, which only says after how much work on the cuts the others are scanned",
     (
+        "plugins/thalweg_embedding/pairs/fixed_field.py",
+        "side = 16.0 * self._box.mesh.spacing",
+    ): "wider cells of the points of a field change the order of sums alone",
+    (
+        "plugins/thalweg_embedding/pairs/mesh.py",
+        "first = max(0, math.floor(low * scale - shift - 0.5 * taps) - 1)",
+    ): "a lower first row of the mesh is one too many, which nothing reaches",
+    (
         "plugins/thalweg_isometry/objective.py",
         "floor = 2e-14 * (sizes[rows, None] + other_sizes)",
     ): "any length serves that rounding may give to coinciding points",
@@ -273,6 +281,8 @@ def apply_to_loaded(mutation: Mutation, folder: Path) -> None:
     new = {key(before): (after, before != after) for before, after in pairs}
     done = False
     for thing in gc.get_objects():
+        if isinstance(thing, functools._lru_cache_wrapper) and "thalweg" in str(thing.__module__):
+            thing.cache_clear()  # of what the code returned before
         if isinstance(thing, FunctionType) and (found := new.get(key(thing.__code__))):
             thing.__code__ = found[0]
             done |= found[1]

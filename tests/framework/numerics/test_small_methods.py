@@ -47,6 +47,19 @@ def test_the_two_loop_recursion_inverts_a_quadratic_whose_pairs_span_the_space(m
     np.testing.assert_allclose(product, np.linalg.solve(matrix, gradient))
 
 
+def test_the_two_loop_recursion_is_the_product_of_its_updates(matrix):
+    rng = np.random.default_rng(1)
+    steps = rng.standard_normal((4, 6))
+    inverse = np.eye(6)
+    for s in steps:  # Nocedal and Wright (2006), equation 6.17
+        y = matrix @ s
+        left = np.eye(6) - np.outer(s, y) / (s @ y)
+        inverse = left @ inverse @ left.T + np.outer(s, s) / (s @ y)
+    gradient, pairs = rng.standard_normal(6), [(s, matrix @ s) for s in steps]
+    product = two_loop(gradient, pairs, lambda v: v, lambda a, b: float(a @ b))
+    np.testing.assert_allclose(product, inverse @ gradient)
+
+
 def search(first, trials=20, **more):
     """Along a parabola with its minimum at 1."""
     return backtrack(
@@ -58,6 +71,7 @@ def search(first, trials=20, **more):
 def test_backtracking_goes_to_the_minimum_of_a_parabola_within_its_bounds():
     assert search(1.0).trials == 1
     assert search(4.0).step == 1.0
+    assert search(2.0).trials == 2  # its value is that at the start, so that nothing is lowered
     assert search(100.0).step == pytest.approx(1.0)
     assert search(4.0, ratios=(0.6, 0.6)).step == pytest.approx(4.0 * 0.6**2)
 

@@ -14,7 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import Layout
+from thalweg.parallel import MPI, Layout
 from thalweg_embedding import objectives, student_sne, umap
 from thalweg_embedding.affinities.affinities_from_data import affinities_of
 from thalweg_embedding.affinities.distances import SparseDataset
@@ -40,6 +40,17 @@ def test_students_kernel_is_t_snes_at_one_and_a_gaussian_at_many_degrees():
     )
     heavy = student_functions(0.0)[1]  # 1/sqrt(1 + 2 d)
     np.testing.assert_allclose([heavy(d)[0] for d in distances], (1 + 2 * distances) ** -0.5)
+
+
+@pytest.mark.ranks(2, 3)
+def test_repulsion_by_squared_distances_does_not_depend_on_the_ranks(comm):
+    options = {"perplexity": 5.0, "repulsive_weights": "squared-distances", "init_scale": 1.0}
+    alone, together = (
+        objectives.elastic_embedding(digits(ranks, 40), ranks, **options)
+        for ranks in (MPI.COMM_SELF, comm)
+    )
+    x = alone.layout.random_normal(0)
+    assert together.value(together.layout.local(x)) == pytest.approx(alone.value(x), rel=1e-12)
 
 
 @pytest.mark.parametrize(("a", "b", "offset"), [(1.577, 0.895, 1e-3), (1, 1, 1e-3), (0.3, 1, 1)])

@@ -183,10 +183,12 @@ def test_a_scan_in_parts_finds_what_one_in_a_piece_finds(comm, fraction):
     options = {"threshold": 0.5, "max_pairs": 400, "per_row": 2, "fraction": fraction, "seed": 3}
     whole = secants(points, comm).scan(components, **options)
     parted = secants(points, comm)
-    scan = None
+    scan, counts = None, [0]
     for k in range(4):
         scan = parted.scan(components, **options, part=(k, 4), first=3, before=scan)
         assert scan.complete == (k == 3 and fraction == 1.0)
+        counts.append(scan.n_pairs)
+    assert counts == sorted(counts)
     for name in ("delta", "delta_lower", "pair", "n_pairs", "n_coincident"):
         assert getattr(scan, name) == getattr(whole, name)
     np.testing.assert_array_equal(scan.pairs, whole.pairs)
