@@ -303,3 +303,11 @@ def test_a_decision_fits_on_a_page_and_says_what_follows(record):
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["Context", "Decision", "Consequences"]
     assert re.search(r"^20\d\d, (accepted|replaced by)", text, re.MULTILINE)
     assert len(text.split()) <= 300
+
+
+def test_the_paper_is_short_and_cites_what_it_lists():
+    folder = ROOT / "framework" / "docs"
+    _, _, text = (folder / "paper.md").read_text(encoding="utf-8").split("---\n", 2)
+    listed = re.findall(r"^@\w+\{(\w+),", (folder / "paper.bib").read_text("utf-8"), re.MULTILINE)
+    assert set(re.findall(r"@([a-z]+\d{4}\w*)", text)) == set(listed)
+    assert 700 <= len(text.split()) <= 1000
