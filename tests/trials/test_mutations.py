@@ -115,6 +115,14 @@ HARMLESS: dict[tuple[str, str], str] = {
         "first = max(0, math.floor(low * scale - shift - 0.5 * taps) - 1)",
     ): "a lower first row of the mesh is one too many, which nothing reaches",
     (
+        "plugins/thalweg_saddlefree/hessian_free.py",
+        "if value < state.value and value <= state.value + 0.02 * length * min(slope, 0.0):",
+    ): "any small share of the predicted decrease serves",
+    (
+        "plugins/thalweg_saddlefree/networks/objective.py",
+        "units = sum(self.network.sizes) - sum(self.network.sizes[1:])",
+    ): "an estimate of memory: what is kept changes no number",
+    (
         "plugins/thalweg_isometry/objective.py",
         "floor = 2e-14 * (sizes[rows, None] + other_sizes)",
     ): "any length serves that rounding may give to coinciding points",

@@ -87,6 +87,23 @@ def test_the_objective_never_rises_and_newton_speed_sets_in():
     assert norms[-1] < 1e-3 * norms[-2]
 
 
+def test_every_evaluation_is_counted_also_those_that_lead_nowhere():
+    class Counted(Distributed):
+        calls = 0
+
+        def value(self, x):
+            self.calls += 1
+            return np.inf  # no trial is accepted
+
+        def value_and_gradient(self, x):
+            self.calls += 1
+            return super().value_and_gradient(x)
+
+    objective = Counted(MPI.COMM_SELF)
+    result = thalweg.minimize(objective, solver="saddle-free", iterations=3)
+    assert result.evaluations == objective.calls > 3
+
+
 def test_the_trace_tells_products_steps_ritz_value_damping_and_ratio():
     objective = build.build_styblinski_tang(None, MPI.COMM_SELF)
     trace = thalweg.minimize(objective, solver="saddle-free", iterations=3).trace

@@ -36,6 +36,13 @@ def small_model(curvature, slopes, gauss_newton=True):
     return SubspaceModel(np.asarray(slopes, float), np.eye(len(slopes)), Forms(simple, hessian))
 
 
+def test_the_trace_counts_products_up():
+    options = {"solver": "saddle-free-subspace", "iterations": 4}
+    for lanczos in (0, 2):
+        trace = thalweg.minimize(autoencoder(MPI.COMM_SELF), lanczos=lanczos, **options).trace
+        assert (np.diff(trace["products"]) > lanczos).all()
+
+
 def test_absolute_eigenvalues_reverse_no_step_and_make_none_long():
     found = small_model([4.0, -4.0, 1e-9], [1.0, 1.0, 1.0]).step(1e-3)
     # Down every direction; as far along -4 as along 4 (up to the damping).
