@@ -7,7 +7,7 @@ import pytest
 
 from thalweg.parallel import MPI, job_threads
 from thalweg.parallel.threads import cpu_quota, threads_per_rank, usable_cores
-from thalweg.workbench.doctor import examination, libraries
+from thalweg.workbench import doctor
 from thalweg.workbench.memory import available_memory
 
 
@@ -53,7 +53,7 @@ def test_neither_quota_nor_memory_is_limited_where_nothing_states_a_limit(monkey
 
 @pytest.mark.parametrize(
     "check",
-    [examination.cores, libraries.mpi_libraries, libraries.blas, libraries.matrix_products],
+    [doctor.cores, doctor.mpi_libraries, doctor.blas, doctor.matrix_products],
 )
 def test_the_checks_of_an_installation_find_nothing_broken(check):
     assert not any(finding.broken for finding in check())
