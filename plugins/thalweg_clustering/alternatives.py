@@ -1,22 +1,15 @@
 """Several alternatives in turn, each unlike all before, until nothing new is left.
 
-Each run of KDAC is given all labelings found so far.  An alternative counts if it is
-
-new
-    its normalized mutual information with every earlier labeling is at most
-    ``max_overlap``, and
-clustered
-    the rows in its subspace are better separated than rows without clusters would be: the
-    eigenvalue lambda_(k-1) of the centered, normalized kernel (at 1 for k components that
-    do not touch), or the eigengap lambda_(k-1) - lambda_k, exceeds those of all 39 reference
-    sets, drawn uniformly from the box of the principal axes of the same rows, as for the
-    gap statistic of Tibshirani, Walther and Hastie (2001).  Rows without clusters pass by
-    chance with a probability of at most 1/20; rows with clusters may fail where sigma is
-    large for the gaps between them, as half the median distance often is.  Along a line
-    that is long for the kernel the eigenvalue alone is large for any rows; in thin curved
-    clusters the gap is small.
-
-The first one that does not ends the search, and its reason is reported.
+Each run of KDAC is given all labelings found so far.  An alternative counts if it is new, its
+normalized mutual information with every earlier labeling at most ``max_overlap``, and clustered:
+the eigenvalue lambda_(k-1) of the centered, normalized kernel (at 1 for k components that do not
+touch), or the eigengap lambda_(k-1) - lambda_k, exceeds those of all 39 reference sets, drawn
+uniformly from the box of the principal axes of the same rows, as for the gap statistic of
+Tibshirani, Walther and Hastie (2001).  Rows without clusters pass by chance with a probability of
+at most 1/20; rows with clusters may fail where sigma is large for the gaps between them, as half
+the median distance often is.  Along a line that is long for the kernel the eigenvalue alone is
+large for any rows; in thin curved clusters the gap is small.  The first alternative that does not
+count ends the search.
 """
 
 from __future__ import annotations

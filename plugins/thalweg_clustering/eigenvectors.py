@@ -27,11 +27,6 @@ def smallest_eigenvectors(
     By LAPACK, or to a relative residual of ``tolerance``, from ``guess``, shape ``(d, count)``, by
     ``"lobpcg"`` (SciPy), ``"cpm"`` (coordinate-wise power method) or ``"slepc"``.  Each is signed
     so that its largest entry is positive.
-
-    Raises
-    ------
-    InputError
-        An unknown method, or SLEPc is not installed.
     """
     d = len(matrix)
     if solver not in EIGENSOLVERS:

@@ -40,21 +40,13 @@ def leading_embedding(
     guess: np.ndarray | None = None,
     seed: int = 0,
 ) -> Subspace:
-    """The ``count`` leading eigenvectors at W (eq. 3).  Collective.
+    """The ``count`` leading eigenvectors at W (eq. 3), with D of this rank's rows.  Collective.
 
-    Parameters
-    ----------
-    w, degrees
-        W, shape ``(d, q)``, and D of this rank's rows, shape ``(n_local,)``.
-    kind
-        ``"lapack"``, ``"lobpcg"``, ``"slepc"``; ``"auto"``: the Gram matrix of features
-        where the kernel has some, LAPACK for a stored kernel without a guess, else LOBPCG,
-        which without a guess begins from the eigenvectors of the Nystrom approximation.
-    tolerance
-        Relative residual of the iterative kinds.
-    apart, guess
-        This rank's rows of orthonormal, centered columns to be orthogonal to, and of columns to
-        start from; ``seed`` is that of the rest of the start.
+    The kind ``"auto"`` is the Gram matrix of features where the kernel has some, LAPACK for a
+    stored kernel without a guess, else LOBPCG, which without a guess begins from the eigenvectors
+    of the Nystrom approximation; the tolerance is the relative residual of iterative kinds.
+    ``apart`` and ``guess`` are this rank's rows of orthonormal, centered columns to be orthogonal
+    to, and of columns to start from; ``seed`` is that of the rest of the start.
     """
     layout, n = kernel.layout, kernel.layout.rows
     scale = 1.0 / np.sqrt(degrees)

@@ -176,20 +176,9 @@ class FeatureKernel(ProjectedKernel):
 
 
 class FourierKernel(FeatureKernel):
-    """Gaussian kernel by random Fourier features.
+    """Gaussian kernel by random Fourier features, twice as many as frequencies, for q columns of W.
 
-    Parameters
-    ----------
-    layout, points, sigma, function
-        As in :class:`ProjectedKernel`.
-    columns
-        q, the columns of W.
-    frequencies
-        Number of frequencies; there are twice as many features.
-    seed
-        Seed of the frequencies, the same on all ranks.
-    single
-        Whether features are computed in single precision.
+    With ``single``, features are computed in single precision.
     """
 
     def __init__(
@@ -295,17 +284,7 @@ class FourierKernel(FeatureKernel):
 class NystromKernel(FeatureKernel):
     """Any positive definite kernel by landmarks, rows drawn by the seed.
 
-    Parameters
-    ----------
-    layout, points, sigma, function
-        As in :class:`ProjectedKernel`.
-    landmarks
-        Number of landmarks.
-    seed
-        Seed of the draw, the same on all ranks.
-    single
-        Whether the kernel of rows and landmarks is computed in single precision; for the
-        Gaussian kernel.
+    With ``single``, a Gaussian kernel of rows and landmarks is computed in single precision.
     """
 
     #: Ridge of the landmarks' kernel, relative to its trace.

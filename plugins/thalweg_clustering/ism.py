@@ -1,21 +1,16 @@
 """The Iterative Spectral Method: W from the smallest eigenvectors of Phi(W), safeguarded.
 
-The plain iteration W <- eig_min Phi(W) (Algorithm 2 of Wu et al.) can cycle.  Here
-no step that raises the objective is accepted.  Two ways make a refused step
-shorter, both along descent directions:
+The plain iteration W <- eig_min Phi(W) (Algorithm 2 of Wu et al.) can cycle.  Here no step that
+raises the objective is accepted.  A refused one is made shorter along descent directions:
 
-* level shift: eig_min (Phi(W) - mu WW'); as mu grows, the step becomes that of
-  steepest descent with length 1/mu;
-* damping: the subspace between the old and the new one, the leading eigenvectors
-  of (1 - theta) WW' + theta W+W+'.
+* level shift: eig_min (Phi(W) - mu WW'), for large mu steepest descent with length 1/mu;
+* damping: the leading eigenvectors of (1 - theta) WW' + theta W+W+'.
 
-Convergence is linear, and can be slow.  Two ways speed it up:
+Convergence is linear.  Two ways speed it up:
 
-* mixing: W+ from the mean of the last matrices Phi_i whose weights make the mean
-  of their commutators [Phi_i, W_i W_i'] smallest: Pulay's "direct inversion in the
-  iterative subspace" (1982), from self-consistent fields, where the same kind of
-  eigenproblem arises.  It costs no evaluation; a mixed step that does not lower
-  the objective is refused, and the plain one tried;
+* mixing: W+ from the mean of the last matrices Phi_i whose weights make the mean of their
+  commutators [Phi_i, W_i W_i'] smallest: Pulay's "direct inversion in the iterative subspace"
+  (1982).  It costs no evaluation; where it does not lower the objective, the plain step is tried;
 * a finish by quasi-Newton or trust-region steps on the manifold, once three steps in a row
   were shortened or lowered the objective by less than a tenth.
 """

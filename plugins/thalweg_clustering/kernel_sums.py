@@ -1,8 +1,7 @@
 """Sums of a kernel over all row pairs, streamed: nothing of size N squared is stored.
 
-With a kernel function k of the squared distance, or of the inner product, of rows z,
-symmetric weights of low rank and an optional directional derivative, one pass over the
-pairs gives, for every row i,
+With a kernel function k of the squared distance, or of the inner product, of rows z, symmetric
+weights of low rank and an optional directional derivative, one pass gives, for every row i,
 
     sum_j w_ij v_j   and   sum_j w_ij,
     w_ij = k(beta_ij) * (sum_c s_c p_ic p_jc) * tau_ij,
@@ -10,11 +9,9 @@ pairs gives, for every row i,
     beta_ij = c_i c_j |z_i - z_j|^2,   tau_ij = <z_i - z_j, t_i - t_j>,   or
     beta_ij = z_i'z_j,                 tau_ij = z_i't_j + t_i'z_j.
 
-Row sums, kernel products, the matrix of the Iterative Spectral Method and
-Hessian products all are such sums.  Every unordered pair is computed once; what
-it gives to the other row travels back in one reduction at the end.  The Gaussian
-kernel, exp(-beta / 2), is compiled; any other is a function of arrays, evaluated
-on tiles that matrix products fill.
+Every unordered pair is computed once; what it gives to the other row travels back in one reduction
+at the end.  The Gaussian kernel, exp(-beta / 2), is compiled; any other is a function of arrays,
+evaluated on tiles that matrix products fill.
 """
 
 from __future__ import annotations
@@ -47,21 +44,12 @@ BLOCK_SIZE = 1 << 18
 
 
 class KernelSums:
-    """Weighted kernel sums over the rows of one layout.
+    """Weighted kernel sums over the rows of one layout, whatever its number of columns.
 
-    Parameters
-    ----------
-    layout
-        Distribution of the rows; its number of columns does not matter.
-    function
-        k, from an array of beta to an array of the same shape; None is the compiled
-        Gaussian ``exp(-beta / 2)``.
-    of
-        ``"distance"``: beta is the squared distance; ``"product"``: the inner product.
-    dtype
-        Type in which the compiled kernel treats a pair: ``numpy.float64`` or
-        ``numpy.float32``, which is about twice as fast, and leaves sums with a
-        relative error of about 1e-6 of the sum of the absolute terms.
+    ``function`` is k, from an array of beta to one of its shape, None the compiled Gaussian
+    ``exp(-beta / 2)``; beta is the squared distance or, ``of`` a ``"product"``, the inner one.
+    The compiled kernel treats a pair in ``dtype``: float32 is about twice as fast as float64, and
+    leaves sums with a relative error of about 1e-6 of the sum of the absolute terms.
     """
 
     def __init__(

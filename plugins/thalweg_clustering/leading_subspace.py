@@ -105,13 +105,7 @@ def iterative_leading(
 def slepc_leading(
     layout: Layout, product: Product, start: np.ndarray, count: int, tolerance: float
 ) -> Subspace:
-    """By SLEPc's Krylov-Schur method.  Collective.
-
-    Raises
-    ------
-    InputError
-        slepc4py is not installed.
-    """
+    """By SLEPc's Krylov-Schur method.  Collective."""
     try:
         from thalweg.engines.hessian import matrix_free
         from thalweg.parallel import vec_over

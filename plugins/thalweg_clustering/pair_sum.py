@@ -23,14 +23,8 @@ class StiefelObjective(Objective, EigenvectorFixedPoint, HessianProduct):
     """F(W), W of shape (d, q), W'W = I, whose gradient is Phi(W) W.
 
     F depends on W W' alone.  Columns of W that are zero do not count, which lets
-    dimension growth work with the columns it has so far.
-
-    Parameters
-    ----------
-    comm
-        Ranks that share the terms; W is replicated.
-    dimension, columns
-        d and q.
+    dimension growth work with the columns it has so far.  The ranks share the terms; W is
+    replicated.
     """
 
     def __init__(self, comm: MPI.Comm, dimension: int, columns: int) -> None:
@@ -48,14 +42,9 @@ class StiefelObjective(Objective, EigenvectorFixedPoint, HessianProduct):
         return agreed(self.comm, np.linalg.qr(normal)[0])
 
     def matrix(self, x: Array) -> Array:
-        """W as rank 0 has it, shape ``(d, q)``.  Collective.
+        """W as rank 0 has it, shape ``(d, q)``; refused off the Stiefel manifold.  Collective.
 
         LAPACK may give each rank other bits, and the ranks' sums must be of one W.
-
-        Raises
-        ------
-        InputError
-            W has left the Stiefel manifold, as solvers that do not know of it make it.
         """
         w = agreed(self.comm, np.ascontiguousarray(x))
         gram = w.T @ w

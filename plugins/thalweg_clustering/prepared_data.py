@@ -72,10 +72,7 @@ def _median(comm: MPI.Comm, values: np.ndarray) -> float:
 def centered_points(layout: Layout, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """This rank's rows in float64 with their mean removed, and the mean.  Collective.
 
-    Raises
-    ------
-    InputError
-        Values that are not finite, or whose squares overflow or vanish.
+    Values that are not finite, or whose squares overflow or vanish, are refused.
     """
     points = np.array(values, dtype=float)
     if any_over_ranks(layout.comm, not np.isfinite(points).all()):
@@ -99,12 +96,7 @@ def given_labels(
 
     ``labels``, those of this rank or of all, are of any type that can be sorted; ``what`` is their
     name in messages.  If ``unknown``, -1, an empty string or None marks a row of which nothing is
-    known.
-
-    Raises
-    ------
-    InputError
-        None given, another number than rows, or a single cluster.
+    known.  None given, another number than rows, or a single cluster are refused.
     """
     if labels is None:
         raise InputError(f"{what} is needed: give the labels of an existing clustering")

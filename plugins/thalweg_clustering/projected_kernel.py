@@ -61,16 +61,7 @@ class DerivativeSums:
 class ProjectedKernel(Identified, ABC):
     """Sums over all pairs of rows of a kernel of the projected rows W'x / sigma.
 
-    Parameters
-    ----------
-    layout
-        Distribution of the rows.
-    points
-        This rank's rows, shape ``(n_local, d)``.
-    sigma
-        Width of the kernel, in the unit of the points.
-    function
-        The kernel.
+    ``points`` are this rank's rows x, shape ``(n_local, d)``, sigma has their unit.
     """
 
     #: For notes, such as "256 random Fourier frequencies".

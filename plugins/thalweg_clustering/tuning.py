@@ -1,15 +1,11 @@
 """Choice of the kernel's width, the weight of the novelty and the subspace's dimension.
 
-Both rules walk over a coarse grid in units of the median distance, and once around its
-best cell; large data are searched on an evenly spread sample.
-
-``cq`` is the paper's rule: the highest CQ among the cells that satisfy condition (10), and
-where none does, the highest CQ of the tenth that comes closest; q is then the one of
-the widest eigengap (eq. 11).  The paper's grid has a million cells.
-
-``score`` measures how compact and how balanced the clusters of the embedding are, and how
-novel.  CQ alone rises as sigma falls (K tends to I and CQ to k),
-and on real data hardly any cell satisfies (10).
+Both rules walk over a coarse grid in units of the median distance, and once around its best cell;
+large data are searched on an evenly spread sample.  ``cq`` is the paper's rule: the highest CQ
+among the cells that satisfy condition (10), and where none does, of the tenth that comes closest;
+q is then the one of the widest eigengap (eq. 11).  ``score`` measures how compact, how balanced and
+how novel the clusters of the embedding are: CQ alone rises as sigma falls (K tends to I and CQ to
+k), and on real data hardly any cell satisfies (10).
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Hessian or Gauss-Newton products: whichever gained more at its last step.
 
-|H| makes steps along strong negative curvature short.  Far from a saddle, where
-the residuals of a network make most of that curvature, the Gauss-Newton matrix,
-which leaves them out, brings more.  Near a saddle its steps gain nothing, and H
-shows the way out.  The gain of a kind is the relative decrease a product; each of the first two
-steps tries one kind, and the kind whose last gain was higher goes on.  What a kind
-gained once is taken to grow while it rests, so that it is tried again.
+|H| makes steps along strong negative curvature short.  Far from a saddle, where the residuals of a
+network make most of that curvature, the Gauss-Newton matrix, which leaves them out, brings more.
+Near a saddle its steps gain nothing, and H shows the way out.  The gain of a kind is the relative
+decrease a product; each of the first two steps tries one kind, and the kind whose last gain was
+higher goes on.  It is taken to grow while a kind rests, so that it is tried again.
 """
 
 from __future__ import annotations
@@ -26,13 +25,7 @@ GROWTH = 1.2
 
 
 def kinds_for(objective: Objective, choice: str) -> tuple[str, ...]:
-    """Kinds that a solver may use on an objective, the first to be tried first.
-
-    Raises
-    ------
-    InputError
-        Gauss-Newton products are asked for and the objective has none.
-    """
+    """Kinds that a solver may use on an objective, the first to be tried first."""
     has_both = isinstance(objective, GaussNewtonProduct)
     if choice == GAUSS_NEWTON and not has_both:
         raise InputError(

@@ -182,12 +182,7 @@ def scrambled(values: np.ndarray) -> np.ndarray:
 
 
 def random_signs(rows: np.ndarray, columns: int, seed: int, dtype: np.dtype) -> np.ndarray:
-    """Independent signs for each global row and column, whichever rank asks for them.
-
-    Returns
-    -------
-    ndarray of -1 and 1, shape ``(len(rows), columns)``
-    """
+    """Independent -1 and 1 for each global row and column, whichever rank asks for them."""
     words = -(-columns // 64)
     key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
     counters = rows.astype(np.uint64)[:, None] * np.uint64(words) + np.arange(

@@ -19,13 +19,7 @@ S = TypeVar("S", bound=SolverState)
 def evaluated_start(
     objective: Objective, x: Array, curvature_rows: int | None
 ) -> tuple[float, Array, float]:
-    """Value, gradient and its norm at the starting point.  Collective.
-
-    Raises
-    ------
-    InputError
-        One of them is not finite, or rows are to be sampled where there are none.
-    """
+    """Value, gradient and its norm at the starting point, refused if not finite.  Collective."""
     draw_curvature_rows(objective, 0, 0, curvature_rows)
     value, gradient = objective.value_and_gradient(x)
     slices = Slices.of(objective)

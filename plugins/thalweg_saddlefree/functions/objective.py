@@ -87,14 +87,7 @@ class LeastSquares(Function):
 class FunctionObjective(Objective, HessianProduct):
     """Objective of a :class:`Function`, the same work on every rank.
 
-    Parameters
-    ----------
-    comm
-        The ranks that run together.
-    function
-        The function to minimize.
-    spread
-        Standard deviation of a seeded normal shift of the customary start.
+    ``spread`` is the standard deviation of a seeded normal shift of the customary start.
     """
 
     default_solver: ClassVar[str] = "saddle-free"

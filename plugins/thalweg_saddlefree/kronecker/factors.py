@@ -122,13 +122,7 @@ class LayerFactors:
         )
 
     def refreshed(self, damping: float, corrected: bool) -> LayerFactors:
-        """The factors inverted, or decomposed, at a damping.
-
-        Raises
-        ------
-        NumericalError
-            A factor is not finite, or not positive definite in double precision either.
-        """
+        """The factors inverted, or decomposed, at a damping."""
         if not (np.isfinite(self.inputs).all() and np.isfinite(self.derivatives).all()):
             raise NumericalError(
                 "a Kronecker factor is not finite: the network's activations or derivatives "
