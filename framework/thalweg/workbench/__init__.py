@@ -14,8 +14,8 @@
     Tables, pictures and pages.
 ``doctor``
     What is installed, and what is wrong with it.
-``memory``, ``lock``
-    What is free, and which process writes in a folder.
-``scaffold``
-    A new plugin, written from a template.
+``memory``
+    What is free.
+``scaffold``, ``check_plugin``
+    A new plugin, written from a template; the conformance suite on one.
 """

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from thalweg.errors import InputError, PluginError, suggestion
@@ -16,13 +17,18 @@ from thalweg.plugins import (
     DataSpec,
     FormatSpec,
     Option,
-    Plugins,
     Provider,
     Spec,
     plugins,
 )
 from thalweg.plugins.specs import KINDS
 from thalweg.workbench.doctor import Finding, examine, find_mpirun
+
+#: Specs of each kind, with who provides them.
+Specs = dict[type[Spec], list[tuple[Spec, str]]]
+
+#: Options of each section.
+Sections = Mapping[str, tuple[Option, ...]]
 
 
 def list_command(argv: list[str]) -> int:
@@ -31,75 +37,83 @@ def list_command(argv: list[str]) -> int:
         prog="thalweg list",
         description="List objectives, preconditioners, solvers and more; with a name, its options.",
     )
-    parser.add_argument(
-        "name",
-        metavar="NAME",
-        nargs="?",
-        help="show its options: a name in the list, the name of an estimator, or a section such as "
-        "stop",
+    text = (
+        "show its options: a name in the list, the name of an estimator, or a section such as stop"
     )
+    parser.add_argument("name", metavar="NAME", nargs="?", help=text)
     parser.add_argument("--json", action="store_true", help="print the same as JSON")
     arguments = parser.parse_args(argv)
-    found = plugins()
+    broken = list(plugins().broken)
+    specs, sections = _listing(arguments.name)
     if arguments.json:
-        print(json.dumps(_described_listing(found, arguments.name), indent=2))
-    elif arguments.name is not None:
-        _show_one(found, arguments.name)
+        print(json.dumps(_described_listing(specs, sections, broken), indent=2))
+    elif arguments.name is None:
+        _show_all(specs, sections, broken)
     else:
-        _show_all(found)
+        for spec, provider in (pair for pairs in specs.values() for pair in pairs):
+            print(f"{spec.owner} of {provider}: {spec.summary}")
+            _show_options(spec.declared_options)
+        for section, options in sections.items():
+            print(f"section [{section}]:")
+            _show_options(options)
     return 0
 
 
-def _sections() -> dict[str, tuple[Option, ...]]:
-    """Options of the sections that every configuration may have."""
+def _listing(name: str | None) -> tuple[Specs, Sections]:
+    """Specs, those of the framework included, and sections of a configuration, or those of a name.
+
+    A section has the options that every configuration may have.
+    """
     from thalweg.workbench.config import FIXED
-    from thalweg.workbench.readers import data_options
+    from thalweg.workbench.readers import data_options, formats, named_sets
 
-    return {"data": tuple(data_options()), **FIXED}
-
-
-def _options(spec: Spec, broken: list[Provider]) -> tuple[Option, ...]:
-    """The options of a spec; code that cannot be loaded joins what is broken, and has none."""
-    try:
-        return spec.declared_options
-    except PluginError as error:
-        assert spec.provider is not None
-        broken.append(dataclasses.replace(spec.provider, error=str(error)))
-        return ()
-
-
-def _specs(found: Plugins, kind: type[Spec]) -> list[tuple[Spec, str]]:
-    """Specs of a kind with who provides them, the framework's own data sets included."""
-    specs: list[tuple[Spec, str]] = [
-        (spec, found.provider(spec).distribution) for spec in found.specs(kind)
-    ]
-    if kind in (DataSpec, FormatSpec):
-        from thalweg.workbench.readers import formats, named_sets
-
-        core: tuple[Spec, ...] = named_sets.CORE if kind is DataSpec else formats.CORE
-        specs += [(spec, "thalweg") for spec in core]
-    return sorted(specs, key=lambda pair: pair[0].name)
-
-
-def _described_listing(found: Plugins, name: str | None) -> dict[str, Any]:
-    """Everything, or what has a name, for JSON."""
-    listing: dict[str, Any] = {}
-    broken = list(found.broken)
-    kinds = {kind: _specs(found, kind) for kind in KINDS}
-    sections = _sections()
-    if name is not None:
-        named, sections = _named(found, name)
-        kinds = {kind: [pair for pair in kinds[kind] if pair in named] for kind in KINDS}
+    known = plugins()
+    core: dict[type[Spec], tuple[Spec, ...]] = {
+        DataSpec: named_sets.CORE, FormatSpec: formats.CORE
+    }  # fmt: skip
+    specs: Specs = {}
     for kind in KINDS:
-        listing[f"{kind.kind}s".replace(" ", "_")] = [
+        pairs = [(spec, known.provider(spec).distribution) for spec in known.specs(kind)]
+        pairs += [(spec, "thalweg") for spec in core.get(kind, ())]
+        specs[kind] = sorted(pairs, key=lambda pair: pair[0].name)
+    sections = {"data": tuple(data_options()), **FIXED}
+    if name is None:
+        return specs, sections
+    folded = _folded(name.partition(":")[0])
+    shown = {
+        kind: [pair for pair in pairs if folded in map(_folded, (pair[0].name, *pair[0].aliases))]
+        for kind, pairs in specs.items()
+    }
+    named = {key: options for key, options in sections.items() if key == name.strip("[]")}
+    if not any(shown.values()) and not named:
+        names = [spec.shown_name for pairs in specs.values() for spec, _ in pairs]
+        raise InputError(f"nothing is called '{name}'{suggestion(name, [*names, *sections])}")
+    return shown, named
+
+
+def _described_listing(specs: Specs, sections: Sections, broken: list[Provider]) -> dict[str, Any]:
+    """What is listed, for JSON; what cannot be loaded joins what is broken, without options."""
+
+    def options(spec: Spec) -> tuple[Option, ...]:
+        try:
+            return spec.declared_options
+        except PluginError as error:
+            assert spec.provider is not None
+            broken.append(dataclasses.replace(spec.provider, error=str(error)))
+            return ()
+
+    listing: dict[str, Any] = {
+        f"{kind.kind}s".replace(" ", "_"): [
             {
                 "name": spec.shown_name,
                 "summary": spec.summary,
                 "provider": provider,
-                "options": [_described(option) for option in _options(spec, broken)],
+                "options": [_described(option) for option in options(spec)],
             }
-            for spec, provider in kinds[kind]
+            for spec, provider in pairs
         ]
+        for kind, pairs in specs.items()
+    }
     listing["sections"] = [
         {"name": name, "options": [_described(option) for option in options]}
         for name, options in sections.items()
@@ -118,51 +132,20 @@ def _described(option: Option) -> dict[str, Any]:
     return facts
 
 
-def _show_all(found: Plugins) -> None:
-    for kind in KINDS:
-        specs = _specs(found, kind)
-        if not specs:
+def _show_all(specs: Specs, sections: Sections, broken: list[Provider]) -> None:
+    for kind, pairs in specs.items():
+        if not pairs:
             continue
         print(f"{kind.kind}s:")
-        width = max(len(spec.shown_name) for spec, _ in specs)
-        for spec, provider in specs:
+        width = max(len(spec.shown_name) for spec, _ in pairs)
+        for spec, provider in pairs:
             by = "" if provider == "thalweg" else f"  [{provider}]"
             print(f"  {spec.shown_name:<{width}}  {spec.summary}{by}")
         print()
-    print("sections of a configuration:")
-    print("  " + ", ".join(_sections()))
-    print()
-    for broken in found.broken:
-        print(f"not loaded: {broken}: {broken.error}")
+    print(f"sections of a configuration:\n  {', '.join(sections)}\n")
+    for one in broken:
+        print(f"not loaded: {one}: {one.error}")
     print("thalweg list NAME shows the options of one of them, or of a section.")
-
-
-def _named(
-    found: Plugins, name: str
-) -> tuple[list[tuple[Spec, str]], dict[str, tuple[Option, ...]]]:
-    """What has a name, with who provides it, and the section of that name."""
-    wanted = _folded(name.partition(":")[0])
-    shown = [
-        (spec, provider)
-        for kind in KINDS
-        for spec, provider in _specs(found, kind)
-        if wanted in map(_folded, (spec.name, *spec.aliases))
-    ]
-    sections = {key: options for key, options in _sections().items() if key == name.strip("[]")}
-    if not shown and not sections:
-        known = [spec.shown_name for kind in KINDS for spec, _ in _specs(found, kind)]
-        raise InputError(f"nothing is called '{name}'{suggestion(name, [*known, *_sections()])}")
-    return shown, sections
-
-
-def _show_one(found: Plugins, name: str) -> None:
-    shown, sections = _named(found, name)
-    for spec, provider in shown:
-        print(f"{spec.owner} of {provider}: {spec.summary}")
-        _show_options(spec.declared_options)
-    for key, options in sections.items():
-        print(f"section [{key}]:")
-        _show_options(options)
 
 
 def _folded(name: str) -> str:
@@ -170,8 +153,7 @@ def _folded(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def _show_options(options: Iterable[Option]) -> None:
-    options = tuple(options)
+def _show_options(options: tuple[Option, ...]) -> None:
     width = max([len(option.name) for option in options], default=0)
     for option in options:
         default = "" if option.default is None else f"; default {as_written(option.default)}"
@@ -222,11 +204,7 @@ def plugin_command(argv: list[str]) -> int:
     arguments = parser.parse_args(argv)
     if arguments.command == "new":
         return _new(arguments.name, arguments.folder)
-    if arguments.ranks < 1:
-        raise InputError(f"--ranks must be at least 1, not {arguments.ranks}")
-    if arguments.ranks > 1:
-        return _check_on_ranks(arguments.module, arguments.ranks)
-    return _check(arguments.module)
+    return _check(arguments.module, arguments.ranks)
 
 
 def _new(name: str, folder: str | None) -> int:
@@ -240,40 +218,36 @@ def _new(name: str, folder: str | None) -> int:
     return 0
 
 
-def _check(module: str) -> int:
-    from importlib.util import find_spec
+def _check(module: str, ranks: int) -> int:
+    if ranks < 1:
+        raise InputError(f"--ranks must be at least 1, not {ranks}")
+    if ranks > 1:
+        mpirun = find_mpirun()
+        if mpirun is None:
+            raise InputError("mpirun is not on PATH; 'thalweg doctor' says which one is needed")
+        code = [sys.executable, "-m", "thalweg.workbench.command.main", "plugin", "check", module]
+        return subprocess.run([mpirun, "-n", str(ranks), *code]).returncode
 
     from thalweg.parallel import MPI
     from thalweg.workbench.check_plugin import check_plugin
 
     try:
-        known = find_spec(module) is not None
+        known = importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):
         known = False
     if not known:
         raise InputError(f"no module is called '{module}' here; is its distribution installed?")
     comm = MPI.COMM_WORLD
     findings = check_plugin(module, comm)
-    failed = [finding for finding in findings if not finding[1]]
+    failed = sum(not passed for _, passed, _ in findings)
     if comm.rank == 0:
         for name, passed, message in findings:
             print(f"{'pass' if passed else 'FAIL'}  {name}" + (f": {message}" if message else ""))
-        print(f"{len(findings) - len(failed)} passed, {len(failed)} failed on {_ranks(comm.size)}")
+        size = "1 rank" if comm.size == 1 else f"{comm.size} ranks"
+        print(f"{len(findings) - failed} passed, {failed} failed on {size}")
         if comm.size == 1:
             print("whether several ranks agree was not checked; --ranks 2 does that")
     return 3 if failed else 0
-
-
-def _check_on_ranks(module: str, ranks: int) -> int:
-    mpirun = find_mpirun()
-    if mpirun is None:
-        raise InputError("mpirun is not on PATH; 'thalweg doctor' says which one is needed")
-    command = [sys.executable, "-m", "thalweg.workbench.command.main", "plugin", "check", module]
-    return subprocess.run([mpirun, "-n", str(ranks), *command]).returncode
-
-
-def _ranks(count: int) -> str:
-    return "1 rank" if count == 1 else f"{count} ranks"
 
 
 def doctor_command(argv: list[str]) -> int:
@@ -286,13 +260,15 @@ def doctor_command(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(argv)
     findings = examine()
-    broken = any(finding.broken for finding in findings)
-    if _rank() == 0:
-        print(_as_json(findings) if options.json else _as_text(findings))
+    broken = sum(finding.broken for finding in findings)
+    world = sys.modules.get("mpi4py.MPI")  # missing where it cannot be imported
+    if world is None or world.COMM_WORLD.rank == 0:
+        report = {"well": not broken, "findings": [dataclasses.asdict(one) for one in findings]}
+        print(json.dumps(report, indent=2) if options.json else _as_text(findings, broken))
     return 2 if broken else 0
 
 
-def _as_text(findings: list[Finding]) -> str:
+def _as_text(findings: list[Finding], broken: int) -> str:
     width = max(len(finding.name) for finding in findings)
     lines = []
     for finding in findings:
@@ -301,19 +277,4 @@ def _as_text(findings: list[Finding]) -> str:
             mark = "BROKEN" if finding.broken else "note"
             advice = f" — {finding.advice}" if finding.advice else ""
             lines.append(f"{'':<{width}}  {mark}: {finding.problem}{advice}")
-    broken = sum(finding.broken for finding in findings)
-    lines.append("no problems found" if not broken else f"broken: {broken}")
-    return "\n".join(lines)
-
-
-def _as_json(findings: list[Finding]) -> str:
-    report: dict[str, Any] = {
-        "well": not any(finding.broken for finding in findings),
-        "findings": [dataclasses.asdict(finding) for finding in findings],
-    }
-    return json.dumps(report, indent=2)
-
-
-def _rank() -> int:
-    module = sys.modules.get("mpi4py.MPI")
-    return module.COMM_WORLD.rank if module is not None else 0
+    return "\n".join([*lines, f"broken: {broken}" if broken else "no problems found"])

@@ -75,20 +75,15 @@ def compare_command(argv: list[str]) -> int:
         for note, labels in notes.items():
             print(printable(f"note on {', '.join(labels)}: {note}"))
         if given["out"]:
-            _name_pictures(Path(given["out"]))
+            folder = Path(given["out"])
+            pictures = sorted(folder.glob("*.png")) + sorted(folder.glob("*/embedding.png"))
+            if pictures:
+                print("\npictures:", *(f"  {printable(str(one))}" for one in pictures), sep="\n")
     statuses = [result.status for result in results.values()]
     if Status.INTERRUPTED in statuses:
         return Status.INTERRUPTED.exit_code
     # A method that diverges is a finding of the comparison, not its failure.
     return 0 if any(not status.failed for status in statuses) else 3
-
-
-def _name_pictures(folder: Path) -> None:
-    pictures = sorted(folder.glob("*.png")) + sorted(folder.glob("*/embedding.png"))
-    if pictures:
-        print("\npictures:")
-        for picture in pictures:
-            print(f"  {printable(str(picture))}")
 
 
 def plan_command(argv: list[str]) -> int:

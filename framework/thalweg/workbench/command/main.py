@@ -17,37 +17,16 @@ from typing import Any
 from thalweg.errors import InputError, ThalwegError, printable, suggestion
 from thalweg.workbench.doctor import NEEDED
 
-#: Subcommands of the framework: code and one line of help.  Plugins add theirs.
+#: Subcommands of the framework: module of their code, and one line of help.  Plugins add theirs.
 COMMANDS = {
-    "run": ("thalweg.workbench.command.jobs:run_command", "run a configuration"),
-    "compare": (
-        "thalweg.workbench.command.jobs:compare_command",
-        "run several methods on one objective",
-    ),
-    "plan": (
-        "thalweg.workbench.command.jobs:plan_command",
-        "predict the memory of a run",
-    ),
-    "plot": (
-        "thalweg.workbench.command.jobs:plot_command",
-        "draw the pictures of a run directory again",
-    ),
-    "cite": (
-        "thalweg.workbench.command.jobs:cite_command",
-        "print the references of a run's methods in BibTeX",
-    ),
-    "list": (
-        "thalweg.workbench.command.installation:list_command",
-        "list objectives, preconditioners, solvers and options",
-    ),
-    "plugin": (
-        "thalweg.workbench.command.installation:plugin_command",
-        "create a plugin to start from, or check one",
-    ),
-    "doctor": (
-        "thalweg.workbench.command.installation:doctor_command",
-        "show versions, and what is wrong with this installation",
-    ),
+    "run": ("jobs", "run a configuration"),
+    "compare": ("jobs", "run several methods on one objective"),
+    "plan": ("jobs", "predict the memory of a run"),
+    "plot": ("jobs", "draw the pictures of a run directory again"),
+    "cite": ("jobs", "print the references of a run's methods in BibTeX"),
+    "list": ("installation", "list objectives, preconditioners, solvers and options"),
+    "plugin": ("installation", "create a plugin to start from, or check one"),
+    "doctor": ("installation", "show versions, and what is wrong with this installation"),
 }
 
 #: Set by the launchers of Open MPI, MPICH, PMIx and Slurm on each rank.
@@ -59,7 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if arguments is None else arguments)
     place = argv.index("--") if "--" in argv else len(argv)
     argv, options = argv[:place], argv[place + 1 :]
-    _pass_to_petsc(options)
+    # PETSc reads this variable when it is first imported.
+    before = os.environ.get("PETSC_OPTIONS", "")
+    os.environ["PETSC_OPTIONS"] = f"{before} {' '.join(options)}".strip()
     comm = None
     try:
         with _sentences():
@@ -149,12 +130,6 @@ def _refuse_separate_ranks() -> None:
         )
 
 
-def _pass_to_petsc(options: list[str]) -> None:
-    """Pass options to PETSc, which reads this variable when it is first imported."""
-    given = os.environ.get("PETSC_OPTIONS", "")
-    os.environ["PETSC_OPTIONS"] = f"{given} {' '.join(options)}".strip()
-
-
 @contextlib.contextmanager
 def _sentences() -> Iterator[None]:
     """Turn errors of the machine and of its packages into what a user can act on."""
@@ -182,21 +157,18 @@ def _dispatch(argv: list[str]) -> int:
 
         _print_on_root(f"thalweg {version('thalweg')}")
         return 0
-    name, *rest = argv
-    return _command(name)(rest)
+    return _command(argv[0])(argv[1:])
 
 
 def _command(name: str) -> Callable[[list[str]], int]:
     if name in COMMANDS:
-        module, _, attribute = COMMANDS[name][0].partition(":")
-        found: Callable[[list[str]], int] = getattr(importlib.import_module(module), attribute)
-        return found
+        module = importlib.import_module(f"thalweg.workbench.command.{COMMANDS[name][0]}")
+        return getattr(module, f"{name}_command")  # type: ignore[no-any-return]
     from thalweg.plugins import CommandSpec, plugins
 
     specs = {spec.name: spec for spec in plugins().specs(CommandSpec)}
     if name in specs:
-        resolved: Callable[[list[str]], int] = specs[name].resolve()
-        return resolved
+        return specs[name].resolve()  # type: ignore[no-any-return]
     raise InputError(f"thalweg has no command '{name}'{suggestion(name, [*COMMANDS, *specs])}")
 
 
@@ -206,21 +178,17 @@ def _usage() -> str:
     commands = {name: summary for name, (_, summary) in COMMANDS.items()}
     commands.update({spec.name: spec.summary for spec in plugins().specs(CommandSpec)})
     width = max(map(len, commands))
-    lines = [f"  {name:<{width}}  {summary}" for name, summary in commands.items()]
-    return "\n".join(
-        [
-            "usage: thalweg COMMAND [ARGUMENT]...   or   mpirun -n P thalweg COMMAND ...",
-            "",
-            "Optimization of problems whose curvature has structure.",
-            "",
-            *lines,
-            "",
-            "What follows -- goes to PETSc: thalweg run CONFIG -- -log_view -options_left",
-            "thalweg COMMAND --help tells more; thalweg --version shows the version.",
-            "Exit codes: 0 converged or budget reached, 2 bad input, 3 numerical failure,",
-            "75 stopped by a signal after writing a checkpoint.",
-        ]
-    )
+    lines = "\n".join(f"  {name:<{width}}  {text}" for name, text in commands.items())
+    return f"""usage: thalweg COMMAND [ARGUMENT]...   or   mpirun -n P thalweg COMMAND ...
+
+Optimization of problems whose curvature has structure.
+
+{lines}
+
+What follows -- goes to PETSc: thalweg run CONFIG -- -log_view -options_left
+thalweg COMMAND --help tells more; thalweg --version shows the version.
+Exit codes: 0 converged or budget reached, 2 bad input, 3 numerical failure,
+75 stopped by a signal after writing a checkpoint."""
 
 
 # -- errors and ranks ----------------------------------------------------------------------
