@@ -45,6 +45,9 @@ from thalweg.workbench.run.directory import as_json
 #: One finding: what was checked, whether it passed, and what is wrong or was seen.
 Finding = tuple[str, bool, str]
 
+#: Builds an objective on the ranks of a communicator.
+Build = Callable[[MPI.Comm], Objective]
+
 #: Small data sets that objectives are tried on, one after the other.
 SAMPLES: tuple[Mapping[str, Any], ...] = (
     {"name": "blobs", "rows": 120, "dimension": 6, "clusters": 3, "seed": 1},
@@ -78,28 +81,25 @@ def check_plugin(module_name: str, comm: MPI.Comm = MPI.COMM_SELF) -> list[Findi
 class _Suite:
     comm: MPI.Comm
     findings: list[Finding] = field(default_factory=list)
-    objectives: list[Callable[[MPI.Comm], Objective]] = field(default_factory=list)
+    objectives: list[Build] = field(default_factory=list)
 
     def run(self, name: str, action: Callable[[], Any]) -> Any:
         """Note whether an action passes; its outcome, or None if it fails.  Collective."""
         outcome, wrong = None, ""
         try:
             outcome = action()
-        except AssertionError as error:
+        except (AssertionError, ThalwegError) as error:
             wrong = str(error) or "an assertion failed"
-        except ThalwegError as error:
-            wrong = str(error)
         except Exception as error:
             wrong = f"{type(error).__name__}: {error}"
-        found = self.comm.allgather(wrong)
-        failed = next((rank for rank, text in enumerate(found) if text), None)
+        texts = self.comm.allgather(wrong)
         message = outcome if isinstance(outcome, str) else ""
-        if failed is not None:
-            message = found[failed]
-            if not all(found):
-                message = f"on rank {failed} of {self.comm.size}: {message}"
-        self.findings.append((name, failed is None, " ".join(message.split())))
-        return outcome if failed is None else None
+        if failed := any(texts):
+            rank = next(rank for rank, text in enumerate(texts) if text)
+            message = "" if all(texts) else f"on rank {rank} of {self.comm.size}: "
+            message += texts[rank]
+        self.findings.append((name, not failed, " ".join(message.split())))
+        return None if failed else outcome
 
     def check_spec(self, spec: Spec) -> None:
         name = spec.owner
@@ -122,7 +122,7 @@ class _Suite:
         if needed:
             self.run(name, lambda: f"not built: it needs option '{needed[0]}' from the user")
             return
-        build = self.run(f"{name}: build", lambda: _Buildable(spec, self.comm))
+        build = self.run(f"{name}: build", lambda: _builder(spec, self.comm))
         if build is None:
             return
         self.objectives.append(build)
@@ -179,44 +179,37 @@ class _Suite:
             f"has one in the same module"
         )
 
-    def _candidates(self) -> Iterator[Callable[[MPI.Comm], Objective]]:
+    def _candidates(self) -> Iterator[Build]:
         yield SpringProblem
         yield from self.objectives
         for spec in plugins().specs(ObjectiveSpec):
             try:
-                yield _Buildable(spec, self.comm)
+                yield _builder(spec, self.comm)
             except Exception:
                 continue
 
 
-class _Buildable:
-    """An objective's spec with a sample of data that it accepts."""
+def _builder(spec: ObjectiveSpec, comm: MPI.Comm) -> Build:
+    """What builds an objective on a sample of data that it accepts."""
+    options = resolve_options(spec.declared_options, {}, spec.owner)
 
-    def __init__(self, spec: ObjectiveSpec, comm: MPI.Comm) -> None:
-        self.spec, self.sample = spec, None
-        self.options = resolve_options(spec.declared_options, {}, spec.owner)
-        if spec.data == "none":
-            self._try(comm)
-            return
-        refusals = []
-        for sample in SAMPLES:
-            self.sample = dict(sample)
-            try:
-                self._try(comm)
-                return
-            except InputError as error:
-                refusals.append(f"{sample['name']}: {error}")
-        raise AssertionError("it accepts none of the sample data sets: " + "; ".join(refusals))
+    def build(sample: Mapping[str, Any] | None, comm: MPI.Comm) -> Any:
+        dataset = None if sample is None else load_data(sample, comm)
+        return spec.build(dataset, comm, options=options)
 
-    def _try(self, comm: MPI.Comm) -> None:
-        objective = self(comm)
-        assert isinstance(objective, Objective), (
-            f"it builds a {type(objective).__name__}, not an Objective"
-        )
-
-    def __call__(self, comm: MPI.Comm) -> Objective:
-        dataset = None if self.sample is None else load_data(self.sample, comm)
-        return self.spec.build(dataset, comm, options=self.options)  # type: ignore[no-any-return]
+    refusals = []
+    for sample in (None,) if spec.data == "none" else SAMPLES:
+        try:
+            objective = build(sample, comm)
+        except InputError as error:
+            if sample is None:
+                raise
+            refusals.append(f"{sample['name']}: {error}")
+            continue
+        name = type(objective).__name__
+        assert isinstance(objective, Objective), f"it builds a {name}, not an Objective"
+        return functools.partial(build, sample)
+    raise AssertionError("it accepts none of the sample data sets: " + "; ".join(refusals))
 
 
 # -- checks of specs ---------------------------------------------------------------------------
@@ -241,8 +234,7 @@ def _specs(module: ModuleType) -> list[Spec]:
     assert _hooks_in(module), f"module {module.__name__} marks no function with @hookimpl"
     registry = Plugins(only=())
     registry.register(module, Provider(module.__name__, module.__name__, ""))
-    for provider in registry.broken:
-        raise AssertionError(provider.error)
+    assert not registry.broken, registry.broken[0].error
     specs: list[Spec] = [spec for kind in KINDS for spec in registry.specs(kind)]
     assert specs, f"the hooks of {module.__name__} return no specs"
     return specs

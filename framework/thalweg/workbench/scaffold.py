@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import importlib.util
 import keyword
 import os
@@ -15,18 +14,8 @@ from thalweg.errors import InputError
 from thalweg.plugins.manager import plugins
 from thalweg.plugins.specs import KINDS
 
-#: Files of the template, and where they go; names are filled in like their contents.
-_FILES = {
-    "pyproject.toml": "pyproject.toml",
-    "README.md": "README.md",
-    "example.toml": "example.toml",
-    "package__init__.py": "${package}/__init__.py",
-    "package_plugin.py": "${package}/plugin.py",
-    "package_objective.py": "${package}/objective.py",
-    "package_preconditioner.py": "${package}/preconditioner.py",
-    "package_solver.py": "${package}/solver.py",
-    "test_package.py": "test_${package}.py",
-}
+#: The template, whose files and folders are called "package" where the package's name stands.
+_TEMPLATE = Path(__file__).parent / "template"
 
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 
@@ -48,12 +37,12 @@ def write_distribution(name: str, folder: Path | str) -> Path:
         raise InputError(f"the folder '{folder.parent}' to write in does not exist")
     temporary = folder.parent / f".{folder.name}.{os.getpid()}"
     try:
-        for source, target in _FILES.items():
-            text = importlib.resources.files("thalweg.workbench") / "template" / f"{source}.txt"
-            filled = string.Template(text.read_text(encoding="utf-8")).substitute(names)
-            path = temporary / string.Template(target).substitute(names)
+        for source in _TEMPLATE.rglob("*.txt"):
+            target = str(source.relative_to(_TEMPLATE).with_suffix(""))
+            path = temporary / target.replace("package", names["package"])
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(filled, encoding="utf-8")
+            text = string.Template(source.read_text(encoding="utf-8")).substitute(names)
+            path.write_text(text, encoding="utf-8")
         temporary.rename(folder)
     except OSError as error:
         raise InputError(f"'{folder}' cannot be written: {error.strerror}") from error
