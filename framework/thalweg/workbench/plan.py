@@ -11,30 +11,22 @@ from typing import Any
 
 from thalweg.errors import InputError
 from thalweg.plugins import ObjectiveSpec, PhaseEstimate, Problem, peaks, plugins
-from thalweg.workbench.config import Configuration, Method, read_configuration
+from thalweg.workbench.config import Method, read_configuration
 from thalweg.workbench.readers.load import data_shape
 from thalweg.workbench.report import format_table
 
 #: Largest number of ranks that is proposed.
 MAX_RANKS = 2**20
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_UNITS = {
+    "": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12,
+    "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Memory that a run would take.
-
-    Attributes
-    ----------
-    problem
-        The run that is planned.
-    phases
-        In the order of the run.
-    label
-        Label of the method, where the configuration has several.
-    """
+    """Memory that a run, of several methods the one with this label, would take in its phases."""
 
     problem: Problem
     phases: tuple[PhaseEstimate, ...]
@@ -92,36 +84,24 @@ def plans(
     columns: int | None = None,
     changes: Sequence[str] = (),
 ) -> list[Plan]:
-    """Plan the memory of each method of a configuration.  Not collective.
+    """Plan the memory of each method of a configuration, one where it has no ``[[method]]``.
 
-    A configuration without ``[[method]]`` tables has one method.
-
-    Parameters
-    ----------
-    config, changes
-        As in :func:`thalweg.run`.
-    ranks
-        Number of ranks, at least 1.
-    rows, columns
-        Shape of the data in place of that which the configuration names; with both, no data
-        are read.
+    ``rows`` and ``columns`` are the shape of the data in place of that which the configuration
+    names; with both, no data are read.  Not collective.
     """
     for name, value in (("--ranks", ranks), ("--rows", rows), ("--columns", columns)):
         if value is not None and value < 1:
             raise InputError(f"{name} must be at least 1, not {value}")
-    configuration: Configuration = read_configuration(config, changes)
-    shape = (0, 0)
-    if configuration.data is not None:
-        if rows is not None and columns is not None:
-            shape = (rows, columns)
-        else:
-            found = data_shape(configuration.data)
-            shape = (rows or found[0], columns or found[1])
+    configuration = read_configuration(config, changes)
+    shape = (0, 0) if configuration.data is None else (rows or 0, columns or 0)
+    if configuration.data is not None and 0 in shape:
+        stored = data_shape(configuration.data)
+        shape = (rows or stored[0], columns or stored[1])
+    own = Method("", configuration.solver, configuration.preconditioner)
     made = []
-    for method in configuration.methods or (configuration,):
-        solver, preconditioner = method.solver, method.preconditioner or {}
-        problem = Problem(*shape, ranks, configuration.objective, solver, preconditioner)
-        made.append(planned(problem, method.label if isinstance(method, Method) else ""))
+    for method in configuration.methods or (own,):
+        parts = (configuration.objective, method.solver, method.preconditioner or {})
+        made.append(planned(Problem(*shape, ranks, *parts), method.label))
     return made
 
 
@@ -139,10 +119,9 @@ def planned(problem: Problem, label: str = "") -> Plan:
 def bytes_of(text: str) -> float:
     """A size such as ``"4GiB"``, ``"500 MB"`` or ``"2e9"`` in bytes."""
     match = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([kmgt]?i?)b?\s*", text.lower())
-    unit = {**_UNITS, **_BINARY}.get(match[2]) if match else None
     try:
-        size = float(match[1]) * unit if match and unit else 0.0
-    except ValueError:
+        size = float(match[1]) * _UNITS[match[2]] if match else 0.0
+    except (ValueError, KeyError):
         size = 0.0
     if not 0.0 < size < math.inf:
         raise InputError(f"--memory-per-rank needs a size such as 4GiB, not '{text}'")

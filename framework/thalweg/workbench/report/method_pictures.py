@@ -145,6 +145,8 @@ def _mark_stages(axes: Any, column: str, trace: Trace) -> None:
 
 
 def _set_heights(axes: Any, curves: list[np.ndarray], begins: list[int]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
     joined = np.concatenate(curves) if curves else np.empty(0)
     joined = joined[np.isfinite(joined)]
     if not len(joined):
@@ -152,8 +154,9 @@ def _set_heights(axes: Any, curves: list[np.ndarray], begins: list[int]) -> None
     low, high = joined.min(), joined.max()
     if low > 0 and high > _WIDE * low:
         axes.set_yscale("log")
-        if high < 500 * low:
-            _label_between_powers(axes)
+        if high < 500 * low:  # numbers at the powers of ten alone would be too few
+            axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
         return
     # A diverging method must not squeeze all others into a line; stages may begin higher.
     firsts = [
@@ -163,14 +166,6 @@ def _set_heights(axes: Any, curves: list[np.ndarray], begins: list[int]) -> None
     room = 0.05 * max(ordinary - low, 1e-12)
     if high > ordinary + 20 * room:
         axes.set_ylim(low - room, ordinary + room)
-
-
-def _label_between_powers(axes: Any) -> None:
-    """Numbers at 1, 2 and 5 times the powers of ten, where these alone would be too few."""
-    from matplotlib.ticker import FuncFormatter, LogLocator
-
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
 def draw_comparison(
