@@ -14,7 +14,7 @@ from thalweg.driver.assembly import starting_point
 from thalweg.interfaces import ManifoldVariable
 from thalweg.parallel import MPI, abort_on_error, sum_over_ranks
 from thalweg.workbench.config import read_configuration
-from thalweg.workbench.run.configured_parts import build_objective
+from thalweg.workbench.run.single_run import build_objective
 from thalweg_embedding.pairs import mesh
 
 

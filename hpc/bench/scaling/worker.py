@@ -29,7 +29,7 @@ from thalweg.parallel import MPI, Layout, limit_threads
 from thalweg.parallel.row_files import save_rows
 from thalweg.parallel.traffic import phases
 from thalweg.workbench.config import read_configuration
-from thalweg.workbench.run.configured_parts import build_objective, built_method
+from thalweg.workbench.run.single_run import build_objective, built_method
 from thalweg_embedding.neighbor_measures import embedding_quality
 
 comm = MPI.COMM_WORLD

@@ -15,7 +15,7 @@ from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, Layout
 from thalweg.plugins import ObjectiveSpec, SolverSpec, plugins
 from thalweg.workbench.config import read_configuration
-from thalweg.workbench.run.configured_parts import build_objective, built_method
+from thalweg.workbench.run.single_run import build_objective, built_method
 from thalweg_embedding import TSNE, PaCMAP
 from thalweg_isometry import NearIsometricEmbedding, NuMax
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -18,7 +17,7 @@ from thalweg.data.labels import EXACT
 from thalweg.data.scaling import ROUNDED, largest_value
 from thalweg.errors import InputError, suggestion
 from thalweg.workbench.memory import available_memory, require_memory
-from thalweg.workbench.readers.source import Source
+from thalweg.workbench.readers.source import PACKED, Source, refused
 
 #: Delimiters that are tried, the likeliest first; blanks only if nothing else fits.
 _DELIMITERS = (",", ";", "\t", "|")
@@ -73,17 +72,19 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
 
 def _lines(path: Path) -> list[str]:
     opener = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
-            # Unpacked and split into fields, text takes many times its size.
-            largest = int(min(available_memory() / 8, 2**62))
+    with (
+        refused(PACKED, f"'{path}' is damaged or truncated"),
+        opener(path, "rt", encoding="utf-8-sig", newline="") as stream,
+    ):
+        # Unpacked and split into fields, text takes many times its size.
+        largest = int(min(available_memory() / 8, 2**62))
+        try:
             text = stream.read(largest)
-            if stream.read(1):
-                require_memory(8.0 * largest + 1, f"'{path}'", "save it as .npy")
-    except UnicodeDecodeError as error:
-        raise InputError(f"'{path}' is not text in UTF-8: {error.reason}") from error
-    except (gzip.BadGzipFile, EOFError, zlib.error, OSError) as error:
-        raise InputError(f"'{path}' is damaged or truncated: {error}") from error
+            longer = bool(stream.read(1))
+        except UnicodeDecodeError as error:
+            raise InputError(f"'{path}' is not text in UTF-8: {error.reason}") from error
+        if longer:
+            require_memory(8.0 * largest + 1, f"'{path}'", "save it as .npy")
     # With their ends, which a quoted field may hold.
     lines = text.splitlines(True)
     if not any(map(_counts, lines)):
@@ -114,10 +115,9 @@ def _kept(lines: Sequence[str], delimiter: str) -> Iterator[str]:
 
 
 def _reader(lines: Iterable[str], delimiter: str, strict: bool = False) -> Iterator[list[str]]:
-    try:
+    # A field of more than 128 kB, an open quote, a carriage return.
+    with refused(csv.Error, "the text table cannot be split into fields"):
         yield from csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=strict)
-    except csv.Error as error:  # a field of more than 128 kB, an open quote, a carriage return
-        raise InputError(f"the text table cannot be split into fields: {error}") from error
 
 
 def _split(lines: Sequence[str], delimiter: str, strict: bool = False) -> list[list[str]]:
@@ -189,38 +189,34 @@ def _numbers(
     width: int,
     path: Path,
 ) -> np.ndarray:
+    failure: Exception | None = None
+    rounded, array = False, np.empty((0, 0))
+    separator = None if delimiter == " " else delimiter
     try:
         array = np.loadtxt(
-            body,
-            delimiter=None if delimiter == " " else delimiter,
-            usecols=columns,
-            ndmin=2,
-            comments=None,
-            quotechar='"',
+            body, delimiter=separator, usecols=columns, ndmin=2, comments=None, quotechar='"'
         )
+        rounded = not largest_value(array) < EXACT
     except (ValueError, IndexError) as error:
+        failure = error
+    # loadtxt with usecols does not mind longer lines, nor a quote that is never closed; we do.
+    odd = len(array) < len(body) or any(line.count(delimiter) != width - 1 for line in body)
+    if failure or rounded or (separator and odd):
         for where, fields in _rows(body, delimiter, width, path):
             for column in columns:
-                name = _column(column, names)
-                if not fields[column].strip():
-                    raise InputError(f"{where} has nothing in {name}") from error
-                if _is_text(fields[column]):
+                name, field = _column(column, names), fields[column].strip()
+                if failure and not field:
+                    raise InputError(f"{where} has nothing in {name}") from failure
+                if failure and _is_text(field):
                     raise InputError(
                         f"{where} has the string {fields[column]!r} in {name}, where a number "
                         f"should be; make that column the labels, or choose others by 'columns'"
-                    ) from error
-        raise InputError(f"'{path}' cannot be read as a table of numbers: {error}") from error
-    # loadtxt with usecols does not mind longer lines, nor a quote that is never closed; we do.
-    odd = len(array) < len(body) or any(line.count(delimiter) != width - 1 for line in body)
-    if delimiter != " " and odd:
-        for _ in _rows(body, delimiter, width, path):
-            pass
-    if not largest_value(array) < EXACT:
-        for (where, fields), values in zip(_rows(body, delimiter, width, path), array, strict=True):
-            for column, value in zip(columns, values.tolist(), strict=True):
-                text = fields[column].strip()
-                if text.lstrip("+-").isdigit() and Decimal(text) != Decimal(repr(value)):
-                    raise InputError(f"{where} has {text} in {_column(column, names)}, {ROUNDED}")
+                    ) from failure
+                whole = rounded and field.lstrip("+-").isdigit()
+                if whole and Decimal(field) != Decimal(repr(float(field))):
+                    raise InputError(f"{where} has {field} in {name}, {ROUNDED}")
+    if failure:
+        raise InputError(f"'{path}' cannot be read as a table of numbers: {failure}") from failure
     return array
 
 

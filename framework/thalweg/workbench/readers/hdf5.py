@@ -14,8 +14,8 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.workbench.memory import require_memory
-from thalweg.workbench.readers.numpy_files import choose_keys
-from thalweg.workbench.readers.source import Rows, Source, check_array
+from thalweg.workbench.readers.array_files import choose_keys
+from thalweg.workbench.readers.source import Rows, Source, check_array, refused
 
 
 @dataclass(frozen=True)
@@ -53,18 +53,19 @@ def read_hdf5(path: Path, options: Mapping[str, Any]) -> Source:
         if isinstance(entry, h5py.Dataset) and entry.shape:
             names.append(name)
 
-    try:
-        with h5py.File(path, "r") as file:
-            file.visititems(note)
-            key, labels_key = choose_keys(names, options, path)
-            labels = None if labels_key is None else _whole(stored_array(file, labels_key, path))
-            array = stored_array(file, key, path)
-            if h5py.check_string_dtype(array.dtype):
-                # Strings can only be labels: they are few enough to be held whole.
-                return Source.of(_whole(array), f"array '{key}' of '{path}'", labels)
-            dtype, shape = array.dtype, array.shape
-    except (OSError, RuntimeError, KeyError, TypeError, UnicodeDecodeError) as error:
-        raise InputError(f"'{path}' is damaged, or not an HDF5 file: {error}") from error
+    errors = (OSError, RuntimeError, KeyError, TypeError, UnicodeDecodeError)
+    with (
+        refused(errors, f"'{path}' is damaged, or not an HDF5 file"),
+        h5py.File(path, "r") as file,
+    ):
+        file.visititems(note)
+        key, labels_key = choose_keys(names, options, path)
+        labels = None if labels_key is None else _whole(stored_array(file, labels_key, path))
+        array = stored_array(file, key, path)
+        if h5py.check_string_dtype(array.dtype):
+            # Strings can only be labels: they are few enough to be held whole.
+            return Source.of(_whole(array), f"array '{key}' of '{path}'", labels)
+        dtype, shape = array.dtype, array.shape
     check_array(dtype, shape, f"array '{key}' of '{path}'")
     return Source(shape[0], shape[1:] or (1,), dtype, HDF5Rows(path, key), labels=labels)
 

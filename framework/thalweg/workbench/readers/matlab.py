@@ -11,9 +11,9 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.workbench.memory import require_memory
+from thalweg.workbench.readers.array_files import choose_keys
 from thalweg.workbench.readers.hdf5 import stored_array
-from thalweg.workbench.readers.numpy_files import choose_keys
-from thalweg.workbench.readers.source import Source
+from thalweg.workbench.readers.source import Source, refused
 
 
 def read_mat(path: Path, options: Mapping[str, Any]) -> Source:
@@ -35,25 +35,21 @@ def _open_version5(path: Path) -> tuple[list[str], Any]:
     import scipy.sparse
 
     # SciPy's reader raises nearly anything on a damaged file.
-    try:
+    with refused(Exception, f"'{path}' is damaged, or not a mat file"):
         shapes = {name: shape for name, shape, _ in scipy.io.whosmat(path, appendmat=False)}
-    except Exception as error:
-        raise InputError(f"'{path}' is damaged, or not a mat file: {error}") from error
 
     def fetch(key: str) -> np.ndarray:
         what = f"variable '{key}' of '{path}'"
         # Compressed files may promise more than they hold.
         require_memory(8.0 * math.prod(shapes[key]), what, "save fewer rows")
-        try:
+        with refused(Exception, f"'{path}' is damaged"):
             value = scipy.io.loadmat(path, appendmat=False, variable_names=[key])[key]
-        except Exception as error:
-            raise InputError(f"'{path}' is damaged: {error}") from error
         if scipy.sparse.issparse(value):
             value = value.toarray()
         value = np.asarray(value)
         if value.dtype.kind not in "buifUS":
             raise InputError(
-                f"variable '{key}' of '{path}' is a cell array, struct or complex matrix; "
+                f"{what} is a cell array, struct or complex matrix; "
                 f"save it as a matrix of real numbers"
             )
         return value
@@ -69,13 +65,10 @@ def _open_hdf5(path: Path) -> tuple[list[str], Any]:
             f"'{path}' is a MATLAB 7.3 file, which needs h5py: install it, or save the file "
             f"in MATLAB with '-v7'"
         ) from error
-    try:
-        with h5py.File(path, "r") as file:
-            # A link to another file, which MATLAB writes nowhere, is no variable of this one.
-            own = [name for name in file if isinstance(file.get(name, getlink=True), h5py.HardLink)]
-            names = [name for name in own if isinstance(file[name], h5py.Dataset)]
-    except Exception as error:
-        raise InputError(f"'{path}' is damaged: {error}") from error
+    with refused(Exception, f"'{path}' is damaged"), h5py.File(path, "r") as file:
+        # A link to another file, which MATLAB writes nowhere, is no variable of this one.
+        own = [name for name in file if isinstance(file.get(name, getlink=True), h5py.HardLink)]
+        names = [name for name in own if isinstance(file[name], h5py.Dataset)]
 
     def fetch(key: str) -> np.ndarray:
         what = f"variable '{key}' of '{path}'"
@@ -84,10 +77,8 @@ def _open_hdf5(path: Path) -> tuple[list[str], Any]:
             if array.dtype.kind not in "buif":
                 raise InputError(f"{what} is not a matrix of real numbers")
             require_memory(8.0 * array.size, what, "save fewer rows")
-            try:
+            with refused(Exception, f"'{path}' is damaged"):
                 # MATLAB stores columns first: HDF5 shows the axes in reverse.
                 return np.asarray(array).T
-            except Exception as error:
-                raise InputError(f"'{path}' is damaged: {error}") from error
 
     return names, fetch

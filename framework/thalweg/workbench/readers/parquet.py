@@ -13,7 +13,7 @@ import numpy as np
 from thalweg.data.scaling import ROUNDED, first_unusable
 from thalweg.errors import InputError
 from thalweg.workbench.readers.delimited import column_number, labels_column
-from thalweg.workbench.readers.source import Rows, Source, check_array
+from thalweg.workbench.readers.source import Rows, Source, check_array, refused
 
 #: Columns in which pandas stores an index that has no name.
 _INDEX = re.compile(r"__index_level_\d+__")
@@ -79,15 +79,15 @@ def read_parquet(path: Path, options: Mapping[str, Any]) -> Source:
         from pyarrow import parquet
     except ImportError as error:
         raise InputError(f"'{path}' is a Parquet file, which needs pyarrow: install it") from error
-    try:
-        with parquet.ParquetFile(path) as file:
-            schema, rows = file.schema_arrow, file.metadata.num_rows
-            names = [name for name in schema.names if not _INDEX.fullmatch(name)]
-            label = labels_column(options, names, len(names), path)
-            labels = None if label is None else _labels(file, names[label], path)
-            gaps = _may_have_gaps(file.metadata)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"'{path}' is damaged, or not a Parquet file: {error}") from error
+    with (
+        refused((pyarrow.ArrowException, OSError), f"'{path}' is damaged, or not a Parquet file"),
+        parquet.ParquetFile(path) as file,
+    ):
+        schema, rows = file.schema_arrow, file.metadata.num_rows
+        names = [name for name in schema.names if not _INDEX.fullmatch(name)]
+        label = labels_column(options, names, len(names), path)
+        labels = None if label is None else _labels(file, names[label], path)
+        gaps = _may_have_gaps(file.metadata)
     chosen = options.get("columns")
     if chosen is None:
         numbers = [number for number in range(len(names)) if number != label]

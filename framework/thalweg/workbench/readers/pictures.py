@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.workbench.readers.source import Rows, Source
+from thalweg.workbench.readers.source import Rows, Source, refused
 
 #: File name endings that count as pictures.
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp")
@@ -40,33 +40,30 @@ def read_folder(path: Path, options: Mapping[str, Any]) -> Source:
     paths = sorted(_pictures(path))
     if not paths:
         raise InputError(f"folder '{path}' holds no pictures ({', '.join(ENDINGS)})")
-    size, colored = None, False
-    for picture in paths:
-        this, color = _size(picture)
-        if size is None:
-            size = this
-        elif this != size:
-            raise InputError(
-                f"the pictures in '{path}' must all have one size: '{paths[0].name}' has "
-                f"{size[0]} x {size[1]} pixels, '{picture.name}' has {this[0]} x {this[1]}"
-            )
-        colored = colored or color
-    assert size is not None
+    sizes, colored = zip(*map(_size, paths), strict=True)
+    (width, height), odd = sizes[0], [size != sizes[0] for size in sizes]
+    if any(odd):
+        other = odd.index(True)
+        raise InputError(
+            f"the pictures in '{path}' must all have one size: '{paths[0].name}' has "
+            f"{width} x {height} pixels, '{paths[other].name}' has "
+            f"{sizes[other][0]} x {sizes[other][1]}"
+        )
     parents = [picture.parent.relative_to(path) for picture in paths]
     labels = None
-    if options.get("labels") is None and any(parent.parts for parent in parents):
-        if not all(parent.parts for parent in parents):
-            loose = paths[[bool(parent.parts) for parent in parents].index(False)]
+    below = [bool(parent.parts) for parent in parents]
+    if options.get("labels") is None and any(below):
+        if not all(below):
+            loose = paths[below.index(False)]
             raise InputError(
                 f"folder '{path}' has pictures both in subfolders, whose names are labels, "
                 f"and beside them: '{loose.name}'"
             )
         labels = np.array([parent.as_posix() for parent in parents])
-    mode = "RGB" if colored and not options.get("gray") else "L"
-    shape = (size[1], size[0], 3) if mode == "RGB" else (size[1], size[0])
-    return Source(
-        len(paths), shape, np.dtype(np.uint8), reader=PictureRows(tuple(paths), mode), labels=labels
-    )
+    mode = "RGB" if any(colored) and not options.get("gray") else "L"
+    shape = (height, width, 3) if mode == "RGB" else (height, width)
+    reader = PictureRows(tuple(paths), mode)
+    return Source(len(paths), shape, np.dtype(np.uint8), reader, labels=labels)
 
 
 def _pictures(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
@@ -105,22 +102,18 @@ def _size(path: Path) -> tuple[tuple[int, int], bool]:
     """Width and height, and whether it is in color, from the header alone."""
     from PIL import Image
 
-    try:
-        with Image.open(path) as picture:
-            gray = picture.mode in {"1", "L", "LA", "I", "F", "I;16", "I;16B", "I;16L"}
-            return picture.size, not gray
-    except Exception as error:  # Pillow's readers raise nearly anything on a damaged file
-        raise InputError(f"'{path}' is not a picture that can be read: {error}") from error
+    # Pillow's readers raise nearly anything on a damaged file.
+    what = f"'{path}' is not a picture that can be read"
+    with refused(Exception, what), Image.open(path) as picture:
+        gray = picture.mode in {"1", "L", "LA", "I", "F", "I;16", "I;16B", "I;16L"}
+        return picture.size, not gray
 
 
 def _pixels(path: Path, mode: str) -> np.ndarray:
     from PIL import Image
 
-    try:
-        with Image.open(path) as picture:
-            if picture.mode.startswith("I;16") or picture.mode == "I":
-                # Pillow would clip 16-bit grays at 255 instead of scaling them.
-                return (np.asarray(picture).astype(np.int64) // 256).clip(0, 255).astype(np.uint8)
-            return np.asarray(picture.convert(mode))
-    except Exception as error:
-        raise InputError(f"'{path}' is damaged or truncated: {error}") from error
+    with refused(Exception, f"'{path}' is damaged or truncated"), Image.open(path) as picture:
+        if picture.mode.startswith("I;16") or picture.mode == "I":
+            # Pillow would clip 16-bit grays at 255 instead of scaling them.
+            return (np.asarray(picture).astype(np.int64) // 256).clip(0, 255).astype(np.uint8)
+        return np.asarray(picture.convert(mode))

@@ -7,8 +7,11 @@ read some rows by itself; otherwise it holds the whole array.
 
 from __future__ import annotations
 
+import gzip
 import math
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +19,9 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, on_root, raise_on_all_ranks
+
+#: Errors that damaged or truncated files of gzip raise.
+PACKED = (gzip.BadGzipFile, EOFError, zlib.error, OSError)
 
 #: Rows to read: all from the first to the last, or these.
 Rows = slice | np.ndarray
@@ -97,6 +103,17 @@ class Source:
         return cls(rows, array.shape[1:] or (1,), array.dtype, whole=array, labels=labels)
 
 
+@contextmanager
+def refused(errors: type[Exception] | tuple[type[Exception], ...], sentence: str) -> Iterator[None]:
+    """Turn errors that a damaged file raises in the block into one that begins with a sentence."""
+    try:
+        yield
+    except InputError:
+        raise
+    except errors as error:
+        raise InputError(f"{sentence}: {error}") from error
+
+
 def check_length(
     found: int, dtype: np.dtype, shape: tuple[int, ...], what: str, exact: bool = True
 ) -> None:
@@ -152,11 +169,7 @@ def local_rows(
     with raise_on_all_ranks(layout.comm):
         if layout.local_rows:
             mine = slice(layout.start, layout.stop)
-            try:
+            with refused((OSError, ValueError), "the data cannot be read"):
                 read = source.reader(mine if chosen is None else chosen[mine])
-            except (OSError, ValueError) as error:
-                if isinstance(error, InputError):
-                    raise
-                raise InputError(f"the data cannot be read: {error}") from error
             block = read.reshape(layout.local_rows, source.columns)
     return block

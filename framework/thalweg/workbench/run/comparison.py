@@ -20,10 +20,17 @@ from thalweg.workbench.report import (
     format_table,
     search_seconds,
 )
-from thalweg.workbench.run.configured_parts import build_objective, built_method, digests, opened
 from thalweg.workbench.run.directory import MARKS, RunDirectory, summary
 from thalweg.workbench.run.pictures import draw_compared
-from thalweg.workbench.run.single_run import completed, frames_for, run_method
+from thalweg.workbench.run.single_run import (
+    build_objective,
+    built_method,
+    completed,
+    digests,
+    frames_for,
+    opened,
+    run_method,
+)
 
 
 @collective_call(lambda *_, comm=None, **__: comm or MPI.COMM_WORLD)

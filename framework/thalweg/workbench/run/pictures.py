@@ -18,7 +18,7 @@ from thalweg.parallel import MPI
 from thalweg.result import Trace
 from thalweg.workbench.config import Configuration, read_configuration
 from thalweg.workbench.readers import load_data
-from thalweg.workbench.readers.numpy_files import map_npy
+from thalweg.workbench.readers.array_files import map_npy
 from thalweg.workbench.report import (
     draw_animation,
     draw_comparison,

@@ -4,7 +4,7 @@ import pytest
 
 from thalweg.errors import InputError
 from thalweg.parallel import PETSc
-from thalweg.workbench.run.configured_parts import command_line_options
+from thalweg.workbench.run.single_run import command_line_options
 
 
 def test_options_of_a_configuration_last_as_long_as_the_run():

@@ -116,8 +116,7 @@ def test_frames_are_kept_on_the_rank_that_draws(comm, monkeypatch):
             kept["frames"] = self
 
     from thalweg.workbench.config import read_configuration
-    from thalweg.workbench.run.configured_parts import build_objective, built_method
-    from thalweg.workbench.run.single_run import run_method
+    from thalweg.workbench.run.single_run import build_objective, built_method, run_method
 
     configuration = read_configuration({**CONFIG, "stop": {"iterations": 10, "decrease": 0.0}})
     dataset, objective = build_objective(configuration, comm)

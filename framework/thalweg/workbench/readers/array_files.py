@@ -1,26 +1,38 @@
-"""NumPy's ``.npy`` and ``.npz``, read without trusting what their headers promise.
+"""NumPy's ``.npy`` and ``.npz``, and IDX, read without trusting what their headers promise.
 
-An npy file is mapped into memory by every rank, so that each reads only its rows; of
+An npy or IDX file is mapped into memory by every rank, so that each reads only its rows; of
 an npz file rank 0 unpacks one array, and no more rows than are asked for.
 """
 
 from __future__ import annotations
 
+import gzip
 import math
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 
 from thalweg.errors import InputError, suggestion
 from thalweg.files import refuse_special_file
 from thalweg.workbench.memory import require_memory
-from thalweg.workbench.readers.source import FileRows, Source, check_array, check_length
+from thalweg.workbench.readers.source import (
+    PACKED,
+    FileRows,
+    Source,
+    check_array,
+    check_length,
+    refused,
+)
 
-_MAGIC = b"\x93NUMPY"
+_NPY_MAGIC = b"\x93NUMPY"
+
+#: Types of numbers by their code in IDX.
+_IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 #: Errors that damaged files raise.
 _DAMAGED = (
@@ -37,10 +49,9 @@ def read_npy(path: Path, options: Mapping[str, Any]) -> Source:
         return Source.of(np.array(array), f"'{path}'")
     check_array(array.dtype, array.shape, f"'{path}'")
     fortran = array.ndim > 1 and not array.flags.c_contiguous
-    reader = FileRows(path, array.offset, array.dtype, array.shape, fortran)
-    if array.ndim == 1:
-        reader = FileRows(path, array.offset, array.dtype, (len(array), 1))
-    return Source(array.shape[0], array.shape[1:] or (1,), array.dtype, reader=reader)
+    shape = array.shape if array.ndim > 1 else (len(array), 1)
+    reader = FileRows(path, array.offset, array.dtype, shape, fortran)
+    return Source(shape[0], shape[1:], array.dtype, reader)
 
 
 def map_npy(path: Path) -> np.memmap:
@@ -48,7 +59,7 @@ def map_npy(path: Path) -> np.memmap:
     refuse_special_file(path)
     size = path.stat().st_size
     with path.open("rb") as stream:
-        shape, fortran, dtype = _header(stream, f"'{path}'")
+        shape, fortran, dtype = _npy_header(stream, f"'{path}'")
         offset = stream.tell()
     check_length(size - offset, dtype, shape, f"'{path}'", exact=False)
     if 0 in shape:
@@ -66,21 +77,18 @@ def read_npz(path: Path, options: Mapping[str, Any]) -> Source:
     """
     if not zipfile.is_zipfile(path):
         raise InputError(f"'{path}' is damaged, or not an npz file")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            found = [name.removesuffix(".npy") for name in archive.namelist()]
-            if {"format", "shape", "data"} <= set(found) and options.get("key") is None:
-                return _read_sparse(archive, path, options)
-            key, labels_key = choose_keys(found, options, path)
-            wanted_rows = None if options.get("sample") else options.get("rows")
-            rows, array = _member(archive, key, path, wanted_rows)
-            labels = None if labels_key is None else _member(archive, labels_key, path, None)[1]
-    except _DAMAGED as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"'{path}' is damaged, or not an npz file: {error}") from error
-    except RuntimeError as error:  # an encrypted archive
-        raise InputError(f"'{path}' cannot be unpacked: {error}") from error
+    with (
+        refused(RuntimeError, f"'{path}' cannot be unpacked"),  # an encrypted archive
+        refused(_DAMAGED, f"'{path}' is damaged, or not an npz file"),
+        zipfile.ZipFile(path) as archive,
+    ):
+        found = [name.removesuffix(".npy") for name in archive.namelist()]
+        if {"format", "shape", "data"} <= set(found) and options.get("key") is None:
+            return _read_sparse(archive, path, options)
+        key, labels_key = choose_keys(found, options, path)
+        wanted_rows = None if options.get("sample") else options.get("rows")
+        rows, array = _member(archive, key, path, wanted_rows)
+        labels = None if labels_key is None else _member(archive, labels_key, path, None)[1]
     return Source.of(array, f"array '{key}' of '{path}'", labels, rows)
 
 
@@ -146,7 +154,7 @@ def _member(
     names = archive.namelist()
     info = archive.getinfo(f"{key}.npy" if f"{key}.npy" in names else key)
     with archive.open(info) as stream:
-        shape, fortran, dtype = _header(stream, what)
+        shape, fortran, dtype = _npy_header(stream, what)
         check_length(info.file_size - stream.tell(), dtype, shape, what, exact=False)
         rows = shape[0] if shape else 1
         first = shape
@@ -170,12 +178,12 @@ def _fill(stream: IO[bytes], body: memoryview, what: str) -> None:
         filled += len(block)
 
 
-def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dtype]:
+def _npy_header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dtype]:
     """Shape, order and type that the header declares, refused where they cannot be."""
-    start = stream.read(len(_MAGIC) + 2)
-    if not start.startswith(_MAGIC):
+    start = stream.read(len(_NPY_MAGIC) + 2)
+    if not start.startswith(_NPY_MAGIC):
         raise InputError(f"{what} is not an npy file: it does not begin with NumPy's magic string")
-    version = tuple(start[len(_MAGIC) :])
+    version = tuple(start[len(_NPY_MAGIC) :])
     readers = {
         (1, 0): np.lib.format.read_array_header_1_0,
         (2, 0): np.lib.format.read_array_header_2_0,
@@ -194,3 +202,44 @@ def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dty
     if not all(type(size) is int and size >= 0 for size in shape) or len(shape) > 16:
         raise InputError(f"{what} is damaged: its header declares the shape {shape}")
     return shape, fortran, dtype
+
+
+def read_idx(path: Path, options: Mapping[str, Any]) -> Source:
+    """Source of an IDX file, the format of MNIST; an uncompressed one stays on disk.
+
+    Big-endian: two zero bytes, a type code, the number of dimensions, the dimensions as 32-bit
+    numbers, then the values.
+    """
+    if path.suffix == ".gz":
+        return _read_compressed(path)
+    with path.open("rb") as stream:
+        dtype, shape = _idx_header(stream, path)
+        offset = stream.tell()
+    check_length(path.stat().st_size - offset, dtype, shape, f"'{path}'")
+    check_array(dtype, shape, f"'{path}'")
+    shape = shape if len(shape) > 1 else (*shape, 1)
+    return Source(shape[0], shape[1:], dtype, reader=FileRows(path, offset, dtype, shape))
+
+
+def _read_compressed(path: Path) -> Source:
+    with refused(PACKED, f"'{path}' is damaged or truncated"), gzip.open(path, "rb") as stream:
+        dtype, shape = _idx_header(stream, path)
+        promised = math.prod(shape) * dtype.itemsize
+        require_memory(2.0 * promised, f"'{path}'", "unpack it, so that ranks read their rows")
+        body = stream.read(promised + 1)
+    check_length(len(body), dtype, shape, f"'{path}'")
+    array = np.frombuffer(body, dtype=dtype).reshape(shape)
+    return Source.of(array if array.ndim > 1 else array[:, None], f"'{path}'")
+
+
+def _idx_header(stream: BinaryIO | gzip.GzipFile, path: Path) -> tuple[np.dtype, tuple[int, ...]]:
+    magic = stream.read(4)
+    if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _IDX_TYPES or not magic[3]:
+        raise InputError(f"'{path}' is not an IDX file: it begins with the bytes {magic.hex(' ')}")
+    dimensions = magic[3]
+    sizes = stream.read(4 * dimensions)
+    if len(sizes) < 4 * dimensions:
+        raise InputError(f"'{path}' is truncated within its header")
+    if dimensions > 16:
+        raise InputError(f"'{path}' is damaged: its header declares {dimensions} dimensions")
+    return np.dtype(_IDX_TYPES[magic[2]]), struct.unpack(f">{dimensions}I", sizes)
