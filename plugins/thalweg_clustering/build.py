@@ -311,11 +311,11 @@ def _labelings(
         return []
     partly = task == "semi-supervised"
     if labelings is None:
-        own = dataset.labels
+        own = dataset.partial_labels() if partly else dataset.labels
         labelings = [own] if own is not None else []
     from thalweg.workbench.readers import read_labels
 
-    read = [read_labels(file, comm) for file in files or ()]
+    read = [read_labels(file, comm, unknown=partly) for file in files or ()]
     what = {"alternative": "the clustering given ([data] labels)"}.get(task, "the labels")
     found = [given_labels(layout, labels, what, partly) for labels in [*labelings, *read]]
     if task == "alternative" and not found:

@@ -236,7 +236,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
             trial = {**options, "choose_components": False, "init": "spectral"}
             options["clusters"] = choose_clusters(dataset, labelings, **trial)
         starts = []
-        if self.warm_start and hasattr(self, "alternatives_"):
+        if self.warm_start and len(getattr(self, "mean_", ())) == dataset.layout.columns:
             before: list[Alternative] = vars(self)["alternatives_"]
             wanted = options["components"]
             starts = [
@@ -346,7 +346,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
             dataset = X
             self.n_features_in_ = X.layout.columns
             if y is None:
-                y = X.labels
+                y = X.partial_labels() if self.task == "semi-supervised" else X.labels
         else:
             X = validate_data(self, X, dtype=np.float64, ensure_min_samples=3)
             dataset = Dataset.from_array(X)

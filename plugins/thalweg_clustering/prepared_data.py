@@ -111,10 +111,13 @@ def given_labels(
     if count != layout.local_rows:
         labels = layout.local(labels)
     finite = labels.dtype.kind != "f" or bool(np.isfinite(labels).all())
+    if labels.dtype == object:
+        finite = all(label == label and (unknown or label is not None) for label in labels)
     if any_over_ranks(layout.comm, not finite):
         raise InputError(f"{what} contains NaN or infinity; give each row a label")
     if labels.dtype == object:
-        labels = np.array(["" if label is None else str(label) for label in labels], dtype=str)
+        none = (None, -1) if unknown else ()
+        labels = np.array(["" if label in none else str(label) for label in labels], dtype=str)
     here = np.unique(labels)
     names = np.unique(np.concatenate([part for part in layout.comm.allgather(here) if len(part)]))
     if unknown:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.data.labels import encode_labels
+from thalweg.data.labels import encode_labels, mark_unknown
 from thalweg.data.scaling import (
     entry_error,
     first_unusable,
@@ -70,6 +70,10 @@ class Dataset(Identified):
         """Rows and labels, whatever they are called."""
         digests = {what: DATA + digest for what, digest in self.digests.items()}
         return {**digests, "layout": self.layout, "sparse": getattr(self, "sparse", None)}
+
+    def partial_labels(self) -> np.ndarray | None:
+        """Labels of this rank's rows, -1 for unknown ones, called "-1" or ""; or None."""
+        return None if self.labels is None else mark_unknown(self.labels, self.label_names)
 
     def gather_labels(self) -> np.ndarray | None:
         """Labels of all rows on every rank, shape ``(layout.rows,)``, or None.  Collective."""

@@ -74,6 +74,12 @@ def keep_labels(
     return positions.astype(np.int64), tuple(texts)
 
 
+def mark_unknown(labels: np.ndarray, names: tuple[str, ...] | None) -> np.ndarray:
+    """Labels with -1 in place of those called "-1" or nothing, which mark unknown rows."""
+    unknown = np.isin(names or (), ("-1", ""))
+    return np.where(unknown[labels], -1, labels) if unknown.any() else labels
+
+
 def _from_one_hot(raw: np.ndarray, what: str) -> np.ndarray:
     if raw.dtype.kind in "buif" and np.isin(raw, (0, 1)).all() and (raw.sum(axis=1) == 1).all():
         return raw.argmax(axis=1)

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import thalweg
-from thalweg import Dataset
+from thalweg import Dataset, InputError
 from thalweg.parallel import MPI, Layout
 from thalweg.plugins import declared_options
 from thalweg.result import Status
@@ -348,3 +348,34 @@ def test_a_width_at_which_all_rows_are_alike_far_apart_is_told():
     points = np.random.default_rng(0).normal(size=(200, 3)) + 3.0 * labels[:, None]
     with pytest.warns(UserWarning, match="sigma"):
         KDAC(sigma=1e-6, random_state=0).fit(points, labels)
+
+
+def test_rows_without_a_label_are_told_alike_in_all_forms(views, tmp_path):
+    points, given, _ = views(90)
+    known = np.where(np.arange(90) % 3 == 0, given, -1)
+    none = np.array([None if label < 0 else label for label in known], dtype=object)
+    settings = {**SETTINGS, "task": "semi-supervised"}
+    wanted = KDAC(**settings).fit(points, known)
+    assert wanted.embedding_.shape == (90, 2)
+    for form in (known.astype(object), none, known.astype(float)):
+        assert KDAC(**settings).fit(points, form).objective_ == wanted.objective_
+    dataset = Dataset.from_array(points, known)
+    assert KDAC(**settings).fit(dataset).objective_ == wanted.objective_
+
+    np.save(tmp_path / "points.npy", points)
+    np.save(tmp_path / "known.npy", known)
+    objective = {"name": "kdac", "task": "semi-supervised", "components": 2, "sigma": 0.4}
+    data = {"path": str(tmp_path / "points.npy")}
+    file = str(tmp_path / "known.npy")
+    for section, other in (({**data, "labels": file}, {}), (data, {"other_labels": [file]})):
+        result = thalweg.run({"data": section, "objective": {**objective, **other}})
+        assert result.metrics["clusters"] == 2
+    with pytest.raises(InputError, match="give each row a label"):
+        KDAC(**SETTINGS).fit(points, none)
+
+
+def test_a_warm_start_begins_anew_with_other_features(views):
+    points, given, _ = views(90, noise=1)
+    model = KDAC(**SETTINGS, warm_start=True).fit(points[:, :4], given)
+    fresh = KDAC(**SETTINGS).fit(points, given)
+    assert model.fit(points, given).objective_ == fresh.objective_

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from thalweg.data.labels import encode_labels
+from thalweg.data.labels import encode_labels, mark_unknown
 from thalweg.errors import InputError
 from thalweg.files import refuse_special_file
 from thalweg.parallel import MPI, on_root
@@ -91,13 +91,17 @@ def _similar_names(path: Path) -> str:
     return "; did you mean " + " or ".join(repr(name) for name in near) + "?" if near else ""
 
 
-def read_labels(path: Path | str, comm: MPI.Comm = MPI.COMM_SELF) -> np.ndarray:
+def read_labels(
+    path: Path | str, comm: MPI.Comm = MPI.COMM_SELF, unknown: bool = False
+) -> np.ndarray:
     """Labels of every row, integers from 0, on every rank.  Collective.
 
     Parameters
     ----------
     path
         File of numbers or strings, one per row, or of a one-hot table.
+    unknown
+        Whether -1 or an empty string marks a row without a label, which gets -1.
 
     Returns
     -------
@@ -109,8 +113,8 @@ def read_labels(path: Path | str, comm: MPI.Comm = MPI.COMM_SELF) -> np.ndarray:
         On all ranks: a file that is missing or damaged, or holds no labels.
     """
     file = Path(path).expanduser()
-    labels = on_root(comm, lambda: encode_labels(raw_labels(file), f"the labels of '{file}'")[0])
-    return np.asarray(labels)
+    read = on_root(comm, lambda: encode_labels(raw_labels(file), f"the labels of '{file}'"))
+    return mark_unknown(*read) if unknown else read[0]
 
 
 def raw_labels(file: Path, key: str | None = None) -> np.ndarray:
