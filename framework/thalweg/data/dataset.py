@@ -148,7 +148,11 @@ def validate_data(estimator: Any, X: Any, **options: Any) -> Any:
     from sklearn.utils import validation
 
     refuse_rounded(X)
-    return validation.validate_data(estimator, X, **options)
+    valid = validation.validate_data(estimator, X, **options)
+    if hasattr(valid, "sum_duplicates") and not valid.has_canonical_format:
+        valid = valid.copy()  # it may be the user's
+        valid.sum_duplicates()  # each of which scikit-learn's norms count alone
+    return valid
 
 
 def _as_table(array: Any) -> np.ndarray:

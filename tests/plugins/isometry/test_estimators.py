@@ -408,3 +408,17 @@ def test_a_pair_of_small_weight_may_change_more(digits):
         NuMax().fit(digits[:25], pairs=pairs, weights=weights)
     with pytest.raises(InputError, match="give pairs"):
         NearIsometricEmbedding().fit(digits[:25], weights=weights)
+
+
+def test_entries_of_a_sparse_matrix_that_are_stored_twice_are_added():
+    points = np.random.default_rng(0).standard_normal((40, 6)).round(1)
+    once = scipy.sparse.csr_matrix(points)
+    twice = np.repeat(0.5 * once.data, 2), np.repeat(once.indices, 2), 2 * once.indptr
+    parts = scipy.sparse.csr_matrix(twice, shape=once.shape)
+    models = [
+        NearIsometricEmbedding(delta=0.4, secants="neighbors", n_neighbors=3).fit(rows)
+        for rows in (once, parts)
+    ]
+    assert parts.nnz == 2 * once.nnz  # left as they were
+    assert models[0].n_secants_ == models[1].n_secants_
+    assert np.array_equal(models[0].components_, models[1].components_)
