@@ -147,7 +147,6 @@ class LinearIsometry(  # type: ignore[misc]
             if weights is not None and pairs is None:
                 raise InputError("weights are those of pairs; give pairs, too")
         refuse_differing(comm, "the parameters", parameters, pairs is None, weights is None)
-        self._set_offset(X)
         return self._solve(X, y, pairs, weights)
 
     def partial_fit(self, X: Any, y: Any = None) -> LinearIsometry:
@@ -191,7 +190,6 @@ class LinearIsometry(  # type: ignore[misc]
             else:
                 X = np.concatenate([points, X])
             y = None if y is None else np.concatenate([classes, y])
-        self._set_offset(X)
         self._solve(X, y, start=self.components_ if known else None, cuts=cuts)
         # Callers read the next points into the same buffer.
         self._seen = (X.copy() if seen is None else X, y, self._cuts)
@@ -230,15 +228,18 @@ class LinearIsometry(  # type: ignore[misc]
             options["seed"] = shared_seed(_ranks_of(self, X), self.random_state)
         options |= self.solver_options or {}
         with job_threads(self.n_jobs):
-            return self._searched(self._secant_set(X, *given), options, start, cuts)
+            result = self._search(self._secant_set(X, *given), options, start, cuts)
+            self.offset_ = self._offset(X)  # with the map to which it belongs
+        result.warn_unless_converged()
+        return self
 
-    def _searched(
+    def _search(
         self,
         secants: SecantSet,
         options: dict[str, Any],
         start: np.ndarray | None,
         cuts: np.ndarray | None,
-    ) -> LinearIsometry:
+    ) -> thalweg.Result:
         delta, rank = delta_or_default(self.delta, self.n_components), self.n_components
         objective = NearIsometry(secants, delta, rank)
         objective.cuts = cuts
@@ -262,8 +263,7 @@ class LinearIsometry(  # type: ignore[misc]
         self.status_ = result.status
         self.notes_ = result.notes
         self.n_iter_ = max(1, result.iterations)
-        result.warn_unless_converged()
-        return self
+        return result
 
     def _checked_parameters(self) -> dict[str, Any]:
         """Values of the options that the parameters set."""
@@ -311,18 +311,17 @@ class LinearIsometry(  # type: ignore[misc]
             raise InputError(f"the images must have {self.n_components_} columns, not {X.shape[1]}")
         return np.asarray(X @ np.linalg.pinv(self.components_).T + self.offset_)
 
-    def _set_offset(self, X: Any) -> None:
-        """Their mean, where rows lie far from the origin.  Collective."""
-        self.offset_ = np.zeros(self.n_features_in_)
+    def _offset(self, X: Any) -> np.ndarray:
+        """The mean of rows that lie far from the origin, else zeros.  Collective."""
+        zeros = np.zeros(self.n_features_in_)
         if scipy.sparse.issparse(X):
-            return  # most of their entries are zero
+            return zeros  # most of their entries are zero
         comm, values = (X.comm, X.values) if isinstance(X, Dataset) else (MPI.COMM_SELF, X)
         rows = sum_over_ranks(comm, len(values))
         mean = np.asarray(sum_over_ranks(comm, values.sum(axis=0, dtype=float))) / rows
         parts = np.array_split(values, len(values) // 4096 + 1)
         total = sum_over_ranks(comm, sum(float(np.abs(part - mean).sum()) for part in parts))
-        if np.abs(mean).max() > FAR * total / (rows * len(mean)):
-            self.offset_ = mean
+        return mean if np.abs(mean).max() > FAR * total / (rows * len(mean)) else zeros
 
     @collective_call(_ranks_of)
     def score(self, X: Any, y: Any = None) -> float:

@@ -422,3 +422,12 @@ def test_entries_of_a_sparse_matrix_that_are_stored_twice_are_added():
     assert parts.nnz == 2 * once.nnz  # left as they were
     assert models[0].n_secants_ == models[1].n_secants_
     assert np.array_equal(models[0].components_, models[1].components_)
+
+
+def test_a_fit_that_fails_leaves_the_map_with_its_offset():
+    points = np.random.default_rng(0).standard_normal((30, 4)) + 1e6
+    model = NearIsometricEmbedding(delta=0.4).fit(points)
+    images = model.transform(points)
+    with pytest.raises(InputError, match="no two of the 5 points differ"):
+        model.fit(np.full((5, 4), 3e5))
+    assert np.array_equal(model.transform(points), images)
