@@ -59,8 +59,8 @@ class PlacedMap:
         As in :class:`~thalweg_embedding.objectives.Family`.
     lambda_
         lambda; where the repulsion is no logarithm, times its weight of a pair times N.
-    perplexity
-        Perplexity of a new point's Gaussian over the known points.
+    perplexities
+        Those of a new point's Gaussians over the known points, whose affinities are averaged.
     metric, affinity, n_neighbors
         As in :func:`~thalweg_embedding.affinities.affinities_from_data.affinities_of`.
     """
@@ -72,7 +72,7 @@ class PlacedMap:
     repulsion: PairFunction
     normalized: bool
     lambda_: float
-    perplexity: float = 30.0
+    perplexities: tuple[float, ...] = (30.0,)
     metric: str = "euclidean"
     affinity: str = "entropic"
     n_neighbors: int = 15
@@ -143,14 +143,15 @@ class PlacedMap:
         if self.affinity == "fuzzy":
             memberships = fuzzy_rows(squared)
             return np.asarray(memberships / memberships.sum(axis=1, keepdims=True))
-        return entropic_rows(squared, min(self.perplexity, 0.9 * squared.shape[1]))
+        rows = [entropic_rows(squared, min(p, 0.9 * squared.shape[1])) for p in self.perplexities]
+        return np.asarray(np.mean(rows, axis=0))
 
     def _neighbors(self, new: Any) -> tuple[np.ndarray, np.ndarray]:
         """Nearest known points in ascending order, and squared distances.  Collective."""
         # Fuzzy affinities count the point itself.
         neighbors = float(self.n_neighbors - (self.affinity == "fuzzy"))
         if self.affinity == "entropic":
-            neighbors = 3.0 * self.perplexity
+            neighbors = 3.0 * max(self.perplexities)
         k = min(len(self.places), max(3, round(neighbors)))
         metric = ALIASES.get(self.metric, self.metric)
         if metric == "precomputed":

@@ -88,13 +88,14 @@ class PairwiseEstimator(MapEstimator):
 
     def _pulled_and_pushed(self, objective: Any) -> dict[str, Any]:
         lambda_, rows = objective.homotopy_parameter, objective.layout.rows
+        several = [self.perplexity] if self.perplexities is None else self.perplexities
         if not objective.normalized:
             # Weights that differ are counted as equal ones of the same sum.
             differ = getattr(self, "repulsive_weights", "uniform") == "squared-distances"
             lambda_ *= 1.0 / rows if differ else objective.repulsion_scale * rows
         return {
             "lambda_": lambda_,
-            "perplexity": perplexity_for(rows, self.perplexity),
+            "perplexities": tuple(perplexity_for(rows, each) for each in several),
             "n_neighbors": self.n_neighbors,
         }
 

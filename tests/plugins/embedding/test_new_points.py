@@ -170,3 +170,13 @@ def test_weights_that_differ_repel_a_new_point_as_equal_ones_of_their_sum():
         estimator = ElasticEmbedding(repulsive_weights=weights, perplexity=5.0)
         found.append(repulsion / estimator._pulled_and_pushed(objective)["lambda_"])
     assert found[1] == pytest.approx(found[0], rel=1.5 / 40)  # a row does not repel itself
+
+
+def test_new_points_have_the_perplexities_of_the_map():
+    new = shifted(POINTS[200:220], 1.0)
+    one, same, several = (
+        TSNE(max_iter=30, random_state=0, **given).fit(POINTS[:200]).transform(new)
+        for given in ({"perplexity": 5.0}, {"perplexities": [5.0]}, {"perplexities": [5.0, 60.0]})
+    )
+    np.testing.assert_array_equal(same, one)
+    assert not np.array_equal(several, one)
