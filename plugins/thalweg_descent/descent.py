@@ -151,8 +151,8 @@ class Descent(Solver[DescentState]):
         evaluations = state.evaluations + found.evaluations
         trial, line = found.trial, found.line
         if trial is None:
-            # An objective that is not finite, however short the step, is no minimum.
-            failed = line.evaluations > 0 and not line.finite
+            # What is not finite, however short the step, is no minimum, nor where squares overflow.
+            failed = (line.evaluations > 0 and not line.finite) or math.isinf(line.start.slope)
             outcome = Status.DIVERGED if failed else Status.PRECISION_LIMIT
             return replace(state, memory=found.memory, evaluations=evaluations, outcome=outcome)
         assert trial.x is not None
@@ -196,7 +196,7 @@ class Descent(Solver[DescentState]):
                     memory = direction.reset(memory)
                     continue
                 # B is not positive definite here, or its solve failed.
-                p, slope = -state.gradient, -(agreed(comm, state.gradient_norm) ** 2)
+                p, slope = -state.gradient, -agreed(comm, state.gradient_norm * state.gradient_norm)
             reach = self._largest_row(state, p)
             longest = self._longest(state, reach)
             first = direction.first_step(memory, metric, slope)

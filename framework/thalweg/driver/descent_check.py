@@ -78,14 +78,15 @@ def status_along_gradient(
     norm, size
         Norm of the gradient, and of the variable.
     """
-    if not 0.0 < norm**2 < math.inf:
+    square = norm * norm
+    if not 0.0 < square < math.inf:
         return Status.PRECISION_LIMIT
     error = max(error, 2.0**-52 * norm * size)  # by rounding of the variable
-    step, steps, opposed, flat = FAR * error / norm**2, 0, 0, 0
+    step, steps, opposed, flat = FAR * error / square, 0, 0, 0
     while step * norm <= 0.1 * size:
         steps += 1
-        ahead = change(step) / (step * norm**2)
-        back = ahead if ahead >= SHARE else -change(-step) / (step * norm**2)
+        ahead = change(step) / (step * square)
+        back = ahead if ahead >= SHARE else -change(-step) / (step * square)
         if not max(ahead, back) < SHARE:
             break
         mean = 0.5 * (ahead + back)
@@ -101,7 +102,7 @@ def status_along_gradient(
         promised = LEFT * norm * size
     steps_left = [multiple * promised for multiple in MULTIPLES]
     if FAR * error < promised < math.inf and all(
-        change(-predicted / norm**2) < -0.1 * predicted for predicted in steps_left
+        change(-predicted / square) < -0.1 * predicted for predicted in steps_left
     ):
         return Status.FAILED
     return Status.PRECISION_LIMIT

@@ -537,3 +537,16 @@ def test_what_a_constant_preconditioner_gave_is_resumed_to_the_bit(comm, chain, 
     resumed = run(12, checkpoint=folder, resume=True)
     np.testing.assert_array_equal(resumed.x, whole.x)
     np.testing.assert_array_equal(resumed.trace["objective"], whole.trace["objective"])
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "gradient-descent", "nonlinear-cg"])
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_a_gradient_whose_square_overflows_diverges(solver):
+    class Hill(Objective):
+        def __init__(self):
+            super().__init__(MPI.COMM_SELF, Layout(MPI.COMM_SELF, 3, 1))
+
+        def value_and_gradient(self, x):
+            return -float((x * x).sum()), -2.0 * x
+
+    assert thalweg.minimize(Hill(), solver=solver).status is Status.DIVERGED
