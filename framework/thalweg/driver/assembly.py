@@ -22,13 +22,14 @@ from thalweg.driver.stopping import STOP_OPTIONS, Stop
 from thalweg.errors import InputError, PluginError, suggestion
 from thalweg.interfaces import (
     Homotopy,
+    ManifoldVariable,
     Objective,
     Preconditioner,
     Solver,
     missing_capabilities,
     require,
 )
-from thalweg.parallel import Array, raise_on_all_ranks
+from thalweg.parallel import Array, any_over_ranks, raise_on_all_ranks
 from thalweg.plugins import Option, PreconditionerSpec, SolverSpec, plugins, resolve_options
 from thalweg.result import Result
 
@@ -208,7 +209,11 @@ def starting_point(objective: Objective, start: np.ndarray | None, seed: int) ->
     if start is None:
         rows, name = objective.initial_point(seed), f"{type(objective).__name__}.initial_point"
     with raise_on_all_ranks(objective.comm):
-        return checked_rows(rows, objective.layout.shape, name)
+        x = checked_rows(rows, objective.layout.shape, name)
+    away = objective.manifold.distance(x) if isinstance(objective, ManifoldVariable) else 0.0
+    if any_over_ranks(objective.comm, not away <= 1e-6):
+        raise InputError(f"{name} lies off the manifold of the variable, by {away:.3g}")
+    return x
 
 
 def checked_rows(rows: Any, shape: tuple[int, int], name: str) -> np.ndarray:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from thalweg.capability import Capability
+from thalweg.interfaces.manifold import FreeVariable, ManifoldVariable
 from thalweg.interfaces.objective import Objective
 from thalweg.interfaces.preconditioner import Preconditioner
 from thalweg.parallel import Array
@@ -124,6 +125,13 @@ class Solver(ABC, Generic[S]):
     stochastic: ClassVar[bool] = False
 
     preconditioner: Preconditioner | None = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Have a solver that requires no manifold refuse objectives with one, which it leaves."""
+        super().__init_subclass__(**options)
+        if FreeVariable not in cls.requires:
+            rides = any(issubclass(needed, ManifoldVariable) for needed in cls.requires)
+            cls.requires = cls.requires if rides else (*cls.requires, FreeVariable)
 
     @property
     def derivative_free(self) -> bool:

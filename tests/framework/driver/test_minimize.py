@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import thalweg
-from thalweg.errors import InputError
-from thalweg.interfaces import Preconditioner
-from thalweg.parallel import MPI
+from thalweg.errors import CapabilityError, InputError
+from thalweg.interfaces import Objective, Preconditioner
+from thalweg.parallel import MPI, Layout
+from thalweg_clustering import StiefelVariable
+from thalweg_descent.lbfgs import LBFGS
 
 
 @pytest.fixture
@@ -18,7 +21,6 @@ def problem(bowl):
 @pytest.mark.parametrize("name", ["identity", "spectrl"])
 def test_a_solver_object_brings_its_own_preconditioner(problem, name):
     from thalweg_descent.identity import Identity
-    from thalweg_descent.lbfgs import LBFGS
 
     for given in (name, Identity()):
         with pytest.raises(InputError, match=r"LBFGS\(preconditioner=\.\.\.\)"):
@@ -53,3 +55,31 @@ def test_a_misspelled_name_is_refused(problem):
 def test_what_is_neither_a_name_nor_a_part_is_refused(problem, given, message):
     with pytest.raises(InputError, match=message):
         thalweg.minimize(problem, iterations=1, **given)
+
+
+class SmallestSubspace(Objective, StiefelVariable):
+    """Half the variance in the subspace that X spans; without a manifold, X = 0 is best."""
+
+    def __init__(self):
+        super().__init__(MPI.COMM_SELF, Layout(MPI.COMM_SELF, 6, 2))
+        self.variances = np.arange(1.0, 7.0)[:, None]
+
+    def initial_point(self, seed):
+        return np.linalg.qr(self.layout.random_normal(seed))[0]
+
+    def value_and_gradient(self, x):
+        gradient = self.variances * x
+        return 0.5 * float(np.vdot(x, gradient)), gradient
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "nonlinear-cg", "tao", "scipy", LBFGS()])
+def test_a_solver_that_leaves_the_manifold_of_the_variable_is_refused(solver):
+    with pytest.raises(CapabilityError, match="needs a variable that is on no manifold"):
+        thalweg.minimize(SmallestSubspace(), solver=solver)
+
+
+def test_a_start_off_the_manifold_of_the_variable_is_refused():
+    result = thalweg.minimize(SmallestSubspace(), solver="stiefel", iterations=200)
+    assert result.objective == pytest.approx(1.5, rel=1e-5)
+    with pytest.raises(InputError, match="x0 lies off the manifold of the variable"):
+        thalweg.minimize(SmallestSubspace(), np.full((6, 2), 0.1), solver="stiefel")
