@@ -112,3 +112,9 @@ def test_integers_that_float64_rounds_are_refused(estimator, kind):
     given = table.tolist() if kind is list else table.astype(kind)
     with pytest.raises(ThalwegError, match="9007199254740993 in row 0, column 1"):
         estimator().fit(given)
+
+
+@pytest.mark.ranks(2)
+def test_parameters_of_maps_that_differ_between_ranks_are_refused(comm):
+    for differing in ({"perplexity": 5.0 + comm.rank}, {"max_iter": 5 + comm.rank}):
+        refused(comm, lambda own=differing: estimator(TSNE, **own).fit(rows(comm)))

@@ -15,7 +15,7 @@ from thalweg.driver.progress import Callback
 from thalweg.errors import InputError
 from thalweg.interfaces import Objective, Preconditioner, Solver
 from thalweg.lock import FolderLock
-from thalweg.parallel import MPI, collective_call, on_root, raise_on_all_ranks
+from thalweg.parallel import MPI, collective_call, on_root, raise_on_all_ranks, refuse_differing
 from thalweg.plugins import Option
 from thalweg.result import Result
 
@@ -85,6 +85,9 @@ def minimize(
     with raise_on_all_ranks(comm):
         seed = _checked_seed(seed, callback, checkpoint)
         algorithm, stop = method_of_call(objective, solver, preconditioner, options, seed)
+    parts = type(algorithm), type(algorithm.preconditioner)
+    what = (*parts, seed, stop, homotopy, folder, resume, x0 is None, options)
+    refuse_differing(comm, "the arguments of minimize", *what)
     run = assembled(objective, algorithm, x0, seed, homotopy=homotopy, folder=folder)
     callbacks = () if callback is None else (callback,)
     with _locked(comm, folder):

@@ -21,6 +21,7 @@ from thalweg.parallel import (
     collective_call,
     job_threads,
     raise_on_all_ranks,
+    refuse_differing,
     shared_seed,
 )
 from thalweg.plugins import check_parameters, declared_options
@@ -253,9 +254,11 @@ class MapEstimator(MapTransformer):
             start = None
             if not isinstance(self.init, str) and "start" not in fixed:
                 start = self._start(dataset.layout)
-            options = {"start": start, **self._checked(), **fixed}
+            parameters = self._checked()
+        refuse_differing(comm_of(X), "the parameters", parameters, start is None)
         if start is not None and bounding_box(dataset.layout, start)[1] == 0.0:
             raise InputError("init puts all points at one place, where no force acts")
+        options = {"start": start, **parameters, **fixed}
         return dataset, type(self)._build(dataset, dataset.comm, **options)
 
     def _dataset(self, X: Any) -> Dataset:

@@ -83,3 +83,20 @@ def test_a_start_off_the_manifold_of_the_variable_is_refused():
     assert result.objective == pytest.approx(1.5, rel=1e-5)
     with pytest.raises(InputError, match="x0 lies off the manifold of the variable"):
         thalweg.minimize(SmallestSubspace(), np.full((6, 2), 0.1), solver="stiefel")
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize(
+    "differing",
+    [
+        {"iterations": (4, 5)},
+        {"resume": (False, True)},
+        {"checkpoint": (None, "folder")},
+        {"solver": ("lbfgs", "gradient-descent")},
+        {"seed": (0, 1)},
+    ],
+)
+def test_arguments_that_differ_between_ranks_are_refused(comm, bowl, differing):
+    own = {name: values[comm.rank] for name, values in differing.items()}
+    with pytest.raises(InputError, match="arguments of minimize differ between rank 0 and rank 1"):
+        thalweg.minimize(bowl(comm), **{"iterations": 4, **own})
