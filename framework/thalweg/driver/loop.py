@@ -324,6 +324,7 @@ class _Run:
         return tuple(dict.fromkeys((*self.objective.notes, *own, *late)))
 
     def _free(self) -> None:
+        self.stages.leave()
         if self.state is not None:
             self.solver.close(self.state)
         if self.prepared and self.preconditioner is not None:

@@ -48,6 +48,7 @@ class Stages:
             for value in schedule.values:
                 self._homotopy.check_homotopy(value)
         if isinstance(objective, Homotopy):
+            self._before = objective.homotopy_parameter
             own = () if schedule is None else STAGE_COLUMNS
             self.columns = (objective.homotopy_name, *own)
 
@@ -68,6 +69,11 @@ class Stages:
     def cut(self, *used: float) -> bool:
         """Whether so much of a budget is used that the last stage must begin."""
         return not self.stop.budget(*cast(Any, used), share=EARLY_STAGES).running
+
+    def leave(self) -> None:
+        """Give the objective the parameter that it had back, where the run left stages out."""
+        if self.left:
+            self._homotopy.homotopy_parameter = self._before
 
     def shorten(self) -> None:
         """Enter the last stage at the start of a run whose budgets leave no others."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import thalweg
+from thalweg.driver import HomotopySchedule
 from thalweg.errors import CapabilityError, InputError
 from thalweg.interfaces import Objective, Preconditioner
 from thalweg.parallel import MPI, Layout
@@ -100,3 +101,17 @@ def test_arguments_that_differ_between_ranks_are_refused(comm, bowl, differing):
     own = {name: values[comm.rank] for name, values in differing.items()}
     with pytest.raises(InputError, match="arguments of minimize differ between rank 0 and rank 1"):
         thalweg.minimize(bowl(comm), **{"iterations": 4, **own})
+
+
+def test_a_run_that_leaves_stages_out_gives_the_parameter_back(problem):
+    stages = HomotopySchedule((5.0, 3.0, 1.0))
+
+    def stop(_):
+        raise RuntimeError("enough")
+
+    result = thalweg.minimize(problem, homotopy=stages, callback=lambda at: at.iteration == 1)
+    assert result.stages_left == 2
+    assert problem.homotopy_parameter == 1.0
+    with pytest.raises(RuntimeError, match="enough"):
+        thalweg.minimize(problem, homotopy=stages, callback=stop)
+    assert thalweg.minimize(problem).gather() == pytest.approx(1.0)
