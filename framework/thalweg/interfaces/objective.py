@@ -73,7 +73,7 @@ class Objective(HasNotes, Identified, ABC):
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Record the arguments, by which a checkpoint is told from that of other data."""
         objective = super().__new__(cls)
-        objective._arguments = args, kwargs
+        object.__setattr__(objective, "_arguments", (args, kwargs))  # also of a frozen dataclass
         return objective
 
     def __init__(self, comm: MPI.Comm, layout: Layout) -> None:
