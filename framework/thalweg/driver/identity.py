@@ -17,13 +17,12 @@ def identity_of(
 
     Stopping rules are left out: a run may continue with a larger budget.
     """
-    texts, _ = identity_texts(objective.comm, {"solver": solver, "homotopy": homotopy})
-    return {**objective_identity(objective), **texts}
+    return objective_identity(objective, solver=solver, homotopy=homotopy)
 
 
-def objective_identity(objective: Objective) -> dict[str, Any]:
+def objective_identity(objective: Objective, **parts: Any) -> dict[str, Any]:
     """Identity of a problem and its data.  Collective; what cannot be digested is noted."""
-    content = {"objective": {"layout": objective.layout, **objective.identity()}}
+    content = {"objective": {"layout": objective.layout, **objective.identity()}, **parts}
     texts, unseen = identity_texts(objective.comm, content)
     if unseen:
         objective.note(

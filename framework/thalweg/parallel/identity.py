@@ -167,4 +167,5 @@ class _Content:
 
     def _miss(self, path: str, value: Any) -> None:
         self.texts[path] = type(value).__qualname__
-        self.unseen.append(f"{path} ({type(value).__qualname__})")
+        if getattr(value, "__dict__", True):  # else nothing tells it from others of its type
+            self.unseen.append(f"{path} ({type(value).__qualname__})")

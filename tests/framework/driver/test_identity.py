@@ -10,7 +10,7 @@ import thalweg
 from thalweg.data import Dataset
 from thalweg.driver import Checkpoints, HomotopySchedule, drive
 from thalweg.errors import CheckpointError, InputError
-from thalweg.interfaces import Objective
+from thalweg.interfaces import Objective, Preconditioner
 from thalweg.parallel import MPI, Identified, Layout, sketch, sum_over_ranks
 from thalweg.parallel.identity import identity_texts
 
@@ -277,3 +277,23 @@ def test_stages_of_another_homotopy_are_no_other_data(comm, bowl, folder):
     message = r"run: homotopy\.values was \[2\.0, 1\.0\] and is now \[3\.0, 1\.0\]"
     with pytest.raises(CheckpointError, match=message):
         thalweg.minimize(bowl(comm), homotopy=other, checkpoint=folder, resume=True)
+
+
+def test_a_preconditioner_that_cannot_be_digested_is_noted(bowl, folder):
+    class Scaling(Preconditioner):
+        def __init__(self, factor):
+            self.factor = factor
+
+        def setup(self, objective, x):
+            pass
+
+        def apply(self, residual):
+            return residual / self.factor
+
+    def notes(part):
+        return thalweg.minimize(
+            bowl(MPI.COMM_SELF), preconditioner=part, checkpoint=folder, iterations=1
+        ).notes
+
+    assert any("Scaling) alone, which cannot be digested" in note for note in notes(Scaling(2.0)))
+    assert not notes("identity")

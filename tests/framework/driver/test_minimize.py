@@ -75,7 +75,7 @@ class SmallestSubspace(Objective, StiefelVariable):
         return 0.5 * float(np.vdot(x, gradient)), gradient
 
 
-@pytest.mark.parametrize("solver", ["lbfgs", "nonlinear-cg", "tao", "scipy", LBFGS()])
+@pytest.mark.parametrize("solver", ["lbfgs", "nonlinear-cg", "scipy", LBFGS()])
 def test_a_solver_that_leaves_the_manifold_of_the_variable_is_refused(solver):
     with pytest.raises(CapabilityError, match="needs a variable that is on no manifold"):
         thalweg.minimize(SmallestSubspace(), solver=solver)
