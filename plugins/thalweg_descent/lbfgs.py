@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -183,6 +183,8 @@ class LBFGS(Descent):
     than a Wolfe search, and skipping pairs without curvature lower than damping
     them.  The step cap keeps early steps from blowing up a small map.
     """
+
+    corrects_preconditioner: ClassVar[bool] = True
 
     step_cap: float | None = 1.0
     memory: Annotated[int, Help("number of curvature pairs", minimum=1)] = 10

@@ -159,6 +159,7 @@ class _Run:
         # What the preconditioner takes from the first stage, it takes from it in all runs.
         self.stages.enter(0)
         if self.preconditioner is not None:
+            self.preconditioner.loose = self.solver.corrects_preconditioner
             self.preconditioner.setup(self.objective, x)
             self.prepared = True
         if saved is None:

@@ -25,6 +25,9 @@ class Preconditioner(HasNotes, ABC):
     #: that solvers may keep what it returned and combine it.
     constant: bool = False
 
+    #: Whether loose solves do, since the solver corrects them; the driver says so before set-up.
+    loose: bool = False
+
     @abstractmethod
     def setup(self, objective: Objective, x: Array) -> None:
         """Factor, or prepare, what is constant.

@@ -114,6 +114,9 @@ class Solver(ABC, Generic[S]):
     #: Whether the solver takes a preconditioner, as its field ``preconditioner``.
     preconditioned: ClassVar[bool] = False
 
+    #: Whether steps correct what loose solves with the preconditioner lack.
+    corrects_preconditioner: ClassVar[bool] = False
+
     #: Columns that the solver adds to the trace.
     trace_columns: ClassVar[tuple[str, ...]] = ()
 

@@ -15,18 +15,15 @@ from thalweg.plugins import Help
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
 from thalweg_embedding.repulsive_blocks import RepulsiveBlocks
 
+#: So small that conjugate gradients may take the spectral direction for linear.
+INNER_RESIDUAL = 1e-2
+
 
 @dataclass(frozen=True)
 class Memory:
     """The previous solution, from which the next inner iteration starts."""
 
     previous: Rows
-
-
-class _InnerSolver(SpectralDirection):
-    """The spectral direction, so accurate that conjugate gradients may take it for linear."""
-
-    residual: ClassVar[float] = 1e-2
 
 
 @dataclass
@@ -70,7 +67,7 @@ class PartialHessian(Preconditioner):
         assert isinstance(objective, AttractiveLaplacian)
         self._take_weights(objective, x)
         if self.inner == "spectral":
-            self._factor = _InnerSolver(self.neighbors)
+            self._factor = SpectralDirection(self.neighbors, residual=INNER_RESIDUAL)
             self._factor.setup(objective, x)
         self._point = x
         self._previous = np.zeros_like(x)

@@ -21,6 +21,9 @@ from thalweg_embedding.preconditioners.sparsify import strongest
 SHIFT = 1e-10
 SHIFT_OF_PIECES = 1e-2
 
+#: Relative residuals of solves.
+LOOSE, EXACT = 0.1, 1e-8
+
 
 @dataclass
 class SpectralDirection(Preconditioner):
@@ -35,6 +38,9 @@ class SpectralDirection(Preconditioner):
         row has on average, but 7 to 20.
     method
         Method of :class:`~thalweg.engines.laplacian.LaplacianSolver`.
+    residual
+        Relative residual of a solve, where it is iterated.  By default the direction is that of
+        the paper to 1e-8; as H0 of L-BFGS, which takes as many steps with either, 0.1.
 
     Notes
     -----
@@ -55,15 +61,26 @@ class SpectralDirection(Preconditioner):
         ),
     ] = None
     method: Annotated[
-        Literal["auto", "cholmod", "petsc", "mumps", "dense", "superlu", "amg", "icc", "jacobi"],
+        Literal[
+            "auto",
+            "cholmod",
+            "petsc",
+            "mumps",
+            "blocks",
+            "dense",
+            "superlu",
+            "amg",
+            "icc",
+            "jacobi",
+        ],
         Help("how linear systems with the Laplacian are solved"),
     ] = "auto"
+    residual: Annotated[
+        float | None,
+        Help("relative residual of a solve; by default 0.1 in L-BFGS, else 1e-8", above=0, below=1),
+    ] = None
 
     requires: ClassVar[tuple[type[Capability], ...]] = (AttractiveLaplacian,)
-
-    #: Relative residual at which iterative methods end: with a tenth of it, L-BFGS takes as many
-    #: steps.
-    residual: ClassVar[float] = 0.1
 
     def setup(self, objective: Objective, x: Array) -> None:
         """Factor the Laplacian at ``x``."""
@@ -96,17 +113,18 @@ class SpectralDirection(Preconditioner):
             weights = strongest(layout, weights, kappa)
         elif component_labels(layout, weights > SHIFT_OF_PIECES * least / layout.rows)[0] > 1:
             share = SHIFT_OF_PIECES
-        smallest = scale * least
-        return LaplacianSolver(
+        solver = LaplacianSolver(
             layout,
             weights,
             scale=scale,
-            shift=share * smallest,
+            shift=share * scale * least,
             degrees=degrees,
             method=self.method,
-            rtol=self.residual,
+            rtol=self.residual or (LOOSE if self.loose else EXACT),
             places=places,
         )
+        self.note(f"the spectral direction solves with the Laplacian by {solver.description}")
+        return solver
 
     def apply(self, residual: Array) -> Array:
         """Solve with the factor."""

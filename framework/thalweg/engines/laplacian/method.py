@@ -38,7 +38,15 @@ class System:
 
 
 class Method(ABC):
-    """A solver for one system."""
+    """A solver for one system.
+
+    Attributes
+    ----------
+    factor_entries
+        Non-zeros of a complete factor, over all ranks; 0 where there is none, or none is told.
+    """
+
+    factor_entries: int = 0
 
     @abstractmethod
     def solve(self, block: np.ndarray) -> np.ndarray:

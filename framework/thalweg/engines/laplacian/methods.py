@@ -18,12 +18,30 @@ from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import MPI, raise_on_all_ranks
 from thalweg.parallel.layout import MPI_COUNT, Layout
 
-#: Names of the methods; those that need no PETSc; those that run on rank 0 alone.
-METHODS = (
-    "cholmod", "mumps", "mumps-serial", "petsc", "superlu", "dense", "amg", "icc", "jacobi",
-)  # fmt: skip
+#: Methods, by name, in words; those that need no PETSc; those that run on rank 0 alone.
+METHODS = {
+    "cholmod": "CHOLMOD's factor on rank 0",
+    "mumps": "MUMPS's factor, distributed by PETSc",
+    "mumps-serial": "MUMPS's factor on rank 0",
+    "petsc": "PETSc's factor on rank 0",
+    "superlu": "SuperLU's factor on rank 0",
+    "dense": "LAPACK's dense factor on rank 0",
+    "blocks": "PETSc's conjugate gradients and complete factors of each rank's block",
+    "amg": "PETSc's conjugate gradients and algebraic multigrid",
+    "icc": "PETSc's conjugate gradients and incomplete factors of each rank's block",
+    "jacobi": "conjugate gradients and the diagonal",
+}
 OWN = frozenset({"jacobi", "dense", "superlu"})
 SERIAL = frozenset({"dense", "cholmod", "mumps-serial", "petsc", "superlu"})
+
+
+def described(name: str, rtol: float, entries: int, factor_entries: int) -> str:
+    """A method, its residual where it iterates, and its cost, in words."""
+    words = f"'{name}': {METHODS[name]}"
+    if name in ("blocks", "amg", "icc", "jacobi"):
+        words += f", to a residual of {rtol:g}"
+    factor = f", {factor_entries:,} in the factor" if factor_entries else ""
+    return f"{words} ({entries:,} weights{factor})"
 
 
 @functools.cache
@@ -129,6 +147,7 @@ class OnRoot(Method):
             if layout.comm.rank == 0:
                 alone = Layout(MPI.COMM_SELF, layout.rows, layout.columns)
                 self.method = build(replace(system, layout=alone, rows=whole, null_vectors=()))
+        self.factor_entries = layout.comm.bcast(self.method.factor_entries if self.method else 0)
 
     def solve(self, block: np.ndarray) -> np.ndarray:
         """Solution for this rank's rows of the right-hand sides.  Collective."""

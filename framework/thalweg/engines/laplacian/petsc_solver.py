@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse
 
 from thalweg.engines.laplacian.method import Method, System
+from thalweg.engines.laplacian.methods import available
 from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import Layout, PETSc, raise_on_all_ranks, temporary_options, vec_over
 
@@ -26,6 +27,7 @@ KSP_OPTIONS: dict[str, dict[str, Any]] = {
     "mumps": _cholesky("mumps"),
     "mumps-serial": _cholesky("mumps"),
     "petsc": _cholesky("petsc", pc_factor_mat_ordering_type="nd"),
+    "blocks": {"ksp_type": "cg", "pc_type": "bjacobi", "sub_pc_type": "cholesky"},
     "amg": {"ksp_type": "cg", "pc_type": "gamg"},
     "icc": {"ksp_type": "cg", "pc_type": "icc"},
     "jacobi": {"ksp_type": "cg", "pc_type": "jacobi"},
@@ -66,6 +68,12 @@ class PetscSolver(Method):
             defaults.update(_HYPRE)
         if method == "icc" and layout.comm.size > 1:
             defaults.update(_BLOCKS)
+        if method == "blocks":
+            package = next((p for p in ("cholmod", "mumps-serial") if available(p)), "petsc")
+            factor = KSP_OPTIONS[package]
+            defaults.update({f"sub_{k}": v for k, v in factor.items() if k.startswith("pc_")})
+            if not layout.local_rows:  # CHOLMOD factors no empty block
+                defaults["sub_pc_type"] = "none"
         defaults.update(user_options())
         self.ksp = self._own(PETSc.KSP().create(layout.comm))
         self.ksp.setOptionsPrefix(prefix)
@@ -92,6 +100,8 @@ class PetscSolver(Method):
                 self.ksp.setUpOnBlocks()
         if self.direct:
             self.factor = self._own(self.ksp.getPC().getFactorMatrix())
+            info = self.factor.getInfo(PETSc.Mat.InfoType.GLOBAL_SUM)
+            self.factor_entries = int(info["nz_used"])
             shape = ((layout.local_rows, layout.rows), (PETSc.DECIDE, layout.columns))
             self.right = self._own(_dense(layout, shape))
             self.left = self._own(_dense(layout, shape))

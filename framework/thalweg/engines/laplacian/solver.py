@@ -8,9 +8,18 @@ import scipy.sparse
 from thalweg.engines.laplacian import Relocation
 from thalweg.engines.laplacian.components import MeanRemoval, component_labels
 from thalweg.engines.laplacian.method import System
-from thalweg.engines.laplacian.methods import METHODS, available, create_method, has_petsc
+from thalweg.engines.laplacian.methods import (
+    METHODS,
+    available,
+    create_method,
+    described,
+    has_petsc,
+)  # fmt: skip
 from thalweg.errors import InputError, suggestion
 from thalweg.parallel import Array, Layout, min_over_ranks, phase, raise_on_all_ranks, sum_large
+
+#: Relative residual from which on solves count as loose.
+LOOSE = 1e-3
 
 #: Default shift, relative to the smallest positive diagonal entry.
 SHIFT = 1e-10
@@ -52,10 +61,10 @@ class LaplacianSolver:
         sums.
     method
         Factors on rank 0: ``"cholmod"``, ``"mumps-serial"``, ``"petsc"``, ``"superlu"`` (SciPy's),
-        ``"dense"`` (LAPACK); distributed ones: ``"mumps"``; CG on all ranks: ``"amg"`` (hypre's
-        BoomerAMG, else PETSc's GAMG), ``"icc"`` (incomplete Cholesky, of each rank's
-        block at several), ``"jacobi"`` (also for dense W); or ``"auto"``.  All but superlu,
-        dense and jacobi need PETSc.
+        ``"dense"`` (LAPACK); distributed ones: ``"mumps"``; CG on all ranks: ``"blocks"`` (complete
+        factors of each rank's block), ``"icc"`` (incomplete ones), ``"amg"`` (hypre's BoomerAMG,
+        else PETSc's GAMG), ``"jacobi"`` (also for dense W); or ``"auto"``.  All but superlu, dense
+        and jacobi need PETSc.
     rtol, iterations
         Relative residual, and number, at which the CG iterations for a column end.  Jacobi's run
         in single precision from a residual of 1e-4 on.
@@ -71,6 +80,8 @@ class LaplacianSolver:
         mu.
     components : int
         Number of components whose constants the matrix cannot see (below).
+    description : str
+        The method, its residual and its cost, in words.
 
     Raises
     ------
@@ -94,11 +105,12 @@ class LaplacianSolver:
     A dense one takes ``8 rows^2`` bytes on rank 0.  Finding the components takes some 30
     bytes for each of a rank's rows and ghost rows, for a moment.
 
-    *Reproducibility.*  A factor on rank 0 gives the same bits at any number of ranks, and
-    solving for a few columns takes less time than a parallel factor's messages; so
-    ``"auto"`` prefers it as long as it fits, unless the matrix is so dominant that a few
-    of Jacobi's iterations do.  ``"mumps"`` at several ranks adds up in the order in which
-    messages arrive: two runs may differ in their last bits.
+    *Choice.*  ``"auto"`` goes by sizes alone, so that bits repeat.  Up to 500 rows, and for dense
+    weights, LAPACK on rank 0 takes less than messages would.  On one rank, few iterations solve
+    with a dominant matrix; they also do on several where ``rtol`` asks for three decimals at
+    most.  Elsewhere complete factors are taken, if they fit: CHOLMOD's on one rank, on several
+    those of ``"blocks"``.  Not ``"mumps"``, which adds up in the order in which messages arrive:
+    two runs may differ in their last bits.
 
     *Options.*  PETSc options under the prefix ``thalweg_laplacian_`` take precedence over
     the method's own, for instance ``-thalweg_laplacian_pc_type gamg``.
@@ -130,11 +142,15 @@ class LaplacianSolver:
         self.components = len(self.removal.sizes) if self.removal.active else 0
         n_weak = int((slack < _DOMINANCE * diagonal).sum())
         diagonally_dominant = layout.comm.allreduce(n_weak) <= _EXCEPTIONS * layout.rows
-        self.name = _chosen(layout, weights, method, diagonally_dominant)
+        several = layout.comm.size > 1 and has_petsc()
+        iterate = diagonally_dominant and (rtol >= LOOSE or not several)
+        self.name = _chosen(layout, weights, method, iterate, several)
         rows = _laplacian(layout, weights, diagonal + self.shift, scale)
         null_vectors = tuple(self.removal.null_vectors(limit=16)) if self.removal.active else ()
         system = System(layout, rows, self.name, rtol, iterations, null_vectors)
         self.method = create_method(system)
+        entries = layout.comm.allreduce(int(weights.size))
+        self.description = described(self.name, rtol, entries, self.method.factor_entries)
 
     def solve(self, rhs: Array) -> Array:
         """The solution for ``rhs``.  Collective."""
@@ -226,11 +242,12 @@ def _chosen(
     layout: Layout,
     weights: scipy.sparse.csr_matrix | np.ndarray,
     method: str,
-    diagonally_dominant: bool,
+    iterate: bool,
+    several: bool,
 ) -> str:
     """The method asked for, if it can run here; for ``"auto"``, one that fits.
 
-    ``diagonally_dominant`` says whether nearly all rows have slack.
+    ``iterate`` says whether a few iterations do, ``several`` whether PETSc has several ranks.
     """
     sparse = scipy.sparse.issparse(weights)
     if method != "auto":
@@ -249,12 +266,12 @@ def _chosen(
     entries = layout.comm.allreduce(int(here))
     if rows <= _TINY or (entries > 0.2 * rows * rows and rows <= _DENSE_ROWS):
         return "dense"
-    if not sparse or diagonally_dominant:
+    if not sparse or iterate:
         return "jacobi"
     light = entries <= _LIGHT_ROW * rows
     if rows <= _ANY_FILL_ROWS or (light and rows <= _LIGHT_ROWS):
         serial = ("cholmod", "mumps-serial", "petsc", "superlu")
-        return next(name for name in serial if available(name))
+        return "blocks" if several else next(name for name in serial if available(name))
     if not available("amg"):
         return "jacobi"
     return "amg" if light else "icc"

@@ -74,7 +74,9 @@ def usable(method):
         pytest.skip(f"this PETSc lacks {method}")
 
 
-METHODS = ["auto", "cholmod", "mumps", "mumps-serial", "petsc", "dense", "amg", "icc", "jacobi"]
+METHODS = [
+    "auto", "cholmod", "mumps", "mumps-serial", "petsc", "dense", "blocks", "amg", "icc", "jacobi",
+]  # fmt: skip
 
 
 @pytest.mark.ranks(1, 2, 3)
@@ -132,7 +134,7 @@ def test_full_degrees_make_the_matrix_dominant(comm, method):
     ("columns", "size", "rtol"),
     [(1, 1.0, 1e-10), (2, 1.0, 1e-10), (2, 1e-30, 1e-4), (3, 1e20, 1e-2)],
 )
-def test_a_dominant_matrix_is_solved_without_a_factor(comm, columns, size, rtol):
+def test_a_dominant_matrix_is_factored_for_small_residuals_on_ranks(comm, columns, size, rtol):
     rows = 1500
     graph = ring_graph(rows)
     degrees = np.asarray(graph.sum(axis=1)).ravel() * 1.3
@@ -141,7 +143,8 @@ def test_a_dominant_matrix_is_solved_without_a_factor(comm, columns, size, rtol)
     rhs[:, 0] = 0.0  # a column that has converged before the others
     here = slice(layout.start, layout.stop)
     solver, x = solve(layout, graph[here], rhs, degrees=degrees[here], rtol=rtol)
-    assert solver.name == "jacobi"
+    factored = comm.size > 1 and available("blocks") and rtol < 1e-3
+    assert solver.name == ("blocks" if factored else "jacobi")
     matrix = 4.0 * (scipy.sparse.diags(degrees) - graph)
     assert np.linalg.norm(matrix @ x - rhs) <= 1.1 * rtol * np.linalg.norm(rhs)
     assert (x[:, 0] == 0.0).all()
@@ -212,14 +215,28 @@ def test_fewer_rows_than_ranks(comm):
         assert np.allclose(x, [difference, -difference], atol=1e-8)
 
 
+@pytest.mark.petsc
 @pytest.mark.ranks(2, 3)
-@pytest.mark.parametrize("rows", [200, 2000])
-def test_the_chosen_factor_gives_the_same_bits_as_on_one_rank(comm, rows):
-    graph = ring_graph(rows)
-    rhs = right_hand_side(rows)
-    layout = Layout(comm, rows, COLUMNS)
-    _, alone = solve(Layout(MPI.COMM_SELF, rows, COLUMNS), graph, rhs)
-    _, together = solve(layout, graph[layout.start : layout.stop], rhs)
+def test_a_distributed_factor_is_the_default_and_repeats_its_bits(comm):
+    graph, rhs = ring_graph(2000), right_hand_side(2000)
+    layout = Layout(comm, 2000, COLUMNS)
+    solver, first = solve(layout, graph[layout.start : layout.stop], rhs)
+    assert solver.name == "blocks"
+    assert "complete factors of each rank's block" in solver.description
+    assert f"{graph.nnz:,} weights" in solver.description
+    for _ in range(3):
+        _, again = solve(layout, graph[layout.start : layout.stop], rhs)
+        assert np.array_equal(again, first)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("method", ["dense", "cholmod", "superlu"])
+def test_a_factor_on_one_rank_gives_the_same_bits_at_any_number(comm, method):
+    usable(method)
+    graph, rhs = ring_graph(800), right_hand_side(800)
+    layout = Layout(comm, 800, COLUMNS)
+    _, alone = solve(Layout(MPI.COMM_SELF, 800, COLUMNS), graph, rhs, method=method)
+    _, together = solve(layout, graph[layout.start : layout.stop], rhs, method=method)
     # All but the means that are taken off, which are added up rank by rank.
     assert np.allclose(alone, together, rtol=0, atol=1e-14 * np.abs(alone).max())
 
