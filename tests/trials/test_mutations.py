@@ -123,6 +123,10 @@ HARMLESS: dict[tuple[str, str], str] = {
         "units = sum(self.network.sizes) - sum(self.network.sizes[1:])",
     ): "an estimate of memory: what is kept changes no number",
     (
+        "plugins/thalweg_isometry/baselines.py",
+        "weights = np.where(counts, 2.0 / np.where(counts, lengths, 1.0), 0.0)",
+    ): "twice a matrix has the same principal directions",
+    (
         "plugins/thalweg_isometry/objective.py",
         "floor = 2e-14 * (sizes[rows, None] + other_sizes)",
     ): "any length serves that rounding may give to coinciding points",
