@@ -113,6 +113,6 @@ def thalweg_metrics() -> list[MetricSpec]:
         MetricSpec(
             name="embedding-quality",
             summary="neighbors kept, and nearest-neighbor error if there are labels",
-            load="thalweg_embedding.neighbor_measures:embedding_quality",
+            load="thalweg_embedding.quality:embedding_quality",
         )
     ]

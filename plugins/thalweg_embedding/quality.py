@@ -1,7 +1,7 @@
 """Quality of a map beside its objective: neighbors, classes, global structure, size.
 
-A KL divergence can fall while a map gets worse to look at.  These are the measures that
-benchmarks report beside it.
+A KL divergence can fall while a map gets worse to look at.  All measures take a seeded sample of
+rows, whose neighbors are sought among *all* rows, so that they stay cheap for a million.
 """
 
 from __future__ import annotations
@@ -11,21 +11,19 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from thalweg.data import Dataset
+from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, max_over_ranks, on_root, sum_over_ranks
-from thalweg_embedding.neighbor_measures import (
-    nearest_rows,
-    sampled_rows,
-    share_kept,
-    trustworthiness,
-)
+from thalweg.parallel import MPI, Layout, max_over_ranks, on_root, sum_over_ranks
 from thalweg_embedding.pairs.cells import bounding_box
 
-#: Neighbors that are compared, and that vote on a class.
-NEIGHBORS = 15
+#: Neighbors that are compared, and that vote on a class; those that the metric compares.
+NEIGHBORS, METRIC_NEIGHBORS = 15, 10
+
+#: Rows that the metric measures, at most, and products of its search for neighbors, which decide
+#: the sample of wide data.
+SAMPLE, BUDGET = 2000, 5e10
 
 #: Clusters whose centers are compared where there are no classes, and rows they are found in.
 CLUSTERS, CLUSTERED_ROWS = 20, 5000
@@ -93,6 +91,84 @@ def map_quality(
     }
 
 
+def embedding_quality(solution: np.ndarray, dataset: Dataset | None, comm: MPI.Comm) -> dict:
+    """Measures of an embedding, for ``result.json``.  Collective.
+
+    Parameters
+    ----------
+    solution
+        This rank's rows, shape ``(local_rows, d)``.
+
+    Returns
+    -------
+    dict
+        ``neighbor_preservation``, and with labels ``nearest_neighbor_error``,
+        both between 0 and 1; empty if the solution holds labels, or its rows are not
+        those of the data, or fewer than three.
+    """
+    if dataset is None:
+        return {}
+    layout = dataset.layout
+    # Integers are labels, not places in a map.
+    fits = solution.ndim == 2 and np.issubdtype(solution.dtype, np.floating)
+    fits = fits and len(solution) == layout.local_rows and bool(np.isfinite(solution).all())
+    if not all(comm.allgather(fits)) or layout.rows < 3:
+        return {}
+    affordable = int(BUDGET / max(1.0, float(layout.rows) * layout.columns))
+    sample = sampled_rows(layout, min(SAMPLE, max(200, affordable)), 0)
+    count = min(METRIC_NEIGHBORS, layout.rows - 1)
+    before = nearest_rows(dataset.values, sample, layout, count)
+    after = nearest_rows(solution, sample, layout, count)
+    measures: dict[str, Any] = {"neighbor_preservation": share_kept(before, after)}
+    labels = dataset.gather_labels()
+    if labels is not None:
+        measures["nearest_neighbor_error"] = float(np.mean(labels[after[:, 0]] != labels[sample]))
+    return measures
+
+
+def trustworthiness(
+    values: np.ndarray, embedding: np.ndarray, layout: Layout, neighbors: int, seed: int = 0
+) -> float:
+    """Trustworthiness: neighbors in the embedding are neighbors in the data (Venna and Kaski 2001).
+
+    Measured within a sample alone, since it needs the rank of every distance.
+    """
+    sample = sampled_rows(layout, SAMPLE, seed)
+    data, shown = (
+        layout.gather_some(np.asarray(rows, dtype=float), sample) for rows in (values, embedding)
+    )
+    count = min(neighbors, (len(sample) - 1) // 2)
+
+    def measure() -> float:
+        from sklearn.manifold import trustworthiness as of_whole
+
+        return float(of_whole(data, shown, n_neighbors=count))
+
+    return on_root(layout.comm, measure)
+
+
+def nearest_rows(values: np.ndarray, sample: np.ndarray, layout: Layout, count: int) -> np.ndarray:
+    """Nearest other rows of the sampled rows, the nearest first.  Collective.
+
+    Global row numbers, equal on all ranks, as those in ``sample`` are; ties go to the smaller.
+    """
+    mine = layout.own(sample)
+    indices, _ = nearest_neighbors(layout, values, count, mine)
+    return Layout(layout.comm, len(sample), count, local_rows=len(mine)).gather_rows(indices)
+
+
+def sampled_rows(layout: Layout, count: int, seed: int) -> np.ndarray:
+    """Numbers of at most ``count`` rows, ascending, the same on all ranks."""
+    if layout.rows <= count:
+        return np.arange(layout.rows)
+    return np.sort(np.random.default_rng(seed).choice(layout.rows, count, replace=False))
+
+
+def share_kept(before: np.ndarray, after: np.ndarray) -> float:
+    """Share of the nearest rows of each that are among its nearest afterwards."""
+    return float((before[:, :, None] == after[:, None, :]).any(axis=2).mean())
+
+
 def _checked_map(layout: Layout, places: np.ndarray) -> np.ndarray:
     places = np.asarray(places, dtype=float)
     fits = places.ndim == 2 and len(places) == layout.local_rows and np.isfinite(places).all()
@@ -115,6 +191,8 @@ def _accuracy(labels: np.ndarray, asked: np.ndarray, nearest: np.ndarray) -> flo
 def _center_correlation(
     data: Dataset, places: np.ndarray, labels: np.ndarray | None, seed: int
 ) -> float:
+    from scipy.stats import spearmanr
+
     layout = data.layout
     if labels is None:
         groups, count = _clusters(data, seed)

@@ -30,7 +30,7 @@ from thalweg.parallel.row_files import save_rows
 from thalweg.parallel.traffic import phases
 from thalweg.workbench.config import read_configuration
 from thalweg.workbench.run.single_run import build_objective, built_method
-from thalweg_embedding.neighbor_measures import embedding_quality
+from thalweg_embedding.quality import embedding_quality
 
 comm = MPI.COMM_WORLD
 

@@ -8,8 +8,8 @@ from sklearn.neighbors import NearestNeighbors
 from thalweg.data import Dataset
 from thalweg.parallel import Layout
 from thalweg.workbench.readers import load_data
-from thalweg_embedding import neighbor_measures
-from thalweg_embedding.neighbor_measures import embedding_quality, trustworthiness
+from thalweg_embedding import quality
+from thalweg_embedding.quality import embedding_quality, trustworthiness
 
 
 def made(count=60, seed=0):
@@ -52,10 +52,10 @@ def test_trustworthiness_is_the_published_one(comm):
 
 @pytest.mark.ranks(1, 3)
 def test_a_sample_has_its_neighbors_sought_among_all_rows(comm, monkeypatch):
-    monkeypatch.setattr(neighbor_measures, "SAMPLE", 200)
+    monkeypatch.setattr(quality, "SAMPLE", 200)
     values, embedding, labels = made(900)
     sampled = measured(comm, values, embedding, labels)["neighbor_preservation"]
-    monkeypatch.setattr(neighbor_measures, "SAMPLE", 900)
+    monkeypatch.setattr(quality, "SAMPLE", 900)
     found = measured(comm, values, embedding, labels)
     assert sampled == pytest.approx(found["neighbor_preservation"], abs=0.05)
     assert found["nearest_neighbor_error"] < 0.4
