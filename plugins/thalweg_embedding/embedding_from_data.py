@@ -31,7 +31,6 @@ from thalweg_embedding.defaults import (
     START_SCALE,
     UNFOLDED_SCALE,
 )
-from thalweg_embedding.eigenmaps.spectral_start import eigenvectors
 from thalweg_embedding.families import Family
 from thalweg_embedding.memory_estimate import require_room
 from thalweg_embedding.memory_limits import require_room_for_map
@@ -44,7 +43,7 @@ from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 from thalweg_embedding.plugin import STOP
 from thalweg_embedding.repulsive_weights import repulsive_weights
 from thalweg_embedding.stages import exaggerated_stages
-from thalweg_embedding.start import Start, principal_components
+from thalweg_embedding.start import Start, eigenvectors, principal_components
 
 
 def embedding(

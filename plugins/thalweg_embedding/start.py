@@ -1,15 +1,21 @@
-"""Starting maps: random numbers, principal components, given points."""
+"""Starting maps: random numbers, principal components, eigenvectors, given points."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+import thalweg
 from thalweg.data import Dataset
+from thalweg.engines.laplacian import Relocation
 from thalweg.errors import InputError
 from thalweg.numerics import principal_components as projected
 from thalweg.parallel import Layout, any_over_ranks, sum_over_ranks
 from thalweg_embedding.affinities.distances import SparseDataset
+from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.defaults import START_SCALE
+from thalweg_embedding.eigenmaps.eigenmaps_from_data import laplacian_eigenmaps
 
 #: Deviations from the mean beyond which a principal component is an outlier's.
 FAR = 10.0
@@ -18,43 +24,21 @@ FAR = 10.0
 MOVES = 100
 
 
+@dataclass(frozen=True)
 class Start:
-    """A starting map.
+    """A starting map: random numbers, or this rank's rows of one, and noise that is added."""
 
-    Parameters
-    ----------
-    layout
-        Rows and dimension of the map.
-    given
-        This rank's rows of a map to start from, or None for random numbers.
-    scale
-        Standard deviation of the random numbers, in map units.
-    noise
-        Standard deviation of those that are added to given rows.
-    """
-
-    def __init__(
-        self,
-        layout: Layout,
-        given: np.ndarray | None = None,
-        scale: float = START_SCALE,
-        noise: float = 0.0,
-    ) -> None:
-        self._layout = layout
-        self._given = given
-        self._scale = scale
-        self._noise = noise
-
-    @property
-    def random(self) -> bool:
-        """Whether the rows are random numbers and nothing else."""
-        return self._given is None
+    layout: Layout
+    fixed: np.ndarray | None = None
+    #: Standard deviation of the random numbers, in map units, and of the noise.
+    scale: float = START_SCALE
+    noise: float = 0.0
 
     def rows(self, seed: int) -> np.ndarray:
         """This rank's rows, shape (local_rows, d); the same at any number of ranks."""
-        if self._given is not None:
-            return self._given + self._layout.random_normal(seed, self._noise)
-        return self._layout.random_normal(seed, self._scale)
+        if self.fixed is not None:
+            return self.fixed + self.layout.random_normal(seed, self.noise)
+        return self.layout.random_normal(seed, self.scale)
 
 
 def principal_components(dataset: Dataset, dimensions: int, scale: float) -> np.ndarray:
@@ -63,12 +47,7 @@ def principal_components(dataset: Dataset, dimensions: int, scale: float) -> np.
     Signs are fixed by the largest entry of each direction.  Outliers, further than ten
     deviations, are moved nearer until none is left: beside them the others would coincide.
     Where the data have fewer directions than ``dimensions``, or are constant, the missing
-    columns are zero.
-
-    Raises
-    ------
-    InputError
-        More dimensions asked for than the data have columns.
+    columns are zero.  More dimensions than the data have columns are refused.
     """
     layout = dataset.layout
     if dimensions > layout.columns:
@@ -91,6 +70,24 @@ def _without_outliers(rows: np.ndarray, layout: Layout) -> np.ndarray:
         rows = np.clip(rows, -limit, limit)
         rows -= np.asarray(sum_over_ranks(layout.comm, rows.sum(axis=0))) / layout.rows
     return rows
+
+
+def eigenvectors(
+    layout: Layout, weights: Weights, scale: float, places: Relocation | None = None
+) -> np.ndarray:
+    """This rank's rows of the first eigenvectors of the weights' normalized Laplacian.  Collective.
+
+    The first column has deviation ``scale``.  ``places``: where the rows of ``weights`` lie, if not
+    where those of ``layout`` do.  A graph of weights that is not connected is refused.
+    """
+    inner = layout if places is None else places.layout
+    rows = Dataset(np.empty((inner.local_rows, 0)), inner.with_columns(0))
+    objective = laplacian_eigenmaps(
+        rows, layout.comm, dimensions=layout.columns, affinity="precomputed", weights=weights
+    )
+    result = thalweg.minimize(objective, solver="eigen", seed=0)
+    rows_of_map = objective.map_rows(result.x)
+    return scaled(rows_of_map if places is None else places.backward(rows_of_map), layout, scale)
 
 
 def scaled(rows: np.ndarray, layout: Layout, scale: float) -> np.ndarray:

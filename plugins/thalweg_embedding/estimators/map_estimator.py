@@ -165,7 +165,7 @@ class MapEstimator(MapTransformer):
     def _fit(self, X: Any, **options: Any) -> None:
         dataset, objective = self._objective(X, options)
         seed = shared_seed(objective.comm, self.random_state)
-        if objective.comm.bcast(self.random_state is None and not objective.start.random):
+        if objective.comm.bcast(self.random_state is None and objective.start.fixed is not None):
             seed = 0
         result = thalweg.minimize(
             objective,
