@@ -29,7 +29,7 @@ from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.density import DensityCorrelation
 from thalweg_embedding.pairs.pair_sum import PairSum
 from thalweg_embedding.preconditioners.diagonal import PartialHessianDiagonal
-from thalweg_embedding.repulsive_blocks import RepulsiveBlocks
+from thalweg_embedding.preconditioners.partial_hessian import RepulsiveBlocks
 from thalweg_embedding.start import Start
 
 #: Below this the sum of an exponential repulsion is computed again, shifted.

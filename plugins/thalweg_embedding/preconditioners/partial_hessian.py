@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -13,7 +15,35 @@ from thalweg.numerics import conjugate_gradients
 from thalweg.parallel import Array, Layout
 from thalweg.plugins import Help
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
-from thalweg_embedding.repulsive_blocks import RepulsiveBlocks
+
+
+class RepulsiveBlocks(Capability):
+    """The positive part of the repulsive Hessian that is block diagonal over columns.
+
+    For SD-: ``8 lambda L^xx_(i.,i.)`` with positive weights only.
+    """
+
+    phrase = "block-diagonal repulsive Hessian"
+
+    @abstractmethod
+    def repulsive_product(self, x: Array, direction: Array) -> Array:
+        """The block-diagonal part times ``direction``."""
+
+    @classmethod
+    def check(cls, objective: Any, x: Array) -> None:
+        """Check that the repulsive part is symmetric and never negative.  Collective."""
+        from thalweg.testing import applied, check_symmetric, random_direction
+
+        layout = objective.layout
+        u, v = random_direction(objective, 11), random_direction(objective, 12)
+
+        product = functools.partial(objective.repulsive_product, x)
+        check_symmetric(product, layout, u, v, "the repulsive part")
+        bu = applied(product, layout, u, "the repulsive part")
+        curvature = layout.dot(u, bu)
+        assert curvature >= -1e-10 * layout.norm(u) * layout.norm(bu), (
+            f"the repulsive part has negative curvature {curvature:.3e} along a direction"
+        )
 
 #: So small that conjugate gradients may take the spectral direction for linear.
 INNER_RESIDUAL = 1e-2

@@ -15,14 +15,8 @@ from thalweg_embedding.affinities.symmetric import Weights, transposed
 def strongest(layout: Layout, weights: Weights, kappa: int) -> scipy.sparse.csr_matrix:
     """Each row's kappa largest weights, made symmetric.  Collective.
 
-    An entry stays if it is among the kappa largest of its row or of its column.
-
-    Parameters
-    ----------
-    weights
-        This rank's rows, symmetric over the ranks, shape (local_rows, rows).
-    kappa
-        Number of entries; ties go to the smaller column.
+    An entry of ``weights``, symmetric over the ranks, shape (local_rows, rows), stays if it is
+    among the kappa largest of its row or of its column; ties go to the smaller column.
     """
     sparse = scipy.sparse.csr_matrix(weights)
     if not sparse.has_sorted_indices:
