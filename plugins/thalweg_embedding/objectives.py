@@ -24,7 +24,7 @@ from thalweg_embedding.options import EmbeddingOptions
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 
 
-def _named(family: Family | Callable[..., Family], summary: str) -> Callable[..., Any]:
+def _named(family: Family | Callable[..., Family]) -> Callable[..., Any]:
     """Builder of a family's objective from configured options, which are :func:`embedding`'s.
 
     A function that makes the family adds its own.
@@ -32,11 +32,11 @@ def _named(family: Family | Callable[..., Family], summary: str) -> Callable[...
     own = {} if isinstance(family, Family) else inspect.signature(family).parameters
 
     def build(dataset: Dataset, comm: MPI.Comm, **options: Any) -> PairwiseEmbedding:
+        """The family's objective for a data set."""
         of_family = {name: options.pop(name) for name in own if name in options}
         return embedding(family(**of_family) if callable(family) else family, dataset, **options)
 
     made = family if isinstance(family, Family) else family()
-    build.__doc__ = summary
     build.__name__ = build.__qualname__ = made.name
     left_out = ("repulsive_weights",) if made.normalized else ()
     sources = (EmbeddingOptions,) if isinstance(family, Family) else (family, EmbeddingOptions)
@@ -44,25 +44,14 @@ def _named(family: Family | Callable[..., Family], summary: str) -> Callable[...
 
 
 #: The functions that plugins' specs name: ``build(dataset, comm, **options)``.
-elastic_embedding = _named(
-    ELASTIC_EMBEDDING, "Carreira-Perpinan's elastic embedding: sum w+ d + lambda sum w- exp(-d)."
-)
-symmetric_sne = _named(
-    SYMMETRIC_SNE, "Symmetric SNE: sum p log p + sum p d + lambda log sum exp(-d)."
-)
-t_sne = _named(
-    student_sne, "t-SNE: sum p log p - sum p log k + lambda log sum k, k = 1/(1 + d) or lighter."
-)
-t_elastic_embedding = _named(
-    T_ELASTIC_EMBEDDING,
-    "An elastic embedding with t-SNE's kernels: sum w+ log(1 + d) + lambda sum w-/(1 + d).",
-)
-umap_embedding = _named(
-    umap, "UMAP: -sum p log k - lambda sum w- log(1 - k), k = 1/(1 + a (d + 0.001)^b)."
-)
-largevis_embedding = _named(
-    largevis, "LargeVis: -sum p log k - lambda sum w- log(1 - k), k = 1/(1.001 + d)."
-)
-negative_t_sne_embedding = _named(
-    negative_t_sne, "Neg-t-SNE: -sum p log k - lambda sum w- log(1 - k), k = 1/(1 + c (1 + d))."
-)
+# sum w+ d + lambda sum w- exp(-d), of Carreira-Perpinan (2010)
+elastic_embedding = _named(ELASTIC_EMBEDDING)
+t_elastic_embedding = _named(T_ELASTIC_EMBEDDING)  # the same with log(1 + d) and 1/(1 + d)
+# sum p log p + sum p d + lambda log sum exp(-d)
+symmetric_sne = _named(SYMMETRIC_SNE)
+# sum p log p - sum p log k + lambda log sum k, k = 1/(1 + d) or lighter
+t_sne = _named(student_sne)
+# -sum p log k - lambda sum w- log(1 - k), k = 1/(1 + a (d + 0.001)^b)
+umap_embedding = _named(umap)
+largevis_embedding = _named(largevis)  # k = 1/(1.001 + d)
+negative_t_sne_embedding = _named(negative_t_sne)  # k = 1/(1 + c (1 + d))
