@@ -109,14 +109,9 @@ def estimate_pacmap(problem: Problem) -> list[PhaseEstimate]:
 def require_room(dataset: Dataset, options: Mapping[str, Any]) -> None:
     """Refuse an embedding that cannot fit; say on rank 0 what a large one takes.  Collective.
 
-    Of sparse points, whose columns are not all held, nothing is said.  The preconditioner is taken
-    to be the spectral direction.
-
-    Raises
-    ------
-    InputError
-        The estimate of ``thalweg plan`` is above a rank's share of its machine by more than it
-        may be wrong.
+    Refused is an estimate of ``thalweg plan`` above a rank's share of its machine by more than it
+    may be wrong.  Of sparse points, whose columns are not all held, nothing is said.  The
+    preconditioner is taken to be the spectral direction.
     """
     layout = dataset.layout
     if isinstance(dataset, SparseDataset):

@@ -24,13 +24,7 @@ def memory_per_rank(comm: MPI.Comm) -> float:
 
 
 def require_room_for_dense(layout: Layout) -> None:
-    """Refuse affinities of all pairs that would not fit.  Collective.
-
-    Raises
-    ------
-    InputError
-        Neighbors, conditional and joint probabilities of all pairs need more than there is.
-    """
+    """Refuse affinities of all pairs that would not fit.  Collective."""
     free = memory_per_rank(layout.comm)
     needed = DENSE_BYTES * float(layout.counts().max(initial=0)) * layout.rows
     if needed > free:
@@ -43,13 +37,7 @@ def require_room_for_dense(layout: Layout) -> None:
 
 
 def require_room_for_map(layout: Layout) -> None:
-    """Refuse a map of more columns than its points can use, or than fit.  Collective.
-
-    Raises
-    ------
-    InputError
-        N points lie in N - 1 dimensions whatever their distances are.
-    """
+    """Refuse a map of more columns than fit, or than the N - 1 that N points use.  Collective."""
     rows, columns = layout.rows, layout.columns
     if columns > max(1, rows - 1):
         raise InputError(

@@ -45,33 +45,20 @@ BATCH = 512
 
 @dataclass(frozen=True)
 class PlacedMap:
-    """A finished map, with what new points need to find their place.
+    """A finished map, with what new points need to find their place."""
 
-    Parameters
-    ----------
-    points
-        This rank's known points, shape (local_rows, features), dense or CSR.
-    places
-        The places of all of them in the map, shape (N, d).
-    layout
-        How the N known points are distributed over the ranks; None if this rank has them all.
-    attraction, repulsion, normalized
-        As in :class:`~thalweg_embedding.objectives.Family`.
-    lambda_
-        lambda; where the repulsion is no logarithm, times its weight of a pair times N.
-    perplexities
-        Those of a new point's Gaussians over the known points, whose affinities are averaged.
-    metric, affinity, n_neighbors
-        As in :func:`~thalweg_embedding.affinities.affinities_from_data.affinities_of`.
-    """
-
+    #: This rank's known points, shape (local_rows, features), dense or CSR.
     points: Any
+    #: The places of all of them in the map, shape (N, d).
     places: np.ndarray
+    #: How the N known points are distributed over the ranks; None if this rank has them all.
     layout: Layout | None
     attraction: PairFunction
     repulsion: PairFunction
     normalized: bool
+    #: lambda; where the repulsion is no logarithm, times its weight of a pair times N.
     lambda_: float
+    #: Those of a new point's Gaussians over the known points, whose affinities are averaged.
     perplexities: tuple[float, ...] = (30.0,)
     metric: str = "euclidean"
     affinity: str = "entropic"

@@ -37,18 +37,8 @@ class PaCMAPObjective(PairwiseEmbedding):
 
     Over neighbors, mid-near pairs and further pairs (Wang, Huang, Rudin and Shaposhnik 2021,
     section 4), whose last weight is 1.  The homotopy parameter is w_MN.  With it goes w_NB: 2 while
-    it is above 3, then 3, and 1 where it is 0, which is the wanted objective.
-
-    Parameters
-    ----------
-    layout
-        Rows and dimension of the map.
-    pairs
-        The three sets.
-    start
-        Starting map.
-    stages
-        Values of w_MN that a run passes through when the user asks for none.
+    it is above 3, then 3, and 1 where it is 0, which is the wanted objective.  ``stages`` are the
+    values of w_MN that a run passes through when the user asks for none.
     """
 
     homotopy_name = "mid_near_weight"

@@ -17,13 +17,7 @@ from thalweg_embedding.options import EmbeddingOptions
 def repulsive_weights(
     dataset: Dataset, family: Family, affinities: Affinities, options: EmbeddingOptions
 ) -> tuple[float, np.ndarray | None]:
-    """Factor of E-, and this rank's rows of w-, None for weights of one.  Collective.
-
-    Raises
-    ------
-    InputError
-        Weights that these data or affinities cannot have.
-    """
+    """Factor of E-, and this rank's rows of w-, None for weights of one.  Collective."""
     n, kind = dataset.layout.rows, options.repulsive_weights
     if family.normalized or kind == "one":
         return 1.0, None

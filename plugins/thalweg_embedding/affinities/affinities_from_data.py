@@ -40,13 +40,7 @@ MAX_IMBALANCE = 1.5
 
 
 def perplexity_for(rows: int, perplexity: float | None) -> float:
-    """The perplexity, checked; by default 30, or less for fewer than 100 points.
-
-    Raises
-    ------
-    InputError
-        Fewer than 3 points, or a perplexity that so few points cannot have.
-    """
+    """The perplexity, checked; by default 30, or less for fewer than 100 points."""
     if rows < 3:
         raise InputError(
             f"an embedding needs at least 3 points, and the data have n_samples = {rows}"
@@ -149,8 +143,12 @@ def affinities_by(
     k = _neighbor_count(layout, options, largest, dense)
     indices, squared, places = _nearest(dataset, k, options, dense, relocate, note)
     layout = layout if places is None else places.layout
-    if indices.shape[1] < k:
-        _note_fewer(indices.shape[1], options, largest, note)
+    most, entropic = indices.shape[1], options.affinity == "entropic"
+    if most < k and (not entropic or largest >= most):
+        note(
+            f"the distances given are those to {most} neighbors of a point, and the affinities use "
+            "no more" + (f": the perplexity is {_within(largest, most):g}" if entropic else "")
+        )
     values = _one_way(squared, options.affinity, perplexities)
     columns = column_numbers(layout, indices)
     few = np.empty((layout.local_rows, 0))
@@ -213,18 +211,6 @@ def _nearest(
     return indices, squared, places
 
 
-def _note_fewer(
-    k: int, options: AffinityOptions, perplexity: float, note: Callable[[str], None]
-) -> None:
-    """Say what follows from distances to fewer neighbors than wanted."""
-    entropic = options.affinity == "entropic"
-    if not entropic or perplexity >= k:
-        note(
-            f"the distances given are those to {k} neighbors of a point, and the affinities use "
-            "no more" + (f": the perplexity is {_within(perplexity, k):g}" if entropic else "")
-        )
-
-
 def _one_way(squared: np.ndarray, kind: str, perplexities: Sequence[float]) -> np.ndarray:
     """Affinities of each row to its neighbors, from their squared distances."""
     k = squared.shape[1]
@@ -258,15 +244,7 @@ def _within(perplexity: float, neighbors: int) -> float:
 
 
 def given_affinities(dataset: Dataset, normalize: bool = True) -> Affinities:
-    """Affinities that the data set itself holds: a square matrix, one row per point.
-
-    ``normalize``: whether they are scaled to sum 1.
-
-    Raises
-    ------
-    InputError
-        The matrix is not square, negative, asymmetric, or has a diagonal.
-    """
+    """Affinities that the data set itself holds, checked, and if wanted scaled to sum 1."""
     layout = dataset.layout
     if layout.rows != layout.columns:
         raise InputError(

@@ -59,23 +59,15 @@ JUDGED = 200
 
 
 class ApproximateNeighbors(NamedTuple):
-    """Most of the nearest neighbors of each row of this rank.
+    """Most of the nearest neighbors of each row of this rank: of shape (local_rows, k)."""
 
-    Attributes
-    ----------
-    indices : ndarray of int64, shape (local_rows, k)
-        Global row numbers, the nearest first.
-    squared : ndarray of float64, shape (local_rows, k)
-        Squared distances.
-    recall : float
-        Share of the true neighbors found, on a sample.
-    exact_because : str
-        Why the search was exact after all; empty where it was not.
-    """
-
+    #: Global row numbers, int64, the nearest first.
     indices: np.ndarray
+    #: Squared distances, float64.
     squared: np.ndarray
+    #: Share of the true neighbors found, on a sample.
     recall: float
+    #: Why the search was exact after all; empty where it was not.
     exact_because: str = ""
 
 
@@ -88,11 +80,6 @@ def approximate_neighbors(
     their ranks by the ``relocation`` of ``cells`` stay where they are.  A rank works with its rows
     and at most twice as many copies of others.  Distances are exact.  Where a rank would have few
     rows the search is exact, and the result says so.
-
-    Raises
-    ------
-    InputError
-        ``k`` does not fit the rows, or values are not finite.
     """
     comm = layout.comm
     values = np.ascontiguousarray(values)
@@ -121,34 +108,22 @@ def approximate_neighbors(
 
 
 class _Places:
-    """Rows at the ranks of their cells, and copies of others near them.
-
-    Attributes
-    ----------
-    moved
-        From the rows' owners to here.
-    layout
-        Layout of the rows at their new places.
-    own
-        Rows here, without copies.
-    values, numbers
-        Values of the rows here and of the copies, and their numbers at the new places.
-    """
+    """Rows at the ranks of their cells, and copies of others near them."""
 
     def __init__(self, layout: Layout, values: np.ndarray, near: np.ndarray) -> None:
-        comm = layout.comm
-        self.moved = Relocation(layout, near[:, 0])
-        held = self.moved.forward(values)
-        self.own = len(held)
+        self.moved = Relocation(layout, near[:, 0])  # from the rows' owners to here
         self.layout = self.moved.layout
+        rows_here = self.moved.forward(values)
+        self.own = len(rows_here)
         numbers = np.arange(self.layout.start, self.layout.stop)
-        rows, ranks = _copies(self.moved.forward(near), comm.rank)
-        copies = RowRoutes(comm, ranks, rows)
-        self.values = np.concatenate([held, copies.deliver(held)])
+        rows, ranks = _copies(self.moved.forward(near))
+        copies = RowRoutes(layout.comm, ranks, rows)
+        # Of the rows here and of the copies; the numbers are those at the new places.
+        self.values = np.concatenate([rows_here, copies.deliver(rows_here)])
         self.numbers = np.concatenate([numbers, copies.deliver(numbers)])
 
 
-def _copies(ranks: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
+def _copies(ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows and ranks of copies, from the ranks of each row's nearest cells."""
     taken = ranks[:, :1]
     rows, wanted = [], []

@@ -21,41 +21,23 @@ MODERATE = 1e12
 
 @dataclass(frozen=True)
 class CoarseCells:
-    """Cells of rows of numbers, and the ranks that they belong to.
-
-    Attributes
-    ----------
-    comm
-        The ranks.
-    shift
-        Values are multiplied by two to this before they are compared: 0, unless their squares
-        leave single precision.
-    centers : ndarray of float32, shape (cells, columns)
-        Of the cells, the same on all ranks.
-    ranks : ndarray of int64, shape (cells,)
-        Rank of each cell.
-    """
+    """Cells of rows of numbers, and the ranks that they belong to."""
 
     comm: MPI.Comm
+    #: Values are multiplied by two to this before they are compared: 0, unless their squares
+    #: leave single precision.
     shift: int
+    #: Centers of the cells, float32, shape (cells, columns), the same on all ranks.
     centers: np.ndarray
+    #: Rank of each cell, int64, shape (cells,).
     ranks: np.ndarray
 
     @classmethod
     def of(cls, layout: Layout, values: np.ndarray, seed: int = 0) -> CoarseCells:
-        """Cells of which each rank gets about as many rows.  Collective.
+        """Cells of which each rank gets about as many of the rows.  Collective.
 
-        Parameters
-        ----------
-        layout, values
-            The rows, and this rank's block of them, shape ``(local_rows, columns)``.
-        seed
-            Seed of the first centers.
-
-        Raises
-        ------
-        InputError
-            Values are not finite.
+        ``values`` are this rank's, shape ``(local_rows, columns)``, and ``seed`` that of the first
+        centers.
         """
         comm = layout.comm
         with raise_on_all_ranks(comm):

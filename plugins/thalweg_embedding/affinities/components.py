@@ -27,12 +27,8 @@ def tied_together(
     the uniform affinity gives them: the little there is would hold the groups at distances at
     which they are dots.  A connected graph is left as it is.
 
-    Parameters
-    ----------
-    weights
-        This rank's rows of affinities that sum to 1 over all ranks.
-    places
-        Where the rows of ``weights`` lie, if not where those of ``layout`` do.
+    ``weights`` are this rank's rows of affinities that sum to 1 over all ranks; ``places``: where
+    they lie, if not where those of ``layout`` do.
     """
     n = layout.rows
     map_layout, layout = layout, layout if places is None else places.layout

@@ -7,7 +7,7 @@ that they have the exact, distributed search of the framework.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -53,15 +53,10 @@ ROUNDING = 1e-3
 
 @dataclass(frozen=True)
 class SparseDataset(Dataset):
-    """Rows of a sparse matrix, distributed, which are never made dense.
+    """Rows of a sparse matrix, distributed, which are never made dense."""
 
-    Attributes
-    ----------
-    sparse
-        This rank's rows, CSR, shape (layout.local_rows, features).
-    """
-
-    sparse: Any = field(default=None)
+    #: This rank's rows, CSR, shape (layout.local_rows, features).
+    sparse: Any = None
 
     @classmethod
     def of(cls, matrix: Any, comm: MPI.Comm = MPI.COMM_SELF) -> SparseDataset:
@@ -88,72 +83,28 @@ def nearest_by(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The k nearest other rows of each of this rank's rows.  Collective.
 
-    Parameters
-    ----------
-    dataset
-        Points, or with ``metric="precomputed"`` their distances: a square matrix, or a sparse
-        one that holds those to the nearest neighbors, as scikit-learn's ``kneighbors_graph``.
-    k
-        Number of neighbors; as many as all rows have where a sparse matrix of distances has
-        fewer.
-    metric
-        ``"euclidean"``, ``"cosine"``, ``"correlation"``, ``"precomputed"``, SciPy's
-        (``"cityblock"``, ``"chebyshev"``, ``"jaccard"``, ...), or with pynndescent
-        installed any of its.
-    search
-        ``"exact"`` or ``"approximate"``; the latter, among sparse rows, needs pynndescent, and is
-        one rank's work.
-    note
-        Called with a sentence that tells how many of the neighbors were found.
-    seed
-        Seed of an approximate search.
-    cells
-        Those by which the rows lie on their ranks, if they do.
-
-    Returns
-    -------
-    indices : ndarray of int64, shape (local_rows, k)
-    squared : ndarray of float64, shape (local_rows, k)
-        Squares of the metric's distances, in ascending order.
-
-    Raises
-    ------
-    InputError
-        An unknown metric, a row without direction where angles count, distances that are
-        negative, asymmetric or too few.
+    Gives their numbers, int64, and the squares of the metric's distances, in ascending order, both
+    of shape (local_rows, k).  With ``metric="precomputed"`` the data are distances: a square
+    matrix, or a sparse one that holds those to the nearest neighbors, as scikit-learn's
+    ``kneighbors_graph``; where it has fewer, k is as many as all rows have.  An approximate search
+    among sparse rows needs pynndescent, and is one rank's work; ``note`` is called with a sentence
+    that tells how many of the neighbors one found.  ``cells``: those by which the rows lie on their
+    ranks, if they do.
     """
-    metric = _known_metric(metric)
-    if metric == "precomputed":
-        return _precomputed(dataset, k)
-    if measured_by_coordinates(metric):
-        return _by_coordinates(dataset, k, metric, search, note, seed, cells)
-    if isinstance(dataset, SparseDataset):
-        raise InputError(
-            f"metric '{metric}' of sparse data is not available; use 'euclidean' or 'cosine'"
-        )
-    if search == "exact" and metric in OTHERS:
-        return nearest_among(dataset, dataset, k, True, metric)
-    return neighbors_by_descent(dataset, k, metric, seed)
-
-
-def _known_metric(metric: str) -> str:
-    """A metric by the first of its names."""
     known = sorted({"precomputed", *ANGULAR, *ALIASES, *OTHERS, *METRICS})
     if metric not in known:
         raise InputError(f"unknown metric '{metric}'{suggestion(metric, known)}")
-    return ALIASES.get(metric, metric)
-
-
-def _by_coordinates(
-    dataset: Dataset,
-    k: int,
-    metric: str,
-    search: str,
-    note: Callable[[str], None],
-    seed: int,
-    cells: CoarseCells | None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """As :func:`nearest_by` where Euclidean distances tell those of the metric."""
+    metric = ALIASES.get(metric, metric)
+    if metric == "precomputed":
+        return _precomputed(dataset, k)
+    if not measured_by_coordinates(metric):
+        if isinstance(dataset, SparseDataset):
+            raise InputError(
+                f"metric '{metric}' of sparse data is not available; use 'euclidean' or 'cosine'"
+            )
+        if search == "exact" and metric in OTHERS:
+            return nearest_among(dataset, dataset, k, True, metric)
+        return neighbors_by_descent(dataset, k, metric, seed)
     dataset = measured_rows(dataset, metric)
     if search == "approximate" and isinstance(dataset, SparseDataset):
         return neighbors_by_descent(dataset, k, metric, seed)
@@ -185,10 +136,8 @@ def measured_by_coordinates(metric: str) -> bool:
 def measured_rows(dataset: Dataset, metric: str) -> Dataset:
     """Rows whose Euclidean distances tell those of the metric, if there are such."""
     metric = ALIASES.get(metric, metric)
-    return _unit_rows(dataset, metric) if metric in ANGULAR else dataset
-
-
-def _unit_rows(dataset: Dataset, metric: str) -> Dataset:
+    if metric not in ANGULAR:
+        return dataset
     layout, centered = dataset.layout, ANGULAR[metric]
     if isinstance(dataset, SparseDataset):
         if centered:

@@ -31,11 +31,6 @@ def neighbors_by_descent(
     """Most of the k nearest neighbors of this rank's rows, and squared distances.  Collective.
 
     They are in ascending order.  Rank 0 gathers the data and searches.
-
-    Raises
-    ------
-    InputError
-        pynndescent is not installed, or finds too few neighbors.
     """
     if importlib.util.find_spec("pynndescent") is None:
         raise InputError(

@@ -35,15 +35,7 @@ class PairSets:
     """Pairs of points: this rank's rows of symmetric matrices that count each pair once.
 
     A pair has half its count in both directions, so that a matrix sums to the number of pairs.
-
-    Attributes
-    ----------
-    neighbors, mid_near, further
-        CSR, shape (local_rows, rows).
-    n_neighbors
-        Neighbors of a point.
-    n_further
-        Further pairs of a point.
+    They are CSR, of shape (local_rows, rows); the numbers are those of a point.
     """
 
     neighbors: scipy.sparse.csr_matrix
@@ -98,22 +90,6 @@ def pair_sets(
 ) -> PairSets:
     """Draw the sets, the same ones at any number of ranks.  Collective.
 
-    Parameters
-    ----------
-    dataset
-        Points as rows, dense.
-    options
-        How many pairs, and of which neighbors.
-    note
-        As in :func:`~thalweg_embedding.affinities.distances.nearest_by`.
-
-    Raises
-    ------
-    InputError
-        Sparse rows, or fewer than 3 points.
-
-    Notes
-    -----
     A neighbor is one of the nearest by the squared distance divided by the scales of both points,
     among 50 more than wanted.  A point's scale is the mean distance to its fourth to sixth
     neighbors.  Of six points drawn, the second nearest makes a mid-near pair.  Further pairs are

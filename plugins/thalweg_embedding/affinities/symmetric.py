@@ -66,14 +66,7 @@ def sum_of_parts(layout: Layout, parts: Sequence[scipy.sparse.spmatrix]) -> scip
 
 
 def check_weights(layout: Layout, weights: Weights) -> None:
-    """Refuse weights that are no symmetric, non-negative graph without loops.  Collective.
-
-    Raises
-    ------
-    InputError
-        Wrong shape, not finite, negative, asymmetric beyond 1e-9 of the largest weight,
-        a weight on the diagonal, or no positive weight at all.
-    """
+    """Refuse weights that are no symmetric, non-negative graph without loops.  Collective."""
     if weights.shape != (layout.local_rows, layout.rows):
         raise InputError(
             f"affinities must be a square matrix over the rows, {layout.rows} x {layout.rows}; "

@@ -43,19 +43,9 @@ class EigenvectorEmbedding(Objective, SmallestEigenvectors):
     depends on the span of Y alone, and is least where that is the span of the
     eigenvectors of A's smallest eigenvalues beyond u's.
 
-    Parameters
-    ----------
-    layout
-        Rows and dimension of the map.
-    matrix, null_vector
-        As in :class:`SmallestEigenvectors`.
-    scaling
-        Map rows are those of Y times this, shape (local_rows,): D^(-1/2) where A is a
-        normalized Laplacian.
-    name
-        For identities.
-    components
-        Of the graph of nearest neighbors, before the nearest pairs of rows connected them.
+    Map rows are those of Y times ``scaling``, shape (local_rows,): D^(-1/2) where A is a normalized
+    Laplacian.  ``components`` are those of the graph of nearest neighbors, before the nearest pairs
+    of rows connected them, and ``name`` is for identities.
     """
 
     default_solver: ClassVar[str] = "eigen"
@@ -83,13 +73,17 @@ class EigenvectorEmbedding(Objective, SmallestEigenvectors):
             )
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:  # noqa: D102
-        inside = self._without_null(x)
-        image = self._product.multiply(inside)
-        gram, energy = self._inner(inside, inside), self._inner(inside, image)
+        inside, image, gram, energy = self._projected(x)
         inverse = np.linalg.pinv(gram, hermitian=True)
         quotient = inverse @ energy
         gradient = self._without_null(4.0 * (image - inside @ quotient) @ inverse)
         return float(2.0 * np.trace(quotient)), gradient
+
+    def _projected(self, x: Array) -> tuple[Array, Array, np.ndarray, np.ndarray]:
+        """Y without the null vector's direction, AY, Y'Y and Y'AY."""
+        inside = self._without_null(x)
+        image = self._product.multiply(inside)
+        return inside, image, self._inner(inside, inside), self._inner(inside, image)
 
     def _without_null(self, rows: Array) -> Array:
         along = self._inner(self.null_vector[:, None], rows)
@@ -108,9 +102,7 @@ class EigenvectorEmbedding(Objective, SmallestEigenvectors):
         Columns are ordered by eigenvalue, with unit norm before scaling, and signs such
         that each column's largest entry is positive.
         """
-        inside = self._without_null(x)
-        image = self._product.multiply(inside)
-        gram, energy = self._inner(inside, inside), self._inner(inside, image)
+        inside, _, gram, energy = self._projected(x)
         root = np.linalg.cholesky(gram + 1e-300 * np.eye(len(gram)))
         half = np.linalg.inv(root)
         _, vectors = np.linalg.eigh(half @ energy @ half.T)

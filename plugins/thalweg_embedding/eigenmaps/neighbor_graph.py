@@ -18,21 +18,11 @@ BLOCK = 2**22
 
 
 def neighbor_graph(dataset: Dataset, count: int) -> tuple[scipy.sparse.csr_matrix, int]:
-    """The nearest neighbors of each point, and pairs that connect their components.  Collective.
+    """The nearest neighbors of each point, and the number of their graph's components.  Collective.
 
-    Returns
-    -------
-    graph : csr_matrix, shape (local_rows, rows)
-        A one beside each neighbor of this rank's points.  Where the graph of the ``count``
-        nearest neighbors has several components, the pairs of :func:`nearest_pairs` are
-        neighbors of each other too.
-    components : int
-        Of the graph of the nearest neighbors.
-
-    Raises
-    ------
-    InputError
-        Fewer than 3 points, or as many neighbors as points.
+    A one in the graph, shape (local_rows, rows), is a neighbor of this rank's points.  Where the
+    graph of the ``count`` nearest has several components, the pairs of :func:`nearest_pairs` are
+    neighbors of each other too.
     """
     layout = dataset.layout
     if layout.rows < 3:

@@ -19,37 +19,23 @@ LEAST_GAP = 0.01
 
 @dataclass(frozen=True)
 class ExtendedMap:
-    """A map of eigenvectors, with what new points need to find their place.
+    """A map of eigenvectors, with what new points need to find their place."""
 
-    Parameters
-    ----------
-    points
-        This rank's known points, shape (local_rows, features); None where new rows hold weights
-        between a new point and all known ones.
-    places
-        The places of all of them in the map, shape (N, d).
-    layout
-        How the N known points are distributed over the ranks; None if this rank has them all.
-    n_neighbors
-        Known points that place a new one.
-    eigenvalues
-        Those of the map, shape (d,); zeros for LLE.
-    degree
-        D, the sum of a point's weights, where the constraint is X'X = I; None where it has D.
-    perplexity
-        That of entropic weights; None for equal ones.
-    regularization
-        As of :func:`~thalweg_embedding.eigenmaps.neighbor_graph.barycentric_weights`, which LLE
-        takes; None for others.
-    """
-
+    #: This rank's known points, shape (local_rows, features); None where new rows hold weights
+    #: between a new point and all known ones.
     points: Any
+    #: The places of all of them in the map, shape (N, d).
     places: np.ndarray
+    #: How the N known points are distributed over the ranks; None if this rank has them all.
     layout: Layout | None
     n_neighbors: int
+    #: Those of the map, shape (d,); zeros for LLE.
     eigenvalues: np.ndarray
+    #: D, the sum of a point's weights, where the constraint is X'X = I; None where it has D.
     degree: float | None = None
+    #: That of entropic weights; None for equal ones.
     perplexity: float | None = None
+    #: That of the local Gram matrices of LLE; None for others.
     regularization: float | None = None
 
     def place(self, new: np.ndarray) -> np.ndarray:
