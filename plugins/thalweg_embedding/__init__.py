@@ -15,13 +15,12 @@ from thalweg.lazy import lazy_names
 if TYPE_CHECKING:
     from thalweg_embedding.affinities.affinities_from_data import Affinities, affinities_of
     from thalweg_embedding.embedding_from_data import embedding
-    from thalweg_embedding.estimators import (
+    from thalweg_embedding.estimators.eigenmaps import LaplacianEigenmaps, LocallyLinearEmbedding
+    from thalweg_embedding.estimators.neighbor_embeddings import (
         TSNE,
         UMAP,
         ElasticEmbedding,
-        LaplacianEigenmaps,
         LargeVis,
-        LocallyLinearEmbedding,
         NegTSNE,
         PaCMAP,
         SymmetricSNE,

@@ -13,6 +13,7 @@ import scipy.special
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import Layout, sum_over_ranks
+from thalweg_embedding import defaults
 from thalweg_embedding.affinities.affinities_from_data import (
     Affinities,
     affinities_by,
@@ -20,17 +21,6 @@ from thalweg_embedding.affinities.affinities_from_data import (
 )
 from thalweg_embedding.affinities.components import LINKS, UNIFORM_SHARE, tied_together
 from thalweg_embedding.affinities.symmetric import Weights
-from thalweg_embedding.defaults import (
-    EXACT_COST,
-    LARGE_SCALE,
-    MANY_ROWS,
-    NOISE,
-    SINGLE_PRECISION_ERROR,
-    SLOW_ROWS,
-    STAGE_ITERATIONS,
-    START_SCALE,
-    UNFOLDED_SCALE,
-)
 from thalweg_embedding.families import Family
 from thalweg_embedding.memory_estimate import require_room
 from thalweg_embedding.memory_limits import require_room_for_map
@@ -141,9 +131,9 @@ class _Embedding:
         error = options.repulsion_error
         repulsion = repulsive_sum(layout, family.repulsion, pair_weights, options.repulsion, error)
         by_mesh = isinstance(repulsion, GridPairs)
-        if not by_mesh and layout.rows >= SLOW_ROWS:
+        if not by_mesh and layout.rows >= defaults.SLOW_ROWS:
             note(_note_of_all_pairs(layout))
-        single = by_mesh and error > SINGLE_PRECISION_ERROR
+        single = by_mesh and error > defaults.SINGLE_PRECISION_ERROR
         attraction = attractive_sum(layout, family.attraction, weights, single, places)
         lambda_ = family.usual_lambda(layout.rows)
         if options.repulsive_weights == "complement":
@@ -164,7 +154,7 @@ class _Embedding:
             constant=_negative_entropy(layout, weights) if family.normalized else 0.0,
             start=self.start(affinities, start),
             stages=stages,
-            stage_iterations=STAGE_ITERATIONS,
+            stage_iterations=defaults.STAGE_ITERATIONS,
             stop=STOP if family.staged else None,
             density=densities,
             density_weight=options.density,
@@ -182,19 +172,20 @@ class _Embedding:
             init = "pca" if self.family.staged and leading and rows is None else "random"
         scale = options.init_scale
         if not scale:
-            large = LARGE_SCALE if init == "random" else UNFOLDED_SCALE
-            scale = large if self.family.staged and layout.rows >= MANY_ROWS else START_SCALE
+            scale = defaults.LARGE_SCALE if init == "random" else defaults.UNFOLDED_SCALE
+            if not self.family.staged or layout.rows < defaults.MANY_ROWS:
+                scale = defaults.START_SCALE
         if rows is not None:
             return Start(layout, rows, scale)
         if init == "pca":
             rows = principal_components(self.dataset, layout.columns, scale)
         elif init == "spectral":
             rows = eigenvectors(layout, affinities.weights, scale, affinities.places)
-        return Start(layout, rows, scale, NOISE * scale)
+        return Start(layout, rows, scale, defaults.NOISE * scale)
 
 
 def _note_of_all_pairs(layout: Layout) -> str:
-    seconds = 1e-9 * EXACT_COST * layout.rows * float(layout.rows) / layout.comm.size
+    seconds = 1e-9 * defaults.EXACT_COST * layout.rows * float(layout.rows) / layout.comm.size
     return (
         f"the repulsion is summed over all {layout.rows:,} x {layout.rows:,} pairs, about "
         f"{seconds:.2g} s each time; meshes serve equal weights in up to 3 dimensions"

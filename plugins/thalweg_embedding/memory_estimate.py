@@ -10,15 +10,9 @@ from typing import Any
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.plugins import PhaseEstimate, Problem, peaks
+from thalweg_embedding import defaults
 from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.affinities.pair_sets import DRAWN, SPARE, PairOptions, pair_counts
-from thalweg_embedding.defaults import (
-    DENSE_LIMIT,
-    GRID_ROWS,
-    NEIGHBORS_PER_PERPLEXITY,
-    PERPLEXITY,
-    SLAB_ROWS,
-)
 from thalweg_embedding.memory_limits import DENSE_BYTES, MAP_ARRAYS, memory_per_rank
 
 #: Bytes of compiled kernels, and of the libraries that they need.
@@ -68,7 +62,7 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     graph, kind = options.get("graph", "auto"), options.get("affinity", "auto")
     if kind == "auto":
         kind = "fuzzy" if options["name"] == "umap" else "entropic"
-    dense = graph == "dense" or (graph == "auto" and rows <= DENSE_LIMIT)
+    dense = graph == "dense" or (graph == "auto" and rows <= defaults.DENSE_LIMIT)
     if kind == "precomputed" or (kind == "entropic" and dense):
         pairs = problem.local_rows * rows
         affinities = PhaseEstimate(
@@ -76,8 +70,10 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         )
         made, edges = [affinities], float(rows)
     else:
-        perplexity = max(options.get("perplexities") or [options.get("perplexity") or PERPLEXITY])
-        neighbors = math.ceil(NEIGHBORS_PER_PERPLEXITY * perplexity)
+        perplexity = max(
+            options.get("perplexities") or [options.get("perplexity") or defaults.PERPLEXITY]
+        )
+        neighbors = math.ceil(defaults.NEIGHBORS_PER_PERPLEXITY * perplexity)
         if kind != "entropic":
             neighbors = options.get("n_neighbors") or neighbors
         k = min(rows - 1.0, float(neighbors))
@@ -146,7 +142,7 @@ def _relocated(problem: Problem) -> bool:
     if options.get("affinity") == "precomputed" or options.get("metric") == "precomputed":
         return False
     by_distance = options.get("repulsive_weights") == "squared-distances"
-    return problem.ranks > 1 and problem.rows >= SLAB_ROWS and not by_distance
+    return problem.ranks > 1 and problem.rows >= defaults.SLAB_ROWS and not by_distance
 
 
 def _ghosts(problem: Problem, edges: float) -> float:
@@ -192,14 +188,14 @@ def _iterations(problem: Problem, edges: float) -> PhaseEstimate:
     map_bytes = 8.0 * n * d
     repulsion = problem.objective.get("repulsion", "auto")
     weighted = problem.objective.get("repulsive_weights") == "squared-distances"
-    few = repulsion == "auto" and rows < GRID_ROWS.get(d, math.inf)
+    few = repulsion == "auto" and rows < defaults.GRID_ROWS.get(d, math.inf)
     if weighted or few or repulsion == "exact":
         return PhaseEstimate(
             "iterations", map_bytes * MAP_ARRAYS + 8.0 * n * rows * weighted, map_bytes * 4.0,
             advice="use repulsion = 'grid' or 'auto', and equal repulsive weights",
         )  # fmt: skip
     modes, note = min(MAX_MODES, MODES * rows), ""
-    if ranks > 1 and rows >= SLAB_ROWS:
+    if ranks > 1 and rows >= defaults.SLAB_ROWS:
         parts = _mesh_parts(modes, d)
         modes /= min(ranks, parts)
         if ranks > parts:

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from thalweg.data import Dataset
-from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg.plugins import Help, with_options
 from thalweg_embedding.affinities.pair_sets import PairOptions, PairSets, pair_sets
@@ -42,6 +41,7 @@ class PaCMAPObjective(PairwiseEmbedding):
     """
 
     homotopy_name = "mid_near_weight"
+    homotopy_phrase = "the weight of mid-near pairs"
 
     def __init__(
         self,
@@ -89,13 +89,6 @@ class PaCMAPObjective(PairwiseEmbedding):
         if value != last:
             return math.nan
         return sum(weight * total for weight, total in terms if weight) + repelled
-
-    def check_homotopy(self, value: float) -> None:
-        """Refuse a weight that is negative or not finite."""
-        if not (math.isfinite(value) and value >= 0.0):
-            raise InputError(
-                f"the weight of mid-near pairs must be a finite number of at least 0, not {value!r}"
-            )
 
 
 def _attraction_weights(mid_near: float) -> tuple[float, float]:

@@ -97,6 +97,9 @@ class PairwiseEmbedding(
     the last term only where E- is a logarithm.
     """
 
+    #: The homotopy parameter, in sentences.
+    homotopy_phrase = "lambda"
+
     def __init__(
         self,
         layout: Layout,
@@ -275,9 +278,10 @@ class PairwiseEmbedding(
         return self._stop
 
     def check_homotopy(self, value: float) -> None:
-        """Refuse a lambda that is negative or not finite."""
+        """Refuse a parameter that is negative or not finite."""
         if not (math.isfinite(value) and value >= 0.0):
-            raise InputError(f"lambda must be a finite number of at least 0, not {value!r}")
+            name = self.homotopy_phrase
+            raise InputError(f"{name} must be a finite number of at least 0, not {value!r}")
 
     def default_homotopy(self) -> Sequence[float]:
         """The stages chosen at construction, as values of lambda."""

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import math
 
-from thalweg_embedding.defaults import (
-    EXAGGERATION,
-    LATE_STAGES,
-    MANY_ROWS,
-    ROWS_PER_STEP,
-    TWICE_ROWS,
-)
+from thalweg_embedding import defaults
 from thalweg_embedding.families import T_SNE, Family
 
 
@@ -32,14 +26,14 @@ def exaggerated_stages(
     are wanted in any case.
     """
     if exaggeration is None:
-        staged = unfold_first or (family.staged and rows >= MANY_ROWS)
-        exaggeration = EXAGGERATION if staged else 1.0
+        staged = unfold_first or (family.staged and rows >= defaults.MANY_ROWS)
+        exaggeration = defaults.EXAGGERATION if staged else 1.0
     first = 1.0 / exaggeration
-    few = rows <= ROWS_PER_STEP
+    few = rows <= defaults.ROWS_PER_STEP
     ratio = 3.0 if few else 2.0
-    late = tuple(factor for factor in (LATE_STAGES if few else (1.0,)) if factor > first)
+    late = tuple(factor for factor in (defaults.LATE_STAGES if few else (1.0,)) if factor > first)
     if not late:
         return ()
     count = max(1, math.ceil(math.log(late[0] / first, ratio) - 1e-9))
-    again = late if family is T_SNE and MANY_ROWS <= rows <= TWICE_ROWS else ()
+    again = late if family is T_SNE and defaults.MANY_ROWS <= rows <= defaults.TWICE_ROWS else ()
     return (*(first * (late[0] / first) ** (i / count) for i in range(count)), *late, *again)

@@ -8,7 +8,7 @@ from thalweg.errors import ThalwegError
 from thalweg.parallel import MPI, raise_on_all_ranks
 from thalweg.parallel.reductions import same_on_all_ranks
 from thalweg_clustering import KDAC
-from thalweg_embedding.estimators import (
+from thalweg_embedding import (
     TSNE,
     UMAP,
     ElasticEmbedding,

@@ -132,10 +132,12 @@ class Eigen(Solver[EigenState]):
         from thalweg.parallel import PETSc, options_prefix, temporary_options, vec_over
         from thalweg.parallel.petsc import slepc
 
-        SLEPc = slepc()
-
-        layout = objective.layout
-        matrix = _petsc_matrix(objective)
+        SLEPc, layout = slepc(), objective.layout
+        size = (layout.local_rows, layout.rows)
+        local = objective.matrix.tocsr().sorted_indices()
+        integer = PETSc.IntType
+        csr = (local.indptr.astype(integer), local.indices.astype(integer), local.data)
+        matrix = PETSc.Mat().createAIJ(size=(size, size), csr=csr, comm=layout.comm)
         shift = SHIFT * _mean_diagonal(objective)
         single = layout.with_columns(1)
         entries = np.empty(single.shape)
@@ -273,20 +275,6 @@ def _norm(objective: Any) -> float:
     absolute = abs(objective.matrix.copy())  # which would sort the matrix itself
     largest = np.asarray(absolute.sum(axis=1)).max(initial=0.0)
     return float(max_over_ranks(objective.comm, float(largest)))
-
-
-def _petsc_matrix(objective: Any) -> Any:
-    from thalweg.parallel import PETSc
-
-    layout = objective.layout
-    local = objective.matrix.tocsr().sorted_indices()
-    size = (layout.local_rows, layout.rows)
-    integer = PETSc.IntType
-    return PETSc.Mat().createAIJ(
-        size=(size, size),
-        csr=(local.indptr.astype(integer), local.indices.astype(integer), local.data),
-        comm=layout.comm,
-    )
 
 
 def _mean_diagonal(objective: Any) -> float:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import thalweg
-from thalweg.data import Dataset, comm_of, validate_data
+from thalweg.data import Dataset, comm_of
 from thalweg.parallel import collective_call, job_threads, raise_on_all_ranks, shared_seed
 from thalweg.plugins import check_parameters, declared_options
 from thalweg_embedding.affinities.affinities_from_data import perplexity_for
@@ -69,10 +69,7 @@ class EigenvectorEstimator(MapTransformer):
         """
         build = type(self)._build
         with raise_on_all_ranks(comm_of(X)):
-            if not isinstance(X, Dataset):
-                types = (np.float64, np.float32)
-                X = Dataset.from_array(validate_data(self, X, dtype=types, ensure_min_samples=3))
-            self.n_features_in_ = X.layout.columns
+            X = self._dataset(X)
             options = check_parameters(self, declared_options(build), self._names)
         # Where there are no more points, a point has fewer neighbors.
         options["n_neighbors"] = min(options["n_neighbors"], max(1, X.layout.rows - 1))

@@ -12,7 +12,7 @@ import scipy.sparse
 from sklearn.utils.metaestimators import available_if
 
 import thalweg
-from thalweg.data import Dataset, comm_of, validate_data
+from thalweg.data import Dataset, comm_of
 from thalweg.driver import STOP_OPTIONS
 from thalweg.errors import InputError
 from thalweg.parallel import (
@@ -124,18 +124,10 @@ class MapEstimator(MapTransformer):
     random_state: Any = None
 
     def _checked(self) -> dict[str, Any]:
-        """Options of the objective, checked as those of a configuration file are.
-
-        Raises
-        ------
-        InputError
-            A wrong type, out of bounds, or not among the choices.
-        """
-        options = [
-            option
-            for option in declared_options(type(self)._build)
-            if option.name != "init" or isinstance(self.init, str)
-        ]
+        """Options of the objective, checked as those of a configuration file are."""
+        options = declared_options(type(self)._build)
+        if not isinstance(self.init, str):
+            options = tuple(option for option in options if option.name != "init")
         checked = check_parameters(self, options, {"n_components": "dimensions"})
         names = {"max_iter": "iterations", "tol": "decrease", "n_iter_without_progress": "window"}
         check_parameters(self, STOP_OPTIONS, names)
@@ -260,19 +252,6 @@ class MapEstimator(MapTransformer):
             raise InputError("init puts all points at one place, where no force acts")
         options = {"start": start, **parameters, **fixed}
         return dataset, type(self)._build(dataset, dataset.comm, **options)
-
-    def _dataset(self, X: Any) -> Dataset:
-        if isinstance(X, Dataset):
-            self.n_features_in_ = X.layout.columns
-            return X
-        X = validate_data(
-            self,
-            X,
-            accept_sparse=self._sparse_rows,
-            dtype=(np.float64, np.float32),
-            ensure_min_samples=3,
-        )
-        return SparseDataset.of(X) if scipy.sparse.issparse(X) else Dataset.from_array(X)
 
     def _start(self, layout: Layout) -> np.ndarray:
         try:

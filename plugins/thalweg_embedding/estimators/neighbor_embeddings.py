@@ -9,16 +9,9 @@ from typing import Any, ClassVar
 import thalweg
 from thalweg.data import Dataset, comm_of
 from thalweg.parallel import shared_seed
+from thalweg_embedding import objectives
 from thalweg_embedding.affinities.affinities_from_data import perplexity_for
 from thalweg_embedding.estimators.map_estimator import MapEstimator
-from thalweg_embedding.objectives import (
-    elastic_embedding,
-    largevis_embedding,
-    negative_t_sne_embedding,
-    symmetric_sne,
-    t_sne,
-    umap_embedding,
-)
 from thalweg_embedding.pacmap import pacmap
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 
@@ -155,7 +148,7 @@ class TSNE(PairwiseEstimator):
         And the attributes: as in :class:`PairwiseEstimator`.
     """
 
-    _build = staticmethod(t_sne)
+    _build = staticmethod(objectives.t_sne)
 
     degrees_of_freedom: float = 1.0
 
@@ -167,7 +160,7 @@ class SymmetricSNE(PairwiseEstimator):
     Parameters and attributes are those of :class:`PairwiseEstimator`.
     """
 
-    _build = staticmethod(symmetric_sne)
+    _build = staticmethod(objectives.symmetric_sne)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -191,7 +184,7 @@ class UMAP(PairwiseEstimator):
         And the attributes: as in :class:`PairwiseEstimator`; ``density=1`` is densMAP's weight.
     """
 
-    _build = staticmethod(umap_embedding)
+    _build = staticmethod(objectives.umap_embedding)
 
     min_dist: float = 0.1
     spread: float = 1.0
@@ -210,7 +203,7 @@ class LargeVis(PairwiseEstimator):
         And the attributes: as in :class:`PairwiseEstimator`.
     """
 
-    _build = staticmethod(largevis_embedding)
+    _build = staticmethod(objectives.largevis_embedding)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -227,7 +220,7 @@ class NegTSNE(PairwiseEstimator):
         And the attributes: as in :class:`PairwiseEstimator`.
     """
 
-    _build = staticmethod(negative_t_sne_embedding)
+    _build = staticmethod(objectives.negative_t_sne_embedding)
 
     normalization: float = 1.0
 
@@ -247,7 +240,7 @@ class ElasticEmbedding(PairwiseEstimator):
         And the attributes: as in :class:`PairwiseEstimator`.
     """
 
-    _build = staticmethod(elastic_embedding)
+    _build = staticmethod(objectives.elastic_embedding)
 
     lambda_: float | None = 100.0
     repulsive_weights: str = "uniform"

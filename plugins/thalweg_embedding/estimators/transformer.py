@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -12,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from thalweg.data import Dataset, validate_data
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, job_threads, raise_on_all_ranks
+from thalweg_embedding.affinities.distances import SparseDataset
 
 
 def places_new_points(estimator: MapTransformer) -> bool:
@@ -64,6 +66,16 @@ class MapTransformer(  # type: ignore[misc]
             new = self._checked_new_points(X, placed.layout is not None)
         with job_threads(self.n_jobs, comm):
             return np.asarray(placed.place(new).astype(self.embedding_.dtype))
+
+    def _dataset(self, X: Any) -> Dataset:
+        if isinstance(X, Dataset):
+            self.n_features_in_ = X.layout.columns
+            return X
+        types = (np.float64, np.float32)
+        X = validate_data(
+            self, X, accept_sparse=self._sparse_rows, dtype=types, ensure_min_samples=3
+        )
+        return SparseDataset.of(X) if scipy.sparse.issparse(X) else Dataset.from_array(X)
 
     def _fitted_map(self) -> Any:
         check_is_fitted(self, "embedding_")
