@@ -132,7 +132,12 @@ class _Embedding:
         repulsion = repulsive_sum(layout, family.repulsion, pair_weights, options.repulsion, error)
         by_mesh = isinstance(repulsion, GridPairs)
         if not by_mesh and layout.rows >= defaults.SLOW_ROWS:
-            note(_note_of_all_pairs(layout))
+            pairs = layout.rows * float(layout.rows)
+            seconds = 1e-9 * defaults.EXACT_COST * pairs / layout.comm.size
+            note(
+                f"the repulsion is summed over all {layout.rows:,} x {layout.rows:,} pairs, about "
+                f"{seconds:.2g} s each time; meshes serve equal weights in up to 3 dimensions"
+            )
         single = by_mesh and error > defaults.SINGLE_PRECISION_ERROR
         attraction = attractive_sum(layout, family.attraction, weights, single, places)
         lambda_ = family.usual_lambda(layout.rows)
@@ -182,14 +187,6 @@ class _Embedding:
         elif init == "spectral":
             rows = eigenvectors(layout, affinities.weights, scale, affinities.places)
         return Start(layout, rows, scale, defaults.NOISE * scale)
-
-
-def _note_of_all_pairs(layout: Layout) -> str:
-    seconds = 1e-9 * defaults.EXACT_COST * layout.rows * float(layout.rows) / layout.comm.size
-    return (
-        f"the repulsion is summed over all {layout.rows:,} x {layout.rows:,} pairs, about "
-        f"{seconds:.2g} s each time; meshes serve equal weights in up to 3 dimensions"
-    )
 
 
 def _density_term(layout: Layout, affinities: Affinities) -> DensityCorrelation:

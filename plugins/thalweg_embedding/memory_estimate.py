@@ -196,7 +196,10 @@ def _iterations(problem: Problem, edges: float) -> PhaseEstimate:
         )  # fmt: skip
     modes, note = min(MAX_MODES, MODES * rows), ""
     if ranks > 1 and rows >= defaults.SLAB_ROWS:
-        parts = _mesh_parts(modes, d)
+        # Of the mesh, what ranks can share are columns of modes of both signs, in three dimensions
+        # lines of rows.
+        columns = float(round(0.5 * modes ** (1.0 / d)))
+        parts = max(1.0, {2: columns, 3: LINES * columns * columns}.get(d, 1.0))
         modes /= min(ranks, parts)
         if ranks > parts:
             note = (
@@ -209,12 +212,3 @@ def _iterations(problem: Problem, edges: float) -> PhaseEstimate:
         advice="use a larger repulsion_error",
         note=note,
     )  # fmt: skip
-
-
-def _mesh_parts(modes: float, d: int) -> float:
-    """Parts of the mesh that ranks can share: columns of modes, in three dimensions lines of rows.
-
-    Columns of both signs go together.
-    """
-    columns = float(round(0.5 * modes ** (1.0 / d)))
-    return max(1.0, {2: columns, 3: LINES * columns * columns}.get(d, 1.0))

@@ -183,7 +183,8 @@ class PairwiseEmbedding(
         if not self.normalized:
             return total * self.repulsion_scale, self.repulsion_scale, shift, gradient_rows
         if total < TINY * self.layout.rows and self.repulsion.function.exponential:
-            shift = self._smallest_distance(x)
+            _, squared = nearest_neighbors(self.layout, x, 1)
+            shift = min_over_ranks(self.comm, float(squared.min(initial=math.inf)))
             total, gradient_rows = self.repulsion.first_order(x, shift, slopes)
         if not total > 0.0:
             # Nothing is left of the repulsion: a barrier, from which a line search returns.
@@ -193,11 +194,6 @@ class PairwiseEmbedding(
     def _density_term(self) -> DensityCorrelation | None:
         """The correlation of densities where it counts: at the wanted lambda."""
         return self.density if self._lambda >= self._final_lambda else None
-
-    def _smallest_distance(self, x: Array) -> float:
-        """Smallest squared distance over all pairs of points."""
-        _, squared = nearest_neighbors(self.layout, x, 1)
-        return min_over_ranks(self.comm, float(squared.min(initial=math.inf)))
 
     # -- second derivatives ----------------------------------------------------------------
 

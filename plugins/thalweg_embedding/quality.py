@@ -81,12 +81,14 @@ def map_quality(
     asked = sampled_rows(layout, sample, seed)
     count = min(neighbors, layout.rows - 1)
     before, after = (nearest_rows(r, asked, layout, count) for r in (data.values, places))
+    whole = layout.gather_rows(places)
+    apart = whole[asked] - whole[after[:, 0]]
     return {
         "recall": share_kept(before, after),
         **({} if labels is None else {"accuracy": _accuracy(labels, asked, after)}),
         "trustworthiness": trustworthiness(data.values, places, layout, neighbors, seed),
         "center_correlation": _center_correlation(data, places, labels, seed),
-        "nearest_distance": _nearest_distance(places, asked, after[:, 0], layout),
+        "nearest_distance": float(np.median(np.linalg.norm(apart, axis=1))),
         "widest_side": bounding_box(layout, places)[1],
     }
 
@@ -234,10 +236,3 @@ def _clusters(data: Dataset, seed: int) -> tuple[np.ndarray, int]:
     values = np.asarray(data.values, dtype=float)
     relative = (middle**2).sum(axis=1) - 2.0 * values @ middle.T
     return relative.argmin(axis=1), count
-
-
-def _nearest_distance(
-    places: np.ndarray, asked: np.ndarray, nearest: np.ndarray, layout: Layout
-) -> float:
-    whole = layout.gather_rows(places)
-    return float(np.median(np.linalg.norm(whole[asked] - whole[nearest], axis=1)))

@@ -47,7 +47,7 @@ def neighbors_by_descent(
         parts = layout.comm.gather(sparse, root=0)
         whole = None if parts is None else scipy.sparse.vstack(parts).astype(np.float32).tocsr()
 
-    def search() -> tuple[np.ndarray, np.ndarray]:
+    def search() -> tuple[np.ndarray, ...]:
         from pynndescent import NNDescent
 
         with warnings.catch_warnings():
@@ -59,16 +59,11 @@ def neighbors_by_descent(
                 f"pynndescent finds fewer than {k} neighbors of some rows by metric '{metric}'; "
                 "use another metric, or fewer neighbors or a smaller perplexity"
             )
-        return _without_self(np.asarray(indices, dtype=np.int64), np.asarray(distances, float), k)
+        # Each row's neighbors but itself; where it is not among them, the last goes.
+        own = indices == np.arange(len(indices))[:, None]
+        own[~own.any(axis=1), -1] = True
+        lists = indices[~own].astype(np.int64), distances[~own].astype(float)
+        return tuple(entries.reshape(len(indices), k) for entries in lists)
 
     indices, distances = (part[layout.start : layout.stop] for part in on_root(layout.comm, search))
     return indices, distances**2
-
-
-def _without_self(
-    indices: np.ndarray, distances: np.ndarray, k: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Each row's neighbors but itself; where it is not among them, the last goes."""
-    own = indices == np.arange(len(indices))[:, None]
-    own[~own.any(axis=1), -1] = True
-    return indices[~own].reshape(len(indices), k), distances[~own].reshape(len(indices), k)

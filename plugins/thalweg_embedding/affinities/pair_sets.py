@@ -14,7 +14,7 @@ from numba import prange
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, kernel, rows_at
+from thalweg.parallel import kernel, rows_at
 from thalweg.plugins import Help
 from thalweg_embedding.affinities.distances import SparseDataset, measured_rows, nearest_by
 from thalweg_embedding.affinities.symmetric import both_ways, column_numbers
@@ -119,15 +119,12 @@ def pair_sets(
     further = np.empty((len(own), n_further), dtype=np.int64)
     taken = np.sort(np.hstack([own, near]), axis=1)
     _draw(np.ascontiguousarray(uniform[:, drawn * n_mid_near :]), taken, rows, further)
-    sets = [_counted(layout, columns) for columns in (near, mid_near, further)]
+    sets = []
+    for columns in (near, mid_near, further):
+        halves = np.full(columns.shape, 0.5)
+        there, back = both_ways(layout, column_numbers(layout, columns), halves)
+        sets.append((there + back).tocsr())
     return PairSets(sets[0], sets[1], sets[2], k, n_further)
-
-
-def _counted(layout: Layout, columns: np.ndarray) -> scipy.sparse.csr_matrix:
-    """Pairs of each row with those in its columns, half of them in either direction."""
-    halves = np.full(columns.shape, 0.5)
-    there, back = both_ways(layout, column_numbers(layout, columns), halves)
-    return (there + back).tocsr()
 
 
 def _neighbors(dataset: Dataset, k: int, options: PairOptions, note) -> np.ndarray:

@@ -127,13 +127,10 @@ def locally_linear_embedding(
     graph, components = neighbor_graph(dataset, n_neighbors)
     combination = reconstruction_weights(dataset, graph, regularization)
     ones = np.ones(layout.local_rows)
-    matrix = _gram(layout, (_diagonal(layout, ones) - combination).tocsr())
-    null = np.full(layout.local_rows, 1.0 / np.sqrt(layout.rows))
-    return EigenvectorEmbedding(layout, matrix, null, ones, "lle", components)
-
-
-def _gram(layout: Layout, residual: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
-    """This rank's rows of R'R for row-distributed R.  Collective."""
+    residual = (_diagonal(layout, ones) - combination).tocsr()
     # PETSc's product adds what other ranks send in the order of arrival, in other bits each time.
     product = (residual.T @ residual).tocsr()
-    return sum_of_parts(layout, [product[a:b] for a, b in itertools.pairwise(layout.starts)])
+    parts = [product[a:b] for a, b in itertools.pairwise(layout.starts)]
+    matrix = sum_of_parts(layout, parts)
+    null = np.full(layout.local_rows, 1.0 / np.sqrt(layout.rows))
+    return EigenvectorEmbedding(layout, matrix, null, ones, "lle", components)
