@@ -22,13 +22,12 @@ from thalweg_embedding.affinities.affinities_from_data import (
 from thalweg_embedding.affinities.components import LINKS, UNIFORM_SHARE, tied_together
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.families import Family
-from thalweg_embedding.memory_estimate import require_room
-from thalweg_embedding.memory_limits import require_room_for_map
+from thalweg_embedding.memory_estimate import require_room, require_room_for_map
 from thalweg_embedding.options import EmbeddingOptions
 from thalweg_embedding.pairs.choice import attractive_sum, repulsive_sum
-from thalweg_embedding.pairs.combined import CombinedPairs
 from thalweg_embedding.pairs.density import DensityCorrelation
 from thalweg_embedding.pairs.grid_pairs import GridPairs
+from thalweg_embedding.pairs.pair_sum import CombinedPairs
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 from thalweg_embedding.plugin import STOP
 from thalweg_embedding.repulsive_weights import repulsive_weights

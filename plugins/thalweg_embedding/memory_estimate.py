@@ -1,19 +1,20 @@
-"""Memory of an embedding from its shapes: for ``thalweg plan``, and before a run."""
+"""Memory of an embedding from its shapes, for ``thalweg plan`` and before a run; what fits."""
 
 from __future__ import annotations
 
 import logging
 import math
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
+from thalweg.parallel import MPI, Layout, min_over_ranks
 from thalweg.plugins import PhaseEstimate, Problem, peaks
 from thalweg_embedding import defaults
 from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.affinities.pair_sets import DRAWN, SPARE, PairOptions, pair_counts
-from thalweg_embedding.memory_limits import DENSE_BYTES, MAP_ARRAYS, memory_per_rank
 
 #: Bytes of compiled kernels, and of the libraries that they need.
 KERNELS = 78e6
@@ -38,6 +39,12 @@ PAIR_KEPT, PAIR_MADE, DRAWN_BYTES = 20.0, 15.0, 24.0
 
 #: Modes of the mesh per point while a map is not wide, the most of all, and bytes of one.
 MODES, MAX_MODES, MODE_BYTES = 4.0, 2.0**24, 28.0
+
+#: Bytes for a pair of points while affinities of all pairs are made.
+DENSE_BYTES = 60.0
+
+#: Arrays of the map's shape that a run holds: iterate, gradient, trials and L-BFGS's pairs.
+MAP_ARRAYS = 32
 
 #: Rows of the mesh along an axis that points reach, for each mode that is kept.
 LINES = 1.5
@@ -130,6 +137,44 @@ def require_room(dataset: Dataset, options: Mapping[str, Any]) -> None:
     if layout.rows >= LARGE_ROWS and layout.comm.rank == 0:
         message = "%s takes %s; a rank has %.2f GiB"
         _logger.warning(message, what, takes, there / 2**30)
+
+
+def memory_per_rank(comm: MPI.Comm) -> float:
+    """Bytes of a machine's memory for each of its ranks, the least there is.  Collective."""
+    node = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    ranks = node.size
+    node.Free()
+    return min_over_ranks(comm, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / ranks)
+
+
+def require_room_for_dense(layout: Layout) -> None:
+    """Refuse affinities of all pairs that would not fit.  Collective."""
+    free = memory_per_rank(layout.comm)
+    needed = DENSE_BYTES * float(layout.counts().max(initial=0)) * layout.rows
+    if needed > free:
+        fitting = math.sqrt(free * layout.comm.size / DENSE_BYTES)
+        raise InputError(
+            f"affinities of all pairs of {layout.rows:,} points would take about "
+            f"{needed / 2**30:,.0f} GiB on each rank, and there are {free / 2**30:.0f} GiB, enough "
+            f"for about {int(fitting / 1000):,},000 points; use graph = 'sparse'"
+        )
+
+
+def require_room_for_map(layout: Layout) -> None:
+    """Refuse a map of more columns than fit, or than the N - 1 that N points use.  Collective."""
+    rows, columns = layout.rows, layout.columns
+    if columns > max(1, rows - 1):
+        raise InputError(
+            f"a map of {rows:,} points has at most {rows - 1:,} dimensions, not {columns:,}"
+        )
+    free = memory_per_rank(layout.comm)
+    needed = MAP_ARRAYS * 8.0 * float(layout.counts().max(initial=0)) * columns
+    if needed > free:
+        raise InputError(
+            f"a run with a map of {rows:,} points in {columns:,} dimensions would take about "
+            f"{needed / 2**30:,.0f} GiB on each rank, and there are {free / 2**30:.0f} GiB; use at "
+            f"most {max(1, int(columns * free / needed)):,} dimensions"
+        )
 
 
 def _dimensions(problem: Problem) -> int:

@@ -14,10 +14,10 @@ from thalweg.parallel import MPI, Layout
 from thalweg.plugins import Help, with_options
 from thalweg_embedding.affinities.pair_sets import PairOptions, PairSets, pair_sets
 from thalweg_embedding.defaults import MANY_ROWS, NOISE, STAGE_ITERATIONS, START_SCALE
-from thalweg_embedding.memory_limits import require_room_for_map
+from thalweg_embedding.memory_estimate import require_room_for_map
 from thalweg_embedding.options import MapOptions
 from thalweg_embedding.pairs.choice import attractive_sum
-from thalweg_embedding.pairs.combined import CombinedPairs
+from thalweg_embedding.pairs.pair_sum import CombinedPairs
 from thalweg_embedding.pairs.parametric import pacmap_functions
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 from thalweg_embedding.plugin import STOP

@@ -59,8 +59,7 @@ FAMILIES = {
 #: that the tests do without.
 LEFT_OUT = {
     "__init__", "plugin", "options", "settings", "pictures", "estimate", "memory_estimate",
-    "memory_limits", "command",
-    "failures", "watchdog", "traffic", "threads", "kernels", "petsc",
+    "command", "failures", "watchdog", "traffic", "threads", "kernels", "petsc",
     "row_files", "identity", "jax_objective", "jax_network", "optax",
 }  # fmt: skip
 

@@ -31,7 +31,7 @@ from thalweg_embedding.affinities.symmetric import (
     column_numbers,
 )
 from thalweg_embedding.defaults import DENSE_LIMIT, NEIGHBORS_PER_PERPLEXITY, PERPLEXITY
-from thalweg_embedding.memory_limits import require_room_for_dense
+from thalweg_embedding.memory_estimate import require_room_for_dense
 from thalweg_embedding.options import AffinityOptions
 from thalweg_embedding.pairs import decomposition
 

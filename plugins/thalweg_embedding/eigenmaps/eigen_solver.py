@@ -120,13 +120,12 @@ class Eigen(Solver[EigenState]):
         return self.tolerance * np.abs(values) + rows * np.finfo(float).eps * norm
 
     def _method(self, rows: int) -> str:
+        has_slepc = importlib.util.find_spec("slepc4py") is not None
+        if self.method == "slepc" and not has_slepc:
+            raise InputError("method 'slepc' needs slepc4py; install it, or use 'arpack'")
         if self.method != "auto":
-            if self.method == "slepc" and importlib.util.find_spec("slepc4py") is None:
-                raise InputError("method 'slepc' needs slepc4py; install it, or use 'arpack'")
             return self.method
-        if rows <= DENSE_ROWS:
-            return "dense"
-        return "slepc" if importlib.util.find_spec("slepc4py") is not None else "arpack"
+        return "dense" if rows <= DENSE_ROWS else "slepc" if has_slepc else "arpack"
 
     def _by_slepc(self, objective: Any, dimensions: int) -> np.ndarray:
         from thalweg.parallel import PETSc, options_prefix, temporary_options, vec_over

@@ -83,9 +83,7 @@ class Transposition:
     and ``axes`` their numbers.  Each rank sends 1 - 1/P of its part, in P - 1 messages.
     """
 
-    def __init__(
-        self, comm: MPI.Comm, rows: int, columns: int, axes: tuple[int, int] = (0, -1)
-    ) -> None:
+    def __init__(self, comm: MPI.Comm, rows: int, columns: int, axes: tuple[int, int]) -> None:
         self.rows, self.columns = Layout(comm, rows), Layout(comm, columns)
         self._axes = axes
 
@@ -104,8 +102,6 @@ def _turned(
     block: np.ndarray, split: Layout, split_axis: int, joined: Layout, joined_axis: int
 ) -> np.ndarray:
     """``block`` with one axis, which is whole, cut up for the ranks, and another one made whole."""
-    split_axis %= block.ndim
-    joined_axis %= block.ndim
     shape = list(block.shape)
     shape[split_axis], shape[joined_axis] = split.local_rows, joined.rows
     if split.comm.size == 1 and list(block.shape) == shape:

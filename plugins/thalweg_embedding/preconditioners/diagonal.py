@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class FixedPoint(Preconditioner):
 
     requires: ClassVar[tuple[type[Capability], ...]] = (AttractiveLaplacian,)
 
-    _objective: Objective
+    _objective: Any
     _inverse: Array
 
     def setup(self, objective: Objective, x: Array) -> None:
@@ -60,13 +60,11 @@ class FixedPoint(Preconditioner):
 
     def update(self, x: Array) -> None:
         """Take the degrees again, where the attraction changes."""
-        assert isinstance(self._objective, AttractiveLaplacian)
         if self._objective.attraction_changes:
             self._take(x)
 
     def _take(self, x: Array) -> None:
         objective = self._objective
-        assert isinstance(objective, AttractiveLaplacian)
         degrees = attractive_degrees(objective, objective.layout, x)
         self._inverse = 1.0 / (objective.attraction_scale * degrees[:, None])
 
@@ -84,7 +82,7 @@ class HessianDiagonalScaling(Preconditioner):
 
     requires: ClassVar[tuple[type[Capability], ...]] = (HessianDiagonal,)
 
-    _objective: Objective
+    _objective: Any
     _diagonal: Array
 
     def setup(self, objective: Objective, x: Array) -> None:
@@ -98,7 +96,6 @@ class HessianDiagonalScaling(Preconditioner):
         if isinstance(objective, PartialHessianDiagonal):
             diagonal = objective.partial_hessian_diagonal(x)
         else:
-            assert isinstance(objective, HessianDiagonal)
             diagonal = objective.hessian_diagonal(x)
         self._diagonal = floored(objective.layout, np.abs(diagonal))
 

@@ -45,6 +45,7 @@ class RepulsiveBlocks(Capability):
             f"the repulsive part has negative curvature {curvature:.3e} along a direction"
         )
 
+
 #: So small that conjugate gradients may take the spectral direction for linear.
 INNER_RESIDUAL = 1e-2
 
@@ -92,10 +93,9 @@ class PartialHessian(Preconditioner):
 
     def setup(self, objective: Objective, x: Array) -> None:
         """Factor the attractive part."""
-        self._objective = objective
+        self._objective: Any = objective
         self._layout: Layout = objective.layout
-        assert isinstance(objective, AttractiveLaplacian)
-        self._take_weights(objective, x)
+        self._take_weights(x)
         if self.inner == "spectral":
             self._factor = SpectralDirection(self.neighbors, residual=INNER_RESIDUAL)
             self._factor.setup(objective, x)
@@ -105,26 +105,21 @@ class PartialHessian(Preconditioner):
     def update(self, x: Array) -> None:
         """Remember the iterate at which the repulsion's part is taken."""
         self._point = x
-        objective = self._objective
-        assert isinstance(objective, AttractiveLaplacian)
-        if objective.attraction_changes:
-            self._take_weights(objective, x)
+        if self._objective.attraction_changes:
+            self._take_weights(x)
         if self._factor is not None:
             self._factor.update(x)
 
-    def _take_weights(self, objective: AttractiveLaplacian, x: Array) -> None:
-        weights, places = objective.placed_weights(x)
+    def _take_weights(self, x: Array) -> None:
+        weights, places = self._objective.placed_weights(x)
         degrees = np.asarray(weights.sum(axis=1), dtype=float).reshape(-1, 1)
         self._degrees = degrees if places is None else places.backward(degrees)
         self._weights = RowMatrix(self._layout, weights, places)
 
     def _product(self, direction: Array) -> Array:
-        objective = self._objective
-        assert isinstance(objective, AttractiveLaplacian)
-        assert isinstance(objective, RepulsiveBlocks)
-        repelled = objective.repulsive_product(self._point, direction)
+        repelled = self._objective.repulsive_product(self._point, direction)
         pulled = self._degrees * direction - self._weights.multiply(direction)
-        return repelled + objective.attraction_scale * pulled
+        return repelled + self._objective.attraction_scale * pulled
 
     def apply(self, residual: Array) -> Array:
         """Preconditioned conjugate gradients on B direction = residual."""

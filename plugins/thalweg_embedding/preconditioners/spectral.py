@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse
@@ -84,21 +84,18 @@ class SpectralDirection(Preconditioner):
 
     def setup(self, objective: Objective, x: Array) -> None:
         """Factor the Laplacian at ``x``."""
-        self._objective = objective
-        assert isinstance(objective, AttractiveLaplacian)
-        self.constant = not objective.attraction_changes
+        self._objective: Any = objective
+        self.constant = not objective.attraction_changes  # type: ignore[attr-defined]
         self._solver = self._factored(x)
 
     def update(self, x: Array) -> None:
         """Factor again, where the attraction changes."""
-        assert isinstance(self._objective, AttractiveLaplacian)
         if self._objective.attraction_changes:
             self._solver.close()
             self._solver = self._factored(x)
 
     def _factored(self, x: Array) -> LaplacianSolver:
         objective = self._objective
-        assert isinstance(objective, AttractiveLaplacian)
         layout, scale = objective.layout, objective.attraction_scale
         weights, places = objective.placed_weights(x)
         if places is not None:

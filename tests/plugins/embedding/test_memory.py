@@ -10,7 +10,8 @@ import pytest
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.workbench.plan import plans
-from thalweg_embedding import TSNE, memory_estimate, memory_limits
+from thalweg_embedding import TSNE, memory_estimate
+from thalweg_embedding.memory_estimate import memory_per_rank
 from thalweg_embedding.objectives import t_sne
 
 
@@ -34,8 +35,8 @@ def test_what_a_large_run_takes_is_what_the_plan_says(comm, caplog, monkeypatch)
 
 
 def test_memory_is_shared_by_the_ranks_of_a_machine(comm):
-    there = memory_limits.memory_per_rank(comm)
-    assert there * comm.size == pytest.approx(memory_limits.memory_per_rank(comm.Split(comm.rank)))
+    there = memory_per_rank(comm)
+    assert there * comm.size == pytest.approx(memory_per_rank(comm.Split(comm.rank)))
 
 
 def test_dense_affinities_of_300000_points_are_refused_before_any_is_computed():

@@ -12,7 +12,7 @@ from thalweg_embedding.pairs.pencils import RankGrid, Transposition, grid_shape
 @pytest.mark.parametrize("shape", [(7, 5), (2, 9), (9, 2), (6, 3, 8), (0, 4), (1, 1)])
 def test_blocks_of_rows_turn_to_blocks_of_columns_and_back(comm, shape):
     whole = np.random.default_rng(0).random(shape).astype(np.complex64)
-    turned = Transposition(comm, shape[0], shape[-1])
+    turned = Transposition(comm, shape[0], shape[-1], (0, len(shape) - 1))
     rows, columns = Layout(comm, shape[0]), Layout(comm, shape[-1])
     block, part = rows.local(whole), whole[..., columns.start : columns.stop]
     before = phases()["other"].bytes
