@@ -194,7 +194,7 @@ class Separation:
         secants = self.over(stride)
         if secants.listed:
             return 1
-        share = fraction * secants.n_pairs / (secants.comm.size * max(1, secants.threads))
+        share = fraction * secants.n_pairs / (secants.comm.size * secants.threads)
         return max(1, int(share * (2.0 + 0.018 * (rank + 96)) / PART))
 
     def scan(

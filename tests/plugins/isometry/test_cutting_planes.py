@@ -266,7 +266,7 @@ def test_what_a_run_returns_is_not_scanned_again_for_its_certificate(
             os.kill(os.getpid(), signal.SIGUSR1)
 
     def without_tiles(secants, psi):
-        monkeypatch.setattr("thalweg.engines.secants.tile_scans.TilePool", None)
+        monkeypatch.setattr("thalweg.engines.secants.tile_scans.run_on_threads", None)
         return certify(secants, psi)
 
     monkeypatch.setattr("thalweg_isometry.objective.certify", without_tiles)

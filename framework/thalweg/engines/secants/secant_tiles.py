@@ -1,18 +1,16 @@
-"""The pairs of two blocks of points, cut into tiles, and the threads that process them.
+"""The pairs of two blocks of points, cut into tiles.
 
 Tiles lie on one grid of global row numbers, whatever the blocks of the ranks.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import threadpoolctl
+
+from thalweg.engines.secants.scan import ScanOptions
 
 #: Edge of the tiles.
 TILE = 1024
@@ -62,33 +60,12 @@ Edges = tuple[int, int, int, int]
 
 
 class TileChoice:
-    """Which cells of the global grid of tiles are scanned.
+    """Which cells of the global grid of tiles a scan of ``n_points`` points takes."""
 
-    Parameters
-    ----------
-    fraction, seed
-        Share of the cells, and what chooses them.
-    n_points
-        Number of all points.
-    part
-        Which of how many parts of these cells; each cell is in one.
-    first
-        Diagonal of cells that part 0 begins with.
-    """
-
-    def __init__(
-        self,
-        fraction: float,
-        seed: int,
-        n_points: int,
-        part: tuple[int, int] = (0, 1),
-        first: int = 0,
-    ) -> None:
-        self._part, self._parts = part
-        self._first = first
-        self._everything = fraction >= 1.0
-        self._limit = int(fraction * 2.0**64)
-        self._seed = _mixed(seed)
+    def __init__(self, options: ScanOptions, n_points: int) -> None:
+        self._options = options
+        self._limit = int(options.fraction * 2.0**64)
+        self._seed = _mixed(options.seed)
         # However small the share, one cell is chosen.
         edge = -(-n_points // TILE)
         row, column = self._seed % edge, _mixed(self._seed) % edge
@@ -97,11 +74,12 @@ class TileChoice:
     def __call__(self, row: int, column: int) -> bool:
         """Whether the cell of this pair of global numbers is scanned."""
         row, column = row // TILE, column // TILE
-        if (row + column - self._first) % self._parts != self._part:
+        part, parts = self._options.part
+        if (row + column - self._options.first) % parts != part:
             return False
         # By a hash of the cell: a list of the chosen ones would grow as the square of the points.
         return (
-            self._everything
+            self._options.fraction >= 1.0
             or _mixed(self._seed ^ (row << 32 | column)) < self._limit
             or (row, column) == self._always
         )
@@ -129,51 +107,3 @@ def tiles_of(low: Block, high: Block, chosen: TileChoice, same: bool) -> Iterato
         for c0, c1 in _cuts(high.start, high.stop):
             if (not same or c0 >= r0) and chosen(r0, c0):
                 yield r0, r1, c0, c1
-
-
-class Workspace(threading.local):
-    """Buffers of one thread, made at first use."""
-
-    products: np.ndarray | None = None
-
-    def get(self) -> tuple[np.ndarray, np.ndarray]:
-        """Space for two products of a strip of a tile."""
-        if self.products is None:
-            self.products = np.empty((2, STRIP * TILE), dtype=np.float32)
-        return self.products[0], self.products[1]
-
-
-class TilePool:
-    """Threads that process tiles, each with BLAS kept to itself."""
-
-    def __init__(self, threads: int) -> None:
-        self._threads = max(1, threads)
-        self._workspace = Workspace()
-
-    def __enter__(self) -> TilePool:
-        if self._threads > 1:
-            self._limit: Any = threadpoolctl.threadpool_limits(limits=1, user_api="blas")
-            self._executor = ThreadPoolExecutor(self._threads)
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        if self._threads > 1:
-            self._executor.shutdown(wait=True, cancel_futures=True)
-            self._limit.restore_original_limits()
-
-    def run(
-        self,
-        tiles: list[Any],
-        work: Callable[..., int],
-        poll: Callable[[], None],
-        progress: Callable[[int], None] | None,
-    ) -> None:
-        """Call ``work(*tile, workspace)`` for every tile, which returns its number of pairs."""
-        if self._threads == 1 or len(tiles) == 1:
-            results: Any = (work(*tile, self._workspace) for tile in tiles)
-        else:
-            results = self._executor.map(lambda tile: work(*tile, self._workspace), tiles)
-        for count in results:
-            poll()
-            if progress is not None:
-                progress(count)

@@ -28,6 +28,7 @@ import hashlib
 import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -82,8 +83,6 @@ class SecantSet(Identified):
     weights
         Weights of these pairs, shape ``(m,)``, above 0 and at most 1: distortions are
         multiplied by them.  Of a pair that is given twice the larger counts.
-    threads
-        Threads of this rank; by default those that Numba may use.
 
     Raises
     ------
@@ -103,7 +102,6 @@ class SecantSet(Identified):
         layout: Layout,
         labels: np.ndarray | None = None,
         neighbors: np.ndarray | None = None,
-        threads: int | None = None,
         pairs: np.ndarray | None = None,
         weights: np.ndarray | None = None,
     ) -> None:
@@ -119,8 +117,8 @@ class SecantSet(Identified):
         self.comm = layout.comm
         self.dimension = self.points.shape[1]
         self.layout = layout.with_columns(self.dimension)
-        self._threads = threads
-        self._labels: np.ndarray | None = None
+        #: Class of every point as a small number, or None if classes do not matter.
+        self.labels: np.ndarray | None = None
         if labels is not None:
             with raise_on_all_ranks(layout.comm):
                 if len(labels) != layout.rows:
@@ -128,7 +126,7 @@ class SecantSet(Identified):
                         f"there are {len(labels)} labels for {layout.rows} points; give one per "
                         "point"
                     )
-                self._labels = np.unique(labels, return_inverse=True)[1].astype(np.int32).ravel()
+                self.labels = np.unique(labels, return_inverse=True)[1].astype(np.int32).ravel()
         #: Which pairs are secants.
         self.kind = "all" if labels is None else "within-class"
         self._listed: ListedPairs | None = None
@@ -179,8 +177,8 @@ class SecantSet(Identified):
             part.points = self.points.part(chosen)
         else:
             part.points = np.ascontiguousarray(self.points[chosen])
-        if self._labels is not None:
-            part._labels = self._labels[::stride]
+        if self.labels is not None:
+            part.labels = self.labels[::stride]
         part._prepare()
         return part
 
@@ -190,7 +188,7 @@ class SecantSet(Identified):
         """The points, and which pairs are secants."""
         listed = self._listed
         pairs = listed is not None and (listed.keys, listed.weights)
-        return {"points": self.points, "labels": self._labels, "listed": pairs}
+        return {"points": self.points, "labels": self.labels, "listed": pairs}
 
     @functools.cached_property
     def digest(self) -> str:
@@ -204,11 +202,6 @@ class SecantSet(Identified):
         return self.layout.rows
 
     @property
-    def labels(self) -> np.ndarray | None:
-        """Class of every point as a small number, or None if classes do not matter."""
-        return self._labels
-
-    @property
     def listed(self) -> bool:
         """Whether the secants are listed pairs instead of all pairs."""
         return self._listed is not None
@@ -219,8 +212,8 @@ class SecantSet(Identified):
         Coincident points are not told apart here.
         """
         counts = rows[:, None] != columns
-        if self._labels is not None:
-            counts &= self._labels[rows][:, None] == self._labels[columns]
+        if self.labels is not None:
+            counts &= self.labels[rows][:, None] == self.labels[columns]
         if self._listed is not None:
             low, high = np.minimum(rows[:, None], columns), np.maximum(rows[:, None], columns)
             counts &= self._listed.contains(low, high)
@@ -246,8 +239,8 @@ class SecantSet(Identified):
         """Pairs of points that count, coincident ones included."""
         if self._listed is not None:
             return len(self._listed.keys)
-        if self._labels is not None:
-            sizes = np.bincount(self._labels).astype(np.int64)
+        if self.labels is not None:
+            sizes = np.bincount(self.labels).astype(np.int64)
             return int((sizes * (sizes - 1) // 2).sum())
         return self.n_points * (self.n_points - 1) // 2
 
@@ -301,10 +294,10 @@ class SecantSet(Identified):
         components = np.ascontiguousarray(components, dtype=float)
         images = np.empty((len(self.points), len(components)))
         blocks = row_blocks(*self.points.shape) if self.sparse else [slice(0, len(images))]
-        with ThreadPoolExecutor(max(1, self.threads)) as pool:
+        with ThreadPoolExecutor(self.threads) as pool:
             for block in blocks:
                 points, out = self.points[block], images[block]
-                parts = np.linspace(0, len(out), max(1, self.threads) + 1).astype(int)
+                parts = np.linspace(0, len(out), self.threads + 1).astype(int)
                 jobs = [
                     pool.submit(kernels.map_rows, points[a:b], self.mean, components, out[a:b])
                     for a, b in itertools.pairwise(parts)
@@ -324,14 +317,12 @@ class SecantSet(Identified):
         """This rank's points as one array, sparse rows packed."""
         return self.points.packed if isinstance(self.points, SparseRows) else self.points
 
-    @property
+    @functools.cached_property
     def threads(self) -> int:
-        """Threads that a scan uses on this rank."""
-        if self._threads is None:
-            import numba
+        """Threads of this rank that Numba may use."""
+        import numba
 
-            self._threads = int(numba.get_num_threads())
-        return self._threads
+        return int(numba.get_num_threads())
 
     def _any_distinct(self) -> bool:
         if self.listed or self.n_pairs == 0:
@@ -407,9 +398,7 @@ class SecantSet(Identified):
         images = self.images(components)
         first, second = listed.own.T
         accuracy = Accuracy.of(components)
-        keeper = WorstSecants(
-            options.threshold, options.max_pairs, 0, accuracy, ranks=self.comm.size
-        )
+        keeper = WorstSecants(replace(options, per_row=0), accuracy, ranks=self.comm.size)
         for block in Ring(self.layout).blocks(self.stored_rows, self._frame.centered_sizes, images):
             here = (second >= block.start) & (second < block.stop)
             i = first[here]
@@ -425,4 +414,4 @@ class SecantSet(Identified):
             keeper.listed(i, j, lengths, mapped, weights)
             if progress is not None:
                 progress(len(i))
-        return keeper.finish(self.layout, self.dimension, True, self.n_pairs, options.share)
+        return keeper.finish(self.layout, self.dimension, True, self.n_pairs)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
+import threadpoolctl
 
 from thalweg.engines.secants.frame import PrincipalFrame
 from thalweg.engines.secants.scan import Scan, ScanOptions
@@ -21,12 +22,10 @@ from thalweg.engines.secants.secant_tiles import (
     Block,
     Edges,
     TileChoice,
-    TilePool,
-    Workspace,
     tiles_of,
 )
 from thalweg.engines.secants.worst_secants import WorstSecants
-from thalweg.parallel import Ring, max_over_ranks
+from thalweg.parallel import Ring, max_over_ranks, run_on_threads
 
 if TYPE_CHECKING:
     from thalweg.engines.secants.secants import SecantSet
@@ -61,14 +60,10 @@ class TileScans:
         secants = self._secants
         accuracy, ranks = Accuracy.of(components), secants.comm.size
         n_leading, arrays = self._tile_rows(components, options, accuracy)
-        keeper = WorstSecants(
-            options.threshold, options.max_pairs, options.per_row, accuracy, secants.sparse, ranks
-        )
+        keeper = WorstSecants(options, accuracy, secants.sparse, ranks)
         if before is not None:
-            keeper.go_on_from(before, secants.comm.rank == 0, options.share)
-        chosen = TileChoice(
-            options.fraction, options.seed, secants.n_points, options.part, options.first
-        )
+            keeper.go_on_from(before, secants.comm.rank == 0)
+        chosen, told = TileChoice(options, secants.n_points), keeper.pairs
         labels, labeled = secants.labels, secants.labels is not None
         if labels is None:
             labels = np.zeros(secants.n_points, dtype=np.int32)
@@ -77,10 +72,17 @@ class TileScans:
         largest = max_over_ranks(secants.comm, row_bytes) * secants.layout.counts().max()
         pieces = int(np.clip(largest / PIECE, 1, 16)) if ranks > 1 else 1
 
-        def work(low: Block, high: Block, tile: Edges, workspace: Workspace) -> int:
-            return keeper.tile(components, low, high, tile, labeled, workspace)
+        def scan_tile(tile: tuple[Block, Block, Edges]) -> None:
+            keeper.tile(components, *tile, labeled)
 
-        with TilePool(secants.threads) as pool:
+        def poll() -> None:
+            nonlocal told
+            block.poll()
+            last, told = told, keeper.pairs
+            if progress is not None:
+                progress(told - last)
+
+        with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
             for block in Ring(secants.layout).blocks(*arrays, each_pair_once=True, pieces=pieces):
                 other = Block(block.start, block.arrays, labels)
                 mine = other if mine is None else mine  # a rank's own block comes first
@@ -89,9 +91,9 @@ class TileScans:
                 if block.own:
                     low = high = own
                 tiles = [(low, high, t) for t in tiles_of(low, high, chosen, block.own)]
-                pool.run(tiles, work, block.poll, progress)
+                run_on_threads(scan_tile, tiles, poll)
         complete = options.fraction >= 1.0 and options.is_last_part
-        return keeper.finish(secants.layout, n_leading, complete, secants.n_pairs, options.share)
+        return keeper.finish(secants.layout, n_leading, complete, secants.n_pairs)
 
     def _tile_rows(
         self, components: np.ndarray, options: ScanOptions, accuracy: Accuracy

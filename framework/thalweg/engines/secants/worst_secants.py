@@ -7,9 +7,9 @@ import threading
 import numpy as np
 
 from thalweg.engines.secants import secant_kernels as kernels
-from thalweg.engines.secants.scan import Scan
+from thalweg.engines.secants.scan import Scan, ScanOptions
 from thalweg.engines.secants.secant_bounds import Accuracy
-from thalweg.engines.secants.secant_tiles import STRIP, TILE, Block, Edges, Workspace
+from thalweg.engines.secants.secant_tiles import STRIP, TILE, Block, Edges
 from thalweg.parallel import Layout, RowRoutes, nth_over_ranks, sum_over_ranks, values_of_all_ranks
 
 #: Pairs that a rank may keep beyond its share, and what it may keep for each of its share.
@@ -27,32 +27,28 @@ class WorstSecants:
 
     def __init__(
         self,
-        threshold: float,
-        max_pairs: int,
-        per_row: int,
+        options: ScanOptions,
         accuracy: Accuracy,
         packed: bool = False,
         ranks: int = 1,
     ) -> None:
-        self._threshold = threshold if max_pairs > 0 else np.inf
-        self._max_pairs = max_pairs
-        share = SHARES * max_pairs // ranks + SPARE
-        self._limit = max_pairs if ranks == 1 else min(max_pairs, share)
-        self._accuracy = accuracy
-        self._packed = packed
-        self._per_row = max(1, per_row)
-        self._capped = per_row > 0
+        self._options, self._accuracy, self._packed = options, accuracy, packed
+        self._threshold = options.threshold if options.max_pairs > 0 else np.inf
+        self._limit = options.max_pairs
+        if ranks > 1:
+            self._limit = min(self._limit, SHARES * self._limit // ranks + SPARE)
         self._lock = threading.Lock()
+        self._buffers = threading.local()
         self._parts: list[tuple[np.ndarray, ...]] = []
         self._waiting = 0
         self._best = 0.0
         self._best_pair = (-1, -1)
         self.pairs = self.coincident = self.measured = 0
 
-    def go_on_from(self, scan: Scan, first: bool, shared: bool) -> None:
-        """Take over what a scan of other tiles found; whether this is rank 0, and has a share."""
+    def go_on_from(self, scan: Scan, first: bool) -> None:
+        """Take over what a scan of other tiles found; ``first``: whether this is rank 0."""
         self._offer(scan.largest, scan.pair)
-        if first or shared:
+        if first or self._options.share:
             self._parts.append((*scan.pairs.T, scan.distortions, scan.lengths))
         if first:
             self.pairs, self.coincident = scan.n_pairs, scan.n_coincident
@@ -66,17 +62,14 @@ class WorstSecants:
         high: Block,
         tile: Edges,
         labeled: bool,
-        workspace: Workspace,
-    ) -> int:
-        """Scan one tile; called from several threads.  Returns its number of pairs."""
+    ) -> None:
+        """Scan one tile; called from several threads."""
         r0, r1, c0, c1 = tile
         same = low is high and r0 == c0
-        pairs = 0
         # Products of this size are still in the cache when they are filtered.
         for first in range(r0, r1, STRIP):
             strip = (first, min(r1, first + STRIP), first if same else c0, c1)
-            pairs += self._strip(components, low, high, strip, same, labeled, workspace)
-        return pairs
+            self._strip(components, low, high, strip, same, labeled)
 
     def _strip(
         self,
@@ -86,18 +79,18 @@ class WorstSecants:
         strip: Edges,
         triangle: bool,
         labeled: bool,
-        workspace: Workspace,
-    ) -> int:
+    ) -> None:
         r0, r1, c0, c1 = strip
         # Together: another thread's pair must not go with this one's value.
         with self._lock:
             threshold, best, best_pair = self._threshold, self._best, np.array(self._best_pair)
         m, n = r1 - r0, c1 - c0
-        buffers = workspace.get()
-        products = []
-        for a, b, buffer in zip(low.factors(r0, r1), high.factors(c0, c1), buffers, strict=True):
-            products.append(np.matmul(a, b.T, out=buffer[: m * n].reshape(m, n)))
-        max_pairs = self._per_row if threshold < np.inf else 1
+        if not hasattr(self._buffers, "products"):
+            self._buffers.products = np.empty((2, STRIP * TILE), dtype=np.float32)
+        products = self._buffers.products[:, : m * n].reshape(2, m, n)
+        for a, b, out in zip(low.factors(r0, r1), high.factors(c0, c1), products, strict=True):
+            np.matmul(a, b.T, out=out)
+        max_pairs = max(1, self._options.per_row) if threshold < np.inf else 1
         i, j = np.empty((2, m * max_pairs), dtype=np.int64)
         value, length = np.empty((2, m * max_pairs))
         counts = np.zeros(3, dtype=np.int64)
@@ -107,10 +100,9 @@ class WorstSecants:
             length, counts, best_pair,
         )  # fmt: skip
         reached, measured, coincident = (int(c) for c in counts)
-        pairs = m * n - m * (m + 1) // 2 if triangle else m * n
         with self._lock:
             self._offer(best, (int(best_pair[0]), int(best_pair[1])))
-            self.pairs += pairs
+            self.pairs += m * n - m * (m + 1) // 2 if triangle else m * n
             self.measured += measured
             self.coincident += coincident
             if reached and threshold < np.inf:
@@ -119,7 +111,6 @@ class WorstSecants:
                 self._waiting += reached
                 if self._waiting > 2 * self._limit + SPARE:
                     self._prune()
-        return pairs
 
     def listed(
         self,
@@ -160,11 +151,9 @@ class WorstSecants:
             self._threshold = max(self._threshold, float(np.abs(merged[2][-1])))
 
     def _worst(self) -> tuple[np.ndarray, ...]:
-        return _worst(self._parts, self._limit, self._per_row if self._capped else 0)
+        return _worst(self._parts, self._limit, self._options.per_row)
 
-    def finish(
-        self, layout: Layout, n_leading: int, complete: bool, count: int, share: bool = False
-    ) -> Scan:
+    def finish(self, layout: Layout, n_leading: int, complete: bool, count: int) -> Scan:
         """Choose the worst of all ranks, for every rank or shared out.  Collective."""
         comm = layout.comm
         self._prune()
@@ -173,7 +162,7 @@ class WorstSecants:
         if comm.size > 1:
             self._choose(layout)
         i, j, value, length = self._parts[0]
-        if comm.size > 1 and not share:
+        if comm.size > 1 and not self._options.share:
             some = Layout(comm, int(sum_over_ranks(comm, len(i))), local_rows=len(i))
             every = tuple(some.gather_rows(part) for part in (i, j, value, length))
             i, j, value, length = _worst([every], some.rows, 0)
@@ -198,23 +187,23 @@ class WorstSecants:
     def _choose(self, layout: Layout) -> None:
         """Keep this rank's part of the worst of all ranks."""
         comm = layout.comm
-        if self._capped:
+        if self._options.per_row:
             # Pieces of one tile on several ranks were capped apart: cap them together.
             i, j, *_ = self._parts[0]
             tile = j // TILE
             owners = layout.owners(np.where((i + tile) % 2, i, tile * TILE))
             routes = RowRoutes(comm, owners)
             self._parts = [tuple(routes.deliver(part) for part in self._parts[0])]
-            self._limit = self._max_pairs
+            self._limit = self._options.max_pairs
             self._parts = [self._worst()]
-        if int(sum_over_ranks(comm, len(self._parts[0][0]))) <= self._max_pairs:
+        if int(sum_over_ranks(comm, len(self._parts[0][0]))) <= self._options.max_pairs:
             return
         i, j, value, _ = self._parts[0]
         size, number = np.abs(value), i * layout.rows + j
         total = int(sum_over_ranks(comm, len(size)))
-        least = nth_over_ranks(comm, size, total - self._max_pairs)
+        least = nth_over_ranks(comm, size, total - self._options.max_pairs)
         stay = size > least
-        left = self._max_pairs - int(sum_over_ranks(comm, stay.sum()))
+        left = self._options.max_pairs - int(sum_over_ranks(comm, stay.sum()))
         same = size == least
         stay |= same & (number <= nth_over_ranks(comm, number[same], left - 1))
         self._parts = [tuple(part[stay] for part in self._parts[0])]

@@ -1,8 +1,11 @@
 """Tiles meet every pair of points once, on one grid whatever the blocks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from thalweg.engines.secants.scan import ScanOptions
 from thalweg.engines.secants.secant_tiles import TILE, Block, TileChoice, tiles_of
 
 
@@ -14,7 +17,7 @@ def block(start, stop):
 def test_two_blocks_and_their_own_pairs_are_all_pairs(cut):
     n = 2 * TILE + 77
     low, high = block(0, cut), block(cut, n)
-    everything = TileChoice(1.0, 0, n)
+    everything = TileChoice(ScanOptions(), n)
     pairs = 0
     for first, second, same in ((low, low, True), (low, high, False), (high, high, True)):
         for r0, r1, c0, c1 in tiles_of(first, second, everything, same):
@@ -28,7 +31,7 @@ def test_two_blocks_and_their_own_pairs_are_all_pairs(cut):
 
 def test_a_sample_of_the_tiles_does_not_depend_on_the_blocks():
     n, cut = 6 * TILE, 2 * TILE + 100
-    chosen = TileChoice(0.3, 5, n)
+    chosen = TileChoice(ScanOptions(fraction=0.3, seed=5), n)
     whole = {
         (r // TILE, c // TILE) for r, _, c, _ in tiles_of(block(0, n), block(0, n), chosen, True)
     }
@@ -42,26 +45,27 @@ def test_a_sample_of_the_tiles_does_not_depend_on_the_blocks():
 
 
 def test_a_sample_is_the_wanted_share_whatever_the_number_of_points():
-    chosen = TileChoice(0.25, 7, 10**9 * TILE)
+    chosen = TileChoice(ScanOptions(fraction=0.25, seed=7), 10**9 * TILE)
     cells = [(r, c) for r in range(0, 10**9, 10**7) for c in range(r, r + 200)]
     share = np.mean([chosen(r * TILE, c * TILE) for r, c in cells])
     assert share == pytest.approx(0.25, abs=0.02)
-    other = TileChoice(0.25, 8, 10**9 * TILE)
+    other = TileChoice(ScanOptions(fraction=0.25, seed=8), 10**9 * TILE)
     both = np.mean([chosen(r * TILE, c * TILE) and other(r * TILE, c * TILE) for r, c in cells])
     assert both == pytest.approx(0.25**2, abs=0.01)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_smallest_sample_has_a_tile(seed):
-    chosen = TileChoice(1e-9, seed, 5 * TILE)
+    chosen = TileChoice(ScanOptions(fraction=1e-9, seed=seed), 5 * TILE)
     assert sum(chosen(r * TILE, c * TILE) for r in range(5) for c in range(r, 5)) == 1
 
 
 @pytest.mark.parametrize("fraction", [0.5, 1.0])
 @pytest.mark.parametrize("first", [0, 2, 9])
 def test_each_chosen_tile_is_in_one_part_wherever_these_begin(fraction, first):
-    whole = TileChoice(fraction, 3, 8 * TILE)
-    parts = [TileChoice(fraction, 3, 8 * TILE, (k, 4), first) for k in range(4)]
+    options = ScanOptions(fraction=fraction, seed=3, first=first)
+    whole = TileChoice(options, 8 * TILE)
+    parts = [TileChoice(replace(options, part=(k, 4)), 8 * TILE) for k in range(4)]
     for r in range(8):
         for c in range(r, 8):
             cell = r * TILE, c * TILE

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from thalweg.engines.secants.listed_pairs import ListedPairs
+from thalweg.engines.secants.scan import ScanOptions
 from thalweg.engines.secants.secant_bounds import Accuracy
 from thalweg.engines.secants.worst_secants import WorstSecants
 from thalweg.parallel import MPI, Layout
@@ -23,7 +24,7 @@ def test_any_order_of_arrival_gives_the_same_pairs(max_pairs):
     found = []
     for seed in range(3):
         i, j, lengths, mapped = pairs(300)
-        keeper = WorstSecants(0.1, max_pairs, 0, Accuracy.of(np.eye(3)))
+        keeper = WorstSecants(ScanOptions(0.1, max_pairs, 0), Accuracy.of(np.eye(3)))
         for part in np.array_split(np.random.default_rng(seed).permutation(300), 7):
             keeper.listed(i[part], j[part], lengths[part], mapped[part])
         found.append(keeper.finish(Layout(MPI.COMM_SELF, 60), 1, complete=True, count=300))
@@ -39,9 +40,9 @@ def test_any_order_of_arrival_gives_the_same_pairs(max_pairs):
 def test_the_ranks_worst_pairs_are_merged(comm):
     i, j, lengths, mapped = pairs(300)
     mine = np.arange(300) % comm.size == comm.rank
-    shared = WorstSecants(0.1, 50, 0, Accuracy.of(np.eye(3)))
+    shared = WorstSecants(ScanOptions(0.1, 50, 0), Accuracy.of(np.eye(3)))
     shared.listed(i[mine], j[mine], lengths[mine], mapped[mine])
-    alone = WorstSecants(0.1, 50, 0, Accuracy.of(np.eye(3)))
+    alone = WorstSecants(ScanOptions(0.1, 50, 0), Accuracy.of(np.eye(3)))
     alone.listed(i, j, lengths, mapped)
     together = shared.finish(Layout(comm, 60), 1, complete=True, count=300)
     whole = alone.finish(Layout(MPI.COMM_SELF, 60), 1, complete=True, count=300)
@@ -56,9 +57,11 @@ def test_ranks_share_the_worst_pairs(comm):
     mine = np.arange(300) % comm.size == comm.rank
     scans = []
     for share in (True, False):
-        keeper = WorstSecants(0.1, 50, 0, Accuracy.of(np.eye(3)), ranks=comm.size)
+        keeper = WorstSecants(
+            ScanOptions(0.1, 50, 0, share=share), Accuracy.of(np.eye(3)), ranks=comm.size
+        )
         keeper.listed(i[mine], j[mine], lengths[mine], mapped[mine])
-        scans.append(keeper.finish(Layout(comm, 60), 1, True, 300, share=share))
+        scans.append(keeper.finish(Layout(comm, 60), 1, True, 300))
     shared, whole = scans
     together = np.concatenate(comm.allgather(np.column_stack([shared.pairs, shared.distortions])))
     expected = np.column_stack([whole.pairs, whole.distortions])
@@ -72,7 +75,7 @@ def test_ranks_share_the_worst_pairs(comm):
 def test_a_rank_keeps_no_more_than_twice_its_share_but_always_the_worst(comm, monkeypatch):
     monkeypatch.setattr("thalweg.engines.secants.worst_secants.SPARE", 4)
     i, j, lengths, mapped = pairs(300)
-    keeper = WorstSecants(0.0, 60, 0, Accuracy.of(np.eye(3)), ranks=comm.size)
+    keeper = WorstSecants(ScanOptions(0.0, 60, 0), Accuracy.of(np.eye(3)), ranks=comm.size)
     if comm.rank == 0:  # all crowd on one rank
         for part in np.array_split(np.arange(300), 5):
             keeper.listed(i[part], j[part], lengths[part], mapped[part])
