@@ -11,23 +11,10 @@ EXACT = 2.0**53
 
 
 def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """Labels as integers from 0 to k - 1, and what they are called.
+    """Labels as integers from 0 to k - 1, and their names, None if they were such integers already.
 
-    Parameters
-    ----------
-    raw
-        Numbers or strings, one per row; or a one-hot table of 0 and 1.
-
-    Returns
-    -------
-    labels : ndarray of int64, shape (n,)
-    names : tuple of str, or None
-        Name of each label; None if the labels were 0 to k - 1 already.
-
-    Raises
-    ------
-    InputError
-        Fractions, NaN, floating-point numbers from 2^53 on, or a table that is not one-hot.
+    ``raw`` has numbers or strings, one per row, or is a one-hot table of 0 and 1.  An
+    ``InputError`` for fractions, NaN, floating-point numbers from 2^53 on, and other tables.
     """
     raw = np.asarray(raw)
     if raw.ndim > 1 and raw.size == len(raw):

@@ -97,12 +97,7 @@ def _largest_integer(values: np.ndarray) -> int:
 
 
 def refuse_rounded(data: Any) -> None:
-    """Refuse integers that float64 rounds, of an array, sparse matrix, list or data frame.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse integers that float64 rounds, of an array, sparse matrix, list or data frame."""
     if getattr(getattr(data, "dtype", None), "kind", "") == "f":
         return
     sparse = data.tocoo() if hasattr(data, "tocoo") else None

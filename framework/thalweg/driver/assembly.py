@@ -48,12 +48,6 @@ def resolve_method(
     The preconditioner is None where the solver takes none.  Where the user names none, it is
     ``default_preconditioner`` if the solver has a place for it: ``tao:cg`` and its like have none,
     and get the identity.
-
-    Raises
-    ------
-    InputError
-        An unknown name or option, a wrong type or range, or a preconditioner for a
-        solver that takes none.
     """
     name = solver["name"]
     spec, fixed = plugins().find(SolverSpec, name)
@@ -77,14 +71,9 @@ def resolve_method(
 def build_method(
     objective: Objective, solver: Section, preconditioner: Section | Preconditioner | None
 ) -> Solver[Any]:
-    """The solver with its preconditioner, from what :func:`resolve_method` returns.
+    """The solver with its preconditioner, from what :func:`resolve_method` returns, not set up.
 
-    Nothing is set up yet.
-
-    Raises
-    ------
-    CapabilityError
-        The objective lacks what one of them needs; those that would fit are named.
+    Where the objective lacks what one of them needs, those that would fit are named.
     """
     inner: Any = preconditioner
     if isinstance(preconditioner, Mapping):
@@ -128,12 +117,6 @@ def method_of_call(
     """The method of a call of :func:`thalweg.minimize`, and its stopping rules.
 
     Each option goes to the part that has it, and the seed to all that are named and draw.
-
-    Raises
-    ------
-    InputError
-        An option that no part has, or that two have; a preconditioner without a place; what is
-        neither a name nor a part.
     """
     pair = (("solver", solver, Solver), ("preconditioner", preconditioner, Preconditioner))
     for role, value, kind in pair:
@@ -198,13 +181,7 @@ def _sorted(
 
 
 def starting_point(objective: Objective, start: np.ndarray | None, seed: int) -> Array:
-    """This rank's rows to start from: those given, or the objective's own.  Collective.
-
-    Raises
-    ------
-    InputError
-        They have another shape than this rank's rows, or hold what are no finite real numbers.
-    """
+    """This rank's rows to start from: those given, or the objective's own.  Collective."""
     rows, name = start, "x0"
     if start is None:
         rows, name = objective.initial_point(seed), f"{type(objective).__name__}.initial_point"
@@ -247,17 +224,10 @@ def assembled(
 ) -> Callable[..., Result]:
     """:func:`~thalweg.driver.drive` with all parts of a run but the rules that end it.  Collective.
 
-    Parameters
-    ----------
-    start
-        This rank's rows, or None for what the objective proposes for ``seed``.
-    homotopy
-        Stages; by default what the objective proposes, if anything.
-    folder, interval
-        Where checkpoints go and how often, in seconds; without a folder there are none.
-    identity
-        What a resumed run must have in common with this one beside the starting point and the
-        versions of plugins; by default the objective with its data, and the parts' options.
+    The start is this rank's rows, or None for what the objective proposes for ``seed``; stages are
+    by default what it proposes.  Checkpoints go into ``folder``, if any, each ``interval`` seconds.
+    ``identity`` is what a resumed run must have in common with this one beside the starting point
+    and the versions of plugins; by default the objective with its data, and the parts' options.
     """
     if homotopy is None and isinstance(objective, Homotopy):
         homotopy = HomotopySchedule.proposed_by(objective)

@@ -327,13 +327,7 @@ def _digests(comm: MPI.Comm, folder: Path) -> dict[str, Any]:
 
 
 def _verify(comm: MPI.Comm, folder: Path, files: Mapping[str, Any]) -> None:
-    """Compare every file with its size and digests; the ranks share the work.  Collective.
-
-    Raises
-    ------
-    CheckpointError
-        On all ranks; the text names the file.
-    """
+    """Compare every file with its size and digests; the ranks share the work.  Collective."""
     damaged = f"the checkpoint in '{folder}' is damaged"
     with raise_on_all_ranks(comm):
         sizes = {name: int(facts["bytes"]) for name, facts in files.items()}

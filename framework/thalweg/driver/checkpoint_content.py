@@ -53,14 +53,9 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 def restored(state: Any, saved: Mapping[str, Any]) -> Any:
-    """A state with saved fields in place of those that ``init`` made.
+    """A state with saved fields in place of those that ``init`` made, which must be the same.
 
     What is no dataclass, such as a preconditioner's mapping, is replaced whole.
-
-    Raises
-    ------
-    CheckpointError
-        The solver's state has other fields than the one saved.
     """
     if not is_dataclass(state):
         return saved
@@ -132,13 +127,7 @@ def refusing_malformed() -> Iterator[None]:
 
 
 class ContentWriter:
-    """Turns nested content into JSON, and its arrays into files.
-
-    Attributes
-    ----------
-    arrays
-        Arrays by name, for one file of all.
-    """
+    """Turns nested content into JSON, and its arrays into files: :attr:`arrays` into one of all."""
 
     def __init__(self, objective: Objective, folder: Path) -> None:
         self.comm, self.layout, self.folder = objective.comm, objective.layout, folder
@@ -150,15 +139,8 @@ class ContentWriter:
     def encode(self, value: Any, path: str, hint: Any = Any) -> Any:
         """JSON for ``value``, which stands at the dotted ``path``.
 
-        Parameters
-        ----------
-        hint
-            Its annotation, which says whether arrays in it are of rows.
-
-        Raises
-        ------
-        TypeError
-            A value, or a key of a dict, that cannot be saved.
+        ``hint`` is its annotation, which says whether arrays in it are of rows.  What cannot be
+        saved is a ``TypeError``.
         """
         if isinstance(value, np.generic):
             value = value.item()
@@ -206,12 +188,7 @@ class ContentWriter:
     def write_rows(self) -> None:
         """Write the arrays of rows, and complete what was encoded of them.  Collective.
 
-        Raises
-        ------
-        StorageError
-            A file cannot be written.
-        TypeError
-            Rows have another type or width on another rank.
+        A ``TypeError`` where rows have another type or width on another rank.
         """
         for name, (array, stored) in self._rows.items():
             replicated = name in self._alike
@@ -234,11 +211,6 @@ class ContentWriter:
         """Refuse arrays that should be the same on all ranks, and are not.  Collective.
 
         Only those of rank 0 are saved.  Rows may differ, but no rank may be without them.
-
-        Raises
-        ------
-        TypeError
-            On all ranks.
         """
         if self.comm.size == 1:
             return
@@ -286,13 +258,7 @@ class ContentReader:
     files: Container[str]
 
     def decode(self, node: Any) -> Any:
-        """The value that JSON stands for.  Collective.
-
-        Raises
-        ------
-        CheckpointError
-            The content is damaged.
-        """
+        """The value that JSON stands for, or a ``CheckpointError``.  Collective."""
         if not isinstance(node, dict):
             return node
         ((kind, content),) = node.items()

@@ -71,12 +71,8 @@ def status_along_gradient(
     that the objective does not state and single precision look like neither.  It is ``FAILED``
     where steps against the gradient lower the value by far, else ``PRECISION_LIMIT``.
 
-    Parameters
-    ----------
-    change
-        Change of the value by a multiple of the gradient.
-    norm, size
-        Norm of the gradient, and of the variable.
+    ``change`` gives the change of the value by a multiple of the gradient; ``norm`` and ``size``
+    are the norms of the gradient and of the variable.
     """
     square = norm * norm
     if not 0.0 < square < math.inf:

@@ -21,8 +21,6 @@ class Progress:
 
     Attributes
     ----------
-    iteration
-        Steps done.
     stage, stage_start
         Stage of the homotopy, and the iteration at which it began.
     elapsed
@@ -30,8 +28,6 @@ class Progress:
     values
         Objective after the last iterations of this stage, the last one last; with
         mini-batches, after the last epochs.
-    epoch
-        Epochs completed.
     cut
         Iterations, evaluations, seconds and epochs after which a budget ended the stages before
         the last; empty where none did.

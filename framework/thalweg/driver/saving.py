@@ -28,14 +28,8 @@ RESTORED_ERROR = 1e-5
 class SavedRun:
     """A run as its checkpoints hold it: without any where ``checkpoints`` is None.
 
-    Attributes
-    ----------
-    at, seconds
-        Counters, and seconds of each phase; restored in place.
-    trace
-        The trace; another one once it is restored.
-    failures
-        Why checkpoints could not be written.
+    Counters and the seconds of each phase are restored in place, the trace is another once it is;
+    ``failures`` say why checkpoints could not be written.
     """
 
     objective: Objective
@@ -86,10 +80,7 @@ class SavedRun:
     def restore(self, state: SolverState, content: dict[str, Any]) -> SolverState:
         """Restore all of a run, and return its state.  Collective.
 
-        Raises
-        ------
-        CheckpointError
-            The content is not what a run saves, or the objective has another value at its point.
+        A ``CheckpointError`` where the objective has another value at its point.
         """
         with refusing_malformed():
             state = restored(state, content["state"])

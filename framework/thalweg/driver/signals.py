@@ -15,19 +15,11 @@ STOPPING = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 class SignalWatch:
     """Context in which a stopping signal sets a flag instead of ending the process.
 
-    The signal is deferred, not discarded: unless it is marked as
-    :attr:`answered`, the end of the context passes it on, to the watch outside
-    this one or else to the handlers from before.  A second Ctrl-C interrupts at
-    once.  Outside the main thread, where Python allows no handlers, the flag
-    is never set.  A watch inside another one begins with the signal that the
-    outer one has received.
-
-    Attributes
-    ----------
-    received
-        Number of the signal, None as long as there is none.
-    answered
-        Whether the signal has had its effect, so that it is not passed on.
+    The number of the signal is in :attr:`received`.  It is deferred, not discarded: unless it is
+    marked as :attr:`answered`, having had its effect, the end of the context passes it on, to the
+    watch outside this one or else to the handlers from before.  A second Ctrl-C interrupts at
+    once.  Outside the main thread, where Python allows no handlers, there is never a signal.  A
+    watch inside another one begins with the signal that the outer one has received.
     """
 
     def __init__(self) -> None:

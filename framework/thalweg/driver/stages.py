@@ -23,12 +23,7 @@ STAGE_COLUMNS: tuple[str, ...] = (Trace.STAGE, "wanted_objective")
 class Stages:
     """The rules of each stage, and the way from one to the next.
 
-    Attributes
-    ----------
-    columns
-        What they add to the trace.
-    last
-        Number of the last stage, from 0.
+    :attr:`columns` are what they add to the trace, :attr:`last` is the number of the last, from 0.
     """
 
     def __init__(

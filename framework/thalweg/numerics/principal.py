@@ -38,13 +38,7 @@ def column_means(values: np.ndarray | scipy.sparse.csr_matrix, layout: Layout) -
 
 
 def check_components(rows: int, columns: int, components: int) -> None:
-    """Refuse more principal components than rows or columns.
-
-    Raises
-    ------
-    InputError
-        There are not so many.
-    """
+    """Refuse more principal components than rows or columns."""
     most = min(rows, columns)
     if components > most:
         raise InputError(

@@ -88,18 +88,8 @@ def agreed(comm: MPI.Comm, value: T) -> T:
 def same_on_all_ranks(comm: MPI.Comm, values: Sequence[float], what: str) -> list[float]:
     """Numbers that every rank computed for itself, as rank 0 has them.  Collective.
 
-    Parameters
-    ----------
-    values
-        As many on each rank.
-    what
-        Name of the values, for the error's text.
-
-    Raises
-    ------
-    NumericalError
-        On all ranks, where one differs from rank 0's by more than 1e-9 of it, or is NaN or
-        infinite where rank 0's is not: the ranks would go different ways.
+    On all ranks a ``NumericalError``, where one differs from rank 0's by more than 1e-9 of it, or
+    is NaN or infinite where rank 0's is not: the ranks would go different ways.
     """
     found = values_of_all_ranks(comm, np.array(values, dtype=float))
     same = np.isclose(found, found[0], rtol=1e-9, atol=0.0, equal_nan=True)

@@ -17,18 +17,8 @@ from thalweg.parallel.layout import Layout, row_bytes
 def write_rows(comm: MPI.Comm, path: Path, layout: Layout, block: np.ndarray) -> None:
     """Write an npy file of all rows, straight under its name.  Collective on ``comm``.
 
-    Parameters
-    ----------
-    layout
-        Distribution of the rows over ``comm``; of a replicated array rank 0 writes
-        all.  Its columns do not matter.
-    block
-        This rank's rows, shape ``(n_local, columns)``, of one dtype on all ranks.
-
-    Raises
-    ------
-    StorageError
-        On all ranks, where one of them cannot write.
+    ``layout`` distributes the rows, of one dtype; of a replicated array rank 0 writes all.  On all
+    ranks a ``StorageError``, where one of them cannot write.
     """
     block = np.ascontiguousarray(block)
 

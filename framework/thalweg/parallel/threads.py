@@ -37,15 +37,9 @@ _ASKED = os.environ.get("OMP_NUM_THREADS", "")
 def threads_per_rank(comm: MPI.Comm) -> int:
     """Threads that each rank of this machine may use.  Collective.
 
-    The cores that the ranks of one machine may run on together, shared out
-    evenly; never more than this rank itself may run on, than a container's
-    quota, or than ``OMP_NUM_THREADS`` asks for.  ``THALWEG_THREADS`` overrides
-    it all.
-
-    Raises
-    ------
-    InputError
-        ``THALWEG_THREADS`` is not a positive integer.
+    The cores that the ranks of one machine may run on together, shared out evenly; never more than
+    this rank itself may run on, than a container's quota, or than ``OMP_NUM_THREADS`` asks for.
+    ``THALWEG_THREADS``, a positive integer or an ``InputError``, overrides it all.
     """
     node = comm.Split_type(MPI.COMM_TYPE_SHARED)
     try:
@@ -87,10 +81,7 @@ def limit_threads(comm: MPI.Comm) -> int:
 def threads_for(terms: float) -> Iterator[None]:
     """One thread of BLAS, OpenMP and Numba in the block, where evaluations have few terms.
 
-    Parameters
-    ----------
-    terms
-        Terms of an evaluation on each rank; from :data:`MANY_TERMS` on, threads stay as they are.
+    From :data:`MANY_TERMS` on each rank on, threads stay as they are.
     """
     import numba
     import threadpoolctl

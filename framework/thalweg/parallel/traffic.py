@@ -12,17 +12,10 @@ from typing import Any
 
 @dataclass
 class Phase:
-    """Time and messages of a phase on this rank, without the phases inside it.
+    """Wall time and messages of a phase on this rank, without the phases inside it.
 
-    Attributes
-    ----------
-    seconds
-        Wall time.
-    bytes, messages
-        Sent by thalweg's own engines: the ring, row exchanges, gathered rows, large sums.  What
-        PETSc sends by itself stands in ``-log_view`` under the phase's name.
-    calls
-        Number of times that the phase was entered.
+    Counted are messages of thalweg's own engines: the ring, row exchanges, gathered rows, large
+    sums.  What PETSc sends by itself stands in ``-log_view`` under the phase's name.
     """
 
     seconds: float = 0.0

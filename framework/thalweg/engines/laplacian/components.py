@@ -122,14 +122,8 @@ def _lower(layout: Layout, rows: np.ndarray, block: np.ndarray) -> None:
 class MeanRemoval:
     """Takes the mean over each of some components off the columns of an array.
 
-    Parameters
-    ----------
-    layout
-        Distribution of the rows; its columns have no meaning here.
-    count, labels
-        From :func:`component_labels`.
-    chosen
-        Whether a component's mean is taken off, shape ``(count,)``, equal on all ranks.
+    ``count`` and ``labels`` are from :func:`component_labels`; ``chosen``, equal on all ranks, says
+    of each component whether its mean is taken off.
     """
 
     def __init__(self, layout: Layout, count: int, labels: np.ndarray, chosen: np.ndarray) -> None:

@@ -29,15 +29,9 @@ class JacobiIterations(Method):
     the rows that other ranks' matrix rows name, while it multiplies the entries between rows of
     this rank.
 
-    Parameters
-    ----------
-    layout
-        Its columns are the right-hand sides of a solve.
-    rows
-        This rank's rows of the matrix, CSR, with a positive diagonal.
-    rtol, iterations
-        Relative residual of every column, and number, at which the iterations end.  They run in
-        single precision where the residual may be as large as 1e-4.
+    The layout's columns are the right-hand sides; ``rows`` are this rank's of the matrix, with a
+    positive diagonal.  Iterations end at a relative residual ``rtol`` of every column; they run in
+    single precision where it may be as large as 1e-4.
     """
 
     def __init__(

@@ -243,14 +243,9 @@ def _spatial_order(points: np.ndarray) -> np.ndarray:
 
 
 class _Points:
-    """Rows of a block, and a list of the best pairs so far of each.
+    """Rows of a block, and a list of the ``k`` best pairs so far of each, none where ``k`` is 0.
 
-    Parameters
-    ----------
-    k
-        Pairs that a list is to have; 0 where none are asked for.
-    limits
-        Squared distances beyond which the owner of the rows needs no pairs.
+    ``limits`` are the squared distances beyond which the owner of the rows needs no pairs.
     """
 
     def __init__(

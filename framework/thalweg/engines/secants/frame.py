@@ -19,18 +19,9 @@ LARGE_DIMENSION = 2048
 class PrincipalFrame:
     """Mean, principal directions and variances of distributed points.  Collective.
 
-    Sums over points are made of integers: the points, rounded to a grid fine
-    enough for directions, coarse enough that every sum is exact.
-
-    Parameters
-    ----------
-    points
-        This rank's points, shape ``(n_local, dimension)``: an array, or sparse rows whose
-        slices are arrays.
-    layout
-        Distribution of the points over the ranks.
-    sampled
-        Some of the points, equal on all ranks.
+    Sums over points are made of integers: the points, rounded to a grid fine enough for
+    directions, coarse enough that every sum is exact.  ``points`` are this rank's, an array or
+    sparse rows whose slices are arrays; ``sampled`` are some of the points, equal on all ranks.
 
     Attributes
     ----------
@@ -42,8 +33,6 @@ class PrincipalFrame:
         Along the directions, largest first, times the number of points.
     centered_sizes
         Squared norms of this rank's points about the mean.
-    sampled
-        As given.
     """
 
     def __init__(self, points: Any, layout: Layout, sampled: np.ndarray) -> None:

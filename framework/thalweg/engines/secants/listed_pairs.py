@@ -12,18 +12,10 @@ from thalweg.parallel import Layout, raise_on_all_ranks, refuse_differing
 
 @dataclass(frozen=True)
 class ListedPairs:
-    """Distinct pairs i < j of global numbers.
+    """Distinct pairs i < j of the global numbers of ``n_points`` points.
 
-    Attributes
-    ----------
-    n_points
-        Number n of all points.
-    keys
-        ``i * n + j`` of all pairs, sorted, on every rank.
-    own
-        Pairs (i, j) of which i is this rank's, shape ``(m, 2)``.
-    weights
-        Of the keys, or None.
+    ``keys`` are ``i * n + j`` of all pairs, sorted, on every rank, with their ``weights`` if they
+    have any; ``own`` are the pairs of which i is this rank's, shape ``(m, 2)``.
     """
 
     n_points: int
@@ -51,13 +43,7 @@ class ListedPairs:
 
     @classmethod
     def given(cls, layout: Layout, pairs: np.ndarray, weights: np.ndarray | None) -> ListedPairs:
-        """Those that every rank has, checked.  Collective.
-
-        Raises
-        ------
-        InputError
-            See :func:`checked_pairs`; or the ranks' pairs differ.
-        """
+        """Those that every rank has, checked, and compared between the ranks.  Collective."""
         comm = layout.comm
         with raise_on_all_ranks(comm):
             pairs, weights = checked_pairs(pairs, weights, layout)
@@ -91,13 +77,7 @@ class ListedPairs:
 def checked_pairs(
     pairs: np.ndarray, weights: np.ndarray | None, layout: Layout
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Pairs of numbers of points, shape ``(m, 2)``, and their weights, shape ``(m,)``.
-
-    Raises
-    ------
-    InputError
-        Another shape, numbers that are no points', or weights outside (0, 1].
-    """
+    """Integers from 0 to n - 1, shape ``(m, 2)``, and weights in (0, 1], or an ``InputError``."""
     pairs = np.asarray(pairs)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
         raise InputError(

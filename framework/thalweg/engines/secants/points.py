@@ -16,12 +16,7 @@ LARGEST_COMPONENT = 1e100
 def rescaled_points(points: np.ndarray, layout: Layout) -> np.ndarray:
     """The points times a power of two, if single precision could not hold their squares.
 
-    Collective.
-
-    Raises
-    ------
-    InputError
-        An entry would vanish beside the largest.
+    Collective.  An ``InputError`` where an entry would vanish beside the largest.
     """
     largest = 0.0
     if points.dtype.kind == "f":

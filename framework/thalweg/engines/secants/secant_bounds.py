@@ -165,18 +165,11 @@ def image_bounds(
 class Accuracy:
     """Bounds on the error of the measured distortion of a pair.
 
-    A pair whose squared length is at least ``close`` times the sum of its points' squared
-    norms is measured through the images of the points, a closer one through the
-    image of its difference.  With ``kappa`` the error of ``||Psi (x_i - x_j)||`` relative to
-    ``||x_i - x_j||``, the ratio rho of the squared lengths errs by at most
-    ``2 sqrt(rho) kappa + kappa^2`` and a relative ``relative``.
-
-    Attributes
-    ----------
-    image
-        Error of the image of a centered point, relative to the point's norm.
-    close, kappa, relative
-        As above.
+    A pair whose squared length is at least ``close`` times the sum of its points' squared norms is
+    measured through the images of the points, which err by ``image`` times the norm of a centered
+    point; a closer one through the image of its difference.  With ``kappa`` the error of
+    ``||Psi (x_i - x_j)||`` relative to ``||x_i - x_j||``, the ratio rho of the squared lengths errs
+    by at most ``2 sqrt(rho) kappa + kappa^2`` and a relative ``relative``.
     """
 
     image: float
@@ -202,10 +195,9 @@ class Accuracy:
     def interval(self, largest: float) -> tuple[float, float]:
         """Bounds of the isometry constant, if the largest measured distortion is this.
 
-        Every pair's measured distortion lies at most this far from the true one, and a
-        pair that was not measured has a true one below the largest measured.  The bound holds
-        as well where distortions are multiplied by weights of at most 1, since
-        ``w (1 + L / w) <= 1 + L`` and ``w sqrt(1 + L / w) <= sqrt(1 + L)``.
+        Every pair's measured distortion lies at most this far from the true one, and a pair that
+        was not measured has a true one below the largest measured.  So it is with weights of at
+        most 1, since ``w (1 + L / w) <= 1 + L`` and ``w sqrt(1 + L / w) <= sqrt(1 + L)``.
         """
         if not np.isfinite(largest):
             return (0.0, np.inf)
