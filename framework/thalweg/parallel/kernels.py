@@ -107,6 +107,10 @@ class CompileTime:
 #: Of all kernels.
 COMPILING = CompileTime()
 
+#: Seconds of a clock that stands still while this process compiles or loads kernels: differences of
+#: its values are what a method takes where its kernels are compiled.
+run_clock = COMPILING.rest
+
 
 def _in_forked_child() -> None:
     # GNU's OpenMP ends a child, or waits for ever, that uses threads as its parent has done.
@@ -286,14 +290,6 @@ class Kernel:
             # The kernel calls a function that was cached from a script or notebook which is gone.
             self.dispatcher._cache.flush()
             self.dispatcher.compile(types)
-
-
-def run_clock() -> float:
-    """Seconds of a clock that stands still while this process compiles or loads kernels.
-
-    Differences of its values are what a method takes where its kernels are compiled.
-    """
-    return COMPILING.rest()
 
 
 def _called(function: FunctionType) -> list[tuple[FunctionType, Any]]:

@@ -16,7 +16,7 @@ import numpy as np
 from mpi4py import MPI
 
 from thalweg.errors import InputError
-from thalweg.parallel.layout import Layout
+from thalweg.parallel.layout import Layout, row_type
 from thalweg.parallel.reductions import values_of_all_ranks
 from thalweg.parallel.traffic import count_messages
 
@@ -250,7 +250,6 @@ class Ring:
                     returning.receive(step - 1)
             if returning is not None:
                 returning.receive(steps - 1)
-                returning.finish()
         finally:
             unfinished = pending + (returning.requests if returning is not None else [])
             if unfinished and not _complete(unfinished, _TIMEOUT):
@@ -334,52 +333,43 @@ class _Contributions:
 
     def __init__(self, layout: Layout, own: np.ndarray, each_pair_once: bool) -> None:
         self.layout, self.own, self.each_pair_once = layout, own, each_pair_once
-        self.item = MPI.BYTE.Create_contiguous(
-            max(1, math.prod(own.shape[1:]) * own.dtype.itemsize)
-        ).Commit()
-        self.requests: list[MPI.Request] = []
-        self._sending: dict[int, tuple[MPI.Request, np.ndarray]] = {}
-        self._coming: dict[int, tuple[MPI.Request, np.ndarray, slice]] = {}
-        self._target: np.ndarray = own
+        #: Of each step under way: messages, what they bring for which rows, and the sums sent.
+        self._steps: dict[int, tuple[list[MPI.Request], np.ndarray, slice, np.ndarray]] = {}
+
+    @property
+    def requests(self) -> list[MPI.Request]:
+        """Messages under way."""
+        return [request for messages, *_ in self._steps.values() for request in messages]
 
     def target(self, step: int) -> np.ndarray:
         """Array for the rows received at this step; posts the receive for this rank's own rows."""
         if step == 0:
             return self.own
-        comm, size = self.layout.comm, self.layout.comm.size
-        holder = (comm.rank - step) % size  # the rank that holds this rank's block now
+        comm = self.layout.comm
+        holder = (comm.rank - step) % comm.size  # the rank that holds this rank's block now
         mine = _shares(self.layout, holder, step, self.each_pair_once)[1]
-        received = np.empty((mine.stop - mine.start, *self.own.shape[1:]), self.own.dtype)
-        request = comm.Irecv([received, len(received), self.item], holder, _CONTRIBUTION_TAG)
-        self._coming[step] = request, received, mine
-        self.requests.append(request)
         theirs = _shares(self.layout, comm.rank, step, self.each_pair_once)[1]
-        self._target = np.zeros((theirs.stop - theirs.start, *self.own.shape[1:]), self.own.dtype)
-        return self._target
+        received = np.empty((mine.stop - mine.start, *self.own.shape[1:]), self.own.dtype)
+        target = np.zeros((theirs.stop - theirs.start, *self.own.shape[1:]), self.own.dtype)
+        with row_type(self.own) as row:
+            request = comm.Irecv([received, len(received), row], holder, _CONTRIBUTION_TAG)
+        self._steps[step] = [request], received, mine, target
+        return target
 
     def send(self, step: int) -> None:
         """Send this step's sums to their owner."""
-        if step == 0:
-            return
-        comm = self.layout.comm
-        owner = (comm.rank + step) % comm.size
-        count_messages(self._target.nbytes)
-        message = [self._target, len(self._target), self.item]
-        request = comm.Isend(message, owner, _CONTRIBUTION_TAG)
-        self._sending[step] = request, self._target
-        self.requests.append(request)
+        if step in self._steps:
+            messages, _, _, target = self._steps[step]
+            comm = self.layout.comm
+            count_messages(target.nbytes)
+            with row_type(self.own) as row:
+                message, owner = [target, len(target), row], (comm.rank + step) % comm.size
+                messages.append(comm.Isend(message, owner, _CONTRIBUTION_TAG))
 
     def receive(self, step: int) -> None:
         """Add what another rank gathered at that step for this rank's rows."""
-        if step < 1:
-            return
-        request, received, mine = self._coming.pop(step)
-        request.Wait()
-        self.own[mine] += received
-        sent, _ = self._sending.pop(step)
-        sent.Wait()
-        self.requests = [r for r in self.requests if r is not request and r is not sent]
-
-    def finish(self) -> None:
-        """Release the message type."""
-        self.item.Free()
+        if step in self._steps:
+            messages, received, mine, _ = self._steps[step]
+            MPI.Request.Waitall(messages)
+            self.own[mine] += received
+            del self._steps[step]

@@ -215,11 +215,8 @@ def cpu_quota(root: Path = Path("/sys/fs/cgroup")) -> float:
 
 def _launched_here() -> int:
     # A communicator may hold only some of a machine's ranks, COMM_SELF one of them.
-    for name in _LOCAL_SIZES:
-        value = os.environ.get(name, "")
-        if value.isdigit():
-            return int(value)
-    return 1
+    sizes = (os.environ.get(name, "") for name in _LOCAL_SIZES)
+    return next((int(size) for size in sizes if size.isdigit()), 1)
 
 
 def _asked_threads() -> int | None:
