@@ -50,17 +50,6 @@ def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ..
     return labels.astype(np.int64), tuple(str(value) for value in values)
 
 
-def keep_labels(
-    labels: np.ndarray, names: tuple[str, ...] | None, chosen: np.ndarray | slice
-) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """Labels of chosen rows, numbered without gaps again."""
-    kept, positions = np.unique(labels[chosen], return_inverse=True)
-    if names is None and np.array_equal(kept, np.arange(len(kept))):
-        return labels[chosen], None
-    texts = [str(value) if names is None else names[value] for value in kept]
-    return positions.astype(np.int64), tuple(texts)
-
-
 def mark_unknown(labels: np.ndarray, names: tuple[str, ...] | None) -> np.ndarray:
     """Labels with -1 in place of those called "-1" or nothing, which mark unknown rows."""
     unknown = np.isin(names or (), ("-1", ""))

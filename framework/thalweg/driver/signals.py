@@ -59,12 +59,3 @@ class SignalWatch:
         if number == signal.SIGINT and self.received == signal.SIGINT:
             raise KeyboardInterrupt
         self.received = number
-
-
-def watch_from_now_on() -> None:
-    """Keep a watch until the process ends, for commands.
-
-    A signal during set-up then stops the run at its first iteration, and one that
-    comes again while results are written does no harm.
-    """
-    SignalWatch().__enter__()

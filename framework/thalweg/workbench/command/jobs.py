@@ -10,6 +10,13 @@ from thalweg.errors import InputError, printable
 from thalweg.plugins import CommandParser
 
 
+def _watch_signals() -> None:
+    """Note signals until the process ends, also during set-up and while results are written."""
+    from thalweg.driver.signals import SignalWatch
+
+    SignalWatch().__enter__()
+
+
 def run_command(argv: list[str]) -> int:
     """Run ``thalweg run``; returns the exit code."""
     parser = _configuration_parser("run", "Run a configuration, on one rank or under mpirun.")
@@ -22,12 +29,11 @@ def run_command(argv: list[str]) -> int:
     given = vars(parser.parse_args(argv))
     profiled = given.pop("profile")
 
-    from thalweg.driver.signals import watch_from_now_on
     from thalweg.parallel import MPI
     from thalweg.workbench.run import run
     from thalweg.workbench.run.profile import profile, profile_table
 
-    watch_from_now_on()
+    _watch_signals()
     comm = MPI.COMM_WORLD
     result = run(**given, comm=comm)
     if comm.rank == 0 and not given["quiet"]:
@@ -57,13 +63,12 @@ def compare_command(argv: list[str]) -> int:
     )
     given = vars(parser.parse_args(argv))
 
-    from thalweg.driver.signals import watch_from_now_on
     from thalweg.parallel import MPI
     from thalweg.result import Status
     from thalweg.workbench.report import comparison_rows, format_table
     from thalweg.workbench.run import compare
 
-    watch_from_now_on()
+    _watch_signals()
     comm = MPI.COMM_WORLD
     results = compare(**given, comm=comm)
     if comm.rank == 0 and not given["quiet"]:

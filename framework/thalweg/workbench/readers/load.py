@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from thalweg.data.dataset import Dataset
-from thalweg.data.labels import encode_labels, keep_labels
-from thalweg.data.scaling import check_entries, check_magnitude, scale_standard, scale_unit
+from thalweg.data.labels import encode_labels
+from thalweg.data.scaling import check_magnitude
 from thalweg.errors import InputError
 from thalweg.numerics.principal import check_components, principal_components
 from thalweg.parallel import MPI, Layout, on_root, rows_at
 from thalweg.plugins import DataSpec, FormatSpec, Option, resolve_options, unknown_option
 from thalweg.workbench.readers.formats import format_of, format_options, raw_labels
 from thalweg.workbench.readers.named_sets import find_data_set
+from thalweg.workbench.readers.scaling import check_entries, scale_standard, scale_unit
 from thalweg.workbench.readers.source import Source, local_rows, open_source
 
 _OWNER = "section [data]"
@@ -247,7 +248,7 @@ def _labels(
                 f"there are {len(raw)} labels for the {full.rows} rows of '{path.name}'"
             )
         codes, names = encode_labels(raw, f"the labels of '{path.name}'")
-        codes, names = keep_labels(codes, names, slice(layout.rows) if chosen is None else chosen)
+        codes, names = _keep_labels(codes, names, slice(layout.rows) if chosen is None else chosen)
         return names or ()
 
     names = on_root(layout.comm, read)
@@ -330,7 +331,7 @@ def _take_rows(
     values = rows_at(before, dataset.values, layout.local(numbers))
     labels, names = dataset.gather_labels(), dataset.label_names
     if labels is not None:
-        labels, names = keep_labels(labels, names, numbers)
+        labels, names = _keep_labels(labels, names, numbers)
         labels = layout.local(labels).copy()
     return replace(dataset, values=values, layout=layout, labels=labels, label_names=names), chosen
 
@@ -370,3 +371,14 @@ def _prepared(dataset: Dataset, options: Mapping[str, Any], chosen: np.ndarray |
         return replace(dataset, values=values, notes=notes)
     projected = principal_components(values, layout, options["components"])
     return replace(dataset.with_values(projected), notes=notes)
+
+
+def _keep_labels(
+    labels: np.ndarray, names: tuple[str, ...] | None, chosen: np.ndarray | slice
+) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """Labels of chosen rows, numbered without gaps again."""
+    kept, positions = np.unique(labels[chosen], return_inverse=True)
+    if names is None and np.array_equal(kept, np.arange(len(kept))):
+        return labels[chosen], None
+    texts = [str(value) if names is None else names[value] for value in kept]
+    return positions.astype(np.int64), tuple(texts)

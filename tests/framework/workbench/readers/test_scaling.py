@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from thalweg.data import Dataset, check_magnitude
-from thalweg.data.scaling import scale_standard, scale_unit
 from thalweg.errors import InputError
 from thalweg.parallel import Layout
 from thalweg.workbench.readers import load_data
+from thalweg.workbench.readers.scaling import scale_standard, scale_unit
 
 
 def rows(count=23):
