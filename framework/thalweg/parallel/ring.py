@@ -6,6 +6,7 @@ with one received block, while the next block is already on its way.
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 import zlib
@@ -69,7 +70,6 @@ class RingBlock:
     own: bool
     holder: int
     held: slice
-    each_pair_once: bool = False
     contributions: np.ndarray | None = None
     _pending: list[MPI.Request] = field(default_factory=list, repr=False)
 
@@ -152,7 +152,10 @@ class Ring:
         self._compare(moving)
         if contributions is not None and pieces > 1:
             raise ValueError("blocks that gather contributions go around whole")
-        return self._rounds(arrays, each_pair_once, contributions, pieces)
+        return itertools.chain.from_iterable(
+            self._round(arrays, each_pair_once, contributions, piece, pieces)
+            for piece in range(pieces)
+        )
 
     def _compare(self, arrays: list[np.ndarray]) -> None:
         if self.layout.comm.size == 1:
@@ -168,16 +171,6 @@ class Ring:
                     f"arrays must have the same types and row shapes on all ranks, but rank 0 "
                     f"has {found[0]} and rank {rank} has {other}"
                 )
-
-    def _rounds(
-        self,
-        arrays: tuple[np.ndarray, ...],
-        each_pair_once: bool,
-        contributions: np.ndarray | None,
-        pieces: int,
-    ) -> Iterator[RingBlock]:
-        for piece in range(pieces):
-            yield from self._round(arrays, each_pair_once, contributions, piece, pieces)
 
     def _round(
         self,
@@ -234,7 +227,6 @@ class Ring:
                         own=step == 0,
                         holder=holder,
                         held=_shares(self.layout, holder, step, each_pair_once)[1],
-                        each_pair_once=each_pair_once,
                         contributions=None if returning is None else returning.target(step),
                         _pending=pending,
                     )

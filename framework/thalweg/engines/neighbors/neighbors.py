@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
@@ -317,27 +316,19 @@ class _Points:
         return [(top, min(top + _BAND, n)) for top in range(0, n, _BAND)]
 
 
-@dataclass
-class _Bands:
-    """Rows cut into bands, and balls that hold the coordinates of each."""
-
-    slices: list[slice]
-    centers: np.ndarray
-    radii: np.ndarray
-
-    @classmethod
-    def of(cls, points: _Points, rows: slice) -> _Bands:
-        starts = range(rows.start, rows.stop, _BAND)
-        slices = [slice(start, min(start + _BAND, rows.stop)) for start in starts]
-        centers = np.empty((len(slices), points.coordinates.shape[1] - 2))
-        radii = np.empty(len(slices))
-        for band, part in enumerate(slices):
-            inside = points.coordinates[part, :-2].astype(float)
-            centers[band] = inside.mean(axis=0)
-            radii[band] = np.sqrt(((inside - centers[band]) ** 2).sum(axis=1).max())
-            # For coordinates in single precision.
-            radii[band] += 2.0**-20 * np.sqrt((inside**2).sum(axis=1).max())
-        return cls(slices, centers, radii)
+def _bands(points: _Points, rows: slice) -> tuple[list[slice], np.ndarray, np.ndarray]:
+    """Bands of some rows, and centers and radii of balls that hold the coordinates of each."""
+    starts = range(rows.start, rows.stop, _BAND)
+    bands = [slice(start, min(start + _BAND, rows.stop)) for start in starts]
+    centers = np.empty((len(bands), points.coordinates.shape[1] - 2))
+    radii = np.empty(len(bands))
+    for number, band in enumerate(bands):
+        inside = points.coordinates[band, :-2].astype(float)
+        centers[number] = inside.mean(axis=0)
+        radii[number] = np.sqrt(((inside - centers[number]) ** 2).sum(axis=1).max())
+        # For coordinates in single precision.
+        radii[number] += 2.0**-20 * np.sqrt((inside**2).sum(axis=1).max())
+    return bands, centers, radii
 
 
 def _visit(layout: Layout, own: _Points, frame: _Frame, block: RingBlock) -> None:
@@ -363,20 +354,21 @@ def _visit(layout: Layout, own: _Points, frame: _Frame, block: RingBlock) -> Non
 
 def _search(own: _Points, theirs: _Points, rows: slice, poll: Callable[[], None]) -> None:
     """Look at the pairs of some rows with the columns ``theirs``, or among the rows, each once."""
-    ours = _Bands.of(own, rows)
-    others = ours if theirs is own else _Bands.of(theirs, slice(0, len(theirs.exact)))
-    if not ours.slices or not others.slices:
+    ours = bands, centers, radii = _bands(own, rows)
+    every = slice(0, len(theirs.exact))
+    other_bands, other_centers, other_radii = ours if theirs is own else _bands(theirs, every)
+    if not bands or not other_bands:
         return
     right = _opposite(theirs.coordinates)
-    apart = scipy.spatial.distance.cdist(ours.centers, others.centers)
-    gaps = 0.5 * np.maximum(apart - ours.radii[:, None] - others.radii, 0.0) ** 2
+    apart = scipy.spatial.distance.cdist(centers, other_centers)
+    gaps = 0.5 * np.maximum(apart - radii[:, None] - other_radii, 0.0) ** 2
     buffers = threading.local()
-    locks = [threading.Lock() for _ in ours.slices]
-    their_locks = locks if theirs is own else [threading.Lock() for _ in others.slices]
+    locks = [threading.Lock() for _ in bands]
+    their_locks = locks if theirs is own else [threading.Lock() for _ in other_bands]
 
-    def search_tile(bands: tuple[int, int]) -> None:
-        a, b = bands
-        band, columns = ours.slices[a], others.slices[b]
+    def search_tile(pair: tuple[int, int]) -> None:
+        a, b = pair
+        band, columns = bands[a], other_bands[b]
         if gaps[a, b] > max(own.thresholds[band].max(), theirs.thresholds[columns].max()):
             return
         if not hasattr(buffers, "products"):
