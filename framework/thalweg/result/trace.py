@@ -85,9 +85,7 @@ class Trace:
     def read_csv(cls, stream: TextIO) -> Trace:
         """Inverse of :meth:`write_csv`."""
         reader = csv.reader(stream)
-        trace = cls(next(reader))
-        trace._rows = [tuple(float(value) for value in row) for row in reader]
-        return trace
+        return cls.from_array(next(reader), np.array(list(reader), dtype=float))
 
 
 def _shortest(value: float) -> str:
