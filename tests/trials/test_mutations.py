@@ -122,6 +122,14 @@ HARMLESS: dict[tuple[str, str], str] = {
         "units = sum(self.network.sizes) - sum(self.network.sizes[1:])",
     ): "an estimate of memory: what is kept changes no number",
     (
+        "plugins/thalweg_isometry/hinge.py",
+        "low, high = high, 4.0 * high",
+    ): "an interval that grows faster holds the same root",
+    (
+        "plugins/thalweg_isometry/search_state.py",
+        "left = 3.0 * max(0.0, iterations - at[-1])",
+    ): "a rule of thumb, which only says when an attempt is given up",
+    (
         "plugins/thalweg_isometry/baselines.py",
         "weights = np.where(counts, 2.0 / np.where(counts, lengths, 1.0), 0.0)",
     ): "twice a matrix has the same principal directions",

@@ -17,6 +17,7 @@ from thalweg_isometry.brackets import DeltaBracket, RankBracket, predicted_rank
 from thalweg_isometry.cutting_planes import IDLE_ROUNDS, Cuts, Separation
 from thalweg_isometry.hinge import HingeSearch
 from thalweg_isometry.objective import NearIsometry
+from thalweg_isometry.rounds import Verdict
 
 PAIRS = np.array([[0, 1], [0, 3], [2, 4]])
 
@@ -123,6 +124,15 @@ def test_an_attempt_is_judged_by_what_its_cuts_lack(digits, secants_of):
     state = solver.init(objective, objective.initial_point(0))
     state, _ = solver.separate(replace(state, active_delta=0.45))
     assert state.attempt.excesses == (pytest.approx(0.15),)
+
+
+def test_an_attempt_fails_where_all_that_violates_is_a_cut_already(digits, secants_of):
+    """Its method calls them met, and a scan does not: rounds would go on for ever."""
+    objective = NearIsometry(secants_of(digits[:30], MPI.COMM_SELF), 0.3, 8)
+    solver = HingeSearch(all_below=10**6)
+    state = solver.init(objective, objective.initial_point(0))
+    state = replace(state, psi=0.1 * state.psi).in_attempt(met=True)
+    assert solver.separate(state)[1] is Verdict.FAILED
 
 
 def test_listed_secants_have_no_subsets():
