@@ -82,7 +82,12 @@ class SparseRows:
 
     def __getitem__(self, rows: Any) -> np.ndarray:
         """Some of the rows with all their zeros, shape ``(k, dimension)``, float64."""
-        return np.asarray(self.matrix(rows).toarray())
+        chosen = self.packed[rows]
+        width = chosen.shape[1] // 2
+        dense = np.zeros((len(chosen), self.dimension + 1))
+        places = chosen[:, :width].astype(np.int64)
+        np.put_along_axis(dense, places, chosen[:, width:], axis=1)
+        return dense[:, : self.dimension]
 
     def matrix(self, rows: Any) -> scipy.sparse.csr_matrix:
         """Some of the rows as a sparse matrix."""
