@@ -17,7 +17,7 @@ from thalweg_embedding.affinities.distances import (
     ANGULAR,
     OTHERS,
     SparseDataset,
-    measured_rows,
+    measured_together,
     merged,
     nearest_among,
     squared_distances_of,
@@ -154,8 +154,7 @@ class PlacedMap:
         elif scipy.sparse.issparse(new):
             new = new.toarray()
         asking = dataset_of(new, None)
-        if metric in ANGULAR:
-            known, asking = (measured_rows(rows, metric) for rows in (known, asking))
+        known, asking = measured_together(metric, [known, asking], known.layout.comm)
         if isinstance(known, SparseDataset):
             indices, squared = nearest_among(known, asking, k, False)
         elif metric in ("euclidean", *ANGULAR):

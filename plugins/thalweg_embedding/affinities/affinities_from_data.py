@@ -200,8 +200,9 @@ def _nearest(
     metric, search = options.metric, "exact" if dense else options.neighbor_search
     places, cells = _placed(dataset, metric) if relocate and not dense else (None, None)
     if places is not None and search == "approximate":
-        values = places.forward(measured_rows(dataset, metric).values)
-        moved = replace(dataset, values=values, layout=places.layout, labels=None)
+        values = places.forward(measured_rows(dataset, metric, note).values)
+        layout = places.layout.with_columns(values.shape[1])
+        moved = replace(dataset, values=values, layout=layout, labels=None)
         return *nearest_by(moved, k, metric, search, note, cells=cells), places
     # An exact search breaks ties by the numbers of rows, which must not depend on the ranks.
     indices, squared = nearest_by(dataset, k, metric, search, note)

@@ -7,7 +7,7 @@ that they have the exact, distributed search of the framework.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from thalweg.parallel import (
     Ring,
     max_over_ranks,
     raise_on_all_ranks,
+    sum_over_ranks,
     values_of_all_ranks,
 )
 from thalweg_embedding.affinities.approximate_neighbors import approximate_neighbors
@@ -105,7 +106,7 @@ def nearest_by(
         if search == "exact" and metric in OTHERS:
             return nearest_among(dataset, dataset, k, True, metric)
         return neighbors_by_descent(dataset, k, metric, seed)
-    dataset = measured_rows(dataset, metric)
+    dataset = measured_rows(dataset, metric, note)
     if search == "approximate" and isinstance(dataset, SparseDataset):
         return neighbors_by_descent(dataset, k, metric, seed)
     if isinstance(dataset, SparseDataset):
@@ -133,41 +134,70 @@ def measured_by_coordinates(metric: str) -> bool:
     return metric == "euclidean" or metric in ANGULAR
 
 
-def measured_rows(dataset: Dataset, metric: str) -> Dataset:
-    """Rows whose Euclidean distances tell those of the metric, if there are such."""
+def measured_rows(
+    dataset: Dataset, metric: str, note: Callable[[str], None] = lambda sentence: None
+) -> Dataset:
+    """Rows whose Euclidean distances tell those of the metric, if there are such.  Collective.
+
+    Rows without a direction, of zeros or (for the correlation) constant, count as orthogonal to all
+    others: they get a column of their own, and ``note`` is called with a sentence.
+    """
+    return measured_together(metric, [dataset], dataset.layout.comm, note)[0]
+
+
+def measured_together(
+    metric: str,
+    datasets: Sequence[Dataset],
+    comm: MPI.Comm,
+    note: Callable[[str], None] = lambda sentence: None,
+) -> list[Dataset]:
+    """:func:`measured_rows` of several data sets, with the same columns on all ranks."""
     metric = ALIASES.get(metric, metric)
     if metric not in ANGULAR:
-        return dataset
-    layout, centered = dataset.layout, ANGULAR[metric]
+        return list(datasets)
+    centered = ANGULAR[metric]
+    measured = [_directions(dataset, metric) for dataset in datasets]
+    lost = int(sum_over_ranks(comm, sum(len(has) - np.count_nonzero(has) for _, has in measured)))
+    if not lost:
+        return [directions for directions, _ in measured]
+    what = "constant" if centered else "zero"
+    note(
+        f"{lost:,} of the rows {'are' if lost > 1 else 'is'} {what}, without a {metric} with "
+        "others, and counted as orthogonal to all of them"
+    )
+    extended = []
+    for directions, has in measured:
+        own = np.where(has, 0.0, 1.0)[:, None]
+        if isinstance(directions, SparseDataset):
+            sparse = scipy.sparse.hstack([directions.sparse, scipy.sparse.csr_matrix(own)], "csr")
+            extended.append(replace(directions, sparse=sparse))
+        else:
+            values = np.hstack([directions.values, own.astype(directions.values.dtype)])
+            extended.append(directions.with_values(values))
+    return extended
+
+
+def _directions(dataset: Dataset, metric: str) -> tuple[Dataset, np.ndarray]:
+    """Rows of unit length, zero where they have no direction, and which have one."""
     if isinstance(dataset, SparseDataset):
-        if centered:
+        if ANGULAR[metric]:
             raise InputError(
                 "metric 'correlation' would make sparse data dense; use 'cosine', or give dense "
                 "data"
             )
         lengths = np.sqrt(np.asarray(dataset.sparse.multiply(dataset.sparse).sum(axis=1)).ravel())
-        _refuse_zero(layout, lengths, metric)
-        scaled = scipy.sparse.diags(1.0 / lengths) @ dataset.sparse
-        return SparseDataset(dataset.values, layout, sparse=scaled.tocsr())
+        has = lengths > 0.0
+        scaled = scipy.sparse.diags(1.0 / np.where(has, lengths, 1.0)) @ dataset.sparse
+        return replace(dataset, sparse=scaled.tocsr()), has
     values = dataset.values
-    if centered:
+    if ANGULAR[metric]:
         values = values - values.mean(axis=1, keepdims=True)
     lengths = np.linalg.norm(values, axis=1)
-    if centered:  # what rounding leaves of a constant row
-        lengths[lengths <= 1e-6 * np.abs(dataset.values).max(axis=1, initial=0.0)] = 0.0
-    _refuse_zero(layout, lengths, metric)
-    return dataset.with_values(values / lengths[:, None])
-
-
-def _refuse_zero(layout: Layout, lengths: np.ndarray, metric: str) -> None:
-    first = np.flatnonzero(lengths == 0.0)
-    row = -max_over_ranks(layout.comm, float(-(layout.start + first[0])) if len(first) else -1e300)
-    if row < 1e299:
-        what = "constant" if ANGULAR[metric] else "zero"
-        raise InputError(
-            f"row {int(row)} (counted from 0) is {what}, and has no {metric} with others; remove "
-            "such rows or use another metric"
-        )
+    has = lengths > 0.0
+    if ANGULAR[metric]:  # what rounding leaves of a constant row
+        has = lengths > 1e-6 * np.abs(dataset.values).max(axis=1, initial=0.0)
+        values[~has] = 0.0
+    return dataset.with_values(values / np.where(has, lengths, 1.0)[:, None]), has
 
 
 def nearest_among(

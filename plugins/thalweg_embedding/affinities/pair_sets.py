@@ -108,7 +108,7 @@ def pair_sets(
     k, n_mid_near, n_further = pair_counts(rows, options)
     drawn = min(DRAWN, rows - 1)
 
-    dataset = measured_rows(dataset, options.metric)
+    dataset = measured_rows(dataset, options.metric, note)
     near = _neighbors(dataset, k, options, note)
     uniform = layout.with_columns(drawn * n_mid_near + n_further).random_uniform(options.seed)
     own = np.arange(layout.start, layout.stop)[:, None]
