@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +25,7 @@ from thalweg.parallel import (
     shared_seed,
     sum_over_ranks,
 )
-from thalweg.plugins import check_parameters, declared_options
+from thalweg.plugins import check_parameters, declared_options, estimator
 from thalweg_isometry.certificate import Certificate, certify
 from thalweg_isometry.objective import (
     NearIsometry,
@@ -45,7 +44,7 @@ def _ranks_of(estimator: Any, X: Any, *_: Any, **__: Any) -> MPI.Comm:
     return X.comm if isinstance(X, Dataset) else MPI.COMM_SELF
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class LinearIsometry(  # type: ignore[misc]
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
@@ -99,6 +98,13 @@ class LinearIsometry(  # type: ignore[misc]
         ``TARGET_NOT_REACHED`` if delta cannot be had at the rank; the map is the best found.
     notes_ : tuple of str
         Sentences on what the run decided, and which rank failed.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> model = LinearIsometry(n_components=3).fit(load_iris().data)
+    >>> model.transform(load_iris().data).shape
+    (150, 3)
     """
 
     _solver: ClassVar[str]
@@ -404,48 +410,64 @@ class LinearIsometry(  # type: ignore[misc]
         return self.n_components_
 
 
+@estimator
 class NearIsometricEmbedding(LinearIsometry):
     """The framework's own method: squared hinge on the factor."""
 
     _solver = "hinge-lbfgs"
 
 
+@estimator
 class NuMax(LinearIsometry):
-    """Least nuclear norm (Hegde et al. 2015).  Parameters: :class:`LinearIsometry`."""
+    """Least nuclear norm (Hegde et al. 2015)."""
 
     _solver = "numax"
 
 
+@estimator
 class FroMax(LinearIsometry):
     """A factor near a matrix within the bounds (Luo et al., Algorithm 1)."""
 
     _solver = "fromax"
 
 
+@estimator
 class NILEPro(LinearIsometry):
     """The largest distortion itself, by ADMM (Luo et al., Algorithm 2)."""
 
     _solver = "nile-pro"
 
 
+@estimator
 class SecantAvoidanceProjection(LinearIsometry):
     """An orthogonal projection turned away from the worst secant (Kvinge et al. 2018)."""
 
     _solver = "secant-avoidance"
 
 
+@estimator
 class LearnedJohnsonLindenstrauss(LinearIsometry):
-    """A random projection made one map by Hessian descent (Tsikouras et al. 2024): small sets."""
+    """A random projection made one map by Hessian descent (Tsikouras et al. 2024): small sets.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> points = load_iris().data[::6]
+    >>> LearnedJohnsonLindenstrauss(n_components=3).fit_transform(points).shape
+    (25, 3)
+    """
 
     _solver = "hessian-descent"
 
 
+@estimator
 class SecantPCA(LinearIsometry):
     """Baseline: principal directions of the normalized secants."""
 
     _solver = "secant-pca"
 
 
+@estimator
 class JohnsonLindenstrauss(LinearIsometry):
     """Baseline: a matrix of independent normal entries of variance 1 / rank.
 

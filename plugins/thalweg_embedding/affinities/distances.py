@@ -165,7 +165,7 @@ def measured_together(
         f"{lost:,} of the rows {'are' if lost > 1 else 'is'} {what}, without a {metric} with "
         "others, and counted as orthogonal to all of them"
     )
-    extended = []
+    extended: list[Dataset] = []
     for directions, has in measured:
         own = np.where(has, 0.0, 1.0)[:, None]
         if isinstance(directions, SparseDataset):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 import thalweg
 from thalweg.data import Dataset, comm_of
 from thalweg.parallel import collective_call, job_threads, raise_on_all_ranks, shared_seed
-from thalweg.plugins import check_parameters, declared_options
+from thalweg.plugins import check_parameters, declared_options, estimator
 from thalweg_embedding.affinities.affinities_from_data import perplexity_for
 from thalweg_embedding.eigenmaps.eigenmaps_from_data import (
     laplacian_eigenmaps,
@@ -22,7 +22,7 @@ from thalweg_embedding.eigenmaps.new_rows import ExtendedMap
 from thalweg_embedding.estimators.transformer import MapTransformer
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class EigenvectorEstimator(MapTransformer):
     """Base of :class:`LaplacianEigenmaps` and :class:`LocallyLinearEmbedding`.
 
@@ -34,8 +34,11 @@ class EigenvectorEstimator(MapTransformer):
         Neighbors of a point; all others where there are fewer.
     eigen_solver
         Method of the solver ``eigen``.
-    keep_data, n_jobs
-        As in :class:`~thalweg_embedding.TSNE`; ``transform`` needs the data.
+    keep_data
+        Whether the fitted estimator holds X, which ``transform`` needs.
+    n_jobs
+        Threads of this process: None for those of ``OMP_NUM_THREADS`` or all cores, -1 for all
+        cores.
     random_state
         Seed of the start, which has no bearing on the result.
 
@@ -43,7 +46,9 @@ class EigenvectorEstimator(MapTransformer):
     ----------
     embedding_ : ndarray of float64, shape (n_samples, n_components)
     eigenvalues_ : ndarray of float64, shape (n_components,)
-    objective_, n_iter_, n_features_in_
+    objective_ : float
+        Sum of the eigenvalues.
+    n_iter_, n_features_in_ : int
     """
 
     #: Builder of the objective, and parameters that set an option of another name.
@@ -97,7 +102,7 @@ class EigenvectorEstimator(MapTransformer):
         raise NotImplementedError
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class LaplacianEigenmaps(EigenvectorEstimator):
     """Laplacian eigenmaps (Belkin and Niyogi 2003).
 
@@ -106,10 +111,17 @@ class LaplacianEigenmaps(EigenvectorEstimator):
     affinity
         ``"neighbors"``: weight 1 for the ``n_neighbors`` nearest; ``"entropic"``, with
         ``perplexity``; or ``"precomputed"``.
+    perplexity
+        Effective number of neighbors of entropic affinities; by default 30, or a third of the
+        points if that is less.
     normalized
         Constraint X'DX = I with the degrees D, or X'X = I.
-    n_components, n_neighbors, eigen_solver, keep_data, n_jobs, random_state
-        And the attributes: as in :class:`EigenvectorEstimator`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> LaplacianEigenmaps(n_neighbors=15).fit_transform(load_iris().data).shape
+    (150, 2)
     """
 
     _build = staticmethod(laplacian_eigenmaps)
@@ -133,7 +145,7 @@ class LaplacianEigenmaps(EigenvectorEstimator):
         return tags
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class LocallyLinearEmbedding(EigenvectorEstimator):
     """Locally linear embedding (Roweis and Saul 2000).
 
@@ -141,8 +153,12 @@ class LocallyLinearEmbedding(EigenvectorEstimator):
     ----------
     reg
         Share of the trace added to the diagonal of each local Gram matrix.
-    n_components, n_neighbors, eigen_solver, keep_data, n_jobs, random_state
-        And the attributes: as in :class:`EigenvectorEstimator`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> LocallyLinearEmbedding(n_neighbors=15).fit_transform(load_iris().data).shape
+    (150, 2)
     """
 
     _build = staticmethod(locally_linear_embedding)

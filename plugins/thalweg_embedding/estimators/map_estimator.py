@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +24,7 @@ from thalweg.parallel import (
     refuse_differing,
     shared_seed,
 )
-from thalweg.plugins import check_parameters, declared_options
+from thalweg.plugins import check_parameters, declared_options, estimator
 from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.estimators.transformer import MapTransformer, places_new_points
 from thalweg_embedding.new_points import PlacedMap
@@ -36,7 +36,7 @@ def _extends(estimator: MapEstimator) -> bool:
     return places_new_points(estimator) and estimator.metric != "precomputed"
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class MapEstimator(MapTransformer):
     """Base of the estimators of maps that attract neighbors and repel others.
 
@@ -105,6 +105,27 @@ class MapEstimator(MapTransformer):
 
     #: Kinds of rows that it takes, as ``validate_data`` names them.
     _sparse_rows: ClassVar[Any] = "csr"
+
+    #: Parameters that people set, most used first.
+    _first: ClassVar[tuple[str, ...]] = (
+        "n_components", "perplexity", "n_neighbors", "min_dist", "metric", "init", "lambda_",
+        "degrees_of_freedom", "max_iter", "random_state", "n_jobs", "verbose",
+    )  # fmt: skip
+
+    #: What serves here in place of parameters of other programs.
+    _other_names: ClassVar[Mapping[str, str]] = {
+        "learning_rate": "a line search finds the length of each step",
+        "early_exaggeration": "use exaggeration, by which the repulsion is divided at first",
+        "n_iter": "use max_iter",
+        "n_epochs": "use max_iter",
+        "theta": "repulsion is summed over all pairs, to an error that follows the run",
+        "angle": "repulsion is summed over all pairs, to an error that follows the run",
+        "method": "use graph for the affinities, solver for the minimization",
+        "negative_sample_rate": "all pairs repel; use lambda_, half of that rate",
+        "n_iter_early_exag": "stages end by themselves; use exaggeration for their beginning",
+        "initialization": "use init",
+        "dof": "use degrees_of_freedom",
+    }
 
     n_components: int = 2
     _: KW_ONLY

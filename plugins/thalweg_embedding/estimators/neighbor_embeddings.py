@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import thalweg
 from thalweg.data import Dataset, comm_of
 from thalweg.parallel import shared_seed
+from thalweg.plugins import estimator
 from thalweg_embedding import objectives
 from thalweg_embedding.affinities.affinities_from_data import perplexity_for
 from thalweg_embedding.estimators.map_estimator import MapEstimator
@@ -16,7 +16,7 @@ from thalweg_embedding.pacmap import pacmap
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class PairwiseEstimator(MapEstimator):
     """Base of the estimators that attract by affinities and repel all pairs.
 
@@ -42,8 +42,6 @@ class PairwiseEstimator(MapEstimator):
     exaggeration
         Early exaggeration: the repulsion starts at 1/exaggeration and is raised in stages.  By
         default 12 for 1,000 points or more, else 1.
-    n_components, metric, init, max_iter, tol, random_state, ...
-        As in :class:`MapEstimator`.
 
     Attributes
     ----------
@@ -53,8 +51,6 @@ class PairwiseEstimator(MapEstimator):
         This rank's rows of the weights, which sum to 1 over all ranks.  Saved by
         ``scipy.sparse.save_npz``, they serve as X with ``affinity="precomputed"``.  Not with
         ``keep_data=False``.
-    embedding_, objective_, n_iter_, trace_, notes_
-        As in :class:`MapEstimator`.
     """
 
     perplexity: float | None = None
@@ -93,7 +89,7 @@ class PairwiseEstimator(MapEstimator):
         }
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class PaCMAP(MapEstimator):
     """PaCMAP (Wang, Huang, Rudin and Shaposhnik 2021): three sets of pairs in three phases.
 
@@ -108,8 +104,12 @@ class PaCMAP(MapEstimator):
         Mid-near and further pairs of a point, relative to its neighbors.
     metric
         ``"euclidean"``, ``"cosine"`` or ``"correlation"``, of dense rows.
-    n_components, init, max_iter, tol, random_state, ...
-        And the attributes: as in :class:`MapEstimator`; ``random_state`` seeds the pairs too.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> PaCMAP(n_neighbors=10, random_state=0).fit_transform(load_iris().data).shape
+    (150, 2)
     """
 
     _build = staticmethod(pacmap)
@@ -131,7 +131,7 @@ class PaCMAP(MapEstimator):
         }
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class TSNE(PairwiseEstimator):
     """t-SNE, minimized by L-BFGS with the spectral direction as H0.
 
@@ -144,8 +144,12 @@ class TSNE(PairwiseEstimator):
         Weight of the repulsion, 1 for t-SNE.  Less gives the spectrum of Boehm, Berens and
         Kobak (2022): 1/4 is like UMAP, 1/30 like force-directed layouts, and 0 tends to Laplacian
         eigenmaps.
-    n_components, perplexity, metric, density, init, max_iter, tol, random_state, ...
-        And the attributes: as in :class:`PairwiseEstimator`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> TSNE(perplexity=15).fit_transform(load_iris().data).shape
+    (150, 2)
     """
 
     _build = staticmethod(objectives.t_sne)
@@ -153,17 +157,21 @@ class TSNE(PairwiseEstimator):
     degrees_of_freedom: float = 1.0
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class SymmetricSNE(PairwiseEstimator):
     """Symmetric SNE: t-SNE's problem with a Gaussian kernel in the map.
 
-    Parameters and attributes are those of :class:`PairwiseEstimator`.
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> SymmetricSNE(perplexity=15).fit_transform(load_iris().data).shape
+    (150, 2)
     """
 
     _build = staticmethod(objectives.symmetric_sne)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class UMAP(PairwiseEstimator):
     """UMAP's cross-entropy, summed over all pairs instead of sampled: one seed, one map.
 
@@ -180,8 +188,12 @@ class UMAP(PairwiseEstimator):
         more.
     n_neighbors
         Neighbors of a point, itself included, as UMAP counts.
-    n_components, metric, density, init, max_iter, tol, random_state, ...
-        And the attributes: as in :class:`PairwiseEstimator`; ``density=1`` is densMAP's weight.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> UMAP(n_neighbors=10, min_dist=0.3).fit_transform(load_iris().data).shape
+    (150, 2)
     """
 
     _build = staticmethod(objectives.umap_embedding)
@@ -191,7 +203,7 @@ class UMAP(PairwiseEstimator):
     repulsive_weights: str = "uniform"
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class LargeVis(PairwiseEstimator):
     """LargeVis: a cross-entropy with t-SNE's kernel, summed over all pairs.
 
@@ -199,14 +211,18 @@ class LargeVis(PairwiseEstimator):
     ----------
     lambda_
         Weight of the repulsion: negative samples of an edge times their weight, by default 5 x 7.
-    n_components, perplexity, metric, density, init, max_iter, tol, random_state, ...
-        And the attributes: as in :class:`PairwiseEstimator`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> LargeVis(perplexity=15).fit_transform(load_iris().data).shape
+    (150, 2)
     """
 
     _build = staticmethod(objectives.largevis_embedding)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class NegTSNE(PairwiseEstimator):
     """Neg-t-SNE: t-SNE by negative sampling, its expected loss summed over all pairs.
 
@@ -216,8 +232,12 @@ class NegTSNE(PairwiseEstimator):
         Constant in place of t-SNE's normalization, per pair: the larger, the more attraction.
     lambda_
         Weight of the repulsion: the number of negative samples, by default 5.
-    n_components, perplexity, metric, density, init, max_iter, tol, random_state, ...
-        And the attributes: as in :class:`PairwiseEstimator`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> NegTSNE(n_neighbors=10).fit_transform(load_iris().data).shape
+    (150, 2)
     """
 
     _build = staticmethod(objectives.negative_t_sne_embedding)
@@ -225,7 +245,7 @@ class NegTSNE(PairwiseEstimator):
     normalization: float = 1.0
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class ElasticEmbedding(PairwiseEstimator):
     """The elastic embedding of Carreira-Perpinan (2010).
 
@@ -236,8 +256,12 @@ class ElasticEmbedding(PairwiseEstimator):
     repulsive_weights
         w-: ``"uniform"``, ``"squared-distances"`` of the data (both sum to 1), ``"one"``, or
         ``"complement"``: what the affinities lack to 1.
-    n_components, perplexity, metric, density, init, max_iter, tol, random_state, ...
-        And the attributes: as in :class:`PairwiseEstimator`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> ElasticEmbedding(lambda_=10.0, random_state=0).fit_transform(load_iris().data).shape
+    (150, 2)
     """
 
     _build = staticmethod(objectives.elastic_embedding)

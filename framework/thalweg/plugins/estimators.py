@@ -1,0 +1,95 @@
+"""What scikit-learn's estimators share: whole docstrings, and hints for names of other programs."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from dataclasses import dataclass, is_dataclass
+from typing import Any, TypeVar, dataclass_transform
+
+from thalweg.errors import suggestion
+
+C = TypeVar("C", bound=type)
+
+
+@dataclass_transform(eq_default=False)
+def estimator(cls: C) -> C:
+    """Make a class an estimator of scikit-learn, whose fields are its parameters.
+
+    It becomes a dataclass that is compared by identity; parameters beyond those of an estimator
+    that it derives from are given by name.  Its docstring gets the parameters and attributes of
+    the classes that it derives from beside its own and, where it has no example, theirs under its
+    name.  Parameters that a tuple ``_first`` of the class names come first, in the signature too.
+    A parameter that it does not have is refused with the sentence that a mapping ``_other_names``
+    holds for it, or with the nearest name.
+
+    Examples
+    --------
+    >>> from sklearn.base import BaseEstimator
+    >>> @estimator
+    ... class Map(BaseEstimator):
+    ...     n_components: int = 2
+    >>> Map(components=3)
+    Traceback (most recent call last):
+    ...
+    TypeError: Map has no parameter 'components'; did you mean 'n_components'?
+    """
+    derived = any(is_dataclass(base) for base in cls.__mro__[1:])
+    made: Any = dataclass(eq=False, repr=False, kw_only=derived)(cls)
+    made.__doc__ = _whole_docstring(made)
+    construct = made.__init__
+    signature = inspect.signature(construct)
+    names = [name for name in signature.parameters if name != "self"]
+    hints = getattr(made, "_other_names", {})
+
+    @functools.wraps(construct)
+    def __init__(self: Any, *values: Any, **parameters: Any) -> None:
+        for name in parameters:
+            if name not in names:
+                hint = f"; {hints[name]}" if name in hints else suggestion(name, names)
+                raise TypeError(f"{type(self).__name__} has no parameter '{name}'{hint}")
+        construct(self, *values, **parameters)
+
+    ordered = sorted(
+        signature.parameters.values(),
+        key=lambda each: _place(made, each.name) if each.kind is each.KEYWORD_ONLY else -1,
+    )
+    __init__.__signature__ = signature.replace(parameters=ordered)  # type: ignore[attr-defined]
+    made.__init__ = __init__
+    return made  # type: ignore[no-any-return]
+
+
+def _place(cls: type, name: str) -> int:
+    """Place of a parameter among those of the class."""
+    first = getattr(cls, "_first", ())
+    return first.index(name) if name in first else len(first)
+
+
+def _whole_docstring(cls: type) -> str:
+    own = _sections(cls)
+    sections = {"": own.pop("")}
+    for title in ("Parameters", "Attributes"):
+        entries: dict[str, str] = {}
+        for base in filter(is_dataclass, cls.__mro__):
+            for entry in re.split(r"\n(?=\S)", _sections(base).get(title, "").strip()):
+                entries.setdefault(re.split(" :|\n", entry)[0], entry)
+        first = sorted(entries, key=lambda names: _place(cls, names.split(",")[0]))
+        sections[title] = "\n".join(entries[names] for names in first if names)
+    examples = (
+        _sections(base).get("Examples", "").replace(base.__name__, cls.__name__)
+        for base in filter(is_dataclass, cls.__mro__)
+    )
+    sections |= {title: body for title, body in own.items() if title not in sections}
+    sections["Examples"] = next(filter(None, examples), "")
+    return "\n\n".join(
+        f"{title}\n{'-' * len(title)}\n{body.strip()}" if title else body.strip()
+        for title, body in sections.items()
+        if body.strip()
+    )
+
+
+def _sections(cls: type) -> dict[str, str]:
+    """Sections of a class's docstring by their titles; what comes before the first under ""."""
+    before, *parts = re.split(r"^(\w+)\n-+\n", inspect.getdoc(cls) or "", flags=re.MULTILINE)
+    return {"": before, **dict(zip(parts[::2], parts[1::2], strict=True))}
