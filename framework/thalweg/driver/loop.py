@@ -76,7 +76,7 @@ def drive(
         Continue from the newest checkpoint, if there is one.  ``x`` must be the
         starting point of the run that is resumed.
     progress
-        Show a progress bar on rank 0's terminal.
+        Show how the run goes on: a bar on rank 0's terminal, or lines in its log.
     measure
         Whether the result has the objective's metrics, which may take long.
 

@@ -68,7 +68,7 @@ def minimize(
         stopping rules may change, and budgets grow.  With a folder, Ctrl-C, SIGTERM and SIGUSR1
         end the run with a result; without, they have their usual effect after it is cleaned up.
     progress
-        Show a progress bar.
+        Show how the run goes on: a bar on a terminal and in a notebook, or lines in a log.
     **options
         Stopping rules (``STOP_OPTIONS``), and options of the named solver and preconditioner.
 

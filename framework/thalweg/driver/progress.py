@@ -1,7 +1,8 @@
-"""Progress of a run: the counters that are saved, what callbacks are told, the progress bar."""
+"""Progress of a run: the counters that are saved, what callbacks are told, what is shown."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from collections.abc import Callable, Mapping
@@ -13,6 +14,10 @@ import numpy as np
 from thalweg.driver.stopping import Stop
 from thalweg.interfaces import SolverState
 from thalweg.parallel import MPI
+from thalweg.parallel.kernels import run_clock
+
+#: In logs, where each line stays: often enough to show that a run is alive.
+SECONDS_BETWEEN_LINES = 30.0
 
 
 @dataclass
@@ -84,16 +89,20 @@ Callback = Callable[[Iterate], object]
 
 
 class ProgressBar:
-    """A line on rank 0's stderr that follows the run; silent when it is no terminal.
+    """What rank 0 shows of a run that goes on.
 
-    In a homotopy it shows the objective of the last stage, where that is known.
+    A bar on a terminal or in a notebook; elsewhere, as in the log of a batch job, a line every
+    :data:`SECONDS_BETWEEN_LINES`.  In a homotopy it shows the objective of the last stage, where
+    that is known.
     """
 
     def __init__(self, comm: MPI.Comm, stop: Stop, wanted: bool, stages: int = 1) -> None:
         self._bar: Any = None
         self._stages = stages
-        if wanted and comm.rank == 0 and getattr(sys.stderr, "isatty", bool)():
-            from tqdm import tqdm
+        self._shown = wanted and comm.rank == 0 and not getattr(sys.stderr, "closed", True)
+        self._told = run_clock()
+        if self._shown and ("ipykernel" in sys.modules or getattr(sys.stderr, "isatty", bool)()):
+            from tqdm.auto import tqdm
 
             self._counted, unit, limit = "iteration", "it", stop.iterations
             if stop.evaluations is not None:
@@ -101,15 +110,23 @@ class ProgressBar:
             self._bar = tqdm(total=limit, unit=unit, dynamic_ncols=True, leave=False)
 
     def show(self, row: Mapping[str, float]) -> None:
-        """Move the bar to this row of the trace."""
+        """Move the bar to this row of the trace, or write a line where one is due."""
+        now = run_clock()
+        if not self._shown or (self._bar is None and now - self._told < SECONDS_BETWEEN_LINES):
+            return
+        value = row.get("wanted_objective", math.nan)
+        value = row["objective"] if math.isnan(value) else value
+        shown = f"f={value:.6g} |g|={row['gradient_norm']:.2g}"
+        if self._stages > 1:
+            shown = f"stage {row['stage'] + 1:.0f}/{self._stages} {shown}"
         if self._bar is not None:
-            value = row.get("wanted_objective", math.nan)
-            value = row["objective"] if math.isnan(value) else value
-            shown = f"f={value:.6g} |g|={row['gradient_norm']:.2g}"
-            if self._stages > 1:
-                shown = f"stage {row['stage'] + 1}/{self._stages} {shown}"
             self._bar.set_postfix_str(shown, refresh=False)
             self._bar.update(row[self._counted] - self._bar.n)
+            return
+        self._told = now
+        line = f"thalweg: iteration {row['iteration']:.0f} after {row['seconds']:.0f} s, {shown}"
+        with contextlib.suppress(OSError, ValueError):  # a log that is closed stops no run
+            print(line, file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Remove the bar."""

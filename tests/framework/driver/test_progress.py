@@ -9,7 +9,7 @@ import pytest
 from tqdm import tqdm
 
 import thalweg
-from thalweg.driver import HomotopySchedule, Stop
+from thalweg.driver import HomotopySchedule, Stop, progress
 from thalweg.parallel import MPI
 
 
@@ -34,3 +34,24 @@ def test_the_bar_shows_the_stage_and_the_wanted_objective(bowl, heavy_ball, monk
     values = result.trace["wanted_objective" if known else "objective"]
     expected = [f"stage {n}/2 f={value:.6g}" for n, value in zip("11222", values[1:], strict=True)]
     assert [text.split(" |g|=")[0] for text in texts] == expected
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_log_gets_a_line_now_and_then(comm, bowl, heavy_ball, monkeypatch):
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+    thalweg.minimize(bowl(comm), solver=heavy_ball(), iterations=3, decrease=None, progress=True)
+    lines = log.getvalue().splitlines()
+    assert [line.split(" after ")[0] for line in lines] == (
+        [f"thalweg: iteration {n}" for n in (1, 2, 3)] if comm.rank == 0 else []
+    )
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 3600.0)
+    log.truncate(0)
+    log.seek(0)
+    thalweg.minimize(bowl(comm), solver=heavy_ball(), iterations=3, decrease=None, progress=True)
+    assert log.getvalue() == ""
+    log.close()
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+    result = thalweg.minimize(bowl(comm), solver=heavy_ball(), iterations=3, progress=True)
+    assert result.iterations == 3

@@ -99,3 +99,14 @@ def test_a_run_writes_the_whole_solution_and_its_notes(comm, tmp_path_factory):
     comm.Barrier()
     np.testing.assert_array_equal(np.load(out / "solution.npy"), whole)
     assert json.loads((out / "result.json").read_text())["notes"] == list(result.notes)
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_result_is_printed_in_four_lines(comm, bowl):
+    result = thalweg.minimize(bowl(comm), iterations=3, gradient=0.0, decrease=None)
+    printed = repr(result).splitlines()
+    assert len(printed) == 4
+    assert printed[0].endswith(result.message)
+    assert f"{result.iterations} iterations, {result.evaluations} evaluations" in printed[2]
+    assert "23 x 2" in printed[3]
+    assert result._repr_html_().count("<tr>") == 4

@@ -23,6 +23,7 @@ from thalweg.workbench.report.figures import (
 )
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from PIL import Image
 
 #: Largest number of classes for which there is a legend.
@@ -43,14 +44,14 @@ MILLISECONDS = 83
 
 
 def draw_embedding(
-    path: Path | str,
+    path: Path | str | None,
     points: np.ndarray,
     labels: np.ndarray | None = None,
     label_names: Sequence[str] | None = None,
     title: str = "",
     caption: str = "",
-) -> None:
-    """Write a picture of points, colored by label.
+) -> Figure:
+    """Write a picture of points, colored by label, and return it as a figure of matplotlib.
 
     One dimension is drawn as a row for each class, two as a map with a scale bar, three in
     perspective; of more, the two principal axes are shown.  Maps of many points are shaded by
@@ -59,7 +60,7 @@ def draw_embedding(
     Parameters
     ----------
     path
-        File to write; ``.png``, ``.pdf`` or ``.svg``.
+        File to write: ``.png``, ``.pdf`` or ``.svg``; None for no file.
     points
         Whole embedding, shape ``(n, d)``.
     labels
@@ -94,7 +95,9 @@ def draw_embedding(
             _name_classes(axes, points, np.asarray(labels), names)
         elif dimensions > 1 and (1 if label_names else 2) <= len(names) <= _MAX_NAMED:
             _add_legend(figure, names)
-        save_figure(figure, path)
+        if path is not None:
+            save_figure(figure, path)
+    return figure
 
 
 def point_size(count: int) -> float:

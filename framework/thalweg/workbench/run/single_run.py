@@ -59,7 +59,7 @@ def run(
     resume
         Continue from the newest checkpoint in the folder, if there is one.
     quiet
-        Show no progress bar.
+        Show no progress.
     comm
         The ranks that work together; by default ``MPI.COMM_WORLD``.
 

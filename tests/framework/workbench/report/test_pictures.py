@@ -46,7 +46,9 @@ def test_an_embedding_of_any_dimension_is_drawn(tmp_path, columns, labeled):
 def test_points_have_the_color_of_their_label(tmp_path):
     labels = np.repeat([0, 1], 200)
     apart = points(400, 2) + 20 * labels[:, None]
-    draw_embedding(tmp_path / "map.png", apart, labels)
+    figure = draw_embedding(tmp_path / "map.png", apart, labels)
+    assert figure.axes
+    assert draw_embedding(None, apart, labels) is not figure
     found = pixels(tmp_path / "map.png").astype(int)
     _height, width, _ = found.shape
     map_only = found[:, : int(0.85 * width)]
