@@ -25,19 +25,47 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 project = "thalweg"
 release = PROJECT["project"]["version"]
 version = release
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = [
+    "myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
+]  # fmt: skip
 myst_enable_extensions = ["dollarmath", "attrs_inline", "colon_fence"]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_title = f"thalweg {release}"
 html_static_path: list[str] = []
-exclude_patterns = ["_build", "paper.md"]  # which has the form of its journal
+# The paper has the form of its journal; the examples become pages of the gallery.
+exclude_patterns = ["_build", "paper.md", "examples"]
 add_module_names = False
 autodoc_typehints = "signature"
 autodoc_member_order = "groupwise"
 napoleon_google_docstring = False
 # Links of the READMEs to files that are not pages, and types of packages that are not indexed.
-suppress_warnings = ["myst.xref_missing", "myst.header", "ref.python", "autodoc.mocked_object"]
+suppress_warnings = [
+    "myst.xref_missing", "myst.header", "ref.python", "autodoc.mocked_object", "config.cache",
+]  # fmt: skip
+
+
+def _figure_of(block: Any, variables: dict[str, Any], gallery: dict[str, Any]) -> str:
+    """Save what an example calls its figure, which need not be one of pyplot's."""
+    from sphinx_gallery.scrapers import figure_rst
+
+    figure = variables["example_globals"].pop("figure", None)
+    if figure is None:
+        return ""
+    path = next(variables["image_path_iterator"])
+    figure.savefig(path, dpi=110)
+    return str(figure_rst([path], gallery["src_dir"]))
+
+
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "_examples",
+    "image_scrapers": (_figure_of,),
+    "within_subsection_order": "FileNameSortKey",
+    "show_signature": False,
+    "abort_on_example_error": True,
+}
 
 #: Packages whose ``__all__`` is public, in the order of the layers.
 MODULES = (
@@ -63,7 +91,7 @@ def _pages() -> None:
     for module in MODULES:
         _api(module)
     _index("api", "Interface of Python", [f"api/{module}" for module in MODULES])
-    _gallery()
+    _benchmarks()
 
 
 def _include(source: Path, name: str, more: str = "") -> str:
@@ -120,11 +148,11 @@ def _api(module: str) -> None:
     (PAGES / "api" / f"{module}.rst").write_text("\n".join(lines), encoding="utf-8")
 
 
-def _gallery() -> None:
+def _benchmarks() -> None:
     """The pictures of recorded results, each with the page that explains it."""
     results = ROOT / "hpc" / "results"
     folder = os.path.relpath(results, PAGES)
-    lines = ["# Gallery", "", "Pictures of recorded benchmarks; the reports have the numbers.", ""]
+    lines = ["# Benchmarks", "", "Pictures of recorded results; the reports have the numbers.", ""]
     reports = sorted(results.glob("*.md"))
     for report in reports:
         _include(report, f"results-{report.stem}")
@@ -134,7 +162,7 @@ def _gallery() -> None:
         lines += [f"![{path.stem.replace('-', ' ')}]({folder}/{path.name})\n" for path in pictures]
     hidden = "\n".join(f"results-{report.stem}" for report in reports)
     lines += ["```{toctree}", ":hidden:", "", hidden, "```", ""]
-    (PAGES / "gallery.md").write_text("\n".join(lines), encoding="utf-8")
+    (PAGES / "benchmarks.md").write_text("\n".join(lines), encoding="utf-8")
 
 
 _pages()

@@ -79,7 +79,7 @@ class LinearIsometry(  # type: ignore[misc]
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components_, n_features)
+    components_ : ndarray of shape (rank, n_features)
         The map Psi.
     n_components_ : int
         Its rows.

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from thalweg.result import Trace
 from thalweg.workbench.report.figures import class_colors, new_figure, plain, save_figure, style
 from thalweg.workbench.report.tables import Seconds, format_cell
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _MARKERS = "os^DvPX*<>"
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.2, 1.2, 1.2)))
@@ -23,8 +26,10 @@ _WIDE = 12.0
 _LETTERS = 0.03
 
 
-def draw_convergence(path: Path | str, traces: Mapping[str, Trace], title: str = "") -> None:
-    """Write two panels side by side: the objective against seconds and evaluations.
+def draw_convergence(
+    path: Path | str | None, traces: Mapping[str, Trace], title: str = ""
+) -> Figure:
+    """Draw the objective against seconds and evaluations, in two panels; returns the figure.
 
     Each method has a color and a dash pattern, named below the panels if there
     are several; a dot marks where it ended.
@@ -35,6 +40,8 @@ def draw_convergence(path: Path | str, traces: Mapping[str, Trace], title: str =
 
     Parameters
     ----------
+    path
+        File to write: ``.png``, ``.pdf`` or ``.svg``; None for no file.
     traces
         Trace of each method, by its name.
     """
@@ -56,7 +63,9 @@ def draw_convergence(path: Path | str, traces: Mapping[str, Trace], title: str =
             figure.legend(
                 handles, names, loc="outside lower center", ncols=columns, handlelength=2.6
             )
-        save_figure(figure, path)
+        if path is not None:
+            save_figure(figure, path)
+    return figure
 
 
 def _values(trace: Trace) -> np.ndarray:
