@@ -24,6 +24,11 @@ def thalweg_solvers() -> list[SolverSpec]:
     """Native descent solvers, and the adapters to TAO and SciPy."""
     return [
         SolverSpec(
+            name="lbfgs",
+            summary="limited-memory BFGS with any preconditioner as H0",
+            load="thalweg_descent.lbfgs:LBFGS",
+        ),
+        SolverSpec(
             name="gradient-descent",
             summary="steepest descent in the metric of B, p = -B^-1 g, with a line search",
             load="thalweg_descent.gradient_descent:GradientDescent",
@@ -32,11 +37,6 @@ def thalweg_solvers() -> list[SolverSpec]:
             name="nonlinear-cg",
             summary="preconditioned nonlinear conjugate gradients",
             load="thalweg_descent.nonlinear_cg:NonlinearCG",
-        ),
-        SolverSpec(
-            name="lbfgs",
-            summary="limited-memory BFGS with any preconditioner as H0",
-            load="thalweg_descent.lbfgs:LBFGS",
         ),
         SolverSpec(
             name="tao",

@@ -39,16 +39,16 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
     """The embeddings."""
     code, eigenmaps = "objectives:", "thalweg_embedding.eigenmaps.eigenmaps_from_data:"
     return [
+        _pairwise("t-sne", code + "t_sne", "TSNE"),
+        _pairwise("umap", code + "umap_embedding", "UMAP"),
+        _pairwise("pacmap", "pacmap:pacmap", "PaCMAP"),
+        _pairwise("largevis", code + "largevis_embedding", "LargeVis"),
+        _pairwise("neg-t-sne", code + "negative_t_sne_embedding", "NegTSNE"),
+        _pairwise("s-sne", code + "symmetric_sne", "SymmetricSNE"),
         _pairwise(
             "elastic-embedding", code + "elastic_embedding", "ElasticEmbedding", staged=False
         ),
-        _pairwise("s-sne", code + "symmetric_sne", "SymmetricSNE"),
-        _pairwise("t-sne", code + "t_sne", "TSNE"),
         _pairwise("t-ee", code + "t_elastic_embedding", staged=False),
-        _pairwise("umap", code + "umap_embedding", "UMAP"),
-        _pairwise("largevis", code + "largevis_embedding", "LargeVis"),
-        _pairwise("neg-t-sne", code + "negative_t_sne_embedding", "NegTSNE"),
-        _pairwise("pacmap", "pacmap:pacmap", "PaCMAP"),
         ObjectiveSpec(
             name="laplacian-eigenmaps",
             summary="Laplacian eigenmaps: neighbors close together, with orthonormal coordinates",
@@ -84,16 +84,6 @@ def thalweg_preconditioners() -> list[PreconditionerSpec]:
     code = "thalweg_embedding.preconditioners."
     return [
         PreconditionerSpec(
-            name="fixed-point",
-            summary="row sums of the affinities: the fixed-point iteration",
-            load=code + "diagonal:FixedPoint",
-        ),
-        PreconditionerSpec(
-            name="hessian-diagonal",
-            summary="the positive part of the Hessian's diagonal",
-            load=code + "diagonal:HessianDiagonalScaling",
-        ),
-        PreconditionerSpec(
             name="spectral",
             summary="spectral direction: the graph Laplacian of the affinities, set up once",
             load=code + "spectral:SpectralDirection",
@@ -102,6 +92,16 @@ def thalweg_preconditioners() -> list[PreconditionerSpec]:
             name="partial-hessian",
             summary="Laplacian plus the positive part of the repulsion, solved by inner CG",
             load=code + "partial_hessian:PartialHessian",
+        ),
+        PreconditionerSpec(
+            name="fixed-point",
+            summary="row sums of the affinities: the fixed-point iteration",
+            load=code + "diagonal:FixedPoint",
+        ),
+        PreconditionerSpec(
+            name="hessian-diagonal",
+            summary="the positive part of the Hessian's diagonal",
+            load=code + "diagonal:HessianDiagonalScaling",
         ),
     ]
 

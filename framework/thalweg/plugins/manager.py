@@ -142,8 +142,9 @@ class Plugins:
     # -- look-up ---------------------------------------------------------------------------
 
     def specs(self, kind: type[AnySpec]) -> list[AnySpec]:
-        """All specs of a kind, sorted by name."""
-        return [self._specs[kind][name] for name in sorted(self._specs[kind])]  # type: ignore[misc]
+        """All specs of a kind: those of each plugin together, in the order it lists them."""
+        every: Any = self._specs[kind].values()
+        return sorted(every, key=lambda spec: self.provider(spec).name)
 
     def provider(self, spec: Spec) -> Provider:
         """Distribution and entry point that provide a spec."""

@@ -56,9 +56,10 @@ def test_built_ins_walk_in_through_entry_points():
     assert everything.broken == []
 
 
-def test_names_are_sorted(found):
-    found.register(module(thalweg_solvers=[solver("b"), solver("a")]), provider("one"))
-    assert [spec.name for spec in found.specs(SolverSpec)] == ["a", "b"]
+def test_specs_come_by_plugin_in_the_order_each_lists_them(found):
+    found.register(module(thalweg_solvers=[solver("a"), solver("c")]), provider("two"))
+    found.register(module(thalweg_solvers=[solver("d"), solver("b")]), provider("one"))
+    assert [spec.name for spec in found.specs(SolverSpec)] == ["d", "b", "a", "c"]
 
 
 def test_two_providers_of_a_name_are_both_named(found):

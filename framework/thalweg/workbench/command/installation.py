@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from thalweg.errors import InputError, PluginError, suggestion
@@ -74,8 +75,8 @@ def _listing(name: str | None) -> tuple[Specs, Sections]:
     specs: Specs = {}
     for kind in KINDS:
         pairs = [(spec, known.provider(spec).distribution) for spec in known.specs(kind)]
-        pairs += [(spec, "thalweg") for spec in core.get(kind, ())]
-        specs[kind] = sorted(pairs, key=lambda pair: pair[0].name)
+        own = sorted(core.get(kind, ()), key=lambda spec: spec.name)
+        specs[kind] = [*((spec, "thalweg") for spec in own), *pairs]
     sections = {"data": tuple(data_options()), **FIXED}
     if name is None:
         return specs, sections
@@ -136,9 +137,13 @@ def _show_all(specs: Specs, sections: Sections, broken: list[Provider]) -> None:
     for kind, pairs in specs.items():
         if not pairs:
             continue
-        print(f"{kind.kind}s:")
         width = max(len(spec.shown_name) for spec, _ in pairs)
+        of = ""
         for spec, provider in pairs:
+            plugin = "" if spec.provider is None else f" of {spec.provider.name}"
+            if plugin != of or spec is pairs[0][0]:
+                print(f"{kind.kind}s{plugin}:")
+            of = plugin
             by = "" if provider == "thalweg" else f"  [{provider}]"
             print(f"  {spec.shown_name:<{width}}  {spec.summary}{by}")
         print()
@@ -258,21 +263,26 @@ def doctor_command(argv: list[str]) -> int:
         "Under mpirun it shows how the ranks share cores and threads, too.",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show whole paths")
     options = parser.parse_args(argv)
     findings = examine()
     broken = sum(finding.broken for finding in findings)
     world = sys.modules.get("mpi4py.MPI")  # missing where it cannot be imported
     if world is None or world.COMM_WORLD.rank == 0:
         report = {"well": not broken, "findings": [dataclasses.asdict(one) for one in findings]}
-        print(json.dumps(report, indent=2) if options.json else _as_text(findings, broken))
+        text = _as_text(findings, broken, options.verbose)
+        print(json.dumps(report, indent=2) if options.json else text)
     return 2 if broken else 0
 
 
-def _as_text(findings: list[Finding], broken: int) -> str:
+def _as_text(findings: list[Finding], broken: int, verbose: bool) -> str:
     width = max(len(finding.name) for finding in findings)
     lines = []
     for finding in findings:
-        lines.append(f"{finding.name:<{width}}  {finding.value}".rstrip())
+        value = finding.value
+        if ", /" in value and not verbose:  # several paths: their names
+            value = ", ".join(dict.fromkeys(Path(path).name for path in value.split(", ")))
+        lines.append(f"{finding.name:<{width}}  {value}".rstrip())
         if finding.problem:
             mark = "BROKEN" if finding.broken else "note"
             advice = f" — {finding.advice}" if finding.advice else ""
