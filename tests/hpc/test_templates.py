@@ -141,6 +141,37 @@ class TestSlurm:
         assert cluster.log("srun")[0].endswith("run config.toml --out runs/7 --resume")
         assert cluster.log("scontrol") == []
 
+    def test_a_site_is_set_up_and_its_launcher_named(self, cluster):
+        cluster.command("srun", f'echo "$@" >> {cluster.folder}/srun.log; echo $LOADED; exit 0')
+        (cluster.folder / "site.sh").write_text("export LOADED=modules\n")
+        variables = {"SETUP": "./site.sh", "MPI": "pmix", "THALWEG": "apptainer run thalweg.sif"}
+        job = cluster.start("slurm.sh", "config.toml", SLURM_JOB_ID="7", **variables)
+        assert finish(job) == (0, "modules\n")
+        line = cluster.log("srun")[0]
+        assert line.startswith("--mpi=pmix --cpus-per-task=1")
+        assert line.endswith("apptainer run thalweg.sif run config.toml --out runs/7 --resume")
+
+    def interrupted(self, cluster, iterations):
+        """srun that ends as an interrupted run does, after so many iterations."""
+        result = f'{{\n"status": "interrupted",\n"iterations": {iterations}\n}}'
+        cluster.command("srun", f"mkdir -p runs/7; echo '{result}' > runs/7/result.json; exit 75")
+
+    def test_a_run_without_progress_is_not_queued_again(self, cluster):
+        self.interrupted(cluster, 5)
+        assert finish(self.start(cluster))[0] == 0
+        code, output = finish(self.start(cluster))
+        assert code == 75
+        assert "no iteration within the time limit" in output
+        assert cluster.log("scontrol") == ["requeue 7"]
+
+    def test_where_jobs_may_not_queue_again_another_follows(self, cluster):
+        self.interrupted(cluster, 5)
+        cluster.command("scontrol", "exit 1")
+        cluster.command("sbatch", f'echo "$OUT $@" >> {cluster.folder}/sbatch.log')
+        assert finish(self.start(cluster))[0] == 0
+        submitted = "runs/7 --dependency=afterany:7 hpc/slurm.sh config.toml"
+        assert cluster.log("sbatch") == [submitted]
+
     @needs_mpirun
     def test_a_signal_before_the_time_limit_requeues_the_job_which_resumes(self, cluster):
         cluster.configure()
@@ -169,6 +200,11 @@ class TestPBS:
         assert cluster.log("mpirun")[0].endswith("run config.toml --out runs/7 --resume")
         assert cluster.log("qsub") == []
 
+    def test_a_rank_gets_the_cores_of_its_threads(self, cluster):
+        cluster.command("mpirun", f'echo "$@" >> {cluster.folder}/mpirun.log; echo Open MPI')
+        assert finish(self.start(cluster, OMP_NUM_THREADS="4"))[0] == 0
+        assert cluster.log("mpirun")[1].startswith("--map-by slot:PE=4 .venv/bin/thalweg run")
+
     @needs_mpirun
     def test_the_own_time_limit_and_pre_emption_queue_a_job_that_resumes(self, cluster):
         cluster.configure()
@@ -176,7 +212,7 @@ class TestPBS:
         code, output = finish(self.start(cluster, LIMIT="8h"))
         assert code == 0, output
         assert cluster.log("timeout") == ["8h"]
-        queued = "-v CONFIG=config.toml,OUT=runs/7,LIMIT={} hpc/pbs.sh"
+        queued = "-v CONFIG=config.toml,OUT=runs/7,LIMIT={},SETUP=,THALWEG= hpc/pbs.sh"
         assert cluster.log("qsub") == [queued.format("8h")]
         reached = cluster.iterations("runs/7")
         assert reached > 0
