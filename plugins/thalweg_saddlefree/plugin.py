@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, SolverSpec, hookimpl
 
-THALWEG_API = 1
-
 
 def _function(name: str, summary: str) -> ObjectiveSpec:
     return ObjectiveSpec(

@@ -88,15 +88,14 @@ class StepSearch:
             if value < before and ratio > 1e-4:
                 return Found(value, direction, ratio, damping)
             if -predicted <= ROUNDING * abs(before):
-                flatter = value <= before and self._flatter(direction)
+                # Where values only round, a smaller gradient is the test.
+                flatter = value <= before and (
+                    self.trials.gradient_norm(self.step(direction)) < self.state.gradient_norm
+                )
                 return Found(value, direction, ratio, damping) if flatter else None
             # From a damping of zero, start at a thousandth of the spectrum's size.
             damping = 4.0 * damping if damping > 0 else 1e-3 * self.solver.largest()
         return None
-
-    def _flatter(self, direction: Direction) -> bool:
-        """Whether the step leads to a smaller gradient: the test where values only round."""
-        return self.trials.gradient_norm(self.step(direction)) < self.state.gradient_norm
 
     def _smaller_dampings(self, solver: LanczosAbsolute, found: Found) -> Found:
         """Smaller dampings from the same basis, as long as the model is good and they gain."""

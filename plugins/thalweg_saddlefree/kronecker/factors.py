@@ -12,6 +12,7 @@ local to a rank.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -19,6 +20,9 @@ from scipy.linalg import blas, lapack
 
 from thalweg.errors import NumericalError
 from thalweg_saddlefree.capabilities import LayerBlock, LayerSample
+
+#: Eigenvectors of the two factors, as columns.
+Basis: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 #: Largest number of entries of the sums over places of single rows, which are squared.
 ENTRIES = 4_000_000
@@ -60,7 +64,7 @@ class Moments:
         _add_squares(g, 1.0 / places, self.derivatives)
         if self.squares is None or basis is None:
             return
-        a, g = a @ basis.inputs, g @ basis.derivatives
+        a, g = a @ basis[0], g @ basis[1]
         if places == 1:
             self.squares += np.square(a).T @ np.square(g)
             return
@@ -76,14 +80,6 @@ def _add_squares(rows: np.ndarray, factor: float, total: np.ndarray) -> None:
     syrk = blas.dsyrk if total.dtype == np.float64 else blas.ssyrk
     if len(rows):
         syrk(factor, rows.T, beta=1.0, c=total, overwrite_c=1)
-
-
-@dataclass(frozen=True)
-class Basis:
-    """Eigenvectors of the two factors, as columns."""
-
-    inputs: np.ndarray
-    derivatives: np.ndarray
 
 
 @dataclass(frozen=True)

@@ -135,8 +135,16 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         moved = max(self.wanted_damping, self.used_damping) > MOVED * min(
             self.wanted_damping, self.used_damping
         )
-        if moved or self.count - self.inverted >= wait:
-            self._invert()
+        if not moved and self.count - self.inverted < wait:
+            return
+        self.inverted, self.used_damping = self.count, self.wanted_damping
+        with raise_on_all_ranks(comm):
+            self.factors = {
+                layer: factors.refreshed(self.wanted_damping, self.corrected)
+                for layer, factors in self.factors.items()
+            }
+        if self.corrected:
+            self._share_bases()
 
     def _sums(self, x: Array) -> list[Moments]:
         sums: list[Moments | None] = [None] * len(self.blocks)
@@ -158,24 +166,13 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
             for block, moments in zip(self.blocks, sums, strict=True)
         ]
 
-    def _invert(self) -> None:
-        self.inverted, self.used_damping = self.count, self.wanted_damping
-        with raise_on_all_ranks(self.objective.comm):
-            self.factors = {
-                layer: factors.refreshed(self.wanted_damping, self.corrected)
-                for layer, factors in self.factors.items()
-            }
-        if self.corrected:
-            self._share_bases()
-
     def _share_bases(self) -> None:
         """Give all ranks the eigenvectors, in which each squares the gradients of its rows."""
         comm = self.objective.comm
         for layer, owner in enumerate(self.owners):
             own = self.factors.get(layer)
-            pair = (own.left, own.right) if own is not None else None
-            left, right = comm.bcast(pair, root=owner)
-            self.bases[layer] = Basis(left, right)
+            basis = (own.left, own.right) if own is not None else None
+            self.bases[layer] = comm.bcast(basis, root=owner)
 
     def apply(self, residual: Array) -> Array:
         """Each rank solves with its own layers; every rank gets the whole."""

@@ -12,7 +12,7 @@ from thalweg.parallel import MPI, Layout
 from thalweg.testing import check_preconditioner
 from thalweg_saddlefree.capabilities import LayerBlock, LayerSample
 from thalweg_saddlefree.hessian_free import HessianFree
-from thalweg_saddlefree.kronecker.factors import Basis, LayerFactors, Moments
+from thalweg_saddlefree.kronecker.factors import LayerFactors, Moments
 from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner, owners
 from thalweg_saddlefree.minibatches import RowSet
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
@@ -114,13 +114,13 @@ def test_corrected_eigenvalues_are_mean_squared_gradients_of_rows(places):
     stream = np.random.default_rng(1)
     block = LayerBlock(0, 3, 2, bias=False)
     a, g = stream.standard_normal((7, places, 3)), stream.standard_normal((7, places, 2))
-    basis = Basis(*(np.linalg.qr(stream.standard_normal((n, n)))[0] for n in (3, 2)))
+    basis = left, right = [np.linalg.qr(stream.standard_normal((n, n)))[0] for n in (3, 2)]
     moments = Moments.zero(block, np.dtype(float), squares=True)
     moments.add(LayerSample(0, a, g), block, basis)
     wanted = np.zeros((3, 2))
     for row in range(7):
         gradient = sum(np.outer(a[row, t], g[row, t]) for t in range(places))
-        wanted += (basis.inputs.T @ gradient @ basis.derivatives) ** 2
+        wanted += (left.T @ gradient @ right) ** 2
     np.testing.assert_allclose(moments.squares, wanted)
     np.testing.assert_allclose(
         np.triu(moments.derivatives), np.triu(np.einsum("npi,npj->ij", g, g) / places)
