@@ -22,9 +22,9 @@ import numpy as np
 
 import thalweg
 from thalweg.data import Dataset
-from thalweg.parallel import Layout
+from thalweg.parallel import Layout, on_root
 from thalweg_clustering.agreement import normalized_mutual_information
-from thalweg_clustering.build import Preparation, build_kdac
+from thalweg_clustering.build import build_kdac
 from thalweg_clustering.kdac import KDACObjective
 from thalweg_clustering.kernels import KernelFunction, symmetric
 from thalweg_clustering.prepared_data import evenly_spread
@@ -122,7 +122,6 @@ def find_alternatives(
     solver: Any = "ism",
     max_overlap: float = 0.2,
     starts: Sequence[np.ndarray | None] = (),
-    preparation: Preparation | None = None,
     stop: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Alternatives:
@@ -145,7 +144,7 @@ def find_alternatives(
         W to start each alternative from; None, or none, for the option ``init``.
     stop
         Stopping rules of each run, as :func:`thalweg.minimize` takes them.
-    preparation, options
+    options
         See :func:`~thalweg_clustering.build.build_kdac`.
     """
     comm, seed = dataset.comm, options.get("seed", 0)
@@ -156,9 +155,7 @@ def find_alternatives(
         chosen = dict(options)
         if not known:
             chosen["task"] = "unsupervised"
-        objective = build_kdac(
-            dataset, comm, **chosen, labelings=known, start=start, preparation=preparation
-        )
+        objective = build_kdac(dataset, comm, **chosen, labelings=known, start=start)
         alternative = solved(objective, solver, seed, **(stop or {}))
         objection = alternative.objection(max_overlap)
         if objection and n_alternatives > 1:
@@ -171,11 +168,10 @@ def find_alternatives(
 def solved(objective: KDACObjective, solver: Any, seed: int = 0, **stop: Any) -> Alternative:
     """The alternative that one run finds.  Collective."""
     result = thalweg.minimize(objective, solver=solver, seed=seed, **stop)
-    outcome = objective.outcome_of(result)
+    outcome = objective.outcome(result.x)
     overlaps = tuple(
-        normalized_mutual_information(outcome["labels"], labeling.labels, objective.comm)
-        for labeling in objective.labelings
-        if labeling.weight < 0
+        normalized_mutual_information(outcome["labels"], labels, objective.comm)
+        for labels in (objective.labelings if objective.penalty > 0 else ())
     )
     projected = objective.kernel.points @ outcome["components"]
     separation, reference = compared_with_reference(
@@ -196,8 +192,8 @@ def compared_with_reference(
     ``z``: this rank's projected rows in units of sigma, shape ``(n_local, q)``.  Collective.
     """
     sample = evenly_spread(layout, z, REFERENCE_ROWS)[1]
-    found = None
-    if layout.comm.rank == 0:
+
+    def compared() -> tuple[tuple[float, float], tuple[float, float]]:
         stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2001,)))
         center = sample.mean(axis=0)
         axes = np.linalg.svd(sample - center, full_matrices=False)[2]
@@ -205,9 +201,9 @@ def compared_with_reference(
         low, high = turned.min(axis=0), turned.max(axis=0)
         drawn = [stream.uniform(low, high, turned.shape) for _ in range(REFERENCES)]
         own, *others = [_separation(rows, function, clusters) for rows in (turned, *drawn)]
-        found = own, (max(value for value, _ in others), max(gap for _, gap in others))
-    own, largest = layout.comm.bcast(found, root=0)
-    return own, largest
+        return own, (max(value for value, _ in others), max(gap for _, gap in others))
+
+    return on_root(layout.comm, compared)
 
 
 def _separation(z: np.ndarray, function: KernelFunction, clusters: int) -> tuple[float, float]:
@@ -236,10 +232,10 @@ def choose_clusters(
     """
     points = evenly_spread(dataset.layout, dataset.values, 1000)[1]
     known = [evenly_spread(dataset.layout, labels, 1000)[1] for labels in labelings]
-    best = 2
-    if dataset.comm.rank == 0:
+
+    def widest_gap() -> int:
         sample = Dataset.from_array(np.asarray(points, float))
-        widest = -np.inf
+        best, widest = 2, -np.inf
         for k in range(2, min(largest, len(points) // 4) + 1):
             task = {} if known else {"task": "unsupervised"}
             given = {**options, **task, "clusters": k, "condition": False}
@@ -248,8 +244,10 @@ def choose_clusters(
                 result = thalweg.minimize(objective, solver="ism", seed=options.get("seed", 0))
             except thalweg.ThalwegError:
                 continue
-            values = objective.outcome_of(result)["embedding_values"]
+            values = objective.outcome(result.x)["embedding_values"]
             gap = float(values[k - 2] - values[k - 1])
             if gap > widest:
                 best, widest = k, gap
-    return int(dataset.comm.bcast(best, root=0))
+        return best
+
+    return on_root(dataset.comm, widest_gap)

@@ -6,7 +6,7 @@ Configurations, the estimator and the benchmarks all come through :func:`build_k
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,6 +22,7 @@ from thalweg_clustering.feature_sums import FeatureKernel, FourierKernel, Nystro
 from thalweg_clustering.kdac import TASKS, KDACObjective, Task
 from thalweg_clustering.kernels import KernelFunction, KernelName, kernel_function
 from thalweg_clustering.prepared_data import (
+    Preparation,
     active_features,
     centered_points,
     given_labels,
@@ -50,22 +51,6 @@ LEVEL_ERROR = 0.01
 
 #: Frequencies or landmarks, unless their number is given.
 FEATURES = 256
-
-
-@dataclass
-class Preparation:
-    """Intermediate results between data and objective, for predictions and pictures.
-
-    Attributes
-    ----------
-    mean, scale, active
-        Means of all features, what each was divided by, and which are not constant:
-        points = (x - mean)[active] / scale[active].
-    """
-
-    mean: np.ndarray = field(default_factory=lambda: np.empty(0))
-    scale: np.ndarray = field(default_factory=lambda: np.empty(0))
-    active: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
 
 
 def build_kdac(
@@ -182,7 +167,6 @@ def build_kdac(
     pairs: np.ndarray | None = None,
     function: KernelFunction | None = None,
     start: np.ndarray | None = None,
-    preparation: Preparation | None = None,
 ) -> KDACObjective:
     """The objective of a data set, by default with its labels as the clustering given.
 
@@ -201,8 +185,6 @@ def build_kdac(
         A kernel of the user's own.
     start
         W to start from, in the coordinates of the active features, shape ``(d, q)``.
-    preparation
-        Filled with what was made of the data.
 
     Raises
     ------
@@ -224,9 +206,7 @@ def build_kdac(
         true_labels = read_labels(truth, comm)
     if true_labels is not None:
         true_labels = given_labels(layout, true_labels, "the true labels (option 'truth')")
-    points, prepared = _prepare(layout, dataset.values, bandwidths)
-    if preparation is not None:
-        preparation.__dict__.update(prepared.__dict__)
+    points, preparation = _prepare(layout, dataset.values, bandwidths)
     d = points.shape[1]
     k = clusters or (int(max(comm.allgather(max((int(y.max(initial=0)) for y in known),
                      default=1)))) + 1)  # fmt: skip
@@ -283,6 +263,7 @@ def build_kdac(
     elif init == "auto":
         first = "spectral"
     objective = settings.objective(kind, q, start=first, truth=true_labels)
+    objective.preparation = preparation
     if chosen != "exact" and approximation == "auto":
         objective.note(
             f"exact sums over all pairs of {layout.rows} rows would take about "
@@ -391,15 +372,13 @@ def _from_fewer_rows(
 
     sample = settings.on_sample(STORED_ROWS)
     sample.weight = weight(sample.layout.rows)
-    w = None
-    if layout.comm.rank == 0:  # small enough that the ranks would only wait for each other
-        outcome = sample.solved(sigma, components, stored=False)
-        w = None if outcome is None else outcome["components"]
-    w = layout.comm.bcast(w, root=0)
-    if w is None:
+    # Small enough that the ranks would only wait for each other.
+    outcome = on_root(layout.comm, lambda: sample.solved(sigma, components, stored=False))
+    if outcome is None:
         raise InputError(
             "the run on a sample that was to find a first W failed; use init = 'spectral'"
         )
+    w = outcome["components"]
     levels = [f"{min(STORED_ROWS, layout.rows)} evenly spread rows"]
     scaled = settings.common["local_scaling"]
     streamed = isinstance(kernel, StreamedKernel) and kernel.function.positive and not scaled
@@ -448,8 +427,5 @@ def _eigengap_components(settings: Settings, sigma: float, first: int) -> int:
     As the paper tunes it: q is first the number of clusters, then that of eq. 11.  Collective.
     """
     sample = settings.on_sample(STORED_ROWS)
-    best = None
-    if settings.layout.comm.rank == 0:
-        outcome = sample.solved(sigma, first, stored=False)
-        best = first if outcome is None else outcome["measures"]["eigengap_components"]
-    return int(settings.layout.comm.bcast(best, root=0))
+    outcome = on_root(settings.layout.comm, lambda: sample.solved(sigma, first, stored=False))
+    return first if outcome is None else int(outcome["measures"]["eigengap_components"])

@@ -105,8 +105,15 @@ class Curvilinear(RoundSolver[CurvilinearState]):
         parity, following = state.parity, 2.0 * length
         if self.lengths != "armijo":
             parity = 1 - parity
+            moved = candidate - w
             turned = _direction(candidate, gradient) - _direction(w, slope)
-            following = self._barzilai_borwein(state, candidate - w, turned, parity)
+            mixed, squares = abs(float((moved * turned).sum())), float((turned**2).sum())
+            following = state.length
+            if parity and mixed > 0:
+                following = float((moved**2).sum()) / mixed
+            elif not parity and squares > 0:
+                following = mixed / squares
+            following = agreed(objective.comm, float(np.clip(following, 1e-15, 1e15)))
         heavier = self.memory * state.weight + 1.0
         return moved_to(
             state,
@@ -121,17 +128,6 @@ class Curvilinear(RoundSolver[CurvilinearState]):
             weight=heavier,
             parity=parity,
         )
-
-    def _barzilai_borwein(
-        self, state: CurvilinearState, moved: Array, turned: Array, parity: int
-    ) -> float:
-        mixed = abs(float((moved * turned).sum()))
-        if parity:
-            length = float((moved**2).sum()) / mixed if mixed > 0 else state.length
-        else:
-            squares = float((turned**2).sum())
-            length = mixed / squares if squares > 0 else state.length
-        return agreed(state.objective.comm, float(np.clip(length, 1e-15, 1e15)))
 
 
 def _direction(w: Array, slope: Array) -> Array:

@@ -8,11 +8,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 
-from thalweg.errors import InputError
 from thalweg_clustering.coordinate_power import coordinate_power_smallest
-
-#: Names of the methods.
-EIGENSOLVERS = ("lapack", "lobpcg", "cpm", "slepc")
 
 
 def smallest_eigenvectors(
@@ -29,8 +25,6 @@ def smallest_eigenvectors(
     so that its largest entry is positive.
     """
     d = len(matrix)
-    if solver not in EIGENSOLVERS:
-        raise InputError(f"eigen-solver must be one of {', '.join(EIGENSOLVERS)}, not {solver!r}")
     if guess is None and solver != "lapack":
         guess = np.linalg.qr(np.random.default_rng(0).standard_normal((d, count)))[0]
     if solver == "cpm":
@@ -45,6 +39,18 @@ def smallest_eigenvectors(
     largest = np.abs(vectors).argmax(axis=0)
     vectors = vectors * np.where(vectors[largest, np.arange(count)] < 0, -1.0, 1.0)
     return np.ascontiguousarray(vectors)
+
+
+def best_gap(spectrum: np.ndarray) -> int:
+    """The q after which the ascending spectrum has its widest gap (eq. 11).
+
+    Where Phi has negative eigenvalues only these directions lower the cost: the gap below
+    a direction that is penalized says nothing of how many are wanted.
+    """
+    count = len(spectrum) - 1
+    if spectrum[0] < 0:
+        count = max(1, min(count, int(np.count_nonzero(spectrum < 0.05 * spectrum[0]))))
+    return int(np.argmax(np.diff(spectrum)[:count])) + 1
 
 
 def _by_lobpcg(matrix: np.ndarray, guess: np.ndarray | None, tolerance: float) -> np.ndarray:

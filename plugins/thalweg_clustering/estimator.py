@@ -19,7 +19,7 @@ from thalweg.interfaces import Solver
 from thalweg.parallel import collective_call, job_threads, raise_on_all_ranks, shared_seed
 from thalweg.plugins import Option, check_parameters, declared_options
 from thalweg_clustering.alternatives import Alternative, choose_clusters, find_alternatives
-from thalweg_clustering.build import Preparation, build_kdac
+from thalweg_clustering.build import build_kdac
 from thalweg_clustering.kernels import KernelFunction
 from thalweg_clustering.prediction import KEPT_ROWS, Predictor
 from thalweg_clustering.prepared_data import evenly_spread, given_labels
@@ -224,7 +224,6 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
             return self._fit(dataset, columns, options)
 
     def _fit(self, dataset: Dataset, columns: list[np.ndarray], options: dict[str, Any]) -> KDAC:
-        preparation = Preparation()
         partly = self.task == "semi-supervised"
         labelings = [
             given_labels(dataset.layout, column, "the clustering given (y)", partly)
@@ -246,17 +245,15 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
             ]
         stop = {"iterations": self.max_iter, "progress": bool(self.verbose)}
         search = find_alternatives(
-            dataset, labelings, self.n_alternatives, self.solver, self.max_overlap, starts,
-            preparation, stop, **options,
+            dataset, labelings, self.n_alternatives, self.solver, self.max_overlap, starts, stop,
+            **options,
         )  # fmt: skip
-        self._preparation: Preparation = preparation
         self.stop_reason_ = search.reason
         self.alternatives_ = list(search.found)
         if search.refused is not None and not search.found:
             because = f"labels_ is the labeling that ended the search: {search.reason}"
             warnings.warn(because, stacklevel=2)
             self.alternatives_ = [search.refused]
-        self.mean_ = preparation.mean
         for alternative in self.alternatives_:
             # A solver may also end by a limit of its own, as ism does by its rounds.
             if self.max_iter is not None and alternative.result.iterations >= self.max_iter:
@@ -269,6 +266,9 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
 
     def _describe(self, first: Alternative) -> None:
         measures, result = first.measures, first.result
+        assert first.objective is not None
+        self._preparation = first.objective.preparation
+        self.mean_ = self._preparation.mean
         self.labels_ = first.labels
         self.embedding_ = first.outcome["embedding"]
         self.components_ = self.components_of(first)
@@ -298,7 +298,15 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     def transform(self, X: Any, alternative: int = 0) -> np.ndarray:
         """Samples in the subspace of an alternative, shape ``(n_samples, n_components)``."""
         check_is_fitted(self)
-        X = self._new_samples(X)
+        if not isinstance(X, Dataset):
+            X = np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
+        elif X.layout.columns == self.n_features_in_:
+            X = np.asarray(X.values, dtype=float)
+        else:
+            raise InputError(
+                f"X has {X.layout.columns} features, but KDAC is expecting {self.n_features_in_} "
+                "features as input"
+            )
         return np.asarray((X - self.mean_) @ self.components_of(self.alternatives_[alternative]).T)
 
     def predict(self, X: Any, alternative: int = 0) -> np.ndarray:
@@ -365,16 +373,6 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
                 f"{len(y) if y.ndim else 0}"
             )
         return dataset, columns
-
-    def _new_samples(self, X: Any) -> np.ndarray:
-        if isinstance(X, Dataset):
-            if X.layout.columns != self.n_features_in_:
-                raise InputError(
-                    f"X has {X.layout.columns} features, but KDAC is expecting "
-                    f"{self.n_features_in_} features as input"
-                )
-            return np.asarray(X.values, dtype=float)
-        return np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
 
 
 def _predictor(alternative: Alternative) -> Predictor:

@@ -29,7 +29,7 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from thalweg.errors import InputError, NumericalError
-from thalweg.parallel import Layout, sum_large
+from thalweg.parallel import Layout, on_root, sum_large
 from thalweg_clustering.kernels import KernelFunction, symmetric
 from thalweg_clustering.leading_subspace import Subspace
 from thalweg_clustering.projected_kernel import DerivativeSums, PairWeights, ProjectedKernel
@@ -123,12 +123,11 @@ class FeatureKernel(ProjectedKernel):
         gram = triangle.transposed(triangle.transposed(sums[: self.size]).T)
         inner = triangle.transposed(sums[self.size :].T).T
         gram -= inner.T @ inner
-        last = len(gram) - 1
-        found = None
-        if self.layout.comm.rank == 0:
-            wanted = [max(0, last - count), last]
-            found = scipy.linalg.eigh(symmetric(gram), subset_by_index=wanted, overwrite_a=True)
-        values, vectors = self.layout.comm.bcast(found, root=0)
+        span = [max(0, len(gram) - 1 - count), len(gram) - 1]
+        values, vectors = on_root(
+            self.layout.comm,
+            lambda: scipy.linalg.eigh(symmetric(gram), subset_by_index=span, overwrite_a=True),
+        )
         values, vectors = values[::-1], vectors[:, ::-1][:, :count]
         if vectors.shape[1] < count or values[count - 1] <= 0:
             raise NumericalError(
@@ -141,7 +140,7 @@ class FeatureKernel(ProjectedKernel):
         for rows, c in self.functions(w):
             result[rows] = scale[rows, None] * (c @ turned.astype(c.dtype, copy=False))
         result -= removed @ (inner @ vectors)
-        return Subspace(result / np.sqrt(values[:count]), known, 2)
+        return Subspace(result / np.sqrt(values[:count]), known)
 
     def value_and_matrix(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
         """F(W) and ``(2 / sigma^2) X'(D - psi) X``, with psi = gamma * K of the features.
@@ -325,19 +324,17 @@ class NystromKernel(FeatureKernel):
         z = self.landmarks @ (w / self.sigma)
         kernel = self.function.value(self.function.beta(z, z))
         kernel[np.diag_indices_from(kernel)] += self.ridge
-        root = None
-        if self.layout.comm.rank == 0:
+
+        def root() -> np.ndarray:
             try:
-                root = scipy.linalg.cholesky(kernel)
-            except scipy.linalg.LinAlgError:
-                root = None
-        root = self.layout.comm.bcast(root, root=0)
-        if root is None:
-            raise NumericalError(
-                f"the {self.function.name} kernel of the landmarks is not positive definite; use "
-                "approximation 'exact'"
-            )
-        return Triangle(np.asarray(root))
+                return np.asarray(scipy.linalg.cholesky(kernel))
+            except scipy.linalg.LinAlgError as error:
+                raise NumericalError(
+                    f"the {self.function.name} kernel of the landmarks is not positive definite; "
+                    "use approximation 'exact'"
+                ) from error
+
+        return Triangle(on_root(self.layout.comm, root))
 
     def functions(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """The kernel of rows and landmarks."""

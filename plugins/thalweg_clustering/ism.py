@@ -148,7 +148,12 @@ class ISM(RoundSolver[ISMState]):
             if not accepted:
                 if value - before <= objective.value_error(before):
                     break  # rounding alone explains the increase: W is a fixed point
-                state = self._shortened(state)
+                state = replace(
+                    state,
+                    shift=max(4.0 * state.shift, 0.05 * _largest_curvature(state)),
+                    damping=0.5 * state.damping,
+                    refusals=state.refusals + 1,
+                )
         if not accepted or candidate is None:
             return replace(state, inner_done=True)
         inner_done = False
@@ -166,10 +171,15 @@ class ISM(RoundSolver[ISMState]):
             slow=state.slow + 1 if slow else 0,
         )
         moved = replace(moved, gradient_norm=residual_norm(moved.x, phi @ moved.x))
-        return self._lengthened(moved) if moved.refusals == 0 else moved
+        if moved.refusals:
+            return moved
+        shift = 0.25 * moved.shift
+        if shift < 1e-3 * float(np.abs(phi).max()):
+            shift = 0.0
+        return replace(moved, shift=shift, damping=min(1.0, 2.0 * moved.damping))
 
     def _trust_region_step(self, state: ISMState) -> ISMState:
-        moved = TrustRegion().move(state)
+        moved = TrustRegion().improve(state)
         assert isinstance(moved.objective, EigenvectorFixedPoint)
         phi = moved.objective.fixed_point_matrix(moved.x)
         return replace(
@@ -218,17 +228,6 @@ class ISM(RoundSolver[ISMState]):
             return smallest_eigenvectors(-between, count), plain
         matrix = state.phi if state.shift == 0.0 else state.phi - state.shift * w @ w.T
         return smallest_eigenvectors(matrix, count, self.eigensolver, w), None
-
-    def _shortened(self, state: ISMState) -> ISMState:
-        shift = max(4.0 * state.shift, 0.05 * _largest_curvature(state))
-        damping, refusals = 0.5 * state.damping, state.refusals + 1
-        return replace(state, shift=shift, damping=damping, refusals=refusals)
-
-    def _lengthened(self, state: ISMState) -> ISMState:
-        shift = 0.25 * state.shift
-        if shift < 1e-3 * float(np.abs(state.phi).max()):
-            shift = 0.0
-        return replace(state, shift=shift, damping=min(1.0, 2.0 * state.damping))
 
 
 def _largest_curvature(state: ISMState) -> float:

@@ -18,7 +18,6 @@ stays on the ranks that hold these rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -35,17 +34,21 @@ from thalweg.parallel import (
     sum_large,
     sum_over_ranks,
 )
-from thalweg.result import Result
 from thalweg_clustering.agreement import normalized_mutual_information
+from thalweg_clustering.alternating import residual_norm
 from thalweg_clustering.alternation import Alternation
-from thalweg_clustering.eigenvectors import smallest_eigenvectors
+from thalweg_clustering.eigenvectors import best_gap, smallest_eigenvectors
 from thalweg_clustering.embedding_step import leading_embedding
 from thalweg_clustering.exact_sums import STORED_ROWS, StreamedKernel
 from thalweg_clustering.feature_sums import FeatureKernel
 from thalweg_clustering.kmeans import kmeans
-from thalweg_clustering.leading_subspace import Subspace
+from thalweg_clustering.leading_subspace import Subspace, orthonormal_columns
 from thalweg_clustering.pair_sum import LinkSum, PairSum
-from thalweg_clustering.prepared_data import distributed_sample
+from thalweg_clustering.prepared_data import (
+    Preparation,
+    centered_indicators,
+    distributed_sample,
+)
 from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
 
 #: Similarity to all others together below which a row is like no other, and how little
@@ -58,36 +61,8 @@ FIRST_TOLERANCE = 1e-2
 Task = Literal["alternative", "unsupervised", "supervised", "semi-supervised"]
 TASKS = get_args(Task)
 
-#: Label of rows whose cluster is not known.
-UNKNOWN = -1
-
 #: Neighbor whose distance is a row's scale (Zelnik-Manor and Perona, 2004).
 SCALE_NEIGHBOR = 7
-
-
-@dataclass(frozen=True)
-class Labeling:
-    """One labeling of the rows, and its weight in Gamma."""
-
-    #: This rank's rows, integers 0 to k' - 1, or :data:`UNKNOWN`, shape ``(n_local,)``.
-    labels: np.ndarray
-    weight: float  # positive where the subspace should show it, negative where it should not
-
-    def factor(self, layout: Layout) -> np.ndarray:
-        """This rank's rows of a thin factor of H YY' H.  Collective."""
-        groups = int(max_over_ranks(layout.comm, self.labels.max(initial=0))) + 1
-        known = self.labels != UNKNOWN
-        indicator = np.zeros((len(self.labels), groups))
-        indicator[known, self.labels[known]] = 1.0
-        means = np.asarray(sum_over_ranks(layout.comm, indicator.sum(axis=0))) / layout.rows
-        centered = indicator - means
-        if not max_over_ranks(layout.comm, float(not known.all())):
-            # The rows of HY are orthogonal to the vector of ones: a basis of the complement
-            # loses nothing.
-            ones = np.ones((groups, 1))
-            helmert = np.linalg.qr(np.concatenate([ones, np.eye(groups)[:, 1:]], axis=1))[0]
-            centered = centered @ helmert[:, 1:]
-        return np.asarray(centered)
 
 
 class KDACObjective(PairSum, Alternation):
@@ -98,7 +73,10 @@ class KDACObjective(PairSum, Alternation):
     kernel
         Rows, kernel function and width.
     labelings
-        What is known of the rows; the first is the clustering given.
+        What is known of the rows, the first is the clustering given: of this rank's, integers 0
+        to k' - 1, or -1 where unknown, shape ``(n_local,)`` each.
+    weight
+        Theirs in Gamma, positive where the subspace should show them, negative where it should not.
     clusters
         k, number of clusters to find.
     columns
@@ -112,8 +90,6 @@ class KDACObjective(PairSum, Alternation):
         given as U, as Algorithm 1 has it), or W itself, shape ``(d, q)``.
     embedding
         Eigen-solver of the U-step: ``"auto"``, ``"lapack"``, ``"lobpcg"`` or ``"slepc"``.
-    embedding_tolerance
-        Relative residual of the iterative ones.
     truth
         This rank's labels to compare the result with, or None.
     seed
@@ -131,17 +107,23 @@ class KDACObjective(PairSum, Alternation):
 
     default_solver: ClassVar[str] = "ism"
 
+    #: Relative residual of iterative eigen-solvers of the U-step.
+    embedding_tolerance = 1e-4
+
+    #: How the rows were made of the data.
+    preparation: Preparation
+
     def __init__(
         self,
         kernel: ProjectedKernel,
-        labelings: Sequence[Labeling],
+        labelings: Sequence[np.ndarray],
+        weight: float,
         clusters: int,
         columns: int,
         task: str = "alternative",
         links: LinkSum | None = None,
         start: str | np.ndarray = "spectral",
         embedding: str = "auto",
-        embedding_tolerance: float = 1e-4,
         truth: np.ndarray | None = None,
         seed: int = 0,
         bound: bool = True,
@@ -160,35 +142,19 @@ class KDACObjective(PairSum, Alternation):
         self.clusters = clusters
         self.embedding_columns = embedding_columns or clusters
         self.start, self.embedding = start, embedding
-        self.embedding_tolerance = embedding_tolerance
         self.seed, self.bound, self.local_scaling = seed, bound, local_scaling
         self.quiet = quiet
-        factors = [labeling.factor(self.rows) for labeling in self.labelings]
+        self.penalty = max(0.0, -weight) if self.labelings else 0.0  # lambda
+        self.has_embedding = task != "supervised"  # which has labels in the place of U
+        factors = [centered_indicators(self.rows, labels) for labels in self.labelings]
         empty = np.zeros((self.rows.local_rows, 0))
         self._label_factor = np.concatenate([empty, *factors], axis=1)
-        self._label_signs = np.concatenate(
-            [np.zeros(0)]
-            + [
-                np.full(factor.shape[1], labeling.weight)
-                for factor, labeling in zip(factors, self.labelings, strict=True)
-            ]
-        )
+        self._label_signs = np.full(self._label_factor.shape[1], weight)
         super().__init__(kernel, columns, PairWeights(empty, np.zeros(0)), links)
         self._scale_of_value = 0.0
         self._first: dict[str, np.ndarray] = {}
         self._start_blocks()
-        self._outcome_for: bytes | None = None
-        self._outcome: dict[str, Any] = {}
-
-    @property
-    def has_embedding(self) -> bool:
-        """Whether U takes part; a supervised task has labels in its place."""
-        return self.task != "supervised"
-
-    @property
-    def penalty(self) -> float:
-        """lambda, weight of the novelty."""
-        return max([0.0, *(-labeling.weight for labeling in self.labelings)])
+        self._outcome: dict[str, Any] | None = None
 
     # -- starting point --------------------------------------------------------------------
 
@@ -205,13 +171,13 @@ class KDACObjective(PairSum, Alternation):
             identity = np.eye(self.layout.rows)
             self._first = self._scales_and_degrees(identity)
             if self.start == "published" and self.labelings:
-                labels = self.labelings[0].factor(self.rows)
+                labels = centered_indicators(self.rows, self.labelings[0])
                 gram = sum_large(self.comm, np.ascontiguousarray(labels.T @ labels))
                 root = np.linalg.inv(np.linalg.cholesky(gram)).T
                 self._first["embedding"] = labels @ root
             elif self.has_embedding:
-                avoided = self._label_factor[:, self._label_signs < 0]
-                apart = _orthonormal_columns(self.rows, avoided) if avoided.shape[1] else None
+                avoided = self.penalty > 0 and self._label_factor.shape[1]
+                apart = orthonormal_columns(self.rows, self._label_factor) if avoided else None
                 self._first["embedding"] = self._leading(
                     identity, self._first["degrees"][:, 0], apart, None, FIRST_TOLERANCE
                 ).vectors
@@ -267,26 +233,18 @@ class KDACObjective(PairSum, Alternation):
         return {name: self.rows.local(even.gather_rows(block)) for name, block in blocks.items()}
 
     def _scales_and_degrees(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        blocks = {}
-        if self.local_scaling:
-            blocks["scales"] = self._scales(w)[:, None]
-            self.kernel.scales = blocks["scales"][:, 0]
-        degrees = (
-            self.kernel.row_sums(w)
-            if self.kernel.function.normalized and self.has_embedding
-            else np.ones(self.rows.local_rows)
-        )
-        blocks["degrees"] = degrees[:, None]
-        return blocks
-
-    def _scales(self, w: np.ndarray) -> np.ndarray:
-        """1 / sigma_i of this rank's rows: sigma is then a factor without unit."""
-        projected = np.ascontiguousarray(self.kernel.points @ w)
-        count = min(SCALE_NEIGHBOR, self.rows.rows - 1)
-        layout = self.rows.with_columns(projected.shape[1])
-        distances = np.sqrt(nearest_neighbors(layout, projected, count)[1][:, -1])
-        largest = max_over_ranks(self.comm, float(distances.max(initial=0.0)))
-        return np.asarray(1.0 / np.maximum(distances, 1e-3 * max(largest, 1e-300)))
+        blocks, degrees = {}, np.ones(self.rows.local_rows)
+        if self.local_scaling:  # 1 / sigma_i of this rank's rows: sigma has then no unit
+            projected = np.ascontiguousarray(self.kernel.points @ w)
+            count = min(SCALE_NEIGHBOR, self.rows.rows - 1)
+            layout = self.rows.with_columns(projected.shape[1])
+            distances = np.sqrt(nearest_neighbors(layout, projected, count)[1][:, -1])
+            largest = max_over_ranks(self.comm, float(distances.max(initial=0.0)))
+            self.kernel.scales = 1.0 / np.maximum(distances, 1e-3 * max(largest, 1e-300))
+            blocks["scales"] = self.kernel.scales[:, None]
+        if self.kernel.function.normalized and self.has_embedding:
+            degrees = self.kernel.row_sums(w)
+        return {**blocks, "degrees": degrees[:, None]}
 
     def _use(self, blocks: Mapping[str, np.ndarray]) -> None:
         parts, signs = [self._label_factor], [self._label_signs]
@@ -346,9 +304,11 @@ class KDACObjective(PairSum, Alternation):
         U and D are computed again at W, so that the outcome depends on W alone.
         """
         w = self.matrix(x)
-        key = w.tobytes()
-        if self._outcome_for == key:
-            return self._outcome
+        if self._outcome is None or not np.array_equal(self._outcome["components"], w):
+            self._outcome = self._outcome_at(w)
+        return self._outcome
+
+    def _outcome_at(self, w: np.ndarray) -> dict[str, Any]:
         held, scales = self.weights, self.kernel.scales
         blocks, subspace = self.blocks_at(w, None)
         self._use(blocks)
@@ -356,10 +316,8 @@ class KDACObjective(PairSum, Alternation):
         bound = self.kernel.curvature_bound(w, self.weights) if self.bound else float("nan")
         if subspace is None:  # of a supervised task, for its clusters
             subspace = self._leading(w, blocks["degrees"][:, 0], None, None, 1e-4)
-        self.weights, self.kernel.scales = held, scales
         spectrum = agreed(self.comm, np.linalg.eigvalsh(matrix))
         q = self.layout.columns
-        rotated = matrix @ w
         gap = float(spectrum[q] - spectrum[q - 1])
         places = self._places(subspace, blocks["degrees"])
         clusters = kmeans(self.rows, places, self.clusters, self.seed)
@@ -367,25 +325,22 @@ class KDACObjective(PairSum, Alternation):
         sizes = np.asarray(sum_over_ranks(self.comm, counts)).astype(int)
         reason = self._degenerate_because(blocks["degrees"][:, 0], sizes)
         overlaps = [
-            normalized_mutual_information(clusters.labels, labeling.labels, self.comm)
-            for labeling in self.labelings
-            if min_over_ranks(self.comm, labeling.labels.min(initial=0)) >= 0
+            normalized_mutual_information(clusters.labels, labels, self.comm)
+            for labels in self.labelings
+            if min_over_ranks(self.comm, labels.min(initial=0)) >= 0
         ]
+        left = self.kernel.sigma**2 * gap
+        holds = bool(left >= bound) if bound == bound else None
+        values, k = subspace.values, self.embedding_columns
         measures: dict[str, Any] = {
             "cost": value,
-            "cq": float(subspace.values[: self.embedding_columns].sum()),
+            "cq": float(values[:k].sum()),
             "novelty": max(overlaps, default=0.0),
-            "residual": float(np.linalg.norm(rotated - w @ (w.T @ rotated))),
+            "residual": residual_norm(w, matrix @ w),
             "eigengap": gap,
-            "eigengap_components": best_gap(spectrum, len(spectrum) - 1),
-            "embedding_gap": float(
-                subspace.values[self.embedding_columns - 1] - subspace.values[-1]
-            ),
-            "condition_10": {
-                "left": self.kernel.sigma**2 * gap,
-                "right": bound,
-                "holds": bool(self.kernel.sigma**2 * gap >= bound) if bound == bound else None,
-            },
+            "eigengap_components": best_gap(spectrum),
+            "embedding_gap": float(values[k - 1] - values[-1]),
+            "condition_10": {"left": left, "right": bound, "holds": holds},
             "cluster_sizes": [int(size) for size in sizes],
             "degenerate": reason != "",
             **({"degenerate_because": reason} if reason else {}),
@@ -401,9 +356,9 @@ class KDACObjective(PairSum, Alternation):
         if self.truth is not None:
             measures["nmi"] = normalized_mutual_information(clusters.labels, self.truth, self.comm)
         if isinstance(self.kernel, FeatureKernel):
-            measures["approximation"] = self._approximation(w, blocks)
-        self._outcome_for = key
-        self._outcome = {
+            measures["approximation"] = self._approximation(self.kernel, w)
+        self.weights, self.kernel.scales = held, scales
+        return {
             "labels": clusters.labels,
             "components": np.array(w),
             "embedding": subspace.vectors,
@@ -412,11 +367,6 @@ class KDACObjective(PairSum, Alternation):
             "spectrum": spectrum,
             "measures": measures,
         }
-        return self._outcome
-
-    def outcome_of(self, result: Result) -> dict[str, Any]:
-        """:meth:`outcome` at the end of a run.  Collective."""
-        return self.outcome(result.x)
 
     def _places(self, subspace: Subspace, degrees: np.ndarray) -> np.ndarray:
         """Rows of U at length one, for k-means.
@@ -425,27 +375,20 @@ class KDACObjective(PairSum, Alternation):
         kernel, and a column of U may show it alone.  Its place is that without its own
         similarity, which for a column of eigenvalue lambda is the share k(0) / (lambda d).
         """
-        vectors = subspace.vectors
-        function = self.kernel.function
-        if (
-            function.normalized
-            and self.has_embedding
-            and not isinstance(self.kernel, FeatureKernel)
-        ):
+        vectors, function = subspace.vectors, self.kernel.function
+        exact = not isinstance(self.kernel, FeatureKernel)
+        if exact and function.normalized and self.has_embedding:
             own = function.value(np.zeros(1)) / degrees
             values = np.maximum(subspace.values[: vectors.shape[1]], np.finfo(float).tiny)
             vectors = np.where(own > 0.5, vectors * np.maximum(1.0 - own / values, 0.0), vectors)
         return unit_rows(vectors)
 
-    def _approximation(self, w: np.ndarray, blocks: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    def _approximation(self, kernel: FeatureKernel, w: np.ndarray) -> dict[str, Any]:
         """The objective of evenly spread rows by features and by exact sums; noted."""
-        assert isinstance(self.kernel, FeatureKernel)
-        self._use(blocks)
         layout, _, (points, factor) = distributed_sample(
-            self.rows, STORED_ROWS, self.kernel.points, self.weights.factor
+            self.rows, STORED_ROWS, kernel.points, self.weights.factor
         )
         weights = PairWeights(factor, self.weights.signs)
-        kernel = self.kernel
         exact = StreamedKernel(layout, points, kernel.sigma, kernel.function).value(w, weights)
         features = kernel.on_rows(layout, points).value(w, weights)
         error = abs(features - exact) / max(abs(exact), 1e-300)
@@ -493,27 +436,7 @@ class KDACObjective(PairSum, Alternation):
         return self.rows
 
 
-def best_gap(spectrum: np.ndarray, largest: int) -> int:
-    """The q <= ``largest`` after which the ascending spectrum has its widest gap (eq. 11).
-
-    Where Phi has negative eigenvalues only these directions lower the cost: the gap below
-    a direction that is penalized says nothing of how many are wanted.
-    """
-    count = max(1, min(largest, len(spectrum) - 1))
-    if spectrum[0] < 0:
-        count = max(1, min(count, int(np.count_nonzero(spectrum < 0.05 * spectrum[0]))))
-    return int(np.argmax(np.diff(spectrum)[:count])) + 1
-
-
 def unit_rows(vectors: np.ndarray) -> np.ndarray:
     """Rows divided by their lengths."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.maximum(lengths, np.finfo(float).tiny))
-
-
-def _orthonormal_columns(layout: Layout, block: np.ndarray) -> np.ndarray:
-    """An orthonormal basis of the span of distributed columns.  Collective."""
-    gram = sum_large(layout.comm, np.ascontiguousarray(block.T @ block))
-    values, vectors = agreed(layout.comm, tuple(np.linalg.eigh(gram)))
-    kept = values > 1e-10 * values[-1]
-    return np.asarray(block @ (vectors[:, kept] / np.sqrt(values[kept])))

@@ -27,7 +27,6 @@ class Clusters:
     labels: np.ndarray
     centers: np.ndarray
     inertia: float
-    iterations: int
 
 
 def kmeans(
@@ -89,13 +88,12 @@ def _spread_out(
 
 
 def _lloyd(layout: Layout, rows: np.ndarray, centers: np.ndarray, iterations: int) -> Clusters:
-    labels, centers, moves = lloyd(layout.comm, rows, centers, iterations, _nearest)
+    def nearest(rows: np.ndarray, centers: np.ndarray) -> np.ndarray:
+        return np.asarray(squared_distances(rows, centers).argmin(axis=1))
+
+    labels, centers, _ = lloyd(layout.comm, rows, centers, iterations, nearest)
     smallest = float(squared_distances(rows, centers).min(axis=1).sum())
-    return Clusters(labels, centers, float(sum_over_ranks(layout.comm, smallest)), moves)
-
-
-def _nearest(rows: np.ndarray, centers: np.ndarray) -> np.ndarray:
-    return np.asarray(squared_distances(rows, centers).argmin(axis=1))
+    return Clusters(labels, centers, float(sum_over_ranks(layout.comm, smallest)))
 
 
 def _in_order(layout: Layout, labels: np.ndarray, count: int) -> np.ndarray:

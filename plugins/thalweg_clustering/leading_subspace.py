@@ -16,7 +16,7 @@ import numpy as np
 import scipy.linalg
 
 from thalweg.errors import InputError, NumericalError
-from thalweg.parallel import Array, Layout, agreed, sum_large
+from thalweg.parallel import Layout, agreed, sum_large
 from thalweg_clustering.kernels import symmetric
 
 #: Product of the operator with this rank's rows, ``(n_local, m) -> (n_local, m)``; collective.
@@ -30,7 +30,6 @@ class Subspace:
     #: This rank's rows of orthonormal eigenvectors, the largest eigenvalue first.
     vectors: np.ndarray
     values: np.ndarray  # their eigenvalues, and one more (NaN if unknown), shape ``(k + 1,)``
-    products: int  # products with the operator that it took, counted in blocks
 
 
 def dense_leading(layout: Layout, rows: np.ndarray, count: int) -> Subspace:
@@ -48,7 +47,7 @@ def dense_leading(layout: Layout, rows: np.ndarray, count: int) -> Subspace:
     values, vectors = comm.bcast(found, root=0)
     known = np.full(count + 1, np.nan)
     known[: len(values)] = values[: count + 1]
-    return Subspace(np.array(layout.local(vectors)), known, 0)
+    return Subspace(np.array(layout.local(vectors)), known)
 
 
 def iterative_leading(
@@ -71,7 +70,7 @@ def iterative_leading(
         raise NumericalError(f"the embedding has fewer than {count} independent directions")
     block = basis.shape[1]
     images = product(basis)
-    products = 1
+    products = 1  # counted in blocks
     previous: np.ndarray | None = None
     while True:
         found = np.linalg.eigh(symmetric(_inner(layout, basis, images)))
@@ -99,7 +98,7 @@ def iterative_leading(
         products += 1
     known = np.full(count + 1, np.nan)
     known[: min(count + 1, block)] = values[: count + 1]
-    return Subspace(np.ascontiguousarray(vectors[:, :count]), known, products)
+    return Subspace(np.ascontiguousarray(vectors[:, :count]), known)
 
 
 def slepc_leading(
@@ -117,14 +116,7 @@ def slepc_leading(
             "eigen-solver 'slepc' needs slepc4py, which is not installed; use 'lobpcg'"
         ) from error
     single = layout.with_columns(1)
-    products = 0
-
-    def multiply(column: Array) -> Array:
-        nonlocal products
-        products += 1
-        return product(column)
-
-    matrix = matrix_free(single, multiply)
+    matrix = matrix_free(single, product)
     solver = SLEPc.EPS().create(layout.comm)
     guess = vec_over(single, start[:, :1].copy())
     column = np.empty(single.shape)
@@ -149,7 +141,15 @@ def slepc_leading(
     finally:
         for part in (solver, matrix, guess, vector):
             part.destroy()
-    return Subspace(vectors, values, products)
+    return Subspace(vectors, values)
+
+
+def orthonormal_columns(layout: Layout, block: np.ndarray) -> np.ndarray:
+    """An orthonormal basis of the span of distributed columns.  Collective."""
+    gram = sum_large(layout.comm, np.ascontiguousarray(block.T @ block))
+    values, vectors = agreed(layout.comm, tuple(np.linalg.eigh(gram)))
+    kept = values > 1e-10 * values[-1]
+    return np.asarray(block @ (vectors[:, kept] / np.sqrt(values[kept])))
 
 
 def _inner(layout: Layout, a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -86,10 +86,6 @@ class StiefelObjective(Objective, EigenvectorFixedPoint, HessianProduct):
         """F at W, and its gradient in the surrounding space."""
         return agreed(self.comm, self.value_and_gradient_at(self.matrix(x)))
 
-    def fixed_point_matrix(self, x: Array) -> np.ndarray:
-        """Phi(W)."""
-        return self.value_and_fixed_point_matrix(x)[1]
-
     def value_and_fixed_point_matrix(self, x: Array) -> tuple[float, np.ndarray]:
         """F and Phi(W), in one pass."""
         return agreed(self.comm, self.value_and_matrix_at(self.matrix(x)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from thalweg.data import check_magnitude
@@ -12,13 +14,29 @@ from thalweg.parallel import (
     RowExchange,
     RowPlan,
     any_over_ranks,
+    max_over_ranks,
     nth_over_ranks,
     sum_over_ranks,
 )
 from thalweg_clustering.kernels import squared_distances
 
+#: Label of rows whose cluster is not known.
+UNKNOWN = -1
+
 #: Rows whose distances from all others are computed at one time for their median.
 MEDIAN_BLOCK = 16
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How rows were made of the data: points = (x - mean)[active] / scale[active].
+
+    Means of all features, what each was divided by, and which are not constant.
+    """
+
+    mean: np.ndarray
+    scale: np.ndarray
+    active: np.ndarray
 
 
 def evenly_spread(layout: Layout, points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -127,4 +145,22 @@ def given_labels(
             f"{what} has a single cluster; an alternative needs at least two to differ from"
         )
     places = np.minimum(np.searchsorted(names, labels), len(names) - 1)
-    return np.where(names[places] == labels, places, -1).astype(np.int64)
+    return np.where(names[places] == labels, places, UNKNOWN).astype(np.int64)
+
+
+def centered_indicators(layout: Layout, labels: np.ndarray) -> np.ndarray:
+    """This rank's rows of a thin factor of H YY' H, of its rows' labels.  Collective."""
+    groups = int(max_over_ranks(layout.comm, labels.max(initial=0))) + 1
+    known = labels != UNKNOWN
+    indicator = np.zeros((len(labels), groups))
+    indicator[known, labels[known]] = 1.0
+    centered = (
+        indicator - np.asarray(sum_over_ranks(layout.comm, indicator.sum(axis=0))) / layout.rows
+    )
+    if not max_over_ranks(layout.comm, float(not known.all())):
+        # The rows of HY are orthogonal to the vector of ones: a basis of the complement
+        # loses nothing.
+        ones = np.ones((groups, 1))
+        helmert = np.linalg.qr(np.concatenate([ones, np.eye(groups)[:, 1:]], axis=1))[0]
+        centered = centered @ helmert[:, 1:]
+    return np.asarray(centered)

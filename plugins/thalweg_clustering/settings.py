@@ -12,7 +12,7 @@ from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg_clustering.exact_sums import exact_kernel
 from thalweg_clustering.ism import ISM
-from thalweg_clustering.kdac import KDACObjective, Labeling
+from thalweg_clustering.kdac import KDACObjective
 from thalweg_clustering.kernels import KernelFunction
 from thalweg_clustering.pair_sum import LinkSum
 from thalweg_clustering.prepared_data import distributed_sample, evenly_spread
@@ -34,13 +34,10 @@ class Settings:
 
     def objective(self, kernel: ProjectedKernel, components: int, **options: Any) -> KDACObjective:
         """The objective with these labels and links."""
-        labelings = [Labeling(labels, self.weight) for labels in self.labels]
-        links = None
-        if self.pairs is not None and len(self.pairs):
-            links = _link_sum(self, kernel.sigma)
         return KDACObjective(
-            kernel, labelings, self.clusters, components, links=links, **{**self.common, **options}
-        )
+            kernel, self.labels, self.weight, self.clusters, components,
+            links=self._link_sum(kernel.sigma), **{**self.common, **options},
+        )  # fmt: skip
 
     def on_sample(self, count: int, over_ranks: bool = False) -> Settings:
         """The same of evenly spread rows, whole on every rank or over the ranks.  Collective."""
@@ -77,20 +74,19 @@ class Settings:
             result = thalweg.minimize(objective, solver=ISM(rounds=15), seed=self.common["seed"])
         except thalweg.ThalwegError:
             return None
-        return objective.outcome_of(result)
+        return objective.outcome(result.x)
 
-
-def _link_sum(settings: Settings, sigma: float) -> LinkSum:
-    pairs, layout = settings.pairs, settings.layout
-    assert pairs is not None
-    if pairs.ndim != 2 or pairs.shape[1] != 3 or not np.isfinite(pairs).all():
-        raise InputError("links must be lines of three numbers: row, row, weight")
-    rows = pairs[:, :2].astype(int)
-    if rows.min() < 0 or rows.max() >= layout.rows or (rows != pairs[:, :2]).any():
-        raise InputError(f"links must name rows from 0 to {layout.rows - 1}")
-    wanted = np.unique(rows)
-    ends = layout.gather_some(settings.points, wanted)
-    places = np.searchsorted(wanted, rows)
-    # As large together as the rows of U, whatever their number.
-    weights = settings.weight * pairs[:, 2] * settings.clusters / len(pairs)
-    return LinkSum(settings.function, sigma, ends[places[:, 0]], ends[places[:, 1]], weights)
+    def _link_sum(self, sigma: float) -> LinkSum | None:
+        pairs, layout = self.pairs, self.layout
+        if pairs is None or not len(pairs):
+            return None
+        if pairs.ndim != 2 or pairs.shape[1] != 3 or not np.isfinite(pairs).all():
+            raise InputError("links must be lines of three numbers: row, row, weight")
+        rows = pairs[:, :2].astype(int)
+        if rows.min() < 0 or rows.max() >= layout.rows or (rows != pairs[:, :2]).any():
+            raise InputError(f"links must name rows from 0 to {layout.rows - 1}")
+        named = np.unique(rows)
+        ends, places = layout.gather_some(self.points, named), np.searchsorted(named, rows)
+        # As large together as the rows of U, whatever their number.
+        weights = self.weight * pairs[:, 2] * self.clusters / len(pairs)
+        return LinkSum(self.function, sigma, ends[places[:, 0]], ends[places[:, 1]], weights)

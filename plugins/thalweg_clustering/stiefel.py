@@ -79,19 +79,15 @@ class EigenvectorFixedPoint(StiefelVariable):
     phrase = "fixed point of eigenvectors"
 
     @abstractmethod
-    def fixed_point_matrix(self, x: Array) -> np.ndarray:
-        """Phi(x), symmetric, shape ``(layout.rows, layout.rows)``, equal on all ranks.
+    def value_and_fixed_point_matrix(self, x: Array) -> tuple[float, np.ndarray]:
+        """Objective and Phi(x), symmetric, shape ``(layout.rows,) * 2``, equal on all ranks.
 
         The gradient is Phi(x) x.
         """
 
-    def value_and_fixed_point_matrix(self, x: Array) -> tuple[float, np.ndarray]:
-        """Objective and Phi(x); overridden where one pass over the data gives both."""
-        return self.value(x), self.fixed_point_matrix(x)
-
-    @abstractmethod
-    def value(self, x: Array) -> float:
-        """Objective at ``x``."""
+    def fixed_point_matrix(self, x: Array) -> np.ndarray:
+        """Phi(x)."""
+        return self.value_and_fixed_point_matrix(x)[1]
 
     @classmethod
     def check(cls, objective: Any, x: Array) -> None:

@@ -61,12 +61,8 @@ class TrustRegion(RoundSolver[TrustRegionState]):
             evaluations=state.evaluations + 1,
         )
 
-    def improve(self, state: TrustRegionState) -> TrustRegionState:
-        """One accepted trust-region step."""
-        return self.move(state)
-
-    def move(self, state: S) -> S:
-        """The step itself, also of the states of other solvers."""
+    def improve(self, state: S) -> S:
+        """One accepted trust-region step, also of the states of other solvers."""
         objective, w = state.objective, state.x
         assert isinstance(objective, StiefelVariable)
         comm, manifold = objective.comm, objective.manifold

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from thalweg.parallel import on_root
 from thalweg_clustering.kdac import unit_rows
 from thalweg_clustering.prepared_data import median_distance
 from thalweg_clustering.settings import Settings
@@ -39,41 +40,20 @@ class Candidate:
     components: int
     #: Tightness times balance times (1 - novelty), from 0 to 1; -1 where the run failed.
     score: float = -1.0
-    tightness: float = 0.0  # share of the variance of the unit rows of U that the clusters explain
-    balance: float = 0.0  # entropy of the clusters' sizes, relative to equal ones
-    #: NMI with the clustering given, and CQ.
-    novelty: float = 1.0
-    quality: float = 0.0
+    quality: float = 0.0  # CQ
     condition: float = 0.0  # left over right side of condition (10): it holds from 1 on
     eigengap_components: int = 0  # q of the widest eigengap at the solution
 
 
-@dataclass(frozen=True)
-class Tuning:
-    """The chosen values, and every candidate tried."""
-
-    sigma: float
-    penalty: float
-    components: int
-    candidates: tuple[Candidate, ...]
-
-
-def tune(settings: Settings, components: int | None, rule: str = "score") -> Tuning:
+def tune(settings: Settings, components: int | None, rule: str = "score") -> Candidate:
     """Choose sigma, lambda and, unless given, q by a rule, ``"score"`` or ``"cq"``.  Collective.
 
     Where ``components`` is None, q is k, half, three quarters or all but one of the features.
     """
     sample = settings.on_sample(SAMPLE)
     sample.common["bound"] = rule == "cq"
-    found: list[Candidate] | None = None
-    if settings.layout.comm.rank == 0:  # small enough that ranks would only wait for each other
-        found = _candidates(sample, components, rule)
-    tried = settings.layout.comm.bcast(found, root=0)
-    best = _best(tried, rule)
-    q = best.components
-    if rule == "cq" and components is None and best.condition < 1 and best.eigengap_components:
-        q = min(best.eigengap_components, settings.points.shape[1] - 1)
-    return Tuning(best.sigma, best.penalty, q, tuple(tried))
+    # Small enough that ranks would only wait for each other.
+    return on_root(settings.layout.comm, lambda: _chosen(sample, components, rule))
 
 
 def _best(tried: list[Candidate], rule: str) -> Candidate:
@@ -86,7 +66,7 @@ def _best(tried: list[Candidate], rule: str) -> Candidate:
     return max(allowed, key=lambda cell: cell.quality)
 
 
-def _candidates(sample: Settings, components: int | None, rule: str) -> list[Candidate]:
+def _chosen(sample: Settings, components: int | None, rule: str) -> Candidate:
     d, k = sample.points.shape[1], sample.clusters
     median = median_distance(sample.layout, sample.points)
     # A place to start when every cell fails: what the objective takes by default.
@@ -109,7 +89,10 @@ def _candidates(sample: Settings, components: int | None, rule: str) -> list[Can
     for width, weight in around[: 4 if len(penalties) > 1 else 2]:
         cell = replace(best, sigma=best.sigma * width, penalty=best.penalty * weight)
         tried.append(_evaluated(sample, cell))
-    return tried
+    best = _best(tried, rule)
+    if rule == "cq" and components is None and best.condition < 1 and best.eigengap_components:
+        best = replace(best, components=min(best.eigengap_components, d - 1))
+    return best
 
 
 def _evaluated(sample: Settings, cell: Candidate) -> Candidate:
@@ -127,9 +110,6 @@ def _evaluated(sample: Settings, cell: Candidate) -> Candidate:
     return replace(
         cell,
         score=tightness * balance * (1.0 - measures["novelty"]),
-        tightness=tightness,
-        balance=balance,
-        novelty=measures["novelty"],
         quality=measures["cq"],
         condition=float(ratio),
         eigengap_components=measures["eigengap_components"],

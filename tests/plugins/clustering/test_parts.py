@@ -79,11 +79,6 @@ def test_coordinate_power_does_not_take_the_largest_eigenvalue_for_a_small_one()
     np.testing.assert_allclose(np.abs(found[:3]), np.eye(3), atol=1e-2)
 
 
-def test_an_unknown_eigensolver_is_refused():
-    with pytest.raises(InputError, match="lapack"):
-        smallest_eigenvectors(np.eye(3), 1, "magic")
-
-
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("by_products", [iterative_leading, slepc_leading])
 def test_leading_subspace_by_products_equals_lapack(comm, by_products):
