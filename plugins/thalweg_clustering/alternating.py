@@ -118,7 +118,6 @@ class RoundSolver(Solver[S]):
         """The state after a step on W, ``inner_done`` when no more is to be had."""
 
     def init(self, objective: Objective, x: Array) -> S:
-        """State at ``x``, with the objective's first blocks."""
         blocks: dict[str, Array] = {}
         if isinstance(objective, Alternation):
             blocks = objective.initial_blocks(x)

@@ -85,7 +85,6 @@ class Curvilinear(RoundSolver[CurvilinearState]):
         )
 
     def improve(self, state: CurvilinearState) -> CurvilinearState:
-        """One step along a Cayley curve."""
         objective, w, slope = state.objective, state.x, state.slope
         speed, size = agreed(objective.comm, (_along(w, slope), float(np.linalg.norm(slope))))
         if speed <= self.gradient_tolerance * max(size, 1e-300):

@@ -81,7 +81,6 @@ class DimensionGrowth(RoundSolver[GrowthState]):
         return state.column + 1 >= state.guess.shape[1] and state.inner_done
 
     def improve(self, state: GrowthState) -> GrowthState:
-        """One step on the present column."""
         if state.column < 0:
             return self._with_column(state)
         moved = self._descended(state)

@@ -66,22 +66,18 @@ class _ExactKernel(ProjectedKernel):
         return self.value(w, weights), product
 
     def value(self, w: np.ndarray, weights: PairWeights) -> float:
-        """F(W)."""
         return self._value(self._weighted(0, w, weights, None)[1])
 
     def value_and_gradient(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
-        """F(W) and its gradient."""
         return self._value_and_product(w, weights, self.points @ w)
 
     def value_and_matrix(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
-        """F(W) and Phi(W)."""
         value, matrix = self._value_and_product(w, weights, self.points)
         return value, symmetric(matrix)
 
     def hessian_product(
         self, w: np.ndarray, direction: np.ndarray, weights: PairWeights
     ) -> np.ndarray:
-        """Derivative of the gradient along ``direction``."""
         # d(Phi W) = Phi V + (d Phi) W, where d psi = gamma k'' d beta.
         moving, projected = self.points @ direction, self.points @ w
         scaled = self._scaled(weights)
@@ -124,11 +120,9 @@ class StreamedKernel(_ExactKernel):
         return self.points @ (w / self.sigma)
 
     def row_sums(self, w: np.ndarray) -> np.ndarray:
-        """Degrees of this rank's rows."""
         return self._sums.engines[0].sums(self._z(w), scale=self.scales)[1]
 
     def product(self, w: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """This rank's rows of ``K values``."""
         return self._sums.engines[0].sums(self._z(w), values, scale=self.scales)[0]
 
     def _weighted(
@@ -181,11 +175,9 @@ class StoredKernel(_ExactKernel):
         return self._gamma
 
     def row_sums(self, w: np.ndarray) -> np.ndarray:
-        """Degrees of this rank's rows."""
         return self.kernel(w).sum(axis=1)
 
     def product(self, w: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """This rank's rows of ``K values``."""
         return self.kernel(w) @ self.layout.gather_rows(values)
 
     def _weighted(

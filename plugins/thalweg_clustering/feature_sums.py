@@ -58,8 +58,7 @@ class Triangle:
 class FeatureKernel(ProjectedKernel):
     """Base of both kinds of features: row sums, products, and the embedding."""
 
-    #: Number of features.
-    size: int
+    size: int  # number of features
 
     def on_rows(self, layout: Layout, points: np.ndarray) -> FeatureKernel:
         """The same features for other rows."""
@@ -83,12 +82,10 @@ class FeatureKernel(ProjectedKernel):
         return triangle.transposed(sum_large(self.layout.comm, total))
 
     def value(self, w: np.ndarray, weights: PairWeights) -> float:
-        """F(W)."""
         moments = self._moments(w, weights.factor, self.triangle(w))
         return -float((moments**2 @ weights.signs).sum())
 
     def product(self, w: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """This rank's rows of ``K values``."""
         triangle = self.triangle(w)
         moments = triangle.inverse(self._moments(w, values, triangle))
         result = np.empty((len(self.points), values.shape[1]))
@@ -240,7 +237,6 @@ class FourierKernel(FeatureKernel):
             yield rows, np.concatenate([cosines, sines], axis=1)
 
     def value_and_gradient(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
-        """F(W) and its gradient."""
         moments = self._moments(w, weights.factor, self.triangle(w))
         even, odd = moments[: self.count], moments[self.count :]
         signed = (weights.factor * weights.signs).astype(self.dtype)
@@ -256,7 +252,6 @@ class FourierKernel(FeatureKernel):
     def hessian_product(
         self, w: np.ndarray, direction: np.ndarray, weights: PairWeights
     ) -> np.ndarray:
-        """Derivative of the gradient along ``direction``."""
         factor = weights.factor.astype(self.dtype)
         moments = self._moments(w, weights.factor, self.triangle(w)).astype(self.dtype)
         even, odd = moments[: self.count], moments[self.count :]
@@ -394,12 +389,10 @@ class NystromKernel(FeatureKernel):
         return self._share() * (own - 2.0 * total)
 
     def value_and_gradient(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
-        """F(W) and its gradient."""
         b, value, _ = self._coefficients(w, weights)
         return value, self._held(w, w, weights.factor, b, weights.signs)
 
     def value_and_matrix(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
-        """F(W) and Phi(W)."""
         # Across W the coefficients b multiply coordinates that are no function of the projected
         # ones, which amplifies noise; features do not have that where k' is a multiple of k.
         if self.function.gaussian:

@@ -92,7 +92,6 @@ class ISM(RoundSolver[ISMState]):
     state_type: ClassVar[type[RoundState]] = ISMState
 
     def begin(self, state: ISMState) -> ISMState:
-        """Value and Phi at W."""
         assert isinstance(state.objective, EigenvectorFixedPoint)
         value, phi = state.objective.value_and_fixed_point_matrix(state.x)
         return replace(
@@ -109,7 +108,6 @@ class ISM(RoundSolver[ISMState]):
         )
 
     def improve(self, state: ISMState) -> ISMState:
-        """One accepted step, or the finding that none lowers the objective."""
         if state.slow < SLOW_STEPS or "none" in (self.safeguard, self.finish):
             improved = self._spectral_step(state)
         elif self.finish == "quasi-newton":

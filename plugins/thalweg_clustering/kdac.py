@@ -110,8 +110,7 @@ class KDACObjective(PairSum, Alternation):
     #: Relative residual of iterative eigen-solvers of the U-step.
     embedding_tolerance = 1e-4
 
-    #: How the rows were made of the data.
-    preparation: Preparation
+    preparation: Preparation  # how the rows were made of the data
 
     def __init__(
         self,
@@ -207,7 +206,6 @@ class KDACObjective(PairSum, Alternation):
         return blocks
 
     def use_blocks(self, blocks: Mapping[str, Array]) -> None:
-        """Weights gamma of these U and D."""
         self._use(self._local(blocks))
 
     def updated_blocks(

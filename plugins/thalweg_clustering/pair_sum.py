@@ -79,19 +79,15 @@ class StiefelObjective(Objective, EigenvectorFixedPoint, HessianProduct):
     # -- the interface ---------------------------------------------------------------------
 
     def value(self, x: Array) -> float:
-        """F at W."""
         return agreed(self.comm, self.value_at(self.matrix(x)))
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
-        """F at W, and its gradient in the surrounding space."""
         return agreed(self.comm, self.value_and_gradient_at(self.matrix(x)))
 
     def value_and_fixed_point_matrix(self, x: Array) -> tuple[float, np.ndarray]:
-        """F and Phi(W), in one pass."""
         return agreed(self.comm, self.value_and_matrix_at(self.matrix(x)))
 
     def hessian_product(self, x: Array, direction: Array) -> Array:
-        """Product of the Hessian in the surrounding space with a direction."""
         return agreed(self.comm, self.hessian_product_at(self.matrix(x), direction))
 
 
@@ -123,26 +119,22 @@ class PairSum(StiefelObjective):
         self.links = links
 
     def value_at(self, w: np.ndarray) -> float:
-        """F at W."""
         linked = 0.0 if self.links is None else self.links.value(w)
         return self.kernel.value(w, self.weights) + linked
 
     def value_and_gradient_at(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """F and Phi(W) W."""
         value, gradient = self.kernel.value_and_gradient(w, self.weights)
         if self.links is not None:
             value, gradient = value + self.links.value(w), gradient + self.links.matrix(w) @ w
         return value, gradient
 
     def value_and_matrix_at(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """F and Phi(W)."""
         value, matrix = self.kernel.value_and_matrix(w, self.weights)
         if self.links is not None:
             value, matrix = value + self.links.value(w), matrix + self.links.matrix(w)
         return value, matrix
 
     def hessian_product_at(self, w: np.ndarray, direction: np.ndarray) -> np.ndarray:
-        """Derivative of Phi(W) W along a direction."""
         product = self.kernel.hessian_product(w, direction, self.weights)
         if self.links is not None:
             product = product + self.links.hessian_product(w, direction)

@@ -64,14 +64,12 @@ class ProjectedKernel(Identified, ABC):
     ``points`` are this rank's rows x, shape ``(n_local, d)``, sigma has their unit.
     """
 
-    #: For notes, such as "256 random Fourier frequencies".
-    description: str = "exact sums"
+    description: str = "exact sums"  # for notes, such as "256 random Fourier frequencies"
 
     #: Relative rounding error of a value, in units of the sum of absolute terms.
     rounding: float = 1e-13
 
-    #: Seed of an approximation.
-    seed: int | None = None
+    seed: int | None = None  # seed of an approximation
 
     def __init__(
         self, layout: Layout, points: np.ndarray, sigma: float, function: KernelFunction

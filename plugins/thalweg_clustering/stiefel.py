@@ -61,12 +61,10 @@ class StiefelVariable(ManifoldVariable):
 
     phrase = "variable with orthonormal columns"
 
-    #: Layout of the variable, as every objective has it.
-    layout: Layout
+    layout: Layout  # layout of the variable, as every objective has it
 
     @property
     def manifold(self) -> Stiefel:
-        """Matrices with orthonormal columns."""
         return Stiefel(self.layout)
 
 

@@ -52,7 +52,6 @@ class TrustRegion(RoundSolver[TrustRegionState]):
     state_type: ClassVar[type[RoundState]] = TrustRegionState
 
     def begin(self, state: TrustRegionState) -> TrustRegionState:
-        """Value and residual at W."""
         value, gradient = state.objective.value_and_gradient(state.x)
         return replace(
             state,

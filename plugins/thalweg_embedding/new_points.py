@@ -47,10 +47,8 @@ BATCH = 512
 class PlacedMap:
     """A finished map, with what new points need to find their place."""
 
-    #: This rank's known points, shape (local_rows, features), dense or CSR.
-    points: Any
-    #: The places of all of them in the map, shape (N, d).
-    places: np.ndarray
+    points: Any  # this rank's known points, shape (local_rows, features), dense or CSR
+    places: np.ndarray  # the places of all of them in the map, shape (N, d)
     #: How the N known points are distributed over the ranks; None if this rank has them all.
     layout: Layout | None
     attraction: PairFunction

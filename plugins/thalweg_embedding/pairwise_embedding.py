@@ -155,7 +155,7 @@ class PairwiseEmbedding(
         """The start chosen at construction, by default small random numbers."""
         return self.start.rows(seed)
 
-    def value(self, x: Array) -> float:  # noqa: D102
+    def value(self, x: Array) -> float:
         attracted = self.attraction.total(x)
         repelled, _, _, _ = self._repelled(x, False)
         value = self.constant + attracted + self._lambda * repelled
@@ -164,7 +164,7 @@ class PairwiseEmbedding(
         self._last = value, attracted, repelled
         return value
 
-    def value_and_gradient(self, x: Array) -> tuple[float, Array]:  # noqa: D102
+    def value_and_gradient(self, x: Array) -> tuple[float, Array]:
         attracted, gradient = self.attraction.total_and_slopes(x)
         repelled, factor, _, slopes = self._repelled(x, True)
         gradient += self._lambda * factor * slopes
@@ -210,7 +210,6 @@ class PairwiseEmbedding(
         return 4.0 * product
 
     def hessian_diagonal(self, x: Array) -> Array:
-        """The diagonal of H(x), entries of either sign."""
         _, factor, shift, slopes = self._repelled(x, True)
         diagonal = self.attraction.diagonal(x)
         diagonal += self._lambda * factor * self.repulsion.diagonal(x, shift)
@@ -221,7 +220,6 @@ class PairwiseEmbedding(
         return 4.0 * diagonal
 
     def partial_hessian_diagonal(self, x: Array) -> Array:
-        """4 D+ + 8 lambda diag(L^xx), positive weights only."""
         factor, shift = self._factor(x)
         diagonal = self._lambda * factor * self.repulsion.convex_diagonal(x, shift)
         return 4.0 * (diagonal + self.attractive_degrees()[:, None])
@@ -261,7 +259,6 @@ class PairwiseEmbedding(
 
     @property
     def homotopy_parameter(self) -> float:
-        """lambda."""
         return self._lambda
 
     @homotopy_parameter.setter
@@ -270,11 +267,9 @@ class PairwiseEmbedding(
 
     @property
     def default_stop(self) -> Mapping[str, Any]:
-        """The stopping rules chosen at construction."""
         return self._stop
 
     def check_homotopy(self, value: float) -> None:
-        """Refuse a parameter that is negative or not finite."""
         if not (math.isfinite(value) and value >= 0.0):
             name = self.homotopy_phrase
             raise InputError(f"{name} must be a finite number of at least 0, not {value!r}")

@@ -61,29 +61,18 @@ def measured(secants: SecantSet, pairs: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 @dataclass(frozen=True)
 class _Part:
-    """This rank's secants whose other points one rank owns.
+    """This rank's secants whose other points one rank owns."""
 
-    Attributes
-    ----------
-    owner, taker
-        That rank, and the one to which this rank's images go meanwhile.
-    numbers
-        Which of this rank's secants.
-    own, sent
-        This rank's touched points at their ends, and those that ``taker`` needs.
-    others
-        How many points of ``owner`` they end at.
-    first, second, incidence
-        Ends of the secants, counted among ``own`` and then those of ``owner``; and the same by
-        points.
-    """
-
+    #: That rank, and the one to which this rank's images go meanwhile.
     owner: int
     taker: int
-    numbers: Any
+    numbers: Any  # which of this rank's secants
+    #: This rank's touched points at their ends, and those that ``taker`` needs.
     own: Any
     sent: np.ndarray
-    others: int
+    others: int  # how many points of ``owner`` they end at
+    #: Ends of the secants, counted among ``own`` and then those of ``owner``; and the same by
+    #: points.
     first: np.ndarray
     second: np.ndarray
     incidence: tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -31,7 +31,6 @@ class BaselineSearch(SecantSearch[S]):
     weighs: ClassVar[bool] = True
 
     def init(self, objective: Objective, x: Array) -> S:
-        """Start with the map of the first rank."""
         state = super().init(objective, x)
         return replace(state, cuts=Cuts(), dual=state.dual[:0])
 
@@ -40,7 +39,6 @@ class BaselineSearch(SecantSearch[S]):
         """The map of this rank."""
 
     def inner(self, state: S, active: ActiveSecants) -> tuple[S, Inner]:
-        """The map of the target rank, to be scanned."""
         psi = agreed(active.comm, self.map_of(state, state.attempt.rank))
         return state, Inner(psi, True, False, float("nan"), 1, 1)
 
@@ -94,7 +92,6 @@ class RandomProjection(BaselineSearch[SearchState]):
     """Solver ``random-projection``: independent normal entries of variance 1 / rank."""
 
     def map_of(self, state: SearchState, rank: int) -> np.ndarray:
-        """The map of this seed and rank."""
         random = np.random.default_rng((self.seed, rank))
         return random.standard_normal((rank, state.secants.dimension)) / np.sqrt(rank)
 

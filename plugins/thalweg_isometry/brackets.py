@@ -13,27 +13,14 @@ EXACT = 1e-8
 
 @dataclass(frozen=True)
 class RankBracket:
-    """Bracket of the least rank by the attempts so far.
+    """Bracket of the least rank by the attempts so far."""
 
-    Attributes
-    ----------
-    top
-        Largest rank there is.
-    failed
-        Largest rank that failed; 0 if none.
-    served
-        Least rank that served; 0 if none.
-    streak
-        Attempts in a row that ended as the last did, after the first: steps double.
-    excess
-        By how large a share ``served`` is above the least rank, as the last success let expect;
-        0 if unknown.
-    """
-
-    top: int
-    failed: int = 0
-    served: int = 0
-    streak: int = 0
+    top: int  # largest rank there is
+    failed: int = 0  # largest rank that failed; 0 if none
+    served: int = 0  # least rank that served; 0 if none
+    streak: int = 0  # attempts in a row that ended as the last did, after the first: steps double
+    #: By how large a share ``served`` is above the least rank, as the last success let expect; 0 if
+    #: unknown.
     excess: float = 0.0
 
     @property

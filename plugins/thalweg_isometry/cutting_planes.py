@@ -40,24 +40,16 @@ FAR_INSIDE = 0.7
 
 @dataclass(frozen=True)
 class Cuts:
-    """Active secants, those of this rank.
+    """Active secants, those of this rank."""
 
-    Attributes
-    ----------
-    pairs, lengths
-        Point numbers (m, 2), and squared lengths (m,).
-    idle
-        Rounds in a row that each cut was far inside; -1 for one that is never dropped.
-    dropped
-        Keys of the cuts that were dropped, sorted.
-    made
-        What was made of these cuts, to be kept as long as they are.
-    """
-
+    #: Point numbers (m, 2), and squared lengths (m,).
     pairs: OwnRows = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
     lengths: OwnRows = field(default_factory=lambda: np.empty(0))
+    #: Rounds in a row that each cut was far inside; -1 for one that is never dropped.
     idle: OwnRows = field(default_factory=lambda: np.empty(0, dtype=np.int8))
+    #: Keys of the cuts that were dropped, sorted.
     dropped: OwnRows = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    #: What was made of these cuts, to be kept as long as they are.
     made: dict[str, Any] = field(
         default_factory=dict, init=False, repr=False, compare=False, metadata=TRANSIENT
     )
@@ -96,23 +88,14 @@ class Cuts:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the present scan is, or the last one came.
+    """How far the present scan is, or the last one came."""
 
-    Attributes
-    ----------
-    number
-        Scans so far, with this one.
-    first, part, parts
-        Where it began, the next part, and their number.
-    before
-        What its parts so far found; None where no scan is under way.
-    """
-
-    number: int = 0
+    number: int = 0  # scans so far, with this one
+    #: Where it began, the next part, and their number.
     first: int = 0
     part: int = 0
     parts: int = 1
-    before: Scan | None = None
+    before: Scan | None = None  # what its parts so far found; None where no scan is under way
 
 
 class Separation:

@@ -58,11 +58,9 @@ class GaussianMaps(Objective, HessianProduct):
         return size * random.standard_normal((rank, dimension))
 
     def value(self, x: Array) -> float:
-        """f at ``x``."""
         return self._total(self._terms(x)[1])
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
-        """f and its gradient at ``x``."""
         images, value, slope, _ = self._terms(x)
         gradient = 2.0 * self._active.adjoint_times(slope, images)
         return self._total(value), gradient
@@ -71,7 +69,6 @@ class GaussianMaps(Objective, HessianProduct):
         return float(sum_over_ranks(self.comm, float(values.sum())))
 
     def hessian_product(self, x: Array, direction: Array) -> Array:
-        """The Hessian of f times ``direction``."""
         images, _, slope, curvature = self._terms(x)
         active = self._active
         moved = active.images(direction)

@@ -36,17 +36,10 @@ STALLED = 6
 
 @dataclass(frozen=True, kw_only=True)
 class HessianDescentState(SearchState):
-    """State of ``hessian-descent``.
+    """State of ``hessian-descent``."""
 
-    Attributes
-    ----------
-    variance
-        Of the present step; 0 before the first.
-    lowest, stalled
-        Least delta of the means in this attempt, and the number of steps since.
-    """
-
-    variance: float = 0.0
+    variance: float = 0.0  # of the present step; 0 before the first
+    #: Least delta of the means in this attempt, and the number of steps since.
     lowest: float = float("inf")
     stalled: int = 0
 

@@ -45,28 +45,16 @@ VANISHED, NOISE = 1e-6, 0.03
 
 @dataclass(frozen=True, kw_only=True)
 class HingeState(SearchState):
-    """State of ``hinge-lbfgs``.
+    """State of ``hinge-lbfgs``."""
 
-    Attributes
-    ----------
-    stage
-        Number of the present margin.
-    round_evaluations, round_left, margin_evaluations
-        Evaluations that this round may take, and may still take; those with this margin.
-    known_cuts
-        Cuts when the round began.
-    memory
-        Of L-BFGS.
-    moments
-        Second moments of the secants along the principal directions, once they are needed.
-    """
-
-    stage: int = 0
+    stage: int = 0  # number of the present margin
+    #: Evaluations that this round may take, and may still take; those with this margin.
     round_evaluations: int = 0
     round_left: int = 0
     margin_evaluations: int = 0
-    known_cuts: int = 0
-    memory: Memory = field(default_factory=Memory.empty)
+    known_cuts: int = 0  # cuts when the round began
+    memory: Memory = field(default_factory=Memory.empty)  # of L-BFGS
+    #: Second moments of the secants along the principal directions, once they are needed.
     moments: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 

@@ -40,24 +40,14 @@ STALLED_AFTER = 200
 
 @dataclass(frozen=True, kw_only=True)
 class NuMaxState(SearchState):
-    """State of ``numax``.
+    """State of ``numax``."""
 
-    Attributes
-    ----------
-    low, gamma
-        The matrices L and Gamma of the attempt, if any.
-    penalty
-        Factor of both penalties; 0 before the first iteration.
-    solved
-        Whether P is the least over the cuts, or iterations are used up.
-    lowest, lowest_at
-        Delta over the cuts when it last came down, and after how many iterations.
-    """
-
-    penalty: float = 0.0
-    solved: bool = False
+    penalty: float = 0.0  # factor of both penalties; 0 before the first iteration
+    solved: bool = False  # whether P is the least over the cuts, or iterations are used up
+    #: Delta over the cuts when it last came down, and after how many iterations.
     lowest: float = float("inf")
     lowest_at: int = 0
+    #: The matrices L and Gamma of the attempt, if any.
     low: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     gamma: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 

@@ -71,23 +71,19 @@ class NearIsometry(Objective, SecantConstraints):
 
     @property
     def points(self) -> np.ndarray:
-        """This rank's points, as an array."""
         points = self._secants.points
         return points if isinstance(points, np.ndarray) else points[:]
 
     @property
     def secants(self) -> SecantSet:
-        """The oracle over all secants."""
         return self._secants
 
     @property
     def wanted_delta(self) -> float | None:
-        """Wanted isometry constant, or None."""
         return self._delta
 
     @property
     def wanted_rank(self) -> int | None:
-        """Wanted rank, or None."""
         return self._rank
 
     def initial_point(self, seed: int) -> Array:
@@ -158,7 +154,6 @@ class NearIsometry(Objective, SecantConstraints):
         return self._certificate[1]
 
     def metrics(self, x: Array) -> Mapping[str, Any]:
-        """The certificate."""
         return self.certificate(x).as_dict()
 
     def solution(self, x: Array) -> Array:

@@ -86,8 +86,7 @@ class SecantSearch(SeparationRounds[S]):
         "dual_residual",
     )
 
-    #: Whether secants may have weights.
-    weighs: ClassVar[bool] = False
+    weighs: ClassVar[bool] = False  # whether secants may have weights
 
     #: Name of the option that limits the inner iterations of an attempt.
     limit_option: ClassVar[str] = "limit"
@@ -115,7 +114,6 @@ class SecantSearch(SeparationRounds[S]):
     # -- the solver ------------------------------------------------------------------------
 
     def init(self, objective: Objective, x: Array) -> S:
-        """Start the search with a scan of the starting map."""
         problem = cast(SecantConstraints, objective)
         secants = problem.secants
         if secants.weighted and not self.weighs:
@@ -187,7 +185,6 @@ class SecantSearch(SeparationRounds[S]):
         return cast(S, state)
 
     def step(self, state: S) -> S:
-        """Work on the cuts; scan the others, or a part of them, if the target is met there."""
         state = placed(state)
         scanning = state.progress.before is not None
         state, verdict = self.separate(state) if scanning else self._work(state)
@@ -225,7 +222,6 @@ class SecantSearch(SeparationRounds[S]):
         return state.outcome
 
     def trace_row(self, state: S) -> Mapping[str, float]:
-        """Delta of the last scan, rank and targets, cuts, residuals."""
         return {
             "delta": state.delta,
             "rank": float(state.scanned_rank),

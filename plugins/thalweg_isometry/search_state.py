@@ -30,32 +30,19 @@ class MeasuredMap:
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt to reach a delta at a rank, on the cuts of a subset of the points.
+    """An attempt to reach a delta at a rank, on the cuts of a subset of the points."""
 
-    Attributes
-    ----------
-    rank, delta
-        Its targets.
-    nearest
-        Map that came nearest to the target on the cuts.
-    number, iterations
-        Which of the run's attempts it is, from 1, and inner iterations so far.
-    met
-        Whether the target holds on the cuts.
-    violated
-        Violated secants that the last round found.
-    excesses, excesses_at
-        By how much delta on the cuts missed its target at each complete scan since it was
-        last met, and after how many inner iterations.
-    """
-
+    #: Its targets.
     rank: int
     delta: float
-    nearest: MeasuredMap
+    nearest: MeasuredMap  # map that came nearest to the target on the cuts
+    #: Which of the run's attempts it is, from 1, and inner iterations so far.
     number: int = 1
     iterations: int = 0
-    met: bool = False
-    violated: int = sys.maxsize
+    met: bool = False  # whether the target holds on the cuts
+    violated: int = sys.maxsize  # violated secants that the last round found
+    #: By how much delta on the cuts missed its target at each complete scan since it was last met,
+    #: and after how many inner iterations.
     excesses: tuple[float, ...] = ()
     excesses_at: tuple[int, ...] = ()
 
@@ -78,73 +65,39 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchState(SolverState):
-    """State of a search; see :class:`SolverState`.
+    """State of a search; see :class:`SolverState`."""
 
-    Attributes
-    ----------
-    psi
-        Present map, shape ``(rank, dimension)``.
-    set_digest
-        Digest of the secants, to which all scans belong.
-    attempt
-        The present attempt.
-    bracket, failed_delta
-        The bracket on the rank; the lower end of that on delta, whose upper is that of ``best``.
-    lowering
-        Whether attempts lower delta at a given rank: where none is wanted, or where the wanted
-        one was missed.
-    cuts
-        This rank's cuts.
-    dual
-        Multiplier of each, for the methods that have one.
-    stride
-        Every so many points make the subset of the present attempt.
-    least_ranks
-        Of each subset that is done, the number of its points and about the least rank there.
-    best
-        Best map that a complete scan of all secants confirmed.
-    served
-        Map that served the present subset at the least rank so far.
-    closest
-        Map of least delta seen by a complete scan, a success or not.
-    fraction
-        Share of the tiles that the next scan takes.
-    progress
-        Of the present scan.
-    delta, scanned_rank, scanned
-        Delta of the last scan, the rank of its map, and the number of pairs.
-    active_delta, residual, dual_residual
-        Delta on the cuts, and residuals of the methods that have some.
-    failures, capped
-        Attempts that failed; attempts that ended at the limit of inner iterations.
-    separation
-        The oracle.
-    """
-
-    psi: np.ndarray
-    set_digest: str
-    attempt: Attempt
+    psi: np.ndarray  # present map, shape ``(rank, dimension)``
+    set_digest: str  # digest of the secants, to which all scans belong
+    attempt: Attempt  # the present attempt
+    #: The bracket on the rank; the lower end of that on delta, whose upper is that of ``best``.
     bracket: RankBracket
     failed_delta: float = 0.0
+    #: Whether attempts lower delta at a given rank: where none is wanted, or where the wanted one
+    #: was missed.
     lowering: bool = False
-    cuts: Cuts
-    dual: OwnRows
-    stride: int = 1
+    cuts: Cuts  # this rank's cuts
+    dual: OwnRows  # multiplier of each, for the methods that have one
+    stride: int = 1  # every so many points make the subset of the present attempt
+    #: Of each subset that is done, the number of its points and about the least rank there.
     least_ranks: tuple[tuple[int, float], ...] = ()
-    best: MeasuredMap
-    served: np.ndarray
-    closest: MeasuredMap
-    fraction: float = 1.0
-    progress: Progress = field(default_factory=Progress)
+    best: MeasuredMap  # best map that a complete scan of all secants confirmed
+    served: np.ndarray  # map that served the present subset at the least rank so far
+    closest: MeasuredMap  # map of least delta seen by a complete scan, a success or not
+    fraction: float = 1.0  # share of the tiles that the next scan takes
+    progress: Progress = field(default_factory=Progress)  # of the present scan
+    #: Delta of the last scan, the rank of its map, and the number of pairs.
     delta: float = float("nan")
     scanned_rank: int = 0
     scanned: int = 0
+    #: Delta on the cuts, and residuals of the methods that have some.
     active_delta: float = float("nan")
     residual: float = float("nan")
     dual_residual: float = float("nan")
+    #: Attempts that failed; attempts that ended at the limit of inner iterations.
     failures: int = 0
     capped: int = 0
-    separation: Separation = field(metadata=TRANSIENT)
+    separation: Separation = field(metadata=TRANSIENT)  # the oracle
 
     def in_attempt(self, **changes: Any) -> Self:
         """With these changes of the present attempt."""

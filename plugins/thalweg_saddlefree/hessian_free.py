@@ -88,7 +88,6 @@ class HessianFree(Solver[HessianFreeState]):
         return False
 
     def init(self, objective: Objective, x: Array) -> HessianFreeState:
-        """Evaluate the start."""
         value, gradient, norm = evaluated_start(objective, x, self.curvature_rows)
         return HessianFreeState(
             objective=objective,

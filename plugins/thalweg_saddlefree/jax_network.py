@@ -198,7 +198,6 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
 
     @property
     def curvature_row_count(self) -> int:
-        """Rows that curvature products see, over all ranks."""
         rows = self._curvature_rows
         return self.data_layout.rows if rows is None else rows.total
 

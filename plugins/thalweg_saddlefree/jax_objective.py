@@ -176,7 +176,6 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
     # -- rows in use -----------------------------------------------------------------------
 
     def use_rows(self, values: RowSet | None, curvature: RowSet | None = None) -> None:
-        """Restrict values and gradients, and curvature products, to some of the rows."""
         super().use_rows(values, curvature)
         self._value_rows = values
         self._curvature_rows = values if curvature is None else curvature
@@ -218,7 +217,6 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
         return self.unravel(self._point(x))
 
     def value(self, x: Array) -> float:
-        """The function's value, averaged over all ranks' rows."""
         found = self._call("value", self._value_rows, self._point(x))
         return self._sum(0.0 if found is None else float(found))
 
@@ -235,7 +233,6 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
         return self._total(self._call("hessian", rows, self._point(x), self._point(direction)))
 
     def held_out_value(self, x: Array) -> float:
-        """The function's value over the rows held out; NaN if there are none."""
         if self._held_out is None:
             return float("nan")
         count = self._count(self._held_out)

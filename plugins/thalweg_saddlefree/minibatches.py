@@ -53,8 +53,7 @@ class Minibatches(Capability):
     #: Work so far, an integer in any unit, so that the sums of a resumed run are exact.
     operations: int = 0
 
-    #: Work of a gradient over all rows, in the same unit.
-    operations_per_gradient: int = 1
+    operations_per_gradient: int = 1  # work of a gradient over all rows, in the same unit
 
     #: Arguments of the last :meth:`use_rows`.
     rows_in_use: tuple[RowSet | None, RowSet | None] = (None, None)
@@ -64,8 +63,7 @@ class Minibatches(Capability):
         """Work so far in gradient equivalents."""
         return self.operations / self.operations_per_gradient
 
-    #: Distribution of the training rows over the ranks.
-    data_layout: Layout
+    data_layout: Layout  # distribution of the training rows over the ranks
 
     @abstractmethod
     def use_rows(self, values: RowSet | None, curvature: RowSet | None = None) -> None:

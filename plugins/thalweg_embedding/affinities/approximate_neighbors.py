@@ -61,14 +61,10 @@ JUDGED = 200
 class ApproximateNeighbors(NamedTuple):
     """Most of the nearest neighbors of each row of this rank: of shape (local_rows, k)."""
 
-    #: Global row numbers, int64, the nearest first.
-    indices: np.ndarray
-    #: Squared distances, float64.
-    squared: np.ndarray
-    #: Share of the true neighbors found, on a sample.
-    recall: float
-    #: Why the search was exact after all; empty where it was not.
-    exact_because: str = ""
+    indices: np.ndarray  # global row numbers, int64, the nearest first
+    squared: np.ndarray  # squared distances, float64
+    recall: float  # share of the true neighbors found, on a sample
+    exact_because: str = ""  # why the search was exact after all; empty where it was not
 
 
 def approximate_neighbors(

@@ -29,8 +29,7 @@ class CoarseCells:
     shift: int
     #: Centers of the cells, float32, shape (cells, columns), the same on all ranks.
     centers: np.ndarray
-    #: Rank of each cell, int64, shape (cells,).
-    ranks: np.ndarray
+    ranks: np.ndarray  # rank of each cell, int64, shape (cells,)
 
     @classmethod
     def of(cls, layout: Layout, values: np.ndarray, seed: int = 0) -> CoarseCells:

@@ -56,8 +56,7 @@ ROUNDING = 1e-3
 class SparseDataset(Dataset):
     """Rows of a sparse matrix, distributed, which are never made dense."""
 
-    #: This rank's rows, CSR, shape (layout.local_rows, features).
-    sparse: Any = None
+    sparse: Any = None  # this rank's rows, CSR, shape (layout.local_rows, features)
 
     @classmethod
     def of(cls, matrix: Any, comm: MPI.Comm = MPI.COMM_SELF) -> SparseDataset:

@@ -68,11 +68,9 @@ class Eigen(Solver[EigenState]):
     requires: ClassVar[tuple[type[Capability], ...]] = (SmallestEigenvectors,)
 
     def init(self, objective: Objective, x: Array) -> EigenState:
-        """Evaluate the start."""
         return EigenState.evaluated(objective, x)
 
     def step(self, state: EigenState) -> EigenState:
-        """Solve the eigenproblem."""
         objective = state.objective
         assert isinstance(objective, SmallestEigenvectors)
         layout = objective.layout
@@ -108,7 +106,7 @@ class Eigen(Solver[EigenState]):
             return Status.RUNNING
         return Status.CONVERGED if state.residual <= 1.0 else Status.TARGET_NOT_REACHED
 
-    def notes(self, state: EigenState) -> Sequence[str]:  # noqa: D102
+    def notes(self, state: EigenState) -> Sequence[str]:
         if not state.done or state.residual <= 1.0:
             return ()
         return (

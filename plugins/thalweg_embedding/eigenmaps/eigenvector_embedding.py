@@ -25,8 +25,7 @@ class SmallestEigenvectors(Capability):
     #: This rank's rows of the positive semidefinite matrix A, CSR, shape (local_rows, rows).
     matrix: scipy.sparse.csr_matrix
 
-    #: This rank's entries of the null vector, of norm 1 over all ranks.
-    null_vector: np.ndarray
+    null_vector: np.ndarray  # this rank's entries of the null vector, of norm 1 over all ranks
 
     @abstractmethod
     def residuals(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -72,7 +71,7 @@ class EigenvectorEmbedding(Objective, SmallestEigenvectors):
                 "pairs of rows that connect them are neighbors too"
             )
 
-    def value_and_gradient(self, x: Array) -> tuple[float, Array]:  # noqa: D102
+    def value_and_gradient(self, x: Array) -> tuple[float, Array]:
         inside, image, gram, energy = self._projected(x)
         inverse = np.linalg.pinv(gram, hermitian=True)
         quotient = inverse @ energy
@@ -114,7 +113,7 @@ class EigenvectorEmbedding(Objective, SmallestEigenvectors):
         values, _ = self.residuals(self.map_rows(x) / self._scaling[:, None])
         return {"eigenvalues": values.tolist(), "components": self._components}
 
-    def residuals(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # noqa: D102
+    def residuals(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         image = self._product.multiply(rows)
         values = np.diag(self._inner(rows, image))
         residual = image - rows * values

@@ -24,19 +24,15 @@ class ExtendedMap:
     #: This rank's known points, shape (local_rows, features); None where new rows hold weights
     #: between a new point and all known ones.
     points: Any
-    #: The places of all of them in the map, shape (N, d).
-    places: np.ndarray
+    places: np.ndarray  # the places of all of them in the map, shape (N, d)
     #: How the N known points are distributed over the ranks; None if this rank has them all.
     layout: Layout | None
     n_neighbors: int
-    #: Those of the map, shape (d,); zeros for LLE.
-    eigenvalues: np.ndarray
+    eigenvalues: np.ndarray  # those of the map, shape (d,); zeros for LLE
     #: D, the sum of a point's weights, where the constraint is X'X = I; None where it has D.
     degree: float | None = None
-    #: That of entropic weights; None for equal ones.
-    perplexity: float | None = None
-    #: That of the local Gram matrices of LLE; None for others.
-    regularization: float | None = None
+    perplexity: float | None = None  # that of entropic weights; None for equal ones
+    regularization: float | None = None  # that of the local Gram matrices of LLE; None for others
 
     def place(self, new: np.ndarray) -> np.ndarray:
         """Places of this rank's new points, shape (M, d).  Collective.

@@ -97,8 +97,7 @@ class MapEstimator(MapTransformer):
         Sentences on what the run decided or fell back to.
     """
 
-    #: Builder of the objective.
-    _build: ClassVar[Callable[..., PairwiseEmbedding]]
+    _build: ClassVar[Callable[..., PairwiseEmbedding]]  # builder of the objective
 
     #: Options of it with which a run goes on from a map as it is.
     _going_on: ClassVar[Mapping[str, Any]] = {"exaggeration": 1.0}

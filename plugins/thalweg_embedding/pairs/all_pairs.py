@@ -27,7 +27,7 @@ class AllPairs(PairSum):
         self._ring = Ring(layout)
         self._weights = np.empty((0, 0)) if weights is None else np.ascontiguousarray(weights)
 
-    def first_order(self, rows: Array, shift: float, slopes: bool) -> tuple[float, Array]:  # noqa: D102
+    def first_order(self, rows: Array, shift: float, slopes: bool) -> tuple[float, Array]:
         run = specialize(all_pairs_loops.first_order, self.function)
         gradient_rows = np.zeros((len(rows) if slopes else 0, rows.shape[1]))
         totals = np.zeros(len(rows))
@@ -37,9 +37,7 @@ class AllPairs(PairSum):
             run(rows, columns, me, self._weights, block.start, shift, totals, gradient_rows)
         return float(sum_over_ranks(self.layout.comm, float(totals.sum()))), gradient_rows
 
-    def second_order(  # noqa: D102
-        self, kind: SecondOrder, rows: Array, direction: Array, shift: float
-    ) -> Array:
+    def second_order(self, kind: SecondOrder, rows: Array, direction: Array, shift: float) -> Array:
         run = specialize(all_pairs_loops.second_order, self.function)
         derivatives = np.zeros(rows.shape)
         for block in self._ring.blocks(rows, direction):

@@ -50,10 +50,8 @@ class Placement:
     box: Box
     decomposition: RowDecomposition
     reached: Reached
-    #: The middle of the map.
-    center: np.ndarray
-    #: Estimated nanoseconds of a sum.
-    cost: float
+    center: np.ndarray  # the middle of the map
+    cost: float  # estimated nanoseconds of a sum
 
 
 class Box:

@@ -21,13 +21,11 @@ class Cells:
 
     #: Coordinates from the middle of the map, one row per axis, shape (d, count + PADDING).
     points: np.ndarray
-    #: Place of each of them in the array that was given, shape (count,).
-    order: np.ndarray
+    order: np.ndarray  # place of each of them in the array that was given, shape (count,)
     #: Lowest coordinate in each dimension, shape (d,), and side of a cell.
     low: np.ndarray
     side: float
-    #: Number of cells along each axis, shape (d,).
-    along: np.ndarray
+    along: np.ndarray  # number of cells along each axis, shape (d,)
     #: First point of each cell, and the number of points: shape (prod(along) + 1,).
     starts: np.ndarray
 

@@ -45,8 +45,7 @@ class RowDecomposition:
 
     #: Whether each rank has a slab of the map, and of the mesh.
     slabs = False
-    #: Coordinates of the points that this rank sums over, shape (points, d).
-    points: np.ndarray
+    points: np.ndarray  # coordinates of the points that this rank sums over, shape (points, d)
 
     def __init__(self, layout: Layout, rows: np.ndarray, center: np.ndarray, extent: float) -> None:
         self.points = rows
@@ -114,13 +113,13 @@ class SlabDecomposition(RowDecomposition):
         self._places = Relocation(layout, part)
         self.points = self.from_rows(rows)
 
-    def from_rows(self, block: np.ndarray) -> np.ndarray:  # noqa: D102
+    def from_rows(self, block: np.ndarray) -> np.ndarray:
         return self._places.forward(block)
 
-    def to_rows(self, values: np.ndarray) -> np.ndarray:  # noqa: D102
+    def to_rows(self, values: np.ndarray) -> np.ndarray:
         return self._places.backward(values)
 
-    def density(self) -> float:  # noqa: D102
+    def density(self) -> float:
         parts = 1 if self._inner is None else self._inner.parts
         slab, pencil = divmod(self._comm.rank, parts)
         ranges = [(0, 0)]
@@ -130,7 +129,7 @@ class SlabDecomposition(RowDecomposition):
         pairs = self._grid.pairs(self.points, *ranges)
         return self._grid.density(float(sum_over_ranks(self._comm, pairs)))
 
-    def halo(self, radius: float) -> Callable[[np.ndarray], np.ndarray]:  # noqa: D102
+    def halo(self, radius: float) -> Callable[[np.ndarray], np.ndarray]:
         radius = radius * (1.0 + 1e-6) / self._grid.side + 1e-6
         rows, ranks = np.arange(len(self.points)), np.zeros(len(self.points), dtype=np.int64)
         for axis, cuts in enumerate((self._cuts, self._inner)):

@@ -66,12 +66,11 @@ class GridPairs(PairSum):
         self._curvature = GridCurvature(layout, function, tolerance)
 
     def refined_total(self, rows: Array) -> float:
-        """The total with a hundredth of the tolerance."""
         finer = GridPairs(self.layout, self.function, max(REFINEMENT * self.tolerance, 1e-10))
         finer.note = self.note
         return finer.total(rows)
 
-    def first_order(self, rows: Array, shift: float, slopes: bool) -> tuple[float, Array]:  # noqa: D102
+    def first_order(self, rows: Array, shift: float, slopes: bool) -> tuple[float, Array]:
         placed = self._boxes.place(rows) if shift == 0.0 else None
         if placed is None:
             self._announce("no mesh serves for its width", rows)
@@ -99,9 +98,7 @@ class GridPairs(PairSum):
             f"{seconds / self.layout.comm.size:.2g} s each time"
         )
 
-    def second_order(  # noqa: D102
-        self, kind: SecondOrder, rows: Array, direction: Array, shift: float
-    ) -> Array:
+    def second_order(self, kind: SecondOrder, rows: Array, direction: Array, shift: float) -> Array:
         curvature = self._curvature
         served = shift == 0.0 and curvature.serves(rows)
         if served and (curvature.convex or not kind.convex):

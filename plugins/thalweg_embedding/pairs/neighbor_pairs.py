@@ -82,7 +82,7 @@ class NeighborPairs(PairSum):
         parts[0], parts[-1] = 0, len(once[0]) - 1
         return once, parts, _edges(every_edge, True) if len(self._exchange.plan.ghosts) else None
 
-    def first_order(self, rows: Array, shift: float, slopes: bool) -> tuple[float, Array]:  # noqa: D102
+    def first_order(self, rows: Array, shift: float, slopes: bool) -> tuple[float, Array]:
         if self._single is not None and shift == 0.0:
             center, extent = bounding_box(self.layout, rows)
             if extent <= WIDEST_SINGLE:
@@ -134,9 +134,7 @@ class NeighborPairs(PairSum):
             gradient_rows = self._places.backward(gradient_rows)
         return float(sum_over_ranks(self.layout.comm, float(totals.sum()))), gradient_rows
 
-    def second_order(  # noqa: D102
-        self, kind: SecondOrder, rows: Array, direction: Array, shift: float
-    ) -> Array:
+    def second_order(self, kind: SecondOrder, rows: Array, direction: Array, shift: float) -> Array:
         run = specialize(neighbor_loops.second_order, self.function)
         points = self._points(rows)
         moves = points if direction is rows else self._points(direction)

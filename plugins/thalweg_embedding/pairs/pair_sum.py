@@ -108,7 +108,7 @@ class CombinedPairs(PairSum):
         self.function = first.function
         self.relative_error = first.relative_error + second.relative_error
 
-    def identity(self) -> tuple[PairSum, PairSum]:  # noqa: D102
+    def identity(self) -> tuple[PairSum, PairSum]:
         return self._first, self._second
 
     @property
@@ -120,12 +120,12 @@ class CombinedPairs(PairSum):
     def note(self, note) -> None:  # type: ignore[no-untyped-def]
         self._first.note = note
 
-    def refined_total(self, rows: Array) -> float:  # noqa: D102
+    def refined_total(self, rows: Array) -> float:
         first, second = self.factors
         total = first * self._first.refined_total(rows)
         return total + second * self._second.refined_total(rows) if second else total
 
-    def first_order(self, rows: Array, shift: float, slopes: bool) -> tuple[float, Array]:  # noqa: D102
+    def first_order(self, rows: Array, shift: float, slopes: bool) -> tuple[float, Array]:
         total, slopes_of_both = self._first.first_order(rows, shift, slopes)
         first, second = self.factors
         self.totals = total, math.nan
@@ -136,9 +136,7 @@ class CombinedPairs(PairSum):
             total, slopes_of_both = total + second * other_total, slopes_of_both + second * other
         return total, slopes_of_both
 
-    def second_order(  # noqa: D102
-        self, kind: SecondOrder, rows: Array, direction: Array, shift: float
-    ) -> Array:
+    def second_order(self, kind: SecondOrder, rows: Array, direction: Array, shift: float) -> Array:
         first, second = self.factors
         derivatives = first * self._first.second_order(kind, rows, direction, shift)
         if second:

@@ -56,10 +56,8 @@ class Spectrum:
     """
 
     dimensions: int
-    #: Its side, in map units.
-    period: float
-    #: Modes in each dimension, even.
-    count: int
+    period: float  # its side, in map units
+    count: int  # modes in each dimension, even
     #: Width of the fading, and the exponent of what is left at its ends.
     fade: float
     decades: float

@@ -97,12 +97,9 @@ class Split:
     """A cut of a pair function at T."""
 
     function: PairFunction
-    #: T; infinity leaves all to the far part.
-    cut: float
-    #: R, where the near part has fallen to the tolerance.
-    radius: float
-    #: Wave number up to which the far part is needed.
-    band: float
+    cut: float  # T; infinity leaves all to the far part
+    radius: float  # R, where the near part has fallen to the tolerance
+    band: float  # wave number up to which the far part is needed
 
     @classmethod
     @functools.cache

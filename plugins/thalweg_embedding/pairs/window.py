@@ -16,10 +16,8 @@ PAD = 8
 class Window:
     """Window that spreads a point over mesh points along one axis."""
 
-    #: Mesh points that a point reaches.
-    taps: int
-    #: Mesh points per Fourier mode that is kept.
-    oversampling: float
+    taps: int  # mesh points that a point reaches
+    oversampling: float  # mesh points per Fourier mode that is kept
     #: Polynomials of the taps' weights, highest power first, shape (degree + 1, padded taps).
     coefficients: np.ndarray
 

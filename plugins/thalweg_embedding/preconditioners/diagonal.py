@@ -54,12 +54,10 @@ class FixedPoint(Preconditioner):
     _inverse: Array
 
     def setup(self, objective: Objective, x: Array) -> None:
-        """Take the degrees at ``x``."""
         self._objective = objective
         self._take(x)
 
     def update(self, x: Array) -> None:
-        """Take the degrees again, where the attraction changes."""
         if self._objective.attraction_changes:
             self._take(x)
 
@@ -69,7 +67,6 @@ class FixedPoint(Preconditioner):
         self._inverse = 1.0 / (objective.attraction_scale * degrees[:, None])
 
     def apply(self, residual: Array) -> Array:
-        """Divide each row by 4 times its degree."""
         return residual * self._inverse
 
 
@@ -86,12 +83,10 @@ class HessianDiagonalScaling(Preconditioner):
     _diagonal: Array
 
     def setup(self, objective: Objective, x: Array) -> None:
-        """Take the diagonal at ``x``."""
         self._objective = objective
         self.update(x)
 
     def update(self, x: Array) -> None:
-        """Take the diagonal at the new iterate."""
         objective = self._objective
         if isinstance(objective, PartialHessianDiagonal):
             diagonal = objective.partial_hessian_diagonal(x)
@@ -100,5 +95,4 @@ class HessianDiagonalScaling(Preconditioner):
         self._diagonal = floored(objective.layout, np.abs(diagonal))
 
     def apply(self, residual: Array) -> Array:
-        """Divide by the diagonal."""
         return residual / self._diagonal

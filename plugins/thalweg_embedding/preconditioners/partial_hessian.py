@@ -92,7 +92,6 @@ class PartialHessian(Preconditioner):
     requires: ClassVar[tuple[type[Capability], ...]] = (AttractiveLaplacian, RepulsiveBlocks)
 
     def setup(self, objective: Objective, x: Array) -> None:
-        """Factor the attractive part."""
         self._objective: Any = objective
         self._layout: Layout = objective.layout
         self._take_weights(x)
@@ -143,10 +142,8 @@ class PartialHessian(Preconditioner):
         return Memory(self._previous)
 
     def restore(self, state: Any) -> None:
-        """Take back the previous solution."""
         self._previous = state.previous
 
     def close(self) -> None:
-        """Free the factor.  Collective."""
         if self._factor is not None:
             self._factor.close()

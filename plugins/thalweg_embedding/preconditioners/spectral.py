@@ -83,13 +83,11 @@ class SpectralDirection(Preconditioner):
     requires: ClassVar[tuple[type[Capability], ...]] = (AttractiveLaplacian,)
 
     def setup(self, objective: Objective, x: Array) -> None:
-        """Factor the Laplacian at ``x``."""
         self._objective: Any = objective
         self.constant = not objective.attraction_changes  # type: ignore[attr-defined]
         self._solver = self._factored(x)
 
     def update(self, x: Array) -> None:
-        """Factor again, where the attraction changes."""
         if self._objective.attraction_changes:
             self._solver.close()
             self._solver = self._factored(x)
@@ -124,11 +122,9 @@ class SpectralDirection(Preconditioner):
         return solver
 
     def apply(self, residual: Array) -> Array:
-        """Solve with the factor."""
         return self._solver.solve(residual)
 
     def close(self) -> None:
-        """Free the factor.  Collective."""
         if hasattr(self, "_solver"):  # a run may be refused before set-up
             self._solver.close()
 

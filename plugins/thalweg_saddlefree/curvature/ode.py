@@ -28,8 +28,7 @@ BOUND_STEPS = 12
 class OdeAbsolute(AbsoluteSolver):
     """The method of Arjovsky (2015): Runge-Kutta-Fehlberg 4(5) with conjugate gradients inside."""
 
-    #: Relative residual of the solves inside, as a part of the tolerance.
-    inner_part: float = 0.1
+    inner_part: float = 0.1  # relative residual of the solves inside, as a part of the tolerance
 
     _norm: float | None = None
     _smallest: float = 0.0

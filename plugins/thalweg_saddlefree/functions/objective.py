@@ -103,15 +103,12 @@ class FunctionObjective(Objective, HessianProduct):
         return start + self.layout.random_normal(seed, self.spread)
 
     def value(self, x: Array) -> float:
-        """f(x)."""
         return float(self.function.value(x[:, 0]))
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
-        """f(x) and its gradient."""
         return self.value(x), self.function.gradient(x[:, 0])[:, None]
 
     def hessian_product(self, x: Array, direction: Array) -> Array:
-        """Exact Hessian times a direction."""
         return self.function.hessian_product(x[:, 0], direction[:, 0])[:, None]
 
 
@@ -121,5 +118,4 @@ class LeastSquaresObjective(FunctionObjective, GaussNewtonProduct):
     function: LeastSquares
 
     def gauss_newton_product(self, x: Array, direction: Array) -> Array:
-        """``2 J'J`` times a direction."""
         return self.function.gauss_newton_product(x[:, 0], direction[:, 0])[:, None]

@@ -18,17 +18,14 @@ class MonkeySaddle(Function):
         return np.array([0.01, 0.002])
 
     def value(self, x: np.ndarray) -> float:
-        """f."""
         a, b = x
         return float(a**3 - 3 * a * b**2 + (a**2 + b**2) ** 2 / 4)
 
     def gradient(self, x: np.ndarray) -> np.ndarray:
-        """Gradient."""
         a, b = x
         return np.array([3 * a**2 - 3 * b**2, -6 * a * b]) + (a**2 + b**2) * x
 
     def hessian_product(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """H v."""
         a, b = x
         cubic = np.array([6 * a * v[0] - 6 * b * v[1], -6 * b * v[0] - 6 * a * v[1]])
         return np.asarray(cubic + (a**2 + b**2) * v + 2.0 * x * (x @ v))
@@ -45,15 +42,12 @@ class StyblinskiTang(Function):
         return np.full(self.size, 0.157) + 1e-3 * np.cos(np.arange(self.size))
 
     def value(self, x: np.ndarray) -> float:
-        """f."""
         return float(0.5 * (x**4 - 16 * x**2 + 5 * x).sum())
 
     def gradient(self, x: np.ndarray) -> np.ndarray:
-        """Gradient."""
         return np.asarray(2 * x**3 - 16 * x + 2.5)
 
     def hessian_product(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """H v, H diagonal."""
         return np.asarray((6 * x**2 - 16) * v)
 
 
@@ -71,19 +65,16 @@ class GinzburgLandau(Function):
         return 1e-3 * np.cos(7.0 * np.arange(self.size) ** 1.5)
 
     def value(self, x: np.ndarray) -> float:
-        """f."""
         h = 1.0 / self.size
         return float(
             0.25 * h * ((x**2 - 1) ** 2).sum() + 0.5 * self.width**2 / h * (np.diff(x) ** 2).sum()
         )
 
     def gradient(self, x: np.ndarray) -> np.ndarray:
-        """Gradient."""
         h = 1.0 / self.size
         return np.asarray(h * x * (x**2 - 1) + self.width**2 / h * _path_laplacian(x))
 
     def hessian_product(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """H v."""
         h = 1.0 / self.size
         return np.asarray(h * (3 * x**2 - 1) * v + self.width**2 / h * _path_laplacian(v))
 
@@ -96,18 +87,15 @@ class Himmelblau(Function):
         return np.array([0.09, 2.88])
 
     def value(self, x: np.ndarray) -> float:
-        """f."""
         a, b = x
         return float((a**2 + b - 11) ** 2 + (a + b**2 - 7) ** 2)
 
     def gradient(self, x: np.ndarray) -> np.ndarray:
-        """Gradient."""
         a, b = x
         p, q = a**2 + b - 11, a + b**2 - 7
         return np.array([4 * a * p + 2 * q, 2 * p + 4 * b * q])
 
     def hessian_product(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """H v."""
         a, b = x
         p, q = a**2 + b - 11, a + b**2 - 7
         matrix = [[8 * a**2 + 4 * p + 2, 4 * a + 4 * b], [4 * a + 4 * b, 8 * b**2 + 4 * q + 2]]

@@ -13,7 +13,6 @@ class Rosenbrock(LeastSquares):
     least = 2
 
     def start(self) -> np.ndarray:
-        """(-1.2, 1, -1.2, 1, ...)."""
         return np.resize([-1.2, 1.0], self.size)
 
     def residuals(self, x: np.ndarray) -> np.ndarray:
@@ -21,11 +20,9 @@ class Rosenbrock(LeastSquares):
         return np.concatenate([10.0 * (x[1:] - x[:-1] ** 2), 1.0 - x[:-1]])
 
     def forward(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """J v."""
         return np.concatenate([10.0 * (v[1:] - 2.0 * x[:-1] * v[:-1]), -v[:-1]])
 
     def backward(self, x: np.ndarray, r: np.ndarray) -> np.ndarray:
-        """J'r."""
         valley, slope = np.split(r, 2)
         result = np.zeros_like(x)
         result[1:] += 10.0 * valley
@@ -46,17 +43,14 @@ class PowellSingular(LeastSquares):
     in_groups = True
 
     def start(self) -> np.ndarray:
-        """(3, -1, 0, 1) repeated."""
         return np.resize([3.0, -1.0, 0.0, 1.0], self.size)
 
     def residuals(self, x: np.ndarray) -> np.ndarray:
-        """Four a group."""
         a, b, c, d = x.reshape(-1, 4).T
         rows = [a + 10 * b, np.sqrt(5) * (c - d), (b - 2 * c) ** 2, np.sqrt(10) * (a - d) ** 2]
         return np.concatenate(rows)
 
     def forward(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """J v."""
         a, b, c, d = x.reshape(-1, 4).T
         p, q, r, s = v.reshape(-1, 4).T
         rows = [
@@ -68,7 +62,6 @@ class PowellSingular(LeastSquares):
         return np.concatenate(rows)
 
     def backward(self, x: np.ndarray, r: np.ndarray) -> np.ndarray:
-        """J'r."""
         a, b, c, d = x.reshape(-1, 4).T
         r1, r2, r3, r4 = np.split(r, 4)
         inner, outer = 2 * (b - 2 * c) * r3, 2 * np.sqrt(10) * (a - d) * r4
@@ -92,25 +85,21 @@ class BroydenTridiagonal(LeastSquares):
     """``r_i = (3 - 2 x_i) x_i - x_(i-1) - 2 x_(i+1) + 1``, zero beyond the ends."""
 
     def start(self) -> np.ndarray:
-        """(-1, ..., -1)."""
         return -np.ones(self.size)
 
     def residuals(self, x: np.ndarray) -> np.ndarray:
-        """One a variable."""
         r = (3.0 - 2.0 * x) * x + 1.0
         r[1:] -= x[:-1]
         r[:-1] -= 2.0 * x[1:]
         return r
 
     def forward(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """J v."""
         r = (3.0 - 4.0 * x) * v
         r[1:] -= v[:-1]
         r[:-1] -= 2.0 * v[1:]
         return r
 
     def backward(self, x: np.ndarray, r: np.ndarray) -> np.ndarray:
-        """J'r."""
         result = (3.0 - 4.0 * x) * r
         result[:-1] -= r[1:]
         result[1:] -= 2.0 * r[:-1]

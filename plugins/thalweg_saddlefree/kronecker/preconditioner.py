@@ -105,7 +105,6 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         self.used_damping = 0.0
 
     def damp(self, damping: float) -> None:
-        """Take this damping from the next inversion on."""
         self.wanted_damping = damping
 
     def update(self, x: Array) -> None:
@@ -206,7 +205,6 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take back what :meth:`state` gave."""
         self.count, self.inverted = int(state["count"]), int(state["inverted"])
         self.wanted_damping = float(state["wanted_damping"])
         self.used_damping = float(state["used_damping"])
@@ -220,7 +218,6 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
             self._share_bases()
 
     def close(self) -> None:
-        """Forget the factors."""
         self.factors, self.bases, self.count = {}, {}, 0
 
 

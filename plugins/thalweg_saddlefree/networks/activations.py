@@ -30,17 +30,14 @@ class Tanh(Activation):
     """Hyperbolic tangent."""
 
     def apply(self, z: np.ndarray) -> None:
-        """Overwrite ``z`` with its tanh."""
         np.tanh(z, out=z)
 
     def times_slope(self, a: np.ndarray, values: np.ndarray) -> None:
-        """Multiply by ``1 - a^2``."""
         slope = a * a
         np.subtract(1, slope, out=slope)
         values *= slope
 
     def second_derivative(self, a: np.ndarray) -> np.ndarray:
-        """``-2 a``."""
         return -2 * a
 
 
@@ -48,17 +45,14 @@ class Sigmoid(Activation):
     """Logistic function."""
 
     def apply(self, z: np.ndarray) -> None:
-        """Overwrite ``z`` with ``1 / (1 + exp(-z))``."""
         expit(z, out=z)
 
     def times_slope(self, a: np.ndarray, values: np.ndarray) -> None:
-        """Multiply by ``a (1 - a)``."""
         slope = a * a
         np.subtract(a, slope, out=slope)
         values *= slope
 
     def second_derivative(self, a: np.ndarray) -> np.ndarray:
-        """``1 - 2 a``."""
         return 1 - 2 * a
 
 
@@ -66,11 +60,9 @@ class Relu(Activation):
     """Positive part; its slope at zero is taken as zero."""
 
     def apply(self, z: np.ndarray) -> None:
-        """Overwrite ``z`` with its positive part."""
         np.maximum(z, 0, out=z)
 
     def times_slope(self, a: np.ndarray, values: np.ndarray) -> None:
-        """Multiply by 1 where ``a > 0``, else by 0."""
         values *= a > 0
 
     def second_derivative(self, a: np.ndarray) -> None:

@@ -53,18 +53,15 @@ class SquaredError(Loss):
         self.activation = activation
 
     def output(self, z: np.ndarray) -> np.ndarray:
-        """``phi(z)``."""
         output = z.copy()
         self.activation.apply(output)
         return output
 
     def total(self, z: np.ndarray, output: np.ndarray, target: np.ndarray) -> float:
-        """Half the sum of squares."""
         gap = output - target
         return 0.5 * float(np.einsum("ij,ij->", gap, gap, dtype=np.float64))
 
     def delta(self, output: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """``phi' (output - target)``."""
         delta = output - target
         self.activation.times_slope(output, delta)
         return delta
@@ -78,14 +75,12 @@ class SquaredError(Loss):
         return product
 
     def gauss_newton(self, output: np.ndarray, rz: np.ndarray) -> np.ndarray:
-        """``phi'^2 rz``."""
         product = rz.copy()
         self.activation.times_slope(output, product)
         self.activation.times_slope(output, product)
         return product
 
     def fisher_sample(self, output: np.ndarray, signs: np.ndarray) -> np.ndarray:
-        """``phi' signs``."""
         sample = signs.copy()
         self.activation.times_slope(output, sample)
         return sample
@@ -95,7 +90,6 @@ class LogisticCrossEntropy(Loss):
     """``-sum t log s(z) + (1 - t) log(1 - s(z))`` with the logistic function s."""
 
     def output(self, z: np.ndarray) -> np.ndarray:
-        """``s(z)``."""
         return np.asarray(expit(z))
 
     def total(self, z: np.ndarray, output: np.ndarray, target: np.ndarray) -> float:
@@ -105,11 +99,9 @@ class LogisticCrossEntropy(Loss):
         )
 
     def gauss_newton(self, output: np.ndarray, rz: np.ndarray) -> np.ndarray:
-        """``s (1 - s) rz``."""
         return np.asarray(output * (1 - output) * rz)
 
     def fisher_sample(self, output: np.ndarray, signs: np.ndarray) -> np.ndarray:
-        """``(s (1 - s))^(1/2) signs``."""
         return np.asarray(np.sqrt(output * (1 - output)) * signs)
 
 
@@ -117,7 +109,6 @@ class SoftmaxCrossEntropy(Loss):
     """``-sum t log p`` with ``p = softmax(z)`` and t a one-hot row."""
 
     def output(self, z: np.ndarray) -> np.ndarray:
-        """``softmax(z)``."""
         shifted = np.exp(z - z.max(axis=1, keepdims=True))
         return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
 
@@ -128,11 +119,9 @@ class SoftmaxCrossEntropy(Loss):
         return float((logs - (target * z).sum(axis=1, keepdims=True)).sum(dtype=np.float64))
 
     def gauss_newton(self, output: np.ndarray, rz: np.ndarray) -> np.ndarray:
-        """``p rz - p (p'rz)``."""
         weighted = output * rz
         return np.asarray(weighted - output * weighted.sum(axis=1, keepdims=True))
 
     def fisher_sample(self, output: np.ndarray, signs: np.ndarray) -> np.ndarray:
-        """``p^(1/2) signs - p (p^(1/2)' signs)``."""
         scaled = np.sqrt(output) * signs
         return np.asarray(scaled - output * scaled.sum(axis=1, keepdims=True))

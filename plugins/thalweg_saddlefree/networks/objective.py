@@ -160,11 +160,9 @@ class NetworkObjective(
 
     @property
     def curvature_row_count(self) -> int:
-        """Rows that curvature products see, over all ranks."""
         return self._curvature_rows.total
 
     def use_rows(self, values: RowSet | None, curvature: RowSet | None = None) -> None:
-        """Restrict values and gradients, and curvature products, to some of the rows."""
         super().use_rows(values, curvature)
         everything = RowSet(np.arange(self.rows.local_rows), self.rows.rows)
         self._value_rows = everything if values is None else values
@@ -199,18 +197,15 @@ class NetworkObjective(
     # -- value and gradient ----------------------------------------------------------------
 
     def initial_point(self, seed: int) -> Array:
-        """Weights of the chosen scheme."""
         return starting_weights(self.network, self.initialization, seed, self.scale)[:, None]
 
     def value(self, x: Array) -> float:
-        """Mean loss plus weight decay."""
         flat = self._flat(x)
         totals = [self.network.loss_of(flat, *chunk) for chunk in _chunks(*self._batch)]
         self._count("value", self._value_rows.total)
         return self._mean(exact_sum(totals), self._value_rows.total) + self._decay(x)
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
-        """Mean loss plus weight decay, and their gradient."""
         flat = self._flat(x)
         sums = np.zeros(self.network.parameters, dtype=self.dtype)
         totals = []
@@ -280,7 +275,6 @@ class NetworkObjective(
         self._count("sample", self.curvature_row_count)
 
     def gradient_squares(self, x: Array) -> Array:
-        """Mean over the curvature rows of the squared derivatives of their losses."""
         flat = self._flat(x)
         sums = np.zeros(self.network.parameters, dtype=self.dtype)
         for point in self._points(flat):

@@ -141,7 +141,6 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     # -- the interface ---------------------------------------------------------------------
 
     def init(self, objective: Objective, x: Array) -> SubspaceState:
-        """One evaluation over the first batch."""
         if not isinstance(objective, HessianProduct | GaussNewtonProduct):
             raise InputError(
                 f"{type(objective).__name__} has neither Hessian nor Gauss-Newton products"
