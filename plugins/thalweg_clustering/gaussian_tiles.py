@@ -6,9 +6,9 @@ single precision are treated in single precision, twice as many at a time; sums 
 more than one chunk are kept in double precision.
 """
 
-from __future__ import annotations
+# mypy: disable-error-code="no-untyped-def"
 
-from typing import Any
+from __future__ import annotations
 
 import numba
 import numpy as np
@@ -26,7 +26,7 @@ _FAST = {"contract", "nsz", "arcp", "reassoc"}
 
 
 @numba.njit(inline="always")
-def exponential(x: float) -> float:
+def exponential(x):
     """``exp(x)`` for ``x <= 0``, to two units in the last place; exp(-700) below -700."""
     x = max(x, -700.0)
     n = np.floor(x * 1.4426950408889634 + 0.5)
@@ -46,12 +46,12 @@ def exponential(x: float) -> float:
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    power: Any = np.int64((np.int64(n) + 1023) << 52).view(np.float64)
-    return p * power  # type: ignore[no-any-return]
+    power = np.int64((np.int64(n) + 1023) << 52).view(np.float64)
+    return p * power
 
 
 @numba.njit(inline="always")
-def exponential_single(x: np.float32) -> np.float32:
+def exponential_single(x):
     """``exp(x)`` for ``x <= 0`` in single precision, to three units in the last place."""
     x = max(x, np.float32(-87.0))
     n = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
@@ -65,16 +65,16 @@ def exponential_single(x: np.float32) -> np.float32:
     p = p * r + np.float32(0.5)
     p = p * r + np.float32(1.0)
     p = p * r + np.float32(1.0)
-    power: Any = np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(np.float32)
-    return p * power  # type: ignore[no-any-return]
+    power = np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(np.float32)
+    return p * power
 
 
-def _exponential(x: Any) -> Any:
+def _exponential(x):
     """The exponential in the precision of its argument."""
 
 
 @overload(_exponential, inline="always")
-def _choose_exponential(x):  # type: ignore[no-untyped-def]  # Numba compares signatures
+def _choose_exponential(x):
     if x == numba.types.float32:
         return lambda x: exponential_single(x)
     return lambda x: exponential(x)
@@ -82,19 +82,8 @@ def _choose_exponential(x):  # type: ignore[no-untyped-def]  # Numba compares si
 
 @numba.njit(fastmath=_FAST, inline="always")
 def _fill_weights(
-    i: int,
-    width: int,
-    own_scale: np.ndarray,
-    scale: np.ndarray,
-    own_z: np.ndarray,
-    z: np.ndarray,
-    own_factor: np.ndarray,
-    factor: np.ndarray,
-    own_tangent: np.ndarray,
-    tangent: np.ndarray,
-    weights: np.ndarray,
-    scratch: np.ndarray,
-) -> None:
+    i, width, own_scale, scale, own_z, z, own_factor, factor, own_tangent, tangent, weights, scratch
+):
     """Weights of own row ``i`` with the ``width`` received rows of one chunk."""
     # In the type of the rows: a literal would turn single precision into double.
     minus_half = own_z.dtype.type(-0.5)
@@ -134,7 +123,7 @@ def _fill_weights(
 
 
 @numba.njit(inline="always")
-def _load_chunk(array: np.ndarray, first: int, width: int, chunk: np.ndarray) -> None:
+def _load_chunk(array, first, width, chunk):
     """Copy columns into a small array of its own, which the compiler knows to be disjoint."""
     for a in range(array.shape[0]):
         for j in range(width):
@@ -143,35 +132,27 @@ def _load_chunk(array: np.ndarray, first: int, width: int, chunk: np.ndarray) ->
 
 @kernel(parallel=True, fastmath=_FAST)
 def add_pairs(
-    own_scale: np.ndarray,
-    scale: np.ndarray,
-    own_z: np.ndarray,
-    z: np.ndarray,
-    own_factor: np.ndarray,
-    factor: np.ndarray,
-    own_tangent: np.ndarray,
-    tangent: np.ndarray,
-    own_values: np.ndarray,
-    values: np.ndarray,
-    triangle: bool,
-    sums: np.ndarray,
-    contributions: np.ndarray,
-) -> None:
+    own_scale,
+    scale,
+    own_z,
+    z,
+    own_factor,
+    factor,
+    own_tangent,
+    tangent,
+    own_values,
+    values,
+    triangle,
+    sums,
+    contributions,
+):
     """Add the weighted values of every pair of an own with a received row, both ways.
 
-    Parameters
-    ----------
-    own_scale, own_z, own_factor, own_tangent, own_values
-        Own rows, shapes ``(n, 1 or 0)``, ``(n, q)``, ``(n, r)``, ``(n, q or 0)``, ``(n, m)``,
-        all of one type, float64 or float32.
-    scale, z, factor, tangent, values
-        Received rows, transposed, ``(q, v)`` and so on.
-    triangle
-        The received rows are the own ones: only pairs i < j are met.
-    sums
-        ``(n, m + 1)``; the last column is the sum of the weights themselves.
-    contributions
-        ``(threads, m + 1, v)``: what the own rows add to the received ones.
+    Own rows have shapes ``(n, 1 or 0)``, ``(n, q)``, ``(n, r)``, ``(n, q or 0)``, ``(n, m)``, all of
+    one type, float64 or float32; the received are transposed, ``(q, v)`` and so on.  In a
+    ``triangle`` these are the own ones: only pairs i < j are met.  ``sums``, ``(n, m + 1)``, have
+    those of the weights themselves in the last column; ``contributions``, ``(threads, m + 1, v)``,
+    are what the own rows add to the received ones.
     """
     count, received = own_z.shape[0], z.shape[1]
     columns = values.shape[0]
@@ -228,17 +209,7 @@ def add_pairs(
 
 
 @kernel(parallel=True, fastmath=_FAST)
-def fill_tile(
-    own_scale: np.ndarray,
-    scale: np.ndarray,
-    own_z: np.ndarray,
-    z: np.ndarray,
-    own_factor: np.ndarray,
-    factor: np.ndarray,
-    own_tangent: np.ndarray,
-    tangent: np.ndarray,
-    tile: np.ndarray,
-) -> None:
+def fill_tile(own_scale, scale, own_z, z, own_factor, factor, own_tangent, tangent, tile):
     """Overwrite ``tile``, shape ``(n, v)``, with the weights of every pair; see `add_pairs`."""
     count, received = tile.shape
     bands = (count + BAND - 1) // BAND

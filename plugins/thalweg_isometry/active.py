@@ -82,23 +82,10 @@ class ActiveSecants:
     """Secants given by pairs of global point numbers, shared out over the ranks.
 
     Every rank keeps its secants, and the touched points that it owns.  All methods are
-    collective; arrays with an entry for each secant are those of this rank's.
-
-    Parameters
-    ----------
-    secants
-        The set that the pairs belong to.
-    pairs
-        Shape ``(m, 2)``, where :func:`holders` puts them.
-    lengths
-        Squared lengths ``||x_i - x_j||^2 > 0``, shape ``(m,)``.
-    exact
-        Whether the points are kept in double precision however many there are.
-
-    Attributes
-    ----------
-    count, touched
-        Numbers of secants and touched points, on all ranks.
+    collective; arrays with an entry for each secant are those of this rank's.  ``pairs``, shape
+    ``(m, 2)``, are where :func:`holders` puts them, ``lengths`` are ``||x_i - x_j||^2 > 0``,
+    shape ``(m,)``; if ``exact``, points are in double precision however many there are.  ``count``
+    and ``touched`` are the numbers of secants and touched points on all ranks.
     """
 
     def __init__(

@@ -101,18 +101,9 @@ class Progress:
 class Separation:
     """The oracle over nested subsets of the points, the last of which is all of them.
 
-    Parameters
-    ----------
-    secants
-        All secants.
-    smallest
-        Least number of points of a subset; 0 for no subsets.
-    cuts_per_round
-        Secants that a round adds at most; None for a number that grows with the points.
-    per_row
-        Of those, at most so many for one point in one tile.
-    seed
-        Chooses the tiles of a sample.
+    Subsets have at least ``smallest`` points; 0 for none.  A round adds at most ``cuts_per_round``
+    secants, None for a number that grows with the points, of which ``per_row`` for one point in one
+    tile; ``seed`` chooses the tiles of a sample.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ that fits the active secants ever better fits the others worse.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,36 +25,25 @@ Evaluate = Callable[[np.ndarray], tuple[float, np.ndarray, float]]
 #: Times a matrix that is about the inverse of the second derivatives, but for a factor.
 Precondition = Callable[[np.ndarray], np.ndarray]
 
-
-@dataclass(frozen=True)
-class Memory:
-    """Pairs of steps and changes of the gradient, newest last, shapes ``(m, *point.shape)``."""
-
-    steps: np.ndarray
-    changes: np.ndarray
-
-    @classmethod
-    def empty(cls) -> Memory:
-        """No pairs."""
-        return cls(np.empty((0, 0, 0)), np.empty((0, 0, 0)))
+#: A step and the change of the gradient.
+Pair = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Descent:
-    """End of a descent: the point, its value and measure, and whether the goal was met.
+    """End of a descent: the point, its measure, and whether the goal was met.
 
-    ``stalled``: no step lowers the value, or not fast enough; ``memory``: the pairs, with
+    ``stalled``: no step lowers the value, or not fast enough; ``pairs``: those, newest last, with
     which a descent of a slightly different function may go on.
     """
 
     point: np.ndarray
-    value: float
     measure: float
     gradient_norm: float
     evaluations: int
     met: bool
     stalled: bool
-    memory: Memory
+    pairs: tuple[Pair, ...]
 
 
 def descend(
@@ -64,8 +53,8 @@ def descend(
     enough: float,
     patience: int,
     evaluations: int,
-    pairs: int = 10,
-    memory: Memory | None = None,
+    pairs: Sequence[Pair] = (),
+    most_pairs: int = 10,
     precondition: Precondition = np.copy,
     comm: MPI.Comm = MPI.COMM_SELF,
 ) -> Descent:
@@ -81,54 +70,34 @@ def descend(
     by quadratic interpolation; pairs of too little curvature are left out.
     """
     value, gradient, measure = evaluate(point)
-    used = 1
-    steps = list(memory.steps) if memory is not None else []
-    changes = list(memory.changes) if memory is not None else []
-    stalled = False
-
-    def downhill() -> tuple[np.ndarray, float]:
-        direction = -_inverse_product(gradient, steps, changes, point, precondition)
-        return agreed(comm, (direction, float(np.vdot(gradient, direction))))
-
-    def ended() -> Descent:
-        norm = agreed(comm, float(np.linalg.norm(gradient)))
-        pairs = Memory(np.array(steps), np.array(changes)) if steps else Memory.empty()
-        met = measure <= goal
-        return Descent(point, value, measure, norm, used, met, stalled and not met, pairs)
-
-    history = [value]
-    while measure > goal and used < evaluations:
-        direction, slope = downhill()
-        if slope >= 0.0:
-            steps.clear()
-            changes.clear()
-            direction, slope = downhill()
+    used, stalled, history = 1, False, [value]
+    while measure > goal and used < evaluations and not stalled:
+        for known in (pairs, ()):
+            pairs = known
+            direction = -_inverse_product(gradient, pairs, point, precondition)
+            direction, slope = agreed(comm, (direction, float(np.vdot(gradient, direction))))
+            if slope < 0.0:
+                break
         trials = min(MAX_TRIALS, evaluations + 20 - used) if slope < 0.0 else 1
-        start = point
         search = backtrack(
-            lambda length: start + length * direction,  # noqa: B023
+            lambda length: point + length * direction,  # noqa: B023
             evaluate, value, slope, 1.0, trials,
         )  # fmt: skip
         used += search.trials
         if not search.accepted:
             stalled = True
-            return ended()
-        point = search.x
+            break
         value, new_gradient, measure = search.outcome
-        step, change = point - start, new_gradient - gradient
-        gradient = new_gradient
+        step, change = search.x - point, new_gradient - gradient
+        point, gradient = search.x, new_gradient
         curved = np.vdot(step, change) > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change)
         if agreed(comm, bool(curved)):
-            steps.append(step)
-            changes.append(change)
-            if len(steps) > pairs:
-                steps.pop(0)
-                changes.pop(0)
+            pairs = (*pairs, (step, change))[-most_pairs:]
         history.append(value)
-        if measure > goal and _out_of_reach(history, enough, patience):
-            stalled = True
-            break
-    return ended()
+        stalled = measure > goal and _out_of_reach(history, enough, patience)
+    norm = agreed(comm, float(np.linalg.norm(gradient)))
+    met = measure <= goal
+    return Descent(point, measure, norm, used, met, stalled and not met, tuple(pairs))
 
 
 def _out_of_reach(history: list[float], enough: float, steps: int, window: int = 40) -> bool:
@@ -140,19 +109,15 @@ def _out_of_reach(history: list[float], enough: float, steps: int, window: int =
 
 
 def _inverse_product(
-    gradient: np.ndarray,
-    steps: list[np.ndarray],
-    changes: list[np.ndarray],
-    point: np.ndarray,
-    precondition: Precondition,
+    gradient: np.ndarray, pairs: Sequence[Pair], point: np.ndarray, precondition: Precondition
 ) -> np.ndarray:
-    if not steps:
+    if not pairs:
         # A first step of one percent of the point's own length.
         first = precondition(gradient)
         norm = max(float(np.linalg.norm(first)), 1e-300)
         return first * (0.01 * float(np.linalg.norm(point)) / norm)
-    gamma = _dot(steps[-1], changes[-1]) / _dot(changes[-1], precondition(changes[-1]))
-    pairs = list(zip(steps, changes, strict=True))
+    step, change = pairs[-1]
+    gamma = _dot(step, change) / _dot(change, precondition(change))
     return two_loop(gradient, pairs, lambda vector: precondition(vector) * gamma, _dot)
 
 

@@ -11,7 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_array, check_is_fitted
 
 import thalweg
-from thalweg.data import Dataset, validate_data
+from thalweg.data import Dataset, comm_of, validate_data
 from thalweg.driver import STOP_OPTIONS
 from thalweg.engines.secants import SecantSet
 from thalweg.errors import InputError
@@ -37,11 +37,6 @@ from thalweg_isometry.objective import (
 
 #: Distance of the mean from the origin, over that of the entries from it, which is far.
 FAR = 10.0
-
-
-def _ranks_of(estimator: Any, X: Any, *_: Any, **__: Any) -> MPI.Comm:
-    """The ranks that rows are spread over."""
-    return X.comm if isinstance(X, Dataset) else MPI.COMM_SELF
 
 
 @estimator
@@ -119,7 +114,7 @@ class LinearIsometry(  # type: ignore[misc]
     n_jobs: int | None = None
     random_state: Any = None
 
-    @collective_call(_ranks_of)
+    @collective_call(lambda self, X, *_, **__: comm_of(X))
     def fit(self, X: Any, y: Any = None, pairs: Any = None, weights: Any = None) -> LinearIsometry:
         """Find a map for the rows of X.
 
@@ -143,7 +138,7 @@ class LinearIsometry(  # type: ignore[misc]
             Data or parameters that cannot be used; it is a ``ValueError``.
         """
         self._seen: tuple[Any, np.ndarray | None, np.ndarray | None] | None = None
-        comm = _ranks_of(self, X)
+        comm = comm_of(X)
         with raise_on_all_ranks(comm), job_threads(self.n_jobs):
             parameters = self._checked_parameters()
             if isinstance(X, Dataset):
@@ -229,37 +224,25 @@ class LinearIsometry(  # type: ignore[misc]
     def _solve(
         self, X: Any, *given: Any, start: np.ndarray | None = None, cuts: np.ndarray | None = None
     ) -> LinearIsometry:
+        delta, rank = delta_or_default(self.delta, self.n_components), self.n_components
         options = {"iterations": self.max_iter, "progress": bool(self.verbose)}
         if self.random_state is not None:
-            options["seed"] = shared_seed(_ranks_of(self, X), self.random_state)
+            options["seed"] = shared_seed(comm_of(X), self.random_state)
         options |= self.solver_options or {}
         with job_threads(self.n_jobs):
-            result = self._search(self._secant_set(X, *given), options, start, cuts)
+            objective = NearIsometry(self._secant_set(X, *given), delta, rank)
+            objective.cuts = cuts
+            x0 = None
+            if start is not None and len(start) <= objective.layout.rows:
+                x0 = np.zeros(objective.layout.shape)
+                x0[: len(start)] = start
+                if rank is None:
+                    options.setdefault("start_rank", len(start))
+            result = thalweg.minimize(objective, x0, solver=self._solver, **options)
             self.offset_ = self._offset(X)  # with the map to which it belongs
-        result.warn_unless_converged()
-        return self
-
-    def _search(
-        self,
-        secants: SecantSet,
-        options: dict[str, Any],
-        start: np.ndarray | None,
-        cuts: np.ndarray | None,
-    ) -> thalweg.Result:
-        delta, rank = delta_or_default(self.delta, self.n_components), self.n_components
-        objective = NearIsometry(secants, delta, rank)
-        objective.cuts = cuts
-        x0 = None
-        if start is not None and len(start) <= objective.layout.rows:
-            x0 = np.zeros((objective.layout.rows, objective.layout.columns))
-            x0[: len(start)] = start
-            if rank is None:
-                options.setdefault("start_rank", len(start))
-        result = thalweg.minimize(objective, x0, solver=self._solver, **options)
         facts = result.metrics
         assert result.solution is not None
-        self._cuts = objective.last_cuts
-        self.components_ = result.solution
+        self._cuts, self.components_ = objective.last_cuts, result.solution
         self.n_components_ = len(result.solution)
         self.delta_ = float(facts["delta"])
         self.rank_lower_bound_ = int(facts["rank_lower_bound"])
@@ -269,7 +252,8 @@ class LinearIsometry(  # type: ignore[misc]
         self.status_ = result.status
         self.notes_ = result.notes
         self.n_iter_ = max(1, result.iterations)
-        return result
+        result.warn_unless_converged()
+        return self
 
     def _checked_parameters(self) -> dict[str, Any]:
         """Values of the options that the parameters set."""
@@ -329,7 +313,7 @@ class LinearIsometry(  # type: ignore[misc]
         total = sum_over_ranks(comm, sum(float(np.abs(part - mean).sum()) for part in parts))
         return mean if np.abs(mean).max() > FAR * total / (rows * len(mean)) else zeros
 
-    @collective_call(_ranks_of)
+    @collective_call(lambda self, X, *_, **__: comm_of(X))
     def score(self, X: Any, y: Any = None) -> float:
         """The isometry constant over all secants of X, certified, times -1.
 
@@ -345,7 +329,7 @@ class LinearIsometry(  # type: ignore[misc]
         """
         return -self._certificate(X).delta
 
-    @collective_call(_ranks_of)
+    @collective_call(lambda self, X, *_, **__: comm_of(X))
     def bound_for_new_points(self, X: Any, confidence: float = 0.95) -> tuple[float, float]:
         """Bound on the share of larger distortions among points that the map has not seen.
 
@@ -378,7 +362,7 @@ class LinearIsometry(  # type: ignore[misc]
         (1 - share)-quantile of the distortion with a probability of at most
         ``(1 - share)^k`` (Wilks 1941), and delta is no less than their maximum.
         """
-        with raise_on_all_ranks(_ranks_of(self, X)):
+        with raise_on_all_ranks(comm_of(X)):
             if not 0.0 < confidence < 1.0:
                 raise InputError(f"the confidence must lie between 0 and 1, not {confidence!r}")
         facts = self._certificate(X)
@@ -386,7 +370,7 @@ class LinearIsometry(  # type: ignore[misc]
         return facts.delta, float(-np.expm1(np.log1p(-confidence) / pairs))
 
     def _certificate(self, X: Any) -> Certificate:
-        with raise_on_all_ranks(_ranks_of(self, X)), job_threads(self.n_jobs):
+        with raise_on_all_ranks(comm_of(X)), job_threads(self.n_jobs):
             check_is_fitted(self)
             dataset = isinstance(X, Dataset)
             layout = X.layout if dataset else None

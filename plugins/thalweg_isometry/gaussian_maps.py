@@ -27,18 +27,10 @@ LEAST = 1e-8
 
 
 class GaussianMaps(Objective, HessianProduct):
-    """The function f of the means M, which every rank has.
+    """The function f of the means M, of a shape, which every rank has.
 
-    Parameters
-    ----------
-    active
-        The secants, without weights.
-    shape
-        Rows and columns of M.
-    delta
-        Largest change of a squared length, in (0, 1).
-    variance
-        Variance of the entries, above 0.
+    ``delta``, in (0, 1), is the largest change of a squared length, and ``variance``, above 0, that
+    of the entries; the secants have no weights.
     """
 
     def __init__(
@@ -96,16 +88,7 @@ def distribution(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Probability that ``||A v||^2 <= end``; its first and second derivatives by ``||M v||^2``.
 
-    Parameters
-    ----------
-    end
-        Above 0.
-    squares
-        ``||M v||^2`` of each secant, shape ``(m,)``.
-    variance
-        Of the entries of A, above 0.
-    rank
-        Rows of A.
+    ``squares`` are ``||M v||^2`` of each secant, shape ``(m,)``; A has ``rank`` rows.
     """
     x = end / variance
     c = np.maximum(squares / variance, LEAST)

@@ -20,7 +20,7 @@ from thalweg import InputError
 from thalweg.parallel import agreed, any_over_ranks, min_over_ranks
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants, hinge, misses
-from thalweg_isometry.descent import Memory, descend
+from thalweg_isometry.descent import Pair, descend
 from thalweg_isometry.map_ranks import secant_moments
 from thalweg_isometry.search import SecantSearch
 from thalweg_isometry.search_state import Inner, SearchState
@@ -53,7 +53,7 @@ class HingeState(SearchState):
     round_left: int = 0
     margin_evaluations: int = 0
     known_cuts: int = 0  # cuts when the round began
-    memory: Memory = field(default_factory=Memory.empty)  # of L-BFGS
+    pairs: tuple[Pair, ...] = ()  # of L-BFGS
     #: Second moments of the secants along the principal directions, once they are needed.
     moments: np.ndarray = field(default_factory=lambda: np.empty(0))
 
@@ -119,7 +119,7 @@ class HingeSearch(SecantSearch[HingeState]):
             round_evaluations=0,
             round_left=0,
             margin_evaluations=0,
-            memory=Memory.empty(),
+            pairs=(),
         )
 
     def _precondition(self, state: HingeState) -> Callable[[np.ndarray], np.ndarray]:
@@ -142,11 +142,7 @@ class HingeSearch(SecantSearch[HingeState]):
         return precondition
 
     def inner(self, state: HingeState, active: ActiveSecants) -> tuple[HingeState, Inner]:
-        """Descend to the target, or until that is out of reach; then thin the margin, or fail.
-
-        While separation rounds add many cuts, a round takes no more evaluations than cost
-        as much as the scan that follows.
-        """
+        """Descend to the target, or until that is out of reach; then thin the margin, or fail."""
         delta = state.attempt.delta
         theta = self.margins[state.stage] * delta
         # Half-way between margin and target: unseen secants then mostly fit as well.
@@ -158,11 +154,12 @@ class HingeSearch(SecantSearch[HingeState]):
             )
         # Where the rank is given there is none other to turn to: more patience.
         most = self.max_evaluations * (1 if state.problem.wanted_rank is None else 3)
-        in_round, round_left = state.round_evaluations, state.round_left
-        if not round_left:
+        in_round = state.round_evaluations
+        if not state.round_left:
+            # While rounds add many cuts, one costs no more than the scan that follows.
             many_more = state.count > 1.02 * state.known_cuts
             in_round = least if many_more or not in_round else 2 * in_round
-            round_left = in_round
+        round_left = state.round_left or in_round
         left = max(1, most - state.margin_evaluations)
         if not len(state.moments):
             state = replace(state, moments=secant_moments(state.secants))
@@ -173,17 +170,16 @@ class HingeSearch(SecantSearch[HingeState]):
             enough=0.5 * (goal - theta) ** 2,
             patience=2 * left,
             evaluations=min(round_left, left, at_once),
-            pairs=self.memory,
-            memory=state.memory,
+            pairs=state.pairs,
+            most_pairs=self.memory,
             precondition=self._precondition(state),
             comm=active.comm,
         )
         with_margin = state.margin_evaluations + done.evaluations
         ran_out = with_margin >= most
-        round_left = max(0, round_left - done.evaluations)
         met = done.measure <= (goal if done.met else delta)
-        over = done.stalled or ran_out
-        over = over or (state.stage == 0 and self.out_of_reach(state, most))
+        first = state.stage == 0
+        over = done.stalled or ran_out or (first and self.out_of_reach(state, most))
         stage, failed = state.stage, False
         if over and not met:
             stage, with_margin, in_round = stage + 1, 0, 0
@@ -191,8 +187,7 @@ class HingeSearch(SecantSearch[HingeState]):
             # thinner margin makes up for little.
             last = len(self.margins) if state.stride == 1 and done.measure < NEARLY * delta else 1
             failed = stage >= last
-        if met or over:
-            round_left = 0
+        round_left = 0 if met or over else max(0, round_left - done.evaluations)
         state = replace(
             state,
             stage=stage,
@@ -200,12 +195,11 @@ class HingeSearch(SecantSearch[HingeState]):
             round_left=round_left,
             margin_evaluations=with_margin,
             known_cuts=state.count,
-            memory=done.memory,
+            pairs=done.pairs,
             gradient_norm=done.gradient_norm,
             residual=max(0.0, done.measure - delta),
         )
-        counts = done.evaluations, done.evaluations
-        due = not over and not round_left
+        counts, due = (done.evaluations,) * 2, not over and not round_left
         return state, Inner(done.point, met, failed, done.measure, *counts, failed and ran_out, due)
 
 

@@ -82,7 +82,6 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
 
     def inner(self, state: NuMaxState, active: ActiveSecants) -> tuple[NuMaxState, Inner]:
         """Some ADMM iterations; met when the bounds hold, at the rank that is wanted if any."""
-        ratio = self.beta2 / self.beta1
         forms = bounded_forms(state, self.inner_solver)
         delta, wanted = self.aim * state.attempt.delta, state.problem.wanted_rank
         goal = 0.5 * (1.0 + self.aim) * state.attempt.delta
@@ -101,10 +100,7 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
         used, solved = 0, False
         while used < self.sweep and not solved:
             used += 1
-            values, vectors = np.linalg.eigh(low + gamma)
-            values = np.maximum(values - 1.0 / (self.beta1 * penalty), 0.0)
-            values[:-rows] = 0.0
-            factor = (np.sqrt(values) * vectors).T[values > 0.0]
+            factor = _thresholded(low + gamma, 1.0 / (self.beta1 * penalty), rows)
             factor, p = agreed(active.comm, (factor, factor.T @ factor))
             psi = factor[::-1]
             worst = active.largest(active.ratios(active.images(psi)) - 1.0)
@@ -114,23 +110,14 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
             if wanted and worst <= goal:
                 break
             before = low
-            low, excess = forms.nearest(p - gamma, -omega, ratio, delta, low)
+            low, excess = forms.nearest(p - gamma, -omega, self.beta2 / self.beta1, delta, low)
             gamma = gamma - self.dual_step * (p - low)
             omega = omega - self.dual_step * (excess + omega)
-            # Both relative, to L and to the multiplier, so that they can be compared: a penalty
-            # that only followed the size of P would fall until Gamma swamps P.
-            norms = [
-                float(np.linalg.norm(matrix)) for matrix in (p - low, low, low - before, gamma)
-            ]
-            gap, scale, moved, multiplier = agreed(active.comm, norms)
-            primal = active.norm(excess + omega) / np.sqrt(max(1, active.count))
-            primal = max(gap / max(1.0, scale), primal)
-            dual = moved / max(1e-300, multiplier)
+            primal, dual = _residuals(active, excess + omega, p - low, low, low - before, gamma)
             # Small residuals are not yet the bounds, nor a proof that these cannot be met.
             solved = max(primal, dual) < self.tolerance and worst <= state.attempt.delta
         exhausted = state.attempt.iterations + used >= self.limit
-        late = state.attempt.iterations >= self.limit // 2
-        if self.balance and not (wanted or solved or late):
+        if self.balance and not (wanted or solved or state.attempt.iterations >= self.limit // 2):
             # Both penalties together, so that the equations stay as they are.
             multiple = 2.0 if primal > 2.0 * dual else 0.5 if dual > 2.0 * primal else 1.0
             penalty *= multiple
@@ -151,9 +138,8 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
         within = worst <= state.attempt.delta
         met = worst <= goal if wanted else within and state.solved
         failed = (exhausted or (bool(wanted) and stalled)) and not within
-        return state, Inner(
-            psi, met, failed, worst, used, used, exhausted and not solved, within and not met
-        )
+        capped, due = exhausted and not solved, within and not met
+        return state, Inner(psi, met, failed, worst, used, used, capped, due)
 
     def _after_success(self, state: NuMaxState) -> NuMaxState:
         if state.problem.wanted_rank is not None:
@@ -166,3 +152,23 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
         if state.problem.wanted_rank is None:
             return replace(state, outcome=Status.TARGET_NOT_REACHED)
         return super()._after_failure(state)
+
+
+def _thresholded(matrix: np.ndarray, threshold: float, rows: int) -> np.ndarray:
+    """Factor of a matrix whose eigenvalues are lessened; at most so many stay above zero."""
+    values, vectors = np.linalg.eigh(matrix)
+    values = np.maximum(values - threshold, 0.0)
+    values[:-rows] = 0.0
+    return (np.sqrt(values) * vectors).T[values > 0.0]
+
+
+def _residuals(active: ActiveSecants, miss: np.ndarray, *matrices: np.ndarray) -> tuple[float, ...]:
+    """Primal and dual residual: of misses of the bounds, P - L, L, its change, and Gamma.
+
+    Both relative, to L and to the multiplier, so that they can be compared: a penalty that only
+    followed the size of P would fall until Gamma swamps P.
+    """
+    norms = [float(np.linalg.norm(matrix)) for matrix in matrices]
+    gap, scale, moved, multiplier = agreed(active.comm, norms)
+    primal = active.norm(miss) / np.sqrt(max(1, active.count))
+    return max(gap / max(1.0, scale), primal), moved / max(1e-300, multiplier)

@@ -163,12 +163,7 @@ class NearIsometry(Objective, SecantConstraints):
 
 
 def check_targets(dimension: int, delta: float | None, rank: int | None) -> None:
-    """Refuse a delta or rank that makes no sense.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a delta or rank that makes no sense."""
     if delta is None and rank is None:
         raise InputError("a near-isometry needs a wanted delta or a wanted rank; give one of them")
     if delta is not None and not 0.0 < delta < 1.0:
@@ -242,12 +237,7 @@ def secant_set(dataset: Dataset, secants: str = "all", n_neighbors: int = 10) ->
 
 
 def check_neighbors(n_neighbors: int, rows: int) -> None:
-    """Refuse fewer than two points, no neighbors, or as many as points.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse fewer than two points, no neighbors, or as many as points."""
     if rows < 2:
         raise InputError("there are fewer than two points; give at least two distinct points")
     if not 1 <= n_neighbors < rows:
